@@ -1,0 +1,24 @@
+"""dualmctx: Dual Monte Carlo Tree Search and its relatives, fully batched, in JAX."""
+
+from dualmctx.model import Model, make_model, make_search_fn
+from dualmctx.network import Network, make_network
+from dualmctx.policies import AlphaZero, Dual, Gumbel, MuZero, Puct, noiseless
+from dualmctx.tree import Tree, to_mctx
+from dualmctx.types import Embedding
+
+__all__ = (
+    "AlphaZero",
+    "Dual",
+    "Embedding",
+    "Gumbel",
+    "Model",
+    "MuZero",
+    "Network",
+    "Puct",
+    "Tree",
+    "make_model",
+    "make_network",
+    "make_search_fn",
+    "noiseless",
+    "to_mctx",
+)

@@ -1,0 +1,232 @@
+"""Backup: what a simulation's result changes on the way up, in full or within a window."""
+
+from typing import NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from dualmctx.tree import Layer, Tree, replace_layer, take
+
+
+def backup(
+    tree: Tree, leaf: chex.Array, is_active: chex.Array | None = None, *, layer: int = 0
+) -> Tree:
+    """Adds a leaf's value to the leaf and to all of its ancestors.
+
+    Going up, with G the leaf's raw value and r, γ an edge's reward and discount:
+        G ← r + γ G;   V ← (n V + G) / (n + 1);   n ← n + 1
+
+    Args:
+      tree: the trees; values from the view of the player to move at each node.
+      leaf: `[B]` int32, where the simulations ended: new nodes, or old ones that are terminal or
+        at the largest depth.
+      is_active: `[B]` bool, elements that may change; all if `None`.
+      layer: the tree that is updated.
+
+    Returns:
+      The trees with visits and values of that layer changed along the paths.
+
+    Source: Silver et al. 2017; the arithmetic is mctx's, to the last bit.
+    """
+    stats = tree.layers[layer]
+    batch = jnp.arange(leaf.shape[0])
+    active = jnp.ones(leaf.shape, bool) if is_active is None else is_active
+    value = take(tree.raw_values, leaf)
+    visits = stats.node_visits.at[batch, leaf].add(active.astype(jnp.int32))
+    values = stats.node_values.at[batch, jnp.where(active, leaf, tree.num_nodes)].set(
+        value, mode="drop"
+    )
+
+    def is_climbing(node: chex.Array) -> chex.Array:
+        return active & (node != Tree.ROOT_INDEX)
+
+    def body(carry: tuple) -> tuple:
+        visits, values, node, value = carry
+        climbs = is_climbing(node)
+        parent = jnp.maximum(take(tree.parents, node), 0)
+        value = take(tree.rewards, node) + take(tree.discounts, node) * value
+        count, mean = take(visits, parent), take(values, parent)
+        mean = jnp.where(climbs, (mean * count + value) / (count + 1.0), mean)
+        values = values.at[batch, parent].set(mean)
+        visits = visits.at[batch, parent].set(count + climbs)
+        return visits, values, jnp.where(climbs, parent, node), value
+
+    carry = (visits, values, leaf, value)
+    visits, values, _, _ = jax.lax.while_loop(lambda c: jnp.any(is_climbing(c[2])), body, carry)
+    return replace_layer(tree, layer, stats.replace(node_visits=visits, node_values=values))
+
+
+def windowed_backup(
+    tree: Tree,
+    leaf: chex.Array,
+    is_active: chex.Array | None = None,
+    *,
+    window: int,
+    layer: int = 0,
+) -> Tree:
+    """Adds a leaf's value to its nearest ancestors only.
+
+    As `backup`, but with L the leaf's depth, the edge that leaves the i-th node of the path is
+    updated iff L − i ≤ `window`; the root's own statistics are, iff its edge is. The whole path is
+    still climbed, for the heights and the counts of passes, which the window never cuts short.
+
+    Args:
+      tree: the trees, allocated with `windowed=True`.
+      leaf: `[B]` int32, where the simulations ended.
+      is_active: `[B]` bool, elements that may change; all if `None`.
+      window: τ, the number of edges updated, counted from the leaf; at least 1.
+      layer: the tree that is updated.
+
+    Returns:
+      The trees with the statistics of that layer changed.
+
+    Source: Kadam, Xu, Lieberherr 2021, section 3. Their formula, read literally, never updates the
+    root; this is the reading of their prose, and a window as long as the tree is deep gives the
+    full backup.
+    """
+    batch = jnp.arange(leaf.shape[0])
+    active = jnp.ones(leaf.shape, bool) if is_active is None else is_active
+
+    def body(carry: tuple) -> tuple:
+        stats, node, value, height = carry
+        climbs = node != Tree.NO_PARENT
+        inside = jnp.maximum(node, 0)
+        # A node stands for its incoming edge, which is one further from the leaf than the node.
+        counts = climbs & (height + (inside != Tree.ROOT_INDEX) <= window)
+        count, mean = take(stats.node_visits, inside), take(stats.node_values, inside)
+        mean = jnp.where(counts, (mean * count + value) / (count + 1.0), mean)
+        tallest = jnp.where(climbs, height, 0)
+        stats = Layer(
+            node_visits=stats.node_visits.at[batch, inside].add(counts.astype(jnp.int32)),
+            node_values=stats.node_values.at[batch, inside].set(mean),
+            path_visits=stats.path_visits.at[batch, inside].add(climbs.astype(jnp.int32)),
+            heights=stats.heights.at[batch, inside].max(tallest),
+        )
+        value = take(tree.rewards, inside) + take(tree.discounts, inside) * value
+        node = jnp.where(climbs, take(tree.parents, inside), node)
+        return stats, node, value, height + 1
+
+    node = jnp.where(active, leaf, Tree.NO_PARENT)
+    carry = (tree.layers[layer], node, take(tree.raw_values, leaf), jnp.int32(0))
+    stats = jax.lax.while_loop(lambda c: jnp.any(c[1] != Tree.NO_PARENT), body, carry)[0]
+    return replace_layer(tree, layer, stats)
+
+
+class _Sums(NamedTuple):
+    """What the paths from many leaves add to each node, all `[B, N]`."""
+
+    returns: chex.Array
+    visits: chex.Array
+    passes: chex.Array
+    heights: chex.Array
+
+
+def backup_leaves(
+    tree: Tree,
+    leaves: chex.Array,
+    is_active: chex.Array,
+    *,
+    window: int | None,
+    layer: int = 0,
+) -> Tree:
+    """Adds the values of many leaves to their ancestors, as if one after the other.
+
+    Args:
+      tree: the trees, values from the view of the player to move at each node.
+      leaves: `[B, K]` int32, evaluated nodes.
+      is_active: `[B, K]` bool, false for leaves to ignore.
+      window: as in `windowed_backup`; `None` for the full backup.
+      layer: the tree that is updated.
+
+    Returns:
+      The trees with the statistics of that layer changed.
+    """
+    values = take(tree.raw_values, leaves)
+    sums = _sum_paths(tree, leaves, values, is_active, window=window, with_rewards=True)
+    stats = tree.layers[layer]
+    visits = stats.node_visits + sums.visits
+    total = stats.node_visits * stats.node_values + sums.returns
+    node_values = jnp.where(sums.visits > 0, total / jnp.maximum(visits, 1), stats.node_values)
+    new = stats.replace(node_visits=visits, node_values=node_values)
+    if stats.path_visits is not None:
+        new = new.replace(
+            path_visits=stats.path_visits + sums.passes,
+            heights=jnp.maximum(stats.heights, sums.heights),
+        )
+    return replace_layer(tree, layer, new)
+
+
+def write_back(
+    tree: Tree,
+    leaves: chex.Array,
+    change: chex.Array,
+    is_active: chex.Array,
+    *,
+    window: int | None,
+    layer: int = 0,
+) -> Tree:
+    """Replaces what leaves once contributed to a tree, after their raw values changed.
+
+    Adds the signed change to the sum of returns of the leaf and of the ancestors that the leaf's
+    own backup reached; no count changes. A layer that has not visited a leaf is left as it is.
+
+    Args:
+      tree: the trees.
+      leaves: `[B, K]` int32, nodes whose raw value changed.
+      change: `[B, K]` by how much, from the view of the player to move at the leaf.
+      is_active: `[B, K]` bool, false for leaves to ignore.
+      window: the window of the layer's backups, `None` for full ones.
+      layer: the tree that is corrected.
+
+    Returns:
+      The trees with values of that layer changed.
+
+    Source: Kadam, Xu, Lieberherr 2021, section 3, V = αV_sub + (1−α)V_full; that the ancestors
+    follow is our reading.
+    """
+    stats = tree.layers[layer]
+    is_active = is_active & (take(stats.node_visits, leaves) > 0)
+    sums = _sum_paths(tree, leaves, change, is_active, window=window, with_rewards=False)
+    values = stats.node_values + sums.returns / jnp.maximum(stats.node_visits, 1)
+    return replace_layer(tree, layer, stats.replace(node_values=values))
+
+
+def _sum_paths(
+    tree: Tree,
+    leaves: chex.Array,
+    values: chex.Array,
+    is_active: chex.Array,
+    *,
+    window: int | None,
+    with_rewards: bool,
+) -> _Sums:
+    """Climbs from all leaves at once, a level a step, and sums what each node is to receive."""
+    batch = jnp.arange(leaves.shape[0])[:, None]
+    visits = jnp.zeros(tree.parents.shape, jnp.int32)
+    sums = _Sums(jnp.zeros_like(tree.raw_values), visits, visits, visits)
+
+    def add(sums: _Sums, node: chex.Array, value: chex.Array, height: chex.Numeric) -> _Sums:
+        target = jnp.where(node >= 0, node, tree.num_nodes)
+        # A node stands for its incoming edge, which is one further from the leaf than the node.
+        reach = height + (node != Tree.ROOT_INDEX)
+        inside = target if window is None else jnp.where(reach <= window, target, tree.num_nodes)
+        return _Sums(
+            returns=sums.returns.at[batch, inside].add(value, mode="drop"),
+            visits=sums.visits.at[batch, inside].add(1, mode="drop"),
+            passes=sums.passes.at[batch, target].add(1, mode="drop"),
+            heights=sums.heights.at[batch, target].max(height, mode="drop"),
+        )
+
+    def body(carry: tuple) -> tuple:
+        sums, node, value, height = carry
+        sums = add(sums, node, value, height)
+        inside = jnp.maximum(node, 0)
+        value = take(tree.discounts, inside) * value
+        if with_rewards:
+            value += take(tree.rewards, inside)
+        node = jnp.where(node >= 0, take(tree.parents, inside), node)
+        return sums, node, value, height + 1
+
+    carry = (sums, jnp.where(is_active, leaves, -1), values, jnp.int32(0))
+    return jax.lax.while_loop(lambda carry: jnp.any(carry[1] >= 0), body, carry)[0]

@@ -1,0 +1,131 @@
+"""What training shows: a live line on a terminal, plain lines in a log file."""
+
+import time
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import TimeElapsedColumn as Elapsed
+from rich.progress import TimeRemainingColumn as Remaining
+from rich.table import Table
+
+_SECONDS_BETWEEN_LINES = 10.0
+
+
+class Display:
+    """Shows the progress of a run; used as a context manager around it.
+
+    Attributes:
+      console: where everything is printed.
+    """
+
+    def __init__(self, num_iterations: int, done: int = 0, console: Console | None = None) -> None:
+        """Prepares to show iterations from `done` up to `num_iterations`."""
+        self.console = console or Console(highlight=False)
+        self._last_line = 0.0
+        self._exam = ""
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            Elapsed(),
+            TextColumn("left"),
+            Remaining(),
+            TextColumn("{task.fields[rates]}"),
+            console=self.console,
+            disable=not self.console.is_terminal,
+        )
+        self._task = self._progress.add_task(
+            "training", total=num_iterations, completed=done, rates="compiling …"
+        )
+        self._num_iterations = num_iterations
+
+    def __enter__(self) -> "Display":
+        """Starts the live line."""
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Ends the live line, which stays as it was last."""
+        self._progress.stop()
+
+    def say(self, text: str) -> None:
+        """Prints a line above the live one."""
+        self.console.print(text, soft_wrap=True)
+
+    def show(self, row: dict[str, Any]) -> None:
+        """Shows an iteration, a row of `metrics.jsonl`."""
+        rates = describe_rates(row)
+        self._progress.update(self._task, completed=row["iteration"], rates=rates)
+        has_exam = any("/" in name for name in row)
+        is_due = time.monotonic() - self._last_line > _SECONDS_BETWEEN_LINES
+        if has_exam or (is_due and not self.console.is_terminal):
+            self._last_line = time.monotonic()
+            head = f"{row['iteration']:>5}/{self._num_iterations}  {row['seconds']:7.1f} s  {rates}"
+            self.say(head + (f"  {describe_exam(row)}" if has_exam else ""))
+
+
+def describe_rates(row: dict[str, Any]) -> str:
+    """Describes the speed and the final head's losses in an iteration."""
+    last = max(int(name.rsplit("_", 1)[1]) for name in row if name.startswith("policy_loss_"))
+    return (
+        f"{row['positions_per_second']:,.0f} positions/s  "
+        f"{row['simulations_per_second']:,.0f} simulations/s  "
+        f"loss policy {row[f'policy_loss_{last}']:.3f} value {row[f'value_loss_{last}']:.3f}"
+    )
+
+
+def describe_exam(row: dict[str, Any]) -> str:
+    """Describes an exam in one line."""
+    parts = []
+    for place, label in (("path", "optimal path"), ("exact", "all positions")):
+        if f"{place}/search_optimal" in row:
+            network = row[f"{place}/network_optimal"]
+            search = row[f"{place}/search_optimal"]
+            parts.append(f"{label}: network {network:.1%}, search {search:.1%} optimal")
+    for opponent in ("random", "perfect"):
+        if f"{opponent}/win_share" in row:
+            parts.append(f"against {opponent}: {describe_score(row, opponent)}")
+    return "; ".join(parts)
+
+
+def describe_score(row: dict[str, Any], opponent: str) -> str:
+    """Describes the games against an opponent: won, drawn, lost."""
+    counts = [
+        row[f"{opponent}/first_{name}"] + row[f"{opponent}/second_{name}"]
+        for name in ("wins", "draws", "losses")
+    ]
+    return "+{} ={} −{}".format(*counts)
+
+
+def summary_table(summary: dict[str, Any]) -> Table:
+    """Lays out the last exam of a run as a table."""
+    table = Table(title=summary["title"], title_justify="left", title_style="bold")
+    table.add_column("")
+    table.add_column("network alone", justify="right")
+    table.add_column("with search", justify="right")
+    rows = {
+        "path/{}_optimal": f"optimal moves, {summary.get('path_positions')} positions that "
+        "optimal play can reach",
+        "exact/{}_optimal": f"optimal moves, all {summary.get('exact_positions')} positions",
+        "path/{}_value": "right values, positions that optimal play can reach",
+        "exact/{}_value": "right values, all positions",
+    }
+    for name, label in rows.items():
+        if name.format("search") in summary:
+            shares = (summary[name.format(who)] for who in ("network", "search"))
+            table.add_row(label, *(f"{share:.2%}" for share in shares))
+    for opponent in ("perfect", "random"):
+        for side in ("first", "second"):
+            if f"{opponent}/{side}_wins" in summary:
+                score = "+{} ={} −{}".format(
+                    *(summary[f"{opponent}/{side}_{x}"] for x in ("wins", "draws", "losses"))
+                )
+                table.add_row(f"games against the {opponent} player, moving {side}", "", score)
+    return table

@@ -1,0 +1,108 @@
+"""The exam: how good a network is now, by the exact solution of its game or against opponents."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import chex
+import jax
+import numpy as np
+
+from dualmctx.arena import PlayerFn, Score, make_match, search_player
+from dualmctx.evaluate import EvaluatePositions, Evaluations, score_exactly
+from dualmctx.types import Params, SearchFn
+
+
+class Exact(NamedTuple):
+    """The exact solution of a game: S positions in which a move is to be made.
+
+    Attributes:
+      states: `[S]` game states.
+      optimal_actions: `[S, A]` bool, the actions that keep the value.
+      values: `[S]` in {-1, 0, 1}, for the player to move.
+      on_optimal_path: `[S]` bool, positions that both players' optimal play can reach.
+    """
+
+    states: Any
+    optimal_actions: np.ndarray
+    values: np.ndarray
+    on_optimal_path: np.ndarray
+
+
+ExamFn = Callable[[Params, chex.PRNGKey], dict[str, float]]
+
+
+def make_exact_exam(
+    evaluate: EvaluatePositions, exact: Exact, *, max_positions: int | None
+) -> ExamFn:
+    """Makes an exam on the positions of a solved game.
+
+    Args:
+      evaluate: by the network and a search without noise, see `make_evaluate`.
+      exact: the solution.
+      max_positions: with fewer than S, every so-manieth position and all on the optimal path.
+
+    Returns:
+      `(params, rng_key) -> metrics`: the shares of `score_exactly` under `exact/` for all
+      positions examined, and under `path/` for those that optimal play can reach.
+    """
+    num_positions = len(exact.values)
+    step = 1 if max_positions is None else -(-num_positions // max_positions)
+    chosen = exact.on_optimal_path | (np.arange(num_positions) % step == 0)
+    states = jax.tree.map(lambda x: x[chosen], exact.states)
+    optimal, values = exact.optimal_actions[chosen], exact.values[chosen]
+    on_path = exact.on_optimal_path[chosen]
+
+    def exam(params: Params, rng_key: chex.PRNGKey) -> dict[str, float]:
+        found = evaluate(params, rng_key, states)
+        everywhere = score_exactly(found, optimal, values)
+        path = Evaluations(*(x[on_path] for x in found))
+        there = score_exactly(path, optimal[on_path], values[on_path])
+        return {f"exact/{name}": share for name, share in everywhere.items()} | {
+            f"path/{name}": share for name, share in there.items()
+        }
+
+    return exam
+
+
+def make_match_exam(
+    env: Any, search_fn: SearchFn, opponent: PlayerFn, name: str, *, num_games: int
+) -> ExamFn:
+    """Makes an exam of games against an opponent, each side in half of them.
+
+    Args:
+      env: a game as `games.make` gives it.
+      search_fn: a variant without noise.
+      opponent: whom to play.
+      name: of the opponent, for the metrics.
+      num_games: an even number.
+
+    Returns:
+      `(params, rng_key) -> metrics`: games won, drawn and lost, as `NAME/first_wins`,
+      `NAME/second_wins` and so on, and the share of games won as `NAME/win_share`.
+    """
+    match = jax.jit(make_match(env, (search_player(search_fn), opponent), num_games))
+
+    def exam(params: Params, rng_key: chex.PRNGKey) -> dict[str, float]:
+        score: Score = jax.device_get(match(params, rng_key))
+        metrics: dict[str, float] = {
+            f"{name}/{side}_{result}": int(getattr(score, result)[i])
+            for i, side in enumerate(("first", "second"))
+            for result in Score._fields
+        }
+        return metrics | {f"{name}/win_share": float(np.sum(score.wins) / num_games)}
+
+    return exam
+
+
+def take_exams(exams: tuple[ExamFn, ...], params: Params, rng_key: chex.PRNGKey) -> dict:
+    """Takes all exams; returns their metrics together."""
+    metrics: dict[str, float] = {}
+    for exam in exams:
+        metrics |= exam(params, rng_key)
+    return metrics
+
+
+def is_solved(metrics: dict[str, float]) -> bool:
+    """Tells whether play is optimal, by network and search, wherever optimal play can lead."""
+    names = ("path/search_optimal", "path/network_optimal")
+    return all(metrics.get(name) == 1.0 for name in names)

@@ -1,0 +1,152 @@
+"""Expansion: write one new leaf into every tree, or evaluate many leaves at once."""
+
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from dualmctx.tree import Tree, get_state, take
+from dualmctx.types import EvaluateFn, Evaluation, Params, Path, RefineFn
+
+
+def expand(
+    params: Params,
+    rng_key: chex.PRNGKey,
+    tree: Tree,
+    evaluate_fn: EvaluateFn,
+    path: Path,
+    node_index: chex.Numeric,
+    is_active: chex.Array | None = None,
+) -> tuple[Tree, chex.Array]:
+    """Creates the node at the end of each path, unless it exists already.
+
+    Every element of the batch writes at the same index, which makes the write a slice update in
+    place. Elements whose path ends at an existing node leave that slot empty.
+
+    Args:
+      params: passed on to `evaluate_fn`.
+      rng_key: consumed by `evaluate_fn`.
+      tree: the trees.
+      evaluate_fn: plays the paths' last actions and evaluates the states reached.
+      path: ends of the walks.
+      node_index: scalar, the empty slot for the new node.
+      is_active: `[B]` bool, elements that may change; all if `None`.
+
+    Returns:
+      The trees, and `[B]` int32 the nodes at the ends of the paths (0 for inactive elements).
+      The new nodes have no visits yet; a backup counts the first.
+    """
+    is_new = path.child == Tree.UNVISITED
+    if is_active is not None:
+        is_new &= is_active
+    new, embedding = evaluate_fn(params, rng_key, path.action, get_state(tree, path.parent))
+    _check_shapes(new, path.action.shape[0], tree.num_actions)
+    leaf = jnp.where(is_new, node_index, path.child)
+    batch = jnp.arange(leaf.shape[0])
+
+    def write(array: chex.Array, row: chex.Array, empty: Any = 0) -> chex.Array:
+        mask = is_new.reshape((-1,) + (1,) * (row.ndim - 1))
+        row = jnp.where(mask, row.astype(array.dtype), jnp.asarray(empty, array.dtype))
+        return jax.lax.dynamic_update_slice_in_dim(array, row[:, None], node_index, axis=1)
+
+    tree = tree.replace(
+        parents=write(tree.parents, path.parent, Tree.NO_PARENT),
+        action_from_parent=write(tree.action_from_parent, path.action, Tree.NO_PARENT),
+        children_index=tree.children_index.at[batch, path.parent, path.action].set(
+            leaf, mode="promise_in_bounds", unique_indices=True, indices_are_sorted=True
+        ),
+        children_prior=write(tree.children_prior, new.prior),
+        rewards=write(tree.rewards, new.reward),
+        discounts=write(tree.discounts, new.discount),
+        raw_values=write(tree.raw_values, new.value),
+        embeddings=jax.tree.map(write, tree.embeddings, embedding),
+    )
+    return tree, jnp.maximum(leaf, 0)
+
+
+def frontier(tree: Tree, num_leaves: int, *, layer: int) -> tuple[chex.Array, chex.Array]:
+    """Picks the nodes that a tree should evaluate next, by the priorities of the tree before it.
+
+    The priority of a node is the number of simulations of the previous layer that passed through
+    it, ties to the older node. A node's count never exceeds its parent's, and children are
+    younger, so the best `num_leaves` nodes are connected to what the layer has evaluated: taking
+    them one after the other would give the same ones.
+
+    Args:
+      tree: the trees.
+      num_leaves: K, how many to pick.
+      layer: the tree to pick for; at least 1.
+
+    Returns:
+      `[B, K]` int32 nodes, best first, and `[B, K]` bool, false where there was no node left.
+
+    Source: Lan et al. 2019 (MPV-MCTS), Algorithm 2; the count that a window does not cut short is
+    our reading, as the windowed count saturates near the root.
+    """
+    before = tree.layers[layer - 1]
+    counts = before.node_visits if before.path_visits is None else before.path_visits
+    in_tree = (before.node_visits > 0) & (tree.layers[layer].node_visits == 0)
+    priority, leaves = jax.lax.top_k(jnp.where(in_tree, counts, -1), num_leaves)
+    return leaves.astype(jnp.int32), priority >= 0
+
+
+def refine(
+    params: Params,
+    rng_key: chex.PRNGKey,
+    tree: Tree,
+    refine_fn: RefineFn,
+    leaves: chex.Array,
+    is_valid: chex.Array,
+    *,
+    to_prior: Any,
+    value_mix: float,
+    prior_mix: float,
+) -> tuple[Tree, chex.Array]:
+    """Evaluates leaves by a later head, in one call, and mixes the result into the nodes.
+
+    Formula:
+        V ← α V + (1 − α) v;   P ← β P + (1 − β) p
+
+    where v and p are the later head's. Terminal nodes keep their exact value.
+
+    Args:
+      params: passed on to `refine_fn`.
+      rng_key: consumed by `refine_fn`.
+      tree: the trees.
+      refine_fn: the later head, called on all `[B·K, ...]` embeddings at once.
+      leaves: `[B, K]` int32, distinct nodes in each row.
+      is_valid: `[B, K]` bool, false for leaves to ignore.
+      to_prior: turns `[..., A]` logits into the form of `Tree.children_prior`.
+      value_mix: α in [0, 1], weight of the value that the node has.
+      prior_mix: β in [0, 1], likewise for the prior.
+
+    Returns:
+      The trees with new `raw_values` and `children_prior`, the same in every layer; statistics
+      are unchanged. And `[B, K]`, by how much each raw value changed (0 for ignored leaves).
+
+    Source: Kadam, Xu, Lieberherr 2021, section 3 ("the policy and the value for that state would
+    be the same").
+    """
+    shape = leaves.shape
+    embedding = jax.tree.map(lambda x: take(x, leaves), tree.embeddings)
+    embedding = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), embedding)
+    logits, value = refine_fn(params, rng_key, embedding)
+    chex.assert_shape(logits, (shape[0] * shape[1], tree.num_actions))
+    old_value, old_prior = take(tree.raw_values, leaves), take(tree.children_prior, leaves)
+    mixed_value = value_mix * old_value + (1 - value_mix) * value.reshape(shape)
+    prior = to_prior(logits).reshape(*shape, tree.num_actions).astype(old_prior.dtype)
+    mixed_prior = prior_mix * old_prior + (1 - prior_mix) * prior
+    is_mixed = is_valid & (take(tree.discounts, leaves) != 0)
+    batch = jnp.arange(shape[0])[:, None]
+    target = jnp.where(is_mixed, leaves, tree.num_nodes)
+    tree = tree.replace(
+        raw_values=tree.raw_values.at[batch, target].set(mixed_value, mode="drop"),
+        children_prior=tree.children_prior.at[batch, target].set(mixed_prior, mode="drop"),
+    )
+    return tree, jnp.where(is_mixed, mixed_value - old_value, 0)
+
+
+def _check_shapes(new: Evaluation, batch_size: int, num_actions: int) -> None:
+    chex.assert_shape(new.prior, (batch_size, num_actions))
+    chex.assert_shape([new.value, new.reward, new.discount], (batch_size,))

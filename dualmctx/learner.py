@@ -1,0 +1,145 @@
+"""The learner: a loss over all heads, and many optimiser steps as one program."""
+
+import dataclasses
+from typing import Any, NamedTuple, Protocol
+
+import chex
+import jax
+import jax.numpy as jnp
+import optax
+
+from dualmctx.model import mask_illegal
+from dualmctx.replay import draw
+from dualmctx.targets import Samples
+from dualmctx.types import Params
+
+
+@dataclasses.dataclass(frozen=True)
+class Learner:
+    """How the network learns.
+
+    Raises:
+      ValueError: when an option is out of range, in one line.
+    """
+
+    learning_rate: float = 1e-3
+    """Peak of the schedule: a linear warm-up, then a cosine down to a tenth of it."""
+    warmup_steps: int = 50
+    """Optimiser steps of the warm-up."""
+    weight_decay: float = 1e-4
+    """AdamW's weight decay, on matrices and kernels only."""
+    max_gradient_norm: float = 1.0
+    """Gradients are scaled down to this global norm."""
+    value_weight: float = 1.0
+    """Weight of the value's squared error beside the policy's cross-entropy."""
+    batch_size: int = 256
+    """Positions an optimiser step."""
+    num_updates: int = 16
+    """Optimiser steps an iteration."""
+    capacity: int = 65_536
+    """Positions in the replay buffer."""
+
+    def __post_init__(self) -> None:
+        """Checks the options."""
+        for name in ("learning_rate", "max_gradient_norm", "batch_size", "num_updates"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be positive")
+        for name in ("warmup_steps", "weight_decay", "value_weight"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 0")
+
+
+class Losses(NamedTuple):
+    """Means over a batch, `[H]` each, a number a head.
+
+    Attributes:
+      policy: cross-entropy less the target's entropy, in nats; 0 is a perfect fit.
+      value: squared error where the result is known.
+    """
+
+    policy: chex.Array
+    value: chex.Array
+
+
+class LearnFn(Protocol):
+    """Takes optimiser steps; see `make_learn`."""
+
+    def __call__(
+        self, params: Params, opt_state: Any, buffer_state: Any, rng_key: chex.PRNGKey
+    ) -> tuple[Params, Any, Losses]:
+        """Takes an iteration's steps; consumes the key."""
+        ...
+
+
+def make_optimizer(options: Learner, num_steps: int) -> optax.GradientTransformation:
+    """Makes AdamW with gradient clipping and a schedule over `num_steps` optimiser steps."""
+    warmup = min(options.warmup_steps, max(num_steps - 1, 0))
+    schedule = optax.warmup_cosine_decay_schedule(
+        init_value=0.0 if warmup else options.learning_rate,
+        peak_value=options.learning_rate,
+        warmup_steps=warmup,
+        decay_steps=max(num_steps, warmup + 1),
+        end_value=options.learning_rate / 10,
+    )
+
+    def is_decayed(params: Params) -> Any:
+        return jax.tree.map(lambda x: x.ndim > 1, params)
+
+    return optax.chain(
+        optax.clip_by_global_norm(options.max_gradient_norm),
+        optax.adamw(schedule, weight_decay=options.weight_decay, mask=is_decayed),
+    )
+
+
+def compute_losses(network: Any, params: Params, samples: Samples) -> Losses:
+    """Computes the losses of every head on `[M]` positions.
+
+    Formula, a head: Σ_a π(a) log(π(a) / p_h(a)) and (z − v_h)², with the same π and z for all.
+
+    Source: Kadam, Xu, Lieberherr 2021 name no loss for two heads; the sum of AlphaZero's over
+    them is our reading.
+    """
+    known = samples.has_value.astype(jnp.float32)
+    num_known = jnp.maximum(jnp.sum(known), 1)
+    policy_losses, value_losses = [], []
+    for output in network.apply(params, samples.observation):
+        logits = mask_illegal(output.logits, samples.legal_action_mask)
+        divergence = optax.losses.kl_divergence(jax.nn.log_softmax(logits), samples.policy)
+        policy_losses.append(jnp.mean(divergence))
+        value_losses.append(jnp.sum(known * (samples.value - output.value) ** 2) / num_known)
+    return Losses(jnp.stack(policy_losses), jnp.stack(value_losses))
+
+
+def make_learn(
+    network: Any, optimizer: optax.GradientTransformation, buffer: Any, options: Learner
+) -> LearnFn:
+    """Makes the function that takes an iteration's optimiser steps.
+
+    Args:
+      network: a `dualmctx.network.Network`.
+      optimizer: as `make_optimizer` makes it.
+      buffer: the replay buffer, which holds at least one position.
+      options: how the network learns.
+
+    Returns:
+      `(params, opt_state, buffer_state, rng_key) -> (params, opt_state, losses)`, to be jitted;
+      the losses are means over the steps, and the key is consumed.
+    """
+
+    def loss_fn(params: Params, samples: Samples) -> tuple[chex.Array, Losses]:
+        losses = compute_losses(network, params, samples)
+        return jnp.sum(losses.policy + options.value_weight * losses.value), losses
+
+    def learn(params: Params, opt_state: Any, buffer_state: Any, rng_key: chex.PRNGKey) -> tuple:
+        def step(carry: tuple[Params, Any], key: chex.PRNGKey) -> tuple:
+            params, opt_state = carry
+            samples = draw(buffer, buffer_state, key)
+            gradients, losses = jax.grad(loss_fn, has_aux=True)(params, samples)
+            updates, opt_state = optimizer.update(gradients, opt_state, params)
+            return (optax.apply_updates(params, updates), opt_state), losses
+
+        keys = jax.random.split(rng_key, options.num_updates)
+        (params, opt_state), losses = jax.lax.scan(step, (params, opt_state), keys)
+        return params, opt_state, jax.tree.map(lambda x: jnp.mean(x, axis=0), losses)
+
+    return learn

@@ -1,0 +1,165 @@
+"""The network: a residual trunk with policy-value heads at chosen depths."""
+
+from typing import Any, Literal, NamedTuple
+
+import chex
+import flax.linen as nn
+import jax.numpy as jnp
+
+
+class HeadOutput(NamedTuple):
+    """What one head says.
+
+    Attributes:
+      logits: `[M, A]` of the policy, illegal actions not masked.
+      value: `[M]` in (-1, 1), seen by the player to move.
+    """
+
+    logits: chex.Array
+    value: chex.Array
+
+
+class Block(nn.Module):
+    """A pre-activation residual block, of 3x3 convolutions or of dense layers.
+
+    Normalised over the features of each position by itself, so that a position's evaluation does
+    not depend on the rest of its batch, in training neither.
+    """
+
+    features: int
+    is_conv: bool
+
+    @nn.compact
+    def __call__(self, x: chex.Array) -> chex.Array:
+        """Maps `[M, ..., features]` to the same shape."""
+        y = x
+        for i in range(2):
+            y = nn.relu(nn.LayerNorm(name=f"norm_{i}")(y))
+            # The second layer starts at zero: the block starts as the identity.
+            init = nn.initializers.zeros if i else nn.initializers.he_normal()
+            if self.is_conv:
+                y = nn.Conv(self.features, (3, 3), kernel_init=init, name=f"conv_{i}")(y)
+            else:
+                y = nn.Dense(self.features, kernel_init=init, name=f"dense_{i}")(y)
+        return x + y
+
+
+class Head(nn.Module):
+    """A policy head and a value head on the activations of the trunk."""
+
+    num_actions: int
+    is_conv: bool
+
+    @nn.compact
+    def __call__(self, x: chex.Array) -> HeadOutput:
+        """Evaluates `[M, ..., features]` activations."""
+        x = nn.relu(nn.LayerNorm(name="norm")(x))
+        policy, value = x, x
+        if self.is_conv:
+            policy = nn.relu(nn.Conv(8, (1, 1), name="policy_conv")(x))
+            value = nn.relu(nn.Conv(4, (1, 1), name="value_conv")(x))
+        policy = policy.reshape(policy.shape[0], -1)
+        value = value.reshape(value.shape[0], -1)
+        # Zeros: an untrained network is indifferent, and a search by it is reproducible by hand.
+        zeros = nn.initializers.zeros
+        logits = nn.Dense(self.num_actions, kernel_init=zeros, name="policy")(policy)
+        value = nn.relu(nn.Dense(64, name="value_hidden")(value))
+        value = nn.Dense(1, kernel_init=zeros, name="value")(value)[..., 0]
+        return HeadOutput(logits, jnp.tanh(value))
+
+
+class Network(nn.Module):
+    """A trunk of residual blocks with policy-value heads at some of its depths.
+
+    The trunk can stop at a head and be resumed from its activations there with the same result as
+    a run in one go.
+
+    Attributes:
+      num_actions: A.
+      trunk: `conv` for boards `[M, H, W, C]`, `mlp` for anything else, which is flattened.
+      width: features of the trunk.
+      num_blocks: residual blocks; the paper's network has 4 of width 64.
+      head_depths: after how many blocks each head stands, increasing, the last one at the end.
+
+    Source: the paper's section 5 gives depth and width; Kadam, Xu, Lieberherr 2021.
+    """
+
+    num_actions: int
+    trunk: Literal["conv", "mlp"] = "conv"
+    width: int = 64
+    num_blocks: int = 4
+    head_depths: tuple[int, ...] = (2, 4)
+
+    def setup(self) -> None:
+        """Makes the layers."""
+        is_conv = self.trunk == "conv"
+        self.stem = nn.Conv(self.width, (3, 3)) if is_conv else nn.Dense(self.width)
+        self.blocks = [Block(self.width, is_conv) for _ in range(self.num_blocks)]
+        self.heads = [Head(self.num_actions, is_conv) for _ in self.head_depths]
+
+    def __call__(self, observation: chex.Array) -> tuple[HeadOutput, ...]:
+        """Evaluates `[M, ...]` observations by every head, first to last."""
+        activations, output = self.begin(observation, 0)
+        outputs = [output]
+        for head in range(1, len(self.head_depths)):
+            activations, output = self.resume(activations, head - 1, head)
+            outputs.append(output)
+        return tuple(outputs)
+
+    def begin(self, observation: chex.Array, head: int) -> tuple[chex.Array, HeadOutput]:
+        """Evaluates `[M, ...]` observations by one head, no further than there.
+
+        Returns:
+          The trunk's activations at the head, `[M, ..., width]`, and what the head says.
+        """
+        x = observation.astype(jnp.float32)
+        if self.trunk == "mlp":
+            x = x.reshape(x.shape[0], -1)
+        return self._run(self.stem(x), 0, head)
+
+    def resume(
+        self, activations: chex.Array, head: int, next_head: int
+    ) -> tuple[chex.Array, HeadOutput]:
+        """Goes on from the activations at one head to a later head.
+
+        Returns:
+          The trunk's activations at the later head and what that head says.
+        """
+        return self._run(activations.astype(jnp.float32), self.head_depths[head], next_head)
+
+    def _run(self, x: Any, depth: int, head: int) -> tuple[chex.Array, HeadOutput]:
+        for block in self.blocks[depth : self.head_depths[head]]:
+            x = block(x)
+        return x, self.heads[head](x)
+
+
+def make_network(
+    num_actions: int,
+    observation_shape: tuple[int, ...],
+    *,
+    width: int = 64,
+    num_blocks: int = 4,
+    head_depths: tuple[int, ...] | None = None,
+) -> Network:
+    """Makes a network for a game's observations: convolutions for boards, else dense layers.
+
+    Args:
+      num_actions: A.
+      observation_shape: of one observation; three axes mean a board.
+      width: features of the trunk, at least 1.
+      num_blocks: residual blocks, at least 1.
+      head_depths: depths of the heads, increasing; by default the middle and the end.
+
+    Raises:
+      ValueError: when a setting is out of range, in one line.
+    """
+    for name, value in (("width", width), ("num_blocks", num_blocks)):
+        if value < 1:
+            raise ValueError(f"{name} is {value}; it must be at least 1")
+    depths = head_depths or (max(num_blocks // 2, 1), num_blocks)
+    if sorted(set(depths)) != list(depths) or depths[0] < 1 or depths[-1] != num_blocks:
+        raise ValueError(
+            f"head_depths is {depths}; it must increase from at least 1 to num_blocks={num_blocks}"
+        )
+    trunk = "conv" if len(observation_shape) == 3 else "mlp"
+    return Network(num_actions, trunk, width, num_blocks, tuple(depths))

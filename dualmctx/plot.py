@@ -1,0 +1,57 @@
+"""Pictures of a training run, from its metrics."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+_EXAMS = {
+    "path/network_optimal": "network, optimal path",
+    "path/search_optimal": "with search, optimal path",
+    "exact/network_optimal": "network, all positions",
+    "exact/search_optimal": "with search, all positions",
+    "random/win_share": "games won against uniform random",
+}
+
+
+def read_rows(file: Path) -> list[dict[str, Any]]:
+    """Reads `metrics.jsonl`; a last line that is not complete is left out."""
+    rows = []
+    for line in file.read_text().splitlines():
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+    return rows
+
+
+def plot_training(rows: list[dict[str, Any]], title: str, file: Path) -> None:
+    """Draws exams and losses over the seconds of training, and saves the picture.
+
+    Args:
+      rows: of `metrics.jsonl`.
+      title: of the picture.
+      file: where to save it; the suffix decides the format.
+    """
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    exams, losses = figure.subplots(1, 2)
+    for name, label in _EXAMS.items():
+        points = [(row["seconds"], 100 * row[name]) for row in rows if name in row]
+        if points:
+            exams.plot(*zip(*points, strict=True), label=label, marker=".")
+    exams.set(xlabel="seconds of training", ylabel="%", title="optimal moves" if rows else "")
+    exams.set_ylim(None, 101)
+    for kind in ("policy", "value"):
+        heads = sorted(name for name in (rows[-1] if rows else {}) if name.startswith(f"{kind}_l"))
+        for name in heads:
+            label = f"{kind}, head {int(name.rsplit('_', 1)[1]) + 1}"
+            points = [(row["seconds"], row[name]) for row in rows if name in row]
+            losses.plot(*zip(*points, strict=True), label=label)
+    losses.set(xlabel="seconds of training", title="losses", yscale="log")
+    for axes in (exams, losses):
+        axes.grid(alpha=0.3)
+        if axes.lines:
+            axes.legend(fontsize=8)
+    figure.suptitle(title)
+    figure.savefig(file, dpi=110)

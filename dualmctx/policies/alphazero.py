@@ -1,0 +1,88 @@
+"""AlphaZero: PUCT, one evaluation a simulation, moves in proportion to visits."""
+
+import dataclasses
+from typing import ClassVar
+
+import chex
+import jax
+import mctx
+
+from dualmctx.policies import root as roots
+from dualmctx.policies.options import Puct, check, make_grow
+from dualmctx.search import search
+from dualmctx.tree import allocate
+from dualmctx.types import Params, RecurrentFn, RefineFn
+
+
+@dataclasses.dataclass(frozen=True)
+class AlphaZero:
+    """AlphaZero's search; called like a policy of mctx.
+
+    Raises:
+      ValueError: when an option is out of range, in one line.
+
+    Source: Silver et al. 2017 (arXiv 1712.01815).
+    """
+
+    num_simulations: int = 85
+    """Simulations a search, the root's own evaluation apart; at least 1."""
+    puct: Puct = dataclasses.field(default_factory=Puct)
+    """How the tree is searched."""
+
+    first_head: ClassVar[int] = -1
+    """The network's head that `recurrent_fn` is to evaluate: the last."""
+
+    def __post_init__(self) -> None:
+        """Checks the options."""
+        number = self.num_simulations
+        check(number >= 1, "num_simulations", number, "at least 1")
+
+    def __call__(
+        self,
+        params: Params,
+        rng_key: chex.PRNGKey,
+        root: mctx.RootFnOutput,
+        recurrent_fn: RecurrentFn,
+        refine_fn: RefineFn | None = None,
+        *,
+        invalid_actions: chex.Array | None = None,
+    ) -> mctx.PolicyOutput:
+        """Searches from a batch of roots.
+
+        Args:
+          params: passed on to `recurrent_fn`.
+          rng_key: consumed.
+          root: `[B]` roots; values from the view of the player to move.
+          recurrent_fn: as mctx's; its logits must mask illegal actions below the root.
+          refine_fn: not used.
+          invalid_actions: `[B, A]` true for actions that are not allowed at the root.
+
+        Returns:
+          `action` `[B]`; `action_weights` `[B, A]`, the visits' shares, which sum to 1; and
+          `search_tree`, a `dualmctx.Tree`.
+        """
+        del refine_fn
+        noise_key, search_key, action_key = jax.random.split(rng_key, 3)
+        prior = roots.legal_probabilities(roots.mask_logits(root.prior_logits, invalid_actions))
+        prior = roots.add_dirichlet_noise(
+            noise_key,
+            prior,
+            fraction=self.puct.dirichlet_fraction,
+            alpha=self.puct.dirichlet_alpha,
+        )
+        tree = allocate(
+            roots.root_evaluation(root, prior),
+            root.embedding,
+            num_nodes=self.num_simulations + 1,
+            invalid_actions=roots.no_invalid_actions(root, invalid_actions),
+            windowed=self.puct.window is not None,
+        )
+        grow = make_grow(
+            self.puct,
+            roots.evaluate_probabilities(recurrent_fn),
+            num_simulations=self.num_simulations,
+        )
+        tree = search(params, search_key, tree, grow, self.num_simulations)
+        weights = tree.summary().visit_probs
+        action = roots.sample_action(action_key, weights, self.puct.temperature)
+        return mctx.PolicyOutput(action=action, action_weights=weights, search_tree=tree)

@@ -1,0 +1,85 @@
+"""mctx's Gumbel policy on our tree: the same keys give the same search."""
+
+import dataclasses
+import functools
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import mctx
+
+from dualmctx.policies import root as roots
+from dualmctx.search import Grow, search
+from dualmctx.select import mctx_rule
+from dualmctx.tree import allocate, to_mctx
+from dualmctx.types import Params, RecurrentFn
+
+
+@dataclasses.dataclass(frozen=True)
+class Gumbel:
+    """Runs mctx's own Gumbel rules, with the options and keys of `mctx.gumbel_muzero_policy`.
+
+    Source: Danihelka et al. 2022, "Policy improvement by planning with Gumbel"; mctx.
+    """
+
+    num_simulations: int
+    max_depth: int | None = None
+    qtransform: Any = mctx.qtransform_completed_by_mix_value
+    max_num_considered_actions: int = 16
+    gumbel_scale: float = 1.0
+
+    def __call__(
+        self,
+        params: Params,
+        rng_key: chex.PRNGKey,
+        root: mctx.RootFnOutput,
+        recurrent_fn: RecurrentFn,
+        *,
+        invalid_actions: chex.Array | None = None,
+    ) -> mctx.PolicyOutput:
+        """Searches from a batch of roots; see `mctx.gumbel_muzero_policy`."""
+        prior = roots.mask_logits(root.prior_logits, invalid_actions)
+        rng_key, gumbel_key = jax.random.split(rng_key)
+        gumbel = self.gumbel_scale * jax.random.gumbel(gumbel_key, prior.shape, prior.dtype)
+        tree = allocate(
+            roots.root_evaluation(root, prior),
+            root.embedding,
+            num_nodes=self.num_simulations + 1,
+            invalid_actions=roots.no_invalid_actions(root, invalid_actions),
+            extra_data=mctx.GumbelMuZeroExtraData(root_gumbel=gumbel),
+        )
+        root_rule = functools.partial(
+            mctx.gumbel_muzero_root_action_selection,
+            num_simulations=self.num_simulations,
+            max_num_considered_actions=self.max_num_considered_actions,
+            qtransform=self.qtransform,
+        )
+        interior_rule = functools.partial(
+            mctx.gumbel_muzero_interior_action_selection, qtransform=self.qtransform
+        )
+        grow = Grow(
+            roots.evaluate_logits(recurrent_fn),
+            mctx_rule(
+                lambda rng_key, tree, node_index, depth: root_rule(rng_key, tree, node_index)
+            ),
+            mctx_rule(interior_rule),
+            self.max_depth or self.num_simulations,
+        )
+        tree = search(params, rng_key, tree, grow, self.num_simulations)
+        return self._output(tree, prior, gumbel, invalid_actions)
+
+    def _output(self, tree: Any, prior: Any, gumbel: Any, invalid: Any) -> mctx.PolicyOutput:
+        """Acts by the best of the most visited actions; learns from the completed Q-values."""
+        exported = to_mctx(tree, prior_is_logits=True).replace(embeddings=None)
+        qvalues = jax.vmap(self.qtransform, in_axes=(0, None))(exported, 0)
+        visits = tree.summary().visit_counts
+        most = visits == jnp.max(visits, axis=-1, keepdims=True)
+        logits = prior - jnp.max(prior, axis=-1, keepdims=True)
+        # mctx's floor keeps an action that is the only one considered, however unlikely.
+        score = jnp.where(most, jnp.maximum(-1e9, gumbel + logits + qvalues), -jnp.inf)
+        if invalid is not None:
+            score = jnp.where(invalid, -jnp.inf, score)
+        action = jnp.argmax(score, axis=-1).astype(jnp.int32)
+        weights = jax.nn.softmax(roots.mask_logits(prior + qvalues, invalid))
+        return mctx.PolicyOutput(action=action, action_weights=weights, search_tree=tree)

@@ -1,0 +1,83 @@
+"""Options that every PUCT policy has, and how they make a tree grow."""
+
+import dataclasses
+from typing import Any
+
+from dualmctx.search import Grow
+from dualmctx.select import explore_outside_window, puct
+from dualmctx.types import EvaluateFn, SelectFn
+
+
+@dataclasses.dataclass(frozen=True)
+class Puct:
+    """How a tree is searched by PUCT.
+
+    A window turns on the sliding-window backup and the epsilon-greedy exploration of the Dual MCTS
+    paper, which apply to any tree search.
+
+    Raises:
+      ValueError: when an option is out of range, in one line.
+
+    Source: Silver et al. 2017 (arXiv 1712.01815); Kadam, Xu, Lieberherr 2021, section 3. PUCT's c
+    is a constant, as in AlphaGo Zero.
+    """
+
+    c_puct: float = 1.25
+    """Weight of exploration; positive."""
+    max_depth: int | None = None
+    """Largest number of edges of a simulation; none for no limit."""
+    window: int | None = None
+    """Edges that a backup updates, counted from the leaf, at least 1; none for all."""
+    explore_fraction: float = 0.05
+    """With a window: probability of a uniform legal action at a root outside of it, in [0, 1]."""
+    explore_decay: float = 0.5
+    """With a window: factor by which that probability falls a ply, in [0, 1]."""
+    dirichlet_fraction: float = 0.25
+    """Share of noise in the root's prior, in [0, 1]; 0 to evaluate."""
+    dirichlet_alpha: float = 0.3
+    """Concentration of that noise, positive; about 10 / (number of legal moves)."""
+    temperature: float = 1.0
+    """The action is drawn from weights^(1/temperature); 0 takes the best."""
+
+    def __post_init__(self) -> None:
+        """Checks the options."""
+        window, depth = self.window, self.max_depth
+        check(
+            window is None or window >= 1, "window", window, "at least 1, or none for full backups"
+        )
+        check(depth is None or depth >= 1, "max_depth", depth, "at least 1, or none for no limit")
+        check(self.c_puct > 0, "c_puct", self.c_puct, "positive")
+        for name in ("explore_fraction", "explore_decay", "dirichlet_fraction"):
+            value = getattr(self, name)
+            check(0 <= value <= 1, name, value, "between 0 and 1")
+        check(self.dirichlet_alpha > 0, "dirichlet_alpha", self.dirichlet_alpha, "positive")
+        check(self.temperature >= 0, "temperature", self.temperature, "at least 0")
+
+
+def check(is_right: bool, name: str, value: Any, remedy: str) -> None:
+    """Raises a one-line `ValueError` unless an option is right."""
+    if not is_right:
+        raise ValueError(f"{name} is {value}; it must be {remedy}")
+
+
+def make_grow(
+    options: Puct, evaluate_fn: EvaluateFn, *, num_simulations: int, layer: int = 0
+) -> Grow:
+    """Turns the options into how one layer of a tree grows."""
+    select_fn: SelectFn = puct(c_puct=options.c_puct, layer=layer)
+    if options.window is not None:
+        select_fn = explore_outside_window(
+            select_fn,
+            window=options.window,
+            explore_fraction=options.explore_fraction,
+            explore_decay=options.explore_decay,
+            layer=layer,
+        )
+    max_depth = options.max_depth or num_simulations
+    return Grow(evaluate_fn, select_fn, select_fn, max_depth, options.window, layer)
+
+
+def noiseless(policy: Any) -> Any:
+    """Returns the policy as it is for evaluation: no noise at the root, the best action."""
+    calm = dataclasses.replace(policy.puct, dirichlet_fraction=0.0, temperature=0.0)
+    return dataclasses.replace(policy, puct=calm)

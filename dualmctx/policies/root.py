@@ -1,0 +1,101 @@
+"""What policies share at the root: priors over legal actions, noise, sampling."""
+
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import mctx
+
+from dualmctx.types import EvaluateFn, Evaluation, Params, RecurrentFn
+
+# Small enough to leave every policy as it is, large enough to survive a mixture: PUCT takes an
+# action as illegal iff its prior is exactly 0, so a legal one must never underflow.
+_SMALLEST_PRIOR = 1e-30
+# An action this far below the best one was masked: by the lowest float, -inf or, say, -1e9.
+_ILLEGAL_GAP = 1e6
+
+
+def legal_probabilities(logits: chex.Array) -> chex.Array:
+    """Returns the softmax of `[..., A]` logits, exactly 0 for masked actions and for them only.
+
+    An action is masked iff its logit lies more than a million below the largest.
+    """
+    logits = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
+    is_legal = logits > jnp.max(logits, axis=-1, keepdims=True) - _ILLEGAL_GAP
+    probabilities = jax.nn.softmax(jnp.where(is_legal, logits, -jnp.inf), axis=-1)
+    return jnp.where(is_legal, jnp.maximum(probabilities, _SMALLEST_PRIOR), 0.0)
+
+
+def mask_logits(logits: chex.Array, invalid_actions: chex.Array | None) -> chex.Array:
+    """Returns logits with the lowest finite number at invalid actions, as mctx's policies do."""
+    if invalid_actions is None:
+        return logits
+    chex.assert_equal_shape([logits, invalid_actions])
+    logits = logits - jnp.max(logits, axis=-1, keepdims=True)
+    return jnp.where(invalid_actions, jnp.finfo(logits.dtype).min, logits)
+
+
+def root_evaluation(root: mctx.RootFnOutput, prior: chex.Array) -> Evaluation:
+    """Returns the root as a node; nothing reads the reward and discount of its missing edge."""
+    return Evaluation(prior, root.value, jnp.zeros_like(root.value), jnp.ones_like(root.value))
+
+
+def no_invalid_actions(root: mctx.RootFnOutput, invalid_actions: Any) -> chex.Array:
+    """Returns the mask, of zeros where there is none."""
+    return jnp.zeros_like(root.prior_logits) if invalid_actions is None else invalid_actions
+
+
+def evaluate_logits(recurrent_fn: RecurrentFn) -> EvaluateFn:
+    """Makes nodes that hold the logits of `recurrent_fn`, for mctx's rules."""
+
+    def evaluate(params: Params, rng_key: Any, action: Any, embedding: Any) -> tuple:
+        step, embedding = recurrent_fn(params, rng_key, action, embedding)
+        return Evaluation(step.prior_logits, step.value, step.reward, step.discount), embedding
+
+    return evaluate
+
+
+def evaluate_probabilities(recurrent_fn: RecurrentFn) -> EvaluateFn:
+    """Makes nodes that hold probabilities over legal actions, for PUCT."""
+
+    def evaluate(params: Params, rng_key: Any, action: Any, embedding: Any) -> tuple:
+        new, embedding = evaluate_logits(recurrent_fn)(params, rng_key, action, embedding)
+        return new._replace(prior=legal_probabilities(new.prior)), embedding
+
+    return evaluate
+
+
+def add_dirichlet_noise(
+    rng_key: chex.PRNGKey, prior: chex.Array, *, fraction: float, alpha: float
+) -> chex.Array:
+    """Mixes Dirichlet noise into `[B, A]` probabilities, over legal actions only.
+
+    Formula: (1 − ε) p + ε η with η ~ Dir(α) over the actions with p > 0. mctx draws η over all
+    actions and masks afterwards, which gives legal actions less noise than asked for.
+
+    Source: Silver et al. 2017 (AlphaGo Zero), "Self-play".
+    """
+    is_legal = prior > 0
+    # In logs, as a draw with small α underflows.
+    log_gamma = jax.random.loggamma(rng_key, jnp.full(prior.shape, alpha, prior.dtype))
+    noise = jax.nn.softmax(jnp.where(is_legal, log_gamma, -jnp.inf), axis=-1)
+    noisy = jnp.maximum((1 - fraction) * prior + fraction * noise, _SMALLEST_PRIOR)
+    return jnp.where(is_legal, noisy, 0.0)
+
+
+def sample_action(rng_key: chex.PRNGKey, weights: chex.Array, temperature: Any) -> chex.Array:
+    """Samples `[B]` actions in proportion to weights^(1 / temperature); 0 takes the largest.
+
+    Args:
+      rng_key: consumed.
+      weights: `[B, A]`, 0 for actions that must not be taken.
+      temperature: a number of at least 0, or an array that broadcasts against `[B, A]`.
+
+    Returns:
+      `[B]` int32 actions.
+    """
+    logits = jnp.where(weights > 0, jnp.log(jnp.maximum(weights, _SMALLEST_PRIOR)), -jnp.inf)
+    temperature = jnp.asarray(temperature, weights.dtype)
+    noise = temperature * jax.random.gumbel(rng_key, weights.shape, weights.dtype)
+    return jnp.argmax(logits + noise, axis=-1).astype(jnp.int32)

@@ -1,0 +1,78 @@
+"""How a finished search becomes a policy: weights over the root's actions."""
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from dualmctx.tree import Children
+
+_BISECTIONS = 32
+
+
+def smoothed_visits(visits: chex.Array, is_legal: chex.Array) -> chex.Array:
+    """Returns (1 + N(a)) / (|A| + Σ N) over the legal actions.
+
+    Args:
+      visits: `[B, A]` visit counts.
+      is_legal: `[B, A]` bool.
+
+    Returns:
+      `[B, A]` weights that sum to 1.
+
+    Source: Kadam, Xu, Lieberherr 2021, eq. 2.
+    """
+    counts = jnp.where(is_legal, visits + 1.0, 0.0)
+    return counts / jnp.sum(counts, axis=-1, keepdims=True)
+
+
+def regularized_policy(
+    prior: chex.Array, qvalues: chex.Array, total_visits: chex.Array, *, c_puct: float
+) -> chex.Array:
+    """Returns the policy that PUCT's visit counts approximate, without their rounding.
+
+    Formula:
+        π̄(a) = λ P(a) / (α − q(a)),   λ = c · sqrt(ΣN) / (|A| + ΣN)
+
+    with |A| the number of legal actions and α such that the weights sum to 1, found by bisection
+    between max(q + λ P) and max(q) + λ. It maximises qᵀπ − λ KL(P, π).
+
+    Args:
+      prior: `[B, A]` probabilities P, 0 for illegal actions.
+      qvalues: `[B, A]` q, seen by the player to move at the root.
+      total_visits: `[B]` ΣN; where it is 0, π̄ = P.
+      c_puct: c of the search.
+
+    Returns:
+      `[B, A]` weights that sum to 1, 0 for illegal actions.
+
+    Source: Grill et al. 2020, "Monte-Carlo tree search as regularized policy optimization",
+    section 3 and appendix B.3.
+    """
+    is_legal = prior > 0
+    total = total_visits[:, None].astype(prior.dtype)
+    num_legal = jnp.sum(is_legal, axis=-1, keepdims=True)
+    scale = c_puct * jnp.sqrt(total) / (num_legal + total)
+    weighted = scale * prior
+    q = jnp.where(is_legal, qvalues, -jnp.inf)
+
+    def policy(alpha: chex.Array) -> chex.Array:
+        gap = jnp.where(is_legal, alpha - qvalues, 1.0)
+        return jnp.where(is_legal, weighted / jnp.maximum(gap, 1e-12), 0.0)
+
+    def halve(_: int, bounds: tuple[chex.Array, chex.Array]) -> tuple[chex.Array, chex.Array]:
+        low, high = bounds
+        middle = (low + high) / 2
+        is_low = jnp.sum(policy(middle), axis=-1, keepdims=True) > 1
+        return jnp.where(is_low, middle, low), jnp.where(is_low, high, middle)
+
+    low = jnp.max(jnp.where(is_legal, q + weighted, -jnp.inf), axis=-1, keepdims=True)
+    high = jnp.max(q, axis=-1, keepdims=True) + scale
+    low, high = jax.lax.fori_loop(0, _BISECTIONS, halve, (low, high))
+    found = policy(high)
+    found = jnp.where(total > 0, found, prior)
+    return found / jnp.sum(found, axis=-1, keepdims=True)
+
+
+def completed_qvalues(children: Children, value: chex.Array) -> chex.Array:
+    """Returns `[B, A]` Q, with the root's `[B]` search value where an action was not visited."""
+    return jnp.where(children.visits > 0, children.qvalues, value[:, None])

@@ -1,0 +1,106 @@
+"""The folder of a run: its configuration, a row an iteration, checkpoints, a summary."""
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dualmctx.plot import read_rows
+
+
+class RunFolder(NamedTuple):
+    """A folder that a run writes to.
+
+    Attributes:
+      path: the folder.
+    """
+
+    path: Path
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where checkpoints are."""
+        return self.path / "checkpoints"
+
+    @property
+    def metrics(self) -> Path:
+        """JSON Lines, a row an iteration."""
+        return self.path / "metrics.jsonl"
+
+    def append_row(self, row: dict[str, Any]) -> None:
+        """Appends a row to the metrics, complete with its line end."""
+        with self.metrics.open("a") as file:
+            file.write(json.dumps(_finite(row)) + "\n")
+
+    def keep_rows(self, num_iterations: int) -> list[dict[str, Any]]:
+        """Drops rows later than an iteration, which a resumed run makes anew; returns the rest."""
+        if not self.metrics.exists():
+            return []
+        rows = [row for row in read_rows(self.metrics) if row["iteration"] <= num_iterations]
+        self.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return rows
+
+    def write_json(self, name: str, content: dict[str, Any]) -> None:
+        """Writes a JSON file, complete or not at all."""
+        draft = self.path / f".{name}.new"
+        draft.write_text(json.dumps(_finite(content), indent=2) + "\n")
+        draft.replace(self.path / name)
+
+
+def create_run(path: Path, config: dict[str, Any]) -> RunFolder:
+    """Makes the folder of a new run and writes its configuration.
+
+    Raises:
+      ValueError: when the folder holds something already, in one line; nothing is changed then.
+    """
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise ValueError(
+            f"--out {path} exists and is not empty; choose another folder, or go on with "
+            f"--out {path} --resume"
+        )
+    path.mkdir(parents=True, exist_ok=True)
+    folder = RunFolder(path)
+    folder.write_json("config.json", config)
+    return folder
+
+
+def reopen_run(path: Path, config: dict[str, Any]) -> RunFolder:
+    """Opens the folder of a run that is to go on.
+
+    Raises:
+      ValueError: when there is no run or its configuration differs, in one line with the fields.
+    """
+    file = path / "config.json"
+    if not file.exists():
+        raise ValueError(f"--out {path} has no config.json, so there is no run to resume there")
+    saved, wanted = flatten(json.loads(file.read_text())), flatten(config)
+    names = sorted(name for name in saved | wanted if saved.get(name) != wanted.get(name))
+    if names:
+        fields = ", ".join(f"{name} ({saved.get(name)} → {wanted.get(name)})" for name in names)
+        raise ValueError(f"the run in {path} has another configuration: {fields}")
+    return RunFolder(path)
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """Turns a configuration of nested dataclasses into what JSON can hold."""
+    return json.loads(json.dumps(dataclasses.asdict(config)))
+
+
+def flatten(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Flattens nested dictionaries, with dots in the names."""
+    flat: dict[str, Any] = {}
+    for name, value in config.items():
+        if isinstance(value, dict):
+            flat |= flatten(value, f"{prefix}{name}.")
+        else:
+            flat[prefix + name] = value
+    return flat
+
+
+def _finite(row: dict[str, Any]) -> dict[str, Any]:
+    """Replaces what JSON has no number for."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in row.items()
+    }

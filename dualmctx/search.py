@@ -1,0 +1,219 @@
+"""The loops: one simulation, a search of many, and rounds in which a second tree follows."""
+
+from typing import NamedTuple, Protocol
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from dualmctx.backup import backup, backup_leaves, windowed_backup, write_back
+from dualmctx.expand import expand, frontier, refine
+from dualmctx.select import descend
+from dualmctx.tree import Tree
+from dualmctx.types import EvaluateFn, Params, RefineFn, SelectFn
+
+Carry = tuple[chex.PRNGKey, Tree]
+
+
+class Grow(NamedTuple):
+    """How simulations grow one tree.
+
+    Attributes:
+      evaluate_fn: plays an action and evaluates the state reached.
+      root_select_fn: the selection rule at the root.
+      interior_select_fn: the selection rule below it.
+      max_depth: the largest number of edges of a simulation.
+      window: edges that a backup updates, `None` for all.
+      layer: the tree that grows.
+    """
+
+    evaluate_fn: EvaluateFn
+    root_select_fn: SelectFn
+    interior_select_fn: SelectFn
+    max_depth: int
+    window: int | None = None
+    layer: int = 0
+
+
+def simulate(
+    params: Params,
+    rng_key: chex.PRNGKey,
+    tree: Tree,
+    grow: Grow,
+    node_index: chex.Numeric,
+    is_active: chex.Array | None = None,
+) -> Carry:
+    """Runs one simulation: select, expand, back up.
+
+    Args:
+      params: passed on to the evaluation.
+      rng_key: consumed; split the way that `mctx.search` splits it.
+      tree: the trees.
+      grow: how.
+      node_index: scalar, the slot for a new node.
+      is_active: `[B]` bool, elements that may change; all if `None`.
+
+    Returns:
+      A new key and the trees.
+    """
+    rng_key, select_key, expand_key = jax.random.split(rng_key, 3)
+    path = descend(
+        select_key,
+        tree,
+        grow.root_select_fn,
+        grow.interior_select_fn,
+        max_depth=grow.max_depth,
+        layer=grow.layer,
+    )
+    tree, leaf = expand(params, expand_key, tree, grow.evaluate_fn, path, node_index, is_active)
+    if grow.window is None:
+        return rng_key, backup(tree, leaf, is_active, layer=grow.layer)
+    return rng_key, windowed_backup(tree, leaf, is_active, window=grow.window, layer=grow.layer)
+
+
+def search(
+    params: Params, rng_key: chex.PRNGKey, tree: Tree, grow: Grow, num_simulations: int
+) -> Tree:
+    """Runs simulations on one tree, the i-th of which (from 1) writes node i.
+
+    Args:
+      params: passed on to the evaluation.
+      rng_key: consumed.
+      tree: trees that hold their roots, with room for `num_simulations` nodes more.
+      grow: how.
+      num_simulations: how many.
+
+    Returns:
+      The trees after the search.
+    """
+
+    def body(i: chex.Array, carry: Carry) -> Carry:
+        rng_key, tree = carry
+        return simulate(params, rng_key, tree, grow, i + 1)
+
+    return jax.lax.fori_loop(0, num_simulations, body, (rng_key, tree))[1]
+
+
+class ToPrior(Protocol):
+    """Turns `[..., A]` logits into what the selection rule reads."""
+
+    def __call__(self, logits: chex.Array) -> chex.Array:
+        """Takes `[..., A]` logits."""
+        ...
+
+
+class Follow(NamedTuple):
+    """How a tree follows the one before it: batched evaluations of the nodes found there.
+
+    Attributes:
+      refine_fn: the later head.
+      to_prior: turns its logits into what the selection rule reads.
+      value_mix: α in [0, 1], the weight of the earlier value.
+      prior_mix: β in [0, 1], the weight of the earlier prior.
+      grow: simulations of the following tree, for when it runs out of nodes to evaluate.
+    """
+
+    refine_fn: RefineFn
+    to_prior: ToPrior
+    value_mix: float
+    prior_mix: float
+    grow: Grow
+
+
+def follow(
+    params: Params,
+    rng_key: chex.PRNGKey,
+    tree: Tree,
+    how: Follow,
+    leaves: chex.Array,
+    is_valid: chex.Array,
+) -> Tree:
+    """Evaluates leaves by the later head, adds them to the following tree, corrects the one before.
+
+    Args:
+      params: passed on to `refine_fn`.
+      rng_key: consumed by `refine_fn`.
+      tree: the trees.
+      how: the later head and the mixture.
+      leaves: `[B, K]` int32, nodes that the following tree has not evaluated.
+      is_valid: `[B, K]` bool, false for leaves to ignore.
+
+    Returns:
+      The trees.
+    """
+    layer, window = how.grow.layer, how.grow.window
+    tree, change = refine(
+        params,
+        rng_key,
+        tree,
+        how.refine_fn,
+        leaves,
+        is_valid,
+        to_prior=how.to_prior,
+        value_mix=how.value_mix,
+        prior_mix=how.prior_mix,
+    )
+    for earlier in range(layer):
+        tree = write_back(tree, leaves, change, is_valid, window=window, layer=earlier)
+    return backup_leaves(tree, leaves, is_valid, window=window, layer=layer)
+
+
+def run_rounds(
+    params: Params,
+    rng_key: chex.PRNGKey,
+    tree: Tree,
+    grow: Grow,
+    how: Follow,
+    *,
+    num_simulations: tuple[int, int],
+    num_rounds: int,
+) -> Tree:
+    """Grows the first tree and lets the second one follow, in rounds.
+
+    A round runs its share of the first tree's simulations, then evaluates its share of the best
+    leaves by the later head in one call. Elements of the batch that have fewer such leaves run
+    ordinary simulations of the second tree for the rest. Every simulation and evaluation has a
+    slot of its own, so that a node's index does not depend on the rest of the batch.
+
+    Args:
+      params: passed on to the evaluations.
+      rng_key: consumed.
+      tree: trees that hold their roots, with room for the sum of both budgets.
+      grow: simulations of the first tree.
+      how: how the second tree follows.
+      num_simulations: b_sub and b_full.
+      num_rounds: R, from 1 to b_full; 1 is sequential, b_full is strict interleaving.
+
+    Returns:
+      The trees after the search.
+
+    Source: Kadam, Xu, Lieberherr 2021, section 3; Lan et al. 2019, Algorithm 2, is one round.
+    """
+    small, large = num_simulations
+    num_leaves = -(-large // num_rounds)
+
+    def body(i: chex.Array, carry: Carry) -> Carry:
+        begin_small, end_small = i * small // num_rounds, (i + 1) * small // num_rounds
+        begin_large, end_large = i * large // num_rounds, (i + 1) * large // num_rounds
+
+        def small_body(j: chex.Array, carry: Carry) -> Carry:
+            rng_key, tree = carry
+            return simulate(params, rng_key, tree, grow, 1 + begin_large + j)
+
+        rng_key, tree = jax.lax.fori_loop(begin_small, end_small, small_body, carry)
+        rng_key, refine_key = jax.random.split(rng_key)
+        leaves, is_valid = frontier(tree, num_leaves, layer=how.grow.layer)
+        is_valid &= jnp.arange(num_leaves) < end_large - begin_large
+        tree = follow(params, refine_key, tree, how, leaves, is_valid)
+        num_valid = jnp.sum(is_valid, axis=-1)
+
+        def large_body(j: chex.Array, carry: Carry) -> Carry:
+            rng_key, tree = carry
+            is_active = num_valid <= j - begin_large
+            return simulate(params, rng_key, tree, how.grow, 1 + end_small + j, is_active)
+
+        # Starting where the first element runs short skips the calls that would change nothing.
+        start = begin_large + jnp.min(num_valid)
+        return jax.lax.fori_loop(start, end_large, large_body, (rng_key, tree))
+
+    return jax.lax.fori_loop(0, num_rounds, body, (rng_key, tree))[1]

@@ -1,0 +1,275 @@
+"""The search tree: one topology, and a layer of statistics for each tree that grows on it.
+
+Statistics live on nodes, and a node is its incoming edge: `node_visits[b, n]` is both the visit
+count of node n and N(s, a) of the edge that enters it. Only `children_index` and `children_prior`
+have an action axis, so a backup writes scalars and never touches a `[B, N, A]` array.
+"""
+
+import dataclasses
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
+
+import chex
+import jax
+import jax.numpy as jnp
+import mctx
+
+from dualmctx.types import Embedding, Evaluation
+
+T = TypeVar("T")
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Layer:
+    """The statistics of one tree. A node belongs to the tree iff its visit count is positive.
+
+    Attributes:
+      node_visits: `[B, N]` int32, updates of the edge into the node. At the root: 1 plus the
+        updates of the edges that leave it.
+      node_values: `[B, N]` mean of the returns of these updates, seen by the player to move.
+      path_visits: `[B, N]` int32, simulations that passed through or ended at the node, never cut
+        short by a window, 1 more at the root; `None` where the backup is full, as `node_visits` is
+        the same then.
+      heights: `[B, N]` int32, the largest number of edges by which a simulation went on below the
+        node; `None` where the backup is full.
+    """
+
+    node_visits: chex.Array
+    node_values: chex.Array
+    path_visits: Any = None
+    heights: Any = None
+
+    def replace(self, **changes: Any) -> Self:
+        """Returns a copy with some attributes exchanged."""
+        return dataclasses.replace(self, **changes)
+
+
+class Children(NamedTuple):
+    """The children of one node of every tree; all `[B, A]`, and 0 where there is no child."""
+
+    visits: chex.Array
+    values: chex.Array
+    rewards: chex.Array
+    discounts: chex.Array
+
+    @property
+    def qvalues(self) -> chex.Array:
+        """Q(s, a) = r + γ V(s'), seen by the player to move at s; 0 for unvisited actions."""
+        return jnp.where(self.visits > 0, self.rewards + self.discounts * self.values, 0.0)
+
+
+class SearchSummary(NamedTuple):
+    """The root of one layer, with the fields of mctx's summary.
+
+    Attributes:
+      visit_counts: `[B, A]` visits of the root's children.
+      visit_probs: `[B, A]` the same as shares; uniform where nothing was visited.
+      value: `[B]` value of the root, seen by the player to move.
+      qvalues: `[B, A]` Q of the root's actions, 0 where unvisited.
+    """
+
+    visit_counts: chex.Array
+    visit_probs: chex.Array
+    value: chex.Array
+    qvalues: chex.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Tree(Generic[T]):
+    """A batch of search trees that share one array of nodes.
+
+    Attributes:
+      parents: `[B, N]` int32, -1 for the root and for slots without a node.
+      action_from_parent: `[B, N]` int32, likewise.
+      children_index: `[B, N, A]` int32, -1 where there is no child.
+      children_prior: `[B, N, A]` what the selection rule reads, see `Evaluation.prior`.
+      rewards: `[B, N]` reward of the edge into the node.
+      discounts: `[B, N]` discount of that edge; 0 at terminal nodes. The root's is 1.
+      raw_values: `[B, N]` value of the state before any search.
+      embeddings: `[B, N, ...]` what `recurrent_fn` returned.
+      layers: statistics, a layer a tree; Dual's are T_sub and T_full.
+      root_invalid_actions: `[B, A]` 1 for actions that are not allowed at the root.
+      extra_data: `[B, ...]` passed on to mctx's selection rules.
+    """
+
+    parents: chex.Array
+    action_from_parent: chex.Array
+    children_index: chex.Array
+    children_prior: chex.Array
+    rewards: chex.Array
+    discounts: chex.Array
+    raw_values: chex.Array
+    embeddings: Any
+    layers: tuple[Layer, ...]
+    root_invalid_actions: chex.Array
+    extra_data: T
+
+    ROOT_INDEX: ClassVar[int] = 0
+    NO_PARENT: ClassVar[int] = -1
+    UNVISITED: ClassVar[int] = -1
+
+    def replace(self, **changes: Any) -> Self:
+        """Returns a copy with some attributes exchanged."""
+        return dataclasses.replace(self, **changes)
+
+    @property
+    def num_actions(self) -> int:
+        """A."""
+        return self.children_index.shape[-1]
+
+    @property
+    def num_nodes(self) -> int:
+        """N, the capacity; slots that no simulation used stay empty."""
+        return self.parents.shape[-1]
+
+    def summary(self, layer: int = 0) -> SearchSummary:
+        """Summarises the root, as mctx's `Tree.summary` does, in one of the layers."""
+        root = jnp.zeros(self.parents.shape[0], jnp.int32)
+        children = get_children(self, root, layer)
+        value = self.layers[layer].node_values[:, self.ROOT_INDEX]
+        visit_counts = children.visits.astype(value.dtype)
+        total = jnp.sum(visit_counts, axis=-1, keepdims=True)
+        visit_probs = jnp.where(
+            total > 0, visit_counts / jnp.maximum(total, 1), 1 / self.num_actions
+        )
+        return SearchSummary(visit_counts, visit_probs, value, children.qvalues)
+
+
+def take(array: chex.Array, index: chex.Array) -> chex.Array:
+    """Reads `[B, N, ...]` at `[B]` or `[B, K]` indices, giving `[B, ...]` or `[B, K, ...]`."""
+    batch = jnp.arange(array.shape[0]).reshape((-1,) + (1,) * (index.ndim - 1))
+    # Indices are valid by construction; promising it saves a clamp and a select an access.
+    return array.at[batch, index].get(mode="promise_in_bounds")
+
+
+def allocate(
+    root: Evaluation,
+    embedding: Any,
+    *,
+    num_nodes: int,
+    invalid_actions: chex.Array,
+    num_layers: int = 1,
+    windowed: bool = False,
+    extra_data: Any = None,
+) -> Tree:
+    """Allocates trees that hold their root, evaluated in the first layer.
+
+    Args:
+      root: the roots; their reward and discount are not read.
+      embedding: `[B, ...]` the roots' embeddings.
+      num_nodes: capacity N, the root included.
+      invalid_actions: `[B, A]` 1 for actions that are not allowed at the root.
+      num_layers: number of trees on the topology.
+      windowed: whether to allocate what a windowed backup needs.
+      extra_data: `[B, ...]` passed on to mctx's selection rules.
+
+    Returns:
+      The trees. In every layer but the first the root is still unevaluated.
+    """
+    chex.assert_rank([root.prior, root.value], [2, 1])
+    batch_size, num_actions = root.prior.shape
+    shape = (batch_size, num_nodes)
+
+    def empty(row: chex.Array) -> chex.Array:
+        return jnp.zeros(shape + row.shape[1:], row.dtype).at[:, 0].set(row)
+
+    def layer() -> Layer:
+        counter = jnp.zeros(shape, jnp.int32) if windowed else None
+        return Layer(
+            node_visits=jnp.zeros(shape, jnp.int32),
+            node_values=jnp.zeros(shape, root.value.dtype),
+            path_visits=counter,
+            heights=counter,
+        )
+
+    first = layer()
+    first = first.replace(
+        node_visits=first.node_visits.at[:, 0].set(1),
+        node_values=first.node_values.at[:, 0].set(root.value),
+        path_visits=first.path_visits.at[:, 0].set(1) if windowed else None,
+    )
+    return Tree(
+        parents=jnp.full(shape, Tree.NO_PARENT, jnp.int32),
+        action_from_parent=jnp.full(shape, Tree.NO_PARENT, jnp.int32),
+        children_index=jnp.full((*shape, num_actions), Tree.UNVISITED, jnp.int32),
+        children_prior=empty(root.prior),
+        rewards=jnp.zeros(shape, root.value.dtype),
+        discounts=empty(jnp.ones_like(root.value)),
+        raw_values=empty(root.value),
+        embeddings=jax.tree.map(empty, embedding),
+        layers=(first, *(layer() for _ in range(num_layers - 1))),
+        root_invalid_actions=invalid_actions,
+        extra_data=extra_data,
+    )
+
+
+def replace_layer(tree: Tree, index: int, layer: Layer) -> Tree:
+    """Returns the trees with one layer exchanged."""
+    layers = (*tree.layers[:index], layer, *tree.layers[index + 1 :])
+    return tree.replace(layers=layers)
+
+
+def get_children(tree: Tree, node_index: chex.Array, layer: int = 0) -> Children:
+    """Gathers what a layer knows of the children of `[B]` nodes."""
+    index = take(tree.children_index, node_index)
+    exists = index != Tree.UNVISITED
+    index = jnp.maximum(index, 0)
+
+    def gather(array: chex.Array) -> chex.Array:
+        return jnp.where(exists, take(array, index), 0)
+
+    stats = tree.layers[layer]
+    return Children(
+        visits=gather(stats.node_visits),
+        values=gather(stats.node_values),
+        rewards=gather(tree.rewards),
+        discounts=gather(tree.discounts),
+    )
+
+
+def get_state(tree: Tree, node_index: chex.Array) -> Any:
+    """Gathers the embeddings of `[B]` nodes without their activations, to play on from them."""
+    embeddings = tree.embeddings
+    if isinstance(embeddings, Embedding):
+        embeddings = dataclasses.replace(embeddings, activations=None)
+    return jax.tree.map(lambda x: take(x, node_index), embeddings)
+
+
+def to_mctx(tree: Tree, layer: int = 0, *, prior_is_logits: bool = False) -> mctx.Tree:
+    """Exports one layer as an `mctx.Tree`, for tools that were written for mctx.
+
+    Args:
+      tree: trees after a search.
+      layer: the layer to export. Nodes outside it appear as unvisited.
+      prior_is_logits: true for trees that mctx's rules grew; else the probabilities are turned
+        into logits, with the lowest finite number for illegal actions.
+
+    Returns:
+      The same trees in mctx's arrays. Slots that hold no node are zero, and nothing stands below
+      a terminal node, where mctx would have gone on.
+    """
+    nodes = jnp.broadcast_to(jnp.arange(tree.num_nodes), tree.parents.shape)
+    children = jax.vmap(lambda n: get_children(tree, n, layer), in_axes=1, out_axes=1)(nodes)
+    prior = tree.children_prior
+    if not prior_is_logits:
+        tiny = jnp.finfo(prior.dtype).tiny
+        logits = jnp.log(jnp.maximum(prior, tiny))
+        prior = jnp.where(prior > 0, logits, jnp.finfo(prior.dtype).min)
+    stats = tree.layers[layer]
+    return mctx.Tree(
+        node_visits=stats.node_visits,
+        raw_values=tree.raw_values,
+        node_values=stats.node_values,
+        parents=tree.parents,
+        action_from_parent=tree.action_from_parent,
+        children_index=tree.children_index,
+        children_prior_logits=prior,
+        children_visits=children.visits,
+        children_rewards=children.rewards,
+        children_discounts=children.discounts,
+        children_values=children.values,
+        embeddings=tree.embeddings,
+        root_invalid_actions=tree.root_invalid_actions,
+        extra_data=tree.extra_data,
+    )

@@ -1,0 +1,160 @@
+"""Shared vocabulary: axes, callables and the small results that modules hand to each other.
+
+Axes, used in every docstring:
+  B  batch: independent searches, one root each
+  N  nodes of a search tree, the root included; node 0 is the root
+  A  actions of the game, legal or not
+  K  leaves taken from each tree at once
+  T  time steps of self-play
+  S  positions
+
+Values and Q-values lie in [-1, 1] for the games here and are seen by the player to move at their
+node; an edge's reward is seen by the player who moved. A discount of -1 hands the value to the
+other player, +1 keeps it with the same player, and 0 marks the edge into a terminal node.
+"""
+
+import dataclasses
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import chex
+import jax
+import mctx
+
+Params = Any
+"""Whatever `recurrent_fn` and `refine_fn` take as their first argument."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Embedding:
+    """What a node keeps, in two parts that are read at different times.
+
+    A `recurrent_fn` may return this in place of an arbitrary embedding. The search then hands only
+    `state` to the `recurrent_fn` calls below the node (`activations` is `None` there), and both
+    parts to `refine_fn`. Activations are large, so they are written once and not moved again
+    until they are refined.
+
+    Attributes:
+      state: `[B, ...]` the game state.
+      activations: `[B, ...]` what `refine_fn` needs to resume the evaluation of the state.
+    """
+
+    state: Any
+    activations: Any = None
+
+
+class Evaluation(NamedTuple):
+    """A new node as the search stores it.
+
+    Attributes:
+      prior: `[B, A]` in the form that the policy's selection rule reads: probabilities that are 0
+        for illegal actions under PUCT, logits under mctx's rules.
+      value: `[B]` value of the state, seen by the player to move there.
+      reward: `[B]` reward of the edge into the node, seen by the player who moved.
+      discount: `[B]` discount of that edge; 0 if the node is terminal.
+    """
+
+    prior: chex.Array
+    value: chex.Array
+    reward: chex.Array
+    discount: chex.Array
+
+
+class EvaluateFn(Protocol):
+    """Plays actions and evaluates the states reached."""
+
+    def __call__(
+        self, params: Params, rng_key: chex.PRNGKey, action: chex.Array, embedding: Any
+    ) -> tuple[Evaluation, Any]:
+        """Takes `[B]` actions and embeddings; consumes the key."""
+        ...
+
+
+class RecurrentFn(Protocol):
+    """mctx's `recurrent_fn`: `[B]` actions and `[B, ...]` embeddings to the states they reach."""
+
+    def __call__(
+        self, params: Params, rng_key: chex.PRNGKey, action: chex.Array, embedding: Any
+    ) -> tuple[mctx.RecurrentFnOutput, Any]:
+        """Takes `[B]` actions and embeddings; consumes the key."""
+        ...
+
+
+class RefineFn(Protocol):
+    """Evaluates `[M, ...]` embeddings once more, by a later head of the network.
+
+    Returns:
+      `(prior_logits, value)` of shapes `[M, A]` and `[M]`.
+    """
+
+    def __call__(
+        self, params: Params, rng_key: chex.PRNGKey, embedding: Any
+    ) -> tuple[chex.Array, chex.Array]:
+        """Takes `[M, ...]` embeddings; consumes the key."""
+        ...
+
+
+class SelectFn(Protocol):
+    """Chooses an action at one node of every tree.
+
+    Takes `[B]` keys, the trees, `[B]` node indices and the scalar depth of these nodes, and
+    returns `[B]` int32 actions.
+    """
+
+    def __call__(
+        self, rng_keys: chex.PRNGKey, tree: Any, node_index: chex.Array, depth: chex.Array
+    ) -> chex.Array:
+        """Chooses `[B]` actions."""
+        ...
+
+
+class Path(NamedTuple):
+    """Where a descent ended: the last edge of its path.
+
+    Attributes:
+      parent: `[B]` int32, the node that the last edge leaves.
+      action: `[B]` int32, the action of the last edge.
+      child: `[B]` int32, the node that the edge enters, -1 if it has yet to be created.
+      depth: `[B]` int32, the number of edges, at least 1.
+    """
+
+    parent: chex.Array
+    action: chex.Array
+    child: chex.Array
+    depth: chex.Array
+
+
+class Policy(Protocol):
+    """A search variant: a frozen dataclass of its options, called like a policy of mctx.
+
+    Attributes:
+      first_head: index of the network's head that `recurrent_fn` is to evaluate.
+    """
+
+    @property
+    def puct(self) -> Any:
+        """The options of PUCT."""
+        ...
+
+    first_head: ClassVar[int]
+
+    def __call__(
+        self,
+        params: Params,
+        rng_key: chex.PRNGKey,
+        root: mctx.RootFnOutput,
+        recurrent_fn: RecurrentFn,
+        refine_fn: RefineFn,
+        *,
+        invalid_actions: chex.Array | None = None,
+    ) -> mctx.PolicyOutput:
+        """Searches from a batch of roots."""
+        ...
+
+
+class SearchFn(Protocol):
+    """A variant bound to a game and a network: searches from `[B]` game states."""
+
+    def __call__(self, params: Params, rng_key: chex.PRNGKey, state: Any) -> mctx.PolicyOutput:
+        """Searches from `[B]` states; consumes the key."""
+        ...

@@ -1,0 +1,424 @@
+"""Trains a network by self-play: `python train.py PRESET [--FIELD VALUE ...]`.
+
+Presets: connect2, nim, hsr, tic-tac-toe, connect-four. `python train.py PRESET --help` lists every
+field with its default.
+"""
+
+import contextlib
+import dataclasses
+import io
+import re
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Union
+
+import jax
+import tyro
+
+import games
+from dualmctx.arena import batch_player
+from dualmctx.checkpoint import Checkpoints, open_checkpoints
+from dualmctx.display import Display, summary_table
+from dualmctx.evaluate import make_evaluate
+from dualmctx.exam import (
+    Exact,
+    ExamFn,
+    is_solved,
+    make_exact_exam,
+    make_match_exam,
+    take_exams,
+)
+from dualmctx.learner import Learner
+from dualmctx.model import make_search_fn
+from dualmctx.network import make_network
+from dualmctx.plot import plot_training
+from dualmctx.policies import REGISTRY, Dual, noiseless
+from dualmctx.runs import RunFolder, create_run, reopen_run, to_dict
+from dualmctx.selfplay import SelfPlay
+from dualmctx.training import Trainer, TrainState, make_trainer
+from dualmctx.types import Policy
+
+if TYPE_CHECKING:
+    SearchOptions = Policy
+else:
+    SearchOptions = Union[tuple(row.policy for row in REGISTRY.values())]  # noqa: UP007
+
+
+@dataclasses.dataclass(frozen=True)
+class NetworkOptions:
+    """The network's size."""
+
+    width: int = 64
+    """Features of the trunk."""
+    num_blocks: int = 4
+    """Residual blocks."""
+    head_depths: tuple[int, ...] | None = None
+    """After how many blocks each head stands; by default the middle and the end."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Exams:
+    """How the network is examined while it learns."""
+
+    every: int = 10
+    """Iterations from one exam to the next; 0 for an exam at the end only."""
+    num_games: int = 100
+    """Games against an opponent; an even number."""
+    batch_size: int = 256
+    """Positions a call of the device."""
+    max_positions: int = 1000
+    """Positions of a solved game in an exam on the way; the last one takes them all."""
+    stop_when_solved: int = 0
+    """End after this many exams in a row in which network and search play optimally wherever
+    optimal play can lead; 0 for never."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """A training run."""
+
+    game: str = "hsr"
+    """The game, as `games.make` knows it."""
+    game_parameters: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Parameters of the game, such as `k 4 q 4 n 16`."""
+    search: SearchOptions = dataclasses.field(default_factory=Dual)
+    """The search; `--search.variant NAME` chooses another one."""
+    network: NetworkOptions = dataclasses.field(default_factory=NetworkOptions)
+    """The network."""
+    selfplay: SelfPlay = dataclasses.field(default_factory=SelfPlay)
+    """Self-play."""
+    learner: Learner = dataclasses.field(default_factory=Learner)
+    """Learning."""
+    exams: Exams = dataclasses.field(default_factory=Exams)
+    """Exams on the way."""
+    num_iterations: int = 100
+    """Iterations of self-play and learning."""
+    checkpoint_every: int = 20
+    """Iterations from one checkpoint to the next; the end of the run is always saved."""
+    keep: int = 2
+    """Checkpoints kept, the newest ones."""
+    seed: int = 0
+    """Of all randomness; the same seed gives the same run."""
+    out: str | None = None
+    """The run's folder; by default runs/PRESET."""
+    resume: bool = False
+    """Go on with the run in that folder."""
+
+    def __post_init__(self) -> None:
+        """Checks the fields that no part of the program checks by itself."""
+        for name in ("num_iterations", "checkpoint_every", "keep"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        budgets = getattr(self.search, "num_simulations", ())
+        if isinstance(budgets, tuple) and min(budgets) < 1:
+            raise ValueError(
+                f"search.num_simulations is {' '.join(map(str, budgets))}; each tree needs at "
+                "least 1 (for a single tree there is --search.variant alphazero)"
+            )
+        if self.exams.num_games < 2 or self.exams.num_games % 2:
+            raise ValueError(
+                f"exams.num_games is {self.exams.num_games}; it must be even and at least 2"
+            )
+
+
+PRESETS: dict[str, Config] = {
+    # Some seconds, and then perfect play.
+    "connect2": Config(
+        game="connect2",
+        search=Dual(num_simulations=(16, 8), num_rounds=2),
+        selfplay=SelfPlay(num_games=64, num_steps=8, temperature_plies=4, random_plies=2),
+        learner=Learner(learning_rate=2e-3, batch_size=128, capacity=4096),
+        exams=Exams(every=5),
+        num_iterations=30,
+    ),
+    "nim": Config(
+        game="nim",
+        selfplay=SelfPlay(num_games=128, num_steps=16, temperature_plies=8, random_plies=10),
+        learner=Learner(learning_rate=2e-3, capacity=16_384),
+        exams=Exams(every=5, stop_when_solved=4),
+        num_iterations=60,
+    ),
+    # About a minute to optimal play on two CPU cores.
+    "hsr": Config(
+        game="hsr",
+        selfplay=SelfPlay(num_games=128, num_steps=8, temperature_plies=8, random_plies=6),
+        learner=Learner(learning_rate=2e-3, capacity=16_384),
+        exams=Exams(every=5, stop_when_solved=6),
+        num_iterations=100,
+    ),
+    "tic-tac-toe": Config(
+        game="tic_tac_toe",
+        network=NetworkOptions(width=32),
+        selfplay=SelfPlay(num_games=128, num_steps=16, temperature_plies=6, random_plies=6),
+        learner=Learner(learning_rate=2e-3, capacity=32_768, num_updates=32),
+        exams=Exams(every=10, stop_when_solved=2),
+        num_iterations=60,
+    ),
+    # The paper's network and budgets; beats uniform random play after a few minutes.
+    "connect-four": Config(
+        game="connect_four",
+        selfplay=SelfPlay(num_games=64, num_steps=32, temperature_plies=12, random_plies=4),
+        learner=Learner(num_updates=16, capacity=131_072),
+        exams=Exams(every=5),
+        num_iterations=400,
+        checkpoint_every=5,
+    ),
+}
+
+
+class Run(NamedTuple):
+    """A run, put together from its configuration."""
+
+    config: Config
+    name: str
+    folder: RunFolder
+    checkpoints: Checkpoints
+    trainer: Trainer
+    exams: tuple[ExamFn, ...]
+    last_exams: tuple[ExamFn, ...]
+    num_positions: dict[str, int]
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command; returns its exit code."""
+    try:
+        name, config = parse(arguments)
+        run = set_up(name, config)
+    except ValueError as error:
+        fail(str(error))
+    return train(run)
+
+
+def parse(arguments: list[str]) -> tuple[str, Config]:
+    """Parses the command line: a preset, then flags that change its fields.
+
+    Raises:
+      ValueError: when something is wrong, in one line.
+    """
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print((__doc__ or "").strip())
+        raise SystemExit(0 if arguments else 2)
+    name, *rest = arguments
+    if name not in PRESETS:
+        raise ValueError(f"there is no preset {name!r}; the presets are {', '.join(PRESETS)}")
+    default = PRESETS[name]
+    variant, rest = take_flag(rest, "--search.variant")
+    if variant is not None:
+        if variant not in REGISTRY:
+            raise ValueError(
+                f"there is no search variant {variant!r}; the variants are {', '.join(REGISTRY)}"
+            )
+        default = dataclasses.replace(default, search=REGISTRY[variant].policy())
+    messages = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(messages):
+            config = tyro.cli(
+                Config,
+                default=default,
+                args=rest,
+                prog=f"train.py {name}",
+                description=f"Trains on the preset {name}. {search_help()}",
+                config=(tyro.conf.AvoidSubcommands,),
+            )
+    except SystemExit as exit_:
+        if exit_.code in (0, None):
+            raise
+        raise ValueError(one_line(messages.getvalue())) from None
+    return name, config
+
+
+def search_help() -> str:
+    """Describes the flag that chooses a search variant, which is read before all others."""
+    variants = "; ".join(f"{name}: {row.summary}" for name, row in REGISTRY.items())
+    return f"--search.variant NAME chooses the search. {variants}."
+
+
+def take_flag(arguments: list[str], flag: str) -> tuple[str | None, list[str]]:
+    """Takes a flag and its value out of the arguments."""
+    for i, argument in enumerate(arguments):
+        if argument.startswith(flag + "="):
+            return argument.split("=", 1)[1], arguments[:i] + arguments[i + 1 :]
+        if argument == flag:
+            value = arguments[i + 1] if i + 1 < len(arguments) else ""
+            return value, arguments[:i] + arguments[i + 2 :]
+    return None, arguments
+
+
+def one_line(message: str) -> str:
+    """Reduces tyro's boxed message to its first sentence, on one line."""
+    lines = [line.strip("│╭╰╮╯ \t") for line in message.splitlines()]
+    lines = [line for line in lines if not re.match(r"─.*─$", line) or set(line) == {"─"}]
+    text = " ".join(line for line in "\n".join(lines).split("─" * 10)[0].splitlines() if line)
+    return f"{text} (train.py PRESET --help lists every flag)"
+
+
+def fail(message: str) -> NoReturn:
+    """Ends the command because of bad input."""
+    print(f"train.py: {message}", file=sys.stderr)
+    raise SystemExit(2)
+
+
+def set_up(name: str, config: Config) -> Run:
+    """Puts a run together; the folder is made last, when everything else was right.
+
+    Raises:
+      ValueError: when something is wrong, in one line.
+    """
+    env = games.make(config.game, **config.game_parameters)
+    state = jax.eval_shape(env.init, jax.random.PRNGKey(0))
+    network = make_network(
+        state.legal_action_mask.shape[0],
+        state.observation.shape,
+        width=config.network.width,
+        num_blocks=config.network.num_blocks,
+        head_depths=config.network.head_depths,
+    )
+    trainer = make_trainer(
+        env,
+        network,
+        config.search,
+        config.selfplay,
+        config.learner,
+        num_iterations=config.num_iterations,
+    )
+    search_fn = make_search_fn(env, network, noiseless(config.search))
+    exams, last_exams, num_positions = make_exams(env, network, search_fn, config.exams)
+    path = Path(config.out or f"runs/{name}")
+    record = to_dict(dataclasses.replace(config, out=None, resume=False)) | {"preset": name}
+    folder = (reopen_run if config.resume else create_run)(path, record)
+    checkpoints = open_checkpoints(folder.checkpoints, keep=config.keep)
+    return Run(config, name, folder, checkpoints, trainer, exams, last_exams, num_positions)
+
+
+def make_exams(env: Any, network: Any, search_fn: Any, options: Exams) -> tuple:
+    """Makes the exams that a game allows: against its exact solution, or against random play."""
+
+    def match(player: Any, name: str) -> ExamFn:
+        return make_match_exam(
+            env, search_fn, batch_player(player), name, num_games=options.num_games
+        )
+
+    against_random = match(games.random_player(), "random")
+    if not games.is_solvable(env):
+        return (against_random,), (against_random,), {}
+    solution = games.solve(env)
+    exact = Exact(
+        states=games.replay(env, solution.histories, key=jax.random.PRNGKey(0)),
+        optimal_actions=solution.optimal_actions,
+        values=solution.values,
+        on_optimal_path=solution.on_optimal_path,
+    )
+    batch_size = min(options.batch_size, len(solution.values))
+    evaluate = make_evaluate(network, search_fn, batch_size)
+    some = make_exact_exam(evaluate, exact, max_positions=options.max_positions)
+    every = make_exact_exam(evaluate, exact, max_positions=None)
+    against_perfect = match(games.perfect_player(env), "perfect")
+    counts = {
+        "exact_positions": len(solution.values),
+        "path_positions": int(solution.on_optimal_path.sum()),
+    }
+    return (some,), (every, against_perfect), counts
+
+
+@contextlib.contextmanager
+def stopped_by_ctrl_c(display: Display) -> Iterator[list[bool]]:
+    """Turns the first Ctrl-C into a request; a second one stops at once."""
+    stop: list[bool] = []
+
+    def request(number: int, frame: Any) -> None:
+        if stop:
+            raise KeyboardInterrupt
+        stop.append(True)
+        display.say("finishing this iteration, then saving (Ctrl-C again stops at once) …")
+
+    before = signal.signal(signal.SIGINT, request)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def train(run: Run) -> int:
+    """Trains to the end or to Ctrl-C; returns the exit code."""
+    config, folder = run.config, run.folder
+    state = run.trainer.init(config.seed)
+    rows: list[dict[str, Any]] = []
+    if config.resume:
+        state = run.checkpoints.restore(state)
+        rows = folder.keep_rows(int(state.iteration))
+    solved = 0
+    with Display(config.num_iterations, int(state.iteration)) as display:
+        display.say(f"{run.name}: writing to {folder.path}; first the programs are compiled")
+        with stopped_by_ctrl_c(display) as stop:
+            while int(state.iteration) < config.num_iterations and not stop:
+                state, row = iterate(run, state, rows)
+                rows.append(row)
+                folder.append_row(row)
+                display.show(row)
+                if row["iteration"] % config.checkpoint_every == 0:
+                    run.checkpoints.save(row["iteration"], state)
+                if "path/search_optimal" in row:
+                    solved = solved + 1 if is_solved(row) else 0
+                    if solved == config.exams.stop_when_solved > 0:
+                        display.say(f"optimal play in {solved} exams in a row: done")
+                        break
+    run.checkpoints.save(int(state.iteration), state)
+    run.checkpoints.wait()
+    if stop:
+        display.say(
+            f"saved iteration {int(state.iteration)}; go on with: "
+            f"{' '.join(['python', *sys.argv])}{'' if config.resume else ' --resume'}"
+        )
+        return 130
+    finish(run, state, rows, display)
+    return 0
+
+
+def iterate(run: Run, state: TrainState, rows: list[dict[str, Any]]) -> tuple:
+    """Runs one iteration and, where it is due, an exam."""
+    config = run.config
+    state, metrics = run.trainer.iterate(state)
+    number = int(state.iteration)
+    spent = metrics["selfplay_seconds"] + metrics["learn_seconds"]
+    budgets = config.search.num_simulations  # type: ignore[attr-defined]
+    per_move = sum(budgets) if isinstance(budgets, tuple) else budgets
+    rate = metrics["positions"] / metrics["selfplay_seconds"]
+    row = {
+        "iteration": number,
+        "seconds": (rows[-1]["seconds"] if rows else 0.0) + spent,
+        "positions_per_second": rate,
+        "simulations_per_second": rate * per_move,
+        **metrics,
+    }
+    if config.exams.every and number % config.exams.every == 0:
+        start = time.perf_counter()
+        row |= take_exams(run.exams, state.params, jax.random.PRNGKey(number))
+        row["exam_seconds"] = time.perf_counter() - start
+    return state, row
+
+
+def finish(run: Run, state: TrainState, rows: list[dict[str, Any]], display: Display) -> None:
+    """Takes the last exams, writes the summary and the picture, prints the table."""
+    display.say("last exam …")
+    results = take_exams(run.last_exams, state.params, jax.random.PRNGKey(run.config.seed + 1))
+    summary = {
+        "title": f"{run.name} after {int(state.iteration)} iterations",
+        "iterations": int(state.iteration),
+        "seconds": rows[-1]["seconds"] if rows else 0.0,
+        "games": sum(row["games"] for row in rows),
+        "positions": sum(row["positions"] for row in rows),
+        "solved": is_solved(results),
+        **run.num_positions,
+        **results,
+    }
+    run.folder.write_json("summary.json", summary)
+    plot_training(rows, summary["title"], run.folder.path / "curve.png")
+    display.console.print(summary_table(summary))
+    display.say(f"in {run.folder.path}: summary.json, metrics.jsonl, curve.png, checkpoints/")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
