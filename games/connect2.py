@@ -1,0 +1,108 @@
+"""Connect2: four cells in a row, two adjacent stones of one's own win.
+
+Source: "A step-by-step look at AlphaZero and Monte Carlo Tree Search", J. Varty's tutorial,
+where the whole tree (53 histories) is drawn.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import pgx
+
+from games import adapter, pictures
+
+CELLS = 4
+
+
+class GameState(NamedTuple):
+    """A position: `color` int32 `[]` to move, `board` int32 `[4]`, -1 empty, else the colour."""
+
+    color: jax.Array
+    board: jax.Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Game:
+    """The rules of Connect2. Action a puts a stone into cell a."""
+
+    def init(self) -> GameState:
+        """Returns the empty board, colour 0 to move."""
+        return GameState(color=jnp.int32(0), board=jnp.full(CELLS, -1, jnp.int32))
+
+    def step(self, x: GameState, action: jax.Array) -> GameState:
+        """Returns the position with a stone of the mover in cell `action`, int32 `[]`."""
+        return GameState(color=1 - x.color, board=x.board.at[action].set(x.color))
+
+    def observe(self, x: GameState, color: jax.Array) -> jax.Array:
+        """Returns bool `[8]`: the four cells with `color`'s stones, then the opponent's."""
+        return jnp.concatenate([x.board == color, x.board == 1 - color])
+
+    def legal_action_mask(self, x: GameState) -> jax.Array:
+        """Returns bool `[4]`, the empty cells."""
+        return x.board < 0
+
+    def is_terminal(self, x: GameState) -> jax.Array:
+        """Returns bool `[]`: somebody has won or the board is full."""
+        return _has_pair(x, 1 - x.color) | (x.board >= 0).all()
+
+    def rewards(self, x: GameState) -> jax.Array:
+        """Returns float32 `[2]` by colour; only who has just moved can have won."""
+        return adapter.zero_sum_rewards(_has_pair(x, 1 - x.color), 1 - x.color)
+
+
+def _has_pair(x: GameState, color: jax.Array) -> jax.Array:
+    own = x.board == color
+    return (own[:-1] & own[1:]).any()
+
+
+@adapter.state_class
+class State(pgx.State):
+    """pgx's fields and the position `_x`."""
+
+    _x: GameState
+
+    @property
+    def env_id(self) -> Any:
+        """The game's name."""
+        return "connect2"
+
+    def picture(self) -> pictures.Picture:
+        """Returns the four cells; the state must be unbatched."""
+        return pictures.Picture(pictures.caption(self), (pictures.stones(self._x.board),))
+
+
+class Connect2(pgx.Env):
+    """The pgx environment: 4 actions, observation bool `[8]` from the view of the mover."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.game = Game()
+
+    def _init(self, key: jax.Array) -> State:
+        return adapter.initial_state(State, self.game, key)
+
+    def _step(self, state: Any, action: jax.Array, key: jax.Array | None) -> State:
+        del key
+        return adapter.next_state(self.game, state, action)
+
+    def _observe(self, state: Any, player_id: jax.Array) -> jax.Array:
+        return adapter.observe(self.game, state, player_id)
+
+    @property
+    def id(self) -> Any:
+        """The game's name."""
+        return "connect2"
+
+    @property
+    def version(self) -> str:
+        """Changes when the rules or the observation do."""
+        return "v0"
+
+    @property
+    def num_players(self) -> int:
+        """Two."""
+        return 2

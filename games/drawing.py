@@ -1,0 +1,139 @@
+"""Drawings of states: text for terminals and logs, SVG for notebooks.
+
+Both draw the same `Picture`, see `games/pictures.py`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import jax
+import numpy as np
+
+from games.pictures import Picture, picture
+
+Theme = Literal["light", "dark"]
+
+_CELL = 40  # SVG units a side
+# Paper, ink, and the stones of the first and the second player.
+_COLOURS = {
+    "light": ("white", "black", "black", "white"),
+    "dark": ("#1e1e1e", "gainsboro", "dimgray", "gainsboro"),
+}
+
+
+def draw(state: Any) -> str:
+    """Draws a state as text.
+
+    Args:
+      state: a pgx state of a game that `games.make` hands out, single or batched.
+
+    Returns:
+      A caption and the board, "x" for the first player and "o" for the second; batched
+      states follow each other with a blank line between them.
+
+    Raises:
+      ValueError: if there is no drawing for this kind of state.
+    """
+    return "\n\n".join(_text(picture(single)) for single in _singles(state))
+
+
+def to_svg(state: Any, /, *, color_theme: Theme | None = None, scale: float | None = None) -> str:
+    """Draws a state as SVG; the states of this package have it as a method, as pgx's do.
+
+    Args:
+      state: single or batched; batched states are laid out as a square.
+      color_theme: "light" (the default) or "dark".
+      scale: size of the drawing, 1.0 by default.
+
+    Returns:
+      The SVG document.
+
+    Raises:
+      ValueError: if the theme is unknown or there is no drawing for this kind of state.
+    """
+    return _document([picture(single) for single in _singles(state)], color_theme, scale).tostring()
+
+
+def save_svg(
+    state: Any,
+    /,
+    filename: str | Path,
+    *,
+    color_theme: Theme | None = None,
+    scale: float | None = None,
+) -> None:
+    """Writes `to_svg` to a file.
+
+    Args:
+      state: single or batched.
+      filename: where to; must end with ".svg".
+      color_theme: as in `to_svg`.
+      scale: as in `to_svg`.
+
+    Raises:
+      ValueError: if the name does not end with ".svg", or as in `to_svg`.
+    """
+    if not str(filename).endswith(".svg"):
+        raise ValueError(f"filename={str(filename)!r}: pass a name that ends with '.svg'.")
+    Path(filename).write_text(to_svg(state, color_theme=color_theme, scale=scale), encoding="utf-8")
+
+
+def _singles(state: Any) -> list[Any]:
+    """Unbatches `[...]` states to a list, on the host so that nothing is dispatched per cell."""
+    state = jax.device_get(state)
+    shape = np.shape(state.current_player)
+    return [
+        jax.tree.map(lambda leaf, i=index: np.asarray(leaf)[i], state)
+        for index in itertools.product(*map(range, shape))
+    ]
+
+
+def _text(drawn: Picture) -> str:
+    width = max((len(cell) for row in drawn.rows for cell in row), default=0)
+    lines = [" ".join(cell.rjust(width) for cell in row) for row in drawn.rows]
+    return "\n".join([drawn.caption, *lines])
+
+
+def _document(pictures: Sequence[Picture], theme: Theme | None, scale: float | None) -> Any:
+    import svgwrite  # pgx's dependency; needed by nobody who does not draw
+
+    theme, scale = theme or "light", 1.0 if scale is None else scale
+    if theme not in _COLOURS:
+        raise ValueError(f"color_theme={theme!r}: pass 'light' or 'dark'.")
+    across = math.ceil(math.sqrt(len(pictures)))
+    wide = (max((len(row) for p in pictures for row in p.rows), default=1) + 1) * _CELL
+    wide = max(wide, 8 * max(len(p.caption) for p in pictures) + _CELL)
+    high = (max(len(p.rows) for p in pictures) + 2) * _CELL
+    size = (wide * across, high * math.ceil(len(pictures) / across))
+    drawing = svgwrite.Drawing(size=tuple(side * scale for side in size))
+    sheet = drawing.add(drawing.g(transform=f"scale({scale})"))
+    sheet.add(drawing.rect((0, 0), size, fill=_COLOURS[theme][0]))
+    for number, drawn in enumerate(pictures):
+        corner = (number % across * wide, number // across * high)
+        sheet.add(_group(drawing, drawn, corner, theme))
+    return drawing
+
+
+def _group(drawing: Any, drawn: Picture, corner: tuple[int, int], theme: Theme) -> Any:
+    _, ink, first, second = _COLOURS[theme]
+    group = drawing.g(transform=f"translate({corner[0]},{corner[1]})", font_family="monospace")
+    group.add(drawing.text(drawn.caption, insert=(_CELL / 2, _CELL / 2), font_size=12, fill=ink))
+    for y, row in enumerate(drawn.rows, start=1):
+        for x, cell in enumerate(row):
+            if not cell:
+                continue
+            left, top = (x + 0.5) * _CELL, y * _CELL
+            centre = (left + _CELL / 2, top + _CELL / 2)
+            group.add(drawing.rect((left, top), (_CELL, _CELL), fill="none", stroke=ink))
+            if cell in ("x", "o"):
+                fill = first if cell == "x" else second
+                group.add(drawing.circle(centre, 0.4 * _CELL, fill=fill, stroke=ink))
+            elif cell != ".":
+                place = {"text_anchor": "middle", "dominant_baseline": "central"}
+                group.add(drawing.text(cell, insert=centre, font_size=16, fill=ink, **place))
+    return group

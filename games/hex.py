@@ -1,0 +1,44 @@
+"""pgx's Hex on boards of any size.
+
+pgx 2.6.0 takes a `size` but starts every game on an 11 by 11 board, so that any other size
+fails at `init`. Only the start is replaced here; the rules are pgx's.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import pgx.hex
+
+from games import adapter
+
+
+@adapter.state_class
+class State(pgx.hex.State):
+    """pgx's Hex state, drawn at its own size."""
+
+
+class Hex(pgx.hex.Hex):
+    """The pgx environment: size² cells and the swap as the last action.
+
+    Args:
+      size: cells along a side, at least 2.
+
+    Raises:
+      ValueError: if `size` is not such a number.
+    """
+
+    def __init__(self, *, size: int = 11) -> None:
+        super().__init__(size=adapter.at_least("size", size, 2, "the cells along a side"))
+
+    def _init(self, key: jax.Array) -> State:
+        cells = self.size**2
+        first = jax.random.bernoulli(key).astype(jnp.int32)
+        order = jnp.stack([first, 1 - first])
+        x = self._game.init()._replace(board=jnp.zeros(cells, jnp.int32))
+        return State(
+            current_player=first,
+            legal_action_mask=jnp.arange(cells + 1) < cells,
+            _player_order=order,
+            _x=x,
+        )

@@ -1,0 +1,170 @@
+"""HSR, the game of the Highest Safe Rung: two players with different actions.
+
+A ladder has n rungs left to tell apart, k jars may still break, q tests are left. The
+Proposer names a rung m in 1 … n - 1. The Opponent answers
+
+    break    → (k - 1, q - 1, m)
+    no break → (k,     q - 1, n - m)
+
+With n = 1 the Proposer has won; else with k = 0 or q = 0 the Opponent has. The Proposer can
+win exactly if n ≤ Σ_{i ≤ k} C(q, i).
+
+Source: Xu and Lieberherr, the HSR family of games; Kadam, Xu, Lieberherr 2021 (arXiv
+2103.11517) play it with k = 4, q = 4, n = 16.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import pgx
+
+from games import adapter, pictures
+
+
+class GameState(NamedTuple):
+    """A position, int32 `[]` each: jars `k`, tests `q`, rungs `n`, the named rung `m` or 0."""
+
+    k: jax.Array
+    q: jax.Array
+    n: jax.Array
+    m: jax.Array
+
+    @property
+    def color(self) -> jax.Array:
+        """int32 `[]`: 0 the Proposer, 1 the Opponent, who moves while a rung is named."""
+        return (self.m > 0).astype(jnp.int32)
+
+
+@dataclasses.dataclass(frozen=True)
+class Game:
+    """The rules of HSR(k, q, n), n + 1 actions.
+
+    Action a in 0 … n - 2 names rung a + 1; action n - 1 answers "break", action n "no break".
+
+    Attributes:
+      k: jars that may break, at least 1.
+      q: tests, at least 1.
+      n: rungs, at least 2.
+
+    Raises:
+      ValueError: if a parameter is not such a number.
+    """
+
+    k: int = 4
+    q: int = 4
+    n: int = 16
+
+    def __post_init__(self) -> None:
+        adapter.at_least("k", self.k, 1, "the jars that may break; with none there is no play")
+        adapter.at_least("q", self.q, 1, "the tests; with none there is no play")
+        adapter.at_least("n", self.n, 2, "the rungs; with one there is no play")
+
+    def init(self) -> GameState:
+        """Returns (k, q, n), the Proposer to move."""
+        return GameState(jnp.int32(self.k), jnp.int32(self.q), jnp.int32(self.n), jnp.int32(0))
+
+    def step(self, x: GameState, action: jax.Array) -> GameState:
+        """Returns the position after the mover's `action`, int32 `[]`."""
+        breaks = (action == self.n - 1).astype(jnp.int32)
+        named = x._replace(m=action + 1)
+        answered = GameState(
+            k=x.k - breaks,
+            q=x.q - 1,
+            n=jnp.where(breaks, x.m, x.n - x.m),
+            m=jnp.zeros_like(x.m),
+        )
+        return jax.tree.map(lambda yes, no: jnp.where(x.m == 0, yes, no), named, answered)
+
+    def observe(self, x: GameState, color: jax.Array) -> jax.Array:
+        """Returns bool `[k + q + 2 n + 4]`, from the view of `color`.
+
+        One-hot codes one after the other: the viewer's role (Proposer, Opponent), k (0 …),
+        q (0 …), n (1 …), and the named rung (0 = none).
+        """
+        parts = [
+            jnp.arange(2) == color,
+            jnp.arange(self.k + 1) == x.k,
+            jnp.arange(self.q + 1) == x.q,
+            jnp.arange(1, self.n + 1) == x.n,
+            jnp.arange(self.n) == x.m,
+        ]
+        return jnp.concatenate(parts)
+
+    def legal_action_mask(self, x: GameState) -> jax.Array:
+        """Returns bool `[n + 1]`: the rungs below n, or the two answers."""
+        action = jnp.arange(self.n + 1)
+        return jnp.where(x.m == 0, action < x.n - 1, action >= self.n - 1)
+
+    def is_terminal(self, x: GameState) -> jax.Array:
+        """Returns bool `[]`: no rung is named and n = 1, k = 0 or q = 0."""
+        return (x.m == 0) & ((x.n == 1) | (x.k == 0) | (x.q == 0))
+
+    def rewards(self, x: GameState) -> jax.Array:
+        """Returns float32 `[2]`, Proposer and Opponent; n = 1 counts before k = 0 or q = 0."""
+        return adapter.zero_sum_rewards(self.is_terminal(x), (x.n != 1).astype(jnp.int32))
+
+
+@adapter.state_class
+class State(pgx.State):
+    """pgx's fields and the position `_x`."""
+
+    _x: GameState
+
+    @property
+    def env_id(self) -> Any:
+        """The game's name."""
+        return "hsr"
+
+    def picture(self) -> pictures.Picture:
+        """Returns the rungs that may be named, the named one in brackets; unbatched states."""
+        k, q, n, m = (int(value) for value in self._x)
+        asked = f", Opponent to answer for rung {m}" if m else ""
+        caption = f"{pictures.caption(self)}, {k} jars, {q} tests, {n} rungs{asked}"
+        rungs = tuple(f"[{rung}]" if rung == m else str(rung) for rung in range(1, n))
+        return pictures.Picture(caption, pictures.rows_of(rungs or (".",), 16))
+
+
+class HSR(pgx.Env):
+    """The pgx environment: n + 1 actions, observation bool `[k + q + 2 n + 4]`.
+
+    Args:
+      k: jars that may break, at least 1.
+      q: tests, at least 1.
+      n: rungs, at least 2.
+
+    Raises:
+      ValueError: if a parameter is not such a number.
+    """
+
+    def __init__(self, *, k: int = 4, q: int = 4, n: int = 16) -> None:
+        super().__init__()
+        self.game = Game(k=k, q=q, n=n)
+
+    def _init(self, key: jax.Array) -> State:
+        return adapter.initial_state(State, self.game, key)
+
+    def _step(self, state: Any, action: jax.Array, key: jax.Array | None) -> State:
+        del key
+        return adapter.next_state(self.game, state, action)
+
+    def _observe(self, state: Any, player_id: jax.Array) -> jax.Array:
+        return adapter.observe(self.game, state, player_id)
+
+    @property
+    def id(self) -> Any:
+        """The game's name."""
+        return "hsr"
+
+    @property
+    def version(self) -> str:
+        """Changes when the rules or the observation do."""
+        return "v0"
+
+    @property
+    def num_players(self) -> int:
+        """Two."""
+        return 2

@@ -1,0 +1,126 @@
+"""Nim with one pile: take 1 … max_take stones; who takes the last one wins.
+
+The player to move loses exactly when the pile is a multiple of max_take + 1 (Bouton 1901).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import pgx
+
+from games import adapter, pictures
+
+
+class GameState(NamedTuple):
+    """A position: `color` int32 `[]` to move, `pile` int32 `[]`, the stones left."""
+
+    color: jax.Array
+    pile: jax.Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Game:
+    """The rules of Nim. Action a takes a + 1 stones.
+
+    Attributes:
+      max_take: most stones a move may take, at least 1; may exceed the pile.
+      pile: stones at the start, at least 1.
+
+    Raises:
+      ValueError: if a parameter is not such a number.
+    """
+
+    max_take: int = 3
+    pile: int = 20
+
+    def __post_init__(self) -> None:
+        adapter.at_least("max_take", self.max_take, 1, "the most stones a move may take")
+        adapter.at_least("pile", self.pile, 1, "the stones at the start")
+
+    def init(self) -> GameState:
+        """Returns the full pile, colour 0 to move."""
+        return GameState(color=jnp.int32(0), pile=jnp.int32(self.pile))
+
+    def step(self, x: GameState, action: jax.Array) -> GameState:
+        """Returns the position after taking `action` + 1 stones; action int32 `[]`."""
+        return GameState(color=1 - x.color, pile=x.pile - action - 1)
+
+    def observe(self, x: GameState, color: jax.Array) -> jax.Array:
+        """Returns bool `[pile + 1]`, one-hot of the stones left; the same for both players."""
+        del color
+        return jnp.arange(self.pile + 1) == x.pile
+
+    def legal_action_mask(self, x: GameState) -> jax.Array:
+        """Returns bool `[max_take]`, true where so many stones are left."""
+        return jnp.arange(self.max_take) < x.pile
+
+    def is_terminal(self, x: GameState) -> jax.Array:
+        """Returns bool `[]`: the pile is gone."""
+        return x.pile <= 0
+
+    def rewards(self, x: GameState) -> jax.Array:
+        """Returns float32 `[2]` by colour; who took the last stone has won."""
+        return adapter.zero_sum_rewards(self.is_terminal(x), 1 - x.color)
+
+
+@adapter.state_class
+class State(pgx.State):
+    """pgx's fields and the position `_x`."""
+
+    _x: GameState
+
+    @property
+    def env_id(self) -> Any:
+        """The game's name."""
+        return "nim"
+
+    def picture(self) -> pictures.Picture:
+        """Returns one disc a stone, ten a row; the state must be unbatched."""
+        pile = max(int(self._x.pile), 0)
+        caption = f"{pictures.caption(self)}, pile {pile}"
+        return pictures.Picture(caption, pictures.rows_of(("x",) * pile or (".",), 10))
+
+
+class Nim(pgx.Env):
+    """The pgx environment: max_take actions, observation bool `[pile + 1]`.
+
+    Args:
+      max_take: most stones a move may take, at least 1.
+      pile: stones at the start, at least 1.
+
+    Raises:
+      ValueError: if a parameter is not such a number.
+    """
+
+    def __init__(self, *, max_take: int = 3, pile: int = 20) -> None:
+        super().__init__()
+        self.game = Game(max_take=max_take, pile=pile)
+
+    def _init(self, key: jax.Array) -> State:
+        return adapter.initial_state(State, self.game, key)
+
+    def _step(self, state: Any, action: jax.Array, key: jax.Array | None) -> State:
+        del key
+        return adapter.next_state(self.game, state, action)
+
+    def _observe(self, state: Any, player_id: jax.Array) -> jax.Array:
+        return adapter.observe(self.game, state, player_id)
+
+    @property
+    def id(self) -> Any:
+        """The game's name."""
+        return "nim"
+
+    @property
+    def version(self) -> str:
+        """Changes when the rules or the observation do."""
+        return "v0"
+
+    @property
+    def num_players(self) -> int:
+        """Two."""
+        return 2

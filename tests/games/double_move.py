@@ -1,0 +1,112 @@
+"""A test game in which one player may move twice in a row, and its solution.
+
+One pile, take one or two stones, the last stone wins; who leaves a positive multiple of three
+moves again. Whoever flips the sign at every ply gets piles 4, 6, 10, 12 … wrong.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import pgx
+
+from games import adapter
+
+
+class GameState(NamedTuple):
+    """`color` int32 `[]` to move, `pile` int32 `[]`."""
+
+    color: jax.Array
+    pile: jax.Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Game:
+    """The rules; action a takes a + 1 stones."""
+
+    pile: int
+
+    def init(self) -> GameState:
+        return GameState(color=jnp.int32(0), pile=jnp.int32(self.pile))
+
+    def step(self, x: GameState, action: jax.Array) -> GameState:
+        pile = x.pile - action - 1
+        again = (pile > 0) & (pile % 3 == 0)
+        return GameState(color=jnp.where(again, x.color, 1 - x.color), pile=pile)
+
+    def observe(self, x: GameState, color: jax.Array) -> jax.Array:
+        del color
+        return jnp.arange(self.pile + 1) == x.pile
+
+    def legal_action_mask(self, x: GameState) -> jax.Array:
+        return jnp.arange(2) < x.pile
+
+    def is_terminal(self, x: GameState) -> jax.Array:
+        return x.pile <= 0
+
+    def rewards(self, x: GameState) -> jax.Array:
+        return adapter.zero_sum_rewards(self.is_terminal(x), 1 - x.color)
+
+
+@adapter.state_class
+class State(pgx.State):
+    """pgx's fields and the position `_x`."""
+
+    _x: GameState
+
+    @property
+    def env_id(self) -> Any:
+        return "double_move"
+
+
+class DoubleMoveNim(pgx.Env):
+    """The pgx environment: 2 actions, observation bool `[pile + 1]`, the stones left."""
+
+    def __init__(self, *, pile: int = 8) -> None:
+        super().__init__()
+        self.game = Game(pile=adapter.at_least("pile", pile, 1, "the stones at the start"))
+
+    def _init(self, key: jax.Array) -> State:
+        return adapter.initial_state(State, self.game, key)
+
+    def _step(self, state: Any, action: jax.Array, key: jax.Array | None) -> State:
+        del key
+        return adapter.next_state(self.game, state, action)
+
+    def _observe(self, state: Any, player_id: jax.Array) -> jax.Array:
+        return adapter.observe(self.game, state, player_id)
+
+    @property
+    def id(self) -> Any:
+        return "double_move"
+
+    @property
+    def version(self) -> str:
+        return "v0"
+
+    @property
+    def num_players(self) -> int:
+        return 2
+
+
+def solve_double_move(pile: int) -> dict[int, tuple[int, frozenset[int]]]:
+    """Solves every pile from 1 to `pile`.
+
+    Returns:
+      For each pile the value for the player to move, -1 or 1, and the actions that keep it.
+    """
+    solved: dict[int, tuple[int, frozenset[int]]] = {}
+    for stones in range(1, pile + 1):
+        value_of = {}
+        for action in range(min(2, stones)):
+            left = stones - action - 1
+            if left == 0:
+                value_of[action] = 1
+            else:
+                value_of[action] = solved[left][0] * (1 if left % 3 == 0 else -1)
+        best = max(value_of.values())
+        solved[stones] = best, frozenset(a for a, value in value_of.items() if value == best)
+    return solved

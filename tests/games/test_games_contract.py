@@ -1,0 +1,157 @@
+"""pgx's own contract, and what JAX asks of an environment."""
+
+from typing import Literal, get_args
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pgx
+import pytest
+from double_move import DoubleMoveNim
+from pgx._src import api_test
+
+import games
+
+OURS = [
+    ("connect2", {}),
+    ("nim", {}),
+    ("nim", {"pile": 1, "max_take": 5}),
+    ("hsr", {}),
+    ("hsr", {"k": 1, "q": 3, "n": 2}),
+]
+SMALL = [*OURS, ("hex", {"size": 4}), ("tic_tac_toe", {})]
+
+
+def _random_actions(rng_key, mask):
+    return jax.random.categorical(rng_key, jnp.where(mask, 0.0, -jnp.inf), axis=-1)
+
+
+@pytest.mark.parametrize(("name", "parameters"), OURS)
+def test_pgx_contract(name, parameters, monkeypatch):
+    names = (*get_args(pgx.EnvId), "connect2", "nim", "hsr")
+    monkeypatch.setattr(api_test, "EnvId", Literal[names])
+    # pgx 2.6.0 draws over axis 1 of a mask that may have one axis only; newer JAX refuses that.
+    monkeypatch.setattr(api_test, "act_randomly", jax.jit(_random_actions))
+    api_test.api_test(games.make(name, **parameters), num=2)
+
+
+@pytest.mark.parametrize(("name", "parameters"), OURS)
+def test_names_and_shapes(name, parameters):
+    env = games.make(name, **parameters)
+    state = env.init(jax.random.PRNGKey(0))
+    assert (env.id, state.env_id, env.version, env.num_players) == (name, name, "v0", 2)
+    assert state.observation.shape == env.observation_shape
+    assert state.observation.dtype == bool
+    assert state.legal_action_mask.shape == (env.num_actions,)
+
+
+def _random_step(env):
+    player = games.random_player()
+    return lambda state, key: env.step(state, player(key, state))
+
+
+@pytest.mark.parametrize(("name", "parameters"), SMALL)
+def test_one_trace_serves_all_states(name, parameters):
+    env, traces = games.make(name, **parameters), []
+
+    @jax.jit
+    def step(states, keys):
+        traces.append(1)
+        return jax.vmap(_random_step(env))(states, keys)
+
+    key = jax.random.PRNGKey(1)
+    states = jax.jit(jax.vmap(env.init))(jax.random.split(key, 4))
+    for i in range(4):
+        states = step(states, jax.random.split(jax.random.fold_in(key, i), 4))
+    assert len(traces) == 1
+    assert (states._step_count > 0).all()
+
+
+@pytest.mark.parametrize(("name", "parameters"), SMALL)
+def test_batch_elements_are_independent(name, parameters):
+    env = games.make(name, **parameters)
+    keys = jax.random.split(jax.random.PRNGKey(2), 3)
+    step = _random_step(env)
+
+    def started(key):
+        return step(env.init(key), key)
+
+    alone = [jax.jit(started)(key) for key in keys]
+    batch = jax.jit(jax.vmap(started))(keys)
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *alone)
+    jax.tree.map(np.testing.assert_array_equal, batch, stacked)
+
+
+@pytest.mark.parametrize(("name", "parameters"), SMALL)
+def test_either_player_may_start(name, parameters):
+    env = games.make(name, **parameters)
+    states = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(3), 64))
+    assert 10 < int(states.current_player.sum()) < 54
+
+
+@pytest.mark.parametrize(("name", "parameters"), SMALL)
+def test_illegal_action_loses(name, parameters):
+    env = games.make(name, **parameters)
+    state = env.init(jax.random.PRNGKey(4))
+    mover = int(state.current_player)
+    state = state.replace(legal_action_mask=state.legal_action_mask.at[0].set(False))
+    state = env.step(state, 0)
+    assert state.terminated
+    assert float(state.rewards[mover]) == -1
+    assert float(state.rewards[1 - mover]) == 1
+
+
+def test_step_after_the_end_changes_nothing():
+    env = games.make("nim", pile=1)
+    over = env.step(env.init(jax.random.PRNGKey(5)), 0)
+    after = env.step(over, 0)
+    assert over.terminated
+    assert after.terminated
+    assert np.abs(over.rewards).sum() == 2
+    assert not after.rewards.any()
+    assert over.legal_action_mask.all()
+    assert after.legal_action_mask.all()
+    jax.tree.map(np.testing.assert_array_equal, over._x, after._x)
+
+
+def test_observations_are_the_movers_view():
+    env = games.make("connect2")
+    state = env.init(jax.random.PRNGKey(6))
+    for action, mine, theirs in [(0, [], [0]), (2, [0], [2]), (3, [2], [0, 3])]:
+        state = env.step(state, action)
+        expected = np.zeros((2, 4), bool)
+        expected[0, mine], expected[1, theirs] = True, True
+        np.testing.assert_array_equal(state.observation, expected.ravel())
+
+
+def test_nim_observation_is_the_pile():
+    env = games.make("nim", pile=6)
+    state = env.step(env.init(jax.random.PRNGKey(7)), 1)
+    assert np.flatnonzero(state.observation).tolist() == [4]
+
+
+def test_hsr_observation_names_role_and_position():
+    env = games.make("hsr", k=2, q=3, n=5)
+    state = env.init(jax.random.PRNGKey(8))
+    starts = np.cumsum([0, 2, 3, 4, 5])
+
+    def decoded(observation):
+        assert observation.shape == (2 + 3 + 3 + 2 * 5 + 1,)
+        role, k, q, n, m = np.flatnonzero(observation) - starts
+        return role, k, q, n + 1, m
+
+    assert decoded(state.observation) == (0, 2, 3, 5, 0)
+    state = env.step(state, 1)
+    assert decoded(state.observation) == (1, 2, 3, 5, 2)
+    assert decoded(env.step(state, 4).observation) == (0, 1, 2, 2, 0)
+    assert decoded(env.step(state, 5).observation) == (0, 2, 2, 3, 0)
+
+
+def test_rewards_follow_the_player_through_a_double_move():
+    env = DoubleMoveNim(pile=4)
+    start = env.init(jax.random.PRNGKey(9))
+    again = env.step(start, 0)
+    assert again.current_player == start.current_player
+    over = env.step(env.step(again, 0), 1)
+    assert over.terminated
+    assert float(over.rewards[start.current_player]) == -1

@@ -1,0 +1,108 @@
+"""Perfect and random players, and the replay of histories."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+
+SOLVABLE = ["connect2", "nim", "hsr", "tic_tac_toe"]
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _play_out(env, careful, other, states, rng_key):
+    """Who is to move now plays `careful`, the opponent `other`; returns the former's reward."""
+    me = states.current_player
+
+    def ply(carry, key):
+        states, total = carry
+        keys = jax.random.split(key, len(me))
+        mine, theirs = jax.vmap(careful)(keys, states), jax.vmap(other)(keys, states)
+        states = jax.vmap(env.step)(states, jnp.where(states.current_player == me, mine, theirs))
+        return (states, total + states.rewards[jnp.arange(len(me)), me]), None
+
+    start = states, jnp.zeros(len(me))
+    (states, total), _ = jax.lax.scan(ply, start, jax.random.split(rng_key, 20))
+    return states.terminated, total
+
+
+@pytest.mark.parametrize("name", SOLVABLE)
+def test_perfect_player_keeps_the_value_of_every_position(name):
+    env = games.make(name)
+    solution = games.solve(env)
+    states = games.replay(env, solution.histories, key=jax.random.PRNGKey(1))
+    perfect, random = games.perfect_player(env), games.random_player()
+    for seed in range(2):
+        key = jax.random.PRNGKey(seed)
+        over, total = _play_out(env, perfect, random, states, key)
+        assert over.all()
+        assert (total >= solution.values).all()
+        over, total = _play_out(env, perfect, perfect, states, key)
+        np.testing.assert_array_equal(total, solution.values)
+
+
+@pytest.mark.parametrize("name", SOLVABLE)
+def test_random_player_does_lose(name):
+    env = games.make(name)
+    solution = games.solve(env)
+    states = games.replay(env, solution.histories)
+    args = env, games.random_player(), games.perfect_player(env), states, jax.random.PRNGKey(0)
+    _, total = _play_out(*args)
+    assert (total <= solution.values).all()
+    assert (total < solution.values).any()
+
+
+def _frequencies(player, state, num=3000):
+    keys = jax.random.split(jax.random.PRNGKey(0), num)
+    actions = jax.vmap(player, (0, None))(keys, state)
+    assert actions.dtype == jnp.int32
+    return np.bincount(actions, minlength=len(state.legal_action_mask)) / num
+
+
+def test_random_player_is_uniform_over_legal_moves():
+    state = games.make("nim", pile=2, max_take=4).init(jax.random.PRNGKey(0))
+    assert _frequencies(games.random_player(), state) == pytest.approx([0.5, 0.5, 0, 0], abs=0.04)
+
+
+def test_perfect_player_is_uniform_over_optimal_moves():
+    env = games.make("connect2")
+    state = env.init(jax.random.PRNGKey(0))
+    frequencies = _frequencies(games.perfect_player(env), state)
+    assert frequencies == pytest.approx([0, 0.5, 0.5, 0], abs=0.04)
+
+
+def test_perfect_player_answers_at_the_end():
+    env = games.make("nim", pile=1)
+    over = env.step(env.init(jax.random.PRNGKey(0)), 0)
+    action = games.perfect_player(env)(jax.random.PRNGKey(1), over)
+    assert 0 <= int(action) < 3
+
+
+def test_perfect_player_needs_a_solution():
+    with pytest.raises(ValueError, match="no solver for 'othello'"):
+        games.perfect_player(games.make("othello"))
+
+
+def test_replay_stops_at_the_first_padding():
+    env = games.make("connect2")
+    states = games.replay(env, np.array([[-1, -1, -1], [2, -1, 0], [0, 1, 2]]))
+    np.testing.assert_array_equal(states._step_count, [0, 1, 3])
+    np.testing.assert_array_equal(
+        states._x.board, [[-1, -1, -1, -1], [-1, -1, 0, -1], [0, 1, 0, -1]]
+    )
+
+
+def test_replay_takes_pgx_games_and_empty_histories():
+    env = games.make("connect_four")
+    states = games.replay(env, np.array([[3, 3, 3, -1]]), key=jax.random.key(4))
+    assert int((states._x.board >= 0).sum()) == 3
+    assert games.replay(env, np.zeros((2, 0), np.int32))._step_count.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("bad", [np.zeros(3, np.int32), np.zeros((1, 2)), [[[1]]]])
+def test_replay_wants_a_table_of_integers(bad):
+    with pytest.raises(ValueError, match=r"pass \[S, D\] integers"):
+        games.replay(games.make("connect2"), bad)

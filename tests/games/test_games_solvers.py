@@ -1,0 +1,285 @@
+"""Known facts about the small games, and the JAX rules against the solver's own."""
+
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+from games import plain
+
+TABLE = [
+    ("connect2", {}, plain.CONNECT2),
+    ("nim", {}, plain.Nim(pile=20, max_take=3)),
+    ("nim", {"pile": 3, "max_take": 5}, plain.Nim(pile=3, max_take=5)),
+    ("hsr", {}, plain.HSR(4, 4, 16)),
+    ("hsr", {"k": 2, "q": 5, "n": 7}, plain.HSR(2, 5, 7)),
+    ("tic_tac_toe", {}, plain.TIC_TAC_TOE),
+]
+
+
+def _solved(name, parameters):
+    env = games.make(name, **parameters)
+    return env, games.solve(env)
+
+
+def _reachable(rules):
+    """All positions, found without the solver."""
+    found, stack = set(), [rules.start()]
+    while stack:
+        position = stack.pop()
+        if position not in found:
+            found.add(position)
+            if rules.result(position) is None:
+                stack.extend(rules.moves(position).values())
+    return found
+
+
+def _tree_size(rules, terminal_only=False):
+    @functools.cache
+    def count(position):
+        if rules.result(position) is not None:
+            return 1
+        below = sum(count(child) for child in rules.moves(position).values())
+        return below + (not terminal_only)
+
+    return count(rules.start())
+
+
+def _win_rate(rules, players):
+    """Probability that player 0 wins when player i draws from `players[i](position, moves)`."""
+
+    @functools.cache
+    def rate(position):
+        result = rules.result(position)
+        if result is not None:
+            return float(result == 1)
+        moves = rules.moves(position)
+        chosen = players[rules.mover(position)](position, moves)
+        return sum(rate(moves[action]) for action in chosen) / len(chosen)
+
+    return rate(rules.start())
+
+
+def _random(position, moves):
+    return list(moves)
+
+
+def _perfect(rules, solution):
+    return lambda position, moves: np.flatnonzero(solution.code_optimal[rules.code(position)])
+
+
+@pytest.mark.parametrize(("name", "parameters", "rules"), TABLE)
+def test_solution_is_consistent(name, parameters, rules):
+    """Negamax holds in every row, by an independent recursion over the plain rules."""
+    _, solution = _solved(name, parameters)
+
+    @functools.cache
+    def value(position):
+        result = rules.result(position)
+        sign = 1 if rules.mover(position) == 0 else -1
+        if result is not None:
+            return sign * result
+        return max(-value(child) for child in rules.moves(position).values())
+
+    for row, history in enumerate(solution.histories):
+        position = _play(rules, history)
+        moves = rules.moves(position)
+        legal = set(np.flatnonzero(solution.legal_actions[row]))
+        assert legal == set(moves)
+        assert solution.values[row] == value(position)
+        best = {a for a, child in moves.items() if -value(child) == value(position)}
+        assert set(np.flatnonzero(solution.optimal_actions[row])) == best
+        assert solution.codes[row] == rules.code(position)
+        assert solution.code_values[solution.codes[row]] == solution.values[row]
+        assert set(np.flatnonzero(solution.code_optimal[solution.codes[row]])) == best
+    codes = {rules.code(position) for position in _reachable(rules)}
+    assert solution.num_states == len(codes)
+    assert solution.num_states == solution.num_terminal + len(solution.values)
+    assert len(set(solution.codes.tolist())) == len(solution.codes)
+
+
+def _play(rules, history):
+    position = rules.start()
+    for action in history[history >= 0]:
+        position = rules.moves(position)[action]
+    return position
+
+
+@pytest.mark.parametrize(("name", "parameters", "rules"), TABLE)
+def test_jax_rules_agree_on_every_state(name, parameters, rules):
+    env, solution = _solved(name, parameters)
+    states = games.replay(env, solution.histories, key=jax.random.PRNGKey(3))
+    assert not states.terminated.any()
+    assert not states.rewards.any()
+    np.testing.assert_array_equal(states.legal_action_mask, solution.legal_actions)
+    np.testing.assert_array_equal(jax.vmap(solution.code_fn)(states), solution.codes)
+
+    every = jnp.arange(rules.num_actions)
+    after = jax.jit(jax.vmap(jax.vmap(env.step, (None, 0)), (0, None)))(states, every)
+    terminated, codes = np.asarray(after.terminated), jax.vmap(jax.vmap(solution.code_fn))(after)
+    own_reward = np.take_along_axis(
+        np.asarray(after.rewards), np.asarray(states.current_player)[:, None, None], axis=-1
+    )[..., 0]
+    assert not np.asarray(after.rewards).sum(-1).any()
+    codes = np.asarray(codes)
+    for row, history in enumerate(solution.histories):
+        position = _play(rules, history)
+        sign = 1 if rules.mover(position) == 0 else -1
+        for action, child in rules.moves(position).items():
+            result = rules.result(child)
+            assert terminated[row, action] == (result is not None)
+            assert own_reward[row, action] == sign * (result or 0)
+            assert codes[row, action] == rules.code(child)
+
+
+def test_hsr_counts():
+    rules = plain.HSR(4, 4, 16)
+    _, solution = _solved("hsr", {})
+    positions = _reachable(rules)
+    over = [p for p in positions if rules.result(p) is not None]
+    movers = [rules.mover(p) for p in positions if rules.result(p) is None]
+    assert (len(positions), len(over)) == (995, 69)
+    assert (movers.count(0), movers.count(1)) == (116, 810)
+    assert (solution.num_states, solution.num_terminal, len(solution.values)) == (995, 69, 926)
+    assert _tree_size(rules) == 38_896
+    assert rules.max_plies == 8
+    assert (solution.histories >= 0).sum(1).max() + 1 == 8
+
+
+def test_hsr_has_one_winning_line():
+    _, solution = _solved("hsr", {})
+    rules = plain.HSR(4, 4, 16)
+    frontier, named = [rules.start()], []
+    while frontier:
+        rungs, answers = set(), set()
+        for position in frontier:
+            optimal = np.flatnonzero(solution.code_optimal[rules.code(position)])
+            assert len(optimal) == 1
+            question = rules.moves(position)[optimal[0]]
+            rungs.add(int(optimal[0]) + 1)
+            answers |= set(rules.moves(question).values())
+        assert len(rungs) == 1
+        named.append(rungs.pop())
+        frontier = [p for p in answers if rules.result(p) is None]
+    assert named == [8, 4, 2, 1]
+
+
+def test_hsr_is_solvable_up_to_the_sum_of_binomials():
+    for k in range(1, 5):
+        for q in range(1, 5):
+            most = sum(math.comb(q, i) for i in range(k + 1))
+            for n in range(2, 19):
+                value = games.solve(games.make("hsr", k=k, q=q, n=n)).values[0]
+                assert (value == 1) == (n <= most), (k, q, n)
+                assert abs(value) == 1
+
+
+def test_hsr_win_rates():
+    rules = plain.HSR(4, 4, 16)
+    _, solution = _solved("hsr", {})
+    perfect = _perfect(rules, solution)
+    assert _win_rate(rules, (_random, perfect)) == pytest.approx(0.0032, abs=5e-5)
+    assert _win_rate(rules, (_random, _random)) == pytest.approx(0.821, abs=5e-4)
+    assert _win_rate(rules, (perfect, perfect)) == 1
+    assert _win_rate(rules, (perfect, _random)) == 1
+
+
+def test_connect2_facts():
+    rules = plain.CONNECT2
+    _, solution = _solved("connect2", {})
+    assert (_tree_size(rules), _tree_size(rules, terminal_only=True)) == (53, 24)
+    results = []
+
+    def walk(position):
+        if (result := rules.result(position)) is not None:
+            results.append(result)
+        else:
+            for child in rules.moves(position).values():
+                walk(child)
+
+    walk(rules.start())
+    assert [results.count(r) for r in (1, -1, 0)] == [12, 4, 8]
+    assert (solution.num_states, solution.num_terminal) == (32, 9)
+    first = {a: -solution.code_values[rules.code(p)] for a, p in rules.moves(rules.start()).items()}
+    assert first == {0: 0, 1: 1, 2: 1, 3: 0}
+
+
+@pytest.mark.parametrize("max_take", [1, 3, 4])
+def test_nim_loses_on_multiples(max_take):
+    _, solution = _solved("nim", {"max_take": max_take, "pile": 20})
+    for pile in range(21):
+        lost = pile % (max_take + 1) == 0
+        assert solution.code_values[pile] == (-1 if lost else 1)
+        if not lost:
+            assert np.flatnonzero(solution.code_optimal[pile]).tolist() == [
+                pile % (max_take + 1) - 1
+            ]
+
+
+def test_tic_tac_toe_facts():
+    _, solution = _solved("tic_tac_toe", {})
+    assert (solution.num_states, solution.num_terminal) == (5478, 958)
+    assert solution.values[0] == 0
+    assert solution.optimal_actions[0].all()
+    after_corner = np.flatnonzero((solution.histories == [0] + [-1] * 7).all(1))
+    assert np.flatnonzero(solution.optimal_actions[after_corner[0]]).tolist() == [4]
+
+
+@pytest.mark.parametrize(("name", "parameters", "rules"), TABLE)
+def test_reach_of_optimal_play(name, parameters, rules):
+    _, solution = _solved(name, parameters)
+    optimal = _perfect(rules, solution)
+    codes = {}
+    for label, careful in {"both": {0, 1}, "first": {0}, "second": {1}}.items():
+        found, stack = set(), [rules.start()]
+        while stack:
+            position = stack.pop()
+            if position in found or rules.result(position) is not None:
+                continue
+            found.add(position)
+            moves = rules.moves(position)
+            picked = optimal(position, moves) if rules.mover(position) in careful else list(moves)
+            stack.extend(moves[action] for action in picked)
+        codes[label] = {rules.code(position) for position in found}
+    row_codes = solution.codes
+    assert set(row_codes[solution.on_optimal_path]) == codes["both"]
+    assert set(row_codes[solution.one_sided]) == codes["first"] | codes["second"]
+    assert solution.one_sided[solution.on_optimal_path].all()
+    assert solution.on_optimal_path[0]
+
+
+def test_shortest_histories_come_first():
+    _, solution = _solved("tic_tac_toe", {})
+    lengths = (solution.histories >= 0).sum(1)
+    assert (np.diff(lengths) >= 0).all()
+    np.testing.assert_array_equal(lengths, [_stones(code) for code in solution.codes])
+
+
+def _stones(code):
+    return sum(code // 3**i % 3 > 0 for i in range(9))
+
+
+def test_solutions_are_shared_and_read_only():
+    one, two = games.solve(games.make("hsr")), games.solve(games.make("hsr"))
+    assert one is two
+    for field in ("values", "histories", "optimal_actions", "code_optimal", "codes"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(one, field)[...] = 0
+
+
+def test_unsolvable_games():
+    for env, message in [
+        (games.make("connect_four"), "no solver for 'connect_four': pass one of connect2, nim"),
+        (games.make("nim", pile=100_000), "make its parameters smaller"),
+        (games.make("hsr", k=10, q=10, n=1000), "make its parameters smaller"),
+    ]:
+        assert not games.is_solvable(env)
+        with pytest.raises(ValueError, match=message) as caught:
+            games.solve(env)
+        assert "\n" not in str(caught.value)
+    assert games.is_solvable(games.make("hsr"))
+    assert len(games.solve(games.make("nim", pile=3000)).values) == 3000
