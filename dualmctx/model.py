@@ -97,7 +97,9 @@ def make_model(
             _, output = network.apply(
                 params, embedding.activations, first, num_heads - 1, method="resume"
             )
-        return mask_illegal(output.logits, embedding.state.legal_action_mask), output.value
+        state = embedding.state
+        value = jnp.where(state.terminated | state.truncated, 0.0, output.value)
+        return mask_illegal(output.logits, state.legal_action_mask), value
 
     return Model(root_fn, recurrent_fn, refine_fn)
 

@@ -140,15 +140,17 @@ def make_network(
     width: int = 64,
     num_blocks: int = 4,
     head_depths: tuple[int, ...] | None = None,
+    trunk: Literal["auto", "conv", "mlp"] = "auto",
 ) -> Network:
-    """Makes a network for a game's observations: convolutions for boards, else dense layers.
+    """Makes a network for a game's observations.
 
     Args:
       num_actions: A.
-      observation_shape: of one observation; three axes mean a board.
+      observation_shape: of one observation.
       width: features of the trunk, at least 1.
       num_blocks: residual blocks, at least 1.
       head_depths: depths of the heads, increasing; by default the middle and the end.
+      trunk: `auto` takes convolutions for observations of three axes, else dense layers.
 
     Raises:
       ValueError: when a setting is out of range, in one line.
@@ -156,10 +158,16 @@ def make_network(
     for name, value in (("width", width), ("num_blocks", num_blocks)):
         if value < 1:
             raise ValueError(f"{name} is {value}; it must be at least 1")
-    depths = head_depths or (max(num_blocks // 2, 1), num_blocks)
-    if sorted(set(depths)) != list(depths) or depths[0] < 1 or depths[-1] != num_blocks:
+    default = (num_blocks // 2, num_blocks) if num_blocks > 1 else (1,)
+    depths = default if head_depths is None else head_depths
+    is_increasing = sorted(set(depths)) == list(depths)
+    if not depths or not is_increasing or depths[0] < 1 or depths[-1] != num_blocks:
         raise ValueError(
             f"head_depths is {depths}; it must increase from at least 1 to num_blocks={num_blocks}"
         )
-    trunk = "conv" if len(observation_shape) == 3 else "mlp"
+    is_board = len(observation_shape) == 3
+    if trunk == "auto":
+        trunk = "conv" if is_board else "mlp"
+    if trunk == "conv" and not is_board:
+        raise ValueError(f"trunk is conv; observations of shape {observation_shape} need mlp")
     return Network(num_actions, trunk, width, num_blocks, tuple(depths))

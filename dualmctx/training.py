@@ -1,5 +1,6 @@
 """Training: an iteration of self-play and learning, each one jitted program."""
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -36,16 +37,20 @@ class TrainState(NamedTuple):
     iteration: chex.Array
 
 
+IterateFn = Callable[[TrainState], tuple[TrainState, dict[str, float]]]
+
+
 class Trainer(NamedTuple):
     """The programs of a training run.
 
     Attributes:
       init: makes the first state from a seed.
-      iterate: plays and learns once: `(state) -> (state, metrics)`. The old state is consumed.
+      compile: compiles for states like the one given and returns `iterate`, which plays and
+        learns once: `(state) -> (state, metrics)`. It consumes the old state.
     """
 
     init: Callable[[int], TrainState]
-    iterate: Callable[[TrainState], tuple[TrainState, dict[str, float]]]
+    compile: Callable[[TrainState], IterateFn]
 
 
 def make_trainer(
@@ -102,33 +107,36 @@ def make_trainer(
         buffer_state = buffer.add(buffer_state, flatten(make_samples(steps)))
         return games, buffer_state, _count(steps)
 
-    # The buffer and the optimiser's state are updated in place.
-    play_jit = jax.jit(play_step, donate_argnums=(2, 3))
-    learn_jit = jax.jit(learn, donate_argnums=(0, 1))
+    def compile_for(state: TrainState) -> IterateFn:
+        params, rng_key = state.params, state.rng_key
+        # The buffer and the optimiser's state are updated in place.
+        play_jit = jax.jit(play_step, donate_argnums=(2, 3))
+        learn_jit = jax.jit(learn, donate_argnums=(0, 1))
+        play = play_jit.lower(params, rng_key, state.games, state.buffer_state).compile()
+        learning = learn_jit.lower(params, state.opt_state, state.buffer_state, rng_key).compile()
+        return functools.partial(_iterate, play, learning, num_added)
 
-    def iterate(state: TrainState) -> tuple[TrainState, dict[str, float]]:
-        rng_key, play_key, learn_key = jax.random.split(state.rng_key, 3)
-        start = time.perf_counter()
-        games, buffer_state, counts = jax.block_until_ready(
-            play_jit(state.params, play_key, state.games, state.buffer_state)
-        )
-        middle = time.perf_counter()
-        params, opt_state, losses = jax.block_until_ready(
-            learn_jit(state.params, state.opt_state, buffer_state, learn_key)
-        )
-        end = time.perf_counter()
-        state = TrainState(
-            params, opt_state, buffer_state, games, rng_key, state.iteration + jnp.int32(1)
-        )
-        metrics = _metrics(jax.device_get(counts), jax.device_get(losses))
-        metrics |= {
-            "positions": num_added,
-            "selfplay_seconds": middle - start,
-            "learn_seconds": end - middle,
-        }
-        return state, metrics
+    return Trainer(lambda seed: init(jax.random.PRNGKey(seed)), compile_for)
 
-    return Trainer(lambda seed: init(jax.random.PRNGKey(seed)), iterate)
+
+def _iterate(
+    play: Any, learn: Any, num_added: int, state: TrainState
+) -> tuple[TrainState, dict[str, float]]:
+    rng_key, play_key, learn_key = jax.random.split(state.rng_key, 3)
+    start = time.perf_counter()
+    games, buffer_state, counts = jax.block_until_ready(
+        play(state.params, play_key, state.games, state.buffer_state)
+    )
+    middle = time.perf_counter()
+    params, opt_state, losses = jax.block_until_ready(
+        learn(state.params, state.opt_state, buffer_state, learn_key)
+    )
+    end = time.perf_counter()
+    iteration = state.iteration + 1
+    state = TrainState(params, opt_state, buffer_state, games, rng_key, iteration)
+    metrics = _metrics(jax.device_get(counts), jax.device_get(losses))
+    seconds = {"selfplay_seconds": middle - start, "learn_seconds": end - middle}
+    return state, metrics | {"positions": num_added} | seconds
 
 
 def _count(steps: Steps) -> dict[str, chex.Array]:

@@ -128,12 +128,18 @@ class Policy(Protocol):
     """A search variant: a frozen dataclass of its options, called like a policy of mctx.
 
     Attributes:
+      num_simulations: the budget, or one for each tree.
       first_head: index of the network's head that `recurrent_fn` is to evaluate.
     """
 
     @property
     def puct(self) -> Any:
         """The options of PUCT."""
+        ...
+
+    @property
+    def num_simulations(self) -> int | tuple[int, ...]:
+        """The budget, or one for each tree."""
         ...
 
     first_head: ClassVar[int]

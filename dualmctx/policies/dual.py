@@ -66,6 +66,9 @@ class Dual:
         for name in ("value_mix", "prior_mix"):
             value = getattr(self, name)
             check(0 <= value <= 1, name, value, "between 0 and 1")
+        modes = ("regularized", "large_visits", "all_visits")
+        mode = self.action_weights
+        check(mode in modes, "action_weights", mode, f"one of {', '.join(modes)}")
 
     def __call__(
         self,

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import mctx
 
 from dualmctx.policies import root as roots
+from dualmctx.policies.options import check
 from dualmctx.search import Grow, search
 from dualmctx.select import mctx_rule
 from dualmctx.tree import allocate
@@ -31,6 +32,12 @@ class MuZero:
     pb_c_init: float = 1.25
     pb_c_base: float = 19652.0
     temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Checks the budget; the other options are mctx's to judge."""
+        number, depth = self.num_simulations, self.max_depth
+        check(number >= 1, "num_simulations", number, "at least 1")
+        check(depth is None or depth >= 1, "max_depth", depth, "at least 1, or none for no limit")
 
     def __call__(
         self,

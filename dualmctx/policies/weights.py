@@ -34,7 +34,8 @@ def regularized_policy(
         π̄(a) = λ P(a) / (α − q(a)),   λ = c · sqrt(ΣN) / (|A| + ΣN)
 
     with |A| the number of legal actions and α such that the weights sum to 1, found by bisection
-    between max(q + λ P) and max(q) + λ. It maximises qᵀπ − λ KL(P, π).
+    between max(q + λ P) and max(q) + λ. It maximises qᵀπ − λ KL(P, π). What is bisected is
+    α − max(q), and its logarithm, as it is tiny where the best action has a tiny prior.
 
     Args:
       prior: `[B, A]` probabilities P, 0 for illegal actions.
@@ -53,21 +54,20 @@ def regularized_policy(
     num_legal = jnp.sum(is_legal, axis=-1, keepdims=True)
     scale = c_puct * jnp.sqrt(total) / (num_legal + total)
     weighted = scale * prior
-    q = jnp.where(is_legal, qvalues, -jnp.inf)
+    best = jnp.max(jnp.where(is_legal, qvalues, -jnp.inf), axis=-1, keepdims=True)
+    gaps = jnp.where(is_legal, best - qvalues, 0.0)
 
-    def policy(alpha: chex.Array) -> chex.Array:
-        gap = jnp.where(is_legal, alpha - qvalues, 1.0)
-        return jnp.where(is_legal, weighted / jnp.maximum(gap, 1e-12), 0.0)
+    def policy(excess: chex.Array) -> chex.Array:
+        return weighted / jnp.maximum(gaps + excess, jnp.finfo(prior.dtype).tiny)
 
     def halve(_: int, bounds: tuple[chex.Array, chex.Array]) -> tuple[chex.Array, chex.Array]:
         low, high = bounds
-        middle = (low + high) / 2
+        middle = jnp.sqrt(low) * jnp.sqrt(high)
         is_low = jnp.sum(policy(middle), axis=-1, keepdims=True) > 1
         return jnp.where(is_low, middle, low), jnp.where(is_low, high, middle)
 
-    low = jnp.max(jnp.where(is_legal, q + weighted, -jnp.inf), axis=-1, keepdims=True)
-    high = jnp.max(q, axis=-1, keepdims=True) + scale
-    low, high = jax.lax.fori_loop(0, _BISECTIONS, halve, (low, high))
+    low = jnp.max(weighted - gaps, axis=-1, keepdims=True, initial=0.0, where=is_legal)
+    low, high = jax.lax.fori_loop(0, _BISECTIONS, halve, (low, scale))
     found = policy(high)
     found = jnp.where(total > 0, found, prior)
     return found / jnp.sum(found, axis=-1, keepdims=True)

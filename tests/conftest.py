@@ -1,0 +1,13 @@
+"""Settings for every test; JAX reads them when it is imported."""
+
+import os
+import pathlib
+
+# On a GPU, sums are in another order and the exact comparisons with mctx fail.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+# Most of a test's time is compiling: a second run with this cache takes about a quarter of the
+# first. A damaged entry (a run was killed while writing) costs one compilation and no failure.
+_CACHE = pathlib.Path(__file__).parents[1] / ".cache" / "jax"
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_CACHE))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
