@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import io
 import re
+import shlex
 import signal
 import sys
 import time
@@ -35,7 +36,7 @@ from dualmctx.learner import Learner
 from dualmctx.model import make_search_fn
 from dualmctx.network import make_network
 from dualmctx.plot import plot_training
-from dualmctx.policies import REGISTRY, Dual, noiseless
+from dualmctx.policies import REGISTRY, Dual
 from dualmctx.runs import RunFolder, create_run, reopen_run, to_dict
 from dualmctx.selfplay import SelfPlay
 from dualmctx.training import IterateFn, Trainer, TrainState, make_trainer
@@ -120,6 +121,14 @@ class Config:
                 f"search.num_simulations is {' '.join(map(str, budgets))}; each tree needs at "
                 "least 1 (for a single tree there is --search.variant alphazero)"
             )
+        # PRNGKey reads 32 bits: other numbers would repeat these seeds or overflow.
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"seed is {self.seed}; it must be from 0 to {2**32 - 1}")
+        minima = {"every": 0, "batch_size": 1, "max_positions": 1, "stop_when_solved": 0}
+        for name, minimum in minima.items():
+            value = getattr(self.exams, name)
+            if value < minimum:
+                raise ValueError(f"exams.{name} is {value}; it must be at least {minimum}")
         if self.exams.num_games < 2 or self.exams.num_games % 2:
             raise ValueError(
                 f"exams.num_games is {self.exams.num_games}; it must be even and at least 2"
@@ -190,9 +199,14 @@ def main(arguments: list[str]) -> int:
     try:
         name, config = parse(arguments)
         run = set_up(name, config)
-    except ValueError as error:
+        state, rows = start(run)
+    except (ValueError, OSError) as error:
         fail(str(error))
-    return train(run)
+    try:
+        return train(run, state, rows)
+    except KeyboardInterrupt:
+        print("train.py: stopped at once; --resume goes on from the last save", file=sys.stderr)
+        return 130
 
 
 def parse(arguments: list[str]) -> tuple[str, Config]:
@@ -289,7 +303,7 @@ def set_up(name: str, config: Config) -> Run:
         config.learner,
         num_iterations=config.num_iterations,
     )
-    search_fn = make_search_fn(env, network, noiseless(config.search))
+    search_fn = make_search_fn(env, network, config.search.noiseless())
     exams, last_exams, num_positions = make_exams(env, network, search_fn, config.exams)
     path = Path(config.out or f"runs/{name}")
     record = to_dict(dataclasses.replace(config, out=None, resume=False)) | {"preset": name}
@@ -357,43 +371,54 @@ def stopped_by_ctrl_c(display: Display) -> Iterator[list[bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-def train(run: Run) -> int:
+def start(run: Run) -> tuple[TrainState, list[dict[str, Any]]]:
+    """Makes or restores the state to go on from; returns it with the rows up to there.
+
+    Raises:
+      ValueError: when the checkpoint cannot be read, in one line.
+    """
+    state = run.trainer.init(run.config.seed)
+    # A run that was stopped before its first save goes on from its beginning.
+    if run.config.resume and run.checkpoints.latest() is not None:
+        state = run.checkpoints.restore(state)
+    return state, run.folder.keep_rows(int(state.iteration))
+
+
+def train(run: Run, state: TrainState, rows: list[dict[str, Any]]) -> int:
     """Trains to the end or to Ctrl-C; returns the exit code."""
     config, folder = run.config, run.folder
-    state = run.trainer.init(config.seed)
-    rows: list[dict[str, Any]] = []
-    if config.resume:
-        state = run.checkpoints.restore(state)
-        rows = folder.keep_rows(int(state.iteration))
-    solved = 0
     with Display(config.num_iterations, int(state.iteration)) as display:
         display.say(f"{run.name}: {describe(run)}; writing to {folder.path}")
-        start = time.perf_counter()
+        before = time.perf_counter()
         iterate = run.trainer.compile(state)
-        display.say(f"compiled in {time.perf_counter() - start:.0f} s")
+        display.say(f"compiled in {time.perf_counter() - before:.0f} s")
         with stopped_by_ctrl_c(display) as stop:
             while int(state.iteration) < config.num_iterations and not stop:
+                if 0 < config.exams.stop_when_solved <= solved_in_a_row(rows):
+                    display.say(f"optimal play in {solved_in_a_row(rows)} exams in a row: done")
+                    break
                 state, row = iterate_once(run, iterate, state, rows)
                 rows.append(row)
                 folder.append_row(row)
                 display.show(row)
                 if row["iteration"] % config.checkpoint_every == 0:
                     run.checkpoints.save(row["iteration"], state)
-                if "path/search_optimal" in row:
-                    solved = solved + 1 if is_solved(row) else 0
-                    if solved == config.exams.stop_when_solved > 0:
-                        display.say(f"optimal play in {solved} exams in a row: done")
-                        break
     run.checkpoints.save(int(state.iteration), state)
     run.checkpoints.wait()
     if stop:
         display.say(
             f"saved iteration {int(state.iteration)}; go on with: "
-            f"{' '.join(['python', *sys.argv])}{'' if config.resume else ' --resume'}"
+            f"{shlex.join(['python', *sys.argv])}{'' if config.resume else ' --resume'}"
         )
         return 130
     finish(run, state, rows, display)
     return 0
+
+
+def solved_in_a_row(rows: list[dict[str, Any]]) -> int:
+    """Counts the latest exams in a row in which play was optimal."""
+    exams = [is_solved(row) for row in rows if "path/search_optimal" in row]
+    return [*reversed(exams), False].index(False)
 
 
 def iterate_once(

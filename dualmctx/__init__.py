@@ -2,7 +2,7 @@
 
 from dualmctx.model import Model, make_model, make_search_fn
 from dualmctx.network import Network, make_network
-from dualmctx.policies import AlphaZero, Dual, Gumbel, MuZero, Puct, noiseless
+from dualmctx.policies import AlphaZero, Dual, Gumbel, MuZero, Puct
 from dualmctx.tree import Tree, to_mctx
 from dualmctx.types import Embedding
 
@@ -19,6 +19,5 @@ __all__ = (
     "make_model",
     "make_network",
     "make_search_fn",
-    "noiseless",
     "to_mctx",
 )

@@ -33,9 +33,12 @@ def backup(
     batch = jnp.arange(leaf.shape[0])
     active = jnp.ones(leaf.shape, bool) if is_active is None else is_active
     value = take(tree.raw_values, leaf)
+    # The leaf's mean too: an old leaf's raw value may have changed since it was first counted.
+    # Where it has not, this form of the mean leaves it as it is, to the last bit.
+    step = (value - take(stats.node_values, leaf)) / (take(stats.node_visits, leaf) + 1.0)
     visits = stats.node_visits.at[batch, leaf].add(active.astype(jnp.int32))
-    values = stats.node_values.at[batch, jnp.where(active, leaf, tree.num_nodes)].set(
-        value, mode="drop"
+    values = stats.node_values.at[batch, jnp.where(active, leaf, tree.num_nodes)].add(
+        step, mode="drop"
     )
 
     def is_climbing(node: chex.Array) -> chex.Array:

@@ -14,7 +14,7 @@ other player, +1 keeps it with the same player, and 0 marks the edge into a term
 """
 
 import dataclasses
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import chex
 import jax
@@ -143,6 +143,10 @@ class Policy(Protocol):
         ...
 
     first_head: ClassVar[int]
+
+    def noiseless(self) -> Self:
+        """Returns the policy as it is for evaluation: no noise at the root, the best action."""
+        ...
 
     def __call__(
         self,

@@ -6,7 +6,7 @@ from dualmctx.policies.alphazero import AlphaZero
 from dualmctx.policies.dual import Dual
 from dualmctx.policies.gumbel import Gumbel
 from dualmctx.policies.muzero import MuZero
-from dualmctx.policies.options import Puct, noiseless
+from dualmctx.policies.options import Puct
 from dualmctx.types import Policy
 
 
@@ -22,4 +22,4 @@ REGISTRY: dict[str, Variant] = {
     "alphazero": Variant(AlphaZero, "AlphaZero: one tree, PUCT, the final head"),
 }
 
-__all__ = ("REGISTRY", "AlphaZero", "Dual", "Gumbel", "MuZero", "Puct", "Variant", "noiseless")
+__all__ = ("REGISTRY", "AlphaZero", "Dual", "Gumbel", "MuZero", "Puct", "Variant")

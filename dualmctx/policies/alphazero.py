@@ -1,7 +1,7 @@
 """AlphaZero: PUCT, one evaluation a simulation, moves in proportion to visits."""
 
 import dataclasses
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import chex
 import jax
@@ -36,6 +36,10 @@ class AlphaZero:
         """Checks the options."""
         number = self.num_simulations
         check(number >= 1, "num_simulations", number, "at least 1")
+
+    def noiseless(self) -> Self:
+        """Returns the policy as it is for evaluation: no noise at the root, the best action."""
+        return dataclasses.replace(self, puct=self.puct.noiseless())
 
     def __call__(
         self,

@@ -1,7 +1,7 @@
 """Dual MCTS: a small tree looks ahead by an early head and tells the large tree where to look."""
 
 import dataclasses
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import chex
 import jax
@@ -66,6 +66,10 @@ class Dual:
         for name in ("value_mix", "prior_mix"):
             value = getattr(self, name)
             check(0 <= value <= 1, name, value, "between 0 and 1")
+
+    def noiseless(self) -> Self:
+        """Returns the policy as it is for evaluation: no noise at the root, the best action."""
+        return dataclasses.replace(self, puct=self.puct.noiseless())
         modes = ("regularized", "large_visits", "all_visits")
         mode = self.action_weights
         check(mode in modes, "action_weights", mode, f"one of {', '.join(modes)}")

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import chex
 import jax
@@ -14,7 +14,7 @@ from dualmctx.policies.options import check
 from dualmctx.search import Grow, search
 from dualmctx.select import mctx_rule
 from dualmctx.tree import allocate, to_mctx
-from dualmctx.types import Params, RecurrentFn
+from dualmctx.types import Params, RecurrentFn, RefineFn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +30,12 @@ class Gumbel:
     max_num_considered_actions: int = 16
     gumbel_scale: float = 1.0
 
+    first_head: ClassVar[int] = -1
+
+    def noiseless(self) -> Self:
+        """Returns the policy as it is for evaluation: no noise at the root, the best action."""
+        return dataclasses.replace(self, gumbel_scale=0.0)
+
     def __post_init__(self) -> None:
         """Checks the budget; the other options are mctx's to judge."""
         number, depth = self.num_simulations, self.max_depth
@@ -42,10 +48,12 @@ class Gumbel:
         rng_key: chex.PRNGKey,
         root: mctx.RootFnOutput,
         recurrent_fn: RecurrentFn,
+        refine_fn: RefineFn | None = None,
         *,
         invalid_actions: chex.Array | None = None,
     ) -> mctx.PolicyOutput:
         """Searches from a batch of roots; see `mctx.gumbel_muzero_policy`."""
+        del refine_fn
         prior = roots.mask_logits(root.prior_logits, invalid_actions)
         rng_key, gumbel_key = jax.random.split(rng_key)
         gumbel = self.gumbel_scale * jax.random.gumbel(gumbel_key, prior.shape, prior.dtype)

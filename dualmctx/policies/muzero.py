@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import chex
 import jax
@@ -14,7 +14,7 @@ from dualmctx.policies.options import check
 from dualmctx.search import Grow, search
 from dualmctx.select import mctx_rule
 from dualmctx.tree import allocate
-from dualmctx.types import Params, RecurrentFn
+from dualmctx.types import Params, RecurrentFn, RefineFn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +33,12 @@ class MuZero:
     pb_c_base: float = 19652.0
     temperature: float = 1.0
 
+    first_head: ClassVar[int] = -1
+
+    def noiseless(self) -> Self:
+        """Returns the policy as it is for evaluation: no noise at the root, the best action."""
+        return dataclasses.replace(self, dirichlet_fraction=0.0, temperature=0.0)
+
     def __post_init__(self) -> None:
         """Checks the budget; the other options are mctx's to judge."""
         number, depth = self.num_simulations, self.max_depth
@@ -45,10 +51,12 @@ class MuZero:
         rng_key: chex.PRNGKey,
         root: mctx.RootFnOutput,
         recurrent_fn: RecurrentFn,
+        refine_fn: RefineFn | None = None,
         *,
         invalid_actions: chex.Array | None = None,
     ) -> mctx.PolicyOutput:
         """Searches from a batch of roots; see `mctx.muzero_policy`."""
+        del refine_fn
         rng_key, noise_key, search_key = jax.random.split(rng_key, 3)
         probs = jax.nn.softmax(root.prior_logits)
         alpha = jnp.full([probs.shape[-1]], self.dirichlet_alpha, probs.dtype)

@@ -1,7 +1,7 @@
 """Options that every PUCT policy has, and how they make a tree grow."""
 
 import dataclasses
-from typing import Any
+from typing import Any, Self
 
 from dualmctx.search import Grow
 from dualmctx.select import explore_outside_window, puct
@@ -53,6 +53,10 @@ class Puct:
         check(self.dirichlet_alpha > 0, "dirichlet_alpha", self.dirichlet_alpha, "positive")
         check(self.temperature >= 0, "temperature", self.temperature, "at least 0")
 
+    def noiseless(self) -> Self:
+        """Returns the options for evaluation: no noise at the root, the best action."""
+        return dataclasses.replace(self, dirichlet_fraction=0.0, temperature=0.0)
+
 
 def check(is_right: bool, name: str, value: Any, remedy: str) -> None:
     """Raises a one-line `ValueError` unless an option is right."""
@@ -75,9 +79,3 @@ def make_grow(
         )
     max_depth = options.max_depth or num_simulations
     return Grow(evaluate_fn, select_fn, select_fn, max_depth, options.window, layer)
-
-
-def noiseless(policy: Any) -> Any:
-    """Returns the policy as it is for evaluation: no noise at the root, the best action."""
-    calm = dataclasses.replace(policy.puct, dirichlet_fraction=0.0, temperature=0.0)
-    return dataclasses.replace(policy, puct=calm)

@@ -1,0 +1,170 @@
+"""Times the search engine against mctx: `python -m benchmarks.engine [--json FILE]`.
+
+Both run the same search in one process, in turns, on a model that costs next to nothing (a hash of
+the path), so that the search itself is what is measured. Times are medians in microseconds a
+simulation for the whole batch, compilation apart. `same_visits` says whether the root's visit
+counts were equal.
+
+Rules: `gumbel` and `muzero` are mctx's own policies with the same keys; `puct` is our AlphaZero
+rule against mctx's search given the same rule, without noise.
+"""
+
+import argparse
+import functools
+import json
+import pathlib
+import statistics
+import time
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import mctx
+from rich.console import Console
+from rich.table import Table
+
+import dualmctx
+
+SIZES = ((512, 512, 7), (512, 128, 7), (64, 128, 7), (64, 200, 362), (16, 32, 4672))
+RULES = ("gumbel", "muzero", "puct")
+
+
+class Row(NamedTuple):
+    """A line of the table."""
+
+    B: int
+    N: int
+    A: int
+    rule: str
+    mctx_us: float
+    ours_us: float
+    ratio: float
+    same_visits: bool
+
+
+def hash_model(num_actions):
+    """Makes a two-player model whose state is a hash of its path, without terminal states."""
+
+    def evaluate(state):
+        # Of moderate size, so that sine and cosine are cheap and well defined.
+        phase = (state % 65_521).astype(jnp.float32)[:, None]
+        logits = jnp.sin(phase * (0.37 + 0.11 * jnp.arange(num_actions)))
+        return logits, jnp.cos(phase[:, 0])
+
+    def root(batch_size):
+        state = jnp.arange(batch_size, dtype=jnp.uint32) * jnp.uint32(40_503) + 7
+        logits, value = evaluate(state)
+        return mctx.RootFnOutput(prior_logits=logits, value=value, embedding=state)
+
+    def recurrent_fn(params, rng_key, action, state):
+        del params, rng_key
+        state = (state ^ (action.astype(jnp.uint32) + 1)) * jnp.uint32(2_654_435_761)
+        state ^= state >> 15
+        logits, value = evaluate(state)
+        output = mctx.RecurrentFnOutput(
+            reward=jnp.zeros_like(value),
+            discount=-jnp.ones_like(value),
+            prior_logits=logits,
+            value=value,
+        )
+        return output, state
+
+    return root, recurrent_fn
+
+
+def puct_for_mctx(rng_key, tree, node_index, depth, *, c_puct):
+    """Our PUCT rule, written for mctx's trees."""
+    del rng_key, depth
+    visits = tree.children_visits[node_index]
+    prior = jax.nn.softmax(tree.children_prior_logits[node_index])
+    qvalues = jnp.where(visits > 0, tree.qvalues(node_index), 0.0)
+    total = jnp.maximum(jnp.sum(visits), 1)
+    score = qvalues + c_puct * prior * jnp.sqrt(total) / (1 + visits)
+    return jnp.argmax(score).astype(jnp.int32)
+
+
+def make_searches(rule, batch_size, num_simulations, num_actions):
+    """Makes two functions of a key that return root visits: mctx's search and ours."""
+    root_fn, recurrent_fn = hash_model(num_actions)
+
+    def theirs(rng_key):
+        root = root_fn(batch_size)
+        if rule == "puct":
+            select = functools.partial(puct_for_mctx, c_puct=1.25)
+            tree = mctx.search(
+                params=None,
+                rng_key=rng_key,
+                root=root,
+                recurrent_fn=recurrent_fn,
+                root_action_selection_fn=functools.partial(select, depth=0),
+                interior_action_selection_fn=select,
+                num_simulations=num_simulations,
+            )
+        else:
+            policy = {"gumbel": mctx.gumbel_muzero_policy, "muzero": mctx.muzero_policy}[rule]
+            tree = policy(None, rng_key, root, recurrent_fn, num_simulations).search_tree
+        return tree.summary().visit_counts
+
+    def ours(rng_key):
+        policy = {
+            "gumbel": dualmctx.Gumbel(num_simulations=num_simulations),
+            "muzero": dualmctx.MuZero(num_simulations=num_simulations),
+            "puct": dualmctx.AlphaZero(
+                num_simulations=num_simulations, puct=dualmctx.Puct(dirichlet_fraction=0.0)
+            ),
+        }[rule]
+        output = policy(None, rng_key, root_fn(batch_size), recurrent_fn, None)
+        return output.search_tree.summary().visit_counts
+
+    return jax.jit(theirs), jax.jit(ours)
+
+
+def measure(rule, size, repeats):
+    """Times both searches in turns."""
+    batch_size, num_simulations, num_actions = size
+    searches = make_searches(rule, *size)
+    key = jax.random.PRNGKey(0)
+    visits = [jax.block_until_ready(search(key)) for search in searches]
+    seconds = ([], [])
+    for _ in range(repeats):
+        for search, times in zip(searches, seconds, strict=True):
+            start = time.perf_counter()
+            jax.block_until_ready(search(key))
+            times.append(time.perf_counter() - start)
+    theirs, ours = (1e6 * statistics.median(times) / num_simulations for times in seconds)
+    same = bool(jnp.all(visits[0] == visits[1]))
+    return Row(
+        batch_size,
+        num_simulations,
+        num_actions,
+        rule,
+        round(theirs, 1),
+        round(ours, 1),
+        round(theirs / ours, 2),
+        same,
+    )
+
+
+def main():
+    """Runs the benchmark and prints its table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the rows here")
+    parser.add_argument("--repeats", type=int, default=5, help="timed runs of each search")
+    parser.add_argument("--quick", action="store_true", help="a tiny size, to see that it runs")
+    options = parser.parse_args()
+    console = Console()
+    table = Table(*Row._fields, title=f"mctx {mctx.__version__}, JAX {jax.__version__}")
+    rows = []
+    for size in ((4, 16, 5),) if options.quick else SIZES:
+        for rule in RULES:
+            row = measure(rule, size, options.repeats)
+            rows.append(row._asdict())
+            table.add_row(*map(str, row))
+            console.print(f"{size} {rule}: {row.ratio}x", highlight=False)
+    console.print(table)
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
