@@ -172,7 +172,7 @@ PRESETS: dict[str, Config] = {
     # The paper's network and budgets; beats uniform random play after a few minutes.
     "connect-four": Config(
         game="connect_four",
-        selfplay=SelfPlay(num_games=64, num_steps=32, temperature_plies=12, random_plies=4),
+        selfplay=SelfPlay(num_games=32, num_steps=32, temperature_plies=12, random_plies=4),
         learner=Learner(num_updates=16, capacity=131_072),
         exams=Exams(every=5),
         num_iterations=400,

@@ -55,6 +55,10 @@ class Checkpoints(NamedTuple):
         shapes = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), like)
         try:
             state = self.manager.restore(step, args=ocp.args.StandardRestore(shapes))
+            # orbax checks the structure, not the shapes.
+            for saved, wanted in zip(jax.tree.leaves(state), jax.tree.leaves(shapes), strict=True):
+                if saved.shape != wanted.shape:
+                    raise ValueError(f"it has an array of {saved.shape}, not {wanted.shape}")
         except (ValueError, KeyError, OSError) as error:
             first_line = str(error).strip().split("\n")[0]
             raise ValueError(

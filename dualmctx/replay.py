@@ -14,7 +14,7 @@ def make_replay(capacity: int, batch_size: int, num_added: int) -> Any:
 
     Args:
       capacity: positions kept, at least `num_added`.
-      batch_size: positions a sample.
+      batch_size: positions a sample, at most `capacity`.
       num_added: positions added at once.
 
     Returns:
@@ -27,6 +27,10 @@ def make_replay(capacity: int, batch_size: int, num_added: int) -> Any:
         raise ValueError(
             f"capacity is {capacity}; it must hold at least the {num_added} positions of one "
             "iteration (num_games * num_steps)"
+        )
+    if batch_size > capacity:
+        raise ValueError(
+            f"batch_size is {batch_size}; it must be at most the capacity of {capacity} positions"
         )
     return flashbax.make_item_buffer(
         max_length=capacity,

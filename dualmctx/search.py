@@ -201,19 +201,20 @@ def run_rounds(
             return simulate(params, rng_key, tree, grow, 1 + begin_large + j)
 
         rng_key, tree = jax.lax.fori_loop(begin_small, end_small, small_body, carry)
-        rng_key, refine_key = jax.random.split(rng_key)
+        rng_key, refine_key, large_key = jax.random.split(rng_key, 3)
         leaves, is_valid = frontier(tree, num_leaves, layer=how.grow.layer)
         is_valid &= jnp.arange(num_leaves) < end_large - begin_large
         tree = follow(params, refine_key, tree, how, leaves, is_valid)
         num_valid = jnp.sum(is_valid, axis=-1)
 
-        def large_body(j: chex.Array, carry: Carry) -> Carry:
-            rng_key, tree = carry
+        def large_body(j: chex.Array, tree: Tree) -> Tree:
             is_active = num_valid <= j - begin_large
-            return simulate(params, rng_key, tree, how.grow, 1 + end_small + j, is_active)
+            # A key by number, as how many of these run depends on the rest of the batch.
+            key = jax.random.fold_in(large_key, j)
+            return simulate(params, key, tree, how.grow, 1 + end_small + j, is_active)[1]
 
         # Starting where the first element runs short skips the calls that would change nothing.
         start = begin_large + jnp.min(num_valid)
-        return jax.lax.fori_loop(start, end_large, large_body, (rng_key, tree))
+        return rng_key, jax.lax.fori_loop(start, end_large, large_body, tree)
 
     return jax.lax.fori_loop(0, num_rounds, body, (rng_key, tree))[1]

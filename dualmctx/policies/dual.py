@@ -66,13 +66,13 @@ class Dual:
         for name in ("value_mix", "prior_mix"):
             value = getattr(self, name)
             check(0 <= value <= 1, name, value, "between 0 and 1")
+        modes = ("regularized", "large_visits", "all_visits")
+        mode = self.action_weights
+        check(mode in modes, "action_weights", mode, f"one of {', '.join(modes)}")
 
     def noiseless(self) -> Self:
         """Returns the policy as it is for evaluation: no noise at the root, the best action."""
         return dataclasses.replace(self, puct=self.puct.noiseless())
-        modes = ("regularized", "large_visits", "all_visits")
-        mode = self.action_weights
-        check(mode in modes, "action_weights", mode, f"one of {', '.join(modes)}")
 
     def __call__(
         self,

@@ -76,6 +76,8 @@ def add_dirichlet_noise(
 
     Source: Silver et al. 2017 (AlphaGo Zero), "Self-play".
     """
+    if fraction == 0:
+        return prior  # Drawing gamma variates takes several loops, to run and to compile.
     is_legal = prior > 0
     # In logs, as a draw with small α underflows.
     log_gamma = jax.random.loggamma(rng_key, jnp.full(prior.shape, alpha, prior.dtype))

@@ -1,0 +1,55 @@
+"""Policies and kinds of hash games that the twin's tests share; each policy compiles once."""
+
+import dataclasses
+from typing import Any
+
+from dualmctx import AlphaZero, Dual, Puct
+from hash_model import Rules
+
+CALM = Puct(dirichlet_fraction=0.0)
+WINDOWED = dataclasses.replace(CALM, window=1, explore_fraction=0.0)
+
+# Kinds of games, each the plain one with a difference.
+RULES = {
+    "plain": Rules(),
+    "all legal": Rules(illegal=0.0),
+    "one legal action": Rules(illegal=1.0, terminal=0.02),
+    "ties everywhere": Rules(spread=0.0, illegal=0.0, terminal=0.05),
+    "no illegal, no end": Rules(illegal=0.0, terminal=0.0),
+    "single player": Rules(same_player=1.0, reward=0.5),
+    "same player twice": Rules(same_player=0.4, reward=0.3),
+    "often terminal": Rules(terminal=0.5),
+    "tiny": Rules(terminal=0.75, same_player=0.3, reward=0.5),
+}
+FEW_RULES = [RULES[name] for name in ("plain", "same player twice", "often terminal", "tiny")]
+
+ALPHAZERO = AlphaZero(40, CALM)
+ALPHAZERO_WINDOWED = AlphaZero(40, WINDOWED)
+ALPHAZERO_DEEP = AlphaZero(40, dataclasses.replace(WINDOWED, max_depth=3))
+# The large tree alone, and the small tree alone under a window that reaches the root.
+LARGE_ALONE = Dual((0, 40), 3, puct=CALM)
+SMALL_ALONE = Dual((40, 0), puct=dataclasses.replace(WINDOWED, window=40))
+
+SEQUENTIAL = Dual((20, 15), 1, action_weights="large_visits", puct=CALM)
+ROUNDS = Dual((23, 10), 3, puct=CALM)
+# More of the large tree than the small one can propose: it runs by itself all the time.
+INTERLEAVED = Dual((10, 16), 16, action_weights="all_visits", puct=CALM)
+# Leaves at the largest depth count many times before the large tree looks at them, and after.
+SHALLOW = Dual((30, 9), 4, puct=dataclasses.replace(CALM, max_depth=2))
+# One element at a time, as the elements of a batch share the keys of the exploration.
+DUAL_WINDOWED = Dual((23, 13), 2, puct=WINDOWED)
+
+POLICIES = {
+    "sequential": SEQUENTIAL,
+    "rounds": ROUNDS,
+    "interleaved": INTERLEAVED,
+    "shallow": SHALLOW,
+}
+
+
+def with_options(policy: Any, **options: Any) -> Any:
+    """Returns a policy with other options of its own or of its search."""
+    of_search = {k: v for k, v in options.items() if hasattr(policy.puct, k)}
+    of_policy = {k: v for k, v in options.items() if k not in of_search}
+    puct = dataclasses.replace(policy.puct, **of_search)
+    return dataclasses.replace(policy, puct=puct, **of_policy)

@@ -1,0 +1,79 @@
+"""Games and networks as the twin sees them: one position at a time."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+import hash_model
+from dualmctx.model import Model
+from dualmctx.types import Embedding
+from oracle import twin
+
+
+def _first(tree: Any) -> Any:
+    return jax.tree.map(lambda x: np.asarray(x)[0], tree)
+
+
+class HashModel(twin.Model):
+    """The hash game from one seed.
+
+    `final` names the positions that the final head evaluates in place of the first: "nothing", the
+    "root" or "all". A terminal position's value is no head's opinion, so it stays.
+    """
+
+    def __init__(
+        self, seed: int, rules: hash_model.Rules, num_actions: int, final: str = "nothing"
+    ) -> None:
+        self.seed, self.rules, self.num_actions = seed, rules, num_actions
+        self.final = final
+
+    def root(self) -> tuple:
+        output = hash_model.roots(np.array([self.seed]), self.rules, self.num_actions, np)
+        logits, value = output.prior_logits[0], output.value[0]
+        if self.final != "nothing":
+            logits, value = self.refine(output.embedding)
+        return logits, value, output.embedding
+
+    def step(self, embedding: Any, action: int) -> tuple:
+        output, embedding = hash_model.recurrent_fn(
+            self.rules, None, np.array([action]), embedding, self.num_actions, np
+        )
+        logits, value = output.prior_logits[0], output.value[0]
+        if self.final == "all":
+            logits, said = self.refine(embedding)
+            value = said if output.discount[0] != 0 else value
+        return output.reward[0], output.discount[0], logits, value, embedding
+
+    def refine(self, embedding: Any) -> tuple:
+        return _first(hash_model.refine_fn(self.rules, None, embedding, self.num_actions, np))
+
+
+class GameModel(twin.Model):
+    """A game and a network through the engine's own model functions, jitted for one position."""
+
+    def __init__(self, model: Model, jit: Any = jax.jit) -> None:
+        self._root = jit(model.root_fn)
+        self._step = jit(model.recurrent_fn)
+        self._refine = jit(model.refine_fn)
+
+    def at(self, params: Any, state: Any) -> "GameModel":
+        """Returns itself, set to a root: an unbatched game state."""
+        self.params = params
+        self.state = jax.tree.map(lambda x: x[None], state)
+        return self
+
+    def root(self) -> tuple:
+        output = self._root(self.params, self.state)
+        return *_first((output.prior_logits, output.value)), output.embedding
+
+    def step(self, embedding: Any, action: int) -> tuple:
+        bare = Embedding(state=embedding.state)
+        output, embedding = self._step(self.params, None, np.array([action], np.int32), bare)
+        reward, discount, logits, value = _first(
+            (output.reward, output.discount, output.prior_logits, output.value)
+        )
+        return reward, discount, logits, value, embedding
+
+    def refine(self, embedding: Any) -> tuple:
+        return _first(self._refine(self.params, None, embedding))

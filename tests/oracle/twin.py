@@ -1,0 +1,353 @@
+"""The slow, obvious twin of the search engine: one tree a root, objects for nodes, plain loops.
+
+It was written from the papers and the readings alone, not from the engine: Silver et al. 2017 for
+PUCT; Kadam, Xu, Lieberherr 2021, section 3, for the two trees, the window and the exploration; Lan
+et al. 2019 for the shared evaluations; Grill et al. 2020 for the regularised policy. JAX is used
+for two things only: the model's answers and the random draws of the exploration.
+"""
+
+import dataclasses
+import functools
+import math
+from typing import Any
+
+import jax
+import numpy as np
+
+SMALL, LARGE = 0, 1
+
+
+@dataclasses.dataclass
+class Stats:
+    """What one tree knows of a node, that is, of the edge into it."""
+
+    visits: int = 0
+    total: float = 0.0
+    passes: int = 0
+    height: int = 0
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.visits if self.visits else 0.0
+
+
+@dataclasses.dataclass(eq=False)
+class Node:
+    """A position, known by the actions that led to it."""
+
+    actions: tuple[int, ...]
+    parent: "Node | None"
+    prior: np.ndarray
+    raw: float
+    reward: float
+    discount: float
+    embedding: Any
+    stats: tuple[Stats, Stats]
+    children: dict[int, "Node"] = dataclasses.field(default_factory=dict)
+
+    @property
+    def depth(self) -> int:
+        return len(self.actions)
+
+    @property
+    def path(self) -> list["Node"]:
+        """All nodes from the root to here."""
+        return [*self.parent.path, self] if self.parent else [self]
+
+
+@dataclasses.dataclass
+class Counters:
+    """What happened in a search, to see that a test tested something."""
+
+    lengths: list[int] = dataclasses.field(default_factory=list)
+    small_lengths: list[int] = dataclasses.field(default_factory=list)
+    refined: int = 0
+    fallbacks: int = 0
+    adopted: int = 0
+    terminal_hits: int = 0
+    depth_hits: int = 0
+    explored: int = 0
+
+
+@dataclasses.dataclass
+class Result:
+    """A finished search."""
+
+    nodes: list[Node]
+    weights: np.ndarray
+    counters: Counters
+
+
+class Model:
+    """What the twin asks of a game and its two heads; answers are for one position.
+
+    `root()` gives (logits, value, embedding); `step(embedding, action)` gives (reward, discount,
+    logits, value, embedding); both by the head that `recurrent_fn` is bound to. `refine(embedding)`
+    gives the final head's (logits, value).
+    """
+
+    root: Any
+    step: Any
+    refine: Any
+
+
+@jax.jit
+def _draw(key: Any) -> tuple[Any, Any]:
+    """Returns the key for the next depth and this depth's two uniform numbers."""
+    key, draw_key = jax.random.split(key)
+    return key, jax.random.uniform(draw_key, (2,))
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _simulation_keys(rng_key: Any, batch_size: int) -> tuple[Any, Any]:
+    """Returns the key for the next simulation and this simulation's, one an element."""
+    rng_key, select_key, _ = jax.random.split(rng_key, 3)
+    return rng_key, jax.random.split(select_key, batch_size)
+
+
+def probabilities(logits: Any, is_legal: Any = None) -> np.ndarray:
+    """Returns the softmax over legal actions; masked logits are the lowest float32."""
+    logits = np.asarray(logits, np.float64)
+    legal = logits > np.finfo(np.float32).min / 2
+    if is_legal is not None:
+        legal &= np.asarray(is_legal)
+    shares = np.exp(np.where(legal, logits - logits[legal].max(), -np.inf))
+    return shares / shares.sum()
+
+
+class Search:
+    """A search from one root. `mixes` are (alpha, beta) where the final head takes part.
+
+    Trees are numbered SMALL and LARGE; AlphaZero's only tree is SMALL.
+    """
+
+    def __init__(self, model: Model, puct: Any, max_depth: int, is_legal: Any = None) -> None:
+        self.model = model
+        self.puct = puct
+        self.window = puct.window or 10**9
+        self.max_depth = puct.max_depth or max_depth
+        self.is_root_legal = is_legal
+        self.counters = Counters()
+        logits, value, embedding = model.root()
+        prior = probabilities(logits, is_legal)
+        stats = (Stats(visits=1, total=float(value), passes=1), Stats())
+        root = Node((), None, prior, float(value), 0.0, 1.0, embedding, stats)
+        self.root = root
+        self.nodes = [root]
+
+    def simulate(self, tree: int, key: Any, mixes: tuple[float, float] | None = None) -> None:
+        """Runs one simulation in a tree; `key` is this element's, for the exploration."""
+        node = self.root
+        while True:
+            draws = None
+            if self.may_explore:
+                key, draws = _draw(key)
+            action = self.choose(node, tree, draws)
+            if action not in node.children:
+                node = self.create(node, action, mixes)
+                break
+            node = node.children[action]
+            if node.stats[tree].visits == 0:
+                self.counters.adopted += 1
+                break
+            if node.discount == 0:
+                self.counters.terminal_hits += 1
+                break
+            if node.depth == self.max_depth:
+                self.counters.depth_hits += 1
+                break
+        self.backup(node, tree)
+
+    @property
+    def may_explore(self) -> bool:
+        return self.puct.window is not None and self.puct.explore_fraction > 0
+
+    def choose(self, node: Node, tree: int, draws: Any) -> int:
+        """Explores outside the window at random, else follows PUCT."""
+        if self.may_explore and node.stats[tree].height > self.window:
+            epsilon = self.puct.explore_fraction * self.puct.explore_decay**node.depth
+            if draws[0] < epsilon:
+                self.counters.explored += 1
+                legal = np.flatnonzero(node.prior)
+                return int(legal[math.floor(draws[1] * len(legal))])
+        return self.best(node, tree)
+
+    def best(self, node: Node, tree: int) -> int:
+        """Returns PUCT's action, the lowest of several that are equal."""
+        visits = {a: child.stats[tree].visits for a, child in node.children.items()}
+        total = math.sqrt(max(1, sum(visits.values())))
+        best_action, best_score = -1, -math.inf
+        for action in np.flatnonzero(node.prior):
+            n = visits.get(action, 0)
+            q = 0.0
+            if n > 0:
+                child = node.children[action]
+                q = child.reward + child.discount * child.stats[tree].mean
+            score = q + self.puct.c_puct * node.prior[action] * total / (1 + n)
+            if score > best_score + 1e-12:
+                best_action, best_score = int(action), score
+        return best_action
+
+    def create(self, parent: Node, action: int, mixes: tuple[float, float] | None) -> Node:
+        """Plays an action to a new position; with `mixes` both heads evaluate it."""
+        reward, discount, logits, value, embedding = self.model.step(parent.embedding, action)
+        node = Node(
+            actions=(*parent.actions, action),
+            parent=parent,
+            prior=probabilities(logits),
+            raw=float(value),
+            reward=float(reward),
+            discount=float(discount),
+            embedding=embedding,
+            stats=(Stats(), Stats()),
+        )
+        if mixes is not None:
+            node.raw, node.prior = self.mixed(node, mixes)
+        parent.children[action] = node
+        self.nodes.append(node)
+        return node
+
+    def mixed(self, node: Node, mixes: tuple[float, float]) -> tuple[float, np.ndarray]:
+        """Returns the mix of what a node stores with the final head's opinion."""
+        alpha, beta = mixes
+        logits, value = self.model.refine(node.embedding)
+        final = probabilities(logits, None if node.parent else self.is_root_legal)
+        prior = beta * node.prior + (1 - beta) * final
+        is_terminal = node.discount == 0
+        return node.raw if is_terminal else alpha * node.raw + (1 - alpha) * float(value), prior
+
+    def backup(self, leaf: Node, tree: int) -> None:
+        """Adds a simulation that ended at `leaf` to a tree, its raw value as the outcome."""
+        length = leaf.depth
+        (self.counters.lengths if tree == LARGE else self.counters.small_lengths).append(length)
+        outcome = leaf.raw
+        for node in reversed(leaf.path):
+            stats = node.stats[tree]
+            if self.is_reached(node, length):
+                stats.visits += 1
+                stats.total += outcome
+            stats.passes += 1
+            stats.height = max(stats.height, length - node.depth)
+            outcome = node.reward + node.discount * outcome
+
+    def is_reached(self, node: Node, length: int) -> bool:
+        """Whether the window reaches from a leaf at depth `length` to the edge into the node.
+
+        The root has no such edge; it counts as the edge by which the path leaves it.
+        """
+        edge = max(node.depth - 1, 0)
+        return length - edge <= self.window
+
+    def refine(self, leaf: Node, mixes: tuple[float, float]) -> None:
+        """Evaluates a node of T_sub for T_full, and writes the mix back."""
+        self.counters.refined += 1
+        value, leaf.prior = self.mixed(leaf, mixes)
+        difference = value - leaf.raw
+        leaf.raw = value
+        for node in reversed(leaf.path):
+            if self.is_reached(node, leaf.depth):
+                node.stats[SMALL].total += difference
+            difference *= node.discount
+        self.backup(leaf, LARGE)
+
+    def refine_root(self, mixes: tuple[float, float]) -> None:
+        """Has the final head evaluate the root too, which is in both trees from the start."""
+        self.root.raw, self.root.prior = self.mixed(self.root, mixes)
+        for stats in self.root.stats:
+            stats.visits, stats.total, stats.passes = 1, self.root.raw, 1
+
+    def frontier(self) -> list[Node]:
+        """Returns the nodes of T_sub that T_full lacks, by T_sub's count, ties to the older."""
+        waiting = [n for n in self.nodes if n.stats[SMALL].visits and not n.stats[LARGE].visits]
+        return sorted(waiting, key=lambda n: -n.stats[SMALL].passes)
+
+    def run(self, tree: int, number: int, rng_key: Any, element: tuple[int, int], mixes=None):
+        """Runs simulations; returns the key for what follows."""
+        for _ in range(number):
+            key = None
+            if self.may_explore:
+                rng_key, keys = _simulation_keys(rng_key, element[1])
+                key = keys[element[0]]
+            self.simulate(tree, key, mixes)
+        return rng_key
+
+
+def alphazero(
+    model: Model, options: Any, rng_key: Any, element: tuple[int, int], is_legal: Any = None
+) -> Result:
+    """AlphaZero's search; `element` is (index, size) of the root's place in the batch."""
+    _, search_key, _ = jax.random.split(rng_key, 3)
+    search = Search(model, options.puct, options.num_simulations, is_legal)
+    search.run(SMALL, options.num_simulations, search_key, element)
+    visits, _ = edges(search.root, SMALL)
+    return Result(search.nodes, visits / visits.sum(), search.counters)
+
+
+def dual(
+    model: Model, options: Any, rng_key: Any, element: tuple[int, int], is_legal: Any = None
+) -> Result:
+    """Dual MCTS."""
+    small, large = options.num_simulations
+    _, _, rng_key, _ = jax.random.split(rng_key, 4)
+    mixes = (options.value_mix, options.prior_mix) if small else (0.0, 0.0)
+    search = Search(model, options.puct, small + large, is_legal)
+    if large == 0:
+        search.run(SMALL, small, rng_key, element)
+        return Result(search.nodes, weights(search, options, SMALL), search.counters)
+    search.refine_root(mixes)
+    for i in range(options.num_rounds):
+        number = (i + 1) * small // options.num_rounds - i * small // options.num_rounds
+        rng_key = search.run(SMALL, number, rng_key, element)
+        rng_key, _, large_key = jax.random.split(rng_key, 3)
+        begin, end = (j * large // options.num_rounds for j in (i, i + 1))
+        leaves = search.frontier()[: end - begin]
+        for leaf in leaves:
+            search.refine(leaf, mixes)
+        for j in range(begin + len(leaves), end):
+            search.counters.fallbacks += 1
+            search.run(LARGE, 1, jax.random.fold_in(large_key, j), element, mixes)
+    return Result(search.nodes, weights(search, options, LARGE), search.counters)
+
+
+def edges(root: Node, tree: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the visits and the Q of the root's actions; Q is nan where unvisited."""
+    visits, qvalues = np.zeros(len(root.prior)), np.full(len(root.prior), np.nan)
+    for action, child in root.children.items():
+        visits[action] = child.stats[tree].visits
+        if visits[action]:
+            qvalues[action] = child.reward + child.discount * child.stats[tree].mean
+    return visits, qvalues
+
+
+def weights(search: Search, options: Any, tree: int) -> np.ndarray:
+    """Returns Dual's policy, read off the large tree, or off the small one if it is alone."""
+    root = search.root
+    visits, qvalues = edges(root, tree)
+    if options.action_weights == "all_visits":
+        both = edges(root, SMALL)[0] + edges(root, LARGE)[0]
+        return both / both.sum()
+    if options.action_weights == "large_visits":
+        counts = np.where(root.prior > 0, 1 + visits, 0)
+        return counts / counts.sum()
+    qvalues = np.where(visits > 0, qvalues, root.stats[tree].mean)
+    return regularized(root.prior, qvalues, visits.sum(), options.puct.c_puct)
+
+
+def regularized(prior: np.ndarray, qvalues: np.ndarray, total: float, c_puct: float) -> np.ndarray:
+    """Returns pi(a) = lambda P(a) / (alpha - q(a)), alpha by Newton's method from the left.
+
+    The sum over pi is convex and falls in alpha, so that from the lower bound, where it is at
+    least 1, every step stays on the left of the solution.
+    """
+    if total == 0:
+        return prior
+    legal = prior > 0
+    p, q = prior[legal], qvalues[legal]
+    scale = c_puct * math.sqrt(total) / (len(p) + total)
+    alpha = (q + scale * p).max()
+    for _ in range(200):
+        terms = scale * p / (alpha - q)
+        alpha += (terms.sum() - 1) / (terms / (alpha - q)).sum()
+    policy = np.zeros(len(prior))
+    policy[legal] = scale * p / (alpha - q)
+    return policy

@@ -1,0 +1,199 @@
+"""Batch evaluation and exams: batches make no difference, and scores are what they say."""
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+from dualmctx import AlphaZero, Puct, make_network, make_search_fn
+from dualmctx.arena import batch_player
+from dualmctx.evaluate import Evaluations, make_evaluate, score_exactly
+from dualmctx.exam import Exact, is_solved, make_exact_exam, make_match_exam, take_exams
+
+CALM = Puct(dirichlet_fraction=0.0, temperature=0.0)
+ENV = games.make("nim", pile=20)
+NUM_POSITIONS = 20
+
+
+@functools.cache
+def setup() -> tuple[Any, Any, Any]:
+    """Returns a network, random parameters, and the positions of nim with 20 … 1 stones."""
+    states = games.replay(ENV, games.solve(ENV).histories)
+    network = make_network(3, (21,), width=8, num_blocks=2)
+    params = jax.jit(network.init)(jax.random.PRNGKey(0), states.observation)
+    draws = np.random.default_rng(1)
+    params = jax.tree.map(lambda x: x + draws.normal(0, 0.5, x.shape).astype("f"), params)
+    return network, params, states
+
+
+def select(states: Any, index: Any) -> Any:
+    return jax.tree.map(lambda x: x[np.asarray(index)], states)
+
+
+def assert_close(one: Any, other: Any) -> None:
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-5), one, other)
+
+
+@functools.cache
+def evaluated(batch_size: int) -> tuple[Any, Evaluations]:
+    network, params, states = setup()
+    search_fn = make_search_fn(ENV, network, AlphaZero(4, CALM))
+    evaluate = make_evaluate(network, search_fn, batch_size)
+    return evaluate, evaluate(params, jax.random.PRNGKey(0), states)
+
+
+@pytest.mark.parametrize("batch_size", [1, 64])
+def test_the_batch_size_makes_no_difference(batch_size: int) -> None:
+    found = evaluated(batch_size)[1]
+    assert_close(found, evaluated(7)[1])
+    assert all(isinstance(x, np.ndarray) and len(x) == NUM_POSITIONS for x in found)
+    assert (found.action_weights.shape, found.network_value.shape) == ((20, 3), (20, 2))
+
+
+@pytest.mark.parametrize("index", [[3], [5, 0], range(7), range(8), [4, 4, 19]])
+def test_neither_do_the_other_positions(index: Any) -> None:
+    evaluate, all_of_them = evaluated(7)
+    _, params, states = setup()
+    found = evaluate(params, jax.random.PRNGKey(1), select(states, index))
+    assert_close(found, Evaluations(*(x[np.asarray(index)] for x in all_of_them)))
+
+
+def test_evaluations_are_the_networks_and_the_searchs() -> None:
+    network, params, states = setup()
+    found = evaluated(7)[1]
+    for head, output in enumerate(network.apply(params, states.observation)):
+        logits = np.where(states.legal_action_mask, output.logits, -np.inf)
+        np.testing.assert_array_equal(found.network_action[:, head], logits.argmax(axis=-1))
+        np.testing.assert_allclose(found.network_value[:, head], output.value, atol=1e-5)
+    legal = np.asarray(states.legal_action_mask)
+    assert (found.action_weights[~legal] == 0).all()
+    np.testing.assert_allclose(found.action_weights.sum(axis=-1), 1, atol=1e-6)
+    rows = np.arange(NUM_POSITIONS)
+    np.testing.assert_array_equal(
+        found.action_weights[rows, found.action], np.max(found.action_weights, axis=-1)
+    )
+    # With one stone the only move wins, which the search has seen and the network has not.
+    one = np.asarray(states._x.pile) == 1
+    assert found.value[one] > found.network_value[one, -1]
+
+
+def test_the_value_is_the_final_trees() -> None:
+    """By a stand-in for a search with two trees."""
+    network, params, states = setup()
+
+    def search_fn(params: Any, rng_key: Any, state: Any) -> Any:
+        piles = state._x.pile.astype(jnp.float32)
+        layers = [SimpleNamespace(node_values=jnp.stack([x, -x], 1)) for x in (piles + 50, piles)]
+        return SimpleNamespace(
+            action=piles.astype(jnp.int32),
+            action_weights=jnp.zeros((len(piles), 3)),
+            search_tree=SimpleNamespace(layers=layers),
+        )
+
+    found = make_evaluate(network, search_fn, 6)(params, jax.random.PRNGKey(0), states)
+    np.testing.assert_array_equal(found.value, states._x.pile)
+    np.testing.assert_array_equal(found.action, states._x.pile)
+
+
+HAND_MADE = Evaluations(
+    action=np.array([0, 1, 2, 1]),
+    action_weights=np.zeros((4, 3)),
+    value=np.array([0.51, 0.49, -0.6, 0.5]),
+    network_action=np.array([[0, 2], [1, 2], [2, 2], [1, 2]]),
+    network_value=np.array([[1, -0.4], [0, 0.4], [-1, -0.51], [1, 0.9]]),
+)
+OPTIMAL = np.array([[1, 0, 0], [1, 1, 0], [1, 0, 0], [0, 0, 1]], bool)
+VALUES = np.array([1, 0, -1, 1])
+
+
+def test_scores_by_hand() -> None:
+    assert score_exactly(HAND_MADE, OPTIMAL, VALUES) == {
+        "search_optimal": 2 / 4,
+        "network_optimal": 1 / 4,
+        # 0.5 is between a draw and a win.
+        "search_value": 3 / 4,
+        "network_value": 3 / 4,
+    }
+
+
+def stand_in(found: Evaluations) -> Any:
+    """Stands for `make_evaluate`: the states are numbers of rows."""
+    return lambda params, rng_key, states: Evaluations(*(x[states] for x in found))
+
+
+def test_an_exact_exam_scores_everything_and_the_optimal_path() -> None:
+    exact = Exact(np.arange(4), OPTIMAL, VALUES, np.array([True, False, False, True]))
+    exam = make_exact_exam(stand_in(HAND_MADE), exact, max_positions=None)
+    assert exam(None, jax.random.PRNGKey(0)) == {
+        "exact/search_optimal": 2 / 4,
+        "exact/network_optimal": 1 / 4,
+        "exact/search_value": 3 / 4,
+        "exact/network_value": 3 / 4,
+        "path/search_optimal": 1 / 2,
+        "path/network_optimal": 1 / 2,
+        "path/search_value": 1 / 2,
+        "path/network_value": 1 / 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("max_positions", "expected"),
+    [(10, range(10)), (5, [0, 2, 3, 4, 6, 8]), (4, [0, 3, 6, 9]), (1, [0, 3])],
+)
+def test_a_short_exam_takes_some_positions_and_the_whole_path(
+    max_positions: int, expected: Any
+) -> None:
+    asked = []
+
+    def evaluate(params: Any, rng_key: Any, states: Any) -> Evaluations:
+        asked.append(states.tolist())
+        return Evaluations(
+            *(np.zeros((len(states), 2), int)[:, 0] for _ in range(3)),
+            *(np.zeros((len(states), 2), int) for _ in range(2)),
+        )
+
+    on_path = np.arange(10) == 3
+    exact = Exact(np.arange(10), np.ones((10, 3), bool), np.zeros(10), on_path)
+    found = make_exact_exam(evaluate, exact, max_positions=max_positions)(None, None)
+    assert asked == [list(expected)]
+    assert set(found.values()) == {1.0}
+
+
+def test_a_match_exam_counts_by_side() -> None:
+    """Stones 1: whoever begins wins."""
+
+    def search_fn(params: Any, rng_key: Any, state: Any) -> Any:
+        return SimpleNamespace(action=jnp.zeros_like(state.current_player))
+
+    opponent = batch_player(games.random_player())
+    exam = make_match_exam(games.make("nim", pile=1), search_fn, opponent, "them", num_games=6)
+    assert exam(None, jax.random.PRNGKey(0)) == {
+        "them/first_wins": 3,
+        "them/first_draws": 0,
+        "them/first_losses": 0,
+        "them/second_wins": 0,
+        "them/second_draws": 0,
+        "them/second_losses": 3,
+        "them/win_share": 0.5,
+    }
+
+
+def test_exams_are_taken_together() -> None:
+    exams = (lambda params, key: {"a": params}, lambda params, key: {"b": key})
+    assert take_exams(exams, 1.0, 2.0) == {"a": 1.0, "b": 2.0}
+    assert take_exams((), 1.0, 2.0) == {}
+
+
+@pytest.mark.parametrize(
+    ("search", "network", "solved"),
+    [(1.0, 1.0, True), (1.0, 0.99, False), (0.99, 1.0, False), (None, 1.0, False)],
+)
+def test_solved_means_by_network_and_search(search: Any, network: Any, solved: bool) -> None:
+    metrics = {"path/search_optimal": search, "path/network_optimal": network}
+    metrics = {name: share for name, share in metrics.items() if share is not None}
+    assert is_solved(metrics | {"exact/search_optimal": 0.5}) == solved

@@ -1,0 +1,278 @@
+"""The learner: its loss and optimiser, and the replay buffer that it draws from."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from dualmctx import make_network
+from dualmctx.learner import Learner, compute_losses, make_learn, make_optimizer
+from dualmctx.network import HeadOutput
+from dualmctx.replay import draw, flatten, make_replay
+from dualmctx.targets import Samples
+
+NUM_ACTIONS = 5
+
+
+def look_up(params: dict, observation: Any) -> list[HeadOutput]:
+    """Stands for a network of two heads: observations are rows of the tables in `params`."""
+    return [
+        HeadOutput(params["logits"][head][observation], params["value"][head][observation])
+        for head in range(2)
+    ]
+
+
+class Table:
+    """The stand-in as an object with `apply`."""
+
+    apply = staticmethod(look_up)
+
+
+TABLE = Table()
+losses_of = jax.jit(compute_losses, static_argnums=0)
+
+
+def make_positions(num_positions: int, observation: np.ndarray | None = None) -> Samples:
+    """Makes positions with 2 … 5 legal actions each, one of them with weight 0."""
+    draws = np.random.default_rng(3)
+    legal = np.arange(NUM_ACTIONS) < 2 + np.arange(num_positions)[:, None] % 4
+    legal = np.take(legal, draws.permutation(NUM_ACTIONS), axis=1)
+    policy = draws.random(legal.shape) * legal
+    policy[np.arange(num_positions), np.argmax(legal, axis=1)] = 0
+    policy /= policy.sum(axis=1, keepdims=True)
+    return Samples(
+        observation=np.arange(num_positions) if observation is None else observation,
+        legal_action_mask=jnp.asarray(legal),
+        policy=jnp.asarray(policy, jnp.float32),
+        value=jnp.asarray(draws.choice([-1.0, 0.0, 1.0], num_positions), jnp.float32),
+        has_value=jnp.arange(num_positions) % 3 != 1,
+    )
+
+
+def make_tables(num_positions: int) -> dict:
+    draws = np.random.default_rng(4)
+    return {
+        "logits": jnp.asarray(draws.normal(size=(2, num_positions, NUM_ACTIONS)), jnp.float32),
+        "value": jnp.asarray(draws.uniform(-1, 1, (2, num_positions)), jnp.float32),
+    }
+
+
+def test_losses_are_their_formulas() -> None:
+    samples, tables = make_positions(7), make_tables(7)
+    found = losses_of(TABLE, tables, samples)
+    for head in range(2):
+        divergence, squares = [], []
+        for i in range(7):
+            legal = np.flatnonzero(samples.legal_action_mask[i])
+            logits = np.asarray(tables["logits"][head, i][legal], np.float64)
+            target = np.asarray(samples.policy[i][legal], np.float64)
+            log_p = logits - np.log(np.exp(logits).sum())
+            some = target > 0
+            divergence.append((target[some] * (np.log(target[some]) - log_p[some])).sum())
+            if samples.has_value[i]:
+                squares.append(float(samples.value[i] - tables["value"][head, i]) ** 2)
+        np.testing.assert_allclose(found.policy[head], np.mean(divergence), rtol=1e-5)
+        np.testing.assert_allclose(found.value[head], np.mean(squares), rtol=1e-5)
+
+
+def test_a_perfect_prediction_has_no_loss() -> None:
+    samples = make_positions(7)
+    # What is not legal may have any logit.
+    logits = jnp.where(samples.legal_action_mask, jnp.log(samples.policy + 1e-12), 50.0)
+    tables = {"logits": jnp.stack([logits] * 2), "value": jnp.stack([samples.value] * 2)}
+    found = losses_of(TABLE, tables, samples)
+    np.testing.assert_allclose(found.policy, 0, atol=1e-6)
+    np.testing.assert_array_equal(found.value, 0)
+
+
+def test_no_gradient_from_illegal_actions_and_unknown_values() -> None:
+    samples, tables = make_positions(7), make_tables(7)
+
+    @jax.jit
+    def total(tables: dict, samples: Samples) -> Any:
+        return sum(jnp.sum(x) for x in compute_losses(TABLE, tables, samples))
+
+    gradient = jax.jit(jax.grad(total))(tables, samples)
+    moves = np.broadcast_to(samples.legal_action_mask, gradient["logits"].shape)
+    np.testing.assert_array_equal(gradient["logits"] != 0, moves)
+    known = np.broadcast_to(samples.has_value, gradient["value"].shape)
+    np.testing.assert_array_equal(gradient["value"] != 0, known)
+    changed = samples._replace(value=jnp.where(samples.has_value, samples.value, 1e6))
+    assert total(tables, changed) == total(tables, samples)
+    nothing = samples._replace(has_value=jnp.zeros(7, bool))
+    assert (losses_of(TABLE, tables, nothing).value == 0).all()
+    assert jax.tree.all(jax.tree.map(lambda x: jnp.isfinite(x).all(), gradient))
+
+
+def learn_on(network: Any, params: Any, samples: Samples, options: Learner) -> tuple:
+    """Takes an iteration's steps on a buffer that holds these positions; jitted."""
+    num_positions = len(samples.policy)
+    buffer = make_replay(num_positions, options.batch_size, num_positions)
+    optimizer = make_optimizer(options, options.num_updates)
+    learn = make_learn(network, optimizer, buffer, options)
+
+    @jax.jit
+    def fill_and_learn(params: Any, samples: Samples, rng_key: Any) -> tuple:
+        state = buffer.add(buffer.init(jax.tree.map(lambda x: x[0], samples)), samples)
+        return learn(params, optimizer.init(params), state, rng_key)
+
+    return fill_and_learn(params, jax.tree.map(jnp.asarray, samples), jax.random.PRNGKey(0))
+
+
+def test_every_head_learns_a_handful_of_positions() -> None:
+    draws = np.random.default_rng(5)
+    samples = make_positions(6, draws.normal(size=(6, 3)).astype(np.float32))
+    network = make_network(NUM_ACTIONS, (3,), width=16, num_blocks=2)
+    params = jax.jit(network.init)(jax.random.PRNGKey(0), samples.observation)
+    options = Learner(
+        learning_rate=2e-2, warmup_steps=10, batch_size=6, num_updates=200, capacity=6
+    )
+    before = losses_of(network, params, samples)
+    params, _, mean = learn_on(network, params, samples, options)
+    after = losses_of(network, params, samples)
+    for kind in ("policy", "value"):
+        one, middle, two = (np.asarray(getattr(x, kind)) for x in (before, mean, after))
+        assert one.shape == two.shape == (2,)
+        assert (two < 0.02).all(), (kind, two)
+        assert (two < middle).all()
+        assert (middle < one).all()
+
+
+def test_value_weight_weighs_the_value() -> None:
+    samples, tables = make_positions(6), make_tables(6)
+    for weight, moves in ((0.0, False), (1.0, True)):
+        options = Learner(weight_decay=0, value_weight=weight, batch_size=6, num_updates=10)
+        params, _, losses = learn_on(TABLE, tables, samples, options)
+        assert (params["logits"] != tables["logits"]).any()
+        known = np.broadcast_to(samples.has_value, (2, 6))
+        np.testing.assert_array_equal(params["value"] != tables["value"], known & moves)
+        assert (losses.value > 0).all()
+
+
+def test_losses_are_means_over_the_steps() -> None:
+    samples, tables = make_positions(1), make_tables(1)
+    options = Learner(learning_rate=1e-12, weight_decay=0, batch_size=1, num_updates=3)
+    _, _, found = learn_on(TABLE, tables, samples, options)
+    expected = losses_of(TABLE, tables, samples)
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-5), found, expected)
+
+
+def learning_rates(options: Learner, num_steps: int) -> list[float]:
+    """Reads the schedule off the weight decay of a matrix without gradients."""
+    optimizer = make_optimizer(options, num_steps)
+    params = {"kernel": jnp.ones((2, 2)), "bias": jnp.ones(2)}
+    update = jax.jit(optimizer.update)
+    state, rates = optimizer.init(params), []
+    for _ in range(num_steps + 1):
+        updates, state = update(jax.tree.map(jnp.zeros_like, params), state, params)
+        assert (updates["bias"] == 0).all(), "biases are not decayed"
+        rates.append(-float(updates["kernel"][0, 0]) / options.weight_decay)
+    return rates
+
+
+@pytest.mark.parametrize(
+    ("warmup_steps", "num_steps", "expected"),
+    [
+        (4, 12, {0: 0.0, 2: 0.05, 4: 0.1, 8: 0.055, 12: 0.01}),
+        (0, 8, {0: 0.1, 4: 0.055, 8: 0.01}),
+        # A warm-up longer than the run is cut, so that the peak is reached.
+        (50, 4, {0: 0.0, 3: 0.1, 4: 0.01}),
+        (50, 1, {0: 0.1, 1: 0.01}),
+    ],
+)
+def test_schedule(warmup_steps: int, num_steps: int, expected: dict[int, float]) -> None:
+    options = Learner(learning_rate=0.1, warmup_steps=warmup_steps, weight_decay=0.5)
+    rates = learning_rates(options, num_steps)
+    for step, rate in expected.items():
+        assert rates[step] == pytest.approx(rate, abs=1e-6), step
+
+
+def test_gradients_are_clipped() -> None:
+    optimizer = make_optimizer(Learner(max_gradient_norm=1.0, weight_decay=0), 5)
+    params = {"kernel": jnp.zeros((2, 2)), "bias": jnp.zeros(2)}
+    for size, norm in ((100.0, 1.0), (0.1, 0.1 * 6**0.5)):
+        gradient = jax.tree.map(lambda x, size=size: jnp.full_like(x, size), params)
+        _, state = jax.jit(optimizer.update)(gradient, optimizer.init(params), params)
+        mean = optax.tree_utils.tree_get(state, "mu")
+        assert float(optax.tree_utils.tree_norm(mean)) == pytest.approx(0.1 * norm, rel=1e-4)
+
+
+def numbers(first: int, last: int) -> Samples:
+    """Makes positions that hold these numbers in every field."""
+    x = jnp.arange(first, last)
+    return Samples(x, jnp.stack([x] * 2, 1), jnp.stack([x] * 2, 1), x, x)
+
+
+def draw_often(buffer: Any, state: Any, num_samples: int = 100) -> Samples:
+    """Draws many batches; returns their positions on one axis."""
+    keys = jax.random.split(jax.random.PRNGKey(0), num_samples)
+    return flatten(jax.vmap(lambda key: draw(buffer, state, key))(keys))
+
+
+@pytest.mark.parametrize(("capacity", "num_added"), [(8, 4), (10, 4), (4, 4), (9, 1)])
+def test_replay_holds_the_latest_positions(capacity: int, num_added: int) -> None:
+    buffer = make_replay(capacity, 4, num_added)
+    state = buffer.init(jax.tree.map(lambda x: x[0], numbers(0, 1)))
+    add, sample = jax.jit(buffer.add), jax.jit(functools.partial(draw_often, buffer))
+    for i in range(1, 9):
+        state = add(state, numbers(num_added * i, num_added * (i + 1)))
+        found = sample(state)
+        newest = num_added * (i + 1)
+        oldest = max(num_added, newest - capacity)
+        # 400 draws of at most 10 numbers: one of them is missed once in 10^17 times.
+        assert set(found.value.tolist()) == set(range(oldest, newest))
+        for field in found:
+            np.testing.assert_array_equal(field.reshape(400, -1)[:, -1], found.value)
+
+
+def test_replay_samples_uniformly_and_by_its_key() -> None:
+    buffer = make_replay(8, 8, 8)
+    state = buffer.add(buffer.init(jax.tree.map(lambda x: x[0], numbers(0, 1))), numbers(0, 8))
+    one, two, three = (draw(buffer, state, jax.random.PRNGKey(i)).value for i in (0, 0, 1))
+    np.testing.assert_array_equal(one, two)
+    assert (one != three).any()
+    share = np.bincount(draw_often(buffer, state, 1000).value) / 8000
+    np.testing.assert_allclose(share, [1 / 8] * 8, atol=0.02)
+
+
+def test_flatten_merges_time_and_games() -> None:
+    x = jnp.arange(24).reshape(2, 3, 4)
+    found = flatten(Samples(x, x, x, x[..., 0], x[..., 0]))
+    assert found.policy.shape == (6, 4)
+    assert found.value.tolist() == [0, 4, 8, 12, 16, 20]
+    np.testing.assert_array_equal(found.observation[:, 0], found.value)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ((3, 2, 4), "capacity is 3; it must hold at least the 4"),
+        ((8, 9, 4), "batch_size is 9; it must be at most the capacity of 8"),
+    ],
+)
+def test_too_small_a_replay_is_refused_in_a_line(sizes: tuple, words: str) -> None:
+    with pytest.raises(ValueError, match=words) as error:
+        make_replay(*sizes)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("learning_rate", 0.0, "must be positive"),
+        ("learning_rate", float("nan"), "must be positive"),
+        ("max_gradient_norm", -1.0, "must be positive"),
+        ("batch_size", 0, "must be positive"),
+        ("num_updates", 0, "must be positive"),
+        ("warmup_steps", -1, "must be at least 0"),
+        ("weight_decay", -0.1, "must be at least 0"),
+        ("value_weight", float("nan"), "must be at least 0"),
+    ],
+)
+def test_bad_options(name: str, value: float, words: str) -> None:
+    with pytest.raises(ValueError, match=f"^{name} is {value}; it {words}$"):
+        Learner(**{name: value})

@@ -1,0 +1,205 @@
+"""The engine driven by mctx's own rules is mctx: same keys, same trees, same moves."""
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import mctx
+import numpy as np
+import pytest
+
+import hash_model
+from dualmctx import AlphaZero, Gumbel, MuZero, Puct, to_mctx
+from hash_model import Rules
+
+# Most of the time is compiling; the results are the same.
+fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+
+
+class World(NamedTuple):
+    """A hash game; `gamma` scales its discounts, `dice` = 1 lets `rng_key` decide outcomes."""
+
+    rules: Rules
+    gamma: float = 1.0
+    dice: int = 0
+
+
+def recurrent_fn(world: World, rng_key: Any, action: Any, embedding: Any) -> tuple:
+    dice = jax.random.bits(rng_key, action.shape) * jnp.asarray(world.dice, jnp.uint32)
+    embedding = dataclasses.replace(embedding, state=embedding.state ^ dice)
+    out, embedding = hash_model.recurrent_fn(world.rules, None, action, embedding, A)
+    return out.replace(discount=out.discount * world.gamma), embedding
+
+
+A = 5
+ALWAYS = World(Rules(terminal=0.0))
+WORLDS = {
+    "two players": ALWAYS,
+    "two players, rewards": World(Rules(terminal=0.0, reward=0.5, illegal=0.0)),
+    "one player": World(Rules(terminal=0.0, same_player=1.0, reward=0.7), gamma=0.9),
+    "moves again": World(Rules(terminal=0.0, same_player=0.5, reward=0.3)),
+    "all alike": World(Rules(terminal=0.0, spread=0.0, illegal=0.5)),
+    "dice": World(Rules(terminal=0.0), dice=1),
+}
+TERMINAL = {
+    "two players": World(Rules(terminal=0.4)),
+    "moves again": World(Rules(terminal=0.2, same_player=0.5, reward=0.3), gamma=0.95),
+}
+
+_min_max = functools.partial(mctx.qtransform_by_min_max, min_value=-2.0, max_value=2.0)
+_completed = functools.partial(
+    mctx.qtransform_completed_by_mix_value,
+    value_scale=0.3,
+    maxvisit_init=10.0,
+    rescale_values=False,
+    use_mixed_value=False,
+)
+_siblings = functools.partial(mctx.qtransform_by_parent_and_siblings, epsilon=1e-3)
+# Name: batch, whether actions are invalid at the root, ours with its options.
+CASES: dict[str, tuple[int, bool, Any]] = {
+    "muzero": (3, True, MuZero(24)),
+    "muzero depth 2": (4, False, MuZero(16, max_depth=2, qtransform=_siblings)),
+    "muzero depth 4": (
+        2,
+        True,
+        MuZero(
+            40,
+            max_depth=4,
+            qtransform=_min_max,
+            dirichlet_fraction=0.5,
+            dirichlet_alpha=0.1,
+            pb_c_init=2.0,
+            pb_c_base=100.0,
+            temperature=0.3,
+        ),
+    ),
+    "gumbel": (3, True, Gumbel(24)),
+    "gumbel depth 2": (
+        4,
+        True,
+        Gumbel(
+            17, max_depth=2, qtransform=_min_max, max_num_considered_actions=3, gumbel_scale=0.5
+        ),
+    ),
+    "gumbel depth 4": (1, False, Gumbel(32, max_depth=4, qtransform=_completed)),
+}
+
+
+@functools.cache
+def searches(case: str) -> tuple[Any, Any]:
+    """Returns `(world, key) -> PolicyOutput` by us and by mctx, of the same batch of roots."""
+    batch, is_masked, ours = CASES[case]
+    invalid = (jnp.arange(batch * A).reshape(batch, A) % 4 == 1) if is_masked else None
+    options = dict(vars(ours))
+    theirs = mctx.muzero_policy if isinstance(ours, MuZero) else mctx.gumbel_muzero_policy
+
+    def run_ours(world: World, key: Any) -> mctx.PolicyOutput:
+        root = hash_model.roots(jnp.arange(batch), world.rules, A)
+        return ours(world, key, root, recurrent_fn, invalid_actions=invalid)
+
+    def run_theirs(world: World, key: Any) -> mctx.PolicyOutput:
+        root = hash_model.roots(jnp.arange(batch), world.rules, A)
+        return theirs(world, key, root, recurrent_fn, invalid_actions=invalid, **options)
+
+    return fast_jit(run_ours), fast_jit(run_theirs)
+
+
+def assert_close(actual: Any, expected: Any, name: str = "") -> None:
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    assert actual.dtype == expected.dtype, name
+    if actual.dtype.kind == "f":
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5, err_msg=name)
+    else:
+        np.testing.assert_array_equal(actual, expected, err_msg=name)
+
+
+def assert_same_output(ours: mctx.PolicyOutput, theirs: mctx.PolicyOutput) -> None:
+    assert_close(ours.action, theirs.action, "action")
+    assert_close(ours.action_weights, theirs.action_weights, "action_weights")
+    mine, mctxs = ours.search_tree.summary(), theirs.search_tree.summary()
+    np.testing.assert_array_equal(mine.visit_counts, mctxs.visit_counts)
+    for name in ("value", "visit_probs", "qvalues"):
+        assert_close(getattr(mine, name), getattr(mctxs, name), name)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("case", CASES)
+def test_whole_tree_is_mctxs(case: str, world: str) -> None:
+    if WORLDS[world].dice and CASES[case][2].max_depth:
+        return  # At its depth limit mctx throws the dice anew for a node that exists.
+    for seed in range(3):
+        args = WORLDS[world], jax.random.key(seed)
+        ours, theirs = (search(*args) for search in searches(case))
+        assert_same_output(ours, theirs)
+        exported = to_mctx(ours.search_tree, prior_is_logits=True)
+        for name, expected in theirs.search_tree.items():
+            jax.tree.map(
+                functools.partial(assert_close, name=name), getattr(exported, name), expected
+            )
+
+
+@pytest.mark.parametrize("world", TERMINAL)
+@pytest.mark.parametrize("case", CASES)
+def test_root_is_mctxs_where_games_end(case: str, world: str) -> None:
+    for seed in range(3):
+        args = TERMINAL[world], jax.random.key(seed)
+        ours, theirs = (search(*args) for search in searches(case))
+        assert_same_output(ours, theirs)
+        tree = ours.search_tree
+        below = jnp.take_along_axis(tree.discounts, jnp.maximum(tree.parents, 0), axis=1) == 0
+        assert not jnp.any(below & (tree.parents >= 0)), "a node below a terminal one"
+
+
+def test_the_worlds_differ() -> None:
+    """Guards the tables above: a world that changed nothing would test nothing."""
+    search = searches("muzero")[0]
+    key = jax.random.key(0)
+    values = [search(w, key).search_tree.summary().value for w in WORLDS.values()]
+    assert len({tuple(np.asarray(v).tolist()) for v in values}) == len(WORLDS)
+
+
+def puct(rng_key: Any, tree: mctx.Tree, node_index: Any, depth: Any = None) -> Any:
+    """AlphaZero's rule, with c = 1.5, in mctx's terms."""
+    del rng_key, depth
+    logits, visits = tree.children_prior_logits[node_index], tree.children_visits[node_index]
+    scale = 1.5 * jnp.sqrt(jnp.maximum(1, jnp.sum(visits)))
+    score = tree.qvalues(node_index) + scale * jax.nn.softmax(logits) / (1 + visits)
+    return jnp.argmax(jnp.where(logits > -1e30, score, -jnp.inf)).astype(jnp.int32)
+
+
+@functools.cache
+def alphazero_searches() -> tuple[Any, Any]:
+    policy = AlphaZero(40, Puct(c_puct=1.5, dirichlet_fraction=0.0, max_depth=3))
+
+    def ours(world: World, key: Any) -> Any:
+        root = hash_model.roots(jnp.arange(4), world.rules, A)
+        return policy(world, key, root, recurrent_fn).search_tree
+
+    def theirs(world: World, key: Any) -> Any:
+        return mctx.search(
+            world,
+            key,
+            root=hash_model.roots(jnp.arange(4), world.rules, A),
+            recurrent_fn=recurrent_fn,
+            root_action_selection_fn=puct,
+            interior_action_selection_fn=puct,
+            num_simulations=40,
+            max_depth=3,
+        )
+
+    return fast_jit(ours), fast_jit(theirs)
+
+
+@pytest.mark.parametrize("rules", [Rules(terminal=0, illegal=0.5), Rules(illegal=0.3, reward=0.2)])
+def test_alphazero_is_mctxs_search_by_puct(rules: Rules) -> None:
+    ours, theirs = (f(World(rules), jax.random.key(1)) for f in alphazero_searches())
+    mine, mctxs = ours.summary(), theirs.summary()
+    np.testing.assert_array_equal(mine.visit_counts, mctxs.visit_counts)
+    assert_close(mine.value, mctxs.value)
+    if rules.terminal == 0:
+        exported = to_mctx(ours)
+        np.testing.assert_array_equal(exported.children_index, theirs.children_index)
+        np.testing.assert_array_equal(exported.node_visits, theirs.node_visits)
+        assert_close(exported.children_values, theirs.children_values)

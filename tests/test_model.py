@@ -1,0 +1,189 @@
+"""The model: signs and masks, terminal states, and what an embedding holds."""
+
+import functools
+import pathlib
+import sys
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+from dualmctx import AlphaZero, Dual, Puct, make_model, make_network, make_search_fn
+from dualmctx.model import edge_signs, mask_illegal
+
+sys.path.append(str(pathlib.Path(__file__).parent / "games"))
+from double_move import DoubleMoveNim, solve_double_move
+
+# Most of the time is compiling; the results are the same.
+fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+
+
+@functools.cache
+def jitted(env: Any) -> tuple[Any, Any, Any]:
+    """Returns init, step, and step of a batch."""
+    return fast_jit(env.init), fast_jit(env.step), fast_jit(jax.vmap(env.step))
+
+
+def states_of(env: Any, *plays: tuple[int, ...], seed: int = 0) -> Any:
+    """Returns the batch of states after these moves; who begins differs in the batch."""
+    init, step, _ = jitted(env)
+    states = []
+    for i, moves in enumerate(plays):
+        state = init(jax.random.key(seed + i))
+        for move in moves:
+            state = step(state, jnp.int32(move))
+        states.append(state)
+    return jax.tree.map(lambda *x: jnp.stack(x), *states)
+
+
+def setup(env: Any, states: Any, num_blocks: int = 2, **options: Any) -> tuple[Any, Any, Any]:
+    """Returns a network, random parameters and a model."""
+    network = make_network(env.num_actions, (1,), width=8, num_blocks=num_blocks)
+    params = network.init(jax.random.key(0), states.observation)
+    draws = np.random.default_rng(1)
+    params = jax.tree.map(lambda x: x + draws.normal(0, 0.5, x.shape).astype("f"), params)
+    return network, params, make_model(env, network, **options)
+
+
+TIC_TAC_TOE, CONNECT2, DOUBLE = games.make("tic_tac_toe"), games.make("connect2"), DoubleMoveNim()
+# Game, moves before, the move; reward and discount of that edge.
+EDGES = {
+    "players alternate": (TIC_TAC_TOE, (), 4, 0, -1),
+    "the mover wins": (TIC_TAC_TOE, (0, 3, 1, 4), 2, 1, 0),
+    "the second player wins": (TIC_TAC_TOE, (0, 3, 1, 4, 8), 5, 1, 0),
+    "a draw": (TIC_TAC_TOE, (0, 1, 2, 4, 3, 5, 7, 6), 8, 0, 0),
+    "the mover goes again": (DOUBLE, (), 1, 0, 1),
+    "then the other one": (DOUBLE, (1,), 0, 0, -1),
+    "the last stone wins": (DOUBLE, (1, 1, 1), 1, 1, 0),
+    "a finished game": (TIC_TAC_TOE, (0, 3, 1, 4, 2), 7, 0, 0),
+}
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("name", EDGES)
+def test_signs_of_an_edge(name: str, seed: int) -> None:
+    env, moves, move, reward, discount = EDGES[name]
+    before = states_of(env, moves, moves, moves, seed=10 * seed)
+    after = jitted(env)[2](before, jnp.full(3, move))
+    actual = edge_signs(before, after)
+    assert [x.tolist() for x in actual] == [[reward] * 3, [discount] * 3]
+    assert all(x.dtype == jnp.float32 for x in actual)
+
+
+def test_the_loser_of_an_edge_sees_minus_one() -> None:
+    """A move that loses at once does not occur in our games, so the rewards are swapped here."""
+    env = TIC_TAC_TOE
+    before = states_of(env, (0, 3, 1, 4), (0, 3, 1, 4))
+    after = jitted(env)[2](before, jnp.array([2, 2]))
+    after = after.replace(rewards=-after.rewards, terminated=jnp.array([True, False]))
+    after = after.replace(truncated=jnp.array([False, True]))
+    reward, discount = edge_signs(before, after)
+    assert reward.tolist() == [-1, -1]
+    assert discount.tolist() == [0, 0]
+
+
+def test_both_identities_begin_somewhere_in_these_tests() -> None:
+    """`current_player` is drawn at random; seeing only one identity would hide a mix-up."""
+    states = states_of(TIC_TAC_TOE, (), (), ())
+    assert set(states.current_player.tolist()) == {0, 1}
+
+
+@pytest.mark.parametrize("first_head", [0, -1])
+def test_recurrent_fn_at_the_end_of_a_game(first_head: int) -> None:
+    env = TIC_TAC_TOE
+    states = states_of(env, (0, 3, 1, 4), (0, 3, 1, 4), (0, 3, 1, 4, 8))
+    _, params, model = setup(env, states, first_head=first_head)
+    root = model.root_fn(params, states)
+    assert (root.value != 0).all()
+    out, embedding = model.recurrent_fn(params, None, jnp.array([2, 5, 5]), root.embedding)
+    assert out.reward.tolist() == [1, 0, 1]
+    assert out.discount.tolist() == [0, -1, 0]
+    assert (out.value == 0).tolist() == [True, False, True]
+    assert embedding.state.terminated.tolist() == [True, False, True]
+    # From a finished game on there is nothing to gain, whichever head is asked.
+    over = model.root_fn(params, jitted(env)[2](states, jnp.array([2, 5, 5])))
+    assert (over.value == 0).tolist() == [True, False, True]
+    _, value = model.refine_fn(params, None, over.embedding)
+    assert (value == 0).tolist() == [True, False, True]
+
+
+def test_illegal_actions_are_masked_by_every_function() -> None:
+    env = TIC_TAC_TOE
+    states = states_of(env, (4,), (0, 1, 2))
+    network, params, model = setup(env, states, first_head=0)
+    raw = network.apply(params, states.observation)
+    root = model.root_fn(params, states)
+    refined, value = model.refine_fn(params, None, root.embedding)
+    for logits, output in ((root.prior_logits, raw[0]), (refined, raw[1])):
+        legal = states.legal_action_mask
+        np.testing.assert_allclose(logits[legal], output.logits[legal], rtol=1e-5)
+        assert (logits[~legal] == jnp.finfo(jnp.float32).min).all()
+    np.testing.assert_allclose(root.value, raw[0].value, rtol=1e-5)
+    np.testing.assert_allclose(value, raw[1].value, rtol=1e-5)
+    out, embedding = model.recurrent_fn(params, None, jnp.array([0, 8]), root.embedding)
+    mask = np.asarray(embedding.state.legal_action_mask)
+    assert mask.sum(axis=-1).tolist() == [7, 5]
+    np.testing.assert_array_equal(out.prior_logits == jnp.finfo(jnp.float32).min, ~mask)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+def test_mask_is_the_lowest_number_of_the_type(dtype: Any) -> None:
+    masked = mask_illegal(jnp.zeros((1, 2), dtype), jnp.array([[True, False]]))
+    assert masked.dtype == dtype
+    assert masked[0, 0] == 0
+    assert masked[0, 1] == jnp.finfo(dtype).min
+
+
+# First head, whether to keep activations; whether an embedding has them.
+KEPT = [(0, True, True), (0, False, False), (-1, True, False), (1, True, False)]
+
+
+@pytest.mark.parametrize(("first_head", "keep", "kept"), KEPT)
+def test_embeddings_hold_what_is_needed_and_no_observation(
+    first_head: int, keep: bool, kept: bool
+) -> None:
+    env = CONNECT2
+    states = states_of(env, (), (0,))
+    _, params, model = setup(env, states, first_head=first_head, keep_activations=keep)
+    root = model.root_fn(params, states)
+    _, embedding = model.recurrent_fn(params, None, jnp.array([1, 2]), root.embedding)
+    for one in (root.embedding, embedding):
+        assert one.state.observation is None
+        assert (one.activations is not None) == kept
+    if kept:
+        assert embedding.activations.shape == (2, 8)
+
+
+def test_kept_activations_give_what_recomputing_gives() -> None:
+    env = CONNECT2
+    states = states_of(env, (), (0,))
+    (_, params, keeps), (*_, recomputes) = (
+        setup(env, states, first_head=0, keep_activations=keep) for keep in (True, False)
+    )
+    for model in (keeps, recomputes):
+        root = model.root_fn(params, states)
+        _, embedding = model.recurrent_fn(params, None, jnp.array([1, 2]), root.embedding)
+        refined = model.refine_fn(params, None, embedding)
+        if model is keeps:
+            expected = refined
+    jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-5), refined, expected)
+
+
+def test_make_search_fn_gives_each_policy_its_head() -> None:
+    """And the signs hold through a search: moving twice in a row is no loss."""
+    env, plays = DOUBLE, {8: (), 7: (0,), 6: (1,), 5: (1, 0), 4: (1, 1), 2: (1, 1, 1)}
+    states = states_of(env, *plays.values())
+    assert states._x.pile.tolist() == list(plays)
+    network = make_network(env.num_actions, (1,), width=8, num_blocks=2)
+    untrained = network.init(jax.random.key(0), states.observation)
+    calm = Puct(dirichlet_fraction=0.0, temperature=0.0)
+    solved = solve_double_move(8)
+    for policy in (AlphaZero(60, calm), Dual((40, 30), 6, puct=calm)):
+        out = fast_jit(make_search_fn(env, network, policy))(untrained, jax.random.key(0), states)
+        for pile, action in zip(plays, out.action.tolist(), strict=True):
+            assert action in solved[pile][1], (pile, policy)
+    # The last one was Dual, whose first head stands in the middle and hands activations on.
+    assert out.search_tree.embeddings.activations.shape == (len(plays), 71, 8)

@@ -1,0 +1,127 @@
+"""The network: heads at any depths, resumable at each, and independent of the batch."""
+
+import itertools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dualmctx import Network, make_network
+
+SHAPES = {"conv": (4, 3, 2), "mlp": (5, 2)}
+HEADS = [(2,), (1, 2, 4)]
+
+
+def setup(trunk: Any, head_depths: tuple[int, ...]) -> tuple[Network, Any, Any, Any]:
+    """Returns a network, its untrained and random parameters, and observations."""
+    network = Network(6, trunk, width=8, num_blocks=head_depths[-1], head_depths=head_depths)
+    observation = jax.random.bernoulli(jax.random.key(0), 0.5, (5, *SHAPES[trunk]))
+    untrained = network.init(jax.random.key(1), observation)
+    draws = np.random.default_rng(2)
+    random = jax.tree.map(lambda x: x + draws.normal(0, 0.2, x.shape).astype("f"), untrained)
+    return network, untrained, random, observation
+
+
+@pytest.mark.parametrize("head_depths", HEADS)
+@pytest.mark.parametrize("trunk", SHAPES)
+def test_begin_and_resume_equal_the_whole_run(trunk: str, head_depths: tuple[int, ...]) -> None:
+    network, _, params, observation = setup(trunk, head_depths)
+    whole = network.apply(params, observation)
+    assert len(whole) == len(head_depths)
+    last = len(head_depths) - 1
+    for first in range(len(head_depths)):
+        kept, output = network.apply(params, observation, first, method="begin")
+        jax.tree.map(np.testing.assert_array_equal, output, whole[first])
+        for later in range(first, last + 1):
+            output = network.apply(params, kept, first, later, method="resume")[1]
+            jax.tree.map(np.testing.assert_array_equal, output, whole[later])
+
+
+@pytest.mark.parametrize("trunk", SHAPES)
+def test_heads_differ_and_values_are_in_range(trunk: str) -> None:
+    network, _, params, observation = setup(trunk, (1, 2, 3))
+    outputs = network.apply(params, observation)
+    for output in outputs:
+        assert output.logits.shape == (5, 6)
+        assert output.value.shape == (5,)
+        assert (jnp.abs(output.value) < 1).all()
+        assert len(np.unique(output.value)) == 5
+    for one, other in itertools.combinations(outputs, 2):
+        assert (jnp.abs(one.logits - other.logits) > 1e-3).any()
+
+
+@pytest.mark.parametrize("trunk", SHAPES)
+def test_untrained_network_is_indifferent_at_every_head(trunk: str) -> None:
+    network, params, _, observation = setup(trunk, (1, 2))
+    for output in network.apply(params, observation):
+        assert (output.logits == 0).all()
+        assert (output.value == 0).all()
+
+
+@pytest.mark.parametrize("trunk", SHAPES)
+def test_evaluation_does_not_depend_on_the_batch(trunk: str) -> None:
+    network, _, params, observation = setup(trunk, (1, 2))
+    whole = network.apply(params, observation)
+    others = jnp.zeros_like(observation).at[2].set(observation[2])
+    for batch, place in ((others, 2), (observation[2:3], 0)):
+        for one, all_of_them in zip(network.apply(params, batch), whole, strict=True):
+            np.testing.assert_allclose(one.logits[place], all_of_them.logits[2], atol=1e-5)
+            np.testing.assert_allclose(one.value[place], all_of_them.value[2], atol=1e-5)
+
+
+def test_earlier_heads_leave_the_later_layers_out() -> None:
+    network, _, params, observation = setup("mlp", (1, 2))
+    later = {k: v for k, v in params["params"].items() if k not in ("blocks_1", "heads_1")}
+    network.apply({"params": later}, observation, 0, method="begin")
+
+
+def count(params: Any) -> int:
+    return sum(x.size for x in jax.tree.leaves(params))
+
+
+def test_the_papers_network_has_its_size() -> None:
+    """Four blocks of width 64 and two heads, on Connect Four: 6 x 7 cells, 2 planes, 7 moves."""
+    network = make_network(7, (6, 7, 2))
+    assert network == Network(7, "conv", 64, 4, (2, 4))
+    shapes = jax.eval_shape(network.init, jax.random.key(0), jnp.zeros((1, 6, 7, 2)))
+    width, cells = 64, 42
+    stem = 9 * 2 * width + width
+    block = 2 * (9 * width * width + width + 2 * width)
+    policy = 8 * width + 8 + 8 * cells * 7 + 7
+    value = 4 * width + 4 + (4 * cells * 64 + 64) + 64 + 1
+    assert count(shapes) == stem + 4 * block + 2 * (2 * width + policy + value) == 325960
+
+
+@pytest.mark.parametrize(
+    ("shape", "options", "expected"),
+    [
+        ((3, 3, 2), {}, Network(4, "conv", 64, 4, (2, 4))),
+        ((20,), {"width": 16, "num_blocks": 3}, Network(4, "mlp", 16, 3, (1, 3))),
+        ((2, 2), {"num_blocks": 6, "head_depths": [2, 4, 6]}, Network(4, "mlp", 64, 6, (2, 4, 6))),
+        ((20,), {"num_blocks": 1, "head_depths": (1,)}, Network(4, "mlp", 64, 1, (1,))),
+        ((20,), {"num_blocks": 1}, Network(4, "mlp", 64, 1, (1,))),
+    ],
+)
+def test_make_network_chooses(shape: Any, options: dict, expected: Network) -> None:
+    assert make_network(4, shape, **options) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"width": 0}, "width is 0; it must be at least 1"),
+        ({"num_blocks": 0}, "num_blocks is 0; it must be at least 1"),
+        ({"head_depths": (0, 4)}, "head_depths is"),
+        ({"head_depths": (4, 2)}, "must increase"),
+        ({"head_depths": (2, 2, 4)}, "must increase"),
+        ({"head_depths": (2, 3)}, "num_blocks=4"),
+        ({"head_depths": (2, 5)}, "num_blocks=4"),
+        ({"head_depths": ()}, "head_depths is"),
+    ],
+)
+def test_make_network_refuses_in_a_line(options: dict, words: str) -> None:
+    with pytest.raises(ValueError, match=words) as info:
+        make_network(4, (3, 3, 2), **options)
+    assert "\n" not in str(info.value)

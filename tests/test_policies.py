@@ -1,0 +1,308 @@
+"""Properties of every policy: legal, normalised, independent in the batch, reproducible, sound."""
+
+import functools
+import operator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+import hash_model
+from dualmctx import (
+    AlphaZero,
+    Dual,
+    Gumbel,
+    MuZero,
+    Puct,
+    make_network,
+    make_search_fn,
+)
+from dualmctx.policies import root as roots
+
+# Most of the time is compiling; the results are the same.
+fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+
+CALM = Puct(dirichlet_fraction=0.0, explore_fraction=0.0, temperature=0.0)
+CALM_WINDOW = Puct(window=2, dirichlet_fraction=0.0, explore_fraction=0.0, temperature=0.0)
+# Without noise, so that an element's search is a function of its root alone.
+POLICIES = {
+    "alphazero": AlphaZero(64, CALM),
+    "alphazero window": AlphaZero(64, CALM_WINDOW),
+    "dual": Dual((40, 30), 5, puct=CALM),
+    "dual sequential": Dual((40, 30), 1, action_weights="large_visits", puct=CALM),
+    # A small tree so small that the large one has to grow by itself.
+    "dual window": Dual((60, 160), 7, action_weights="all_visits", puct=CALM_WINDOW),
+    "gumbel": Gumbel(200, gumbel_scale=0.0),
+    "muzero": MuZero(64, dirichlet_fraction=0.0, temperature=0.0),
+}
+CASES = [("hsr" if name == "dual sequential" else "tic_tac_toe", name) for name in POLICIES]
+# Moves from the start, and the only good answer.
+TIC_TAC_TOE = {
+    "win": ((0, 3, 1, 4), 2),
+    "win of the second player": ((0, 3, 1, 4, 8), 5),
+    "block": ((4, 0, 1), 7),
+    "block of the first player": ((0, 4, 1, 2, 7), 6),
+    "last move": ((0, 1, 2, 4, 3, 5, 7, 6), 8),
+    "start": ((), None),
+    "opening": ((4,), None),
+    "won": ((0, 3, 1, 4, 2), None),
+    "drawn": ((0, 1, 2, 4, 3, 5, 7, 6, 8), None),
+}
+HSR = {str(moves): (moves, None) for moves in ((), (7,), (7, 1), (7, 0, 3), (0, 0), (7, 0, 0, 0))}
+
+
+class Arena:
+    """A game, a batch of its positions, parameters of a small network and a jitted search."""
+
+    def __init__(self, game: str, policy: Any) -> None:
+        self.env = games.make(game)
+        self.positions = TIC_TAC_TOE if game == "tic_tac_toe" else HSR
+        self.step = fast_jit(self.env.step)
+        states = [self.play(moves) for moves, _ in self.positions.values()]
+        self.states = jax.tree.map(lambda *x: jnp.stack(x), *states)
+        network = make_network(self.env.num_actions, (1,), width=8, num_blocks=2)
+        self.zeros = network.init(jax.random.key(0), self.states.observation)
+        draws = np.random.default_rng(0)
+        self.params = jax.tree.map(lambda x: x + draws.normal(0, 0.4, x.shape), self.zeros)
+        self.params = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), self.params)
+        self.search = fast_jit(make_search_fn(self.env, network, policy))
+
+    def play(self, moves: tuple[int, ...]) -> Any:
+        state = self.env.init(jax.random.key(1))
+        for move in moves:
+            state = self.step(state, jnp.int32(move))
+        return state
+
+
+@functools.cache
+def arena(game: str, name: str) -> Arena:
+    return Arena(game, POLICIES[name])
+
+
+@functools.cache
+def searched(game: str, name: str) -> Any:
+    here = arena(game, name)
+    return here.search(here.params, jax.random.key(0), here.states)
+
+
+def assert_same(actual: Any, expected: Any) -> None:
+    """Integers are equal, floats nearly: a matrix product may depend on the row's place."""
+
+    def compare(x: Any, y: Any) -> None:
+        if jnp.issubdtype(x.dtype, jnp.floating):
+            np.testing.assert_allclose(x, y, rtol=1e-5, atol=2e-6)
+        else:
+            np.testing.assert_array_equal(x, y)
+
+    jax.tree.map(compare, actual, expected)
+
+
+def assert_is_policy(out: Any, legal: Any) -> None:
+    batch = jnp.arange(legal.shape[0])
+    assert np.isfinite(out.action_weights).all()
+    assert (out.action_weights >= 0).all()
+    np.testing.assert_allclose(out.action_weights.sum(axis=-1), 1, atol=1e-5)
+    assert (jnp.where(legal, 0, out.action_weights) == 0).all()
+    assert legal[batch, out.action].all()
+    assert (out.action_weights[batch, out.action] > 0).all()
+
+
+@pytest.mark.parametrize(("game", "name"), CASES)
+def test_only_legal_actions_and_weights_sum_to_one(game: str, name: str) -> None:
+    here, out = arena(game, name), searched(game, name)
+    assert_is_policy(out, here.states.legal_action_mask)
+    # Below the root too: every edge of the tree is a legal move of the state it leaves.
+    tree = out.search_tree
+    mask = tree.embeddings.state.legal_action_mask
+    batch, node = np.nonzero(np.asarray(tree.parents) >= 0)
+    assert np.asarray(mask)[
+        batch, tree.parents[batch, node], tree.action_from_parent[batch, node]
+    ].all()
+
+
+@pytest.mark.parametrize(("game", "name"), CASES)
+def test_finished_games_are_worth_nothing_and_stay_finite(game: str, name: str) -> None:
+    over, out = arena(game, name).states.terminated, searched(game, name)
+    assert over.any()
+    for layer in range(len(out.search_tree.layers)):
+        summary = out.search_tree.summary(layer)
+        assert (summary.value[over] == 0).all()
+        assert (summary.qvalues[over] == 0).all()
+    assert all(np.isfinite(x).all() for x in jax.tree.leaves(out.search_tree.layers))
+
+
+@pytest.mark.parametrize(("game", "name"), CASES)
+def test_elements_of_the_batch_are_independent(game: str, name: str) -> None:
+    here = arena(game, name)
+
+    def at(place: Any, tree: Any) -> Any:
+        return jax.tree.map(operator.itemgetter(place), tree)
+
+    def search(places: Any) -> Any:
+        # Without the action: mctx's MuZero draws it among equals, by the element's own key.
+        out = here.search(here.params, jax.random.key(0), at(places, here.states))
+        return out.search_tree, out.action_weights
+
+    places = jnp.arange(len(here.positions))
+    expected = search(places)
+    assert_same(at(places[::-1], search(places[::-1])), expected)
+    # How often Dual's large tree must fend for itself depends on the neighbours.
+    finished = int(jnp.argmax(here.states.terminated))
+    for kept, others in ((2, finished), (finished, finished)):
+        crowd = jnp.where(places == kept, kept, others)
+        assert_same(at(kept, search(crowd)), at(kept, expected))
+
+
+def test_exploration_does_not_depend_on_the_neighbours() -> None:
+    """The large tree's own simulations draw too, and how many a batch runs depends on all."""
+    puct = Puct(window=1, explore_fraction=1.0, explore_decay=1.0, dirichlet_fraction=0.0)
+    here = Arena("tic_tac_toe", Dual((6, 12), 3, puct=puct))
+    places = jnp.arange(len(here.positions))
+
+    def search(places: Any) -> Any:
+        states = jax.tree.map(operator.itemgetter(places), here.states)
+        return here.search(here.params, jax.random.key(0), states).search_tree.layers
+
+    expected = search(places)
+    for kept in (0, 5):
+        layers = search(jnp.where(places == kept, kept, 4))
+        assert_same(*(jax.tree.map(operator.itemgetter(kept), x) for x in (layers, expected)))
+
+
+@pytest.mark.parametrize(("game", "name"), CASES)
+def test_same_key_same_result_and_one_trace(game: str, name: str) -> None:
+    here, out = arena(game, name), searched(game, name)
+    assert_same(here.search(here.params, jax.random.key(0), here.states), out)
+    played = fast_jit(jax.vmap(here.env.step))(here.states, out.action)
+    here.search(here.zeros, jax.random.key(5), played)
+    assert here.search._cache_size() == 1
+
+
+@pytest.mark.parametrize(("game", "name"), [case for case in CASES if case[0] != "hsr"])
+def test_finds_the_only_move(game: str, name: str) -> None:
+    """A network that knows nothing suffices to win at once, and to stop the opponent's win."""
+    here = arena(game, name)
+    out = here.search(here.zeros, jax.random.key(0), here.states)
+    best = {name: answer for name, (_, answer) in TIC_TAC_TOE.items() if answer is not None}
+    found = {key: int(a) for key, a in zip(TIC_TAC_TOE, out.action, strict=True) if key in best}
+    assert found == best
+
+
+def hash_search(policy: Any) -> Any:
+    """Returns `(key) -> PolicyOutput` on a game without rules."""
+    rules = hash_model.Rules(illegal=0.4)
+    root = hash_model.roots(jnp.arange(8), rules, 4)
+    recurrent_fn = functools.partial(hash_model.recurrent_fn, num_actions=4)
+    refine_fn = functools.partial(hash_model.refine_fn, num_actions=4)
+    return lambda key: policy(rules, key, root, recurrent_fn, refine_fn)
+
+
+NOISY = [AlphaZero(9), Dual((4, 3), 2, puct=Puct(window=1, explore_fraction=1.0))]
+
+
+@pytest.mark.parametrize("policy", NOISY, ids=operator.attrgetter("__class__.__name__"))
+def test_noise_comes_from_the_key_and_jit_changes_nothing(policy: Any) -> None:
+    """mctx's policies have mctx's noise, key by key: see test_mctx.py."""
+    search = fast_jit(hash_search(policy))
+    first, again, other = (search(jax.random.key(seed)) for seed in (0, 0, 1))
+    assert_same(again, first)
+    prior, other_prior = (out.search_tree.children_prior[:, 0] for out in (first, other))
+    np.testing.assert_array_equal(prior > 0, other_prior > 0)
+    assert_is_policy(first, prior > 0)
+    assert (prior != other_prior).any()
+    assert (first.action_weights != other.action_weights).any()
+    if isinstance(policy, Dual):  # Without jit each operation compiles: one policy must do.
+        assert_same(hash_search(policy)(jax.random.key(0)), first)
+
+
+def test_dirichlet_noise_is_on_legal_actions_in_the_share_asked_for() -> None:
+    legal = jnp.array([True, False, True, True])
+    prior = jnp.where(legal, jnp.array([0.7, 0.0, 0.2, 0.1]), 0.0) * jnp.ones((4000, 1))
+    add = functools.partial(roots.add_dirichlet_noise, jax.random.key(0), prior)
+    noisy = add(fraction=0.25, alpha=0.3)
+    assert (noisy[:, 1] == 0).all()
+    assert (noisy[:, legal] > 0).all()
+    np.testing.assert_allclose(noisy.sum(axis=-1), 1, atol=1e-5)
+    expected = 0.75 * prior[0] + 0.25 * legal / 3
+    np.testing.assert_allclose(noisy.mean(axis=0), expected, atol=0.01)
+    # The variance of a component of Dir(α) over n actions is (n - 1) / (n² (n α + 1)).
+    np.testing.assert_allclose(noisy[:, 0].var(), 0.25**2 * 2 / (9 * 1.9), rtol=0.1)
+    np.testing.assert_allclose(add(fraction=0.0, alpha=0.3), prior, atol=1e-7)
+    assert np.isfinite(add(fraction=1.0, alpha=1e-3)).all()
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
+def test_actions_are_drawn_in_proportion(temperature: float) -> None:
+    weights = jnp.array([0.5, 0.0, 0.3, 0.2])
+    draws = roots.sample_action(jax.random.key(0), jnp.tile(weights, (20000, 1)), temperature)
+    expected = weights ** (1 / temperature) / jnp.sum(weights ** (1 / temperature))
+    counts = np.bincount(draws, minlength=4) / 20000
+    np.testing.assert_allclose(counts, expected, atol=0.015)
+    assert counts[1] == 0
+
+
+def test_temperature_may_differ_in_the_batch_and_zero_takes_the_best() -> None:
+    weights = jnp.tile(jnp.array([0.3, 0.4, 0.3]), (300, 1))
+    temperature = jnp.where(jnp.arange(300)[:, None] < 100, 0.0, 1.0)
+    draws = roots.sample_action(jax.random.key(1), weights, temperature)
+    assert (draws[:100] == 1).all()
+    assert set(np.asarray(draws[100:]).tolist()) == {0, 1, 2}
+    assert draws.dtype == jnp.int32
+
+
+def test_noiseless_keeps_the_other_options() -> None:
+    calm = Dual((9, 8), 2, puct=Puct(c_puct=3.0, window=4)).noiseless()
+    assert calm == Dual(
+        (9, 8), 2, puct=Puct(c_puct=3.0, window=4, dirichlet_fraction=0.0, temperature=0.0)
+    )
+
+
+BAD = [
+    (Puct, {"window": 0}, "at least 1"),
+    (Puct, {"max_depth": 0}, "at least 1"),
+    (Puct, {"c_puct": 0.0}, "positive"),
+    (Puct, {"c_puct": float("nan")}, "positive"),
+    (Puct, {"explore_fraction": 1.5}, "between 0 and 1"),
+    (Puct, {"explore_decay": -0.1}, "between 0 and 1"),
+    (Puct, {"dirichlet_fraction": -0.25}, "between 0 and 1"),
+    (Puct, {"dirichlet_alpha": 0.0}, "positive"),
+    (Puct, {"temperature": -1.0}, "at least 0"),
+    (AlphaZero, {"num_simulations": 0}, "at least 1"),
+    (Dual, {"num_simulations": (-1, 5)}, "at least 0"),
+    (Dual, {"num_simulations": (0, 0)}, "not both 0"),
+    (Dual, {"num_rounds": 36}, "35 simulations"),
+    (Dual, {"num_rounds": 0}, "from 1"),
+    (Dual, {"value_mix": 1.01}, "between 0 and 1"),
+    (Dual, {"prior_mix": -0.01}, "between 0 and 1"),
+    (Dual, {"action_weights": "visits"}, "regularized"),
+    (Gumbel, {"num_simulations": 0}, "at least 1"),
+    (MuZero, {"num_simulations": -1}, "at least 1"),
+    (Gumbel, {"num_simulations": 4, "max_depth": 0}, "at least 1"),
+    (MuZero, {"num_simulations": 4, "max_depth": 0}, "at least 1"),
+]
+
+
+@pytest.mark.parametrize(("cls", "options", "remedy"), BAD)
+def test_bad_options_are_refused_in_a_line(cls: Any, options: dict, remedy: str) -> None:
+    with pytest.raises(ValueError, match=remedy) as info:
+        cls(**options)
+    name, value = list(options.items())[-1]
+    numbers = value if isinstance(value, tuple) else (value,)
+    assert name in str(info.value)
+    assert all(str(number) in str(info.value) for number in numbers)
+    assert "\n" not in str(info.value)
+
+
+@pytest.mark.parametrize(
+    ("cls", "options"),
+    [
+        (Puct, {"window": 1, "max_depth": 1, "temperature": 0.0, "dirichlet_fraction": 1.0}),
+        (Dual, {"num_simulations": (5, 0)}),
+        (Dual, {"num_simulations": (0, 3), "num_rounds": 3, "value_mix": 0, "prior_mix": 1}),
+    ],
+)
+def test_the_edges_of_the_ranges_are_allowed(cls: Any, options: dict) -> None:
+    cls(**options)

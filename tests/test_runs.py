@@ -1,0 +1,275 @@
+"""The folder of a run: configuration, metrics, checkpoints, picture, and what is shown."""
+
+import dataclasses
+import io
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import matplotlib.image
+import numpy as np
+import pytest
+from rich.console import Console
+
+from dualmctx import display
+from dualmctx.checkpoint import open_checkpoints
+from dualmctx.plot import plot_training, read_rows
+from dualmctx.runs import RunFolder, create_run, flatten, reopen_run, to_dict
+
+CONFIG = {"game": "nim", "search": {"num_simulations": [4, 2], "puct": {"window": None}}, "seed": 0}
+
+
+def contents(path: Path) -> dict[str, Any]:
+    return {str(x.relative_to(path)): x.read_text() for x in path.rglob("*") if x.is_file()}
+
+
+def test_a_new_run_has_its_configuration(tmp_path: Path) -> None:
+    for path in (tmp_path / "some" / "where", tmp_path / "empty"):
+        if path.name == "empty":
+            path.mkdir()
+        folder = create_run(path, CONFIG)
+        assert json.loads(contents(path).pop("config.json")) == CONFIG
+        assert list(contents(path)) == ["config.json"]
+        assert reopen_run(path, CONFIG) == folder
+
+
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_nothing_is_overwritten(kind: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    if kind == "folder":
+        out.mkdir()
+    (out / "notes" if kind == "folder" else out).write_text("mine")
+    before = contents(tmp_path)
+    with pytest.raises(ValueError, match="exists and is not empty; choose another") as error:
+        create_run(out, CONFIG)
+    assert str(out) in str(error.value)
+    assert "\n" not in str(error.value)
+    assert contents(tmp_path) == before
+
+
+def test_a_run_is_reopened_only_with_its_configuration(tmp_path: Path) -> None:
+    create_run(tmp_path / "run", CONFIG)
+    search = {"num_simulations": [4, 3], "puct": {"window": 2}}
+    with pytest.raises(ValueError, match="another configuration") as error:
+        reopen_run(tmp_path / "run", {**CONFIG, "search": search, "new": 1})
+    _, fields = str(error.value).split("configuration: ")
+    assert fields == (
+        "new (None → 1), search.num_simulations ([4, 2] → [4, 3]), search.puct.window (None → 2)"
+    )
+    with pytest.raises(ValueError, match=r"has no config\.json, so there is no run") as error:
+        reopen_run(tmp_path / "none", CONFIG)
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_configuration_survives_json() -> None:
+    @dataclasses.dataclass
+    class Inner:
+        budgets: tuple[int, ...] = (4, 2)
+        window: int | None = None
+
+    @dataclasses.dataclass
+    class Outer:
+        inner: Inner = dataclasses.field(default_factory=Inner)
+        rate: float = 0.5
+
+    found = to_dict(Outer())
+    assert found == {"inner": {"budgets": [4, 2], "window": None}, "rate": 0.5}
+    assert flatten(found) == {"inner.budgets": [4, 2], "inner.window": None, "rate": 0.5}
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_rows_are_json_even_with_what_json_has_no_number_for(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.append_row({"iteration": 1, "x": math.nan, "y": math.inf, "z": 1.5, "name": "nan"})
+    folder.append_row({"iteration": 2, "x": 0.0})
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    lines = folder.metrics.read_text().split("\n")
+    rows = [json.loads(line, parse_constant=refuse) for line in lines[:-1]]
+    assert rows[0] == {"iteration": 1, "x": None, "y": None, "z": 1.5, "name": "nan"}
+    assert lines[-1] == ""
+    assert read_rows(folder.metrics) == rows
+    folder.write_json("summary.json", {"x": math.nan, "y": 2})
+    assert json.loads((tmp_path / "summary.json").read_text()) == {"x": None, "y": 2}
+    assert sorted(contents(tmp_path)) == ["metrics.jsonl", "summary.json"]
+
+
+@pytest.mark.parametrize("torn", ["", '{"iteration": 6, "x', '{"iteration": 6}'])
+@pytest.mark.parametrize("kept", [0, 3, 5, 9])
+def test_resuming_drops_later_rows_and_a_torn_one(kept: int, torn: str, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    assert folder.keep_rows(3) == []
+    for i in range(1, 6):
+        folder.append_row({"iteration": i, "x": i / 2})
+    with folder.metrics.open("a") as file:
+        file.write(torn)
+    expected = [{"iteration": i, "x": i / 2} for i in range(1, min(kept, 5) + 1)]
+    if torn.endswith("}") and kept >= 6:
+        expected.append({"iteration": 6})
+    assert folder.keep_rows(kept) == expected
+    folder.append_row({"iteration": 99})
+    assert read_rows(folder.metrics) == [*expected, {"iteration": 99}]
+
+
+def state_of(number: int) -> dict[str, Any]:
+    return {"a": jnp.full((2, 3), number, jnp.float32), "b": (jnp.int32(number), jnp.bool_(True))}
+
+
+@pytest.mark.parametrize("keep", [1, 2])
+def test_checkpoints_keep_the_newest(keep: int, tmp_path: Path) -> None:
+    checkpoints = open_checkpoints(tmp_path / "made" / "here", keep=keep)
+    assert checkpoints.latest() is None
+    for step in (1, 2, 3, 5):
+        checkpoints.save(step, state_of(step))
+    # The end of a run may be due at the same time as a regular save.
+    checkpoints.save(5, state_of(7))
+    checkpoints.wait()
+    again = open_checkpoints(tmp_path / "made" / "here", keep=keep)
+    assert sorted(again.manager.all_steps()) == [3, 5][-keep:]
+    restored = again.restore(state_of(0))
+    assert again.latest() == 5
+    assert (restored["a"] == 5).all()
+    assert [x.tolist() for x in restored["b"]] == [5, True]
+    assert restored["a"].dtype == jnp.float32
+    assert type(restored["b"]) is tuple
+
+
+@pytest.mark.parametrize(
+    "like",
+    [
+        {"a": jnp.zeros((2, 3))},
+        {**state_of(0), "c": jnp.zeros(2)},
+        {**state_of(0), "b": (jnp.int32(0),)},
+        {**state_of(0), "a": jnp.zeros((3, 2))},
+    ],
+    ids=["less", "more", "shorter", "another shape"],
+)
+def test_a_checkpoint_that_does_not_fit_is_refused_in_a_line(like: Any, tmp_path: Path) -> None:
+    checkpoints = open_checkpoints(tmp_path)
+    with pytest.raises(ValueError, match=f"^there is no checkpoint in {tmp_path}$"):
+        checkpoints.restore(state_of(0))
+    checkpoints.save(4, state_of(4))
+    checkpoints.wait()
+    with pytest.raises(ValueError, match="checkpoint of iteration 4 in ") as error:
+        checkpoints.restore(like)
+    assert "does not fit: " in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+LOSSES = {"policy_loss_0": 0.5, "policy_loss_1": 0.25, "value_loss_0": 0.75, "value_loss_1": 1.5}
+RATES = {"positions_per_second": 1234.5, "simulations_per_second": 67890.1}
+ROW = {"iteration": 7, "seconds": 12.5, **LOSSES, **RATES}
+EXAM = {
+    "path/search_optimal": 0.987,
+    "path/network_optimal": 0.876,
+    "path/search_value": 0.765,
+    "path/network_value": 0.654,
+    "exact/search_optimal": 0.543,
+    "exact/network_optimal": 0.432,
+    "exact/search_value": 0.321,
+    "exact/network_value": 0.21,
+}
+SCORE = {
+    **{f"first_{name}": 11 + i for i, name in enumerate(("wins", "draws", "losses"))},
+    **{f"second_{name}": 21 + i for i, name in enumerate(("wins", "draws", "losses"))},
+    "win_share": 0.32,
+}
+
+
+def against(opponent: str) -> dict[str, float]:
+    return {f"{opponent}/{name}": number for name, number in SCORE.items()}
+
+
+ROWS = {
+    "none": [],
+    "without exams": [{**ROW, "seconds": float(t)} for t in range(3)],
+    "with exams": [{**ROW, "seconds": float(t), **EXAM} for t in range(3)],
+    "with one exam against random": [ROW, {**ROW, **against("random")}],
+    "with what is not finite": [{**ROW, "policy_loss_1": x} for x in (None, math.nan, 0.5)],
+    "with a loss of zero": [{**ROW, "value_loss_0": 0.0, "value_loss_1": 0.0}] * 2,
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_picture_is_drawn(name: str, tmp_path: Path) -> None:
+    plot_training(ROWS[name], "a title", tmp_path / "curve.png")
+    picture = matplotlib.image.imread(tmp_path / "curve.png")
+    assert picture.shape[0] > 300
+    assert picture.shape[1] > 2 * picture.shape[0]
+    # Something is drawn beside the white.
+    assert np.mean(picture[..., :3] < 0.9) > 0.005
+
+
+def test_the_picture_shows_more_with_exams(tmp_path: Path) -> None:
+    ink = []
+    for name in ("none", "without exams", "with exams"):
+        plot_training(ROWS[name], "a title", tmp_path / "curve.png")
+        ink.append(np.mean(matplotlib.image.imread(tmp_path / "curve.png")[..., :3] < 0.9))
+    assert ink == sorted(set(ink))
+
+
+def plain_display(is_terminal: bool = False, **options: Any) -> tuple[Any, io.StringIO]:
+    text = io.StringIO()
+    console = Console(file=text, width=60, highlight=False, force_terminal=is_terminal)
+    return display.Display(**{"num_iterations": 20, "console": console, **options}), text
+
+
+def test_a_log_file_gets_plain_lines() -> None:
+    shown, text = plain_display()
+    with shown:
+        shown.say("a line [with brackets] that is longer than the sixty columns of this console")
+        shown.show(ROW)
+        # Too soon for another line, unless there was an exam.
+        shown.show({**ROW, "iteration": 8})
+        shown.show({**ROW, "iteration": 9, **EXAM, **against("perfect")})
+    lines = text.getvalue().splitlines()
+    assert "\x1b" not in text.getvalue()
+    assert len(lines) == 3
+    assert lines[0].endswith("sixty columns of this console")
+    numbers = "12.5 s  1,234 positions/s  67,890 simulations/s  loss policy 0.250 value 1.500"
+    assert lines[1].split() == ["7/20", *numbers.split()]
+    for words in (
+        "9/20",
+        numbers,
+        "optimal path: network 87.6%, search 98.7% optimal",
+        "all positions: network 43.2%, search 54.3% optimal",
+        "against perfect: +32 =34 −36",
+    ):
+        assert words in lines[2]
+
+
+def test_a_terminal_gets_a_live_line_and_keeps_exams() -> None:
+    shown, text = plain_display(is_terminal=True, done=5)
+    with shown:
+        shown.show(ROW)
+        shown.show({**ROW, "iteration": 8, **against("random")})
+    assert "\x1b" in text.getvalue()
+    assert "8/20" in text.getvalue()
+    assert "against random: +32 =34 −36" in text.getvalue()
+    # Only the exam's line stays above the live one.
+    assert text.getvalue().count("12.5 s") == 1
+
+
+def test_the_summary_has_the_numbers() -> None:
+    counts = {"title": "a title", "path_positions": 9, "exact_positions": 23}
+    summary = {**counts, **EXAM, **against("perfect"), **against("random")}
+    text = io.StringIO()
+    Console(file=text, width=150).print(display.summary_table(summary))
+    lines = text.getvalue().splitlines()
+    assert lines[0].strip() == "a title"
+    cells = [[x.strip() for x in line.split("│")[1:-1]] for line in lines if "│" in line]
+    assert cells == [
+        ["optimal moves, 9 positions that optimal play can reach", "87.60%", "98.70%"],
+        ["optimal moves, all 23 positions", "43.20%", "54.30%"],
+        ["right values, positions that optimal play can reach", "65.40%", "76.50%"],
+        ["right values, all positions", "21.00%", "32.10%"],
+        ["games against the perfect player, moving first", "", "+11 =12 −13"],
+        ["games against the perfect player, moving second", "", "+21 =22 −23"],
+        ["games against the random player, moving first", "", "+11 =12 −13"],
+        ["games against the random player, moving second", "", "+21 =22 −23"],
+    ]

@@ -1,0 +1,197 @@
+"""Self-play: what is recorded, how games begin and end, and which moves are drawn."""
+
+import functools
+import itertools
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from double_move import DoubleMoveNim
+
+import games
+from dualmctx.selfplay import Games, SelfPlay, Steps, make_play, start_games
+
+ENVS = {
+    "tic_tac_toe": games.make("tic_tac_toe"),
+    "nim": games.make("nim", pile=9),
+    "hsr": games.make("hsr", k=2, q=3, n=6),
+    "double_move": DoubleMoveNim(pile=9),
+}
+OVER = -1.0
+
+
+def stand_in(params: Any, rng_key: Any, state: Any) -> Any:
+    """Stands for a search: says which ply it was asked about, or that the game was over.
+
+    The weights fall by the square of the action's rank among the legal ones, first to last.
+    """
+    del params, rng_key
+    legal = state.legal_action_mask
+    weights = jnp.where(legal, 1.0 / jnp.maximum(jnp.cumsum(legal, axis=-1), 1) ** 2, 0.0)
+    weights /= jnp.sum(weights, axis=-1, keepdims=True)
+    value = jnp.where(state.terminated | state.truncated, OVER, state._step_count)
+    layers = [SimpleNamespace(node_values=jnp.full((len(x), 2), jnp.nan)) for x in (value, value)]
+    layers[-1].node_values = jnp.stack([value, jnp.full_like(value, jnp.nan)], axis=1)
+    return SimpleNamespace(action_weights=weights, search_tree=SimpleNamespace(layers=layers))
+
+
+class Record(NamedTuple):
+    """Two calls of self-play one after the other: the first games, the last, and all moves."""
+
+    first: Games
+    last: Games
+    steps: Steps
+
+
+@functools.cache
+def record(name: str, options: SelfPlay, seed: int = 0) -> Record:
+    env = ENVS[name]
+    play = jax.jit(make_play(env, stand_in, options))
+    keys = jax.random.split(jax.random.PRNGKey(seed), 3)
+    first = start_games(env, keys[0], options, options.num_games)
+    middle, one = play(None, keys[1], first)
+    last, two = play(None, keys[2], middle)
+    steps = jax.tree.map(lambda *x: np.concatenate(x), one, two)
+    return Record(first, jax.device_get(last), steps)
+
+
+MIXED = SelfPlay(num_games=5, num_steps=11, temperature_plies=2, random_plies=3)
+MANY = SelfPlay(num_games=256, num_steps=20, temperature_plies=4, random_plies=3)
+
+
+def plies(steps: Steps) -> np.ndarray:
+    """Counts `[T, B]` the moves before each one in its game; all columns begin with a game."""
+    counts, count = [], np.zeros(steps.is_end.shape[1], int)
+    for is_end in steps.is_end:
+        counts.append(count)
+        count = np.where(is_end, 0, count + 1)
+    return np.stack(counts)
+
+
+@pytest.mark.parametrize("name", ENVS)
+def test_moves_are_what_stepping_game_by_game_gives(name: str) -> None:
+    env, found = ENVS[name], record(name, MIXED)
+    init, step = jax.jit(env.init), jax.jit(env.step)
+    steps, num_ends = found.steps, 0
+    for column in range(MIXED.num_games):
+        state = jax.tree.map(lambda x, b=column: x[b], found.first.state)
+        for t in range(2 * MIXED.num_steps):
+            at = (t, column)
+            np.testing.assert_array_equal(steps.observation[at], state.observation)
+            np.testing.assert_array_equal(steps.legal_action_mask[at], state.legal_action_mask)
+            assert state.legal_action_mask[steps.action[at]]
+            weights = steps.action_weights[at]
+            np.testing.assert_array_equal(weights > 0, state.legal_action_mask)
+            mover, state = int(state.current_player), step(state, steps.action[at])
+            is_end = bool(state.terminated | state.truncated)
+            signs = 0 if is_end else 1 if int(state.current_player) == mover else -1
+            assert steps.reward[at] == state.rewards[mover]
+            assert (steps.discount[at], steps.is_end[at]) == (signs, is_end)
+            num_ends += is_end
+            state = init(jax.random.PRNGKey(t)) if is_end else state
+        for field in ("_x", "observation", "legal_action_mask", "_step_count", "terminated"):
+            one = jax.tree.map(lambda x, b=column: x[b], getattr(found.last.state, field))
+            jax.tree.map(np.testing.assert_array_equal, one, getattr(state, field))
+    assert num_ends >= 2 * MIXED.num_games
+
+
+@pytest.mark.parametrize("name", ENVS)
+def test_no_search_starts_from_a_finished_game(name: str) -> None:
+    """pgx's own auto-reset leaves `terminated` set, and the first search of a game empty."""
+    found = record(name, MIXED)
+    np.testing.assert_array_equal(found.steps.value, plies(found.steps))
+    assert not (found.last.state.terminated | found.last.state.truncated).any()
+    start = np.asarray(found.first.state.observation[0])
+    for t, column in np.argwhere(plies(found.steps) == 0):
+        np.testing.assert_array_equal(found.steps.observation[t, column], start)
+
+
+@pytest.mark.parametrize("name", ["tic_tac_toe", "hsr"])
+def test_games_count_their_plies(name: str) -> None:
+    found = record(name, MIXED)
+    assert (found.first.ply == 0).all()
+    np.testing.assert_array_equal(found.last.ply, found.last.state._step_count)
+
+
+def test_either_player_begins_in_new_games() -> None:
+    """`current_player` is an identity; games that all give it the same one would hide a mix-up."""
+    found = record("nim", MANY)
+    for state in (found.first.state, found.last.state):
+        begins = state.current_player ^ (state._step_count % 2)
+        assert 0.4 < np.mean(begins) < 0.6
+    starts = found.first.state.current_player
+    assert 0.2 < np.mean(found.last.state.current_player[np.array(starts) == 1]) < 0.8
+
+
+def random_counts(steps: Steps) -> list[list[int]]:
+    """Returns the number of random moves of each whole game, a list a column."""
+    ply, counts = plies(steps), []
+    for column in range(ply.shape[1]):
+        starts = np.flatnonzero(ply[:, column] == 0)
+        parts = np.split(steps.is_random[:, column], starts[1:])[:-1]
+        for part in parts:
+            assert part[: part.sum()].all(), "a random move after one that the search chose"
+        counts.append([int(part.sum()) for part in parts])
+    return counts
+
+
+def test_random_plies_are_the_first_ones_and_their_number_is_drawn_anew() -> None:
+    found = record("nim", MANY)
+    counts = random_counts(found.steps)
+    assert [x[0] for x in counts] == found.first.random_plies.tolist()
+    # A game of 9 stones lasts 3 plies or more, so that each of the numbers 0 … 3 shows.
+    share = np.bincount(np.concatenate(counts)) / sum(map(len, counts))
+    np.testing.assert_allclose(share, [0.25] * 4, atol=0.04)
+    same = [one == other for x in counts for one, other in itertools.pairwise(x)]
+    assert 0.2 < np.mean(same) < 0.3
+
+
+def shares(steps: Steps, chosen: np.ndarray) -> np.ndarray:
+    """Returns how often each of nim's three actions was played, where all are legal."""
+    chosen = chosen & steps.legal_action_mask.all(axis=-1)
+    assert chosen.sum() > 1000
+    return np.bincount(steps.action[chosen], minlength=3) / chosen.sum()
+
+
+def test_random_moves_are_uniform_and_early_ones_follow_the_weights() -> None:
+    steps = record("nim", MANY).steps
+    np.testing.assert_allclose(shares(steps, steps.is_random), [1 / 3] * 3, atol=0.04)
+    is_early = ~steps.is_random & (plies(steps) < MANY.temperature_plies)
+    weights = np.array([1, 1 / 4, 1 / 9])
+    np.testing.assert_allclose(shares(steps, is_early), weights / weights.sum(), atol=0.04)
+
+
+def test_after_the_temperature_plies_the_best_move_is_played() -> None:
+    for options in (MANY, SelfPlay(256, 5, temperature_plies=0, random_plies=0)):
+        steps = record("nim", options).steps
+        assert steps.is_random.any() == (options is MANY)
+        is_best = steps.action == np.argmax(steps.action_weights, axis=-1)
+        ply = plies(steps)
+        is_late = ply >= options.temperature_plies
+        assert is_late.sum() > 500
+        assert is_best[is_late & ~steps.is_random].all()
+        for early in range(options.random_plies, options.temperature_plies):
+            assert 0.5 < is_best[ply == early].mean() < 0.95
+
+
+def test_keys_decide() -> None:
+    one, other = record("nim", MIXED), record("nim", MIXED, seed=1)
+    assert (one.steps.action != other.steps.action).any()
+    assert len({tuple(column) for column in one.steps.action.T}) > 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_games": 0}, "num_games is 0; it must be at least 1"),
+        ({"num_steps": -1}, "num_steps is -1; it must be at least 1"),
+        ({"temperature_plies": -1}, "temperature_plies is -1; it must be at least 0"),
+        ({"random_plies": -2}, "random_plies is -2; it must be at least 0"),
+    ],
+)
+def test_bad_options(options: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        SelfPlay(**options)

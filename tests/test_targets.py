@@ -1,0 +1,142 @@
+"""Targets: the results of games against a plain forward calculation, and what is masked."""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from double_move import DoubleMoveNim
+
+import games
+from dualmctx.model import edge_signs
+from dualmctx.selfplay import Steps
+from dualmctx.targets import game_results, make_samples
+
+ENVS = {
+    "tic_tac_toe": games.make("tic_tac_toe"),
+    "hsr": games.make("hsr", k=2, q=3, n=6),
+    "double_move": DoubleMoveNim(pile=9),
+}
+
+
+class Column(NamedTuple):
+    """Random games one after the other: `[T]` each; rewards `[T, 2]` by identity."""
+
+    mover: np.ndarray
+    rewards: np.ndarray
+    is_end: np.ndarray
+    reward: np.ndarray
+    discount: np.ndarray
+
+
+@functools.cache
+def functions(env: Any) -> tuple[Any, Any]:
+    def step(state: Any, action: Any) -> Any:
+        after = env.step(state, action)
+        one = jax.tree.map(lambda x: x[None], (state, after))
+        return after, [x[0] for x in edge_signs(*one)]
+
+    return jax.jit(env.init), jax.jit(step)
+
+
+def play_column(env: Any, seed: int, num_steps: int) -> Column:
+    """Plays random games by single steps; the last one may be cut off."""
+    init, step = functions(env)
+    draws, moves = np.random.default_rng(seed), []
+    state = init(jax.random.PRNGKey(seed))
+    for t in range(num_steps):
+        mover = int(state.current_player)
+        action = draws.choice(np.flatnonzero(state.legal_action_mask))
+        state, (reward, discount) = step(state, jnp.int32(action))
+        is_end = bool(state.terminated | state.truncated)
+        moves.append((mover, np.asarray(state.rewards), is_end, float(reward), float(discount)))
+        if is_end:
+            state = init(jax.random.PRNGKey(1000 * seed + t))
+    return Column(*(np.array(x) for x in zip(*moves, strict=True)))
+
+
+def forward(column: Column, t: int) -> float | None:
+    """Adds up what the mover of move t gets until its game ends; `None` if it does not end."""
+    total = 0.0
+    for later in range(t, len(column.mover)):
+        total += column.rewards[later, column.mover[t]]
+        if column.is_end[later]:
+            return total
+    return None
+
+
+@pytest.mark.parametrize("name", ENVS)
+def test_results_are_what_the_mover_gets_until_the_game_ends(name: str) -> None:
+    columns = [play_column(ENVS[name], seed, 25) for seed in range(6)]
+    batch = [np.stack([getattr(c, x) for c in columns], 1) for x in Column._fields[2:]]
+    is_end, reward, discount = batch
+    result, is_known = jax.jit(game_results)(reward, discount, is_end)
+    expected = [[forward(column, t) for column in columns] for t in range(25)]
+    np.testing.assert_array_equal(is_known, [[x is not None for x in row] for row in expected])
+    known = np.array([[x or 0.0 for x in row] for row in expected])
+    np.testing.assert_array_equal(result * is_known, known)
+    # The games are as varied as they should be.
+    assert is_end.sum() > 12
+    assert not is_known[-1].all()
+    assert {-1, 1} <= set(known[is_known].tolist())
+    assert (0 in known[is_known]) == (name == "tic_tac_toe")
+    assert (1 in discount) == (name == "double_move")
+
+
+# A move each: reward of the mover, discount, whether the game ends; and the result, None if open.
+HAND_MADE = {
+    "the second player wins": [(0, -1, 0, -1), (0, -1, 0, 1), (0, -1, 0, -1), (1, 0, 1, 1)],
+    "the last move loses": [(0, -1, 0, 1), (-1, 0, 1, -1)],
+    "a draw": [(0, -1, 0, 0), (0, -1, 0, 0), (0, 0, 1, 0)],
+    "the winner moves twice at the end": [(0, -1, 0, -1), (0, 1, 0, 1), (1, 0, 1, 1)],
+    "the loser moves twice before": [(0, 1, 0, -1), (0, -1, 0, -1), (1, 0, 1, 1)],
+    "cut off": [(1, 0, 1, 1), (0, -1, 0, None), (0, -1, 0, None)],
+    "two games": [(0, -1, 0, -1), (1, 0, 1, 1), (0, -1, 0, 0), (0, 0, 1, 0)],
+    "a reward on the way": [(0, -1, 0, 0.5), (0.5, -1, 0, -0.5), (1, 0, 1, 1)],
+}
+
+
+@pytest.mark.parametrize("name", HAND_MADE)
+def test_signs_of_results(name: str) -> None:
+    reward, discount, is_end, expected = zip(*HAND_MADE[name], strict=True)
+    arrays = (jnp.array(x, jnp.float32)[:, None] for x in (reward, discount))
+    result, is_known = game_results(*arrays, jnp.array(is_end, bool)[:, None])
+    assert is_known[:, 0].tolist() == [x is not None for x in expected]
+    for found, wanted in zip(result[:, 0].tolist(), expected, strict=True):
+        assert wanted is None or found == wanted
+
+
+def make_steps(num_steps: int, num_games: int) -> Steps:
+    """Makes moves of which every number differs; the games end at the next to last step."""
+    shape = (num_steps, num_games)
+    draws = np.random.default_rng(0)
+    is_end = np.zeros(shape, bool)
+    is_end[-2] = True
+    return Steps(
+        observation=draws.normal(size=(*shape, 3, 2)),
+        legal_action_mask=draws.random((*shape, 4)) < 0.5,
+        action_weights=draws.random((*shape, 4)),
+        action=draws.integers(0, 4, shape),
+        reward=is_end.astype(np.float32),
+        discount=np.where(is_end, 0, -1).astype(np.float32),
+        is_end=is_end,
+        is_random=np.arange(num_steps)[:, None] < np.arange(num_games),
+        value=draws.normal(size=shape),
+    )
+
+
+def test_samples_are_the_moves_with_values_where_the_search_decided_the_rest() -> None:
+    steps = make_steps(5, 4)
+    samples = make_samples(steps)
+    for field, wanted in (
+        ("observation", steps.observation),
+        ("legal_action_mask", steps.legal_action_mask),
+        ("policy", steps.action_weights),
+    ):
+        np.testing.assert_array_equal(getattr(samples, field), wanted)
+    # Column b has b random moves first; the last row is the start of games that are cut off.
+    wanted = [[t >= b and t < 4 for b in range(4)] for t in range(5)]
+    np.testing.assert_array_equal(samples.has_value, wanted)
+    np.testing.assert_array_equal(samples.value[:4], [[-1] * 4, [1] * 4, [-1] * 4, [1] * 4])

@@ -1,0 +1,365 @@
+"""The training command: what it writes, what it refuses, and how it goes on after Ctrl-C."""
+
+import contextlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import matplotlib.image
+import numpy as np
+import pytest
+
+import games
+import train
+from dualmctx.checkpoint import open_checkpoints
+
+ROOT = Path(train.__file__).parent
+SMALL = [
+    "connect2",
+    *("--network.width", "8", "--network.num-blocks", "2", "--selfplay.num-games", "8"),
+    *("--learner.num-updates", "2", "--exams.num-games", "4"),
+]
+DUAL = [*SMALL, "--search.num-simulations", "4", "2", "--search.num-rounds", "1"]
+ALPHAZERO = [*SMALL, "--search.variant", "alphazero", "--search.num-simulations", "2"]
+# With iterations after a regular checkpoint.
+ON_THE_WAY = [*ALPHAZERO, "--exams.every", "2", "--checkpoint-every", "3", "--keep", "1"]
+NUM_ITERATIONS = 7
+
+
+def run_here(arguments: list[str], out: Path, num_iterations: int) -> int:
+    return train.main([*arguments, "--num-iterations", str(num_iterations), "--out", str(out)])
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    return json.loads(file.read_text())
+
+
+def read_metrics(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+
+
+def untimed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leaves out what depends on the clock."""
+    return [{k: v for k, v in row.items() if "second" not in k or "/" in k} for row in rows]
+
+
+def last_checkpoint(out: Path) -> tuple[int | None, list[np.ndarray]]:
+    """Reads the newest checkpoint as it is, without a structure to compare it with."""
+    checkpoints = open_checkpoints(out / "checkpoints")
+    step = checkpoints.latest()
+    return step, jax.tree.leaves(checkpoints.manager.restore(step))
+
+
+class Finished(NamedTuple):
+    """A run to its end, with exams on the way, and what it printed."""
+
+    out: Path
+    rows: list[dict[str, Any]]
+    said: str
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    out, said, errors = tmp_path_factory.mktemp("runs") / "whole", io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(errors):
+        assert run_here(ON_THE_WAY, out, NUM_ITERATIONS) == 0
+    assert errors.getvalue() == ""
+    return Finished(out, read_metrics(out), said.getvalue())
+
+
+def test_a_run_writes_its_files(finished: Finished) -> None:
+    out, rows, said = finished
+    names = {"config.json", "metrics.jsonl", "summary.json", "curve.png", "checkpoints"}
+    assert {x.name for x in out.iterdir()} == names
+    config = read_json(out / "config.json")
+    assert (config["preset"], config["num_iterations"]) == ("connect2", NUM_ITERATIONS)
+    assert config["search"]["num_simulations"] == 2
+    assert [row["iteration"] for row in rows] == list(range(1, NUM_ITERATIONS + 1))
+    assert {row["positions"] for row in rows} == {64}
+    assert ["exact/search_optimal" in row for row in rows] == [
+        i % 2 == 0 for i in range(1, NUM_ITERATIONS + 1)
+    ]
+    spent = sum(row["selfplay_seconds"] + row["learn_seconds"] for row in rows)
+    assert rows[-1]["seconds"] == pytest.approx(spent)
+    assert last_checkpoint(out)[0] == NUM_ITERATIONS
+    assert matplotlib.image.imread(out / "curve.png").size
+    for words in ("connect2: AlphaZero with 2 simulations", "network alone", str(out)):
+        assert words in said
+
+
+def test_a_summary_has_the_numbers(finished: Finished) -> None:
+    summary, rows = read_json(finished.out / "summary.json"), finished.rows
+    assert summary["title"] == f"connect2 after {NUM_ITERATIONS} iterations"
+    assert (summary["iterations"], summary["positions"]) == (NUM_ITERATIONS, 64 * NUM_ITERATIONS)
+    assert summary["games"] == sum(row["games"] for row in rows)
+    assert summary["seconds"] == rows[-1]["seconds"]
+    solution = games.solve(games.make("connect2"))
+    assert summary["exact_positions"] == len(solution.values)
+    assert summary["path_positions"] == solution.on_optimal_path.sum()
+    for place in ("exact", "path"):
+        for name in ("search_optimal", "network_optimal", "search_value", "network_value"):
+            assert 0 <= summary[f"{place}/{name}"] <= 1
+    for side in ("first", "second"):
+        assert sum(summary[f"perfect/{side}_{x}"] for x in ("wins", "draws", "losses")) == 2
+        # Nobody wins against perfect play here.
+        assert summary[f"perfect/{side}_wins"] == 0
+    optimal = (summary[f"path/{who}_optimal"] == 1 for who in ("network", "search"))
+    assert summary["solved"] == all(optimal)
+    share = f"{summary['exact/search_optimal']:.2%}"
+    assert share in finished.said
+
+
+def test_ctrl_c_saves_and_the_run_goes_on_as_if_nothing_had_happened(
+    finished: Finished, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    out = tmp_path / "two halves"
+    command = [*ON_THE_WAY, "--num-iterations", str(NUM_ITERATIONS), "--out", str(out)]
+    said = interrupt(command, out)
+    step = len(read_metrics(out))
+    assert step in (1, 2, 3, 4)
+    assert f"saved iteration {step}; go on with: python train.py connect2" in said
+    assert f"'{out}' --resume" in said
+    assert last_checkpoint(out)[0] == step
+    assert not (out / "summary.json").exists()
+
+    # As if the machine had failed while it wrote a row after that checkpoint.
+    with (out / "metrics.jsonl").open("a") as file:
+        file.write(f'{{"iteration": {step + 1}}}\n{{"iterat')
+    assert "seed (0 → 1)" in refusal([*command, "--seed", "1", "--resume"], capsys)
+    assert run_here([*ON_THE_WAY, "--resume"], out, NUM_ITERATIONS) == 0
+    rows = read_metrics(out)
+    assert untimed(rows) == untimed(finished.rows)
+    seconds = [row["seconds"] for row in rows]
+    assert seconds == sorted(seconds)
+    summaries = (read_json(x / "summary.json") for x in (out, finished.out))
+    one, other = (untimed([summary]) for summary in summaries)
+    assert one == other
+    (last, one), (same, other) = (last_checkpoint(x) for x in (out, finished.out))
+    assert last == same == NUM_ITERATIONS
+    jax.tree.map(np.testing.assert_array_equal, one, other)
+
+
+@pytest.mark.parametrize(("arguments", "per_move"), [(DUAL, 6), (ALPHAZERO, 2)])
+def test_a_row_has_rates(arguments: list[str], per_move: int, tmp_path: Path) -> None:
+    """By a stand-in for an iteration that takes 2 + 3 seconds."""
+    config = train.parse([*arguments, "--out", str(tmp_path)])[1]
+    run = train.set_up("connect2", config)
+    took = {"positions": 64, "selfplay_seconds": 2.0, "learn_seconds": 3.0}
+    state = SimpleNamespace(iteration=jnp.int32(4))
+    _, row = train.iterate_once(run, lambda state: (state, took), state, [{"seconds": 100.0}])
+    expected = {"iteration": 4, "seconds": 105.0, "positions_per_second": 32.0}
+    assert row == took | expected | {"simulations_per_second": 32.0 * per_move}
+
+
+# train.py as it is, but the fourth iteration takes until Ctrl-C has been heard.
+PATIENT = """
+import runpy, sys, time
+from dualmctx.display import Display
+
+heard = []
+say, show = Display.say, Display.show
+
+def say_and_remember(self, text):
+    say(self, text)
+    heard.extend([text] if "finishing" in text else [])
+
+def show_and_wait(self, row):
+    show(self, row)
+    while row["iteration"] == 4 and not heard:
+        time.sleep(0.01)
+
+Display.say, Display.show = say_and_remember, show_and_wait
+sys.argv = ["train.py", *sys.argv[1:]]
+runpy.run_path("train.py", run_name="__main__")
+"""
+
+
+def interrupt(arguments: list[str], out: Path) -> str:
+    """Starts the command in a process of its own and sends Ctrl-C when it trains."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", PATIENT, *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONWARNINGS": "error"},
+    )
+    try:
+        deadline = time.monotonic() + 300
+        while not (out / "metrics.jsonl").exists():
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        said, errors = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert (process.returncode, errors) == (130, "")
+    assert "finishing this iteration, then saving" in said
+    return said
+
+
+def refusal(arguments: list[str], capsys: pytest.CaptureFixture) -> str:
+    """Runs a command that must be refused; returns its only line."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as error:
+        train.main(arguments)
+    assert error.value.code == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert said.err.startswith("train.py: ")
+    assert "Traceback" not in said.err
+    return said.err
+
+
+# What is wrong, and words of the line that says so.
+BAD = [
+    (["chess"], "there is no preset 'chess'; the presets are connect2, nim"),
+    (["--seed", "3"], "'--seed'"),
+    (["nim", "--game", "checkers"], "no game 'checkers'"),
+    (["nim", "--game-parameters", "pile", "0"], "pile=0"),
+    (["nim", "--game-parameters", "pile", "many"], "--game-parameters"),
+    (["nim", "--game-parameters", "height", "3"], "'height'"),
+    (["nim", "--sede", "3"], "--sede"),
+    (["nim", "--seed", "three"], "'three'"),
+    (["nim", "--seed", "-1"], "seed is -1"),
+    (["nim", "--seed", str(10**30)], f"seed is {10**30}"),
+    (["nim", "--seed"], "'--seed'"),
+    (["nim", "--num-iterations", "0"], "num_iterations is 0"),
+    (["nim", "--num-iterations", "1.5"], "'1.5'"),
+    (["nim", "--checkpoint-every", "0"], "checkpoint_every is 0"),
+    (["nim", "--keep", "0"], "keep is 0"),
+    (["nim", "--search.puct.window", "0"], "window is 0"),
+    (["nim", "--search.num-simulations", "8", "4", "--search.num-rounds", "5"], "num_rounds is 5"),
+    (["nim", "--search.num-simulations", "8", "0"], "num_simulations is 8 0"),
+    (["nim", "--search.num-simulations", "0", "8"], "num_simulations is 0 8"),
+    (["nim", "--search.num-simulations", "8"], "--search.num-simulations"),
+    (["nim", "--search.variant", "minimax"], "'minimax'"),
+    (["nim", "--search.variant=minimax"], "'minimax'"),
+    (["nim", "--search.variant"], "variant ''"),
+    (["nim", "--search.variant", "alphazero", "--search.num-simulations", "0"], "is 0"),
+    (["nim", "--search.variant", "alphazero", "--search.num-rounds", "2"], "--search.num-rounds"),
+    (["nim", "--network.width", "0"], "width is 0"),
+    (["nim", "--network.head-depths", "3", "2"], "head_depths is (3, 2)"),
+    (["nim", "--network.trunk", "conv"], "trunk is conv"),
+    (["nim", "--network.trunk", "tree"], "'tree'"),
+    (["nim", "--selfplay.num-games", "0"], "num_games is 0"),
+    (["nim", "--learner.capacity", "5"], "capacity is 5"),
+    (["nim", "--learner.batch-size", "99999"], "batch_size is 99999"),
+    (["nim", "--learner.learning-rate", "nan"], "learning_rate is nan"),
+    (["nim", "--exams.num-games", "3"], "exams.num_games is 3"),
+    (["nim", "--exams.every", "-1"], "exams.every is -1"),
+    (["nim", "--exams.batch-size", "0"], "exams.batch_size is 0"),
+    (["nim", "--exams.max-positions", "0"], "exams.max_positions is 0"),
+    (["nim", "--resume"], "no config.json"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), BAD, ids=[" ".join(x) for x, _ in BAD])
+def test_bad_input_is_refused_in_a_line(
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert words in refusal(arguments, capsys)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("out", ["notes.txt", "notes.txt/run", "folder"])
+def test_what_is_there_is_left_alone(
+    out: str, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    (tmp_path / "folder").mkdir()
+    for file in (tmp_path / "notes.txt", tmp_path / "folder" / "notes.txt"):
+        file.write_text("mine")
+    line = refusal([*ALPHAZERO, "--out", str(tmp_path / out)], capsys)
+    assert str(tmp_path / out) in line
+    assert sorted(x.name for x in tmp_path.rglob("*")) == ["folder", "notes.txt", "notes.txt"]
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_a_run_without_a_checkpoint_goes_on_from_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that was stopped while it compiled."""
+    monkeypatch.setattr(train, "train", lambda run, state, rows: 99)
+    assert run_here(ON_THE_WAY, tmp_path, 4) == 99
+    found = []
+    monkeypatch.setattr(train, "train", lambda run, state, rows: found.append((state, rows)) or 0)
+    assert run_here([*ON_THE_WAY, "--resume"], tmp_path, 4) == 0
+    assert int(found[0][0].iteration) == 0
+    assert found[0][1] == []
+
+
+def test_a_second_ctrl_c_stops_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*args: Any) -> Any:
+        with train.stopped_by_ctrl_c(train.Display(1)) as stop:
+            signal.raise_signal(signal.SIGINT)
+            assert stop
+            signal.raise_signal(signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(train, "train", interrupted)
+    assert run_here(ALPHAZERO, tmp_path, 1) == 130
+    said = capsys.readouterr()
+    assert said.err.count("\n") == 1
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+SOLVED = {"path/search_optimal": 1.0, "path/network_optimal": 1.0}
+NOT_SOLVED = {"path/search_optimal": 1.0, "path/network_optimal": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([], 0),
+        ([{}, NOT_SOLVED], 0),
+        ([SOLVED], 1),
+        ([SOLVED, {}, SOLVED, {}], 2),
+        ([SOLVED, NOT_SOLVED, {}, SOLVED], 1),
+    ],
+)
+def test_exams_in_a_row(rows: list, expected: int) -> None:
+    assert train.solved_in_a_row(rows) == expected
+
+
+def test_help_lists_the_fields(capsys: pytest.CaptureFixture) -> None:
+    for arguments, words in (
+        (["--help"], list(train.PRESETS)),
+        (["nim", "--help"], ["--seed", "--search.puct.window", "--learner.batch-size", "dual:"]),
+    ):
+        with pytest.raises(SystemExit) as error:
+            train.main(arguments)
+        assert error.value.code == 0
+        said = capsys.readouterr().out
+        assert all(word in said for word in words)
+    with pytest.raises(SystemExit) as error:
+        train.main([])
+    assert error.value.code == 2
+
+
+@pytest.mark.parametrize("name", train.PRESETS)
+def test_presets_fit_together(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(train, "make_exams", lambda *args: ((), (), {}))
+    config = train.parse([name, "--out", str(tmp_path)])[1]
+    run = train.set_up(name, config)
+    assert run.config == config
+    state = jax.eval_shape(run.trainer.init, 0)
+    assert state.games.ply.shape == (config.selfplay.num_games,)
+    assert train.parse([name, "--search.variant=alphazero", "--seed", "3"])[1].seed == 3

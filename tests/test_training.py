@@ -1,0 +1,171 @@
+"""Training: reproducible, compiled once, and the same after an interruption."""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import games
+from dualmctx import AlphaZero, make_network
+from dualmctx.checkpoint import open_checkpoints
+from dualmctx.learner import Learner
+from dualmctx.selfplay import SelfPlay
+from dualmctx.training import IterateFn, Trainer, TrainState, make_trainer
+
+NUM_ITERATIONS = 30
+
+
+@pytest.fixture(scope="module")
+def trainer() -> Trainer:
+    """A tiny run on a small pile of nim."""
+    env = games.make("nim", pile=5, max_take=2)
+    network = make_network(2, (6,), width=8, num_blocks=2)
+    selfplay = SelfPlay(num_games=6, num_steps=5, temperature_plies=3, random_plies=1)
+    learner = Learner(learning_rate=1e-2, batch_size=16, num_updates=4, capacity=100)
+    return make_trainer(
+        env, network, AlphaZero(2), selfplay, learner, num_iterations=NUM_ITERATIONS
+    )
+
+
+@pytest.fixture(scope="module")
+def iterate(trainer: Trainer) -> IterateFn:
+    return trainer.compile(trainer.init(0))
+
+
+def copy(state: TrainState) -> Any:
+    """Copies a state to the host; iterating consumes it."""
+    return jax.tree.map(np.array, state)
+
+
+def assert_equal(one: Any, other: Any) -> None:
+    jax.tree.map(np.testing.assert_array_equal, one, other)
+
+
+def run(iterate: IterateFn, state: TrainState, num_iterations: int) -> tuple[TrainState, list]:
+    rows = []
+    for _ in range(num_iterations):
+        state, metrics = iterate(state)
+        rows.append(metrics)
+    return state, rows
+
+
+def test_the_seed_decides_bit_for_bit(trainer: Trainer, iterate: IterateFn) -> None:
+    one, same, other = (copy(run(iterate, trainer.init(seed), 2)[0]) for seed in (0, 0, 1))
+    assert_equal(one, same)
+    for field in ("params", "games", "rng_key", "buffer_state"):
+        pairs = zip(
+            *(jax.tree.leaves(getattr(state, field)) for state in (one, other)), strict=True
+        )
+        assert any((x != y).any() for x, y in pairs), field
+
+
+def test_a_state_after_two_iterations(trainer: Trainer, iterate: IterateFn) -> None:
+    start = copy(trainer.init(0))
+    state, rows = run(iterate, trainer.init(0), 2)
+    assert jax.tree.all(jax.tree.map(lambda x: np.isfinite(x).all(), copy(state)))
+    assert int(state.iteration) == 2
+    assert not np.array_equal(state.rng_key, start.rng_key)
+    # Both heads learn: the network begins with zeros at its ends.
+    for head in range(2):
+        for name in ("policy", "value"):
+            kernels = (x.params["params"][f"heads_{head}"][name]["kernel"] for x in (start, state))
+            assert [bool((np.asarray(x) != 0).any()) for x in kernels] == [False, True]
+    for row in rows:
+        assert row["positions"] == 6 * 5
+        assert row["games"] == row["wins_by_mover"] > 0
+        assert row["draws"] == 0
+        assert all(np.isfinite(x) for x in row.values())
+        losses = {f"{kind}_loss_{head}" for kind in ("policy", "value") for head in range(2)}
+        assert losses < set(row)
+
+
+def test_games_go_on_in_the_next_iteration(trainer: Trainer, iterate: IterateFn) -> None:
+    """Steps are cut at every fifth ply, where most games of five stones are not at their end."""
+    state, _ = run(iterate, trainer.init(0), 1)
+    assert (np.asarray(state.games.ply) > 0).any()
+    plies = np.array(state.games.state._step_count)
+    np.testing.assert_array_equal(state.games.ply, plies)
+    state, rows = run(iterate, state, 1)
+    piles = np.array(state.games.state._x.pile)
+    assert (piles > 0).all()
+    assert rows[0]["games"] > 0
+
+
+def test_the_buffer_holds_what_the_search_said(trainer: Trainer, iterate: IterateFn) -> None:
+    """Every position was searched, also the first of each game."""
+    state, _ = run(iterate, trainer.init(0), 2)
+    samples = jax.tree.map(
+        lambda x: np.array(x).reshape(-1, *x.shape[2:]), state.buffer_state.experience
+    )
+    samples = jax.tree.map(lambda x: x[: 2 * 30], samples)
+    np.testing.assert_allclose(samples.policy.sum(axis=-1), 1, atol=1e-6)
+    assert (samples.policy[~samples.legal_action_mask] == 0).all()
+    piles = samples.observation.argmax(axis=-1)
+    assert set(piles.tolist()) == {1, 2, 3, 4, 5}
+    np.testing.assert_array_equal(samples.legal_action_mask.sum(axis=-1), np.minimum(piles, 2))
+    # One or two stones are won by the best move, one is by any.
+    known = samples.has_value
+    assert (samples.value[known & (piles == 1)] == 1).all()
+    assert set(samples.value[known].tolist()) == {-1, 1}
+    assert not known.all()
+
+
+def test_nothing_is_compiled_after_the_start(trainer: Trainer, iterate: IterateFn) -> None:
+    state, _ = run(iterate, trainer.init(0), 1)
+    events = []
+
+    def listen(event: str, duration: float, **details: Any) -> None:
+        if "compile" in event:
+            events.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        state, _ = run(iterate, state, 2)
+        assert events == []
+        jax.jit(lambda x: x * int(state.iteration))(1.0)
+        assert events, "the listener hears nothing"
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+
+
+def test_it_learns(trainer: Trainer, iterate: IterateFn) -> None:
+    _, rows = run(iterate, trainer.init(0), NUM_ITERATIONS)
+    for head in range(2):
+        losses = [row[f"value_loss_{head}"] for row in rows]
+        assert np.mean(losses[-5:]) < 0.5 * np.mean(losses[:2])
+
+
+def test_a_run_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(
+    trainer: Trainer, iterate: IterateFn, tmp_path: Path
+) -> None:
+    checkpoints = open_checkpoints(tmp_path)
+    state, _ = run(iterate, trainer.init(0), 2)
+    saved = copy(state)
+    # Not waited for: the state is consumed while orbax may still be writing.
+    checkpoints.save(2, state)
+    state, rows = run(iterate, state, 2)
+    straight = copy(state)
+    checkpoints.wait()
+
+    restored = open_checkpoints(tmp_path).restore(trainer.init(7))
+    assert_equal(copy(restored), saved)
+    state, more = run(iterate, restored, 2)
+    assert_equal(copy(state), straight)
+    for row in rows + more:
+        del row["selfplay_seconds"], row["learn_seconds"]
+    assert more == rows
+
+
+def test_settings_that_do_not_fit_are_refused() -> None:
+    env, network = games.make("nim"), make_network(3, (21,), width=8, num_blocks=1)
+    with pytest.raises(ValueError, match="capacity is 7; it must hold at least the 8"):
+        make_trainer(
+            env,
+            network,
+            AlphaZero(2),
+            SelfPlay(num_games=2, num_steps=4),
+            Learner(capacity=7, batch_size=2),
+            num_iterations=1,
+        )

@@ -1,0 +1,187 @@
+"""The tree's arrays: what is allocated, what is read, and what is exported."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import mctx
+import numpy as np
+import pytest
+
+from dualmctx import Embedding, Tree, to_mctx
+from dualmctx.tree import allocate, get_children, get_state, replace_layer, take
+from dualmctx.types import Evaluation
+
+LOWEST = float(jnp.finfo(jnp.float32).min)
+
+
+def root() -> Evaluation:
+    prior = jnp.array([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]])
+    return Evaluation(prior, jnp.array([0.5, -0.25]), jnp.zeros(2), jnp.ones(2))
+
+
+def small_tree(num_layers: int = 1) -> Tree:
+    """Two trees of four slots; the first one is 0 -(2)-> 1 -(0)-> 2, the second a root.
+
+    Node 2 is terminal, and no layer but the first has visited it.
+    """
+    state = {"a": jnp.array([7, 8]), "b": jnp.array([[1.0, 2.0], [3.0, 4.0]])}
+    tree = allocate(
+        root(),
+        Embedding(state=state, activations=jnp.array([[70.0], [80.0]])),
+        num_nodes=4,
+        invalid_actions=jnp.array([[0, 0, 0], [0, 1, 1]]),
+        num_layers=num_layers,
+        extra_data=jnp.array([5, 6]),
+    )
+    tree = tree.replace(
+        parents=tree.parents.at[0, 1:3].set(jnp.array([0, 1])),
+        action_from_parent=tree.action_from_parent.at[0, 1:3].set(jnp.array([2, 0])),
+        children_index=tree.children_index.at[0, 0, 2].set(1).at[0, 1, 0].set(2),
+        children_prior=tree.children_prior.at[0, 1].set(jnp.array([1e-30, 1.0, 0.0])),
+        rewards=tree.rewards.at[0, 1:3].set(jnp.array([0.125, 1.0])),
+        discounts=tree.discounts.at[0, 1:3].set(jnp.array([-1.0, 0.0])),
+        raw_values=tree.raw_values.at[0, 1:3].set(jnp.array([0.75, 0.0])),
+    )
+    for i, (visits, values) in enumerate(
+        [([3, 2, 1], [0.5, 0.875, 0.0]), ([2, 1, 0], [0.25, 0.75, 0.0])][:num_layers]
+    ):
+        stats = tree.layers[i]
+        stats = stats.replace(
+            node_visits=stats.node_visits.at[0, :3].set(jnp.array(visits)),
+            node_values=stats.node_values.at[0, :3].set(jnp.array(values)),
+        )
+        tree = replace_layer(tree, i, stats)
+    return tree
+
+
+@pytest.mark.parametrize("windowed", [False, True])
+@pytest.mark.parametrize("num_layers", [1, 3])
+def test_allocate(num_layers: int, windowed: bool) -> None:
+    embedding = {"a": jnp.array([7, 8], jnp.int8)}
+    invalid = jnp.zeros((2, 3))
+    tree = allocate(
+        root(),
+        embedding,
+        num_nodes=5,
+        invalid_actions=invalid,
+        num_layers=num_layers,
+        windowed=windowed,
+    )
+    assert (tree.num_nodes, tree.num_actions, len(tree.layers)) == (5, 3, num_layers)
+    assert (tree.parents == -1).all()
+    assert (tree.action_from_parent == -1).all()
+    assert tree.children_index.shape == (2, 5, 3)
+    assert (tree.children_index == -1).all()
+    np.testing.assert_array_equal(tree.children_prior[:, 0], root().prior)
+    assert (tree.children_prior[:, 1:] == 0).all()
+    assert tree.raw_values.tolist() == [[0.5, 0, 0, 0, 0], [-0.25, 0, 0, 0, 0]]
+    assert tree.discounts.tolist() == [[1, 0, 0, 0, 0]] * 2
+    assert (tree.rewards == 0).all()
+    assert tree.embeddings["a"].dtype == jnp.int8
+    assert tree.embeddings["a"].tolist() == [[7, 0, 0, 0, 0], [8, 0, 0, 0, 0]]
+    for i, layer in enumerate(tree.layers):
+        values = [[0.5, 0, 0, 0, 0], [-0.25, 0, 0, 0, 0]] if i == 0 else [[0] * 5] * 2
+        assert layer.node_visits.tolist() == [[int(i == 0), 0, 0, 0, 0]] * 2
+        assert layer.node_values.tolist() == values
+        if windowed:
+            assert layer.path_visits.tolist() == layer.node_visits.tolist()
+            assert layer.heights.tolist() == [[0] * 5] * 2
+        else:
+            assert (layer.path_visits, layer.heights) == (None, None)
+
+
+def test_take_reads_one_or_many_nodes() -> None:
+    array = jnp.arange(24).reshape(2, 4, 3)
+    assert take(array, jnp.array([3, 1])).tolist() == [[9, 10, 11], [15, 16, 17]]
+    many = take(array, jnp.array([[0, 3], [2, 2]]))
+    assert many[..., 0].tolist() == [[0, 9], [18, 18]]
+    assert many.shape == (2, 2, 3)
+    assert take(array[..., 0], jnp.array([[1], [0]])).tolist() == [[3], [12]]
+
+
+def test_get_children_of_a_layer() -> None:
+    tree = small_tree(num_layers=2)
+    first = get_children(tree, jnp.array([0, 0]))
+    assert first.visits.tolist() == [[0, 0, 2], [0, 0, 0]]
+    assert first.values.tolist() == [[0, 0, 0.875], [0, 0, 0]]
+    assert first.rewards.tolist() == [[0, 0, 0.125], [0, 0, 0]]
+    assert first.discounts.tolist() == [[0, 0, -1], [0, 0, 0]]
+    assert first.qvalues.tolist() == [[0, 0, -0.75], [0, 0, 0]]
+    second = get_children(tree, jnp.array([0, 0]), 1)
+    assert second.visits.tolist() == [[0, 0, 1], [0, 0, 0]]
+    assert second.qvalues.tolist() == [[0, 0, -0.625], [0, 0, 0]]
+
+
+def test_qvalue_of_an_unvisited_child_is_zero() -> None:
+    """Node 2 exists, with a reward, but the second layer has not been there."""
+    tree = small_tree(num_layers=2)
+    below = jnp.array([1, 0])
+    assert get_children(tree, below).qvalues.tolist() == [[1, 0, 0], [0, 0, 0]]
+    assert get_children(tree, below, 1).qvalues.tolist() == [[0, 0, 0], [0, 0, 0]]
+
+
+@pytest.mark.parametrize(("layer", "visits", "q"), [(0, 2, -0.75), (1, 1, -0.625)])
+def test_summary(layer: int, visits: int, q: float) -> None:
+    tree = small_tree(num_layers=2)
+    summary = tree.summary(layer)
+    third = np.float32(1 / 3)
+    assert summary.visit_counts.tolist() == [[0, 0, visits], [0, 0, 0]]
+    assert summary.visit_probs.tolist() == [[0, 0, 1], [third, third, third]]
+    assert summary.qvalues.tolist() == [[0, 0, q], [0, 0, 0]]
+    np.testing.assert_array_equal(summary.value, tree.layers[layer].node_values[:, 0])
+
+
+def test_replace_layer_exchanges_one() -> None:
+    tree = small_tree(num_layers=2)
+    layers = tree.layers
+    other = layers[0].replace(node_visits=layers[0].node_visits + 1)
+    for i in range(2):
+        replaced = replace_layer(tree, i, other)
+        assert len(replaced.layers) == 2
+        assert replaced.layers[i] is other
+        assert replaced.layers[1 - i] is layers[1 - i]
+    assert tree.layers is layers
+
+
+def test_get_state_leaves_the_activations_out() -> None:
+    tree = small_tree()
+    state = get_state(tree, jnp.array([0, 0]))
+    assert state.activations is None
+    assert state.state["a"].tolist() == [7, 8]
+    assert state.state["b"].tolist() == [[1, 2], [3, 4]]
+    plain = tree.replace(embeddings=jnp.arange(8).reshape(2, 4))
+    assert get_state(plain, jnp.array([2, 1])).tolist() == [2, 5]
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+def test_to_mctx(layer: int) -> None:
+    tree = small_tree(num_layers=2)
+    exported = to_mctx(tree, layer)
+    assert isinstance(exported, mctx.Tree)
+    stats = tree.layers[layer]
+    visits, values = ([0, 0, 2], [0, 0, 0.875]) if layer == 0 else ([0, 0, 1], [0, 0, 0.75])
+    assert exported.children_visits[0, 0].tolist() == visits
+    assert exported.children_values[0, 0].tolist() == values
+    assert exported.children_rewards[0, :2].tolist() == [[0, 0, 0.125], [1, 0, 0]]
+    assert exported.children_discounts[0, :2].tolist() == [[0, 0, -1], [0, 0, 0]]
+    assert exported.children_visits[0, 1].tolist() == [1 - layer, 0, 0]
+    for name in ("parents", "action_from_parent", "children_index", "raw_values"):
+        assert getattr(exported, name) is getattr(tree, name)
+    for name in ("embeddings", "root_invalid_actions", "extra_data"):
+        assert getattr(exported, name) is getattr(tree, name)
+    assert exported.node_visits is stats.node_visits
+    assert exported.node_values is stats.node_values
+    jax.tree.map(np.testing.assert_array_equal, exported.summary().value, tree.summary(layer).value)
+    np.testing.assert_array_equal(exported.summary().visit_counts, tree.summary(layer).visit_counts)
+
+
+def test_to_mctx_turns_probabilities_into_logits() -> None:
+    tree = small_tree()
+    logits = to_mctx(tree).children_prior_logits
+    np.testing.assert_allclose(logits[0, 0], np.log([0.5, 0.25, 0.25]), rtol=1e-6)
+    np.testing.assert_allclose(logits[0, 1], [np.log(1e-30), 0, LOWEST], rtol=1e-5)
+    assert logits[1, 0].tolist() == [0, LOWEST, LOWEST]
+    probs: Any = jax.nn.softmax(logits[:, 0])
+    np.testing.assert_allclose(probs, tree.children_prior[:, 0], rtol=1e-6)
+    assert to_mctx(tree, prior_is_logits=True).children_prior_logits is tree.children_prior

@@ -1,0 +1,106 @@
+"""The engine against its slow twin on real games, with a small network of random parameters."""
+
+import dataclasses
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+import games
+from dualmctx import AlphaZero, Dual, make_model, make_network, make_search_fn
+from oracle import twin
+from oracle.cases import CALM, WINDOWED
+from oracle.compare import assert_same_search
+from oracle.models import GameModel
+
+GAMES = {
+    "tic_tac_toe": {},
+    "connect2": {},
+    "nim": {"pile": 9},
+    "hsr": {"k": 2, "q": 3, "n": 6},
+}
+POLICIES = {
+    "tic_tac_toe": Dual((24, 14), 5, puct=CALM),
+    # More than there are positions below most roots, so both trees run out of new ones.
+    "connect2": Dual((30, 20), 4, value_mix=0.5, action_weights="large_visits", puct=CALM),
+    "nim": Dual((20, 12), 12, prior_mix=0.5, puct=dataclasses.replace(WINDOWED, window=2)),
+    "hsr": Dual(
+        (24, 10), 1, action_weights="all_visits", puct=dataclasses.replace(WINDOWED, window=3)
+    ),
+}
+KEY = jax.random.key(7)
+fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+
+
+@functools.cache
+def setup(name):
+    """Returns the game, a network for it, its parameters and a batch of root states."""
+    env = games.make(name, **GAMES[name])
+    network = make_network(env.num_actions, env.observation_shape, width=8, num_blocks=2)
+    states = roots(env, plies=(0, 3, 5) if name == "tic_tac_toe" else (0, 1, 2))
+    params = fast_jit(network.init)(jax.random.key(0), states.observation)
+    rng = np.random.default_rng(1)
+    # Heads start at zero; of such a network every search would be the same.
+    params = jax.tree.map(lambda x: x + 0.5 * rng.standard_normal(x.shape, np.float32), params)
+    return env, network, params, states
+
+
+def roots(env, plies):
+    """Plays so many random moves from the start of each game; none of them ends it here."""
+    init, step = fast_jit(env.init), fast_jit(env.step)
+    rng = np.random.default_rng(2)
+    states = []
+    for i, number in enumerate(plies):
+        state = init(jax.random.key(i))
+        for _ in range(number):
+            legal = np.flatnonzero(state.legal_action_mask)
+            state = step(state, np.int32(rng.choice(legal)))
+        assert not state.terminated
+        states.append(state)
+    return jax.tree.map(lambda *x: np.stack(x), *states)
+
+
+@functools.cache
+def run_engine(name, policy, keep_activations=True):
+    env, network, params, states = setup(name)
+    search = make_search_fn(env, network, policy, keep_activations=keep_activations)
+    return jax.tree.map(np.asarray, fast_jit(search)(params, KEY, states))
+
+
+def assert_twin_agrees(name, policy):
+    env, network, params, states = setup(name)
+    output = run_engine(name, policy)
+    model = GameModel(make_model(env, network, first_head=policy.first_head), fast_jit)
+    search = twin.dual if policy.first_head == 0 else twin.alphazero
+    results = []
+    for i in range(len(states.terminated)):
+        state = jax.tree.map(lambda x, i=i: x[i], states)
+        place = (i, len(states.terminated))
+        is_legal = np.asarray(state.legal_action_mask)
+        results.append(search(model.at(params, state), policy, KEY, place, is_legal))
+        assert_same_search(output, i, results[-1])
+    return results
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_dual_on_a_game(name):
+    results = assert_twin_agrees(name, POLICIES[name])
+    assert any(result.counters.terminal_hits for result in results)
+
+
+def test_alphazero_on_a_game():
+    results = assert_twin_agrees("tic_tac_toe", AlphaZero(60, CALM))
+    assert any(node.discount == 0 for result in results for node in result.nodes)
+
+
+def test_kept_activations_change_nothing():
+    """Resuming the trunk from kept activations or running it anew gives the same search."""
+    kept = run_engine("connect2", POLICIES["connect2"])
+    anew = run_engine("connect2", POLICIES["connect2"], keep_activations=False)
+    assert kept.search_tree.embeddings.activations is not None
+    assert anew.search_tree.embeddings.activations is None
+    np.testing.assert_allclose(kept.action_weights, anew.action_weights, atol=1e-6)
+    for one, other in zip(kept.search_tree.layers, anew.search_tree.layers, strict=True):
+        np.testing.assert_array_equal(one.node_visits, other.node_visits)
+        np.testing.assert_allclose(one.node_values, other.node_values, atol=1e-6)

@@ -1,0 +1,137 @@
+"""What must hold between searches, whatever the game: no twin is needed to see it fail.
+
+Sources: Kadam, Xu, Lieberherr 2021, section 3; the facts about sequential mode follow from it.
+"""
+
+import jax
+import numpy as np
+import pytest
+
+from oracle.cases import (
+    ALPHAZERO,
+    ALPHAZERO_WINDOWED,
+    DUAL_WINDOWED,
+    FEW_RULES,
+    LARGE_ALONE,
+    POLICIES,
+    RULES,
+    SEQUENTIAL,
+    SMALL_ALONE,
+    with_options,
+)
+from oracle.compare import assert_twin_agrees, engine_tree, run_engine
+
+SEEDS = (30, 31, 32, 33)
+rules_cases = pytest.mark.parametrize("rules", list(RULES.values()), ids=list(RULES))
+
+
+def search(policy, rules, **options):
+    return run_engine(policy, 4, rules, SEEDS, jax.random.key(1), **options)
+
+
+def assert_same_layer(tree, layer, other, other_layer):
+    """Checks that two layers have the same nodes, visits and values, the latter to 1e-6."""
+    for i in range(len(SEEDS)):
+        ours = _layer(tree, layer, i)
+        theirs = _layer(other, other_layer, i)
+        assert {k: visits for k, (visits, _) in ours.items()} == {
+            k: visits for k, (visits, _) in theirs.items()
+        }
+        for actions, (_, value) in ours.items():
+            np.testing.assert_allclose(value, theirs[actions][1], rtol=0, atol=1e-6)
+
+
+def _layer(tree, layer, element):
+    nodes = engine_tree(tree, element)
+    stats = {k: (n[f"visits {layer}"], n[f"value {layer}"]) for k, n in nodes.items()}
+    return {k: (visits, value) for k, (visits, value) in stats.items() if visits > 0}
+
+
+@rules_cases
+def test_small_tree_alone_is_alphazero(rules):
+    alone = search(SMALL_ALONE, rules)
+    alphazero = search(ALPHAZERO, rules, final="nothing")
+    assert_same_layer(alone.search_tree, 0, alphazero.search_tree, 0)
+    assert not np.any(alone.search_tree.layers[1].node_visits)
+
+
+@rules_cases
+def test_large_tree_alone_is_alphazero(rules):
+    alone = search(LARGE_ALONE, rules)
+    alphazero = search(ALPHAZERO, rules, final="all")
+    assert_same_layer(alone.search_tree, 1, alphazero.search_tree, 0)
+
+
+@rules_cases
+def test_wide_window_is_no_window(rules):
+    wide = search(with_options(ALPHAZERO_WINDOWED, window=40), rules, final="all")
+    none = search(ALPHAZERO, rules, final="all")
+    assert_same_layer(wide.search_tree, 0, none.search_tree, 0)
+    layer = wide.search_tree.layers[0]
+    np.testing.assert_array_equal(layer.path_visits, layer.node_visits)
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 60])
+@pytest.mark.parametrize("policy", [ALPHAZERO_WINDOWED, DUAL_WINDOWED], ids=["alphazero", "dual"])
+def test_number_of_edge_updates(policy, window):
+    """The edges that all simulations of a tree update are the sum of min(window, length)."""
+    policy = with_options(policy, window=window)
+    final = "all" if policy.first_head == -1 else "nothing"
+    seeds = SEEDS if policy.first_head == -1 else SEEDS[:1]
+    results = assert_twin_agrees(policy, RULES["plain"], seeds=seeds, key_seed=1)
+    output = run_engine(policy, 4, RULES["plain"], seeds, jax.random.key(1), final=final)
+    for i, result in enumerate(results):
+        lengths = (result.counters.small_lengths, result.counters.lengths)
+        for layer, of_tree in zip(output.search_tree.layers, lengths, strict=False):
+            assert layer.node_visits[i, 1:].sum() == sum(min(window, n) for n in of_tree)
+            assert layer.node_visits[i, 0] == 1 + sum(n <= window for n in of_tree)
+
+
+def large_visits(value_mix, prior_mix, final):
+    policy = with_options(SEQUENTIAL, value_mix=value_mix, prior_mix=prior_mix)
+    output = search(policy, RULES["no illegal, no end"], final=final)
+    # No element runs out of leaves, else PUCT in the large tree would read the mix.
+    small_visits = output.search_tree.layers[0].node_visits
+    assert np.all(np.sum(small_visits > 0, axis=1) >= 16)
+    return output.search_tree.layers[1].node_visits
+
+
+def test_sequential_counts_ignore_the_mix_below_the_root():
+    """With one round, T_full's counts are T_sub's; only the root's prior, mixed before, counts.
+
+    So they do not depend on α at all, nor on β if both heads agree on the root's prior.
+    """
+    first = large_visits(0.0, 0.5, "nothing")
+    np.testing.assert_array_equal(large_visits(1.0, 0.5, "nothing"), first)
+    assert np.any(large_visits(0.0, 0.0, "nothing") != first)
+    first = large_visits(0.0, 0.0, "root")
+    for value_mix, prior_mix in ((1.0, 0.0), (0.0, 1.0), (0.3, 0.6)):
+        np.testing.assert_array_equal(large_visits(value_mix, prior_mix, "root"), first)
+
+
+@pytest.mark.parametrize("policy", list(POLICIES.values()), ids=list(POLICIES))
+@pytest.mark.parametrize("rules", FEW_RULES)
+def test_full_weight_on_the_first_head_ignores_the_final_one(policy, rules):
+    policy = with_options(policy, value_mix=1.0, prior_mix=1.0)
+    one, other = search(policy, rules), search(policy, rules._replace(final_salt=1))
+    np.testing.assert_array_equal(one.action_weights, other.action_weights)
+    jax.tree.map(np.testing.assert_array_equal, one.search_tree, other.search_tree)
+    half = with_options(policy, value_mix=0.5, prior_mix=0.5)
+    one, other = search(half, rules), search(half, rules._replace(final_salt=1))
+    assert np.any(one.action_weights != other.action_weights)
+
+
+@pytest.mark.parametrize("window", [1, 2, 3])
+@rules_cases
+def test_no_node_is_passed_more_often_than_its_parent(rules, window):
+    """So the nodes with the largest counts, ties to the older, hang together with the root."""
+    policy = with_options(DUAL_WINDOWED, window=window)
+    for seed in SEEDS:
+        output = run_engine(policy, 4, rules, (seed,), jax.random.key(1))
+        nodes = engine_tree(output.search_tree, 0)
+        for actions, node in nodes.items():
+            for layer in range(2):
+                if actions and node[f"visits {layer}"]:
+                    parent = nodes[actions[:-1]]
+                    assert 1 <= node[f"passes {layer}"] <= parent[f"passes {layer}"]
+                    assert parent[f"visits {layer}"] >= 1

@@ -1,0 +1,162 @@
+"""From statistics to policies: smoothed, regularised, and the probabilities of legal actions."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dualmctx.policies import root as roots
+from dualmctx.policies import weights
+from dualmctx.tree import Children
+
+
+def test_smoothed_visits() -> None:
+    visits = jnp.array([[3, 0, 5, 0], [0, 0, 0, 0]])
+    legal = jnp.array([[True, True, False, True], [True, False, False, False]])
+    actual = weights.smoothed_visits(visits, legal)
+    np.testing.assert_allclose(actual, [[4 / 6, 1 / 6, 0, 1 / 6], [1, 0, 0, 0]], rtol=1e-6)
+
+
+def rate(prior: Any, total: Any, c_puct: float) -> np.ndarray:
+    """λ = c sqrt(ΣN) / (|A| + ΣN)."""
+    total = np.asarray(total, np.float64)
+    return c_puct * np.sqrt(total) / (np.sum(np.asarray(prior) > 0, axis=-1) + total)
+
+
+def exact_policy(prior: Any, qvalues: Any, total: float, c_puct: float) -> np.ndarray:
+    """One row in float64, by bisecting the logarithm of α − max q."""
+    prior = np.asarray(prior, np.float64)
+    legal = prior > 0
+    weighted = rate(prior, total, c_puct) * prior[legal]
+    gap = np.max(np.asarray(qvalues)[legal]) - np.asarray(qvalues, np.float64)[legal]
+    low, high = -200.0, 5.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        is_low = np.sum(weighted / (gap + np.exp(middle))) > 1
+        low, high = (middle, high) if is_low else (low, middle)
+    policy = np.zeros(prior.shape)
+    policy[legal] = weighted / (gap + np.exp(high))
+    return policy / policy.sum()
+
+
+def random_case(seed: int, rows: int = 6, actions: int = 7) -> tuple[Any, Any, Any]:
+    draws = np.random.default_rng(seed)
+    prior = draws.dirichlet(np.full(actions, 0.5), rows) * (draws.random((rows, actions)) < 0.7)
+    prior[:, 0] += 0.01
+    prior /= prior.sum(axis=-1, keepdims=True)
+    qvalues = draws.uniform(-1, 1, (rows, actions))
+    total = draws.integers(1, 200, rows)
+    return (*(jnp.asarray(x, jnp.float32) for x in (prior, qvalues)), jnp.asarray(total))
+
+
+EXTREME = {
+    "the best is all but excluded": ([1e-30, 1.0], [1.0, -1.0], 85),
+    "the best is unlikely": ([1e-8, 1 - 1e-8], [0.5, 0.1], 35),
+    "the worst is all but excluded": ([1.0, 1e-30, 0.0], [0.2, -1.0, 1.0], 20),
+    "equal values": ([0.5, 0.3, 0.2], [0.25, 0.25, 0.25], 9),
+    "one legal action": ([0.0, 1.0, 0.0], [1.0, -0.5, 1.0], 12),
+    "certain": ([0.6, 0.4], [1.0, -1.0], 100000),
+    "one visit": ([0.25, 0.25, 0.25, 0.25], [-1.0, 0.0, 0.0, 0.0], 1),
+    "tiny differences": ([0.5, 0.5], [0.3, 0.3 + 1e-6], 50),
+}
+
+
+@pytest.mark.parametrize("name", EXTREME)
+def test_regularized_policy_is_exact_in_extreme_cases(name: str) -> None:
+    prior, qvalues, total = EXTREME[name]
+    prior, qvalues = jnp.array([prior], jnp.float32), jnp.array([qvalues], jnp.float32)
+    actual = weights.regularized_policy(prior, qvalues, jnp.array([total]), c_puct=1.25)
+    expected = exact_policy(prior[0], qvalues[0], total, 1.25)
+    np.testing.assert_allclose(actual[0], expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("c_puct", [0.3, 1.25, 5.0])
+def test_regularized_policy_satisfies_its_equation(c_puct: float) -> None:
+    prior, qvalues, total = random_case(0)
+    policy = weights.regularized_policy(prior, qvalues, total, c_puct=c_puct)
+    np.testing.assert_allclose(policy.sum(axis=-1), 1, atol=1e-5)
+    assert (policy[prior == 0] == 0).all()
+    assert (policy[prior > 0] > 0).all()
+    scale = rate(prior, total, c_puct)[:, None]
+    # π = λ P / (α − q) for one α a row.
+    alpha = np.where(prior > 0, qvalues + scale * prior / np.maximum(policy, 1e-30), np.nan)
+    assert (np.nanmax(alpha, axis=-1) - np.nanmin(alpha, axis=-1) < 1e-4).all()
+    for row in range(len(prior)):
+        expected = exact_policy(prior[row], qvalues[row], float(total[row]), c_puct)
+        np.testing.assert_allclose(policy[row], expected, rtol=1e-3, atol=1e-5)
+
+
+def test_regularized_policy_is_the_best_trade_off() -> None:
+    """No perturbation within the simplex of legal actions raises qᵀπ − λ KL(P, π)."""
+    prior, qvalues, total = (np.asarray(x, np.float64) for x in random_case(1))
+    args = jnp.asarray(prior, jnp.float32), jnp.asarray(qvalues, jnp.float32), jnp.asarray(total)
+    policy = np.asarray(weights.regularized_policy(*args, c_puct=1.25), np.float64)
+    scale, legal = rate(prior, total, 1.25), prior > 0
+
+    def worth(candidate: np.ndarray) -> np.ndarray:
+        ratio = np.where(legal, prior / np.where(legal, candidate, 1), 1)
+        return (qvalues * candidate).sum(-1) - scale * (prior * np.log(ratio + (~legal))).sum(-1)
+
+    draws = np.random.default_rng(2)
+    for size in (0.01, 0.1, 0.5):
+        for _ in range(30):
+            other = np.where(legal, draws.dirichlet(np.ones(policy.shape[1]), len(policy)), 0)
+            other /= other.sum(axis=-1, keepdims=True)
+            assert (worth((1 - size) * policy + size * other) <= worth(policy) + 1e-7).all()
+
+
+def test_regularized_policy_without_visits_is_the_prior() -> None:
+    prior, qvalues, total = random_case(3)
+    total = total.at[::2].set(0)
+    policy = weights.regularized_policy(prior, qvalues, total, c_puct=1.25)
+    np.testing.assert_allclose(policy[::2], prior[::2], atol=1e-6)
+    assert (jnp.abs(policy - prior)[1::2] > 1e-3).any(axis=-1).all()
+
+
+def test_completed_qvalues() -> None:
+    children = Children(
+        visits=jnp.array([[2, 0, 1]]),
+        values=jnp.array([[0.5, 0.9, -0.25]]),
+        rewards=jnp.array([[0.1, 0.7, 0.0]]),
+        discounts=jnp.array([[-1.0, 1.0, 1.0]]),
+    )
+    actual = weights.completed_qvalues(children, jnp.array([0.3]))
+    np.testing.assert_allclose(actual, [[-0.4, 0.3, -0.25]], rtol=1e-6)
+
+
+MASKS = {"-inf": -jnp.inf, "lowest": jnp.finfo(jnp.float32).min, "-1e9": -1e9}
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+@pytest.mark.parametrize("mask", MASKS)
+def test_legal_probabilities(mask: str, dtype: Any) -> None:
+    masked = jnp.finfo(dtype).min if mask == "lowest" else MASKS[mask]
+    logits = jnp.array([[1.0, 0.0, masked], [masked, masked, 5.0], [2.0, 2.0, 2.0]], dtype)
+    actual = roots.legal_probabilities(logits)
+    share = 1 / (1 + np.exp(-1))
+    np.testing.assert_allclose(
+        actual, [[share, 1 - share, 0], [0, 0, 1], [1 / 3, 1 / 3, 1 / 3]], rtol=1e-6
+    )
+    assert actual.dtype == jnp.float32
+    assert (actual[0, 2], actual[1, 0]) == (0, 0)
+
+
+@pytest.mark.parametrize("shift", [0.0, 3e4, -3e4])
+@pytest.mark.parametrize("gap", [0.0, 20.0, 100.0, 1e4, 1e5])
+def test_unlikely_actions_stay_legal(gap: float, shift: float) -> None:
+    logits = jnp.array([shift, shift - gap, jnp.finfo(jnp.float32).min])
+    actual = roots.legal_probabilities(logits)
+    assert actual[1] > 0
+    assert actual[2] == 0
+    np.testing.assert_allclose(actual.sum(), 1, rtol=1e-6)
+    np.testing.assert_allclose(actual[1], max(np.exp(-gap) / (1 + np.exp(-gap)), 1e-30), rtol=1e-4)
+
+
+def test_mask_logits_is_mctxs() -> None:
+    logits, invalid = jnp.array([[1.0, 4.0, 2.0]]), jnp.array([[False, False, True]])
+    assert roots.mask_logits(logits, None) is logits
+    lowest = float(jnp.finfo(jnp.float32).min)
+    assert roots.mask_logits(logits, invalid).tolist() == [[-3.0, 0.0, lowest]]
+    with pytest.raises(AssertionError):
+        roots.mask_logits(logits, invalid[:, :2])
