@@ -32,31 +32,31 @@ def backup(
     stats = tree.layers[layer]
     batch = jnp.arange(leaf.shape[0])
     active = jnp.ones(leaf.shape, bool) if is_active is None else is_active
-    value = take(tree.raw_values, leaf)
-    # The leaf's mean too: an old leaf's raw value may have changed since it was first counted.
-    # Where it has not, this form of the mean leaves it as it is, to the last bit.
-    step = (value - take(stats.node_values, leaf)) / (take(stats.node_visits, leaf) + 1.0)
-    visits = stats.node_visits.at[batch, leaf].add(active.astype(jnp.int32))
-    values = stats.node_values.at[batch, jnp.where(active, leaf, tree.num_nodes)].add(
-        step, mode="drop"
-    )
-
-    def is_climbing(node: chex.Array) -> chex.Array:
-        return active & (node != Tree.ROOT_INDEX)
 
     def body(carry: tuple) -> tuple:
         visits, values, node, value = carry
-        climbs = is_climbing(node)
-        parent = jnp.maximum(take(tree.parents, node), 0)
-        value = take(tree.rewards, node) + take(tree.discounts, node) * value
-        count, mean = take(visits, parent), take(values, parent)
-        mean = jnp.where(climbs, (mean * count + value) / (count + 1.0), mean)
-        values = values.at[batch, parent].set(mean)
-        visits = visits.at[batch, parent].set(count + climbs)
-        return visits, values, jnp.where(climbs, parent, node), value
+        climbs = node != Tree.NO_PARENT
+        inside = jnp.maximum(node, 0)
+        count, mean = take(visits, inside), take(values, inside)
+        # The leaf's mean too: an old leaf's raw value may have changed since it was first counted.
+        # Where it has not, this form of the mean leaves it as it is, to the last bit.
+        at_leaf = mean + (value - mean) / (count + 1.0)
+        above = (mean * count + value) / (count + 1.0)
+        new = jnp.where(inside == leaf, at_leaf, above)
+        values = values.at[batch, inside].set(
+            jnp.where(climbs, new, mean), mode="promise_in_bounds", unique_indices=True
+        )
+        visits = visits.at[batch, inside].set(
+            count + climbs, mode="promise_in_bounds", unique_indices=True
+        )
+        value = take(tree.rewards, inside) + take(tree.discounts, inside) * value
+        return visits, values, jnp.where(climbs, take(tree.parents, inside), node), value
 
-    carry = (visits, values, leaf, value)
-    visits, values, _, _ = jax.lax.while_loop(lambda c: jnp.any(is_climbing(c[2])), body, carry)
+    node = jnp.where(active, leaf, Tree.NO_PARENT)
+    carry = (stats.node_visits, stats.node_values, node, take(tree.raw_values, leaf))
+    visits, values, _, _ = jax.lax.while_loop(
+        lambda carry: jnp.any(carry[2] != Tree.NO_PARENT), body, carry
+    )
     return replace_layer(tree, layer, stats.replace(node_visits=visits, node_values=values))
 
 
