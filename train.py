@@ -4,25 +4,20 @@ Presets: connect2, nim, hsr, tic-tac-toe, connect-four. `python train.py PRESET 
 field with its default.
 """
 
-import contextlib
 import dataclasses
-import io
-import re
 import shlex
-import signal
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Union
 
 import jax
-import tyro
 
 import games
 from dualmctx.arena import batch_player
 from dualmctx.checkpoint import Checkpoints, open_checkpoints
-from dualmctx.display import Display, summary_table
+from dualmctx.cli import parse_flags, take_flag
+from dualmctx.display import Display, stopped_by_ctrl_c, summary_table
 from dualmctx.evaluate import make_evaluate
 from dualmctx.exam import (
     Exact,
@@ -229,21 +224,8 @@ def parse(arguments: list[str]) -> tuple[str, Config]:
                 f"there is no search variant {variant!r}; the variants are {', '.join(REGISTRY)}"
             )
         default = dataclasses.replace(default, search=REGISTRY[variant].policy())
-    messages = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(messages):
-            config = tyro.cli(
-                Config,
-                default=default,
-                args=rest,
-                prog=f"train.py {name}",
-                description=f"Trains on the preset {name}. {search_help()}",
-                config=(tyro.conf.AvoidSubcommands,),
-            )
-    except SystemExit as exit_:
-        if exit_.code in (0, None):
-            raise
-        raise ValueError(one_line(messages.getvalue())) from None
+    description = f"Trains on the preset {name}. {search_help()}"
+    config = parse_flags(default, rest, f"train.py {name}", description)
     return name, config
 
 
@@ -251,26 +233,6 @@ def search_help() -> str:
     """Describes the flag that chooses a search variant, which is read before all others."""
     variants = "; ".join(f"{name}: {row.summary}" for name, row in REGISTRY.items())
     return f"--search.variant NAME chooses the search. {variants}."
-
-
-def take_flag(arguments: list[str], flag: str) -> tuple[str | None, list[str]]:
-    """Takes a flag and its value out of the arguments."""
-    for i, argument in enumerate(arguments):
-        if argument.startswith(flag + "="):
-            return argument.split("=", 1)[1], arguments[:i] + arguments[i + 1 :]
-        if argument == flag:
-            value = arguments[i + 1] if i + 1 < len(arguments) else ""
-            return value, arguments[:i] + arguments[i + 2 :]
-    return None, arguments
-
-
-def one_line(message: str) -> str:
-    """Reduces tyro's boxed message to its first sentence, on one line."""
-    lines = [line.strip("│╭╰╮╯ \t") for line in message.splitlines()]
-    lines = [line for line in lines if not re.match(r"─.*─$", line) or set(line) == {"─"}]
-    text = " ".join(line for line in "\n".join(lines).split("─" * 10)[0].splitlines() if line)
-    text = re.sub(r"^Error parsing (Config: )?", "", text)
-    return f"{text} (--help lists every flag)"
 
 
 def fail(message: str) -> NoReturn:
@@ -351,24 +313,6 @@ def describe(run: Run) -> str:
         f"{type(config.search).__name__} with {numbers} simulations a move, "
         f"{config.selfplay.num_games} games side by side, on {jax.devices()[0].device_kind}"
     )
-
-
-@contextlib.contextmanager
-def stopped_by_ctrl_c(display: Display) -> Iterator[list[bool]]:
-    """Turns the first Ctrl-C into a request; a second one stops at once."""
-    stop: list[bool] = []
-
-    def request(number: int, frame: Any) -> None:
-        if stop:
-            raise KeyboardInterrupt
-        stop.append(True)
-        display.say("finishing this iteration, then saving (Ctrl-C again stops at once) …")
-
-    before = signal.signal(signal.SIGINT, request)
-    try:
-        yield stop
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def start(run: Run) -> tuple[TrainState, list[dict[str, Any]]]:

@@ -145,13 +145,13 @@ def measure(rule, size, repeats):
     )
 
 
-def main():
+def main(arguments=None):
     """Runs the benchmark and prints its table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the rows here")
     parser.add_argument("--repeats", type=int, default=5, help="timed runs of each search")
     parser.add_argument("--quick", action="store_true", help="a tiny size, to see that it runs")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     console = Console()
     table = Table(*Row._fields, title=f"mctx {mctx.__version__}, JAX {jax.__version__}")
     rows = []

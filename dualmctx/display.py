@@ -1,6 +1,9 @@
 """What training shows: a live line on a terminal, plain lines in a log file."""
 
+import contextlib
+import signal
 import time
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
@@ -69,6 +72,24 @@ class Display:
             self._last_line = time.monotonic()
             head = f"{row['iteration']:>5}/{self._num_iterations}  {row['seconds']:7.1f} s  {rates}"
             self.say(head + (f"  {describe_exam(row)}" if has_exam else ""))
+
+
+@contextlib.contextmanager
+def stopped_by_ctrl_c(display: Display) -> Iterator[list[bool]]:
+    """Turns the first Ctrl-C into a request; a second one stops at once."""
+    stop: list[bool] = []
+
+    def request(number: int, frame: Any) -> None:
+        if stop:
+            raise KeyboardInterrupt
+        stop.append(True)
+        display.say("finishing this iteration, then saving (Ctrl-C again stops at once) …")
+
+    before = signal.signal(signal.SIGINT, request)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def describe_rates(row: dict[str, Any]) -> str:

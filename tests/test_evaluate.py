@@ -164,22 +164,23 @@ def test_a_short_exam_takes_some_positions_and_the_whole_path(
     assert set(found.values()) == {1.0}
 
 
-def test_a_match_exam_counts_by_side() -> None:
-    """Stones 1: whoever begins wins."""
+@pytest.mark.parametrize(("pile", "wins"), [(1, (3, 0)), (2, (3, 3))])
+def test_a_match_exam_counts_by_side(pile: int, wins: tuple[int, int]) -> None:
+    """One stone is won by whoever begins, two by who takes both where that is possible."""
 
     def search_fn(params: Any, rng_key: Any, state: Any) -> Any:
-        return SimpleNamespace(action=jnp.zeros_like(state.current_player))
+        return SimpleNamespace(action=state._x.pile - 1)
 
-    opponent = batch_player(games.random_player())
-    exam = make_match_exam(games.make("nim", pile=1), search_fn, opponent, "them", num_games=6)
+    opponent = batch_player(lambda rng_key, state: jnp.int32(0))
+    exam = make_match_exam(games.make("nim", pile=pile), search_fn, opponent, "them", num_games=6)
     assert exam(None, jax.random.PRNGKey(0)) == {
-        "them/first_wins": 3,
+        "them/first_wins": wins[0],
         "them/first_draws": 0,
-        "them/first_losses": 0,
-        "them/second_wins": 0,
+        "them/first_losses": 3 - wins[0],
+        "them/second_wins": wins[1],
         "them/second_draws": 0,
-        "them/second_losses": 3,
-        "them/win_share": 0.5,
+        "them/second_losses": 3 - wins[1],
+        "them/win_share": sum(wins) / 6,
     }
 
 

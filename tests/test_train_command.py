@@ -90,7 +90,8 @@ def test_a_run_writes_its_files(finished: Finished) -> None:
     ]
     spent = sum(row["selfplay_seconds"] + row["learn_seconds"] for row in rows)
     assert rows[-1]["seconds"] == pytest.approx(spent)
-    assert last_checkpoint(out)[0] == NUM_ITERATIONS
+    # Only the newest is kept.
+    assert [x.name for x in (out / "checkpoints").iterdir()] == [str(NUM_ITERATIONS)]
     assert matplotlib.image.imread(out / "curve.png").size
     for words in ("connect2: AlphaZero with 2 simulations", "network alone", str(out)):
         assert words in said
@@ -110,8 +111,8 @@ def test_a_summary_has_the_numbers(finished: Finished) -> None:
             assert 0 <= summary[f"{place}/{name}"] <= 1
     for side in ("first", "second"):
         assert sum(summary[f"perfect/{side}_{x}"] for x in ("wins", "draws", "losses")) == 2
-        # Nobody wins against perfect play here.
-        assert summary[f"perfect/{side}_wins"] == 0
+    # Perfect play wins here if it moves first.
+    assert summary["perfect/second_losses"] == 2
     optimal = (summary[f"path/{who}_optimal"] == 1 for who in ("network", "search"))
     assert summary["solved"] == all(optimal)
     share = f"{summary['exact/search_optimal']:.2%}"
@@ -124,7 +125,8 @@ def test_ctrl_c_saves_and_the_run_goes_on_as_if_nothing_had_happened(
     out = tmp_path / "two halves"
     command = [*ON_THE_WAY, "--num-iterations", str(NUM_ITERATIONS), "--out", str(out)]
     said = interrupt(command, out)
-    step = len(read_metrics(out))
+    done = read_metrics(out)
+    step = len(done)
     assert step in (1, 2, 3, 4)
     assert f"saved iteration {step}; go on with: python train.py connect2" in said
     assert f"'{out}' --resume" in said
@@ -137,6 +139,7 @@ def test_ctrl_c_saves_and_the_run_goes_on_as_if_nothing_had_happened(
     assert "seed (0 → 1)" in refusal([*command, "--seed", "1", "--resume"], capsys)
     assert run_here([*ON_THE_WAY, "--resume"], out, NUM_ITERATIONS) == 0
     rows = read_metrics(out)
+    assert rows[:step] == done, "iterations were done again"
     assert untimed(rows) == untimed(finished.rows)
     seconds = [row["seconds"] for row in rows]
     assert seconds == sorted(seconds)
@@ -146,6 +149,17 @@ def test_ctrl_c_saves_and_the_run_goes_on_as_if_nothing_had_happened(
     (last, one), (same, other) = (last_checkpoint(x) for x in (out, finished.out))
     assert last == same == NUM_ITERATIONS
     jax.tree.map(np.testing.assert_array_equal, one, other)
+
+
+def test_a_run_does_not_go_on_with_other_settings(
+    finished: Finished, capsys: pytest.CaptureFixture
+) -> None:
+    """The schedule of the learning rate depends on the number of iterations."""
+    before = {x.name: x.stat().st_mtime_ns for x in finished.out.iterdir()}
+    more = ["--num-iterations", "9", "--keep", "2", "--resume"]
+    line = refusal([*ON_THE_WAY, *more, "--out", str(finished.out)], capsys)
+    assert "keep (1 → 2), num_iterations (7 → 9)" in line
+    assert {x.name: x.stat().st_mtime_ns for x in finished.out.iterdir()} == before
 
 
 @pytest.mark.parametrize(("arguments", "per_move"), [(DUAL, 6), (ALPHAZERO, 2)])

@@ -1,0 +1,64 @@
+"""Command lines: flags from a dataclass, and one clear line for what is wrong with them."""
+
+import contextlib
+import io
+import re
+from typing import TypeVar
+
+import tyro
+
+C = TypeVar("C")
+
+
+def parse_flags(default: C, arguments: list[str], program: str, description: str) -> C:
+    """Parses flags that change fields of a configuration.
+
+    Args:
+      default: a frozen dataclass, nested or not; every field is a flag. A field whose type is a
+        union of dataclasses has the flags of its default's type.
+      arguments: the flags.
+      program: name for `--help`.
+      description: for `--help`.
+
+    Returns:
+      The configuration.
+
+    Raises:
+      ValueError: when something is wrong, in one line.
+      SystemExit: after `--help`, with code 0.
+    """
+    messages = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(messages):
+            return tyro.cli(
+                type(default),
+                default=default,
+                args=arguments,
+                prog=program,
+                description=description,
+                config=(tyro.conf.AvoidSubcommands,),
+            )
+    except SystemExit as exit_:
+        if exit_.code in (0, None):
+            raise
+        raise ValueError(one_line(messages.getvalue())) from None
+
+
+def take_flag(arguments: list[str], flag: str) -> tuple[str | None, list[str]]:
+    """Takes a flag and its value out of the arguments."""
+    for i, argument in enumerate(arguments):
+        if argument.startswith(flag + "="):
+            return argument.split("=", 1)[1], arguments[:i] + arguments[i + 1 :]
+        if argument == flag:
+            value = arguments[i + 1] if i + 1 < len(arguments) else ""
+            return value, arguments[:i] + arguments[i + 2 :]
+    return None, arguments
+
+
+def one_line(message: str) -> str:
+    """Reduces tyro's boxed message to its first sentence, on one line."""
+    lines = [line.strip("│╭╰╮╯ \t") for line in message.splitlines()]
+    lines = [line for line in lines if not re.match(r"─.*─$", line) or set(line) == {"─"}]
+    text = " ".join(line for line in "\n".join(lines).split("─" * 10)[0].splitlines() if line)
+    text = re.sub(r"^Error parsing (Config: )?", "", text)
+    return f"{text} (--help lists every flag)"
