@@ -131,12 +131,12 @@ def summary_table(summary: dict[str, Any]) -> Table:
     table.add_column("")
     table.add_column("network alone", justify="right")
     table.add_column("with search", justify="right")
+    path, everywhere = summary.get("path_positions"), summary.get("exact_positions")
     rows = {
-        "path/{}_optimal": f"optimal moves, {summary.get('path_positions')} positions that "
-        "optimal play can reach",
-        "exact/{}_optimal": f"optimal moves, all {summary.get('exact_positions')} positions",
-        "path/{}_value": "right values, positions that optimal play can reach",
-        "exact/{}_value": "right values, all positions",
+        "path/{}_optimal": f"optimal moves, optimal path ({path})",
+        "exact/{}_optimal": f"optimal moves, all positions ({everywhere})",
+        "path/{}_value": f"right values, optimal path ({path})",
+        "exact/{}_value": f"right values, all positions ({everywhere})",
     }
     for name, label in rows.items():
         if name.format("search") in summary:
@@ -148,5 +148,5 @@ def summary_table(summary: dict[str, Any]) -> Table:
                 score = "+{} ={} −{}".format(
                     *(summary[f"{opponent}/{side}_{x}"] for x in ("wins", "draws", "losses"))
                 )
-                table.add_row(f"games against the {opponent} player, moving {side}", "", score)
+                table.add_row(f"against {opponent} play, moving {side}", "", score)
     return table

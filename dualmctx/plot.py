@@ -40,7 +40,7 @@ def plot_training(rows: list[dict[str, Any]], title: str, file: Path) -> None:
         points = [(row["seconds"], 100 * row[name]) for row in rows if name in row]
         if points:
             exams.plot(*zip(*points, strict=True), label=label, marker=".")
-    exams.set(xlabel="seconds of training", ylabel="%", title="optimal moves" if rows else "")
+    exams.set(xlabel="seconds of training", ylabel="%", title="optimal moves, games won")
     exams.set_ylim(None, 101)
     for kind in ("policy", "value"):
         heads = sorted(name for name in (rows[-1] if rows else {}) if name.startswith(f"{kind}_l"))

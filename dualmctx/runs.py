@@ -98,9 +98,8 @@ def flatten(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _finite(row: dict[str, Any]) -> dict[str, Any]:
-    """Replaces what JSON has no number for."""
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in row.items()
-    }
+def _finite(value: Any) -> Any:
+    """Replaces what JSON has no number for, at any depth."""
+    if isinstance(value, dict):
+        return {name: _finite(part) for name, part in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value

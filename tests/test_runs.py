@@ -264,12 +264,12 @@ def test_the_summary_has_the_numbers() -> None:
     assert lines[0].strip() == "a title"
     cells = [[x.strip() for x in line.split("│")[1:-1]] for line in lines if "│" in line]
     assert cells == [
-        ["optimal moves, 9 positions that optimal play can reach", "87.60%", "98.70%"],
-        ["optimal moves, all 23 positions", "43.20%", "54.30%"],
-        ["right values, positions that optimal play can reach", "65.40%", "76.50%"],
-        ["right values, all positions", "21.00%", "32.10%"],
-        ["games against the perfect player, moving first", "", "+11 =12 −13"],
-        ["games against the perfect player, moving second", "", "+21 =22 −23"],
-        ["games against the random player, moving first", "", "+11 =12 −13"],
-        ["games against the random player, moving second", "", "+21 =22 −23"],
+        ["optimal moves, optimal path (9)", "87.60%", "98.70%"],
+        ["optimal moves, all positions (23)", "43.20%", "54.30%"],
+        ["right values, optimal path (9)", "65.40%", "76.50%"],
+        ["right values, all positions (23)", "21.00%", "32.10%"],
+        ["against perfect play, moving first", "", "+11 =12 −13"],
+        ["against perfect play, moving second", "", "+21 =22 −23"],
+        ["against random play, moving first", "", "+11 =12 −13"],
+        ["against random play, moving second", "", "+21 =22 −23"],
     ]

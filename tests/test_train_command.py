@@ -370,10 +370,15 @@ def test_help_lists_the_fields(capsys: pytest.CaptureFixture) -> None:
 
 @pytest.mark.parametrize("name", train.PRESETS)
 def test_presets_fit_together(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(train, "make_exams", lambda *args: ((), (), {}))
+    examined = []
+    monkeypatch.setattr(train, "make_search_fn", lambda env, network, policy: policy)
+    monkeypatch.setattr(train, "make_exams", lambda *args: examined.append(args) or ((), (), {}))
     config = train.parse([name, "--out", str(tmp_path)])[1]
     run = train.set_up(name, config)
     assert run.config == config
+    # Play is learned with noise and examined without.
+    [(_, _, policy, _)] = examined
+    assert policy == config.search.noiseless() != config.search
     state = jax.eval_shape(run.trainer.init, 0)
     assert state.games.ply.shape == (config.selfplay.num_games,)
     assert train.parse([name, "--search.variant=alphazero", "--seed", "3"])[1].seed == 3
