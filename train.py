@@ -5,6 +5,7 @@ field with its default.
 """
 
 import dataclasses
+import logging
 import shlex
 import sys
 import time
@@ -68,7 +69,8 @@ class Exams:
     batch_size: int = 256
     """Positions a call of the device."""
     max_positions: int = 1000
-    """Positions of a solved game in an exam on the way; the last one takes them all."""
+    """About how many positions of a solved game an exam on the way takes, besides all that optimal
+    play can reach; the last exam takes them all."""
     stop_when_solved: int = 0
     """End after this many exams in a row in which network and search play optimally wherever
     optimal play can lead; 0 for never."""
@@ -191,13 +193,15 @@ class Run(NamedTuple):
 
 def main(arguments: list[str]) -> int:
     """Runs the command; returns its exit code."""
+    # orbax logs every phase of every save.
+    logging.getLogger("absl").setLevel(logging.ERROR)
     try:
-        name, config = parse(arguments)
-        run = set_up(name, config)
-        state, rows = start(run)
-    except (ValueError, OSError) as error:
-        fail(str(error))
-    try:
+        try:
+            name, config = parse(arguments)
+            run = set_up(name, config)
+            state, rows = start(run)
+        except (ValueError, OSError, jax.errors.JaxRuntimeError) as error:
+            fail(str(error).split("\n")[0])
         return train(run, state, rows)
     except KeyboardInterrupt:
         print("train.py: stopped at once; --resume goes on from the last save", file=sys.stderr)
@@ -223,7 +227,9 @@ def parse(arguments: list[str]) -> tuple[str, Config]:
             raise ValueError(
                 f"there is no search variant {variant!r}; the variants are {', '.join(REGISTRY)}"
             )
-        default = dataclasses.replace(default, search=REGISTRY[variant].policy())
+        policy = REGISTRY[variant].policy
+        if not isinstance(default.search, policy):
+            default = dataclasses.replace(default, search=policy())
     description = f"Trains on the preset {name}. {search_help()}"
     config = parse_flags(default, rest, f"train.py {name}", description)
     return name, config

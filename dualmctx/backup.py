@@ -171,8 +171,9 @@ def write_back(
 ) -> Tree:
     """Replaces what leaves once contributed to a tree, after their raw values changed.
 
-    Adds the signed change to the sum of returns of the leaf and of the ancestors that the leaf's
-    own backup reached; no count changes. A layer that has not visited a leaf is left as it is.
+    Adds the signed change, once for each simulation that ended at the leaf, to the sum of returns
+    of the leaf and of the ancestors that these backups reached; no count changes. A layer that has
+    not visited a leaf is left as it is.
 
     Args:
       tree: the trees.
@@ -189,7 +190,13 @@ def write_back(
     follow is our reading.
     """
     stats = tree.layers[layer]
-    is_active = is_active & (take(stats.node_visits, leaves) > 0)
+    visits = take(stats.node_visits, leaves)
+    is_active = is_active & (visits > 0)
+    # A simulation passes through a node that was visited before, unless it is at the largest depth.
+    children = take(tree.children_index, leaves)
+    batch = jnp.arange(leaves.shape[0])[:, None, None]
+    has_child = (children != Tree.UNVISITED) & (stats.node_visits[batch, children] > 0)
+    change = change * jnp.where(jnp.any(has_child, axis=-1), 1, visits)
     sums = _sum_paths(tree, leaves, change, is_active, window=window, with_rewards=False)
     values = stats.node_values + sums.returns / jnp.maximum(stats.node_visits, 1)
     return replace_layer(tree, layer, stats.replace(node_values=values))

@@ -1,15 +1,11 @@
 """Checkpoints: the whole state of training, so that a run goes on where it stopped."""
 
-import logging
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
-
-# One save a minute or so needs no line in the log for each of its phases.
-logging.getLogger("absl").setLevel(logging.ERROR)
 
 
 class Checkpoints(NamedTuple):

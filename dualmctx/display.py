@@ -60,7 +60,7 @@ class Display:
 
     def say(self, text: str) -> None:
         """Prints a line above the live one."""
-        self.console.print(text, soft_wrap=True)
+        self.console.print(text, soft_wrap=True, markup=False)
 
     def show(self, row: dict[str, Any]) -> None:
         """Shows an iteration, a row of `metrics.jsonl`."""

@@ -39,7 +39,7 @@ def make_exact_exam(
     Args:
       evaluate: by the network and a search without noise, see `make_evaluate`.
       exact: the solution.
-      max_positions: with fewer than S, every so-manieth position and all on the optimal path.
+      max_positions: about how many, evenly spread, besides all on the optimal path; `None` for all.
 
     Returns:
       `(params, rng_key) -> metrics`: the shares of `score_exactly` under `exact/` for all

@@ -34,7 +34,7 @@ def expand(
       is_active: `[B]` bool, elements that may change; all if `None`.
 
     Returns:
-      The trees, and `[B]` int32 the nodes at the ends of the paths (0 for inactive elements).
+      The trees, and `[B]` int32 the nodes at the ends of the paths (of no meaning where inactive).
       The new nodes have no visits yet; a backup counts the first.
     """
     is_new = path.child == Tree.UNVISITED

@@ -38,7 +38,9 @@ class RunFolder(NamedTuple):
         if not self.metrics.exists():
             return []
         rows = [row for row in read_rows(self.metrics) if row["iteration"] <= num_iterations]
-        self.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        draft = self.path / ".metrics.new"
+        draft.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        draft.replace(self.metrics)
         return rows
 
     def write_json(self, name: str, content: dict[str, Any]) -> None:
@@ -74,7 +76,10 @@ def reopen_run(path: Path, config: dict[str, Any]) -> RunFolder:
     file = path / "config.json"
     if not file.exists():
         raise ValueError(f"--out {path} has no config.json, so there is no run to resume there")
-    saved, wanted = flatten(json.loads(file.read_text())), flatten(config)
+    try:
+        saved, wanted = flatten(dict(json.loads(file.read_text()))), flatten(config)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{file} cannot be read, so the run cannot be resumed: {error}") from error
     names = sorted(name for name in saved | wanted if saved.get(name) != wanted.get(name))
     if names:
         fields = ", ".join(f"{name} ({saved.get(name)} → {wanted.get(name)})" for name in names)

@@ -96,8 +96,9 @@ def explore_outside_window(
 def mctx_rule(rule: MctxRule, *, layer: int = 0) -> SelectFn:
     """Makes a rule written for mctx run, unchanged, on our trees.
 
-    The rule sees an `mctx.Tree` with a single node, the one to select from, at index 0; it reads
-    logits from `Tree.children_prior`.
+    The rule sees an `mctx.Tree` with a single node, the one to select from, always at index 0, and
+    without embeddings; it reads logits from `Tree.children_prior`. So it may read what belongs to
+    that node, as all of mctx's own rules do, and tell the root by its depth.
 
     Args:
       rule: an action selection function of mctx, or one with its signature.

@@ -246,8 +246,8 @@ def to_mctx(tree: Tree, layer: int = 0, *, prior_is_logits: bool = False) -> mct
         into logits, with the lowest finite number for illegal actions.
 
     Returns:
-      The same trees in mctx's arrays. Slots that hold no node are zero, and nothing stands below
-      a terminal node, where mctx would have gone on.
+      The same trees in mctx's arrays. Slots that hold no node are zero, -1 where there is
+      an index, and nothing stands below a terminal node, where mctx would have gone on.
     """
     nodes = jnp.broadcast_to(jnp.arange(tree.num_nodes), tree.parents.shape)
     children = jax.vmap(lambda n: get_children(tree, n, layer), in_axes=1, out_axes=1)(nodes)
@@ -263,7 +263,7 @@ def to_mctx(tree: Tree, layer: int = 0, *, prior_is_logits: bool = False) -> mct
         node_values=stats.node_values,
         parents=tree.parents,
         action_from_parent=tree.action_from_parent,
-        children_index=tree.children_index,
+        children_index=jnp.where(children.visits > 0, tree.children_index, Tree.UNVISITED),
         children_prior_logits=prior,
         children_visits=children.visits,
         children_rewards=children.rewards,

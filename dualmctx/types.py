@@ -133,11 +133,6 @@ class Policy(Protocol):
     """
 
     @property
-    def puct(self) -> Any:
-        """The options of PUCT."""
-        ...
-
-    @property
     def num_simulations(self) -> int | tuple[int, ...]:
         """The budget, or one for each tree."""
         ...

@@ -45,7 +45,7 @@ def available() -> tuple[str, ...]:
     return tuple(_GAMES)
 
 
-def make(name: str, **parameters: Any) -> pgx.Env:
+def make(name: str, /, **parameters: Any) -> pgx.Env:
     """Builds a game's environment.
 
     Args:

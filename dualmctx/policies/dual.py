@@ -99,7 +99,7 @@ class Dual:
 
         Returns:
           `action` `[B]`; `action_weights` `[B, A]`, which sum to 1; and `search_tree`, a
-          `dualmctx.Tree` with the layers T_sub and T_full.
+          `dualmctx.Tree` with the layers T_sub and, unless b_full = 0, T_full.
         """
         small, large = self.num_simulations
         noise_key, root_key, search_key, action_key = jax.random.split(rng_key, 4)
@@ -109,7 +109,7 @@ class Dual:
             root.embedding,
             num_nodes=small + large + 1,
             invalid_actions=roots.no_invalid_actions(root, invalid_actions),
-            num_layers=2,
+            num_layers=2 if large > 0 else 1,
             windowed=self.puct.window is not None,
         )
         evaluate_fn = roots.evaluate_probabilities(recurrent_fn)
@@ -161,7 +161,7 @@ class Dual:
         if self.action_weights == "large_visits":
             return weights.smoothed_visits(children.visits, prior > 0)
         if self.action_weights == "all_visits":
-            visits = sum(get_children(tree, root, i).visits for i in (SMALL, LARGE))
+            visits = sum(get_children(tree, root, i).visits for i in range(len(tree.layers)))
             return visits / jnp.sum(visits, axis=-1, keepdims=True)
         value = tree.layers[layer].node_values[:, Tree.ROOT_INDEX]
         qvalues = weights.completed_qvalues(children, value)

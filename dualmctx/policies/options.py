@@ -37,7 +37,8 @@ class Puct:
     dirichlet_alpha: float = 0.3
     """Concentration of that noise, positive; about 10 / (number of legal moves)."""
     temperature: float = 1.0
-    """The action is drawn from weights^(1/temperature); 0 takes the best."""
+    """The action is drawn from weights^(1/temperature); 0 takes the best. Self-play draws its moves
+    from the weights by a rule of its own, and exams take the best."""
 
     def __post_init__(self) -> None:
         """Checks the options."""

@@ -22,6 +22,7 @@ class Stats:
     """What one tree knows of a node, that is, of the edge into it."""
 
     visits: int = 0
+    ended: int = 0
     total: float = 0.0
     passes: int = 0
     height: int = 0
@@ -221,6 +222,7 @@ class Search:
         length = leaf.depth
         (self.counters.lengths if tree == LARGE else self.counters.small_lengths).append(length)
         outcome = leaf.raw
+        leaf.stats[tree].ended += 1
         for node in reversed(leaf.path):
             stats = node.stats[tree]
             if self.is_reached(node, length):
@@ -242,7 +244,7 @@ class Search:
         """Evaluates a node of T_sub for T_full, and writes the mix back."""
         self.counters.refined += 1
         value, leaf.prior = self.mixed(leaf, mixes)
-        difference = value - leaf.raw
+        difference = (value - leaf.raw) * leaf.stats[SMALL].ended
         leaf.raw = value
         for node in reversed(leaf.path):
             if self.is_reached(node, leaf.depth):
