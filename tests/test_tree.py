@@ -166,7 +166,10 @@ def test_to_mctx(layer: int) -> None:
     assert exported.children_rewards[0, :2].tolist() == [[0, 0, 0.125], [1, 0, 0]]
     assert exported.children_discounts[0, :2].tolist() == [[0, 0, -1], [0, 0, 0]]
     assert exported.children_visits[0, 1].tolist() == [1 - layer, 0, 0]
-    for name in ("parents", "action_from_parent", "children_index", "raw_values"):
+    # What the layer has not visited is no child in the export.
+    grandchild = 2 if layer == 0 else Tree.UNVISITED
+    assert exported.children_index[0, :2].tolist() == [[-1, -1, 1], [grandchild, -1, -1]]
+    for name in ("parents", "action_from_parent", "raw_values"):
         assert getattr(exported, name) is getattr(tree, name)
     for name in ("embeddings", "root_invalid_actions", "extra_data"):
         assert getattr(exported, name) is getattr(tree, name)
