@@ -74,7 +74,9 @@ def test_evaluation_does_not_depend_on_the_batch(trunk: str) -> None:
 def test_earlier_heads_leave_the_later_layers_out() -> None:
     network, _, params, observation = setup("mlp", (1, 2))
     later = {k: v for k, v in params["params"].items() if k not in ("blocks_1", "heads_1")}
-    network.apply({"params": later}, observation, 0, method="begin")
+    _, without = network.apply({"params": later}, observation, 0, method="begin")
+    _, whole = network.apply(params, observation, 0, method="begin")
+    np.testing.assert_array_equal(without.logits, whole.logits)
 
 
 def count(params: Any) -> int:

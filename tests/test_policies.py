@@ -305,4 +305,5 @@ def test_bad_options_are_refused_in_a_line(cls: Any, options: dict, remedy: str)
     ],
 )
 def test_the_edges_of_the_ranges_are_allowed(cls: Any, options: dict) -> None:
-    cls(**options)
+    policy = cls(**options)
+    assert {name: getattr(policy, name) for name in options} == options
