@@ -43,13 +43,20 @@ class Row(NamedTuple):
 
 
 def hash_model(num_actions):
-    """Makes a two-player model whose state is a hash of its path, without terminal states."""
+    """Makes a two-player model whose state is a hash of its path, without terminal states.
+
+    Logits and values are hashes too, uniform in [-1, 1): a few integer operations each, so that
+    next to nothing of what is measured is the model.
+    """
+
+    def to_float(bits):
+        return (bits >> 8).astype(jnp.float32) * 2.0**-23 - 1.0
 
     def evaluate(state):
-        # Of moderate size, so that sine and cosine are cheap and well defined.
-        phase = (state % 65_521).astype(jnp.float32)[:, None]
-        logits = jnp.sin(phase * (0.37 + 0.11 * jnp.arange(num_actions)))
-        return logits, jnp.cos(phase[:, 0])
+        salted = state[:, None] ^ (
+            jnp.arange(num_actions, dtype=jnp.uint32) * jnp.uint32(0x9E3779B9)
+        )
+        return to_float(_mix(salted)), to_float(_mix(state + 1))
 
     def root(batch_size):
         state = jnp.arange(batch_size, dtype=jnp.uint32) * jnp.uint32(40_503) + 7
@@ -58,8 +65,7 @@ def hash_model(num_actions):
 
     def recurrent_fn(params, rng_key, action, state):
         del params, rng_key
-        state = (state ^ (action.astype(jnp.uint32) + 1)) * jnp.uint32(2_654_435_761)
-        state ^= state >> 15
+        state = _mix(state * 31 + action.astype(jnp.uint32))
         logits, value = evaluate(state)
         output = mctx.RecurrentFnOutput(
             reward=jnp.zeros_like(value),
@@ -70,6 +76,11 @@ def hash_model(num_actions):
         return output, state
 
     return root, recurrent_fn
+
+
+def _mix(bits):
+    bits = (bits ^ (bits >> 16)) * jnp.uint32(0x7FEB352D)
+    return bits ^ (bits >> 15)
 
 
 def puct_for_mctx(rng_key, tree, node_index, depth, *, c_puct):

@@ -6,7 +6,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.tree import Layer, Tree, replace_layer, take
+from dualmctx.tree import Layer, Tree, by_edge, edge_index, put, replace_layer, take
 
 
 def backup(
@@ -29,35 +29,60 @@ def backup(
 
     Source: Silver et al. 2017; the arithmetic is mctx's, to the last bit.
     """
-    stats = tree.layers[layer]
-    batch = jnp.arange(leaf.shape[0])
     active = jnp.ones(leaf.shape, bool) if is_active is None else is_active
 
     def body(carry: tuple) -> tuple:
-        visits, values, node, value = carry
+        stats, node, value = carry
         climbs = node != Tree.NO_PARENT
         inside = jnp.maximum(node, 0)
-        count, mean = take(visits, inside), take(values, inside)
+        count, mean = take(stats.node_visits, inside), take(stats.node_values, inside)
         # The leaf's mean too: an old leaf's raw value may have changed since it was first counted.
         # Where it has not, this form of the mean leaves it as it is, to the last bit.
         at_leaf = mean + (value - mean) / (count + 1.0)
         above = (mean * count + value) / (count + 1.0)
-        new = jnp.where(inside == leaf, at_leaf, above)
-        values = values.at[batch, inside].set(
-            jnp.where(climbs, new, mean), mode="promise_in_bounds", unique_indices=True
-        )
-        visits = visits.at[batch, inside].set(
-            count + climbs, mode="promise_in_bounds", unique_indices=True
-        )
-        value = take(tree.rewards, inside) + take(tree.discounts, inside) * value
-        return visits, values, jnp.where(climbs, take(tree.parents, inside), node), value
+        mean = jnp.where(inside == leaf, at_leaf, above)
+        edge = _Edge.above(tree, inside)
+        stats = edge.write(stats, inside, count + 1, mean, climbs)
+        value = edge.reward + edge.discount * value
+        return stats, jnp.where(climbs, edge.parent, node), value
 
     node = jnp.where(active, leaf, Tree.NO_PARENT)
-    carry = (stats.node_visits, stats.node_values, node, take(tree.raw_values, leaf))
-    visits, values, _, _ = jax.lax.while_loop(
-        lambda carry: jnp.any(carry[2] != Tree.NO_PARENT), body, carry
-    )
-    return replace_layer(tree, layer, stats.replace(node_visits=visits, node_values=values))
+    carry = (tree.layers[layer], node, take(tree.raw_values, leaf))
+    stats = jax.lax.while_loop(lambda carry: jnp.any(carry[1] != Tree.NO_PARENT), body, carry)[0]
+    return replace_layer(tree, layer, stats)
+
+
+class _Edge(NamedTuple):
+    """The edges into `[B]` nodes."""
+
+    parent: chex.Array
+    index: chex.Array
+    reward: chex.Array
+    discount: chex.Array
+
+    @staticmethod
+    def above(tree: Tree, node: chex.Array) -> "_Edge":
+        parent = take(tree.parents, node)
+        action = take(tree.action_from_parent, node)
+        index = edge_index(tree, parent, action)
+        return _Edge(parent, index, take(tree.rewards, node), take(tree.discounts, node))
+
+    def write(
+        self, stats: Layer, node: chex.Array, count: chex.Array, mean: chex.Array, where: chex.Array
+    ) -> Layer:
+        """Writes visits and values of the nodes, in the nodes and in their parents' rows."""
+        has_edge = where & (self.parent != Tree.NO_PARENT)
+        qvalue = self.reward + self.discount * mean
+
+        def row(array: chex.Array, new: chex.Array) -> chex.Array:
+            return put(by_edge(array), self.index, new, has_edge).reshape(array.shape)
+
+        return stats.replace(
+            node_visits=put(stats.node_visits, node, count, where),
+            node_values=put(stats.node_values, node, mean, where),
+            children_visits=row(stats.children_visits, count),
+            children_qvalues=row(stats.children_qvalues, qvalue),
+        )
 
 
 def windowed_backup(
@@ -88,7 +113,6 @@ def windowed_backup(
     root; this is the reading of their prose, and a window as long as the tree is deep gives the
     full backup.
     """
-    batch = jnp.arange(leaf.shape[0])
     active = jnp.ones(leaf.shape, bool) if is_active is None else is_active
 
     def body(carry: tuple) -> tuple:
@@ -98,17 +122,15 @@ def windowed_backup(
         # A node stands for its incoming edge, which is one further from the leaf than the node.
         counts = climbs & (height + (inside != Tree.ROOT_INDEX) <= window)
         count, mean = take(stats.node_visits, inside), take(stats.node_values, inside)
-        mean = jnp.where(counts, (mean * count + value) / (count + 1.0), mean)
-        tallest = jnp.where(climbs, height, 0)
-        stats = Layer(
-            node_visits=stats.node_visits.at[batch, inside].add(counts.astype(jnp.int32)),
-            node_values=stats.node_values.at[batch, inside].set(mean),
-            path_visits=stats.path_visits.at[batch, inside].add(climbs.astype(jnp.int32)),
-            heights=stats.heights.at[batch, inside].max(tallest),
+        passes, tallest = take(stats.path_visits, inside), take(stats.heights, inside)
+        edge = _Edge.above(tree, inside)
+        stats = edge.write(stats, inside, count + 1, (mean * count + value) / (count + 1.0), counts)
+        stats = stats.replace(
+            path_visits=put(stats.path_visits, inside, passes + 1, climbs),
+            heights=put(stats.heights, inside, jnp.maximum(tallest, height), climbs),
         )
-        value = take(tree.rewards, inside) + take(tree.discounts, inside) * value
-        node = jnp.where(climbs, take(tree.parents, inside), node)
-        return stats, node, value, height + 1
+        value = edge.reward + edge.discount * value
+        return stats, jnp.where(climbs, edge.parent, node), value, height + 1
 
     node = jnp.where(active, leaf, Tree.NO_PARENT)
     carry = (tree.layers[layer], node, take(tree.raw_values, leaf), jnp.int32(0))
@@ -151,7 +173,7 @@ def backup_leaves(
     visits = stats.node_visits + sums.visits
     total = stats.node_visits * stats.node_values + sums.returns
     node_values = jnp.where(sums.visits > 0, total / jnp.maximum(visits, 1), stats.node_values)
-    new = stats.replace(node_visits=visits, node_values=node_values)
+    new = _copy_to_rows(tree, stats.replace(node_visits=visits, node_values=node_values))
     if stats.path_visits is not None:
         new = new.replace(
             path_visits=stats.path_visits + sums.passes,
@@ -193,13 +215,26 @@ def write_back(
     visits = take(stats.node_visits, leaves)
     is_active = is_active & (visits > 0)
     # A simulation passes through a node that was visited before, unless it is at the largest depth.
-    children = take(tree.children_index, leaves)
-    batch = jnp.arange(leaves.shape[0])[:, None, None]
-    has_child = (children != Tree.UNVISITED) & (stats.node_visits[batch, children] > 0)
-    change = change * jnp.where(jnp.any(has_child, axis=-1), 1, visits)
+    has_child = jnp.any(take(stats.children_visits, leaves) > 0, axis=-1)
+    change = change * jnp.where(has_child, 1, visits)
     sums = _sum_paths(tree, leaves, change, is_active, window=window, with_rewards=False)
     values = stats.node_values + sums.returns / jnp.maximum(stats.node_visits, 1)
-    return replace_layer(tree, layer, stats.replace(node_values=values))
+    return replace_layer(tree, layer, _copy_to_rows(tree, stats.replace(node_values=values)))
+
+
+def _copy_to_rows(tree: Tree, stats: Layer) -> Layer:
+    """Copies what stands in the nodes to their parents' rows."""
+    index = edge_index(tree, tree.parents, tree.action_from_parent)
+    has_edge = (tree.parents != Tree.NO_PARENT) & (stats.node_visits > 0)
+    qvalues = tree.rewards + tree.discounts * stats.node_values
+
+    def row(array: chex.Array, new: chex.Array) -> chex.Array:
+        return put(by_edge(array), index, new, has_edge).reshape(array.shape)
+
+    return stats.replace(
+        children_visits=row(stats.children_visits, stats.node_visits),
+        children_qvalues=row(stats.children_qvalues, qvalues),
+    )
 
 
 def _sum_paths(

@@ -6,7 +6,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.tree import Tree, get_state, take
+from dualmctx.tree import Tree, by_edge, edge_index, get_state, put, take
 from dualmctx.types import EvaluateFn, Evaluation, Params, Path, RefineFn
 
 
@@ -43,7 +43,8 @@ def expand(
     new, embedding = evaluate_fn(params, rng_key, path.action, get_state(tree, path.parent))
     _check_shapes(new, path.action.shape[0], tree.num_actions)
     leaf = jnp.where(is_new, node_index, path.child)
-    batch = jnp.arange(leaf.shape[0])
+    edge = edge_index(tree, path.parent, path.action)
+    children_index = put(by_edge(tree.children_index), edge, leaf)
 
     def write(array: chex.Array, row: chex.Array, empty: Any = 0) -> chex.Array:
         mask = is_new.reshape((-1,) + (1,) * (row.ndim - 1))
@@ -53,9 +54,7 @@ def expand(
     tree = tree.replace(
         parents=write(tree.parents, path.parent, Tree.NO_PARENT),
         action_from_parent=write(tree.action_from_parent, path.action, Tree.NO_PARENT),
-        children_index=tree.children_index.at[batch, path.parent, path.action].set(
-            leaf, mode="promise_in_bounds", unique_indices=True, indices_are_sorted=True
-        ),
+        children_index=children_index.reshape(tree.children_index.shape),
         children_prior=write(tree.children_prior, new.prior),
         rewards=write(tree.rewards, new.reward),
         discounts=write(tree.discounts, new.discount),

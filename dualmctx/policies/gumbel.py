@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import mctx
 
+from dualmctx import mctx_rules
 from dualmctx.policies import root as roots
 from dualmctx.policies.options import check
 from dualmctx.search import Grow, search
-from dualmctx.select import mctx_rule
 from dualmctx.tree import allocate, to_mctx
 from dualmctx.types import Params, RecurrentFn, RefineFn
 
@@ -70,15 +70,12 @@ class Gumbel:
             max_num_considered_actions=self.max_num_considered_actions,
             qtransform=self.qtransform,
         )
-        interior_rule = functools.partial(
-            mctx.gumbel_muzero_interior_action_selection, qtransform=self.qtransform
-        )
         grow = Grow(
             roots.evaluate_logits(recurrent_fn),
-            mctx_rule(
+            mctx_rules.mctx_rule(
                 lambda rng_key, tree, node_index, depth: root_rule(rng_key, tree, node_index)
             ),
-            mctx_rule(interior_rule),
+            mctx_rules.gumbel_interior(self.qtransform),
             self.max_depth or self.num_simulations,
         )
         tree = search(params, rng_key, tree, grow, self.num_simulations)

@@ -1,7 +1,6 @@
 """mctx's MuZero policy on our tree: the same keys give the same search."""
 
 import dataclasses
-import functools
 from typing import Any, ClassVar, Self
 
 import chex
@@ -9,10 +8,10 @@ import jax
 import jax.numpy as jnp
 import mctx
 
+from dualmctx import mctx_rules
 from dualmctx.policies import root as roots
 from dualmctx.policies.options import check
 from dualmctx.search import Grow, search
-from dualmctx.select import mctx_rule
 from dualmctx.tree import allocate
 from dualmctx.types import Params, RecurrentFn, RefineFn
 
@@ -70,13 +69,9 @@ class MuZero:
             num_nodes=self.num_simulations + 1,
             invalid_actions=roots.no_invalid_actions(root, invalid_actions),
         )
-        rule = functools.partial(
-            mctx.muzero_action_selection,
-            pb_c_init=self.pb_c_init,
-            pb_c_base=self.pb_c_base,
-            qtransform=self.qtransform,
+        select_fn = mctx_rules.muzero(
+            self.qtransform, pb_c_init=self.pb_c_init, pb_c_base=self.pb_c_base
         )
-        select_fn = mctx_rule(rule)
         grow = Grow(
             roots.evaluate_logits(recurrent_fn),
             select_fn,

@@ -22,8 +22,10 @@ def legal_probabilities(logits: chex.Array) -> chex.Array:
     An action is masked iff its logit lies more than a million below the largest.
     """
     logits = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
-    is_legal = logits > jnp.max(logits, axis=-1, keepdims=True) - _ILLEGAL_GAP
-    probabilities = jax.nn.softmax(jnp.where(is_legal, logits, -jnp.inf), axis=-1)
+    best = jnp.max(logits, axis=-1, keepdims=True)
+    is_legal = logits > best - _ILLEGAL_GAP
+    odds = jnp.where(is_legal, jnp.exp(logits - best), 0.0)
+    probabilities = odds / jnp.sum(odds, axis=-1, keepdims=True)
     return jnp.where(is_legal, jnp.maximum(probabilities, _SMALLEST_PRIOR), 0.0)
 
 

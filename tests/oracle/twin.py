@@ -9,7 +9,7 @@ for two things only: the model's answers and the random draws of the exploration
 import dataclasses
 import functools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -92,18 +92,29 @@ class Model:
     refine: Any
 
 
+class Draws(NamedTuple):
+    """One element's random numbers in one simulation."""
+
+    rng_key: Any
+    element: tuple[int, int]
+    """Its place in the batch, and the batch's size."""
+
+    def at(self, depth: int) -> Any:
+        """Returns the two uniform numbers of a depth."""
+        return _draw(self.rng_key, depth, self.element[1])[self.element[0]]
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def _draw(rng_key: Any, depth: int, batch_size: int) -> Any:
+    keys = jax.random.split(jax.random.fold_in(rng_key, depth), batch_size)
+    return jax.vmap(lambda key: jax.random.uniform(key, (2,)))(keys)
+
+
 @jax.jit
-def _draw(key: Any) -> tuple[Any, Any]:
-    """Returns the key for the next depth and this depth's two uniform numbers."""
-    key, draw_key = jax.random.split(key)
-    return key, jax.random.uniform(draw_key, (2,))
-
-
-@functools.partial(jax.jit, static_argnums=1)
-def _simulation_keys(rng_key: Any, batch_size: int) -> tuple[Any, Any]:
-    """Returns the key for the next simulation and this simulation's, one an element."""
+def _simulation_keys(rng_key: Any) -> tuple[Any, Any]:
+    """Returns the key for the next simulation and this simulation's."""
     rng_key, select_key, _ = jax.random.split(rng_key, 3)
-    return rng_key, jax.random.split(select_key, batch_size)
+    return rng_key, select_key
 
 
 def probabilities(logits: Any, is_legal: Any = None) -> np.ndarray:
@@ -136,14 +147,11 @@ class Search:
         self.root = root
         self.nodes = [root]
 
-    def simulate(self, tree: int, key: Any, mixes: tuple[float, float] | None = None) -> None:
-        """Runs one simulation in a tree; `key` is this element's, for the exploration."""
+    def simulate(self, tree: int, draws: Any, mixes: tuple[float, float] | None = None) -> None:
+        """Runs one simulation in a tree; `draws` are for the exploration."""
         node = self.root
         while True:
-            draws = None
-            if self.may_explore:
-                key, draws = _draw(key)
-            action = self.choose(node, tree, draws)
+            action = self.choose(node, tree, draws.at(node.depth) if draws else None)
             if action not in node.children:
                 node = self.create(node, action, mixes)
                 break
@@ -266,11 +274,11 @@ class Search:
     def run(self, tree: int, number: int, rng_key: Any, element: tuple[int, int], mixes=None):
         """Runs simulations; returns the key for what follows."""
         for _ in range(number):
-            key = None
+            draws = None
             if self.may_explore:
-                rng_key, keys = _simulation_keys(rng_key, element[1])
-                key = keys[element[0]]
-            self.simulate(tree, key, mixes)
+                rng_key, select_key = _simulation_keys(rng_key)
+                draws = Draws(select_key, element)
+            self.simulate(tree, draws, mixes)
         return rng_key
 
 

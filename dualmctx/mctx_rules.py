@@ -1,0 +1,169 @@
+"""mctx's selection rules on our trees: any of them unchanged, and its two main ones made fast."""
+
+from typing import Any, Protocol
+
+import chex
+import jax
+import jax.numpy as jnp
+import mctx
+
+from dualmctx.select import argmax
+from dualmctx.tree import Tree, gather_children, get_children, take
+from dualmctx.types import SelectFn
+
+
+class MctxRule(Protocol):
+    """An action selection function of mctx: an unbatched key, tree, node index and depth."""
+
+    def __call__(
+        self, rng_key: chex.PRNGKey, tree: mctx.Tree, node_index: Any, depth: Any
+    ) -> chex.Array:
+        """Chooses an action."""
+        ...
+
+
+class QTransform(Protocol):
+    """A qtransform of mctx: an unbatched tree and a node index to `[A]` scores."""
+
+    def __call__(self, tree: mctx.Tree, node_index: Any) -> chex.Array:
+        """Transforms the Q-values of one node."""
+        ...
+
+
+@chex.dataclass(frozen=True)
+class _NodeView(mctx.Tree):
+    """Trees of one node, the one to select from, always at index 0.
+
+    mctx computes Q-values from the children's rewards, discounts and values. Ours are stored; so
+    these three are gathered only for a rule that reads them itself.
+    """
+
+    children_qvalues: chex.Array
+
+    def qvalues(self, indices: Any) -> chex.Array:
+        """Returns the stored Q-values."""
+        return self.children_qvalues[indices]
+
+
+def node_view(tree: Tree, node_index: chex.Array, layer: int = 0) -> mctx.Tree:
+    """Shows `[B]` nodes as a batch of mctx's trees that hold this node only, without embeddings."""
+    children, stats = get_children(tree, node_index, layer), tree.layers[layer]
+    index = take(tree.children_index, node_index)
+
+    def one(array: chex.Array) -> chex.Array:
+        return take(array, node_index)[:, None]
+
+    def of_children(array: chex.Array) -> chex.Array:
+        return jnp.where(children.visits > 0, gather_children(index, array), 0)[:, None]
+
+    return _NodeView(
+        node_visits=one(stats.node_visits),
+        raw_values=one(tree.raw_values),
+        node_values=one(stats.node_values),
+        parents=one(tree.parents),
+        action_from_parent=one(tree.action_from_parent),
+        children_index=index[:, None],
+        children_prior_logits=one(tree.children_prior),
+        children_visits=children.visits[:, None],
+        children_rewards=of_children(tree.rewards),
+        children_discounts=of_children(tree.discounts),
+        children_values=of_children(stats.node_values),
+        embeddings=None,
+        root_invalid_actions=tree.root_invalid_actions,
+        extra_data=tree.extra_data,
+        children_qvalues=children.qvalues[:, None],
+    )
+
+
+def mctx_rule(rule: MctxRule, *, layer: int = 0) -> SelectFn:
+    """Makes a rule written for mctx run, unchanged, on our trees.
+
+    The rule sees an `mctx.Tree` with a single node, the one to select from, always at index 0, and
+    without embeddings; it reads logits from `Tree.children_prior`. So it may read what belongs to
+    that node, as all of mctx's own rules do, and tell the root by its depth.
+
+    Args:
+      rule: an action selection function of mctx, or one with its signature.
+      layer: the tree whose statistics the rule sees.
+
+    Returns:
+      The selection function, with mctx's keys.
+    """
+
+    def select(rng_key: Any, tree: Tree, node_index: chex.Array, depth: Any) -> chex.Array:
+        view = node_view(tree, node_index, layer)
+        keys = _keys_of_mctx(rng_key, node_index.shape[0], depth)
+        return jax.vmap(rule, in_axes=(0, 0, None, None))(keys, view, 0, depth)
+
+    return select
+
+
+def gumbel_interior(qtransform: QTransform) -> SelectFn:
+    """Makes mctx's rule for the nodes below a Gumbel root.
+
+    Formula:
+        argmax_a  softmax(logits + q̂)(a) − N(s,a) / (1 + Σ_b N(s,b)),   q̂ the transformed Q-values
+
+    Source: Danihelka et al. 2022, section 5; `mctx.gumbel_muzero_interior_action_selection`, of
+    which this is the whole-batch form.
+    """
+
+    def select(rng_key: Any, tree: Tree, node_index: chex.Array, depth: Any) -> chex.Array:
+        del rng_key, depth
+        view = node_view(tree, node_index)
+        completed = jax.vmap(qtransform, in_axes=(0, None))(view, 0)
+        visits = view.children_visits[:, 0]
+        probs = jax.nn.softmax(view.children_prior_logits[:, 0] + completed)
+        return argmax(probs - visits / (1 + jnp.sum(visits, axis=-1, keepdims=True)))
+
+    return select
+
+
+# The noise by which mctx breaks ties is below 1e-7. Scores that differ by more than this, relative
+# to the best one, keep their order whatever the noise, rounding included.
+_NOISE = 1e-7
+_CLEAR_LEAD = 1e-6
+
+
+def muzero(qtransform: QTransform, *, pb_c_init: float, pb_c_base: float) -> SelectFn:
+    """Makes mctx's MuZero rule, which draws its noise only where it can decide.
+
+    Formula:
+        argmax_a  q̂(a) + (c1 + log((n + c2 + 1) / c2)) · sqrt(n) · P(s,a) / (1 + N(s,a)) + noise
+
+    with n the node's visits. mctx draws noise for each action at each node to break ties, which
+    takes longer than all the rest. Here it is drawn, the same noise, only when the two best scores
+    of some tree in the batch are closer than the noise can reach.
+
+    Source: Schrittwieser et al. 2020, appendix B; `mctx.muzero_action_selection`.
+    """
+
+    def select(rng_key: Any, tree: Tree, node_index: chex.Array, depth: Any) -> chex.Array:
+        view = node_view(tree, node_index)
+        visits = view.node_visits
+        pb_c = pb_c_init + jnp.log((visits + pb_c_base + 1.0) / pb_c_base)
+        probs = jax.nn.softmax(view.children_prior_logits[:, 0])
+        policy_score = jnp.sqrt(visits) * pb_c * probs / (view.children_visits[:, 0] + 1)
+        score = jax.vmap(qtransform, in_axes=(0, None))(view, 0) + policy_score
+        is_masked = tree.root_invalid_actions * (depth == 0)
+
+        def noisy() -> chex.Array:
+            keys = _keys_of_mctx(rng_key, score.shape[0], depth)
+            uniform = jax.vmap(lambda key: jax.random.uniform(key, score.shape[1:]))(keys)
+            return argmax(jnp.where(is_masked, -jnp.inf, score + _NOISE * uniform))
+
+        masked = jnp.where(is_masked, -jnp.inf, score)
+        best = jnp.max(masked, axis=-1, keepdims=True)
+        near = masked >= best - _CLEAR_LEAD * jnp.maximum(1, jnp.abs(best))
+        is_clear = jnp.sum(near, axis=-1) == 1
+        return jax.lax.cond(jnp.all(is_clear), lambda: argmax(masked), noisy)
+
+    return select
+
+
+def _keys_of_mctx(rng_key: chex.PRNGKey, batch_size: int, depth: Any) -> chex.PRNGKey:
+    """Returns the `[B]` keys with which mctx's search calls a rule at a depth."""
+    split = jax.vmap(jax.random.split)
+    keys = jax.random.split(rng_key, batch_size)
+    keys = jax.lax.fori_loop(0, depth, lambda _, keys: split(keys)[:, 0], keys)
+    return split(keys)[:, 1]
