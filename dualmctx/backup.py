@@ -6,7 +6,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.tree import Layer, Tree, by_edge, edge_index, put, replace_layer, take
+from dualmctx.tree import Edge, Layer, Tree, by_edge, edge_into, pair, put, replace_layer, take
 
 
 def backup(
@@ -35,54 +35,56 @@ def backup(
         stats, node, value = carry
         climbs = node != Tree.NO_PARENT
         inside = jnp.maximum(node, 0)
-        count, mean = take(stats.node_visits, inside), take(stats.node_values, inside)
+        count, mean = _unpack(take(stats.node_stats, inside))
         # The leaf's mean too: an old leaf's raw value may have changed since it was first counted.
         # Where it has not, this form of the mean leaves it as it is, to the last bit.
         at_leaf = mean + (value - mean) / (count + 1.0)
         above = (mean * count + value) / (count + 1.0)
         mean = jnp.where(inside == leaf, at_leaf, above)
-        edge = _Edge.above(tree, inside)
-        stats = edge.write(stats, inside, count + 1, mean, climbs)
+        edge = edge_into(tree, inside)
+        stats = _write(stats, inside, edge, count + 1, mean, climbs)
         value = edge.reward + edge.discount * value
         return stats, jnp.where(climbs, edge.parent, node), value
 
     node = jnp.where(active, leaf, Tree.NO_PARENT)
     carry = (tree.layers[layer], node, take(tree.raw_values, leaf))
     stats = jax.lax.while_loop(lambda carry: jnp.any(carry[1] != Tree.NO_PARENT), body, carry)[0]
+    stats = _count_leaves(stats, leaf[:, None], active[:, None])
     return replace_layer(tree, layer, stats)
 
 
-class _Edge(NamedTuple):
-    """The edges into `[B]` nodes."""
+def _count_leaves(stats: Layer, leaves: chex.Array, is_active: chex.Array) -> Layer:
+    """Counts the simulations that end at `[B, K]` nodes, where a layer keeps that count."""
+    if stats.leaf_visits is None:
+        return stats
+    batch = jnp.arange(leaves.shape[0])[:, None]
+    target = jnp.where(is_active, leaves, stats.leaf_visits.shape[1])
+    return stats.replace(leaf_visits=stats.leaf_visits.at[batch, target].add(1, mode="drop"))
 
-    parent: chex.Array
-    index: chex.Array
-    reward: chex.Array
-    discount: chex.Array
 
-    @staticmethod
-    def above(tree: Tree, node: chex.Array) -> "_Edge":
-        parent = take(tree.parents, node)
-        action = take(tree.action_from_parent, node)
-        index = edge_index(tree, parent, action)
-        return _Edge(parent, index, take(tree.rewards, node), take(tree.discounts, node))
+def _unpack(stats: chex.Array) -> tuple[chex.Array, chex.Array]:
+    return stats[..., 0], stats[..., 1]
 
-    def write(
-        self, stats: Layer, node: chex.Array, count: chex.Array, mean: chex.Array, where: chex.Array
-    ) -> Layer:
-        """Writes visits and values of the nodes, in the nodes and in their parents' rows."""
-        has_edge = where & (self.parent != Tree.NO_PARENT)
-        qvalue = self.reward + self.discount * mean
 
-        def row(array: chex.Array, new: chex.Array) -> chex.Array:
-            return put(by_edge(array), self.index, new, has_edge).reshape(array.shape)
+def _write(
+    stats: Layer,
+    node: chex.Array,
+    edge: Edge,
+    count: chex.Array,
+    mean: chex.Array,
+    where: chex.Array,
+) -> Layer:
+    """Writes visits and values of `[B]` nodes, in the nodes and in their parents' rows."""
+    has_edge = where & (edge.index != Tree.NO_PARENT)
 
-        return stats.replace(
-            node_visits=put(stats.node_visits, node, count, where),
-            node_values=put(stats.node_values, node, mean, where),
-            children_visits=row(stats.children_visits, count),
-            children_qvalues=row(stats.children_qvalues, qvalue),
-        )
+    def row(array: chex.Array, new: chex.Array) -> chex.Array:
+        return put(by_edge(array), edge.index, new, has_edge).reshape(array.shape)
+
+    return stats.replace(
+        node_stats=put(stats.node_stats, node, pair(count, mean), where),
+        children_visits=row(stats.children_visits, count),
+        children_qvalues=row(stats.children_qvalues, edge.reward + edge.discount * mean),
+    )
 
 
 def windowed_backup(
@@ -121,10 +123,11 @@ def windowed_backup(
         inside = jnp.maximum(node, 0)
         # A node stands for its incoming edge, which is one further from the leaf than the node.
         counts = climbs & (height + (inside != Tree.ROOT_INDEX) <= window)
-        count, mean = take(stats.node_visits, inside), take(stats.node_values, inside)
+        count, mean = _unpack(take(stats.node_stats, inside))
         passes, tallest = take(stats.path_visits, inside), take(stats.heights, inside)
-        edge = _Edge.above(tree, inside)
-        stats = edge.write(stats, inside, count + 1, (mean * count + value) / (count + 1.0), counts)
+        edge = edge_into(tree, inside)
+        mean = (mean * count + value) / (count + 1.0)
+        stats = _write(stats, inside, edge, count + 1, mean, counts)
         stats = stats.replace(
             path_visits=put(stats.path_visits, inside, passes + 1, climbs),
             heights=put(stats.heights, inside, jnp.maximum(tallest, height), climbs),
@@ -135,6 +138,7 @@ def windowed_backup(
     node = jnp.where(active, leaf, Tree.NO_PARENT)
     carry = (tree.layers[layer], node, take(tree.raw_values, leaf), jnp.int32(0))
     stats = jax.lax.while_loop(lambda c: jnp.any(c[1] != Tree.NO_PARENT), body, carry)[0]
+    stats = _count_leaves(stats, leaf[:, None], active[:, None])
     return replace_layer(tree, layer, stats)
 
 
@@ -179,7 +183,7 @@ def backup_leaves(
             path_visits=stats.path_visits + sums.passes,
             heights=jnp.maximum(stats.heights, sums.heights),
         )
-    return replace_layer(tree, layer, new)
+    return replace_layer(tree, layer, _count_leaves(new, leaves, is_active))
 
 
 def write_back(
@@ -214,9 +218,13 @@ def write_back(
     stats = tree.layers[layer]
     visits = take(stats.node_visits, leaves)
     is_active = is_active & (visits > 0)
-    # A simulation passes through a node that was visited before, unless it is at the largest depth.
-    has_child = jnp.any(take(stats.children_visits, leaves) > 0, axis=-1)
-    change = change * jnp.where(has_child, 1, visits)
+    if stats.leaf_visits is not None:
+        times = take(stats.leaf_visits, leaves)
+    else:
+        # A simulation passes through a node visited before, unless it is at the largest depth.
+        has_child = jnp.any(take(stats.children_visits, leaves) > 0, axis=-1)
+        times = jnp.where(has_child, 1, visits)
+    change = change * times
     sums = _sum_paths(tree, leaves, change, is_active, window=window, with_rewards=False)
     values = stats.node_values + sums.returns / jnp.maximum(stats.node_visits, 1)
     return replace_layer(tree, layer, _copy_to_rows(tree, stats.replace(node_values=values)))
@@ -224,12 +232,11 @@ def write_back(
 
 def _copy_to_rows(tree: Tree, stats: Layer) -> Layer:
     """Copies what stands in the nodes to their parents' rows."""
-    index = edge_index(tree, tree.parents, tree.action_from_parent)
-    has_edge = (tree.parents != Tree.NO_PARENT) & (stats.node_visits > 0)
+    has_edge = (tree.edges != Tree.NO_PARENT) & (stats.node_visits > 0)
     qvalues = tree.rewards + tree.discounts * stats.node_values
 
     def row(array: chex.Array, new: chex.Array) -> chex.Array:
-        return put(by_edge(array), index, new, has_edge).reshape(array.shape)
+        return put(by_edge(array), tree.edges, new, has_edge).reshape(array.shape)
 
     return stats.replace(
         children_visits=row(stats.children_visits, stats.node_visits),
@@ -248,7 +255,7 @@ def _sum_paths(
 ) -> _Sums:
     """Climbs from all leaves at once, a level a step, and sums what each node is to receive."""
     batch = jnp.arange(leaves.shape[0])[:, None]
-    visits = jnp.zeros(tree.parents.shape, jnp.int32)
+    visits = jnp.zeros(tree.edges.shape, jnp.int32)
     sums = _Sums(jnp.zeros_like(tree.raw_values), visits, visits, visits)
 
     def add(sums: _Sums, node: chex.Array, value: chex.Array, height: chex.Numeric) -> _Sums:
@@ -267,10 +274,11 @@ def _sum_paths(
         sums, node, value, height = carry
         sums = add(sums, node, value, height)
         inside = jnp.maximum(node, 0)
-        value = take(tree.discounts, inside) * value
+        edge = edge_into(tree, inside)
+        value = edge.discount * value
         if with_rewards:
-            value += take(tree.rewards, inside)
-        node = jnp.where(node >= 0, take(tree.parents, inside), node)
+            value += edge.reward
+        node = jnp.where(node >= 0, edge.parent, node)
         return sums, node, value, height + 1
 
     carry = (sums, jnp.where(is_active, leaves, -1), values, jnp.int32(0))

@@ -6,7 +6,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.tree import Tree, by_edge, edge_index, get_state, put, take
+from dualmctx.tree import Tree, by_edge, edge_index, edge_into, get_state, pair, put, take
 from dualmctx.types import EvaluateFn, Evaluation, Params, Path, RefineFn
 
 
@@ -52,12 +52,10 @@ def expand(
         return jax.lax.dynamic_update_slice_in_dim(array, row[:, None], node_index, axis=1)
 
     tree = tree.replace(
-        parents=write(tree.parents, path.parent, Tree.NO_PARENT),
-        action_from_parent=write(tree.action_from_parent, path.action, Tree.NO_PARENT),
+        edges=write(tree.edges, edge, Tree.NO_PARENT),
+        transitions=write(tree.transitions, pair(new.reward, new.discount)),
         children_index=children_index.reshape(tree.children_index.shape),
         children_prior=write(tree.children_prior, new.prior),
-        rewards=write(tree.rewards, new.reward),
-        discounts=write(tree.discounts, new.discount),
         raw_values=write(tree.raw_values, new.value),
         embeddings=jax.tree.map(write, tree.embeddings, embedding),
     )
@@ -136,7 +134,7 @@ def refine(
     mixed_value = value_mix * old_value + (1 - value_mix) * value.reshape(shape)
     prior = to_prior(logits).reshape(*shape, tree.num_actions).astype(old_prior.dtype)
     mixed_prior = prior_mix * old_prior + (1 - prior_mix) * prior
-    is_mixed = is_valid & (take(tree.discounts, leaves) != 0)
+    is_mixed = is_valid & (edge_into(tree, leaves).discount != 0)
     batch = jnp.arange(shape[0])[:, None]
     target = jnp.where(is_mixed, leaves, tree.num_nodes)
     tree = tree.replace(

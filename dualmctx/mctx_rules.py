@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import mctx
 
 from dualmctx.select import argmax
-from dualmctx.tree import Tree, gather_children, get_children, take
+from dualmctx.tree import Tree, edge_into, gather_children, get_children, take
 from dualmctx.types import SelectFn
 
 
@@ -48,26 +48,27 @@ class _NodeView(mctx.Tree):
 def node_view(tree: Tree, node_index: chex.Array, layer: int = 0) -> mctx.Tree:
     """Shows `[B]` nodes as a batch of mctx's trees that hold this node only, without embeddings."""
     children, stats = get_children(tree, node_index, layer), tree.layers[layer]
-    index = take(tree.children_index, node_index)
+    index, edge = take(tree.children_index, node_index), edge_into(tree, node_index)
 
     def one(array: chex.Array) -> chex.Array:
         return take(array, node_index)[:, None]
 
-    def of_children(array: chex.Array) -> chex.Array:
-        return jnp.where(children.visits > 0, gather_children(index, array), 0)[:, None]
+    def of_children(array: chex.Array, part: int) -> chex.Array:
+        known = gather_children(index, array)[..., part]
+        return jnp.where(children.visits > 0, known, 0)[:, None]
 
     return _NodeView(
-        node_visits=one(stats.node_visits),
+        node_visits=one(stats.node_stats)[..., 0].astype(jnp.int32),
         raw_values=one(tree.raw_values),
-        node_values=one(stats.node_values),
-        parents=one(tree.parents),
+        node_values=one(stats.node_stats)[..., 1],
+        parents=edge.parent[:, None],
         action_from_parent=one(tree.action_from_parent),
         children_index=index[:, None],
         children_prior_logits=one(tree.children_prior),
         children_visits=children.visits[:, None],
-        children_rewards=of_children(tree.rewards),
-        children_discounts=of_children(tree.discounts),
-        children_values=of_children(stats.node_values),
+        children_rewards=of_children(tree.transitions, 0),
+        children_discounts=of_children(tree.transitions, 1),
+        children_values=of_children(stats.node_stats, 1),
         embeddings=None,
         root_invalid_actions=tree.root_invalid_actions,
         extra_data=tree.extra_data,

@@ -6,7 +6,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.tree import Tree, by_edge, edge_index, get_children, take
+from dualmctx.tree import Tree, by_edge, edge_index, edge_into, get_children, take
 from dualmctx.types import Path, SelectFn
 
 
@@ -135,7 +135,7 @@ def descend(
         action = select_fn(rng_key, tree, node, depth)
         edge = edge_index(tree, node, action)
         child = take(children, edge)
-        is_terminal = take(tree.discounts, jnp.maximum(child, 0)) == 0
+        is_terminal = edge_into(tree, jnp.maximum(child, 0)).discount == 0
         goes_on = (take(visits, edge) > 0) & ~is_terminal & (depth + 1 < max_depth)
         return action, child, goes_on
 
@@ -146,7 +146,7 @@ def descend(
         path = jax.tree.map(lambda x, y: jnp.where(walk.is_walking, x, y), new, walk.path)
         return _Walk(path, walk.is_walking & goes_on, walk.depth + 1)
 
-    root = jnp.full(tree.parents.shape[0], Tree.ROOT_INDEX, jnp.int32)
+    root = jnp.full(tree.edges.shape[0], Tree.ROOT_INDEX, jnp.int32)
     action, child, goes_on = step(root_select_fn, root, jnp.int32(0))
     path = Path(parent=root, action=action, child=child, depth=jnp.ones_like(root))
     walk = _Walk(path, goes_on, jnp.int32(1))

@@ -25,9 +25,9 @@ class Layer:
     """The statistics of one tree. A node belongs to the tree iff its visit count is positive.
 
     Attributes:
-      node_visits: `[B, N]` int32, updates of the edge into the node. At the root: 1 plus the
-        updates of the edges that leave it.
-      node_values: `[B, N]` mean of the returns of these updates, seen by the player to move.
+      node_stats: `[B, N, 2]` float, side by side as a backup reads and writes both: visits (exact up
+        to 2^24), the updates of the edge into the node, at the root 1 plus the updates of the edges
+        that leave it; and the mean of the returns of these updates, seen by the player to move.
       children_visits: `[B, N, A]` int32, visits of the children; 0 where there is no child.
       children_qvalues: `[B, N, A]` Q(s, a) = r + γ V(s'), seen by the player to move at s; 0 for
         unvisited actions.
@@ -36,17 +36,33 @@ class Layer:
         the same then.
       heights: `[B, N]` int32, the largest number of edges by which a simulation went on below the
         node; `None` where the backup is full.
+      leaf_visits: `[B, N]` int32, simulations that ended at the node, at the root its evaluation;
+        `None` where nobody has to know, or the rest says it.
     """
 
-    node_visits: chex.Array
-    node_values: chex.Array
+    node_stats: chex.Array
     children_visits: chex.Array
     children_qvalues: chex.Array
     path_visits: Any = None
     heights: Any = None
+    leaf_visits: Any = None
+
+    @property
+    def node_visits(self) -> chex.Array:
+        """`[B, N]` int32, the visits of `node_stats`."""
+        return self.node_stats[..., 0].astype(jnp.int32)
+
+    @property
+    def node_values(self) -> chex.Array:
+        """`[B, N]`, the means of `node_stats`."""
+        return self.node_stats[..., 1]
 
     def replace(self, **changes: Any) -> Self:
-        """Returns a copy with some attributes exchanged."""
+        """Returns a copy with some attributes, or `node_visits` or `node_values`, exchanged."""
+        if not changes.keys().isdisjoint({"node_visits", "node_values"}):
+            visits = changes.pop("node_visits", self.node_stats[..., 0])
+            values = changes.pop("node_values", self.node_stats[..., 1])
+            changes["node_stats"] = pair(visits, values)
         return dataclasses.replace(self, **changes)
 
 
@@ -84,12 +100,12 @@ class Tree(Generic[T]):
     """A batch of search trees that share one array of nodes.
 
     Attributes:
-      parents: `[B, N]` int32, -1 for the root and for slots without a node.
-      action_from_parent: `[B, N]` int32, likewise.
+      edges: `[B, N]` int32, the edge into the node, parent · A + action; -1 for the root and for
+        slots without a node.
+      transitions: `[B, N, 2]` reward and discount of that edge; the discount is 0 at terminal nodes
+        and 1 at the root.
       children_index: `[B, N, A]` int32, -1 where there is no child.
       children_prior: `[B, N, A]` what the selection rule reads, see `Evaluation.prior`.
-      rewards: `[B, N]` reward of the edge into the node.
-      discounts: `[B, N]` discount of that edge; 0 at terminal nodes. The root's is 1.
       raw_values: `[B, N]` value of the state before any search.
       embeddings: `[B, N, ...]` what `recurrent_fn` returned.
       layers: statistics, a layer a tree; Dual's are T_sub and T_full.
@@ -97,12 +113,10 @@ class Tree(Generic[T]):
       extra_data: `[B, ...]` passed on to mctx's selection rules.
     """
 
-    parents: chex.Array
-    action_from_parent: chex.Array
+    edges: chex.Array
+    transitions: chex.Array
     children_index: chex.Array
     children_prior: chex.Array
-    rewards: chex.Array
-    discounts: chex.Array
     raw_values: chex.Array
     embeddings: Any
     layers: tuple[Layer, ...]
@@ -114,8 +128,37 @@ class Tree(Generic[T]):
     UNVISITED: ClassVar[int] = -1
 
     def replace(self, **changes: Any) -> Self:
-        """Returns a copy with some attributes exchanged."""
+        """Returns a copy with some attributes exchanged; the packed ones also by their parts."""
+        if not changes.keys().isdisjoint({"parents", "action_from_parent"}):
+            parents = changes.pop("parents", self.parents)
+            action = changes.pop("action_from_parent", self.action_from_parent)
+            edges = parents * self.num_actions + action
+            changes["edges"] = jnp.where(parents == Tree.NO_PARENT, Tree.NO_PARENT, edges)
+        if not changes.keys().isdisjoint({"rewards", "discounts"}):
+            rewards = changes.pop("rewards", self.rewards)
+            changes["transitions"] = pair(rewards, changes.pop("discounts", self.discounts))
         return dataclasses.replace(self, **changes)
+
+    @property
+    def parents(self) -> chex.Array:
+        """`[B, N]` int32, -1 for the root and for slots without a node."""
+        return self.edges // self.num_actions  # which rounds down
+
+    @property
+    def action_from_parent(self) -> chex.Array:
+        """`[B, N]` int32, -1 likewise."""
+        has_edge = self.edges != Tree.NO_PARENT
+        return jnp.where(has_edge, self.edges % self.num_actions, Tree.NO_PARENT)
+
+    @property
+    def rewards(self) -> chex.Array:
+        """`[B, N]` reward of the edge into the node."""
+        return self.transitions[..., 0]
+
+    @property
+    def discounts(self) -> chex.Array:
+        """`[B, N]` discount of that edge."""
+        return self.transitions[..., 1]
 
     @property
     def num_actions(self) -> int:
@@ -125,11 +168,11 @@ class Tree(Generic[T]):
     @property
     def num_nodes(self) -> int:
         """N, the capacity; slots that no simulation used stay empty."""
-        return self.parents.shape[-1]
+        return self.edges.shape[-1]
 
     def summary(self, layer: int = 0) -> SearchSummary:
         """Summarises the root, as mctx's `Tree.summary` does, in one of the layers."""
-        root = jnp.zeros(self.parents.shape[0], jnp.int32)
+        root = jnp.zeros(self.edges.shape[0], jnp.int32)
         children = get_children(self, root, layer)
         value = self.layers[layer].node_values[:, self.ROOT_INDEX]
         visit_counts = children.visits.astype(value.dtype)
@@ -189,6 +232,34 @@ def put(
     return new.reshape(array.shape)
 
 
+def pair(first: chex.Array, second: chex.Array) -> chex.Array:
+    """Stacks two arrays along a new last axis, in the second one's type."""
+    return jnp.stack([first.astype(second.dtype), second], axis=-1)
+
+
+class Edge(NamedTuple):
+    """The edges into `[B]` or `[B, K]` nodes; of the shape of these each.
+
+    Attributes:
+      parent: int32, -1 above the root.
+      index: int32, where the edge stands in `by_edge` arrays; -1 above the root.
+      reward: of the edge.
+      discount: of the edge.
+    """
+
+    parent: chex.Array
+    index: chex.Array
+    reward: chex.Array
+    discount: chex.Array
+
+
+def edge_into(tree: "Tree", node_index: chex.Array) -> Edge:
+    """Reads the edges into nodes."""
+    index, transition = take(tree.edges, node_index), take(tree.transitions, node_index)
+    parent = jnp.where(index < 0, Tree.NO_PARENT, jax.lax.div(index, tree.num_actions))
+    return Edge(parent, index, transition[..., 0], transition[..., 1])
+
+
 def edge_index(tree: "Tree", node_index: chex.Array, action: chex.Array) -> chex.Array:
     """Returns where an action of a node stands in `by_edge` arrays."""
     return node_index * tree.num_actions + action
@@ -208,6 +279,7 @@ def allocate(
     invalid_actions: chex.Array,
     num_layers: int = 1,
     windowed: bool = False,
+    counts_leaves: bool = False,
     extra_data: Any = None,
 ) -> Tree:
     """Allocates trees that hold their root, evaluated in the first layer.
@@ -219,6 +291,8 @@ def allocate(
       invalid_actions: `[B, A]` 1 for actions that are not allowed at the root.
       num_layers: number of trees on the topology.
       windowed: whether to allocate what a windowed backup needs.
+      counts_leaves: whether to allocate what `write_back` needs in a tree that is kept between
+        moves.
       extra_data: `[B, ...]` passed on to mctx's selection rules.
 
     Returns:
@@ -227,6 +301,9 @@ def allocate(
     chex.assert_rank([root.prior, root.value], [2, 1])
     batch_size, num_actions = root.prior.shape
     shape = (batch_size, num_nodes)
+    # Counts and sums need the range of a float32, whatever the network computes in.
+    raw_value = root.value.astype(jnp.promote_types(root.value.dtype, jnp.float32))
+    dtype = raw_value.dtype
 
     def empty(row: chex.Array) -> chex.Array:
         return jnp.zeros(shape + row.shape[1:], row.dtype).at[:, 0].set(row)
@@ -234,28 +311,26 @@ def allocate(
     def layer() -> Layer:
         counter = jnp.zeros(shape, jnp.int32) if windowed else None
         return Layer(
-            node_visits=jnp.zeros(shape, jnp.int32),
-            node_values=jnp.zeros(shape, root.value.dtype),
+            node_stats=jnp.zeros((*shape, 2), dtype),
             children_visits=jnp.zeros((*shape, num_actions), jnp.int32),
-            children_qvalues=jnp.zeros((*shape, num_actions), root.value.dtype),
+            children_qvalues=jnp.zeros((*shape, num_actions), dtype),
             path_visits=counter,
             heights=counter,
+            leaf_visits=jnp.zeros(shape, jnp.int32) if counts_leaves else None,
         )
 
     first = layer()
     first = first.replace(
-        node_visits=first.node_visits.at[:, 0].set(1),
-        node_values=first.node_values.at[:, 0].set(root.value),
+        node_stats=first.node_stats.at[:, 0].set(pair(jnp.ones(batch_size), raw_value)),
         path_visits=first.path_visits.at[:, 0].set(1) if windowed else None,
+        leaf_visits=first.leaf_visits.at[:, 0].set(1) if counts_leaves else None,
     )
     return Tree(
-        parents=jnp.full(shape, Tree.NO_PARENT, jnp.int32),
-        action_from_parent=jnp.full(shape, Tree.NO_PARENT, jnp.int32),
+        edges=jnp.full(shape, Tree.NO_PARENT, jnp.int32),
+        transitions=empty(jnp.array([0.0, 1.0], dtype) * jnp.ones((batch_size, 1), dtype)),
         children_index=jnp.full((*shape, num_actions), Tree.UNVISITED, jnp.int32),
         children_prior=empty(root.prior),
-        rewards=jnp.zeros(shape, root.value.dtype),
-        discounts=empty(jnp.ones_like(root.value)),
-        raw_values=empty(root.value),
+        raw_values=empty(raw_value),
         embeddings=jax.tree.map(empty, embedding),
         layers=(first, *(layer() for _ in range(num_layers - 1))),
         root_invalid_actions=invalid_actions,
@@ -279,10 +354,11 @@ def get_children(tree: Tree, node_index: chex.Array, layer: int = 0) -> Children
 
 
 def gather_children(index: chex.Array, array: chex.Array) -> chex.Array:
-    """Reads `[B, N]` at the children that rows `[B, ..., A]` of `children_index` name, else 0."""
+    """Reads `[B, N, ...]` at the children that rows `[B, ..., A]` of `children_index` name, else 0."""
     rows = index.reshape(index.shape[0], -1)
-    values = take(array, jnp.maximum(rows, 0)).reshape(index.shape)
-    return jnp.where(index != Tree.UNVISITED, values, 0)
+    values = take(array, jnp.maximum(rows, 0)).reshape(*index.shape, *array.shape[2:])
+    exists = (index != Tree.UNVISITED).reshape(*index.shape, *(1,) * (array.ndim - 2))
+    return jnp.where(exists, values, 0)
 
 
 def get_state(tree: Tree, node_index: chex.Array) -> Any:

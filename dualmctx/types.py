@@ -4,6 +4,7 @@ Axes, used in every docstring:
   B  batch: independent searches, one root each
   N  nodes of a search tree, the root included; node 0 is the root
   A  actions of the game, legal or not
+  C  children that a node keeps, where a policy limits them; elsewhere A
   K  leaves taken from each tree at once
   T  time steps of self-play
   S  positions
@@ -37,10 +38,13 @@ class Embedding:
     Attributes:
       state: `[B, ...]` the game state.
       activations: `[B, ...]` what `refine_fn` needs to resume the evaluation of the state.
+      actions: `[B, C]` int32, the actions that the children of the node stand for, ascending. A
+        policy that limits them fills it in; `None` where there is a child for each action.
     """
 
     state: Any
     activations: Any = None
+    actions: Any = None
 
 
 class Evaluation(NamedTuple):
@@ -161,6 +165,8 @@ class Policy(Protocol):
 class SearchFn(Protocol):
     """A variant bound to a game and a network: searches from `[B]` game states."""
 
-    def __call__(self, params: Params, rng_key: chex.PRNGKey, state: Any) -> mctx.PolicyOutput:
-        """Searches from `[B]` states; consumes the key."""
+    def __call__(
+        self, params: Params, rng_key: chex.PRNGKey, state: Any, search_tree: Any = None
+    ) -> mctx.PolicyOutput:
+        """Searches from `[B]` states, or goes on from kept trees; consumes the key."""
         ...

@@ -173,12 +173,13 @@ def test_to_mctx(layer: int) -> None:
     # What the layer has not visited is no child in the export.
     grandchild = 2 if layer == 0 else Tree.UNVISITED
     assert exported.children_index[0, :2].tolist() == [[-1, -1, 1], [grandchild, -1, -1]]
-    for name in ("parents", "action_from_parent", "raw_values"):
-        assert getattr(exported, name) is getattr(tree, name)
+    assert exported.parents.tolist() == tree.parents.tolist() == [[-1, 0, 1, -1], [-1] * 4]
+    assert exported.action_from_parent.tolist() == [[-1, 2, 0, -1], [-1] * 4]
+    assert exported.raw_values is tree.raw_values
     for name in ("embeddings", "root_invalid_actions", "extra_data"):
         assert getattr(exported, name) is getattr(tree, name)
-    assert exported.node_visits is stats.node_visits
-    assert exported.node_values is stats.node_values
+    np.testing.assert_array_equal(exported.node_visits, stats.node_visits)
+    np.testing.assert_array_equal(exported.node_values, stats.node_values)
     jax.tree.map(np.testing.assert_array_equal, exported.summary().value, tree.summary(layer).value)
     np.testing.assert_array_equal(exported.summary().visit_counts, tree.summary(layer).visit_counts)
 
