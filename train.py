@@ -16,6 +16,13 @@ import jax
 
 import games
 from dualmctx.arena import batch_player
+from dualmctx.budget import (
+    TrainingMemory,
+    describe_memory,
+    free_memory,
+    require_memory,
+    training_memory,
+)
 from dualmctx.checkpoint import Checkpoints, open_checkpoints
 from dualmctx.cli import parse_flags, take_flag
 from dualmctx.display import Display, stopped_by_ctrl_c, summary_table
@@ -29,6 +36,7 @@ from dualmctx.exam import (
     take_exams,
 )
 from dualmctx.learner import Learner
+from dualmctx.memory import search_memory
 from dualmctx.model import make_search_fn
 from dualmctx.network import make_network
 from dualmctx.plot import plot_training
@@ -56,6 +64,9 @@ class NetworkOptions:
     """Residual blocks."""
     head_depths: tuple[int, ...] | None = None
     """After how many blocks each head stands; by default the middle and the end."""
+    kept_activations: Literal["float32", "bfloat16"] = "float32"
+    """Type in which a search keeps the trunk's activations for the final head: exact, or rounded in
+    half the memory."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,6 +117,9 @@ class Config:
     """The run's folder; by default runs/PRESET."""
     resume: bool = False
     """Go on with the run in that folder."""
+    memory_limit: float | None = None
+    """GiB that the run may take; by default what the device has free. A run that needs more is
+    refused before it starts."""
 
     def __post_init__(self) -> None:
         """Checks the fields that no part of the program checks by itself."""
@@ -130,6 +144,9 @@ class Config:
             raise ValueError(
                 f"exams.num_games is {self.exams.num_games}; it must be even and at least 2"
             )
+        # Not a number is neither above 0 nor below.
+        if self.memory_limit is not None and not self.memory_limit > 0:
+            raise ValueError(f"memory_limit is {self.memory_limit}; it must be above 0")
 
 
 PRESETS: dict[str, Config] = {
@@ -189,6 +206,7 @@ class Run(NamedTuple):
     exams: tuple[ExamFn, ...]
     last_exams: tuple[ExamFn, ...]
     num_positions: dict[str, int]
+    memory: TrainingMemory
 
 
 def main(arguments: list[str]) -> int:
@@ -270,14 +288,49 @@ def set_up(name: str, config: Config) -> Run:
         config.selfplay,
         config.learner,
         num_iterations=config.num_iterations,
+        activations_dtype=config.network.kept_activations,
     )
-    search_fn = make_search_fn(env, network, config.search.noiseless())
+    memory = check_memory(env, network, trainer, config)
+    search_fn = make_search_fn(
+        env,
+        network,
+        config.search.noiseless(),
+        activations_dtype=config.network.kept_activations,
+    )
     exams, last_exams, num_positions = make_exams(env, network, search_fn, config.exams)
     path = Path(config.out or f"runs/{name}")
-    record = to_dict(dataclasses.replace(config, out=None, resume=False)) | {"preset": name}
+    # Where and how it runs, not what.
+    what = dataclasses.replace(config, out=None, resume=False, memory_limit=None)
+    record = to_dict(what) | {"preset": name}
     folder = (reopen_run if config.resume else create_run)(path, record)
     checkpoints = open_checkpoints(folder.checkpoints, keep=config.keep)
-    return Run(config, name, folder, checkpoints, trainer, exams, last_exams, num_positions)
+    return Run(config, name, folder, checkpoints, trainer, exams, last_exams, num_positions, memory)
+
+
+def check_memory(env: Any, network: Any, trainer: Trainer, config: Config) -> TrainingMemory:
+    """Predicts what a run takes of the device's memory.
+
+    Raises:
+      ValueError: when that is more than there is, in one line.
+    """
+    selfplay, limit = config.selfplay, config.memory_limit
+    search = search_memory(
+        env,
+        network,
+        config.search,
+        selfplay.num_games,
+        activations_dtype=config.network.kept_activations,
+    )
+    memory = training_memory(
+        search,
+        network,
+        jax.eval_shape(trainer.init, config.seed),
+        batch_size=config.learner.batch_size,
+        num_added=selfplay.num_games * selfplay.num_steps,
+    )
+    there = free_memory() if limit is None else int(limit * 2**30)
+    require_memory(memory, there, is_asked_for=limit is not None)
+    return memory
 
 
 def make_exams(env: Any, network: Any, search_fn: Any, options: Exams) -> tuple:
@@ -339,6 +392,7 @@ def train(run: Run, state: TrainState, rows: list[dict[str, Any]]) -> int:
     config, folder = run.config, run.folder
     with Display(config.num_iterations, int(state.iteration)) as display:
         display.say(f"{run.name}: {describe(run)}; writing to {folder.path}")
+        display.say(describe_memory(run.memory))
         before = time.perf_counter()
         iterate = run.trainer.compile(state)
         display.say(f"compiled in {time.perf_counter() - before:.0f} s")

@@ -1,8 +1,11 @@
 """dualmctx: Dual Monte Carlo Tree Search and its relatives, fully batched, in JAX."""
 
+from dualmctx.memory import SearchMemory, search_memory
 from dualmctx.model import Model, make_model, make_search_fn
 from dualmctx.network import Network, make_network
 from dualmctx.policies import AlphaZero, Dual, Gumbel, MuZero, Puct
+from dualmctx.policies.children import played_actions
+from dualmctx.reuse import advance
 from dualmctx.tree import Tree, to_mctx
 from dualmctx.types import Embedding
 
@@ -15,9 +18,13 @@ __all__ = (
     "MuZero",
     "Network",
     "Puct",
+    "SearchMemory",
     "Tree",
+    "advance",
     "make_model",
     "make_network",
     "make_search_fn",
+    "played_actions",
+    "search_memory",
     "to_mctx",
 )

@@ -1,11 +1,13 @@
 """mctx's selection rules on our trees: any of them unchanged, and its two main ones made fast."""
 
+import math
 from typing import Any, Protocol
 
 import chex
 import jax
 import jax.numpy as jnp
 import mctx
+import numpy as np
 
 from dualmctx.select import argmax
 from dualmctx.tree import Tree, edge_into, gather_children, get_children, take
@@ -97,6 +99,57 @@ def mctx_rule(rule: MctxRule, *, layer: int = 0) -> SelectFn:
         return jax.vmap(rule, in_axes=(0, 0, None, None))(keys, view, 0, depth)
 
     return select
+
+
+def gumbel_root(
+    qtransform: QTransform, *, num_simulations: int, max_num_considered_actions: int
+) -> SelectFn:
+    """Makes mctx's rule for a Gumbel root: Sequential Halving over likely actions.
+
+    Formula:
+        argmax_a  g(a) + logits(a) + q̂(a)   over the actions visited as often as is due,
+
+    g being the root's Gumbel draws, in `Tree.extra_data`, and q̂ the transformed Q-values.
+
+    Source: Danihelka et al. 2022, section 3; `mctx.gumbel_muzero_root_action_selection`, of which
+    this is the whole-batch form.
+    """
+    due = np.array(
+        [_due_visits(n, num_simulations) for n in range(max_num_considered_actions + 1)], np.int32
+    )
+
+    def select(rng_key: Any, tree: Tree, node_index: chex.Array, depth: Any) -> chex.Array:
+        del rng_key, depth
+        view = node_view(tree, node_index)
+        visits, logits = view.children_visits[:, 0], view.children_prior_logits[:, 0]
+        num_valid = jnp.sum(1 - tree.root_invalid_actions, axis=-1).astype(jnp.int32)
+        num_considered = jnp.minimum(max_num_considered_actions, num_valid)
+        is_due = visits == jnp.asarray(due)[num_considered, jnp.sum(visits, axis=-1)][:, None]
+        logits = logits - jnp.max(logits, axis=-1, keepdims=True)
+        completed = jax.vmap(qtransform, in_axes=(0, None))(view, 0)
+        # mctx's floor keeps an action that is the only one considered, however unlikely.
+        score = jnp.maximum(-1e9, tree.extra_data.root_gumbel + logits + completed)
+        return argmax(jnp.where((tree.root_invalid_actions > 0) | ~is_due, -jnp.inf, score))
+
+    return select
+
+
+def _due_visits(num_considered: int, num_simulations: int) -> list[int]:
+    """Returns how often the action of each simulation has been visited before it.
+
+    In a phase all actions left are visited equally often; then half of them are dropped.
+    """
+    if num_considered <= 1:
+        return list(range(num_simulations))
+    num_phases = math.ceil(math.log2(num_considered))
+    due: list[int] = []
+    visits, left = 0, num_considered
+    while len(due) < num_simulations:
+        for _ in range(max(1, num_simulations // (num_phases * left))):
+            due += [visits] * left
+            visits += 1
+        left = max(2, left // 2)
+    return due[:num_simulations]
 
 
 def gumbel_interior(qtransform: QTransform) -> SelectFn:

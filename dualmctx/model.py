@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import mctx
 
+from dualmctx.packing import drop_observation, pack_bits
 from dualmctx.types import Embedding, Params, Policy, RecurrentFn, RefineFn, SearchFn
 
 
@@ -43,7 +44,13 @@ def edge_signs(before: Any, after: Any) -> tuple[chex.Array, chex.Array]:
 
 
 def make_model(
-    env: Any, network: Any, *, first_head: int = -1, keep_activations: bool = True
+    env: Any,
+    network: Any,
+    *,
+    first_head: int = -1,
+    keep_activations: bool = True,
+    activations_dtype: Any = None,
+    compact_states: bool = False,
 ) -> Model:
     """Makes the functions that a policy calls from a game and a network.
 
@@ -56,13 +63,28 @@ def make_model(
       first_head: index of the head for `root_fn` and `recurrent_fn`.
       keep_activations: whether refining resumes from kept activations; else it runs the trunk
         anew, which needs less memory and gives the same result.
+      activations_dtype: type in which activations are kept, by default the network's own;
+        `bfloat16` halves them and changes what the later head says in the third digit.
+      compact_states: whether nodes hold their states packed: bits for truth values, and as few as
+        the numbers need that the game's `state_ranges` bounds. The search stays the same.
 
     Returns:
       The functions, pure and batched.
+
+    Raises:
+      ValueError: when `activations_dtype` holds no fractions, in one line.
     """
+    kept_type = activations_dtype
+    if kept_type is not None and not jnp.issubdtype(jnp.dtype(kept_type), jnp.floating):
+        remedy = "a floating type, such as bfloat16"
+        raise ValueError(f"activations_dtype is {kept_type}; it must be {remedy}")
     num_heads = len(network.head_depths)
     first = first_head % num_heads
     is_last = first == num_heads - 1
+    packing = drop_observation()
+    if compact_states:
+        example = jax.eval_shape(lambda: env.init(jax.random.PRNGKey(0)))
+        packing = pack_bits(example, getattr(env, "state_ranges", {}))
 
     def observe(state: Any) -> chex.Array:
         return jax.vmap(env.observe)(state)
@@ -72,7 +94,9 @@ def make_model(
         logits = mask_illegal(output.logits, state.legal_action_mask)
         value = jnp.where(state.terminated | state.truncated, 0.0, output.value)
         kept = None if is_last or not keep_activations else activations
-        return logits, value, Embedding(state=state.replace(observation=None), activations=kept)
+        if kept is not None and kept_type is not None:
+            kept = kept.astype(kept_type)  # `resume` casts back.
+        return logits, value, Embedding(state=packing.pack(state), activations=kept)
 
     def root_fn(params: Params, state: Any) -> mctx.RootFnOutput:
         logits, value, embedding = evaluate(params, state)
@@ -80,8 +104,9 @@ def make_model(
 
     def recurrent_fn(params: Params, rng_key: Any, action: Any, embedding: Any) -> tuple:
         del rng_key
-        state = jax.vmap(env.step)(embedding.state, action)
-        reward, discount = edge_signs(embedding.state, state)
+        before = packing.unpack(embedding.state)
+        state = jax.vmap(env.step)(before, action)
+        reward, discount = edge_signs(before, state)
         logits, value, embedding = evaluate(params, state)
         output = mctx.RecurrentFnOutput(
             reward=reward, discount=discount, prior_logits=logits, value=value
@@ -90,14 +115,14 @@ def make_model(
 
     def refine_fn(params: Params, rng_key: Any, embedding: Any) -> tuple[chex.Array, chex.Array]:
         del rng_key
+        state = packing.unpack(embedding.state)
         if embedding.activations is None:
-            observation = observe(embedding.state)
+            observation = observe(state)
             _, output = network.apply(params, observation, num_heads - 1, method="begin")
         else:
             _, output = network.apply(
                 params, embedding.activations, first, num_heads - 1, method="resume"
             )
-        state = embedding.state
         value = jnp.where(state.terminated | state.truncated, 0.0, output.value)
         return mask_illegal(output.logits, state.legal_action_mask), value
 
@@ -105,7 +130,13 @@ def make_model(
 
 
 def make_search_fn(
-    env: Any, network: Any, policy: Policy, *, keep_activations: bool = True
+    env: Any,
+    network: Any,
+    policy: Policy,
+    *,
+    keep_activations: bool = True,
+    activations_dtype: Any = None,
+    compact_states: bool = False,
 ) -> SearchFn:
     """Binds a policy to a game and a network.
 
@@ -114,15 +145,27 @@ def make_search_fn(
       network: a `dualmctx.network.Network`.
       policy: a search variant.
       keep_activations: see `make_model`.
+      activations_dtype: likewise.
+      compact_states: likewise.
 
     Returns:
-      `(params, rng_key, state) -> mctx.PolicyOutput` for a batch of game states.
+      `(params, rng_key, state) -> mctx.PolicyOutput` for a batch of game states; what `advance`
+      made of the last move's trees may follow, for a policy with `kept_nodes`.
     """
     model = make_model(
-        env, network, first_head=policy.first_head, keep_activations=keep_activations
+        env,
+        network,
+        first_head=policy.first_head,
+        keep_activations=keep_activations,
+        activations_dtype=activations_dtype,
+        compact_states=compact_states,
     )
 
-    def search(params: Params, rng_key: chex.PRNGKey, state: Any) -> mctx.PolicyOutput:
+    def search(
+        params: Params, rng_key: chex.PRNGKey, state: Any, search_tree: Any = None
+    ) -> mctx.PolicyOutput:
+        # Not every policy goes on from a tree.
+        kept = {} if search_tree is None else {"search_tree": search_tree}
         return policy(
             params,
             rng_key,
@@ -130,6 +173,7 @@ def make_search_fn(
             model.recurrent_fn,
             model.refine_fn,
             invalid_actions=~state.legal_action_mask,
+            **kept,
         )
 
     return search

@@ -8,9 +8,10 @@ import jax.numpy as jnp
 
 from dualmctx.backup import backup, backup_leaves, windowed_backup, write_back
 from dualmctx.expand import expand, frontier, refine
+from dualmctx.leaves import backup_together, expand_leaves, select_leaves
 from dualmctx.select import descend
 from dualmctx.tree import Tree
-from dualmctx.types import EvaluateFn, Params, RefineFn, SelectFn
+from dualmctx.types import EvaluateFn, Params, Path, RefineFn, SelectFn
 
 Carry = tuple[chex.PRNGKey, Tree]
 
@@ -25,6 +26,7 @@ class Grow(NamedTuple):
       max_depth: the largest number of edges of a simulation.
       window: edges that a backup updates, `None` for all.
       layer: the tree that grows.
+      leaves_per_step: K, simulations that `search` runs at once; 1 with a window.
     """
 
     evaluate_fn: EvaluateFn
@@ -33,6 +35,18 @@ class Grow(NamedTuple):
     max_depth: int
     window: int | None = None
     layer: int = 0
+    leaves_per_step: int = 1
+
+    def descend(self, rng_key: chex.PRNGKey, tree: Tree) -> Path:
+        """Walks down from the roots to where a simulation ends; consumes the key."""
+        return descend(
+            rng_key,
+            tree,
+            self.root_select_fn,
+            self.interior_select_fn,
+            max_depth=self.max_depth,
+            layer=self.layer,
+        )
 
 
 def simulate(
@@ -57,41 +71,81 @@ def simulate(
       A new key and the trees.
     """
     rng_key, select_key, expand_key = jax.random.split(rng_key, 3)
-    path = descend(
-        select_key,
-        tree,
-        grow.root_select_fn,
-        grow.interior_select_fn,
-        max_depth=grow.max_depth,
-        layer=grow.layer,
-    )
+    path = grow.descend(select_key, tree)
     tree, leaf = expand(params, expand_key, tree, grow.evaluate_fn, path, node_index, is_active)
     if grow.window is None:
         return rng_key, backup(tree, leaf, is_active, layer=grow.layer)
     return rng_key, windowed_backup(tree, leaf, is_active, window=grow.window, layer=grow.layer)
 
 
+def simulate_together(
+    params: Params,
+    rng_key: chex.PRNGKey,
+    tree: Tree,
+    grow: Grow,
+    first_slot: chex.Numeric,
+    num_leaves: int,
+) -> Carry:
+    """Runs K simulations of each root with one evaluation: select all, expand all, back up all.
+
+    Args:
+      params: passed on to the evaluation.
+      rng_key: consumed; split as by `simulate`.
+      tree: the trees.
+      grow: how; without a window.
+      first_slot: scalar, the first of K empty slots for new nodes.
+      num_leaves: K, at least 1.
+
+    Returns:
+      A new key and the trees.
+    """
+    layer = grow.layer
+    rng_key, select_key, expand_key = jax.random.split(rng_key, 3)
+    tree, leaves = select_leaves(
+        select_key, tree, grow.descend, first_slot, num_leaves=num_leaves, layer=layer
+    )
+    tree = expand_leaves(params, expand_key, tree, grow.evaluate_fn, leaves, first_slot)
+    return rng_key, backup_together(tree, leaves, layer=layer)
+
+
 def search(
-    params: Params, rng_key: chex.PRNGKey, tree: Tree, grow: Grow, num_simulations: int
+    params: Params,
+    rng_key: chex.PRNGKey,
+    tree: Tree,
+    grow: Grow,
+    num_simulations: int,
+    *,
+    first_slot: int = 1,
 ) -> Tree:
-    """Runs simulations on one tree, the i-th of which (from 1) writes node i.
+    """Runs simulations on one tree, the i-th of which (from 0) writes node `first_slot + i`.
 
     Args:
       params: passed on to the evaluation.
       rng_key: consumed.
       tree: trees that hold their roots, with room for `num_simulations` nodes more.
       grow: how.
-      num_simulations: how many.
+      num_simulations: how many; where `leaves_per_step` does not divide it, the last step is
+        smaller.
+      first_slot: the slots from here on are empty.
 
     Returns:
       The trees after the search.
     """
+    together = min(grow.leaves_per_step, num_simulations)
 
     def body(i: chex.Array, carry: Carry) -> Carry:
         rng_key, tree = carry
-        return simulate(params, rng_key, tree, grow, i + 1)
+        if grow.leaves_per_step == 1:
+            return simulate(params, rng_key, tree, grow, first_slot + i)
+        slot = first_slot + i * together
+        return simulate_together(params, rng_key, tree, grow, slot, together)
 
-    return jax.lax.fori_loop(0, num_simulations, body, (rng_key, tree))[1]
+    num_steps, rest = divmod(num_simulations, together)
+    rng_key, tree = jax.lax.fori_loop(0, num_steps, body, (rng_key, tree))
+    if rest:
+        slot = first_slot + num_steps * together
+        tree = simulate_together(params, rng_key, tree, grow, slot, rest)[1]
+    return tree
 
 
 class ToPrior(Protocol):
@@ -167,6 +221,7 @@ def run_rounds(
     *,
     num_simulations: tuple[int, int],
     num_rounds: int,
+    first_slot: int = 1,
 ) -> Tree:
     """Grows the first tree and lets the second one follow, in rounds.
 
@@ -183,6 +238,7 @@ def run_rounds(
       how: how the second tree follows.
       num_simulations: b_sub and b_full.
       num_rounds: R, from 1 to b_full; 1 is sequential, b_full is strict interleaving.
+      first_slot: the slots from here on are empty.
 
     Returns:
       The trees after the search.
@@ -198,7 +254,7 @@ def run_rounds(
 
         def small_body(j: chex.Array, carry: Carry) -> Carry:
             rng_key, tree = carry
-            return simulate(params, rng_key, tree, grow, 1 + begin_large + j)
+            return simulate(params, rng_key, tree, grow, first_slot + begin_large + j)
 
         rng_key, tree = jax.lax.fori_loop(begin_small, end_small, small_body, carry)
         rng_key, refine_key, large_key = jax.random.split(rng_key, 3)
@@ -211,7 +267,7 @@ def run_rounds(
             is_active = num_valid <= j - begin_large
             # A key by number, as how many of these run depends on the rest of the batch.
             key = jax.random.fold_in(large_key, j)
-            return simulate(params, key, tree, how.grow, 1 + end_small + j, is_active)[1]
+            return simulate(params, key, tree, how.grow, first_slot + end_small + j, is_active)[1]
 
         # Starting where the first element runs short skips the calls that would change nothing.
         start = begin_large + jnp.min(num_valid)

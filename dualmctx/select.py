@@ -116,7 +116,8 @@ def descend(
 
     A walk ends on an edge into a node that does not exist or that the layer has not visited, into
     a terminal node, or at `max_depth`. The elements of the batch walk in step, so depth is a
-    scalar, and the root's rule runs once, outside the loop.
+    scalar. A rule of the root's own runs once, outside the loop; where the root has the rule of the
+    other nodes, the loop starts there, and the rule is compiled once.
 
     Args:
       rng_key: consumed by the rules.
@@ -147,7 +148,10 @@ def descend(
         return _Walk(path, walk.is_walking & goes_on, walk.depth + 1)
 
     root = jnp.full(tree.edges.shape[0], Tree.ROOT_INDEX, jnp.int32)
-    action, child, goes_on = step(root_select_fn, root, jnp.int32(0))
-    path = Path(parent=root, action=action, child=child, depth=jnp.ones_like(root))
-    walk = _Walk(path, goes_on, jnp.int32(1))
+    start = Path(parent=root, action=root, child=root, depth=jnp.zeros_like(root))
+    walk = _Walk(start, jnp.ones(root.shape, bool), jnp.int32(0))
+    if root_select_fn is not interior_select_fn:
+        action, child, goes_on = step(root_select_fn, root, jnp.int32(0))
+        path = Path(parent=root, action=action, child=child, depth=jnp.ones_like(root))
+        walk = _Walk(path, goes_on, jnp.int32(1))
     return jax.lax.while_loop(lambda walk: jnp.any(walk.is_walking), body, walk).path

@@ -25,9 +25,9 @@ class Layer:
     """The statistics of one tree. A node belongs to the tree iff its visit count is positive.
 
     Attributes:
-      node_stats: `[B, N, 2]` float, side by side as a backup reads and writes both: visits (exact up
-        to 2^24), the updates of the edge into the node, at the root 1 plus the updates of the edges
-        that leave it; and the mean of the returns of these updates, seen by the player to move.
+      node_stats: `[B, N, 2]` float, side by side as a backup reads and writes both: visits (exact
+        up to 2^24), the updates of the edge into the node, at the root 1 plus the updates of the
+        edges that leave it; and the mean of their returns, seen by the player to move.
       children_visits: `[B, N, A]` int32, visits of the children; 0 where there is no child.
       children_qvalues: `[B, N, A]` Q(s, a) = r + γ V(s'), seen by the player to move at s; 0 for
         unvisited actions.
@@ -205,8 +205,12 @@ def _locate(array: chex.Array, index: chex.Array) -> tuple[Any, Any, chex.Array]
 def take(array: chex.Array, index: chex.Array) -> chex.Array:
     """Reads `[B, N, ...]` at `[B]` or `[B, K]` indices, giving `[B, ...]` or `[B, K, ...]`."""
     at, where, _ = _locate(array, index)
+    if index.size == 1 and not isinstance(where, tuple):
+        # XLA would make slices of single reads and fuse them with writes, and so copy the array.
+        where = jnp.repeat(where.reshape(1), 2)
     # Indices are valid by construction; promising it saves a clamp and a select an access.
-    return at[where].get(mode="promise_in_bounds")
+    found = at[where].get(mode="promise_in_bounds")
+    return found[: index.shape[0]].reshape(*index.shape, *array.shape[2:])
 
 
 def put(
@@ -228,6 +232,10 @@ def put(
         inside = inside[0], jnp.where(where, inside[1], outside)
     else:
         inside = jnp.where(where, inside, outside)
+    if index.size == 1 and not isinstance(inside, tuple):
+        # As in `take`; the second write is dropped.
+        inside = jnp.concatenate([inside.reshape(1), outside.reshape(1) + 1])
+        value = jnp.repeat(value.reshape(1, *array.shape[2:]), 2, axis=0)
     new = at[inside].set(value.astype(array.dtype), mode="drop", unique_indices=True)
     return new.reshape(array.shape)
 
@@ -354,7 +362,7 @@ def get_children(tree: Tree, node_index: chex.Array, layer: int = 0) -> Children
 
 
 def gather_children(index: chex.Array, array: chex.Array) -> chex.Array:
-    """Reads `[B, N, ...]` at the children that rows `[B, ..., A]` of `children_index` name, else 0."""
+    """Reads `[B, N, ...]` at the children named in `[B, ..., A]` of `children_index`, else 0."""
     rows = index.reshape(index.shape[0], -1)
     values = take(array, jnp.maximum(rows, 0)).reshape(*index.shape, *array.shape[2:])
     exists = (index != Tree.UNVISITED).reshape(*index.shape, *(1,) * (array.ndim - 2))

@@ -15,11 +15,26 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class _Row:
-    """Where a game's class is, and the parameters that its name settles."""
+    """Where a game's class is, the parameters that its name settles, and what is in its states.
+
+    `ranges` bounds large arrays of whole numbers in the state, both ends included.
+    """
 
     module: str
     class_name: str
     fixed: tuple[tuple[str, Any], ...] = ()
+    ranges: tuple[tuple[str, tuple[int, int]], ...] = ()
+
+
+def _go(size: int) -> _Row:
+    # A chain is named after its first point, counted from 1 and signed by its colour; the history
+    # has signs, and twos from before the game.
+    ranges = (("_x.board", (-(size**2), size**2)), ("_x.board_history", (-1, 2)))
+    return _Row("pgx.go", "Go", (("size", size),), ranges)
+
+
+# Six kinds of pieces, signed by their owner.
+_CHESS = (("_x.board", (-6, 6)), ("_x.board_history", (-6, 6)))
 
 
 # Modules are imported when a game is asked for: pgx makes arrays when it is imported.
@@ -31,11 +46,11 @@ _GAMES = {
     "connect_four": _Row("pgx.connect_four", "ConnectFour"),
     "othello": _Row("pgx.othello", "Othello"),
     "hex": _Row("games.hex", "Hex"),
-    "go_9x9": _Row("pgx.go", "Go", (("size", 9),)),
-    "go_19x19": _Row("pgx.go", "Go", (("size", 19),)),
+    "go_9x9": _go(9),
+    "go_19x19": _go(19),
     "animal_shogi": _Row("pgx.animal_shogi", "AnimalShogi"),
     "gardner_chess": _Row("pgx.gardner_chess", "GardnerChess"),
-    "chess": _Row("pgx.chess", "Chess"),
+    "chess": _Row("pgx.chess", "Chess", ranges=_CHESS),
     "shogi": _Row("pgx.shogi", "Shogi"),
 }
 
@@ -55,7 +70,8 @@ def make(name: str, /, **parameters: Any) -> pgx.Env:
         `max_terminal_steps` for go. The other games have none.
 
     Returns:
-      A pgx environment with two players.
+      A pgx environment with two players; its `state_ranges` tells, by their place in the state,
+      between which values its large arrays of whole numbers stay.
 
     Raises:
       ValueError: if there is no such game, it has no such parameter, or the value is bad.
@@ -70,7 +86,9 @@ def make(name: str, /, **parameters: Any) -> pgx.Env:
             known = ", ".join(defaults) or "no parameters"
             raise ValueError(f"{name} has no parameter {key!r} (={value!r}): it takes {known}.")
         _check(key, value, defaults[key])
-    return game_class(**dict(row.fixed), **parameters)
+    env = game_class(**dict(row.fixed), **parameters)
+    env.state_ranges = dict(row.ranges)
+    return env
 
 
 def _parameters(game_class: Any, row: _Row) -> dict[str, Any]:

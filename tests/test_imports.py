@@ -11,9 +11,9 @@ ROOT = pathlib.Path(__file__).parents[1]
 
 # What a module may import of dualmctx. A package's row holds for its files that have no row.
 STEP = {"types", "tree"}
-SEARCH = STEP | {"select", "mctx_rules", "expand", "backup"}
-SHARED = {"policies.root", "policies.weights", "policies.options"}  # used by several policies
-POLICY = SEARCH | {"search"} | SHARED
+SEARCH = STEP | {"select", "mctx_rules", "expand", "backup", "leaves"}
+SHARED = {"policies." + name for name in ("root", "weights", "options", "children", "kept")}
+POLICY = SEARCH | {"search", "reuse"} | SHARED
 MAY_IMPORT = {
     "games": {"types"},
     "dualmctx.types": set(),
@@ -22,10 +22,13 @@ MAY_IMPORT = {
     "dualmctx.mctx_rules": STEP | {"select"},
     "dualmctx.expand": STEP,
     "dualmctx.backup": STEP,
+    "dualmctx.leaves": STEP,
     "dualmctx.search": SEARCH,
+    "dualmctx.reuse": STEP,
     "dualmctx.policies.*": POLICY,
     "dualmctx.policies": POLICY | {"policies"},
     "dualmctx.network": {"types"},
+    "dualmctx.packing": set(),
 }
 # What the other modules may not import: they take policies as arguments. SHARED is open to them.
 MAY_NOT_IMPORT = {

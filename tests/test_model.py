@@ -172,6 +172,42 @@ def test_kept_activations_give_what_recomputing_gives() -> None:
     jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-5), refined, expected)
 
 
+def refined_embeddings(dtype: Any) -> tuple[Any, Any, Any]:
+    """Returns the kept activations, what the network makes of the states, and of what was kept."""
+    states = states_of(CONNECT2, (), (0,))
+    network, params, model = setup(CONNECT2, states, first_head=0, activations_dtype=dtype)
+    embedding = model.root_fn(params, states).embedding
+    exact, _ = network.apply(params, states.observation, 0, method="begin")
+    _, output = network.apply(params, exact, 0, 1, method="resume")
+    legal = states.legal_action_mask
+    expected = mask_illegal(output.logits, legal), output.value
+    return (embedding.activations, exact), expected, model.refine_fn(params, None, embedding)
+
+
+@pytest.mark.parametrize("dtype", [None, "float32"])
+def test_activations_are_kept_exactly_by_default(dtype: Any) -> None:
+    (kept, exact), expected, refined = refined_embeddings(dtype)
+    assert kept.dtype == jnp.float32
+    np.testing.assert_array_equal(kept, exact)
+    jax.tree.map(np.testing.assert_array_equal, refined, expected)
+
+
+def test_activations_in_bfloat16_take_half_and_give_nearly_the_same() -> None:
+    (kept, exact), expected, refined = refined_embeddings(jnp.bfloat16)
+    assert kept.dtype == jnp.bfloat16
+    assert 2 * kept.nbytes == exact.nbytes
+    for one, other in zip(refined, expected, strict=True):
+        assert one.dtype == other.dtype
+        assert (one != other).any()
+        np.testing.assert_allclose(one, other, rtol=0.02, atol=0.02)
+
+
+def test_activations_are_not_kept_in_whole_numbers() -> None:
+    network = make_network(4, (1,), width=8, num_blocks=2)
+    with pytest.raises(ValueError, match="activations_dtype is int8; it must be a floating type"):
+        make_model(CONNECT2, network, activations_dtype="int8")
+
+
 def test_make_search_fn_gives_each_policy_its_head() -> None:
     """And the signs hold through a search: moving twice in a row is no loss."""
     env, plays = DOUBLE, {8: (), 7: (0,), 6: (1,), 5: (1, 0), 4: (1, 1), 2: (1, 1, 1)}

@@ -1,5 +1,6 @@
 """Properties of every policy: legal, normalised, independent in the batch, reproducible, sound."""
 
+import dataclasses
 import functools
 import operator
 from typing import Any
@@ -21,6 +22,7 @@ from dualmctx import (
     make_search_fn,
 )
 from dualmctx.policies import root as roots
+from dualmctx.policies.children import played_actions
 
 # Most of the time is compiling; the results are the same.
 fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
@@ -35,10 +37,13 @@ POLICIES = {
     "dual sequential": Dual((40, 30), 1, action_weights="large_visits", puct=CALM),
     # A small tree so small that the large one has to grow by itself.
     "dual window": Dual((60, 160), 7, action_weights="all_visits", puct=CALM_WINDOW),
+    # Of HSR's 17 actions; a game of 9 would lose the only good one of an indifferent network.
+    "dual few children": Dual((40, 30), 5, puct=dataclasses.replace(CALM, max_children=6)),
     "gumbel": Gumbel(200, gumbel_scale=0.0),
     "muzero": MuZero(64, dirichlet_fraction=0.0, temperature=0.0),
 }
-CASES = [("hsr" if name == "dual sequential" else "tic_tac_toe", name) for name in POLICIES]
+IN_HSR = ("dual sequential", "dual few children")
+CASES = [("hsr" if name in IN_HSR else "tic_tac_toe", name) for name in POLICIES]
 # Moves from the start, and the only good answer.
 TIC_TAC_TOE = {
     "win": ((0, 3, 1, 4), 2),
@@ -118,9 +123,8 @@ def test_only_legal_actions_and_weights_sum_to_one(game: str, name: str) -> None
     tree = out.search_tree
     mask = tree.embeddings.state.legal_action_mask
     batch, node = np.nonzero(np.asarray(tree.parents) >= 0)
-    assert np.asarray(mask)[
-        batch, tree.parents[batch, node], tree.action_from_parent[batch, node]
-    ].all()
+    played = played_actions(tree)[batch, node]
+    assert np.asarray(mask)[batch, tree.parents[batch, node], played].all()
 
 
 @pytest.mark.parametrize(("game", "name"), CASES)
@@ -263,6 +267,7 @@ def test_noiseless_keeps_the_other_options() -> None:
 BAD = [
     (Puct, {"window": 0}, "at least 1"),
     (Puct, {"max_depth": 0}, "at least 1"),
+    (Puct, {"max_children": 0}, "at least 1"),
     (Puct, {"c_puct": 0.0}, "positive"),
     (Puct, {"c_puct": float("nan")}, "positive"),
     (Puct, {"explore_fraction": 1.5}, "between 0 and 1"),

@@ -368,10 +368,24 @@ def test_help_lists_the_fields(capsys: pytest.CaptureFixture) -> None:
     assert error.value.code == 2
 
 
+def test_activations_are_kept_as_the_flag_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = []
+    for name in ("make_search_fn", "make_trainer"):
+        monkeypatch.setattr(train, name, lambda *_, **options: kept.append(options))
+    monkeypatch.setattr(train, "make_exams", lambda *_: ((), (), {}))
+    monkeypatch.setattr(train, "check_memory", lambda *_: None)
+    for i, flags in enumerate(([], ["--network.kept-activations", "bfloat16"])):
+        train.set_up(*train.parse(["nim", "--out", str(tmp_path / str(i)), *flags]))
+    types = [options["activations_dtype"] for options in kept]
+    assert types == ["float32", "float32", "bfloat16", "bfloat16"]
+
+
 @pytest.mark.parametrize("name", train.PRESETS)
 def test_presets_fit_together(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     examined = []
-    monkeypatch.setattr(train, "make_search_fn", lambda env, network, policy: policy)
+    monkeypatch.setattr(train, "make_search_fn", lambda env, network, policy, **_: policy)
     monkeypatch.setattr(train, "make_exams", lambda *args: examined.append(args) or ((), (), {}))
     config = train.parse([name, "--out", str(tmp_path)])[1]
     run = train.set_up(name, config)

@@ -8,9 +8,11 @@ import jax
 import mctx
 
 from dualmctx.policies import root as roots
+from dualmctx.policies.children import Inputs, limit_children
+from dualmctx.policies.kept import graft
 from dualmctx.policies.options import Puct, check, make_grow
 from dualmctx.search import search
-from dualmctx.tree import allocate
+from dualmctx.tree import Tree, allocate
 from dualmctx.types import Params, RecurrentFn, RefineFn
 
 
@@ -28,6 +30,8 @@ class AlphaZero:
     """Simulations a search, the root's own evaluation apart; at least 1."""
     puct: Puct = dataclasses.field(default_factory=Puct)
     """How the tree is searched."""
+    kept_nodes: int = 0
+    """Room for nodes of the last move's tree, the root apart; 0 starts every search afresh."""
 
     first_head: ClassVar[int] = -1
     """The network's head that `recurrent_fn` is to evaluate: the last."""
@@ -36,6 +40,7 @@ class AlphaZero:
         """Checks the options."""
         number = self.num_simulations
         check(number >= 1, "num_simulations", number, "at least 1")
+        check(self.kept_nodes >= 0, "kept_nodes", self.kept_nodes, "at least 0")
 
     def noiseless(self) -> Self:
         """Returns the policy as it is for evaluation: no noise at the root, the best action."""
@@ -50,6 +55,7 @@ class AlphaZero:
         refine_fn: RefineFn | None = None,
         *,
         invalid_actions: chex.Array | None = None,
+        search_tree: Tree | None = None,
     ) -> mctx.PolicyOutput:
         """Searches from a batch of roots.
 
@@ -60,33 +66,46 @@ class AlphaZero:
           recurrent_fn: as mctx's; its logits must mask illegal actions below the root.
           refine_fn: not used.
           invalid_actions: `[B, A]` true for actions that are not allowed at the root.
+          search_tree: what `dualmctx.advance` made of the last move's tree, to go on from; the
+            roots of elements that have none come from `root`. Needs `kept_nodes`.
 
         Returns:
           `action` `[B]`; `action_weights` `[B, A]`, the visits' shares, which sum to 1; and
-          `search_tree`, a `dualmctx.Tree`.
+          `search_tree`, a `dualmctx.Tree`; over slots in place of actions with `max_children`.
         """
-        del refine_fn
+        # The slots of a kept root may stand for other actions than those of `root`.
+        invalid_in_game = invalid_actions
+        inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
+        inputs, restore = limit_children(inputs, self.puct.max_children)
+        root, recurrent_fn, _, invalid_actions = inputs
         noise_key, search_key, action_key = jax.random.split(rng_key, 3)
         prior = roots.legal_probabilities(roots.mask_logits(root.prior_logits, invalid_actions))
-        prior = roots.add_dirichlet_noise(
-            noise_key,
-            prior,
-            fraction=self.puct.dirichlet_fraction,
-            alpha=self.puct.dirichlet_alpha,
-        )
+        first_slot = 1 + self.kept_nodes
+        num_nodes = first_slot + self.num_simulations
         tree = allocate(
             roots.root_evaluation(root, prior),
             root.embedding,
-            num_nodes=self.num_simulations + 1,
+            num_nodes=num_nodes,
             invalid_actions=roots.no_invalid_actions(root, invalid_actions),
             windowed=self.puct.window is not None,
         )
+        if search_tree is not None:
+            tree = graft(tree, search_tree, invalid_in_game, kept_nodes=self.kept_nodes)
+        prior = roots.add_dirichlet_noise(
+            noise_key,
+            tree.children_prior[:, Tree.ROOT_INDEX],
+            fraction=self.puct.dirichlet_fraction,
+            alpha=self.puct.dirichlet_alpha,
+        )
+        tree = tree.replace(children_prior=tree.children_prior.at[:, Tree.ROOT_INDEX].set(prior))
         grow = make_grow(
             self.puct,
             roots.evaluate_probabilities(recurrent_fn),
-            num_simulations=self.num_simulations,
+            num_simulations=num_nodes - 1,
         )
-        tree = search(params, search_key, tree, grow, self.num_simulations)
+        budget = self.num_simulations
+        tree = search(params, search_key, tree, grow, budget, first_slot=first_slot)
         weights = tree.summary().visit_probs
         action = roots.sample_action(action_key, weights, self.puct.temperature)
-        return mctx.PolicyOutput(action=action, action_weights=weights, search_tree=tree)
+        output = mctx.PolicyOutput(action=action, action_weights=weights, search_tree=tree)
+        return restore(output)

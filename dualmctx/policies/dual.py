@@ -10,6 +10,8 @@ import mctx
 
 from dualmctx.policies import root as roots
 from dualmctx.policies import weights
+from dualmctx.policies.children import Inputs, limit_children
+from dualmctx.policies.kept import graft
 from dualmctx.policies.options import Puct, check, make_grow
 from dualmctx.search import Follow, follow, run_rounds, search
 from dualmctx.tree import Tree, allocate, get_children
@@ -46,6 +48,8 @@ class Dual:
     visits, smoothed (the paper's); or the visits of both trees."""
     puct: Puct = dataclasses.field(default_factory=Puct)
     """How both trees are searched."""
+    kept_nodes: int = 0
+    """Room for nodes of the last move's trees, the root apart; 0 starts every search afresh."""
 
     first_head: ClassVar[int] = 0
     """The network's head that `recurrent_fn` is to evaluate: the first."""
@@ -63,9 +67,12 @@ class Dual:
         if large > 0:
             remedy = f"from 1 to the large tree's {large} simulations"
             check(1 <= rounds <= large, "num_rounds", rounds, remedy)
+        check(self.kept_nodes >= 0, "kept_nodes", self.kept_nodes, "at least 0")
         for name in ("value_mix", "prior_mix"):
             value = getattr(self, name)
             check(0 <= value <= 1, name, value, "between 0 and 1")
+        leaves = self.puct.leaves_per_step
+        check(leaves == 1, "leaves_per_step", leaves, "1 in Dual, whose rounds evaluate at once")
         modes = ("regularized", "large_visits", "all_visits")
         mode = self.action_weights
         check(mode in modes, "action_weights", mode, f"one of {', '.join(modes)}")
@@ -83,6 +90,7 @@ class Dual:
         refine_fn: RefineFn,
         *,
         invalid_actions: chex.Array | None = None,
+        search_tree: Tree | None = None,
     ) -> mctx.PolicyOutput:
         """Searches from a batch of roots.
 
@@ -96,22 +104,33 @@ class Dual:
           recurrent_fn: as mctx's, by the intermediate head; its logits must mask illegal actions.
           refine_fn: evaluates embeddings by the final head; its logits must mask illegal actions.
           invalid_actions: `[B, A]` true for actions that are not allowed at the root.
+          search_tree: what `dualmctx.advance` made of the last move's trees, to go on from; the
+            roots of elements that have none come from `root`. Needs `kept_nodes`.
 
         Returns:
           `action` `[B]`; `action_weights` `[B, A]`, which sum to 1; and `search_tree`, a
-          `dualmctx.Tree` with the layers T_sub and, unless b_full = 0, T_full.
+          `dualmctx.Tree` with the layers T_sub and, unless b_full = 0, T_full; over slots in place
+          of actions with `max_children`.
         """
         small, large = self.num_simulations
+        # The slots of a kept root may stand for other actions than those of `root`.
+        invalid_in_game = invalid_actions
+        inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
+        inputs, restore = limit_children(inputs, self.puct.max_children)
+        root, recurrent_fn, refine_fn, invalid_actions = inputs
         noise_key, root_key, search_key, action_key = jax.random.split(rng_key, 4)
         prior = roots.legal_probabilities(roots.mask_logits(root.prior_logits, invalid_actions))
         tree = allocate(
             roots.root_evaluation(root, prior),
             root.embedding,
-            num_nodes=small + large + 1,
+            num_nodes=1 + self.kept_nodes + small + large,
             invalid_actions=roots.no_invalid_actions(root, invalid_actions),
             num_layers=2 if large > 0 else 1,
             windowed=self.puct.window is not None,
+            counts_leaves=self.kept_nodes > 0 and large > 0,
         )
+        if search_tree is not None:
+            tree = graft(tree, search_tree, invalid_in_game, kept_nodes=self.kept_nodes)
         evaluate_fn = roots.evaluate_probabilities(recurrent_fn)
         how = self._follow(evaluate_fn, refine_fn)
         if large > 0:
@@ -126,7 +145,8 @@ class Dual:
         tree = tree.replace(
             children_prior=tree.children_prior.at[:, Tree.ROOT_INDEX].set(noisy_prior)
         )
-        grow = make_grow(self.puct, evaluate_fn, num_simulations=small + large, layer=SMALL)
+        longest, first_slot = self.kept_nodes + small + large, 1 + self.kept_nodes
+        grow = make_grow(self.puct, evaluate_fn, num_simulations=longest, layer=SMALL)
         if large > 0:
             budgets = self.num_simulations
             tree = run_rounds(
@@ -137,12 +157,14 @@ class Dual:
                 how,
                 num_simulations=budgets,
                 num_rounds=self.num_rounds,
+                first_slot=first_slot,
             )
         else:
-            tree = search(params, search_key, tree, grow, small)
+            tree = search(params, search_key, tree, grow, small, first_slot=first_slot)
         action_weights = self._weights(tree, clean_prior)
         action = roots.sample_action(action_key, action_weights, self.puct.temperature)
-        return mctx.PolicyOutput(action=action, action_weights=action_weights, search_tree=tree)
+        output = mctx.PolicyOutput(action=action, action_weights=action_weights, search_tree=tree)
+        return restore(output)
 
     def _follow(self, evaluate_fn: EvaluateFn, refine_fn: RefineFn) -> Follow:
         small, large = self.num_simulations
@@ -150,7 +172,8 @@ class Dual:
         value_mix = self.value_mix if small > 0 else 0.0
         prior_mix = self.prior_mix if small > 0 else 0.0
         evaluate_both = _evaluate_both(evaluate_fn, refine_fn, value_mix, prior_mix)
-        grow = make_grow(self.puct, evaluate_both, num_simulations=small + large, layer=LARGE)
+        longest = self.kept_nodes + small + large
+        grow = make_grow(self.puct, evaluate_both, num_simulations=longest, layer=LARGE)
         return Follow(refine_fn, roots.legal_probabilities, value_mix, prior_mix, grow)
 
     def _weights(self, tree: Tree, prior: chex.Array) -> chex.Array:
@@ -177,7 +200,9 @@ def _evaluate_root(params: Params, rng_key: chex.PRNGKey, tree: Tree, how: Follo
         return roots.legal_probabilities(roots.mask_logits(logits, is_invalid))
 
     how = how._replace(to_prior=to_prior)
-    return follow(params, rng_key, tree, how, leaves, jnp.ones(leaves.shape, bool))
+    # The final head may have evaluated a kept root already.
+    is_new = tree.layers[LARGE].node_visits[:, :1] == 0
+    return follow(params, rng_key, tree, how, leaves, is_new)
 
 
 def _evaluate_both(

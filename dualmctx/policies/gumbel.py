@@ -1,7 +1,6 @@
 """mctx's Gumbel policy on our tree: the same keys give the same search."""
 
 import dataclasses
-import functools
 from typing import Any, ClassVar, Self
 
 import chex
@@ -64,16 +63,12 @@ class Gumbel:
             invalid_actions=roots.no_invalid_actions(root, invalid_actions),
             extra_data=mctx.GumbelMuZeroExtraData(root_gumbel=gumbel),
         )
-        root_rule = functools.partial(
-            mctx.gumbel_muzero_root_action_selection,
-            num_simulations=self.num_simulations,
-            max_num_considered_actions=self.max_num_considered_actions,
-            qtransform=self.qtransform,
-        )
         grow = Grow(
             roots.evaluate_logits(recurrent_fn),
-            mctx_rules.mctx_rule(
-                lambda rng_key, tree, node_index, depth: root_rule(rng_key, tree, node_index)
+            mctx_rules.gumbel_root(
+                self.qtransform,
+                num_simulations=self.num_simulations,
+                max_num_considered_actions=self.max_num_considered_actions,
             ),
             mctx_rules.gumbel_interior(self.qtransform),
             self.max_depth or self.num_simulations,

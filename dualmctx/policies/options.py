@@ -39,6 +39,13 @@ class Puct:
     temperature: float = 1.0
     """The action is drawn from weights^(1/temperature); 0 takes the best. Self-play draws its moves
     from the weights by a rule of its own, and exams take the best."""
+    max_children: int | None = None
+    """Actions kept at each node, those with the best priors, at least 1; none for all. Saves memory
+    and time in large action spaces and is exact where no more are legal: 128 for chess's 4,672."""
+    leaves_per_step: int = 1
+    """Leaves of each root that are selected one after the other, under a virtual loss for each,
+    and evaluated at once; at least 1, which is the ordinary search. For large budgets on few roots:
+    evaluations are wider, and the tree looks a little less at what the last ones said."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
@@ -47,6 +54,11 @@ class Puct:
             window is None or window >= 1, "window", window, "at least 1, or none for full backups"
         )
         check(depth is None or depth >= 1, "max_depth", depth, "at least 1, or none for no limit")
+        most = self.max_children
+        check(most is None or most >= 1, "max_children", most, "at least 1, or none for all")
+        leaves = self.leaves_per_step
+        check(leaves >= 1, "leaves_per_step", leaves, "at least 1")
+        check(leaves == 1 or window is None, "leaves_per_step", leaves, "1 with a window")
         check(self.c_puct > 0, "c_puct", self.c_puct, "positive")
         for name in ("explore_fraction", "explore_decay", "dirichlet_fraction"):
             value = getattr(self, name)
@@ -79,4 +91,12 @@ def make_grow(
             layer=layer,
         )
     max_depth = options.max_depth or num_simulations
-    return Grow(evaluate_fn, select_fn, select_fn, max_depth, options.window, layer)
+    return Grow(
+        evaluate_fn,
+        select_fn,
+        select_fn,
+        max_depth,
+        options.window,
+        layer,
+        options.leaves_per_step,
+    )

@@ -133,19 +133,42 @@ class Search:
     Trees are numbered SMALL and LARGE; AlphaZero's only tree is SMALL.
     """
 
-    def __init__(self, model: Model, puct: Any, max_depth: int, is_legal: Any = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        puct: Any,
+        max_depth: int,
+        is_legal: Any = None,
+        kept: list[Node] | None = None,
+    ) -> None:
         self.model = model
         self.puct = puct
         self.window = puct.window or 10**9
         self.max_depth = puct.max_depth or max_depth
         self.is_root_legal = is_legal
         self.counters = Counters()
+        if kept is not None:
+            self.keep(kept)
+            return
         logits, value, embedding = model.root()
         prior = probabilities(logits, is_legal)
         stats = (Stats(visits=1, total=float(value), passes=1), Stats())
         root = Node((), None, prior, float(value), 0.0, 1.0, embedding, stats)
         self.root = root
         self.nodes = [root]
+
+    def keep(self, nodes: list[Node]) -> None:
+        """Goes on from the nodes of an earlier search, without those by actions not allowed."""
+        self.root, self.nodes = nodes[0], nodes
+        if self.is_root_legal is not None:
+            prior = np.where(self.is_root_legal, self.root.prior, 0)
+            self.root.prior = prior / prior.sum()
+            for action in [a for a in self.root.children if not self.is_root_legal[a]]:
+                child = self.root.children.pop(action)
+                self.nodes = [node for node in self.nodes if child not in node.path]
+        stats = self.root.stats[SMALL]
+        if stats.visits == 0:  # The small tree adopts what the large one has evaluated.
+            stats.visits, stats.ended, stats.total, stats.passes = 1, 1, self.root.raw, 1
 
     def simulate(self, tree: int, draws: Any, mixes: tuple[float, float] | None = None) -> None:
         """Runs one simulation in a tree; `draws` are for the exploration."""
@@ -262,6 +285,10 @@ class Search:
 
     def refine_root(self, mixes: tuple[float, float]) -> None:
         """Has the final head evaluate the root too, which is in both trees from the start."""
+        if self.root.stats[SMALL].ended:  # The root comes from an earlier search.
+            if self.root.stats[LARGE].visits == 0:
+                self.refine(self.root, mixes)
+            return
         self.root.raw, self.root.prior = self.mixed(self.root, mixes)
         for stats in self.root.stats:
             stats.visits, stats.total, stats.passes = 1, self.root.raw, 1
@@ -283,24 +310,39 @@ class Search:
 
 
 def alphazero(
-    model: Model, options: Any, rng_key: Any, element: tuple[int, int], is_legal: Any = None
+    model: Model,
+    options: Any,
+    rng_key: Any,
+    element: tuple[int, int],
+    is_legal: Any = None,
+    kept: list[Node] | None = None,
 ) -> Result:
-    """AlphaZero's search; `element` is (index, size) of the root's place in the batch."""
+    """AlphaZero's search; `element` is (index, size) of the root's place in the batch.
+
+    `kept` is what `reroot` left of an earlier search, to go on from.
+    """
     _, search_key, _ = jax.random.split(rng_key, 3)
-    search = Search(model, options.puct, options.num_simulations, is_legal)
+    longest = options.num_simulations + options.kept_nodes
+    search = Search(model, options.puct, longest, is_legal, kept)
     search.run(SMALL, options.num_simulations, search_key, element)
     visits, _ = edges(search.root, SMALL)
     return Result(search.nodes, visits / visits.sum(), search.counters)
 
 
 def dual(
-    model: Model, options: Any, rng_key: Any, element: tuple[int, int], is_legal: Any = None
+    model: Model,
+    options: Any,
+    rng_key: Any,
+    element: tuple[int, int],
+    is_legal: Any = None,
+    kept: list[Node] | None = None,
 ) -> Result:
-    """Dual MCTS."""
+    """Dual MCTS; arguments as in `alphazero`."""
     small, large = options.num_simulations
     _, _, rng_key, _ = jax.random.split(rng_key, 4)
     mixes = (options.value_mix, options.prior_mix) if small else (0.0, 0.0)
-    search = Search(model, options.puct, small + large, is_legal)
+    longest = small + large + options.kept_nodes
+    search = Search(model, options.puct, longest, is_legal, kept)
     if large == 0:
         search.run(SMALL, small, rng_key, element)
         return Result(search.nodes, weights(search, options, SMALL), search.counters)
@@ -317,6 +359,19 @@ def dual(
             search.counters.fallbacks += 1
             search.run(LARGE, 1, jax.random.fold_in(large_key, j), element, mixes)
     return Result(search.nodes, weights(search, options, LARGE), search.counters)
+
+
+def reroot(nodes: list[Node], action: int, max_kept: int) -> list[Node] | None:
+    """Makes a child the root; returns the oldest nodes of its subtree, or None to start afresh."""
+    child = nodes[0].children.get(action)
+    if child is None or child.discount == 0:
+        return None
+    kept = [node for node in nodes if child in node.path][: 1 + max_kept]
+    child.parent, child.reward, child.discount = None, 0.0, 1.0
+    for node in kept:
+        node.actions = node.actions[1:]
+        node.children = {a: below for a, below in node.children.items() if below in kept}
+    return kept
 
 
 def edges(root: Node, tree: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,209 @@
+"""Times Dual MCTS against AlphaZero and MPV-MCTS: `python -m benchmarks.dual [--json FILE]`.
+
+Connect Four, the paper's network (four residual blocks of 64 features, heads after the second and
+the fourth), one move for a batch of positions, all searches in one process and in turns. Times are
+medians in milliseconds, compilation apart. What a search costs in residual blocks a position stands
+beside its time.
+
+AlphaZero takes 85 simulations, with our engine and with mctx's MuZero policy on the same functions
+(its rule has MuZero's two constants in place of AlphaZero's one). Dual takes 50 + 35. MPV-MCTS is
+the same search with two separate networks, of four and six blocks, so that nothing is resumed.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import time
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import mctx
+from rich.console import Console
+from rich.table import Table
+
+import dualmctx
+import games
+from dualmctx import AlphaZero, Dual, Puct
+from dualmctx.model import Model, make_model
+
+SMALL, LARGE = 50, 35
+ROUNDS = (1, 5, 35)
+BATCHES = (64, 1)
+QUIET = Puct(dirichlet_fraction=0.0)
+
+
+class Row(NamedTuple):
+    """A line of the table; ratios are of times, to the searches named."""
+
+    B: int
+    search: str
+    rounds: int
+    blocks: int
+    ms: float
+    over_mctx: float
+    over_alphazero: float
+    over_mpv: float | None
+
+
+class Sizes(NamedTuple):
+    """What is measured."""
+
+    small: int
+    large: int
+    rounds: tuple[int, ...]
+    batches: tuple[int, ...]
+    width: int
+
+
+def make_params(network: Any, state: Any, seed: int) -> Any:
+    """Makes parameters that have opinions; an untrained network's heads are zero."""
+    params = network.init(jax.random.PRNGKey(seed), state.observation[:1])
+    leaves, treedef = jax.tree.flatten(params)
+    keys = jax.random.split(jax.random.PRNGKey(seed + 1), len(leaves))
+    noisy = [x + 0.05 * jax.random.normal(k, x.shape) for k, x in zip(keys, leaves, strict=True)]
+    return jax.tree.unflatten(treedef, noisy)
+
+
+def two_networks(small: Model, large: Model) -> Model:
+    """Makes MPV-MCTS's model: one network looks ahead, another one evaluates anew."""
+
+    def root_fn(params: Any, state: Any) -> mctx.RootFnOutput:
+        return small.root_fn(params[0], state)
+
+    def recurrent_fn(params: Any, rng_key: Any, action: Any, embedding: Any) -> tuple:
+        return small.recurrent_fn(params[0], rng_key, action, embedding)
+
+    def refine_fn(params: Any, rng_key: Any, embedding: Any) -> tuple:
+        return large.refine_fn(params[1], rng_key, embedding)
+
+    return Model(root_fn, recurrent_fn, refine_fn)
+
+
+def make_searches(env: Any, state: Any, sizes: Sizes) -> dict[tuple[str, int], tuple[Any, int]]:
+    """Makes `key -> weights` for each search and number of rounds, with its blocks a position."""
+
+    def network(num_blocks: int, heads: tuple[int, ...] | None = None) -> Any:
+        return dualmctx.make_network(
+            env.num_actions,
+            env.observation_shape,
+            trunk="conv",
+            width=sizes.width,
+            num_blocks=num_blocks,
+            head_depths=heads,
+        )
+
+    dual, four, six = network(4, (2, 4)), network(4, (4,)), network(6, (6,))
+    params, four_params, six_params = (
+        make_params(net, state, seed) for seed, net in enumerate((dual, four, six))
+    )
+    total = sizes.small + sizes.large
+    final = make_model(env, dual)
+    halves = make_model(env, dual, first_head=0)
+    pair = two_networks(make_model(env, four), make_model(env, six))
+
+    def ours(policy: Any, model: Model, params: Any) -> Any:
+        def search(params: Any, rng_key: Any, state: Any) -> Any:
+            root = model.root_fn(params, state)
+            return policy(
+                params,
+                rng_key,
+                root,
+                model.recurrent_fn,
+                model.refine_fn,
+                invalid_actions=~state.legal_action_mask,
+            ).action_weights
+
+        return jax.jit(search), params
+
+    def theirs(params: Any, rng_key: Any, state: Any) -> Any:
+        return mctx.muzero_policy(
+            params,
+            rng_key,
+            final.root_fn(params, state),
+            final.recurrent_fn,
+            total,
+            invalid_actions=~state.legal_action_mask,
+            dirichlet_fraction=0.0,
+        ).action_weights
+
+    searches = {
+        ("mctx AlphaZero", 0): ((jax.jit(theirs), params), 4 * total),
+        ("AlphaZero", 0): (ours(AlphaZero(total, QUIET), final, params), 4 * total),
+    }
+    both = (four_params, six_params)
+    for rounds in sizes.rounds:
+        policy = Dual((sizes.small, sizes.large), num_rounds=rounds, puct=QUIET)
+        blocks = 2 * sizes.small + 2 * sizes.large
+        searches["Dual", rounds] = ours(policy, halves, params), blocks
+        blocks = 4 * sizes.small + 6 * sizes.large
+        searches["MPV", rounds] = ours(policy, pair, both), blocks
+    return searches
+
+
+def positions(env: Any, batch_size: int) -> Any:
+    """Plays four random moves in each game, so that the positions differ."""
+    keys = jax.random.split(jax.random.PRNGKey(7), batch_size)
+    state = jax.vmap(env.init)(keys)
+    for ply in range(4):
+        draws = jax.random.uniform(jax.random.PRNGKey(ply), state.legal_action_mask.shape)
+        action = jnp.argmax(jnp.where(state.legal_action_mask, draws, -1), axis=-1)
+        state = jax.jit(jax.vmap(env.step))(state, action)
+    return state
+
+
+def measure(batch_size: int, sizes: Sizes, repeats: int) -> list[Row]:
+    """Times all searches in turns."""
+    env = games.make("connect_four")
+    state = positions(env, batch_size)
+    searches = make_searches(env, state, sizes)
+    key = jax.random.PRNGKey(0)
+    for (search, params), _ in searches.values():
+        jax.block_until_ready(search(params, key, state))
+    seconds: dict[tuple[str, int], list[float]] = {name: [] for name in searches}
+    for _ in range(repeats):
+        for name, ((search, params), _) in searches.items():
+            start = time.perf_counter()
+            jax.block_until_ready(search(params, key, state))
+            seconds[name].append(time.perf_counter() - start)
+    ms = {name: 1e3 * statistics.median(times) for name, times in seconds.items()}
+    rows = []
+    for name, rounds in searches:
+        time_ms, mpv = ms[name, rounds], ms.get(("MPV", rounds))
+        rows.append(
+            Row(
+                B=batch_size,
+                search=name,
+                rounds=rounds,
+                blocks=searches[name, rounds][1],
+                ms=round(time_ms, 2),
+                over_mctx=round(time_ms / ms["mctx AlphaZero", 0], 3),
+                over_alphazero=round(time_ms / ms["AlphaZero", 0], 3),
+                over_mpv=round(time_ms / mpv, 3) if mpv else None,
+            )
+        )
+    return rows
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs the benchmark and prints its table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the rows here")
+    parser.add_argument("--repeats", type=int, default=7, help="timed runs of each search")
+    parser.add_argument("--quick", action="store_true", help="a tiny size, to see that it runs")
+    options = parser.parse_args(arguments)
+    sizes = Sizes(SMALL, LARGE, ROUNDS, BATCHES, width=64)
+    if options.quick:
+        sizes = Sizes(5, 4, (1, 2), (2,), width=8)
+    table = Table(*Row._fields, title=f"Connect Four, JAX {jax.__version__}, {jax.devices()[0]}")
+    rows = [row for batch in sizes.batches for row in measure(batch, sizes, options.repeats)]
+    for row in rows:
+        table.add_row(*("" if cell is None else str(cell) for cell in row))
+    Console().print(table)
+    if options.json:
+        options.json.write_text(json.dumps([row._asdict() for row in rows], indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""Bytes a node of a search tree, every game: `python -m benchmarks.memory [--json FILE]`.
+
+mctx: its Gumbel search with the embedding of pgx's AlphaZero example, the whole game state with its
+observation. plain: our AlphaZero search as it is. compact: the same search with packed states
+(`compact_states`) and, where a number C is given, that many actions a node (`max_children`); state
+is what it keeps of a game state, share is its part of mctx's bytes. dual and dual16: Dual likewise,
+with the activations of the training command's network kept in float32 and in bfloat16.
+
+All are trees of 128 simulations as allocated, traced without compiling; what belongs to the root
+only is shared out over the nodes. check: what `dualmctx.search_memory` predicts for the plain
+search of 1,024 games, over what XLA reports of it, for two games.
+"""
+
+import argparse
+import json
+import pathlib
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import mctx
+from rich.console import Console
+from rich.table import Table
+
+import dualmctx
+import games
+
+NUM_SIMULATIONS = 128
+# Actions kept a node where most of the game's actions are illegal in any state.
+LIMITS = {"animal_shogi": 64, "gardner_chess": 64, "chess": 128, "shogi": 128}
+CHECKED = ("hsr", "connect_four")
+
+
+class Row(NamedTuple):
+    """A line of the table: bytes a node, and shares."""
+
+    game: str
+    A: int
+    mctx: int
+    plain: int
+    C: int | None
+    state: int
+    compact: int
+    share: float
+    dual: int
+    dual16: int
+    check: float | None
+
+
+class _Game(NamedTuple):
+    env: Any
+    states: Any
+    key: Any
+
+
+def open_game(name, batch_size=1):
+    env = games.make(name)
+    key = jax.ShapeDtypeStruct((2,), jnp.uint32)
+    states = jax.eval_shape(
+        lambda rng_key: jax.vmap(env.init)(jax.random.split(rng_key, batch_size)), key
+    )
+    return _Game(env, states, key)
+
+
+def num_bytes(tree):
+    return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))
+
+
+def make_network(game, **options):
+    shape = game.states.observation.shape[1:]
+    return dualmctx.make_network(game.states.legal_action_mask.shape[1], shape, **options)
+
+
+def mctx_node(game):
+    """Returns the bytes a node of mctx's tree with pgx's embedding."""
+
+    def search(rng_key, states):
+        batch_size, num_actions = states.legal_action_mask.shape
+        logits, value = jnp.zeros((batch_size, num_actions)), jnp.zeros(batch_size)
+
+        def recurrent_fn(params, rng_key, action, embedding):
+            output = mctx.RecurrentFnOutput(
+                reward=value, discount=value, prior_logits=logits, value=value
+            )
+            return output, embedding
+
+        root = mctx.RootFnOutput(prior_logits=logits, value=value, embedding=states)
+        return mctx.gumbel_muzero_policy(None, rng_key, root, recurrent_fn, NUM_SIMULATIONS)
+
+    output = jax.eval_shape(search, game.key, game.states)
+    return a_node(output.search_tree)
+
+
+def our_tree(game, policy, network, **options):
+    """Returns the shapes of our tree."""
+    search = dualmctx.make_search_fn(game.env, network, policy, **options)
+    params = jax.eval_shape(network.init, game.key, game.states.observation)
+    return jax.eval_shape(search, params, game.key, game.states).search_tree
+
+
+def a_node(arrays):
+    """Returns bytes a node."""
+    return num_bytes(arrays) // (NUM_SIMULATIONS + 1)
+
+
+def limits(name):
+    return dualmctx.Puct(max_children=LIMITS.get(name))
+
+
+def compact_tree(name, game):
+    """Returns the shapes of our smallest tree without a second one on it."""
+    policy = dualmctx.AlphaZero(NUM_SIMULATIONS, limits(name))
+    network = make_network(game, width=8, num_blocks=2)
+    return our_tree(game, policy, network, compact_states=True)
+
+
+def predicted_share(name, batch_size=1024):
+    """Returns our prediction for a whole search, over what XLA reports."""
+    game = open_game(name, batch_size)
+    network = make_network(game, width=8, num_blocks=2, trunk="mlp")
+    policy = dualmctx.AlphaZero(NUM_SIMULATIONS)
+    search = dualmctx.make_search_fn(game.env, network, policy)
+    params = jax.eval_shape(network.init, game.key, game.states.observation)
+
+    def played(params, rng_key, states):
+        output = search(params, rng_key, states)
+        return output.action, output.action_weights
+
+    report = jax.jit(played).lower(params, game.key, game.states).compile().memory_analysis()
+    predicted = dualmctx.search_memory(game.env, network, policy, batch_size).total
+    return predicted / (report.temp_size_in_bytes + report.output_size_in_bytes)
+
+
+def measure(name, checked=CHECKED):
+    """Measures a game."""
+    game = open_game(name)
+    plain, network = make_network(game, width=8, num_blocks=2), make_network(game)
+    puct = limits(name)
+    small = NUM_SIMULATIONS // 2
+    dual = dualmctx.Dual((small, NUM_SIMULATIONS - small), puct=puct)
+    compact = compact_tree(name, game)
+    theirs = mctx_node(game)
+    duals = [
+        a_node(our_tree(game, dual, network, compact_states=True, activations_dtype=dtype))
+        for dtype in (jnp.float32, jnp.bfloat16)
+    ]
+    return Row(
+        game=name,
+        A=game.states.legal_action_mask.shape[1],
+        mctx=theirs,
+        plain=a_node(our_tree(game, dualmctx.AlphaZero(NUM_SIMULATIONS), plain)),
+        C=puct.max_children,
+        state=a_node(compact.embeddings.state),
+        compact=a_node(compact),
+        share=round(a_node(compact) / theirs, 3),
+        dual=duals[0],
+        dual16=duals[1],
+        check=round(predicted_share(name), 3) if name in checked else None,
+    )
+
+
+def main(arguments=None):
+    """Runs the benchmark and prints its table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the rows here")
+    parser.add_argument("--quick", action="store_true", help="one game, to see that it runs")
+    options = parser.parse_args(arguments)
+    console = Console()
+    title = f"mctx {mctx.__version__}, JAX {jax.__version__}"
+    # Without lines it fits into 80 columns.
+    table = Table(*Row._fields, title=title, box=None, padding=(0, 1, 0, 0))
+    for column in table.columns[1:]:
+        column.justify = "right"
+    rows = []
+    for name in CHECKED[:1] if options.quick else games.available():
+        row = measure(name)
+        rows.append(row._asdict())
+        table.add_row(
+            *("–" if x is None else f"{x:,}" if isinstance(x, int) else str(x) for x in row)
+        )
+        console.print(f"{name}: {row.share} of mctx's bytes", highlight=False)
+    console.print(table)
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

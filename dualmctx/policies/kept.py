@@ -1,0 +1,118 @@
+"""Kept trees: a search that goes on from what an earlier one found below the move played."""
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from dualmctx.reuse import BY_NODE, below, like, root_actions
+from dualmctx.tree import Layer, Tree, put, replace_layer
+
+
+def graft(fresh: Tree, kept: Tree, invalid_actions: chex.Array | None, *, kept_nodes: int) -> Tree:
+    """Puts kept trees in the place of fresh ones, for the elements that have a kept tree.
+
+    At a kept root, actions that are not allowed lose their prior, their statistics and the nodes
+    below them. A kept root that the first layer has not visited counts as evaluated there, like a
+    fresh one: the node's raw value is what the small tree adopts.
+
+    Args:
+      fresh: trees that hold newly evaluated roots.
+      kept: what `advance` returned; a tree of zeros stands for no tree.
+      invalid_actions: `[B, A]` true for the game's actions that are not allowed at the roots.
+      kept_nodes: number of nodes that the policy keeps.
+
+    Returns:
+      The trees, with the capacity of the fresh ones. Slots from `1 + kept_nodes` on are empty.
+
+    Raises:
+      ValueError: when the kept trees are not such as the policy's own, in one line.
+    """
+    if kept_nodes == 0 or kept.num_nodes != 1 + kept_nodes:
+        raise ValueError(
+            f"search_tree has {kept.num_nodes} nodes; it must come from advance with max_kept ="
+            f" kept_nodes of the policy (here {kept_nodes}), at least 1"
+        )
+    if jax.tree.structure(kept.layers) != jax.tree.structure(fresh.layers):
+        raise ValueError("search_tree is of another kind of search; it must be the policy's own")
+    is_invalid = _invalid_slots(kept, invalid_actions)
+    visits = sum(layer.node_visits[:, Tree.ROOT_INDEX] for layer in kept.layers)
+    has_action = jnp.any((kept.children_prior[:, Tree.ROOT_INDEX] > 0) & ~is_invalid, axis=-1)
+    is_kept = (visits > 0) & has_action
+    is_node = is_kept[:, None] & ~below(kept.parents, _invalid_children(kept, is_invalid))
+    kept = _mask_root(kept, is_invalid)
+
+    def pick(new: chex.Array, old: chex.Array) -> chex.Array:
+        here = new[:, : old.shape[1]]
+        return new.at[:, : old.shape[1]].set(jnp.where(like(is_node, old), old, here))
+
+    root_invalid = is_invalid.astype(fresh.root_invalid_actions.dtype)
+    tree = fresh.replace(
+        **{name: jax.tree.map(pick, getattr(fresh, name), getattr(kept, name)) for name in BY_NODE},
+        root_invalid_actions=jnp.where(is_kept[:, None], root_invalid, fresh.root_invalid_actions),
+    )
+    return _adopt_root(tree)
+
+
+def _invalid_slots(tree: Tree, invalid_actions: chex.Array | None) -> chex.Array:
+    """Returns `[B, K]` bool, the root's slots that stand for actions that are not allowed."""
+    if invalid_actions is None:
+        return jnp.zeros(tree.root_invalid_actions.shape, bool)
+    actions = root_actions(tree)
+    if actions is not None:
+        invalid_actions = jnp.take_along_axis(invalid_actions, actions, axis=-1)
+    return jnp.asarray(invalid_actions, bool)
+
+
+def _invalid_children(tree: Tree, invalid_actions: chex.Array) -> chex.Array:
+    """Returns `[B, N]` bool, the root's children by actions that are not allowed."""
+    children = tree.children_index[:, Tree.ROOT_INDEX]
+    is_invalid = invalid_actions & (children != Tree.UNVISITED)
+    return put(
+        jnp.zeros(tree.parents.shape, bool), jnp.maximum(children, 0), is_invalid, is_invalid
+    )
+
+
+def _mask_root(tree: Tree, invalid_actions: chex.Array) -> Tree:
+    """Takes actions that are not allowed out of the root's rows."""
+    root = Tree.ROOT_INDEX
+    prior = tree.children_prior[:, root]
+    allowed = jnp.where(invalid_actions, 0.0, prior)
+    total = jnp.maximum(jnp.sum(allowed, axis=-1, keepdims=True), jnp.finfo(prior.dtype).tiny)
+    # A prior that loses nothing stays as it is, to the last bit.
+    loses = jnp.any(allowed != prior, axis=-1, keepdims=True)
+    prior = jnp.where(loses, allowed / total, prior)
+
+    def mask(array: chex.Array, empty: int = 0) -> chex.Array:
+        return array.at[:, root].set(jnp.where(invalid_actions, empty, array[:, root]))
+
+    def mask_layer(layer: Layer) -> Layer:
+        return layer.replace(
+            children_visits=mask(layer.children_visits),
+            children_qvalues=mask(layer.children_qvalues),
+        )
+
+    return tree.replace(
+        children_index=mask(tree.children_index, Tree.UNVISITED),
+        children_prior=tree.children_prior.at[:, root].set(prior),
+        layers=tuple(mask_layer(layer) for layer in tree.layers),
+    )
+
+
+def _adopt_root(tree: Tree) -> Tree:
+    """Counts the root as evaluated in the first layer, if only a later one has visited it."""
+    first = tree.layers[0]
+    is_new = first.node_visits[:, Tree.ROOT_INDEX] == 0
+
+    def adopt(array: chex.Array | None, value: chex.Numeric) -> chex.Array | None:
+        if array is None:
+            return None
+        old = array[:, Tree.ROOT_INDEX]
+        return array.at[:, Tree.ROOT_INDEX].set(jnp.where(is_new, value, old))
+
+    first = first.replace(
+        node_visits=adopt(first.node_visits, 1),
+        node_values=adopt(first.node_values, tree.raw_values[:, Tree.ROOT_INDEX]),
+        path_visits=adopt(first.path_visits, 1),
+        leaf_visits=adopt(first.leaf_visits, 1),
+    )
+    return replace_layer(tree, 0, first)

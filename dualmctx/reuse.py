@@ -1,0 +1,161 @@
+"""Subtree reuse between moves: the child that was played becomes the root, statistics and all."""
+
+import dataclasses
+from typing import NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from dualmctx.tree import Layer, Tree, by_edge, edge_index, put, take
+from dualmctx.types import Embedding
+
+
+def advance(
+    tree: Tree, action: chex.Array, *, max_kept: int, is_reset: chex.Array | None = None
+) -> Tree:
+    """Makes the child that each root's action leads to the root, and keeps what lies below it.
+
+    Kept nodes move together into the first slots, in their old order, so that parents still come
+    before their children and the older of two nodes is still the older. All that each layer knows
+    of a kept node stays as it was, also at the new root, whose count is that of the edge into it.
+    Of a subtree with more nodes than `max_kept` the youngest are dropped; the edges into them are
+    then unvisited, while the nodes above keep the counts and means that went through there.
+
+    An element whose tree cannot be kept comes back without a node, its root with no visits:
+    elements to reset, and those whose action leads to no node or to a terminal one.
+
+    Args:
+      tree: the trees after a search.
+      action: `[B]` int32, the actions played at the roots.
+      max_kept: number of nodes to keep beside the root, the policy's `kept_nodes`; at least 1.
+      is_reset: `[B]` bool, elements that go on from another position, as in a new game.
+
+    Returns:
+      Trees of `1 + max_kept` slots, a policy's next `search_tree`.
+
+    Raises:
+      ValueError: when `max_kept` is out of range, in one line.
+
+    Source: Silver et al. 2017 (AlphaGo Zero), "Search algorithm", "Play". Trees of a fixed size,
+    and so the dropping of nodes, are ours.
+    """
+    if not 1 <= max_kept < tree.num_nodes:
+        remedy = f"from 1 to the {tree.num_nodes - 1} nodes that a tree has beside its root"
+        raise ValueError(f"max_kept is {max_kept}; it must be {remedy}")
+    child = _played_child(tree, action)
+    is_kept = (child != Tree.UNVISITED) & (take(tree.discounts, jnp.maximum(child, 0)) != 0)
+    if is_reset is not None:
+        is_kept &= ~is_reset
+    is_top = (jnp.arange(tree.num_nodes) == child[:, None]) & is_kept[:, None]
+    return _move(tree, _compact(below(tree.parents, is_top), 1 + max_kept))
+
+
+# Attributes of a tree with an axis of nodes.
+BY_NODE = tuple(
+    field.name
+    for field in dataclasses.fields(Tree)
+    if field.name not in ("root_invalid_actions", "extra_data")
+)
+
+
+def below(parents: chex.Array, is_top: chex.Array) -> chex.Array:
+    """Finds the nodes of a set and all nodes below them.
+
+    By pointer doubling: each step, a node looks twice as far up as before, until a node of the set
+    or the root stops it. So the steps are as many as the capacity has binary digits.
+
+    Args:
+      parents: `[B, N]` int32, -1 for the root and for slots without a node.
+      is_top: `[B, N]` bool, the set; the root is not in it.
+
+    Returns:
+      `[B, N]` bool.
+    """
+    num_nodes = parents.shape[1]
+    above = jnp.where(is_top, jnp.arange(num_nodes), jnp.maximum(parents, Tree.ROOT_INDEX))
+    for _ in range((num_nodes - 1).bit_length()):
+        above = take(above, above)
+    return take(is_top, above)
+
+
+def root_actions(tree: Tree) -> chex.Array | None:
+    """Returns `[B, K]` int32, the actions that the root's slots stand for; `None` if themselves."""
+    embedding = tree.embeddings
+    if not isinstance(embedding, Embedding) or embedding.actions is None:
+        return None
+    return embedding.actions[:, Tree.ROOT_INDEX]
+
+
+def like(mask: chex.Array, array: chex.Array) -> chex.Array:
+    """Returns a `[B, N]` mask with as many axes as a `[B, N, ...]` array."""
+    return mask.reshape(mask.shape + (1,) * (array.ndim - mask.ndim))
+
+
+def _played_child(tree: Tree, action: chex.Array) -> chex.Array:
+    """Returns `[B]` int32, the root's child that an action leads to, -1 if there is none."""
+    children = tree.children_index[:, Tree.ROOT_INDEX]
+    actions = root_actions(tree)
+    if actions is None:
+        return take(children, action)
+    # An action appears once among the slots, or not at all.
+    return jnp.max(jnp.where(actions == action[:, None], children, Tree.UNVISITED), axis=-1)
+
+
+class _Slots(NamedTuple):
+    """Which node goes where.
+
+    Attributes:
+      source: `[B, M]` int32, the old index of the node in each new slot.
+      is_node: `[B, M]` bool, false for new slots that stay empty.
+      target: `[B, N]` int32, the new index of each old node, -1 for those that are dropped.
+    """
+
+    source: chex.Array
+    is_node: chex.Array
+    target: chex.Array
+
+
+def _compact(is_kept: chex.Array, num_slots: int) -> _Slots:
+    """Moves the kept nodes of `[B, N]` together, the first of them into slot 0."""
+    rank = jnp.cumsum(is_kept, axis=1, dtype=jnp.int32) - 1
+    fits = is_kept & (rank < num_slots)
+    old = jnp.broadcast_to(jnp.arange(is_kept.shape[1], dtype=jnp.int32), is_kept.shape)
+    source = put(jnp.zeros((is_kept.shape[0], num_slots), jnp.int32), rank, old, fits)
+    is_node = jnp.arange(num_slots) < jnp.sum(fits, axis=1, keepdims=True)
+    return _Slots(source, is_node, jnp.where(fits, rank, Tree.NO_PARENT))
+
+
+def _move(tree: Tree, slots: _Slots) -> Tree:
+    """Returns the trees with their nodes in other slots; what goes into slot 0 is the root."""
+
+    def move(array: chex.Array) -> chex.Array:
+        moved = take(array, slots.source)
+        return jnp.where(like(slots.is_node, moved), moved, jnp.zeros((), moved.dtype))
+
+    moved = tree.replace(**{name: jax.tree.map(move, getattr(tree, name)) for name in BY_NODE})
+    index = jnp.broadcast_to(jnp.arange(slots.source.shape[1], dtype=jnp.int32), slots.source.shape)
+    has_edge = slots.is_node & (index != Tree.ROOT_INDEX)
+    parents = take(slots.target, jnp.maximum(moved.parents, 0))
+    parents = jnp.where(has_edge, parents, Tree.NO_PARENT)
+    # Written from the children, so that edges into dropped nodes are left unvisited.
+    edges = by_edge(jnp.full_like(moved.children_index, Tree.UNVISITED))
+    edges = put(edges, edge_index(tree, parents, moved.action_from_parent), index, has_edge)
+    children_index = edges.reshape(moved.children_index.shape)
+
+    def move_layer(layer: Layer) -> Layer:
+        has_child = children_index != Tree.UNVISITED
+        return layer.replace(
+            children_visits=jnp.where(has_child, layer.children_visits, 0),
+            children_qvalues=jnp.where(has_child, layer.children_qvalues, 0),
+        )
+
+    return moved.replace(
+        parents=parents,
+        action_from_parent=jnp.where(has_edge, moved.action_from_parent, Tree.NO_PARENT),
+        children_index=children_index,
+        rewards=moved.rewards.at[:, Tree.ROOT_INDEX].set(0),
+        discounts=moved.discounts.at[:, Tree.ROOT_INDEX].set(1),
+        layers=tuple(move_layer(layer) for layer in moved.layers),
+        root_invalid_actions=jnp.zeros_like(tree.root_invalid_actions),
+    )

@@ -1,0 +1,124 @@
+"""The compiled search: what its simulation loop may do to whole arrays of the tree."""
+
+import math
+import re
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import hash_model
+from dualmctx import AlphaZero, Dual, Gumbel, MuZero, Puct
+
+BATCH, ACTIONS, SIMULATIONS = 3, 5, 16
+QUIET = Puct(dirichlet_fraction=0.0)
+WINDOW = Puct(dirichlet_fraction=0.0, window=2)
+POLICIES = {
+    "alphazero": AlphaZero(SIMULATIONS, QUIET),
+    "alphazero with a window": AlphaZero(SIMULATIONS, WINDOW),
+    "muzero": MuZero(SIMULATIONS),
+    "gumbel": Gumbel(SIMULATIONS),
+    "dual": Dual((10, 6), num_rounds=2, puct=QUIET),
+}
+# What passes an array on, or writes some of its elements in place.
+PASSES = {"parameter", "get-tuple-element", "tuple", "bitcast", "while", "call", "conditional"}
+WRITES = {"scatter", "dynamic-update-slice", "fusion"}
+
+
+def optimised_hlo(policy: Any) -> str:
+    rules = hash_model.Rules()
+
+    def recurrent_fn(params: Any, rng_key: Any, action: Any, embedding: Any) -> tuple:
+        return hash_model.recurrent_fn(params, rng_key, action, embedding, ACTIONS)
+
+    def refine_fn(params: Any, rng_key: Any, embedding: Any) -> tuple:
+        return hash_model.refine_fn(params, rng_key, embedding, ACTIONS)
+
+    def search(rng_key: Any) -> Any:
+        root = hash_model.roots(jnp.arange(BATCH), rules, ACTIONS)
+        return policy(rules, rng_key, root, recurrent_fn, refine_fn).action_weights
+
+    return jax.jit(search).lower(jax.random.key(0)).compile().as_text()
+
+
+def computations(hlo: str) -> dict[str, list[tuple[str, str, str]]]:
+    """Returns each computation's instructions: shape, opcode and the rest of the line."""
+    found: dict[str, list[tuple[str, str, str]]] = {}
+    name = ""
+    for line in re.sub(r"/\*.*?\*/", "", hlo).splitlines():
+        if header := re.match(r"(?:ENTRY )?%?([\w.\-]+) \(.*\{$", line):
+            name = header[1]
+            found[name] = []
+        elif step := re.match(r"\s+(?:ROOT )?%?[\w.\-]+ = (\([^=]*\)|\S+) ([\w\-]+)\((.*)", line):
+            found[name].append((step[1], step[2], step[3]))
+    return found
+
+
+def inside_loops(hlo: str, *, innermost: bool = False) -> list[tuple[str, str]]:
+    """Returns shape and opcode of every instruction that a loop of loops runs.
+
+    The simulation loop is one, as it holds the loops down and up the tree. Dual's loop of rounds
+    is one as well, which may pass over the tree once a round: with `innermost` it is left out.
+    """
+    all_steps = computations(hlo)
+
+    def called(rest: str) -> list[str]:
+        names = re.findall(
+            r"(?:body|condition|calls|to_apply|branch_computations)=\{?([^,}]+)", rest
+        )
+        return [
+            n.strip().removeprefix("%") for n in names if n.strip().removeprefix("%") in all_steps
+        ]
+
+    def reachable(name: str) -> list[tuple[str, str]]:
+        steps = []
+        for shape, opcode, rest in all_steps[name]:
+            steps.append((shape, opcode))
+            for other in called(rest):
+                steps += reachable(other)
+        return steps
+
+    bodies = re.findall(r"while\(.*body=%?([\w.\-]+)", hlo)
+    loops = {body: reachable(body) for body in bodies}
+    loops = {body: steps for body, steps in loops.items() if any(op == "while" for _, op in steps)}
+    if innermost:
+        loops = {
+            body: steps
+            for body, steps in loops.items()
+            if not any(loops.keys() & set(called(rest)) for _, _, rest in all_steps[body])
+        }
+    return [step for steps in loops.values() for step in steps]
+
+
+def num_elements(shape: str) -> int:
+    match = re.match(r"\w+\[([\d,]*)\]", shape)
+    return math.prod(int(n) for n in match[1].split(",") if n) if match else 0
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_no_pass_over_the_tree_in_the_simulation_loop(name: str) -> None:
+    hlo = optimised_hlo(POLICIES[name])
+    num_nodes = SIMULATIONS + 1
+    edges = BATCH * num_nodes * ACTIONS
+    loops = inside_loops(hlo, innermost=name == "dual")
+    steps = [(shape, op) for shape, op in loops if num_elements(shape) == edges]
+    assert {op for _, op in steps} & WRITES, "the loop was not found"
+    assert [step for step in steps if step[1] not in PASSES | WRITES] == []
+
+
+def test_the_check_finds_a_pass_over_the_tree() -> None:
+    """Guards the test above: a search that scales all priors in each simulation is caught."""
+    shape = (BATCH, SIMULATIONS + 1, ACTIONS)
+
+    def body(_: Any, carry: Any) -> Any:
+        prior, key = carry
+        depth = jax.lax.while_loop(lambda d: d < key[0] % 7, lambda d: d + 1, jnp.uint32(0))
+        return prior * (1.0 + depth), key + depth
+
+    def program(prior: Any, key: Any) -> Any:
+        return jax.lax.fori_loop(0, 9, body, (prior, key))
+
+    hlo = jax.jit(program).lower(jnp.ones(shape), jnp.arange(2, dtype=jnp.uint32)).compile()
+    steps = [op for s, op in inside_loops(hlo.as_text()) if num_elements(s) == math.prod(shape)]
+    assert set(steps) - PASSES - WRITES

@@ -1,0 +1,235 @@
+"""Several leaves a step: whole trees against the twin, and what holds for any number of leaves."""
+
+import collections
+import functools
+import math
+import operator
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hash_model
+from dualmctx import AlphaZero, Dual, Puct
+from dualmctx.policies import root as roots
+from dualmctx.policies.options import make_grow
+from dualmctx.search import search, simulate_together
+from dualmctx.tree import allocate
+from oracle import twin
+from oracle.cases import CALM, RULES, with_options
+from oracle.compare import assert_same_search, run_engine
+from oracle.models import HashModel
+
+fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+SEEDS = (0, 1, 2, 3)
+POLICY = AlphaZero(40, CALM)
+# 3 leaves do not divide 40 simulations: the last step has one.
+NUM_LEAVES = (2, 3, 8)
+
+
+class Search(twin.Search):
+    """The twin with steps of several leaves; `lost` holds the visits not yet answered by node."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.lost = collections.Counter()
+        self.collisions = 0
+
+    def best(self, node, tree):
+        """PUCT with each open visit as one more visit, whose return the mover lost."""
+        lost = {a: self.lost[child.actions] for a, child in node.children.items()}
+        known = {a: child.stats[tree].visits for a, child in node.children.items()}
+        total = math.sqrt(max(1, sum(known.values()) + sum(lost.values())))
+        scores = np.full(len(node.prior), -math.inf)
+        for action in np.flatnonzero(node.prior):
+            n, open_visits = known.get(action, 0), lost.get(action, 0)
+            returns = -open_visits
+            if n > 0:
+                child = node.children[action]
+                returns += n * (child.reward + child.discount * child.stats[tree].mean)
+            q = returns / max(1, n + open_visits)
+            exploration = self.puct.c_puct * node.prior[action] * total / (1 + n + open_visits)
+            scores[action] = q + exploration
+        return int(np.flatnonzero(scores >= scores.max() - 1e-12)[0])
+
+    def step(self, num_leaves):
+        """Selects leaves one after the other, then backs all of them up."""
+        leaves = []
+        for _ in range(num_leaves):
+            leaves.append(self.walk())
+            self.lost.update(node.actions for node in leaves[-1].path)
+        self.lost.clear()
+        for leaf in leaves:
+            self.backup(leaf, twin.SMALL)
+
+    def walk(self):
+        node = self.root
+        while True:
+            action = self.choose(node, twin.SMALL, None)
+            if action not in node.children:
+                return self.create(node, action, None)
+            node = node.children[action]
+            if node.stats[twin.SMALL].visits == 0:
+                self.collisions += 1
+                return node
+            if node.discount == 0:
+                self.counters.terminal_hits += 1
+                return node
+            if node.depth == self.max_depth:
+                self.counters.depth_hits += 1
+                return node
+
+
+def assert_twin_agrees(num_leaves, rules, *, invalid=None, seeds=SEEDS, **options):
+    policy = with_options(POLICY, leaves_per_step=num_leaves, **options)
+    output = run_engine(policy, 4, rules, seeds, jax.random.key(0), invalid=invalid, final="all")
+    searches = []
+    for i, seed in enumerate(seeds):
+        is_legal = None if invalid is None else ~invalid[i]
+        model = HashModel(seed, rules, 4, "all")
+        search = Search(model, policy.puct, policy.num_simulations, is_legal)
+        for begin in range(0, policy.num_simulations, num_leaves):
+            search.step(min(num_leaves, policy.num_simulations - begin))
+        visits, _ = twin.edges(search.root, twin.SMALL)
+        assert visits.sum() == policy.num_simulations
+        assert_same_search(
+            output, i, twin.Result(search.nodes, visits / visits.sum(), search.counters)
+        )
+        searches.append(search)
+    return searches
+
+
+@pytest.mark.parametrize("num_leaves", NUM_LEAVES)
+@pytest.mark.parametrize("rules", list(RULES.values()), ids=list(RULES))
+def test_whole_trees(rules, num_leaves):
+    assert_twin_agrees(num_leaves, rules)
+
+
+@pytest.mark.parametrize("num_leaves", NUM_LEAVES)
+def test_several_walks_end_at_the_same_node(num_leaves):
+    searches = assert_twin_agrees(num_leaves, RULES["one legal action"])
+    assert sum(search.collisions for search in searches) > 20
+    searches = assert_twin_agrees(num_leaves, RULES["often terminal"])
+    assert sum(search.counters.terminal_hits for search in searches) > 20
+
+
+@pytest.mark.parametrize("name", ["plain", "one legal action", "same player twice"])
+def test_max_depth(name):
+    searches = assert_twin_agrees(3, RULES[name], max_depth=2)
+    assert sum(search.counters.depth_hits for search in searches) > 20
+
+
+@pytest.mark.parametrize("num_leaves", NUM_LEAVES)
+def test_invalid_root_actions(num_leaves):
+    invalid = np.eye(4, dtype=bool)
+    invalid[3] = [True, False, True, True]
+    searches = assert_twin_agrees(num_leaves, RULES["all legal"], invalid=invalid)
+    assert all(action not in search.root.children for action, search in enumerate(searches))
+
+
+def hash_search(policy, rules, num_actions=4):
+    """Returns `(seeds) -> PolicyOutput` on a game without rules."""
+    recurrent_fn = functools.partial(hash_model.recurrent_fn, num_actions=num_actions)
+
+    def run(seeds):
+        root = hash_model.roots(seeds, rules, num_actions)
+        return policy(rules, jax.random.key(0), root, recurrent_fn)
+
+    return run
+
+
+def puct(num_leaves, **options):
+    return Puct(dirichlet_fraction=0.0, temperature=0.0, leaves_per_step=num_leaves, **options)
+
+
+def assert_same(actual, expected):
+    """Integers are equal, floats nearly."""
+
+    def compare(x, y):
+        if jnp.issubdtype(x.dtype, jnp.floating):
+            np.testing.assert_allclose(x, y, rtol=1e-5, atol=2e-6)
+        else:
+            np.testing.assert_array_equal(x, y)
+
+    jax.tree.map(compare, actual, expected)
+
+
+def test_steps_of_one_leaf_are_the_ordinary_search():
+    rules, num_simulations = RULES["same player twice"], 30
+    root = hash_model.roots(jnp.arange(6), rules, 4)
+    prior = roots.legal_probabilities(root.prior_logits)
+    tree = allocate(
+        roots.root_evaluation(root, prior),
+        root.embedding,
+        num_nodes=1 + num_simulations,
+        invalid_actions=jnp.zeros_like(prior),
+    )
+    recurrent_fn = functools.partial(hash_model.recurrent_fn, num_actions=4)
+    grow = make_grow(
+        puct(1), roots.evaluate_probabilities(recurrent_fn), num_simulations=num_simulations
+    )
+
+    def step(i, carry):
+        return simulate_together(rules, *carry, grow, 1 + i, 1)
+
+    def steps(tree):
+        return jax.lax.fori_loop(0, num_simulations, step, (jax.random.key(0), tree))[1]
+
+    def ordinary(tree):
+        return search(rules, jax.random.key(0), tree, grow, num_simulations)
+
+    assert_same(fast_jit(steps)(tree), fast_jit(ordinary)(tree))
+
+
+@pytest.mark.parametrize("num_leaves", [7, 64, 100])
+def test_visits_sum_to_the_budget_and_elements_are_independent(num_leaves):
+    run = fast_jit(hash_search(AlphaZero(64, puct(num_leaves)), RULES["same player twice"]))
+    seeds = jnp.arange(6)
+    out = run(seeds)
+    tree = out.search_tree
+    assert (tree.summary().visit_counts.sum(axis=-1) == 64).all()
+    # No virtual visit is left: rows and nodes agree everywhere.
+    layer = tree.layers[0]
+    index = np.asarray(tree.children_index)
+    batch = np.arange(len(seeds))[:, None, None]
+    rows = np.where(index >= 0, np.asarray(layer.node_visits)[batch, np.maximum(index, 0)], 0)
+    np.testing.assert_array_equal(layer.children_visits, rows)
+    assert_same(run(seeds[::-1]), jax.tree.map(operator.itemgetter(slice(None, None, -1)), out))
+    alone = run(jnp.full(6, 2))
+    for i in range(6):
+        assert_same(*(jax.tree.map(operator.itemgetter(j), x) for j, x in ((i, alone), (2, out))))
+
+
+def test_jit_changes_nothing():
+    run = hash_search(AlphaZero(5, puct(2)), RULES["plain"])
+    assert_same(run(jnp.arange(3)), fast_jit(run)(jnp.arange(3)))
+
+
+@pytest.mark.parametrize("num_leaves", [1, 4])
+def test_a_step_copies_no_array_of_nodes(num_leaves):
+    """Else a search of one root takes time in proportion to the square of its budget."""
+    num_simulations = 5000
+    run = hash_search(AlphaZero(num_simulations, puct(num_leaves)), RULES["plain"])
+    program = jax.jit(run).lower(jnp.arange(1)).compile().as_text()
+    loops, _, entry = program.partition("\nENTRY ")
+    assert "while" in entry
+    copies = re.findall(r" = \w+\[([\d,]+)\]\S* copy\(", loops)
+    assert not [shape for shape in copies if str(num_simulations + 1) in shape.split(",")]
+    sizes = [math.prod(map(int, shape.split(","))) for shape in copies]
+    assert max(sizes, default=0) < num_simulations
+
+
+@pytest.mark.parametrize(
+    ("make", "remedy"),
+    [
+        (lambda: Puct(leaves_per_step=0), "leaves_per_step is 0; it must be at least 1"),
+        (lambda: Puct(leaves_per_step=2, window=3), "leaves_per_step is 2; it must be 1 with"),
+        (lambda: Dual(puct=Puct(leaves_per_step=4)), "leaves_per_step is 4; it must be 1 in Dual"),
+    ],
+)
+def test_bad_options_are_refused_in_a_line(make, remedy):
+    with pytest.raises(ValueError, match=remedy) as info:
+        make()
+    assert "\n" not in str(info.value)

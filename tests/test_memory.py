@@ -1,0 +1,146 @@
+"""What a search is predicted to take is what XLA reports, and what does not fit is refused."""
+
+import dataclasses
+import functools
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import games
+import train
+from dualmctx import AlphaZero, Dual, Gumbel, Puct, make_network, make_search_fn, search_memory
+from dualmctx.budget import TrainingMemory, describe_memory, free_memory, require_memory
+from dualmctx.memory import SearchMemory
+
+GIB = 2**30
+
+
+@functools.cache
+def make(game: str, trunk: str) -> tuple[Any, Any]:
+    env = games.make(game)
+    state = jax.eval_shape(env.init, jax.random.PRNGKey(0))
+    shapes = state.legal_action_mask.shape[0], state.observation.shape
+    return env, make_network(*shapes, width=8, num_blocks=2, trunk=trunk)
+
+
+def reported(env: Any, network: Any, policy: Any, batch_size: int, **options: Any) -> int:
+    """XLA's own number, of the search as self-play runs it."""
+    search = make_search_fn(env, network, policy, **options)
+
+    def played(params: Any, rng_key: Any, state: Any) -> tuple:
+        output = search(params, rng_key, state)
+        return output.action, output.action_weights
+
+    key = jax.ShapeDtypeStruct((2,), jnp.uint32)
+    states = jax.eval_shape(lambda k: jax.vmap(env.init)(jax.random.split(k, batch_size)), key)
+    params = jax.eval_shape(network.init, key, states.observation)
+    program = jax.jit(played, compiler_options={"xla_backend_optimization_level": 0})
+    report = program.lower(params, key, states).compile().memory_analysis()
+    return report.temp_size_in_bytes + report.output_size_in_bytes
+
+
+CASES = {
+    "AlphaZero": ("tic_tac_toe", "mlp", AlphaZero(128), 1024, {}),
+    "loop invariants": ("connect_four", "mlp", AlphaZero(128), 1024, {}),
+    "few children": ("hsr", "mlp", AlphaZero(128, Puct(max_children=4)), 1024, {}),
+    "packed states": ("tic_tac_toe", "mlp", Gumbel(128), 1024, {"compact_states": True}),
+    "Dual": ("hsr", "mlp", Dual((50, 35), 5), 1024, {}),
+    "one round": ("hsr", "mlp", Dual((50, 35), 1, puct=Puct(window=3)), 1024, {}),
+    "kept activations": ("connect_four", "conv", Dual((50, 35), 5), 512, {}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_prediction_is_what_xla_reports(case: str) -> None:
+    game, trunk, policy, batch_size, options = CASES[case]
+    env, network = make(game, trunk)
+    memory = search_memory(env, network, policy, batch_size, **options)
+    actual = reported(env, network, policy, batch_size, **options)
+    assert memory.tree > 0.5 * actual  # the trees are what was compared
+    assert memory.total == pytest.approx(actual, rel=0.05)
+
+
+def test_the_parts_are_those_of_the_tree() -> None:
+    env, network = make("hsr", "mlp")
+    memory = search_memory(env, network, Dual((10, 5), 2), 8)
+    assert (memory.batch_size, memory.num_nodes, memory.num_children) == (8, 16, 17)
+    assert memory.activations == 8 * 16 * 8 * 4  # a node keeps 8 features in float32
+    halved = search_memory(env, network, Dual((10, 5), 2), 8, activations_dtype=jnp.bfloat16)
+    assert memory.activations == 2 * halved.activations
+    assert memory.tree - halved.tree == halved.activations
+    assert memory.activations < memory.embeddings < memory.tree < memory.total
+    assert 8 * 16 * memory.node == pytest.approx(memory.tree, rel=0.01)
+    plain = search_memory(env, network, AlphaZero(15), 8)
+    assert plain.activations == 0
+    assert plain.tree < halved.tree
+
+
+def test_a_batch_of_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="batch_size is 0; it must be at least 1"):
+        search_memory(*make("hsr", "mlp"), AlphaZero(2), 0)
+
+
+SEARCH = SearchMemory(
+    batch_size=1024,
+    num_nodes=86,
+    num_children=4672,
+    tree=12 * GIB,
+    embeddings=GIB,
+    activations=0,
+    unread=0,
+    copies=0,
+    temporaries=0,
+    outputs=0,
+)
+RUN = TrainingMemory(search=SEARCH, state=GIB, replay=GIB, positions=0, gradient=GIB)
+
+
+def test_what_does_not_fit_is_refused_with_the_remedy() -> None:
+    require_memory(RUN, 13 * GIB, is_asked_for=False)
+    require_memory(RUN, None, is_asked_for=False)
+    with pytest.raises(ValueError, match=r"13.0 GiB, and 8.0 GiB are free; use") as error:
+        require_memory(RUN, 8 * GIB, is_asked_for=False)
+    # 7 GiB of 12 are left for the search, enough for 597 games.
+    remedy = "--selfplay.num-games 512, fewer simulations or --search.puct.max-children 128"
+    assert str(error.value).endswith(f"use {remedy}")
+    limited = dataclasses.replace(RUN, search=dataclasses.replace(SEARCH, num_children=128))
+    with pytest.raises(ValueError, match=r"use --selfplay.num-games 512 or fewer simulations$"):
+        require_memory(limited, 8 * GIB, is_asked_for=False)
+    with pytest.raises(ValueError, match=r"is 1.0 GiB; use a smaller --learner.capacity"):
+        require_memory(RUN, GIB, is_asked_for=True)
+
+
+def test_self_play_and_learning_take_turns() -> None:
+    assert RUN.total == 13 * GIB
+    assert dataclasses.replace(RUN, gradient=20 * GIB).total == 21 * GIB
+    line = describe_memory(RUN)
+    assert line == "memory: 13.0 GiB at most (search 12.0 GiB, learning 1.0 GiB, replay 1.0 GiB)"
+
+
+def test_free_memory_is_some() -> None:
+    free = free_memory()
+    assert free is None or free > 2**20
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--memory-limit", "0.001"], "--memory-limit is 1.0 MiB; use"),
+        (["--selfplay.num-games", "100000000", "--learner.capacity", "800000000"], "are free; use"),
+    ],
+)
+def test_the_command_refuses_in_a_line_and_writes_nothing(
+    arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    with pytest.raises(SystemExit) as error:
+        train.main(["connect2", *arguments, "--out", str(tmp_path / "run")])
+    assert error.value.code == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("train.py: a search of ")
+    assert said.err.count("\n") == 1
+    assert words in said.err
+    assert list(tmp_path.iterdir()) == []

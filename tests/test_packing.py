@@ -1,0 +1,147 @@
+"""Packed states: exact, smaller, and the same search."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+from dualmctx import AlphaZero, Dual, Puct, make_network, make_search_fn
+from dualmctx.packing import pack_bits
+
+# Most of the time is compiling; the results are the same.
+fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+
+
+def num_bytes(tree: Any) -> int:
+    return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))
+
+
+def example_of(env: Any) -> Any:
+    return jax.eval_shape(lambda: env.init(jax.random.PRNGKey(0)))
+
+
+def assert_equal(actual: Any, expected: Any) -> None:
+    assert jax.tree.structure(actual) == jax.tree.structure(expected)
+
+    def compare(x: Any, y: Any) -> None:
+        assert x.dtype == y.dtype
+        np.testing.assert_array_equal(x, y)
+
+    jax.tree.map(compare, actual, expected)
+
+
+# Game, and the number of plies that are played at random.
+PLAYED = {"tic_tac_toe": 9, "go_9x9": 170, "go_19x19": 40, "chess": 80}
+
+
+@pytest.mark.parametrize("name", PLAYED)
+def test_what_is_unpacked_is_what_was_packed(name: str) -> None:
+    env = games.make(name)
+    packing = pack_bits(example_of(env), env.state_ranges)
+
+    @fast_jit
+    def play(keys: Any) -> Any:
+        def step(state: Any, key: Any) -> tuple:
+            logits = jnp.where(state.legal_action_mask, 0.0, -jnp.inf)
+            after = jax.vmap(env.step)(state, jax.random.categorical(key, logits))
+            packed = packing.pack(after)
+            return after, (after.replace(observation=None), packed, packing.unpack(packed))
+
+        return jax.lax.scan(step, jax.vmap(env.init)(keys), jax.random.split(keys[0], PLAYED[name]))
+
+    _, (states, packed, unpacked) = play(jax.random.split(jax.random.key(0), 2))
+    assert_equal(unpacked, states)
+    for place, bounds in env.state_ranges.items():
+        array = getattr(states._x, place.removeprefix("_x."))
+        assert bounds[0] <= array.min() < 0 < array.max() <= bounds[1]
+    assert num_bytes(packed) < num_bytes(states)
+
+
+# Bytes of a state, and of the same packed: most of what is left of chess and go are hashes.
+SIZES = {"chess": (15_802, 6_000), "go_19x19": (19_181, 7_200), "shogi": (4_824, 1_100)}
+
+
+@pytest.mark.parametrize("name", games.available())
+def test_shapes_of_every_game(name: str) -> None:
+    env = games.make(name)
+    example = example_of(env)
+    packing = pack_bits(example, env.state_ranges)
+    batch = jax.tree.map(lambda x: jax.ShapeDtypeStruct((3, *x.shape), x.dtype), example)
+    packed, unpacked = jax.eval_shape(
+        lambda state: (packing.pack(state), packing.unpack(packing.pack(state))), batch
+    )
+    assert unpacked == batch.replace(observation=None)
+    plain, small = num_bytes(unpacked) // 3, num_bytes(packed) // 3
+    assert small <= plain
+    if name in SIZES:
+        assert plain == SIZES[name][0]
+        assert small <= SIZES[name][1]
+
+
+@pytest.mark.parametrize(
+    ("ranges", "dtype", "num_planes"),
+    [((0, 1), "int32", 1), ((-3, 4), "int8", 3), ((-3, 5), "int32", 4), ((7, 7), "uint32", 0)],
+)
+def test_as_few_bits_as_the_range_needs(ranges: Any, dtype: str, num_planes: int) -> None:
+    low, high = ranges
+    numbers = jnp.asarray(np.random.default_rng(0).integers(low, high + 1, (2, 5, 3)), dtype)
+    assert num_planes == 0 or {low, high} <= set(np.unique(numbers).tolist())
+    state = games.make("nim").init(jax.random.key(0)).replace(_x=numbers[0])
+    packing = pack_bits(state, {"_x": ranges})
+    states = jax.tree.map(lambda x: jnp.stack([x, x]), state).replace(_x=numbers)
+    packed = packing.pack(states)
+    if num_planes > 0:
+        assert packed._x.shape == (2, num_planes, 2)
+        assert packed._x.dtype == jnp.uint8
+    assert_equal(packing.unpack(packed), states.replace(observation=None))
+
+
+def test_a_range_must_name_whole_numbers() -> None:
+    example = example_of(games.make("connect2"))
+    for name in ("_x.bord", "rewards", "observation"):
+        with pytest.raises(ValueError, match=f"^ranges has {name}; it must name whole numbers"):
+            pack_bits(example, {name: (0, 1)})
+
+
+CALM = Puct(dirichlet_fraction=0.0, temperature=0.0)
+SEARCHES = {
+    "connect2": (Dual((12, 8), 2, puct=CALM), False),
+    "go_9x9": (AlphaZero(6, CALM), True),
+}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_the_search_stays_the_same(name: str) -> None:
+    policy, keep_activations = SEARCHES[name]
+    env = games.make(name)
+    states = fast_jit(jax.vmap(env.init))(jax.random.split(jax.random.key(0), 3))
+    network = make_network(env.num_actions, (1,), width=8, num_blocks=2)
+    params = network.init(jax.random.key(1), states.observation)
+    draws = np.random.default_rng(0)
+    params = jax.tree.map(lambda x: x + draws.normal(0, 0.4, x.shape).astype("f"), params)
+    plain, packed = (
+        fast_jit(
+            make_search_fn(
+                env,
+                network,
+                policy,
+                keep_activations=keep_activations,
+                compact_states=compact,
+            )
+        )(params, jax.random.key(2), states)
+        for compact in (False, True)
+    )
+    sizes = [num_bytes(x.search_tree.embeddings.state) for x in (plain, packed)]
+    assert sizes[1] < sizes[0]
+
+    def rest(output: Any) -> Any:
+        tree = output.search_tree.replace(embeddings=output.search_tree.embeddings.activations)
+        return output.replace(search_tree=tree)
+
+    jax.tree.map(
+        functools.partial(np.testing.assert_allclose, rtol=0, atol=1e-6), rest(packed), rest(plain)
+    )

@@ -1,0 +1,397 @@
+"""Subtree reuse: what stays, what is dropped, and whole episodes against the plain-Python twin."""
+
+import collections
+import dataclasses
+import functools
+import operator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dualmctx
+import games
+import hash_model
+from dualmctx import AlphaZero, Dual, Puct
+from oracle import twin
+from oracle.cases import CALM, RULES, WINDOWED
+from oracle.compare import assert_same_search
+from oracle.models import HashModel
+
+NUM_ACTIONS = 4
+SEEDS = np.arange(6)
+SHORT = RULES["same player twice"]._replace(terminal=0.15)
+BANNED = RULES["no illegal, no end"]
+# The kept tree is deep, and deeper still with the next search.
+CHAIN = RULES["one legal action"]._replace(terminal=0.0)
+EXPLORES = dataclasses.replace(WINDOWED, window=2, explore_fraction=0.5, max_depth=4)
+# Room for fewer nodes than the subtrees have, so that some are dropped.
+POLICIES = {
+    "alphazero": AlphaZero(14, CALM, kept_nodes=5),
+    "alphazero window": AlphaZero(14, EXPLORES, kept_nodes=8),
+    "dual": Dual((12, 6), 3, kept_nodes=6, puct=dataclasses.replace(CALM, max_depth=3)),
+    "dual window": Dual((9, 9), 3, kept_nodes=7, puct=WINDOWED),
+    # Where the large tree grows by itself, the small one has not seen every new root.
+    "dual large": Dual((3, 14), 2, kept_nodes=6, puct=CALM),
+}
+policies = pytest.mark.parametrize("name", POLICIES)
+fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+advance = fast_jit(dualmctx.advance, static_argnames="max_kept")
+
+
+@functools.cache
+def searcher(policy: Any) -> Any:
+    """Returns the jitted search on the hash game, and a tree that keeps nothing."""
+    step = functools.partial(hash_model.recurrent_fn, num_actions=NUM_ACTIONS)
+    refine = functools.partial(hash_model.refine_fn, num_actions=NUM_ACTIONS)
+
+    def search(rules: Any, key: Any, root: Any, invalid: Any, kept: Any) -> Any:
+        return policy(rules, key, root, step, refine, invalid_actions=invalid, search_tree=kept)
+
+    return fast_jit(search)
+
+
+def nothing_kept(policy: Any, root: Any) -> dualmctx.Tree:
+    """Returns trees of zeros, as a scan would start with."""
+
+    def first(root: Any) -> Any:
+        call = functools.partial(hash_model.recurrent_fn, num_actions=NUM_ACTIONS)
+        refine = functools.partial(hash_model.refine_fn, num_actions=NUM_ACTIONS)
+        tree = policy(hash_model.Rules(), jax.random.key(0), root, call, refine).search_tree
+        return dualmctx.advance(tree, jnp.zeros(len(SEEDS), int), max_kept=policy.kept_nodes)
+
+    return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(first, root))
+
+
+class Episode:
+    """Games in step: the roots, their models for the twin, and what both keep of the last move."""
+
+    def __init__(self, policy: Any, rules: Any, key_seed: int = 0) -> None:
+        self.policy, self.rules = policy, rules
+        self.random = np.random.default_rng(key_seed)
+        self.key = jax.random.key(key_seed)
+        self.num_seeds = len(SEEDS)
+        self.root = hash_model.roots(SEEDS, rules, NUM_ACTIONS)
+        self.kept = nothing_kept(policy, self.root)
+        self.invalid = np.zeros((len(SEEDS), NUM_ACTIONS), bool)
+        self.twins: list[Any] = [None] * len(SEEDS)
+
+    def search(self) -> Any:
+        self.key, key = jax.random.split(self.key)
+        self.last_key = key
+        search = searcher(self.policy)
+        output = search(self.rules, key, self.root, self.invalid, self.kept)
+        return jax.tree.map(np.asarray, output)
+
+    def search_twin(self, element: int) -> twin.Result:
+        model = HashModel(0, self.rules, NUM_ACTIONS)
+        root = jax.tree.map(lambda x: np.asarray(x)[element : element + 1], self.root)
+        model.root = lambda: (root.prior_logits[0], root.value[0], root.embedding)
+        search = twin.dual if isinstance(self.policy, Dual) else twin.alphazero
+        place = (element, len(SEEDS))
+        legal = ~self.invalid[element]
+        return search(model, self.policy, self.last_key, place, legal, self.twins[element])
+
+    def choose(self, output: Any) -> np.ndarray:
+        """Returns the best actions, at times any other one, tried or not."""
+        best = output.action_weights.argmax(axis=-1)
+        legal = output.action_weights + (output.search_tree.children_prior[:, 0] > 0)
+        shares = legal / legal.sum(axis=-1, keepdims=True)
+        other = [self.random.choice(NUM_ACTIONS, p=p) for p in shares]
+        return np.where(self.random.random(len(SEEDS)) < 0.3, other, best).astype(np.int32)
+
+    def play(self, tree: Any, action: np.ndarray) -> np.ndarray:
+        """Plays the moves; games that are over are replaced by new ones. Returns which were."""
+        step = fast_step()
+        output, embedding = step(self.rules, action, self.root.embedding)
+        is_over = np.asarray(output.discount) == 0
+        seeds = self.num_seeds + np.arange(len(SEEDS))
+        self.num_seeds += len(SEEDS)
+        new = hash_model.roots(seeds, self.rules, NUM_ACTIONS)
+        going_on = new.replace(
+            prior_logits=output.prior_logits, value=output.value, embedding=embedding
+        )
+
+        def pick(x: Any, y: Any) -> Any:
+            return jnp.where(is_over.reshape((-1,) + (1,) * (x.ndim - 1)), x, y)
+
+        self.root = jax.tree.map(pick, new, going_on)
+        self.kept = advance(tree, action, max_kept=self.policy.kept_nodes, is_reset=is_over)
+        return is_over
+
+
+@functools.cache
+def fast_step() -> Any:
+    return fast_jit(
+        lambda rules, action, embedding: hash_model.recurrent_fn(
+            rules, None, action, embedding, NUM_ACTIONS
+        )
+    )
+
+
+@policies
+@pytest.mark.parametrize("rules", [SHORT, BANNED, CHAIN], ids=["short", "banned", "chain"])
+def test_episodes_equal_the_twins(name: str, rules: Any) -> None:
+    """Where everything else is legal, each move another action is not allowed at the root."""
+    here = Episode(POLICIES[name], rules)
+    counts = collections.Counter()
+    for _ in range(5):
+        if rules is BANNED:
+            here.invalid = np.eye(NUM_ACTIONS, dtype=bool)[here.random.integers(4, size=len(SEEDS))]
+        output = here.search()
+        results = [here.search_twin(i) for i in range(len(SEEDS))]
+        for i, result in enumerate(results):
+            assert_same_search(output, i, result)
+        action = here.choose(output)
+        is_over = here.play(output.search_tree, action)
+        for i, result in enumerate(results):
+            child = result.nodes[0].children.get(int(action[i]))
+            size = sum(child in node.path for node in result.nodes)
+            nodes = twin.reroot(result.nodes, int(action[i]), here.policy.kept_nodes)
+            here.twins[i] = nodes = None if is_over[i] else nodes
+            counts["kept"] += nodes is not None and len(nodes) > 1
+            counts["dropped"] += nodes is not None and size > len(nodes)
+            counts["over"] += bool(is_over[i])
+            counts["untried"] += child is None
+    # Where depth is limited, a chain is short.
+    assert counts["dropped"] > 2 or (rules is CHAIN and here.policy.puct.max_depth)
+    assert counts["kept"] > 2
+    assert (counts["over"] > 0) == (rules.terminal > 0)
+    assert name != "alphazero" or rules is not SHORT or counts["untried"] > 0
+
+
+def played(name: str, num_moves: int = 2) -> tuple[Episode, Any, np.ndarray, np.ndarray]:
+    """Returns games after some moves, the last search's trees, the moves played, which are reset.
+
+    The first game is reset in any case.
+    """
+    here = Episode(POLICIES[name], SHORT, key_seed=1)
+    for _ in range(num_moves):
+        output = here.search()
+        action = here.choose(output)
+        is_reset = here.play(output.search_tree, action) | (SEEDS == 0)
+    tree = output.search_tree
+    here.kept = advance(tree, action, max_kept=here.policy.kept_nodes, is_reset=is_reset)
+    return here, tree, action, is_reset
+
+
+@pytest.mark.parametrize("name", ["alphazero window", "dual", "dual window"])
+def test_kept_nodes_keep_all_that_is_known_of_them(name: str) -> None:
+    here, before, action, is_over = played(name)
+    after = jax.tree.map(np.asarray, here.kept)
+    is_kept = after.layers[0].node_visits[:, 0] + after.layers[-1].node_visits[:, 0] > 0
+    assert 1 < is_kept.sum() < len(SEEDS)
+    for i in np.flatnonzero(is_kept):
+        assert not is_over[i]
+        old = subtree(before, i, int(before.children_index[i, 0, action[i]]))
+        old = old[: 1 + here.policy.kept_nodes]
+        new = np.flatnonzero(np.append(True, after.parents[i, 1:] >= 0))
+        assert new.tolist() == list(range(len(old)))
+        place = {-1: -1, **{node: place for place, node in enumerate(old)}}
+        np.testing.assert_array_equal(
+            after.children_index[i, new],
+            np.vectorize(lambda x, place=place: place.get(x, -1))(before.children_index[i, old]),
+        )
+        assert_array_maps_equal(by_node(after, i, new), by_node(before, i, old))
+        assert after.parents[i, new].tolist() == [-1] + [
+            place[before.parents[i, n]] for n in old[1:]
+        ]
+        for field, at_root in (("rewards", 0), ("discounts", 1), ("action_from_parent", -1)):
+            expected = [at_root, *getattr(before, field)[i, old[1:]]]
+            np.testing.assert_array_equal(getattr(after, field)[i, new], expected)
+    np.testing.assert_array_equal(
+        after.embeddings.state[is_kept, 0], np.asarray(here.root.embedding.state)[is_kept]
+    )
+
+
+def subtree(tree: dualmctx.Tree, element: int, top: int) -> list[int]:
+    """Returns a node and all below it, the older ones first."""
+    found = {top}
+    for node in range(top + 1, tree.num_nodes):
+        if tree.parents[element, node] in found:
+            found.add(node)
+    return sorted(found)
+
+
+def by_node(tree: dualmctx.Tree, element: int, nodes: Any) -> dict[str, Any]:
+    """Returns what must not change when nodes move."""
+    known = {"prior": tree.children_prior, "raw": tree.raw_values}
+    known |= {"state": tree.embeddings.state, "activations": tree.embeddings.activations}
+    for i, layer in enumerate(tree.layers):
+        for name in ("node_visits", "node_values", "path_visits", "heights", "leaf_visits"):
+            if getattr(layer, name) is not None:
+                known[f"{name} {i}"] = getattr(layer, name)
+    return {name: array[element, nodes] for name, array in known.items()}
+
+
+def assert_array_maps_equal(actual: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert set(actual) == set(expected)
+    for name in expected:
+        np.testing.assert_array_equal(actual[name], expected[name], err_msg=name)
+
+
+@pytest.mark.parametrize("name", ["alphazero window", "dual", "dual window"])
+def test_rows_and_empty_slots_of_a_kept_tree(name: str) -> None:
+    """A row says what the children say; slots without a node are as if newly allocated."""
+    tree = jax.tree.map(np.asarray, played(name)[0].kept)
+    batch = np.arange(len(SEEDS))[:, None, None]
+    is_child = tree.children_index >= 0
+    for layer in tree.layers:
+        visits = layer.node_visits[batch, tree.children_index] * is_child
+        np.testing.assert_array_equal(layer.children_visits, visits)
+        qvalues = (tree.rewards + tree.discounts * layer.node_values)[batch, tree.children_index]
+        np.testing.assert_allclose(layer.children_qvalues, qvalues * (visits > 0), atol=1e-6)
+    is_empty = tree.parents < 0
+    is_empty[:, 0] = sum(layer.node_visits[:, 0] for layer in tree.layers) == 0
+    assert 0 < is_empty[:, 0].sum() < len(SEEDS)
+    assert (tree.children_index[is_empty] == -1).all()
+    assert (tree.parents[is_empty] == -1).all()
+    assert (tree.action_from_parent[is_empty] == -1).all()
+    numbers = (tree.children_prior, tree.raw_values, tree.rewards, tree.embeddings, tree.layers)
+    assert all((x[is_empty] == 0).all() for x in jax.tree.leaves(numbers))
+    assert (tree.discounts[:, 1:][is_empty[:, 1:]] == 0).all()
+
+
+@pytest.mark.parametrize("name", ["alphazero", "dual window"])
+def test_elements_that_are_reset_start_afresh_and_mind_no_neighbours(name: str) -> None:
+    here, before, action, is_over = played(name)
+
+    key = here.key
+
+    def run(is_reset: Any) -> Any:
+        here.key = key
+        here.kept = advance(
+            before, action, max_kept=here.policy.kept_nodes, is_reset=jnp.asarray(is_reset)
+        )
+        output = here.search()
+        return output.search_tree, output.action_weights
+
+    going_on = run(is_over)
+    here.key, here.kept = key, nothing_kept(here.policy, here.root)
+    output = here.search()
+    fresh = output.search_tree, output.action_weights
+    some = np.arange(len(SEEDS)) % 2 == 0
+    mixed = run(is_over | some)
+    assert_same_elements(mixed, fresh, some)
+    assert_same_elements(mixed, going_on, ~some)
+    was_kept = going_on[0].parents[:, 1 : 1 + here.policy.kept_nodes].max(axis=1) >= 0
+    assert (was_kept & some).any()
+    assert (was_kept & ~some).any()
+
+
+def test_kept_roots_have_slots_of_their_own() -> None:
+    """With fewer slots than actions, moves and weights are still the game's."""
+    policy = AlphaZero(9, dataclasses.replace(CALM, max_children=2), kept_nodes=6)
+    here = Episode(policy, BANNED)
+    for _ in range(3):
+        here.invalid = np.eye(NUM_ACTIONS, dtype=bool)[here.random.integers(4, size=len(SEEDS))]
+        output = here.search()
+        tree = output.search_tree
+        batch = np.arange(len(SEEDS))
+        actions = tree.embeddings.actions[:, 0]
+        visits = tree.layers[0].children_visits[:, 0]
+        weights = np.take_along_axis(output.action_weights, actions, axis=1)
+        np.testing.assert_allclose(weights, visits / visits.sum(axis=1, keepdims=True), atol=1e-6)
+        assert (output.action_weights[here.invalid] == 0).all()
+        assert (output.action_weights[batch, output.action] > 0).all()
+        logits = np.where(here.invalid, -np.inf, here.root.prior_logits)
+        would_be = np.sort(logits.argsort(axis=1)[:, -2:])
+        assert here.play(tree, output.action).sum() == 0
+        kept = jax.tree.map(np.asarray, here.kept)
+        assert (kept.layers[0].node_visits[:, 0] > 0).all()
+        state = kept.embeddings.state[:, 0]
+        np.testing.assert_array_equal(state, here.root.embedding.state)
+    assert (would_be != actions).any(), "a fresh root would have the same slots"
+
+
+def assert_same_elements(actual: Any, expected: Any, where: np.ndarray) -> None:
+    jax.tree.map(lambda x, y: np.testing.assert_array_equal(x[where], y[where]), actual, expected)
+
+
+def test_advancing_loops_over_no_nodes() -> None:
+    """Its steps are as many as the capacity has digits, and nothing in it is a loop."""
+    _, before, action, _ = played("dual", 1)
+
+    def steps(num_copies: int) -> list[str]:
+        tree = jax.tree.map(lambda x: np.concatenate([x] * num_copies, axis=1), before)
+        jaxpr = jax.make_jaxpr(functools.partial(dualmctx.advance, max_kept=6))(tree, action)
+        return [eqn.primitive.name for eqn in jaxpr.eqns]
+
+    assert not {"while", "scan"} & set(steps(1))
+    compiled = advance.lower(before, action, max_kept=6).compile().as_text()
+    assert " gather(" in compiled
+    assert " while(" not in compiled
+    assert len(steps(8)) - len(steps(1)) == 3 * (len(steps(2)) - len(steps(1)))
+
+
+def test_a_game_goes_on_in_one_jitted_step_with_donated_trees() -> None:
+    env = games.make("connect_four")
+    policy = AlphaZero(10, kept_nodes=10)
+    network = dualmctx.make_network(env.num_actions, env.observation_shape, width=4, num_blocks=2)
+    search = dualmctx.make_search_fn(env, network, policy)
+    states = jax.vmap(env.init)(jax.random.split(jax.random.key(0), 3))
+    params = network.init(jax.random.key(1), states.observation)
+
+    def step(states: Any, kept: Any, key: Any) -> tuple:
+        output = search(params, key, states, kept)
+        new = jax.vmap(env.step)(states, output.action)
+        kept_next = dualmctx.advance(
+            output.search_tree, output.action, max_kept=10, is_reset=new.terminated
+        )
+        at_root = kept.children_prior[:, 0], kept.layers[0].node_visits[:, 0]
+        return new, kept_next, output, at_root
+
+    def first(states: Any) -> Any:
+        tree = search(params, jax.random.key(0), states).search_tree
+        return dualmctx.advance(tree, jnp.zeros(3, jnp.int32), max_kept=10)
+
+    shapes = jax.eval_shape(first, states)
+    kept = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    step = fast_jit(step, donate_argnums=(0, 1))
+    most = 0
+    for move in range(6):
+        legal, old = np.asarray(states.legal_action_mask), kept
+        states, kept, output, (prior, visits) = step(states, kept, jax.random.key(move))
+        assert old.children_index.is_deleted()
+        assert legal[np.arange(3), output.action].all()
+        tree = output.search_tree
+        noisy = tree.children_prior[:, 0]
+        assert (((noisy > 0) == legal) & ((noisy != prior) | ~legal)).all()
+        np.testing.assert_array_equal(tree.layers[0].node_visits[:, 0], 10 + np.maximum(visits, 1))
+        most = max(most, visits.max())
+        at_root = jax.tree.map(operator.itemgetter((slice(None), 0)), kept.embeddings.state)
+        jax.tree.map(np.testing.assert_array_equal, at_root, states.replace(observation=None))
+    assert most > 1
+
+
+@pytest.mark.parametrize(
+    ("policy", "kept_nodes", "remedy"),
+    [
+        (AlphaZero(3), 2, "kept_nodes of the policy .here 0., at least 1"),
+        (Dual((2, 1), 1), 2, "kept_nodes of the policy .here 0., at least 1"),
+        (AlphaZero(3, kept_nodes=3), 2, "has 3 nodes; .* .here 3."),
+        (AlphaZero(3, Puct(window=1), kept_nodes=2), 2, "must be the policy's own"),
+        (Dual((2, 1), 1, kept_nodes=2), 2, "must be the policy's own"),
+    ],
+)
+def test_a_tree_that_does_not_fit_is_refused_in_a_line(
+    policy: Any, kept_nodes: int, remedy: str
+) -> None:
+    root = hash_model.roots(SEEDS, SHORT, NUM_ACTIONS)
+    kept = nothing_kept(AlphaZero(3, kept_nodes=kept_nodes), root)
+    with pytest.raises(ValueError, match=remedy) as info:
+        jax.eval_shape(searcher(policy), SHORT, jax.random.key(0), root, None, kept)
+    assert "\n" not in str(info.value)
+
+
+@pytest.mark.parametrize("cls", [AlphaZero, Dual])
+def test_bad_numbers_of_kept_nodes_are_refused_in_a_line(cls: Any) -> None:
+    with pytest.raises(ValueError, match="kept_nodes is -1; it must be at least 0"):
+        cls(kept_nodes=-1)
+    root = hash_model.roots(SEEDS, SHORT, NUM_ACTIONS)
+    tree = nothing_kept(AlphaZero(3, kept_nodes=3), root)
+    for number in (0, 4):
+        with pytest.raises(ValueError, match=f"max_kept is {number}; .* from 1 to the 3 nodes"):
+            dualmctx.advance(tree, jnp.zeros(len(SEEDS), jnp.int32), max_kept=number)
