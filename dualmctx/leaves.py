@@ -1,12 +1,13 @@
 """Several leaves of one root a step: selection one after the other, one evaluation of all of them.
 
-Until its value is known, a leaf that was selected counts as one visit that was lost, in every edge
-of its path, so that the selections after it spread. The backup then writes what these edges are
-really worth: nothing of the virtual visits is left after a step. A step's work is proportional to
-its leaves and their depth, never to the size of the tree.
+Until its value is known, a leaf that was selected counts as one more visit of every edge of its
+path, at the value that the edge had (0 if it is new), so that the selections after it spread. The
+backup then writes what these edges are really worth: nothing of the virtual visits is left after a
+step. A step's work is proportional to its leaves and their depth, never to the size of the tree.
 
-Source: virtual loss, Segal 2010, "On the scalability of parallel UCT"; AlphaGo (Silver et al. 2016)
-counts n_vl = 3 lost visits, here it is 1.
+Source: Liu et al. 2020 (WU-UCT), "Watch the unobserved", counts unobserved visits like this. A
+virtual loss (AlphaGo, Silver et al. 2016) would lower Q as well; on Connect Four it chose no better
+moves, and it takes values to lie in [-1, 1].
 """
 
 from typing import NamedTuple, Protocol
@@ -80,7 +81,7 @@ def select_leaves(
       layer: the tree that is walked; it has visited every node that there is.
 
     Returns:
-      The trees with virtual visits in `children_visits` and `children_qvalues`, and the leaves.
+      The trees with virtual visits in `children_visits`, and the leaves.
     """
 
     def body(tree: Tree, i: chex.Array) -> tuple[Tree, Leaves]:
@@ -107,26 +108,20 @@ def _link(tree: Tree, path: Path, node: chex.Array) -> Tree:
 
 
 def _add_virtual_visits(tree: Tree, node: chex.Array, layer: int) -> Layer:
-    """Adds a lost visit to every edge above `[B]` nodes, in the rows that selection reads."""
+    """Adds a visit to every edge above `[B]` nodes, in the rows that selection reads."""
     stats = tree.layers[layer]
 
     def body(carry: tuple) -> tuple:
-        visits, qvalues, edge = carry
+        visits, edge = carry
         climbs = edge != Tree.NO_PARENT
         inside = jnp.maximum(edge, 0)
-        count, qvalue = take(visits, inside) + 1, take(qvalues, inside)
-        visits = put(visits, inside, count, climbs)
-        qvalues = put(qvalues, inside, qvalue + (-1 - qvalue) / count, climbs)
+        visits = put(visits, inside, take(visits, inside) + 1, climbs)
         above = take(tree.edges, jax.lax.div(inside, tree.num_actions))
-        return visits, qvalues, jnp.where(climbs, above, edge)
+        return visits, jnp.where(climbs, above, edge)
 
-    rows = by_edge(stats.children_visits), by_edge(stats.children_qvalues)
-    carry = (*rows, take(tree.edges, node))
-    visits, qvalues, _ = jax.lax.while_loop(lambda c: jnp.any(c[2] != Tree.NO_PARENT), body, carry)
-    shape = stats.children_visits.shape
-    return stats.replace(
-        children_visits=visits.reshape(shape), children_qvalues=qvalues.reshape(shape)
-    )
+    carry = by_edge(stats.children_visits), take(tree.edges, node)
+    visits, _ = jax.lax.while_loop(lambda c: jnp.any(c[1] != Tree.NO_PARENT), body, carry)
+    return stats.replace(children_visits=visits.reshape(stats.children_visits.shape))
 
 
 def expand_leaves(

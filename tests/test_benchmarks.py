@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from benchmarks import dual, engine, memory
+from benchmarks import dual, engine, memory, single_root
 
 
 def test_engine_benchmark_compares_equal_searches(tmp_path: pathlib.Path) -> None:
@@ -41,3 +41,15 @@ def test_a_node_takes_a_part_of_what_mctx_takes(name: str, share: float) -> None
     game = memory.open_game(name)
     ours = memory.a_node(memory.compact_tree(name, game))
     assert ours <= share * memory.mctx_node(game)
+
+
+def test_single_root_benchmark_measures_every_search(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "rows.json"
+    single_root.main(["--quick", "--json", str(file)])
+    rows = json.loads(file.read_text())
+    engines = ["dualmctx, 1 a step", "dualmctx, 256 a step", "mctx"]
+    expected = [(name, engine) for name in ("hash", "network") for engine in engines]
+    assert [(row["evaluation"], row["engine"]) for row in rows["times"]] == expected
+    assert all(row["seconds"] >= 0 and row["mib"] > 0 for row in rows["times"])
+    assert [row["leaves_per_step"] for row in rows["agreement"]] == [1, 256]
+    assert all(0 <= row["keeps_value"] <= row["positions"] == 4 for row in rows["agreement"])

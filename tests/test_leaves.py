@@ -15,6 +15,7 @@ import hash_model
 from dualmctx import AlphaZero, Dual, Puct
 from dualmctx.policies import root as roots
 from dualmctx.policies.options import make_grow
+from dualmctx.reuse import advance
 from dualmctx.search import search, simulate_together
 from dualmctx.tree import allocate
 from oracle import twin
@@ -30,28 +31,23 @@ NUM_LEAVES = (2, 3, 8)
 
 
 class Search(twin.Search):
-    """The twin with steps of several leaves; `lost` holds the visits not yet answered by node."""
+    """The twin with steps of several leaves; `open` holds the visits not yet backed up."""
 
     def __init__(self, *args):
         super().__init__(*args)
-        self.lost = collections.Counter()
+        self.open = collections.Counter()
         self.collisions = 0
 
     def best(self, node, tree):
-        """PUCT with each open visit as one more visit, whose return the mover lost."""
-        lost = {a: self.lost[child.actions] for a, child in node.children.items()}
-        known = {a: child.stats[tree].visits for a, child in node.children.items()}
-        total = math.sqrt(max(1, sum(known.values()) + sum(lost.values())))
-        scores = np.full(len(node.prior), -math.inf)
-        for action in np.flatnonzero(node.prior):
-            n, open_visits = known.get(action, 0), lost.get(action, 0)
-            returns = -open_visits
-            if n > 0:
-                child = node.children[action]
-                returns += n * (child.reward + child.discount * child.stats[tree].mean)
-            q = returns / max(1, n + open_visits)
-            exploration = self.puct.c_puct * node.prior[action] * total / (1 + n + open_visits)
-            scores[action] = q + exploration
+        """PUCT with each open visit as one more visit, of the value that is known already."""
+        counts, qvalues = np.zeros_like(node.prior), np.zeros_like(node.prior)
+        for action, child in node.children.items():
+            counts[action] = child.stats[tree].visits + self.open[child.actions]
+            if child.stats[tree].visits > 0:
+                qvalues[action] = child.reward + child.discount * child.stats[tree].mean
+        total = math.sqrt(max(1, counts.sum()))
+        scores = qvalues + self.puct.c_puct * node.prior * total / (1 + counts)
+        scores[node.prior == 0] = -math.inf
         return int(np.flatnonzero(scores >= scores.max() - 1e-12)[0])
 
     def step(self, num_leaves):
@@ -59,8 +55,8 @@ class Search(twin.Search):
         leaves = []
         for _ in range(num_leaves):
             leaves.append(self.walk())
-            self.lost.update(node.actions for node in leaves[-1].path)
-        self.lost.clear()
+            self.open.update(node.actions for node in leaves[-1].path)
+        self.open.clear()
         for leaf in leaves:
             self.backup(leaf, twin.SMALL)
 
@@ -183,6 +179,14 @@ def test_steps_of_one_leaf_are_the_ordinary_search():
     assert_same(fast_jit(steps)(tree), fast_jit(ordinary)(tree))
 
 
+def assert_rows_agree(tree):
+    """No virtual visit is left: what stands in a node's row is what its children know."""
+    index, layer = np.asarray(tree.children_index), tree.layers[0]
+    batch = np.arange(len(index))[:, None, None]
+    rows = np.where(index >= 0, np.asarray(layer.node_visits)[batch, np.maximum(index, 0)], 0)
+    np.testing.assert_array_equal(layer.children_visits, rows)
+
+
 @pytest.mark.parametrize("num_leaves", [7, 64, 100])
 def test_visits_sum_to_the_budget_and_elements_are_independent(num_leaves):
     run = fast_jit(hash_search(AlphaZero(64, puct(num_leaves)), RULES["same player twice"]))
@@ -190,16 +194,33 @@ def test_visits_sum_to_the_budget_and_elements_are_independent(num_leaves):
     out = run(seeds)
     tree = out.search_tree
     assert (tree.summary().visit_counts.sum(axis=-1) == 64).all()
-    # No virtual visit is left: rows and nodes agree everywhere.
-    layer = tree.layers[0]
-    index = np.asarray(tree.children_index)
-    batch = np.arange(len(seeds))[:, None, None]
-    rows = np.where(index >= 0, np.asarray(layer.node_visits)[batch, np.maximum(index, 0)], 0)
-    np.testing.assert_array_equal(layer.children_visits, rows)
+    assert_rows_agree(tree)
     assert_same(run(seeds[::-1]), jax.tree.map(operator.itemgetter(slice(None, None, -1)), out))
     alone = run(jnp.full(6, 2))
     for i in range(6):
         assert_same(*(jax.tree.map(operator.itemgetter(j), x) for j, x in ((i, alone), (2, out))))
+
+
+def test_steps_grow_kept_trees_and_limited_children():
+    policy = AlphaZero(20, puct(6, max_children=3), kept_nodes=15)
+    rules = RULES["all legal"]
+    recurrent_fn = functools.partial(hash_model.recurrent_fn, num_actions=4)
+    root = hash_model.roots(jnp.arange(6), rules, 4)
+
+    @fast_jit
+    def twice(key):
+        tree = policy(rules, key, root, recurrent_fn).search_tree
+        # Slots, not actions: the children of the root that were visited most.
+        best = jnp.argmax(tree.summary().visit_counts, axis=-1)
+        kept = advance(tree, best, max_kept=15)
+        return kept, policy(rules, key, root, recurrent_fn, search_tree=kept).search_tree
+
+    kept, tree = twice(jax.random.key(0))
+    before = kept.layers[0].node_visits[:, 0]
+    assert (before > 1).any()
+    # A root that could not be kept starts afresh, with one visit.
+    np.testing.assert_array_equal(tree.layers[0].node_visits[:, 0], jnp.maximum(before, 1) + 20)
+    assert_rows_agree(tree)
 
 
 def test_jit_changes_nothing():

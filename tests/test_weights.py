@@ -115,12 +115,7 @@ def test_regularized_policy_without_visits_is_the_prior() -> None:
 
 
 def test_completed_qvalues() -> None:
-    children = Children(
-        visits=jnp.array([[2, 0, 1]]),
-        values=jnp.array([[0.5, 0.9, -0.25]]),
-        rewards=jnp.array([[0.1, 0.7, 0.0]]),
-        discounts=jnp.array([[-1.0, 1.0, 1.0]]),
-    )
+    children = Children(visits=jnp.array([[2, 0, 1]]), qvalues=jnp.array([[-0.4, 0.0, -0.25]]))
     actual = weights.completed_qvalues(children, jnp.array([0.3]))
     np.testing.assert_allclose(actual, [[-0.4, 0.3, -0.25]], rtol=1e-6)
 

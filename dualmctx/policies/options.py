@@ -43,9 +43,9 @@ class Puct:
     """Actions kept at each node, those with the best priors, at least 1; none for all. Saves memory
     and time in large action spaces and is exact where no more are legal: 128 for chess's 4,672."""
     leaves_per_step: int = 1
-    """Leaves of each root that are selected one after the other, under a virtual loss for each,
-    and evaluated at once; at least 1, which is the ordinary search. For large budgets on few roots:
-    evaluations are wider, and the tree looks a little less at what the last ones said."""
+    """Leaves of each root that are selected one after the other, each under virtual visits of those
+    before it, and evaluated at once; at least 1, the ordinary search. For large budgets on few
+    roots: evaluations are wider, and selection knows a little less."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
