@@ -54,7 +54,7 @@ else:
 
 @dataclasses.dataclass(frozen=True)
 class NetworkOptions:
-    """The network's size."""
+    """The network's size, and what a search keeps for it in its nodes."""
 
     trunk: Literal["auto", "conv", "mlp"] = "auto"
     """Convolutions, dense layers, or (auto) convolutions for boards only."""
@@ -67,6 +67,13 @@ class NetworkOptions:
     kept_activations: Literal["float32", "bfloat16"] = "float32"
     """Type in which a search keeps the trunk's activations for the final head: exact, or rounded in
     half the memory."""
+    compact_states: bool = False
+    """Hold the game states in a search's nodes packed: the same search, less memory where states
+    are large (chess, go, shogi)."""
+
+    def of_model(self) -> dict[str, Any]:
+        """Returns the options of `make_model`."""
+        return {"activations_dtype": self.kept_activations, "compact_states": self.compact_states}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -288,15 +295,10 @@ def set_up(name: str, config: Config) -> Run:
         config.selfplay,
         config.learner,
         num_iterations=config.num_iterations,
-        activations_dtype=config.network.kept_activations,
+        **config.network.of_model(),
     )
     memory = check_memory(env, network, trainer, config)
-    search_fn = make_search_fn(
-        env,
-        network,
-        config.search.noiseless(),
-        activations_dtype=config.network.kept_activations,
-    )
+    search_fn = make_search_fn(env, network, config.search.noiseless(), **config.network.of_model())
     exams, last_exams, num_positions = make_exams(env, network, search_fn, config.exams)
     path = Path(config.out or f"runs/{name}")
     # Where and how it runs, not what.
@@ -315,11 +317,7 @@ def check_memory(env: Any, network: Any, trainer: Trainer, config: Config) -> Tr
     """
     selfplay, limit = config.selfplay, config.memory_limit
     search = search_memory(
-        env,
-        network,
-        config.search,
-        selfplay.num_games,
-        activations_dtype=config.network.kept_activations,
+        env, network, config.search, selfplay.num_games, **config.network.of_model()
     )
     memory = training_memory(
         search,

@@ -125,7 +125,7 @@ def _remedy(memory: TrainingMemory, limit: int) -> str:
         parts.append(f"--selfplay.num-games {2 ** (num_games.bit_length() - 1)}")
     parts.append("fewer simulations")
     if memory.search.num_children >= _MANY_ACTIONS:
-        parts.append("--search.puct.max-children 128")
+        parts += ["--search.puct.max-children 128", "--network.compact-states"]
     return ", ".join(parts[:-1]) + " or " + parts[-1] if len(parts) > 1 else parts[0]
 
 

@@ -61,7 +61,7 @@ def make_trainer(
     learner: Learner,
     *,
     num_iterations: int,
-    activations_dtype: Any = None,
+    **model_options: Any,
 ) -> Trainer:
     """Puts self-play, replay and learning together.
 
@@ -72,7 +72,7 @@ def make_trainer(
       selfplay: how games are played.
       learner: how the network learns.
       num_iterations: for the schedule of the learning rate.
-      activations_dtype: see `make_model`.
+      **model_options: options of `make_model`, such as `compact_states`.
 
     Returns:
       The programs.
@@ -83,7 +83,7 @@ def make_trainer(
     num_added = selfplay.num_games * selfplay.num_steps
     buffer = make_replay(learner.capacity, learner.batch_size, num_added)
     optimizer = make_optimizer(learner, num_iterations * learner.num_updates)
-    search_fn = make_search_fn(env, network, policy, activations_dtype=activations_dtype)
+    search_fn = make_search_fn(env, network, policy, **model_options)
     play = make_play(env, search_fn, selfplay)
     learn = make_learn(network, optimizer, buffer, learner)
 

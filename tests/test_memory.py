@@ -104,8 +104,8 @@ def test_what_does_not_fit_is_refused_with_the_remedy() -> None:
     with pytest.raises(ValueError, match=r"13.0 GiB, and 8.0 GiB are free; use") as error:
         require_memory(RUN, 8 * GIB, is_asked_for=False)
     # 7 GiB of 12 are left for the search, enough for 597 games.
-    remedy = "--selfplay.num-games 512, fewer simulations or --search.puct.max-children 128"
-    assert str(error.value).endswith(f"use {remedy}")
+    remedy = "--selfplay.num-games 512, fewer simulations, --search.puct.max-children 128"
+    assert str(error.value).endswith(f"use {remedy} or --network.compact-states")
     limited = dataclasses.replace(RUN, search=dataclasses.replace(SEARCH, num_children=128))
     with pytest.raises(ValueError, match=r"use --selfplay.num-games 512 or fewer simulations$"):
         require_memory(limited, 8 * GIB, is_asked_for=False)

@@ -12,7 +12,7 @@ from dualmctx import mctx_rules
 from dualmctx.policies import root as roots
 from dualmctx.policies.options import check
 from dualmctx.search import Grow, search
-from dualmctx.tree import allocate, to_mctx
+from dualmctx.tree import allocate
 from dualmctx.types import Params, RecurrentFn, RefineFn
 
 
@@ -78,8 +78,8 @@ class Gumbel:
 
     def _output(self, tree: Any, prior: Any, gumbel: Any, invalid: Any) -> mctx.PolicyOutput:
         """Acts by the best of the most visited actions; learns from the completed Q-values."""
-        exported = to_mctx(tree, prior_is_logits=True).replace(embeddings=None)
-        qvalues = jax.vmap(self.qtransform, in_axes=(0, None))(exported, 0)
+        roots_only = mctx_rules.node_view(tree, jnp.zeros(prior.shape[0], jnp.int32))
+        qvalues = jax.vmap(self.qtransform, in_axes=(0, None))(roots_only, 0)
         visits = tree.summary().visit_counts
         most = visits == jnp.max(visits, axis=-1, keepdims=True)
         logits = prior - jnp.max(prior, axis=-1, keepdims=True)
