@@ -193,14 +193,19 @@ def _copies(tree: Tree, policy: Policy) -> int:
     """
     if len(tree.layers) == 1:
         return 0
-    rows = 2 * num_bytes(tree.children_index) if _has_rounds(policy) else 0
+    rows = _rows(tree) if _has_rounds(policy) else 0
     return rows + 10 * num_bytes(tree.raw_values)
 
 
 def _not_yet(tree: Tree, policy: Policy, call: _Call) -> int:
     """Returns the bytes of the rows that take a call's place after it: T_full's, in one round."""
     is_before = call.name == "refine_fn" and not _has_rounds(policy)
-    return 2 * num_bytes(tree.children_index) if is_before and len(tree.layers) > 1 else 0
+    return _rows(tree) if is_before and len(tree.layers) > 1 else 0
+
+
+def _rows(tree: Tree) -> int:
+    last = tree.layers[-1]
+    return num_bytes((last.children_visits, last.children_qvalues))
 
 
 def _unread(embeddings: Any, traced: list[tuple[_Call, Any]]) -> int:

@@ -135,7 +135,7 @@ def descend(
     def step(select_fn: SelectFn, node: chex.Array, depth: Any) -> tuple:
         action = select_fn(rng_key, tree, node, depth)
         edge = edge_index(tree, node, action)
-        child = take(children, edge)
+        child = take(children, edge).astype(jnp.int32)
         is_terminal = edge_into(tree, jnp.maximum(child, 0)).discount == 0
         goes_on = (take(visits, edge) > 0) & ~is_terminal & (depth + 1 < max_depth)
         return action, child, goes_on

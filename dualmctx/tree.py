@@ -28,7 +28,8 @@ class Layer:
       node_stats: `[B, N, 2]` float, side by side as a backup reads and writes both: visits (exact
         up to 2^24), the updates of the edge into the node, at the root 1 plus the updates of the
         edges that leave it; and the mean of their returns, seen by the player to move.
-      children_visits: `[B, N, A]` int32, visits of the children; 0 where there is no child.
+      children_visits: `[B, N, A]` int16 or int32, see `allocate`, visits of the children; 0 where
+        there is no child.
       children_qvalues: `[B, N, A]` Q(s, a) = r + γ V(s'), seen by the player to move at s; 0 for
         unvisited actions.
       path_visits: `[B, N]` int32, simulations that passed through or ended at the node, never cut
@@ -104,7 +105,8 @@ class Tree(Generic[T]):
         slots without a node.
       transitions: `[B, N, 2]` reward and discount of that edge; the discount is 0 at terminal nodes
         and 1 at the root.
-      children_index: `[B, N, A]` int32, -1 where there is no child.
+      children_index: `[B, N, A]` int16, or int32 in trees of more than 32,767 nodes; -1 where there
+        is no child.
       children_prior: `[B, N, A]` what the selection rule reads, see `Evaluation.prior`.
       raw_values: `[B, N]` value of the state before any search.
       embeddings: `[B, N, ...]` what `recurrent_fn` returned.
@@ -287,7 +289,7 @@ def allocate(
     invalid_actions: chex.Array,
     num_layers: int = 1,
     windowed: bool = False,
-    counts_leaves: bool = False,
+    is_kept: bool = False,
     extra_data: Any = None,
 ) -> Tree:
     """Allocates trees that hold their root, evaluated in the first layer.
@@ -299,12 +301,13 @@ def allocate(
       invalid_actions: `[B, A]` 1 for actions that are not allowed at the root.
       num_layers: number of trees on the topology.
       windowed: whether to allocate what a windowed backup needs.
-      counts_leaves: whether to allocate what `write_back` needs in a tree that is kept between
-        moves.
+      is_kept: whether the trees go on after a move: then visits may exceed the capacity, and a
+        write-back between several layers needs to know which simulations ended where.
       extra_data: `[B, ...]` passed on to mctx's selection rules.
 
     Returns:
-      The trees. In every layer but the first the root is still unevaluated.
+      The trees. In every layer but the first the root is still unevaluated. Children's indices, and
+      visits unless `is_kept`, are int16 where the capacity allows.
     """
     chex.assert_rank([root.prior, root.value], [2, 1])
     batch_size, num_actions = root.prior.shape
@@ -312,6 +315,9 @@ def allocate(
     # Counts and sums need the range of a float32, whatever the network computes in.
     raw_value = root.value.astype(jnp.promote_types(root.value.dtype, jnp.float32))
     dtype = raw_value.dtype
+    index_type = smallest_type(num_nodes)
+    visits_type = jnp.int32 if is_kept else index_type
+    counts_leaves = is_kept and num_layers > 1
 
     def empty(row: chex.Array) -> chex.Array:
         return jnp.zeros(shape + row.shape[1:], row.dtype).at[:, 0].set(row)
@@ -320,7 +326,7 @@ def allocate(
         counter = jnp.zeros(shape, jnp.int32) if windowed else None
         return Layer(
             node_stats=jnp.zeros((*shape, 2), dtype),
-            children_visits=jnp.zeros((*shape, num_actions), jnp.int32),
+            children_visits=jnp.zeros((*shape, num_actions), visits_type),
             children_qvalues=jnp.zeros((*shape, num_actions), dtype),
             path_visits=counter,
             heights=counter,
@@ -336,7 +342,7 @@ def allocate(
     return Tree(
         edges=jnp.full(shape, Tree.NO_PARENT, jnp.int32),
         transitions=empty(jnp.array([0.0, 1.0], dtype) * jnp.ones((batch_size, 1), dtype)),
-        children_index=jnp.full((*shape, num_actions), Tree.UNVISITED, jnp.int32),
+        children_index=jnp.full((*shape, num_actions), Tree.UNVISITED, index_type),
         children_prior=empty(root.prior),
         raw_values=empty(raw_value),
         embeddings=jax.tree.map(empty, embedding),
@@ -344,6 +350,11 @@ def allocate(
         root_invalid_actions=invalid_actions,
         extra_data=extra_data,
     )
+
+
+def smallest_type(largest: int) -> Any:
+    """Returns the integers that hold numbers up to `largest` in the least memory; at least int16."""
+    return jnp.int16 if largest <= jnp.iinfo(jnp.int16).max else jnp.int32
 
 
 def replace_layer(tree: Tree, index: int, layer: Layer) -> Tree:
@@ -356,7 +367,7 @@ def get_children(tree: Tree, node_index: chex.Array, layer: int = 0) -> Children
     """Reads what a layer knows of the children of `[B]` nodes."""
     stats = tree.layers[layer]
     return Children(
-        visits=take(stats.children_visits, node_index),
+        visits=take(stats.children_visits, node_index).astype(jnp.int32),
         qvalues=take(stats.children_qvalues, node_index),
     )
 
@@ -407,9 +418,9 @@ def to_mctx(tree: Tree, layer: int = 0, *, prior_is_logits: bool = False) -> mct
         node_values=stats.node_values,
         parents=tree.parents,
         action_from_parent=tree.action_from_parent,
-        children_index=jnp.where(is_child, tree.children_index, Tree.UNVISITED),
+        children_index=jnp.where(is_child, tree.children_index.astype(jnp.int32), Tree.UNVISITED),
         children_prior_logits=prior,
-        children_visits=stats.children_visits,
+        children_visits=stats.children_visits.astype(jnp.int32),
         children_rewards=of_children(tree.rewards),
         children_discounts=of_children(tree.discounts),
         children_values=of_children(stats.node_values),

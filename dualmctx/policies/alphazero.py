@@ -88,6 +88,7 @@ class AlphaZero:
             num_nodes=num_nodes,
             invalid_actions=roots.no_invalid_actions(root, invalid_actions),
             windowed=self.puct.window is not None,
+            is_kept=self.kept_nodes > 0,
         )
         if search_tree is not None:
             tree = graft(tree, search_tree, invalid_in_game, kept_nodes=self.kept_nodes)

@@ -127,7 +127,7 @@ class Dual:
             invalid_actions=roots.no_invalid_actions(root, invalid_actions),
             num_layers=2 if large > 0 else 1,
             windowed=self.puct.window is not None,
-            counts_leaves=self.kept_nodes > 0 and large > 0,
+            is_kept=self.kept_nodes > 0,
         )
         if search_tree is not None:
             tree = graft(tree, search_tree, invalid_in_game, kept_nodes=self.kept_nodes)
