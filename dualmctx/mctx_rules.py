@@ -47,7 +47,7 @@ class _NodeView(mctx.Tree):
         return self.children_qvalues[indices]
 
 
-def node_view(tree: Tree, node_index: chex.Array, layer: int = 0) -> mctx.Tree:
+def node_view(tree: Tree, node_index: chex.Array | int, layer: int = 0) -> mctx.Tree:
     """Shows `[B]` nodes as a batch of mctx's trees that hold this node only, without embeddings."""
     children, stats = get_children(tree, node_index, layer), tree.layers[layer]
     index, edge = take(tree.children_index, node_index), edge_into(tree, node_index)
@@ -119,8 +119,8 @@ def gumbel_root(
     )
 
     def select(rng_key: Any, tree: Tree, node_index: chex.Array, depth: Any) -> chex.Array:
-        del rng_key, depth
-        view = node_view(tree, node_index)
+        del rng_key, node_index, depth
+        view = node_view(tree, Tree.ROOT_INDEX)
         visits, logits = view.children_visits[:, 0], view.children_prior_logits[:, 0]
         num_valid = jnp.sum(1 - tree.root_invalid_actions, axis=-1).astype(jnp.int32)
         num_considered = jnp.minimum(max_num_considered_actions, num_valid)
@@ -173,10 +173,10 @@ def gumbel_interior(qtransform: QTransform) -> SelectFn:
     return select
 
 
-# The noise by which mctx breaks ties is below 1e-7. Scores that differ by more than this, relative
-# to the best one, keep their order whatever the noise, rounding included.
+# mctx breaks ties by noise below 1e-7, which is added and rounded. A score that leads by more than
+# that, and by what rounding can do, keeps its lead whatever the noise.
 _NOISE = 1e-7
-_CLEAR_LEAD = 1e-6
+_ROUNDING = 2 * float(np.finfo(np.float32).eps)
 
 
 def muzero(qtransform: QTransform, *, pb_c_init: float, pb_c_base: float) -> SelectFn:
@@ -208,7 +208,7 @@ def muzero(qtransform: QTransform, *, pb_c_init: float, pb_c_base: float) -> Sel
 
         masked = jnp.where(is_masked, -jnp.inf, score)
         best = jnp.max(masked, axis=-1, keepdims=True)
-        near = masked >= best - _CLEAR_LEAD * jnp.maximum(1, jnp.abs(best))
+        near = masked >= best - (_NOISE + _ROUNDING * jnp.abs(best))
         is_clear = jnp.sum(near, axis=-1) == 1
         return jax.lax.cond(jnp.all(is_clear), lambda: argmax(masked), noisy)
 

@@ -204,8 +204,13 @@ def _locate(array: chex.Array, index: chex.Array) -> tuple[Any, Any, chex.Array]
     return flat.at, batch * num_nodes + index, batch_size * num_nodes + outside
 
 
-def take(array: chex.Array, index: chex.Array) -> chex.Array:
-    """Reads `[B, N, ...]` at `[B]` or `[B, K]` indices, giving `[B, ...]` or `[B, K, ...]`."""
+def take(array: chex.Array, index: chex.Array | int) -> chex.Array:
+    """Reads `[B, N, ...]` at `[B]` or `[B, K]` indices, giving `[B, ...]` or `[B, K, ...]`.
+
+    One index for all is a slice, which needs no copy.
+    """
+    if isinstance(index, int):
+        return array[:, index]
     at, where, _ = _locate(array, index)
     if index.size == 1 and not isinstance(where, tuple):
         # XLA would make slices of single reads and fuse them with writes, and so copy the array.
@@ -263,7 +268,7 @@ class Edge(NamedTuple):
     discount: chex.Array
 
 
-def edge_into(tree: "Tree", node_index: chex.Array) -> Edge:
+def edge_into(tree: "Tree", node_index: chex.Array | int) -> Edge:
     """Reads the edges into nodes."""
     index, transition = take(tree.edges, node_index), take(tree.transitions, node_index)
     parent = jnp.where(index < 0, Tree.NO_PARENT, jax.lax.div(index, tree.num_actions))
@@ -353,7 +358,7 @@ def allocate(
 
 
 def smallest_type(largest: int) -> Any:
-    """Returns the integers that hold numbers up to `largest` in the least memory; at least int16."""
+    """Returns the smaller of int16 and int32 that holds numbers up to `largest`."""
     return jnp.int16 if largest <= jnp.iinfo(jnp.int16).max else jnp.int32
 
 
@@ -363,7 +368,7 @@ def replace_layer(tree: Tree, index: int, layer: Layer) -> Tree:
     return tree.replace(layers=layers)
 
 
-def get_children(tree: Tree, node_index: chex.Array, layer: int = 0) -> Children:
+def get_children(tree: Tree, node_index: chex.Array | int, layer: int = 0) -> Children:
     """Reads what a layer knows of the children of `[B]` nodes."""
     stats = tree.layers[layer]
     return Children(

@@ -12,7 +12,7 @@ from dualmctx import mctx_rules
 from dualmctx.policies import root as roots
 from dualmctx.policies.options import check
 from dualmctx.search import Grow, search
-from dualmctx.tree import allocate
+from dualmctx.tree import Tree, allocate
 from dualmctx.types import Params, RecurrentFn, RefineFn
 
 
@@ -78,7 +78,7 @@ class Gumbel:
 
     def _output(self, tree: Any, prior: Any, gumbel: Any, invalid: Any) -> mctx.PolicyOutput:
         """Acts by the best of the most visited actions; learns from the completed Q-values."""
-        roots_only = mctx_rules.node_view(tree, jnp.zeros(prior.shape[0], jnp.int32))
+        roots_only = mctx_rules.node_view(tree, Tree.ROOT_INDEX)
         qvalues = jax.vmap(self.qtransform, in_axes=(0, None))(roots_only, 0)
         visits = tree.summary().visit_counts
         most = visits == jnp.max(visits, axis=-1, keepdims=True)
