@@ -141,7 +141,8 @@ def descend(
         return action, child, goes_on
 
     def body(walk: _Walk) -> _Walk:
-        node = jnp.where(walk.is_walking, walk.path.child, walk.path.parent)
+        # Walks that are over stay at the root, where a rule is least likely to need a tie-break.
+        node = jnp.where(walk.is_walking, walk.path.child, Tree.ROOT_INDEX)
         action, child, goes_on = step(interior_select_fn, node, walk.depth)
         new = Path(parent=node, action=action, child=child, depth=walk.path.depth + 1)
         path = jax.tree.map(lambda x, y: jnp.where(walk.is_walking, x, y), new, walk.path)
