@@ -42,7 +42,7 @@ def backup(
         above = (mean * count + value) / (count + 1.0)
         mean = jnp.where(inside == leaf, at_leaf, above)
         edge = edge_into(tree, inside)
-        stats = _write(stats, inside, edge, count + 1, mean, climbs)
+        stats = write_nodes(stats, inside, edge, count + 1, mean, climbs)
         value = edge.reward + edge.discount * value
         return stats, jnp.where(climbs, edge.parent, node), value
 
@@ -66,7 +66,7 @@ def _unpack(stats: chex.Array) -> tuple[chex.Array, chex.Array]:
     return stats[..., 0], stats[..., 1]
 
 
-def _write(
+def write_nodes(
     stats: Layer,
     node: chex.Array,
     edge: Edge,
@@ -74,7 +74,7 @@ def _write(
     mean: chex.Array,
     where: chex.Array,
 ) -> Layer:
-    """Writes visits and values of `[B]` nodes, in the nodes and in their parents' rows."""
+    """Writes visits and values of `[B]` or `[B, K]` nodes, there and in their parents' rows."""
     has_edge = where & (edge.index != Tree.NO_PARENT)
 
     def row(array: chex.Array, new: chex.Array) -> chex.Array:
@@ -127,7 +127,7 @@ def windowed_backup(
         passes, tallest = take(stats.path_visits, inside), take(stats.heights, inside)
         edge = edge_into(tree, inside)
         mean = (mean * count + value) / (count + 1.0)
-        stats = _write(stats, inside, edge, count + 1, mean, counts)
+        stats = write_nodes(stats, inside, edge, count + 1, mean, counts)
         stats = stats.replace(
             path_visits=put(stats.path_visits, inside, passes + 1, climbs),
             heights=put(stats.heights, inside, jnp.maximum(tallest, height), climbs),

@@ -16,6 +16,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from dualmctx.backup import write_nodes
 from dualmctx.tree import (
     Layer,
     Tree,
@@ -194,16 +195,7 @@ def backup_together(tree: Tree, leaves: Leaves, *, layer: int = 0) -> Tree:
         count = old[..., 0] + visits
         mean = old[..., 1] + (returns - visits * old[..., 1]) / jnp.maximum(count, 1)
         edge = edge_into(tree, node)
-        has_edge = is_first & (edge.index != Tree.NO_PARENT)
-
-        def row(array: chex.Array, new: chex.Array) -> chex.Array:
-            return put(by_edge(array), edge.index, new, has_edge).reshape(array.shape)
-
-        stats = stats.replace(
-            node_stats=put(stats.node_stats, node, pair(count, mean), is_first),
-            children_visits=row(stats.children_visits, count),
-            children_qvalues=row(stats.children_qvalues, edge.reward + edge.discount * mean),
-        )
+        stats = write_nodes(stats, node, edge, count, mean, is_first)
         value = jnp.where(climbs, edge.reward + edge.discount * value, value)
         node = jnp.where(climbs, jnp.maximum(edge.parent, Tree.ROOT_INDEX), node)
         return stats, node, value, level - 1

@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "dualmctx.mctx_rules": STEP | {"select"},
     "dualmctx.expand": STEP,
     "dualmctx.backup": STEP,
-    "dualmctx.leaves": STEP,
+    "dualmctx.leaves": STEP | {"backup"},
     "dualmctx.search": SEARCH,
     "dualmctx.reuse": STEP,
     "dualmctx.policies.*": POLICY,
