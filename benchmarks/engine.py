@@ -3,7 +3,8 @@
 Both run the same search in one process, in turns, on a model that costs next to nothing (a hash of
 the path), so that the search itself is what is measured. Times are medians in microseconds a
 simulation for the whole batch, compilation apart. `same_visits` says whether the root's visit
-counts were equal.
+counts were equal. A second table shows how much longer one of our simulations takes in a search of
+512 than in a search of 128.
 
 Rules: `gumbel` and `muzero` are mctx's own policies with the same keys; `puct` is our AlphaZero
 rule against mctx's search given the same rule, without noise.
@@ -27,6 +28,7 @@ import dualmctx
 
 SIZES = ((512, 512, 7), (512, 128, 7), (64, 128, 7), (64, 200, 362), (16, 32, 4672))
 RULES = ("gumbel", "muzero", "puct")
+GROWTH = ((512, 128, 7), (512, 512, 7))
 
 
 class Row(NamedTuple):
@@ -141,14 +143,8 @@ def measure(rule, size, repeats):
         start = time.perf_counter()
         searches.append(search.lower(key).compile())
         compile_seconds.append(round(time.perf_counter() - start, 2))
-    visits = [jax.block_until_ready(search(key)) for search in searches]
-    seconds = ([], [])
-    for _ in range(repeats):
-        for search, times in zip(searches, seconds, strict=True):
-            start = time.perf_counter()
-            jax.block_until_ready(search(key))
-            times.append(time.perf_counter() - start)
-    theirs, ours = (1e6 * statistics.median(times) / num_simulations for times in seconds)
+    visits = [search(key) for search in searches]
+    theirs, ours = (1e6 * t / num_simulations for t in time_in_turns(searches, repeats))
     same = bool(jnp.all(visits[0] == visits[1]))
     return Row(
         batch_size,
@@ -161,6 +157,26 @@ def measure(rule, size, repeats):
         same,
         *compile_seconds,
     )
+
+
+def time_in_turns(searches, repeats):
+    """Returns the median seconds of each search, after one run that is not timed."""
+    key = jax.random.PRNGKey(0)
+    for search in searches:
+        jax.block_until_ready(search(key))
+    seconds = [[] for _ in searches]
+    for _ in range(repeats):
+        for search, times in zip(searches, seconds, strict=True):
+            start = time.perf_counter()
+            jax.block_until_ready(search(key))
+            times.append(time.perf_counter() - start)
+    return [statistics.median(times) for times in seconds]
+
+
+def growth(rule, sizes, repeats):
+    """Returns microseconds a simulation of our search at two sizes, timed in turns."""
+    seconds = time_in_turns([make_searches(rule, *size)[1] for size in sizes], repeats)
+    return [1e6 * t / size[1] for t, size in zip(seconds, sizes, strict=True)]
 
 
 def main(arguments=None):
@@ -181,6 +197,12 @@ def main(arguments=None):
             rows.append(row._asdict())
             table.add_row(*map(str, row))
             console.print(f"{size} {rule}: {row.ratio}x", highlight=False)
+    console.print(table)
+    sizes = ((4, 8, 5), (4, 16, 5)) if options.quick else GROWTH
+    table = Table("rule", *(f"µs at {size}" for size in sizes), "growth")
+    for rule in RULES:
+        short, long = growth(rule, sizes, 3 * options.repeats)
+        table.add_row(rule, f"{short:.1f}", f"{long:.1f}", f"{long / short:.2f}")
     console.print(table)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=2) + "\n")

@@ -1,12 +1,13 @@
 """dualmctx: Dual Monte Carlo Tree Search and its relatives, fully batched, in JAX."""
 
+from dualmctx.export import to_mctx
 from dualmctx.memory import SearchMemory, search_memory
 from dualmctx.model import Model, make_model, make_search_fn
 from dualmctx.network import Network, make_network
 from dualmctx.policies import AlphaZero, Dual, Gumbel, MuZero, Puct
 from dualmctx.policies.children import played_actions
 from dualmctx.reuse import advance
-from dualmctx.tree import Tree, to_mctx
+from dualmctx.tree import Tree
 from dualmctx.types import Embedding
 
 __all__ = (

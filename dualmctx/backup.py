@@ -6,7 +6,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.tree import Edge, Layer, Tree, by_edge, edge_into, pair, put, replace_layer, take
+from dualmctx.arrays import by_edge, pair, put, take
+from dualmctx.tree import Edge, Layer, Tree, edge_into, replace_layer
 
 
 def backup(

@@ -6,7 +6,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.tree import Tree, by_edge, edge_index, edge_into, get_state, pair, put, take
+from dualmctx.arrays import by_edge, pair, put, take
+from dualmctx.tree import Tree, edge_index, edge_into, get_state
 from dualmctx.types import EvaluateFn, Evaluation, Params, Path, RefineFn
 
 

@@ -16,19 +16,9 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from dualmctx.arrays import by_edge, pair, put, take
 from dualmctx.backup import write_nodes
-from dualmctx.tree import (
-    Layer,
-    Tree,
-    by_edge,
-    edge_index,
-    edge_into,
-    get_state,
-    pair,
-    put,
-    replace_layer,
-    take,
-)
+from dualmctx.tree import Layer, Tree, edge_index, edge_into, get_state, replace_layer
 from dualmctx.types import EvaluateFn, Params, Path
 
 

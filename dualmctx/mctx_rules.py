@@ -1,5 +1,6 @@
 """mctx's selection rules on our trees: any of them unchanged, and its two main ones made fast."""
 
+import functools
 import math
 from typing import Any, Protocol
 
@@ -9,8 +10,9 @@ import jax.numpy as jnp
 import mctx
 import numpy as np
 
+from dualmctx.arrays import by_edge, take
 from dualmctx.select import argmax
-from dualmctx.tree import Tree, edge_into, gather_children, get_children, take
+from dualmctx.tree import Tree, edge_index, edge_into, gather_children
 from dualmctx.types import SelectFn
 
 
@@ -47,18 +49,34 @@ class _NodeView(mctx.Tree):
         return self.children_qvalues[indices]
 
 
-def node_view(tree: Tree, node_index: chex.Array | int, layer: int = 0) -> mctx.Tree:
-    """Shows `[B]` nodes as a batch of mctx's trees that hold this node only, without embeddings."""
-    children, stats = get_children(tree, node_index, layer), tree.layers[layer]
-    index, edge = take(tree.children_index, node_index), edge_into(tree, node_index)
+def node_view(
+    tree: Tree,
+    node_index: chex.Array | int,
+    layer: int = 0,
+    actions: chex.Array | None = None,
+) -> mctx.Tree:
+    """Shows `[B]` nodes as a batch of mctx's trees that hold this node only, without embeddings.
+
+    With `[B, K]` actions, the nodes appear to have these only.
+    """
+    stats = tree.layers[layer]
 
     def one(array: chex.Array) -> chex.Array:
         return take(array, node_index)[:, None]
 
+    def row(array: chex.Array) -> chex.Array:
+        if actions is None:
+            return take(array, node_index)
+        first = jnp.broadcast_to(edge_index(tree, jnp.asarray(node_index), jnp.int32(0)), batch)
+        return take(by_edge(array), first[:, None] + actions)
+
     def of_children(array: chex.Array, part: int) -> chex.Array:
         known = gather_children(index, array)[..., part]
-        return jnp.where(children.visits > 0, known, 0)[:, None]
+        return jnp.where(visits > 0, known, 0)[:, None]
 
+    batch = tree.edges.shape[:1]
+    edge = edge_into(tree, node_index)
+    visits, index = row(stats.children_visits).astype(jnp.int32), row(tree.children_index)
     return _NodeView(
         node_visits=one(stats.node_stats)[..., 0].astype(jnp.int32),
         raw_values=one(tree.raw_values),
@@ -66,15 +84,15 @@ def node_view(tree: Tree, node_index: chex.Array | int, layer: int = 0) -> mctx.
         parents=edge.parent[:, None],
         action_from_parent=one(tree.action_from_parent),
         children_index=index[:, None].astype(jnp.int32),
-        children_prior_logits=one(tree.children_prior),
-        children_visits=children.visits[:, None],
+        children_prior_logits=row(tree.children_prior)[:, None],
+        children_visits=visits[:, None],
         children_rewards=of_children(tree.transitions, 0),
         children_discounts=of_children(tree.transitions, 1),
         children_values=of_children(stats.node_stats, 1),
         embeddings=None,
         root_invalid_actions=tree.root_invalid_actions,
         extra_data=tree.extra_data,
-        children_qvalues=children.qvalues[:, None],
+        children_qvalues=row(stats.children_qvalues)[:, None],
     )
 
 
@@ -102,7 +120,7 @@ def mctx_rule(rule: MctxRule, *, layer: int = 0) -> SelectFn:
 
 
 def gumbel_root(
-    qtransform: QTransform, *, num_simulations: int, max_num_considered_actions: int
+    qtransform: QTransform, tree: Tree, *, num_simulations: int, max_num_considered_actions: int
 ) -> SelectFn:
     """Makes mctx's rule for a Gumbel root: Sequential Halving over likely actions.
 
@@ -111,27 +129,60 @@ def gumbel_root(
 
     g being the root's Gumbel draws, in `Tree.extra_data`, and q̂ the transformed Q-values.
 
+    All unvisited actions have the same q̂, so only the likeliest by g + logits are ever visited.
+    Among many actions the rule looks at those few alone, if the qtransform is one of mctx's.
+
+    Args:
+      qtransform: makes q̂.
+      tree: the trees before the search.
+      num_simulations: how many simulations there will be.
+      max_num_considered_actions: how many actions Sequential Halving starts with.
+
+    Returns:
+      The selection function, for this search only.
+
     Source: Danihelka et al. 2022, section 3; `mctx.gumbel_muzero_root_action_selection`, of which
     this is the whole-batch form.
     """
     due = np.array(
         [_due_visits(n, num_simulations) for n in range(max_num_considered_actions + 1)], np.int32
     )
+    logits, is_invalid = take(tree.children_prior, Tree.ROOT_INDEX), tree.root_invalid_actions > 0
+    num_valid = jnp.sum(~is_invalid, axis=-1, dtype=jnp.int32)
+    num_considered = jnp.minimum(max_num_considered_actions, num_valid)
+    likely = tree.extra_data.root_gumbel + (logits - jnp.max(logits, axis=-1, keepdims=True))
+    # Twice as many as it takes, as adding q̂ can make a tie of scores that were almost one.
+    num_kept, actions = 2 * max_num_considered_actions, None
+    if _is_local(qtransform) and logits.shape[-1] >= 2 * num_kept:
+        floored = jnp.where(is_invalid, -jnp.inf, jnp.maximum(_FLOOR, likely))
+        kept, actions = jax.lax.top_k(floored, num_kept)
+        likely, is_invalid = jnp.take_along_axis(likely, actions, axis=-1), kept == -jnp.inf
 
     def select(rng_key: Any, tree: Tree, node_index: chex.Array, depth: Any) -> chex.Array:
         del rng_key, node_index, depth
-        view = node_view(tree, Tree.ROOT_INDEX)
-        visits, logits = view.children_visits[:, 0], view.children_prior_logits[:, 0]
-        num_valid = jnp.sum(1 - tree.root_invalid_actions, axis=-1).astype(jnp.int32)
-        num_considered = jnp.minimum(max_num_considered_actions, num_valid)
+        view = node_view(tree, Tree.ROOT_INDEX, actions=actions)
+        visits = view.children_visits[:, 0]
         is_due = visits == jnp.asarray(due)[num_considered, jnp.sum(visits, axis=-1)][:, None]
-        logits = logits - jnp.max(logits, axis=-1, keepdims=True)
         completed = jax.vmap(qtransform, in_axes=(0, None))(view, 0)
-        # mctx's floor keeps an action that is the only one considered, however unlikely.
-        score = jnp.maximum(-1e9, tree.extra_data.root_gumbel + logits + completed)
-        return argmax(jnp.where((tree.root_invalid_actions > 0) | ~is_due, -jnp.inf, score))
+        score = jnp.maximum(_FLOOR, likely + completed)
+        return argmax(jnp.where(is_invalid | ~is_due, -jnp.inf, score), actions)
 
     return select
+
+
+# mctx's floor keeps an action that is the only one considered, however unlikely.
+_FLOOR = -1e9
+
+
+def _is_local(qtransform: QTransform) -> bool:
+    """Whether a qtransform is known to need no more than the visited actions and one other."""
+    if isinstance(qtransform, functools.partial):
+        qtransform = qtransform.func
+    return qtransform in (
+        mctx.qtransform_completed_by_mix_value,
+        mctx.qtransform_by_parent_and_siblings,
+        mctx.qtransform_by_min_max,
+    )
 
 
 def _due_visits(num_considered: int, num_simulations: int) -> list[int]:

@@ -7,7 +7,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.tree import Layer, Tree, by_edge, edge_index, put, take
+from dualmctx.arrays import by_edge, put, take
+from dualmctx.tree import Layer, Tree, edge_index
 from dualmctx.types import Embedding
 
 

@@ -11,7 +11,7 @@ from dualmctx.expand import expand, frontier, refine
 from dualmctx.leaves import backup_together, expand_leaves, select_leaves
 from dualmctx.select import descend
 from dualmctx.tree import Tree
-from dualmctx.types import EvaluateFn, Params, Path, RefineFn, SelectFn
+from dualmctx.types import EvaluateFn, Params, Path, RefineFn, SelectFn, TrackFn
 
 Carry = tuple[chex.PRNGKey, Tree]
 
@@ -27,6 +27,7 @@ class Grow(NamedTuple):
       window: edges that a backup updates, `None` for all.
       layer: the tree that grows.
       leaves_per_step: K, simulations that `search` runs at once; 1 with a window.
+      track_fn: keeps what a variant tracks besides, `None` for nothing; with single leaves only.
     """
 
     evaluate_fn: EvaluateFn
@@ -36,6 +37,7 @@ class Grow(NamedTuple):
     window: int | None = None
     layer: int = 0
     leaves_per_step: int = 1
+    track_fn: TrackFn | None = None
 
     def descend(self, rng_key: chex.PRNGKey, tree: Tree) -> Path:
         """Walks down from the roots to where a simulation ends; consumes the key."""
@@ -74,8 +76,12 @@ def simulate(
     path = grow.descend(select_key, tree)
     tree, leaf = expand(params, expand_key, tree, grow.evaluate_fn, path, node_index, is_active)
     if grow.window is None:
-        return rng_key, backup(tree, leaf, is_active, layer=grow.layer)
-    return rng_key, windowed_backup(tree, leaf, is_active, window=grow.window, layer=grow.layer)
+        tree = backup(tree, leaf, is_active, layer=grow.layer)
+    else:
+        tree = windowed_backup(tree, leaf, is_active, window=grow.window, layer=grow.layer)
+    if grow.track_fn is not None:
+        tree = grow.track_fn(tree, leaf, is_active)
+    return rng_key, tree
 
 
 def simulate_together(

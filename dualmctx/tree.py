@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 import chex
 import jax
 import jax.numpy as jnp
-import mctx
 
+from dualmctx.arrays import pair, smallest_type, take
 from dualmctx.types import Embedding, Evaluation
 
 T = TypeVar("T")
@@ -39,6 +39,7 @@ class Layer:
         node; `None` where the backup is full.
       leaf_visits: `[B, N]` int32, simulations that ended at the node, at the root its evaluation;
         `None` where nobody has to know, or the rest says it.
+      tracked: `[B, N, ...]` arrays, what a variant keeps of a node besides; `None` in most.
     """
 
     node_stats: chex.Array
@@ -47,6 +48,7 @@ class Layer:
     path_visits: Any = None
     heights: Any = None
     leaf_visits: Any = None
+    tracked: Any = None
 
     @property
     def node_visits(self) -> chex.Array:
@@ -185,73 +187,6 @@ class Tree(Generic[T]):
         return SearchSummary(visit_counts, visit_probs, value, children.qvalues)
 
 
-# Beyond this many positions an int32 cannot index a flattened array.
-_MAX_FLAT = 2**31 - 1
-
-
-def _locate(array: chex.Array, index: chex.Array) -> tuple[Any, Any, chex.Array]:
-    """Returns what to index of a `[B, N, ...]` array, with what, and an index outside of it.
-
-    One index into the flattened array is cheaper to compute than a pair.
-    """
-    batch_size, num_nodes = array.shape[:2]
-    batch = jnp.arange(batch_size, dtype=jnp.int32).reshape((-1,) + (1,) * (index.ndim - 1))
-    # Different indices, as `put` promises that no two are the same.
-    outside = jnp.arange(index.size, dtype=jnp.int32).reshape(index.shape)
-    if batch_size * num_nodes + index.size > _MAX_FLAT:
-        return array.at, (batch, index), num_nodes + outside
-    flat = array.reshape(batch_size * num_nodes, *array.shape[2:])
-    return flat.at, batch * num_nodes + index, batch_size * num_nodes + outside
-
-
-def take(array: chex.Array, index: chex.Array | int) -> chex.Array:
-    """Reads `[B, N, ...]` at `[B]` or `[B, K]` indices, giving `[B, ...]` or `[B, K, ...]`.
-
-    One index for all is a slice, which needs no copy.
-    """
-    if isinstance(index, int):
-        return array[:, index]
-    at, where, _ = _locate(array, index)
-    if index.size == 1 and not isinstance(where, tuple):
-        # XLA would make slices of single reads and fuse them with writes, and so copy the array.
-        where = jnp.repeat(where.reshape(1), 2)
-    # Indices are valid by construction; promising it saves a clamp and a select an access.
-    found = at[where].get(mode="promise_in_bounds")
-    return found[: index.shape[0]].reshape(*index.shape, *array.shape[2:])
-
-
-def put(
-    array: chex.Array, index: chex.Array, value: chex.Array, where: chex.Array | bool = True
-) -> chex.Array:
-    """Writes values into `[B, N, ...]`; inside a jitted loop in place.
-
-    Args:
-      array: `[B, N, ...]`.
-      index: `[B]` or `[B, K]` int32, where to write; different ones in each row.
-      value: `[B, ...]` or `[B, K, ...]`.
-      where: bool of the shape of `index`, false for what is not written.
-
-    Returns:
-      The array with the values written.
-    """
-    at, inside, outside = _locate(array, index)
-    if isinstance(inside, tuple):
-        inside = inside[0], jnp.where(where, inside[1], outside)
-    else:
-        inside = jnp.where(where, inside, outside)
-    if index.size == 1 and not isinstance(inside, tuple):
-        # As in `take`; the second write is dropped.
-        inside = jnp.concatenate([inside.reshape(1), outside.reshape(1) + 1])
-        value = jnp.repeat(value.reshape(1, *array.shape[2:]), 2, axis=0)
-    new = at[inside].set(value.astype(array.dtype), mode="drop", unique_indices=True)
-    return new.reshape(array.shape)
-
-
-def pair(first: chex.Array, second: chex.Array) -> chex.Array:
-    """Stacks two arrays along a new last axis, in the second one's type."""
-    return jnp.stack([first.astype(second.dtype), second], axis=-1)
-
-
 class Edge(NamedTuple):
     """The edges into `[B]` or `[B, K]` nodes; of the shape of these each.
 
@@ -278,12 +213,6 @@ def edge_into(tree: "Tree", node_index: chex.Array | int) -> Edge:
 def edge_index(tree: "Tree", node_index: chex.Array, action: chex.Array) -> chex.Array:
     """Returns where an action of a node stands in `by_edge` arrays."""
     return node_index * tree.num_actions + action
-
-
-def by_edge(array: chex.Array) -> chex.Array:
-    """Views `[B, N, A]` as `[B, N·A]`, for `take` and `put` of single edges."""
-    batch_size, num_nodes, num_actions = array.shape
-    return array.reshape(batch_size, num_nodes * num_actions)
 
 
 def allocate(
@@ -357,11 +286,6 @@ def allocate(
     )
 
 
-def smallest_type(largest: int) -> Any:
-    """Returns the smaller of int16 and int32 that holds numbers up to `largest`."""
-    return jnp.int16 if largest <= jnp.iinfo(jnp.int16).max else jnp.int32
-
-
 def replace_layer(tree: Tree, index: int, layer: Layer) -> Tree:
     """Returns the trees with one layer exchanged."""
     layers = (*tree.layers[:index], layer, *tree.layers[index + 1 :])
@@ -391,45 +315,3 @@ def get_state(tree: Tree, node_index: chex.Array) -> Any:
     if isinstance(embeddings, Embedding):
         embeddings = dataclasses.replace(embeddings, activations=None)
     return jax.tree.map(lambda x: take(x, node_index), embeddings)
-
-
-def to_mctx(tree: Tree, layer: int = 0, *, prior_is_logits: bool = False) -> mctx.Tree:
-    """Exports one layer as an `mctx.Tree`, for tools that were written for mctx.
-
-    Args:
-      tree: trees after a search.
-      layer: the layer to export. Nodes outside it appear as unvisited.
-      prior_is_logits: true for trees that mctx's rules grew; else the probabilities are turned
-        into logits, with the lowest finite number for illegal actions.
-
-    Returns:
-      The same trees in mctx's arrays. Slots that hold no node are zero, -1 where there is
-      an index, and nothing stands below a terminal node, where mctx would have gone on.
-    """
-    prior = tree.children_prior
-    if not prior_is_logits:
-        tiny = jnp.finfo(prior.dtype).tiny
-        logits = jnp.log(jnp.maximum(prior, tiny))
-        prior = jnp.where(prior > 0, logits, jnp.finfo(prior.dtype).min)
-    stats = tree.layers[layer]
-    is_child = stats.children_visits > 0
-
-    def of_children(array: chex.Array) -> chex.Array:
-        return jnp.where(is_child, gather_children(tree.children_index, array), 0)
-
-    return mctx.Tree(
-        node_visits=stats.node_visits,
-        raw_values=tree.raw_values,
-        node_values=stats.node_values,
-        parents=tree.parents,
-        action_from_parent=tree.action_from_parent,
-        children_index=jnp.where(is_child, tree.children_index.astype(jnp.int32), Tree.UNVISITED),
-        children_prior_logits=prior,
-        children_visits=stats.children_visits.astype(jnp.int32),
-        children_rewards=of_children(tree.rewards),
-        children_discounts=of_children(tree.discounts),
-        children_values=of_children(stats.node_values),
-        embeddings=tree.embeddings,
-        root_invalid_actions=tree.root_invalid_actions,
-        extra_data=tree.extra_data,
-    )

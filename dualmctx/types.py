@@ -113,6 +113,18 @@ class SelectFn(Protocol):
         ...
 
 
+class TrackFn(Protocol):
+    """Keeps what a variant tracks, in `Layer.tracked`, after a backup.
+
+    Takes the trees after the backup, the `[B]` nodes at which the simulations ended, and `[B]` bool
+    for elements that may change, `None` for all; returns the trees.
+    """
+
+    def __call__(self, tree: Any, leaf: chex.Array, is_active: chex.Array | None) -> Any:
+        """Updates `Layer.tracked` along the paths."""
+        ...
+
+
 class Path(NamedTuple):
     """Where a descent ended: the last edge of its path.
 

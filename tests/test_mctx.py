@@ -152,6 +152,33 @@ def test_root_is_mctxs_where_games_end(case: str, world: str) -> None:
         assert not jnp.any(below & (tree.parents >= 0)), "a node below a terminal one"
 
 
+@pytest.mark.parametrize("illegal", [0.1, 0.97])
+@pytest.mark.parametrize("qtransform", [_min_max, _siblings, _completed, None])
+def test_gumbel_among_many_actions_is_mctxs(qtransform: Any, illegal: float) -> None:
+    """A root with many actions looks at the likeliest alone; also where few are legal."""
+    many, batch, rules = 150, 4, Rules(terminal=0.0, illegal=illegal)
+    options = {} if qtransform is None else {"qtransform": qtransform}
+    root = hash_model.roots(jnp.arange(batch), rules, many)
+    invalid = jnp.arange(batch * many).reshape(batch, many) % 7 == 1
+    invalid |= jnp.arange(batch)[:, None] == 2  # a tree in which one action is valid
+    invalid = invalid.at[2, 77].set(False)
+
+    def step(rules: Rules, rng_key: Any, action: Any, embedding: Any) -> tuple:
+        return hash_model.recurrent_fn(rules, rng_key, action, embedding, many)
+
+    def run(policy: Any) -> Any:
+        return fast_jit(lambda key: policy(rules, key, root, step, invalid_actions=invalid))
+
+    ours = run(Gumbel(40, **options))
+    theirs = run(functools.partial(mctx.gumbel_muzero_policy, num_simulations=40, **options))
+    for seed in range(3):
+        mine, mctxs = ours(jax.random.key(seed)), theirs(jax.random.key(seed))
+        assert_same_output(mine, mctxs)
+        exported = to_mctx(mine.search_tree, prior_is_logits=True)
+        assert_close(exported.children_index, mctxs.search_tree.children_index)
+        assert_close(exported.node_values, mctxs.search_tree.node_values)
+
+
 def test_the_worlds_differ() -> None:
     """Guards the tables above: a world that changed nothing would test nothing."""
     search = searches("muzero")[0]

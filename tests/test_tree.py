@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from dualmctx import Embedding, Tree, to_mctx
-from dualmctx.tree import allocate, get_children, get_state, replace_layer, take
+from dualmctx.arrays import take
+from dualmctx.tree import allocate, get_children, get_state, replace_layer
 from dualmctx.types import Evaluation
 
 LOWEST = float(jnp.finfo(jnp.float32).min)

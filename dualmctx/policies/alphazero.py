@@ -7,12 +7,11 @@ import chex
 import jax
 import mctx
 
-from dualmctx.policies import root as roots
-from dualmctx.policies.children import Inputs, limit_children
-from dualmctx.policies.kept import graft
+from dualmctx.policies.children import Inputs
+from dualmctx.policies.opening import add_root_noise, close_search, open_search
 from dualmctx.policies.options import Puct, check, make_grow
 from dualmctx.search import search
-from dualmctx.tree import Tree, allocate
+from dualmctx.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn
 
 
@@ -73,40 +72,16 @@ class AlphaZero:
           `action` `[B]`; `action_weights` `[B, A]`, the visits' shares, which sum to 1; and
           `search_tree`, a `dualmctx.Tree`; over slots in place of actions with `max_children`.
         """
-        # The slots of a kept root may stand for other actions than those of `root`.
-        invalid_in_game = invalid_actions
-        inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
-        inputs, restore = limit_children(inputs, self.puct.max_children)
-        root, recurrent_fn, _, invalid_actions = inputs
         noise_key, search_key, action_key = jax.random.split(rng_key, 3)
-        prior = roots.legal_probabilities(roots.mask_logits(root.prior_logits, invalid_actions))
-        first_slot = 1 + self.kept_nodes
-        num_nodes = first_slot + self.num_simulations
-        tree = allocate(
-            roots.root_evaluation(root, prior),
-            root.embedding,
-            num_nodes=num_nodes,
-            invalid_actions=roots.no_invalid_actions(root, invalid_actions),
-            windowed=self.puct.window is not None,
-            is_kept=self.kept_nodes > 0,
-        )
-        if search_tree is not None:
-            tree = graft(tree, search_tree, invalid_in_game, kept_nodes=self.kept_nodes)
-        prior = roots.add_dirichlet_noise(
-            noise_key,
-            tree.children_prior[:, Tree.ROOT_INDEX],
-            fraction=self.puct.dirichlet_fraction,
-            alpha=self.puct.dirichlet_alpha,
-        )
-        tree = tree.replace(children_prior=tree.children_prior.at[:, Tree.ROOT_INDEX].set(prior))
-        grow = make_grow(
-            self.puct,
-            roots.evaluate_probabilities(recurrent_fn),
-            num_simulations=num_nodes - 1,
-        )
         budget = self.num_simulations
-        tree = search(params, search_key, tree, grow, budget, first_slot=first_slot)
-        weights = tree.summary().visit_probs
-        action = roots.sample_action(action_key, weights, self.puct.temperature)
-        output = mctx.PolicyOutput(action=action, action_weights=weights, search_tree=tree)
-        return restore(output)
+        opening = open_search(
+            self.puct,
+            Inputs(root, recurrent_fn, refine_fn, invalid_actions),
+            num_new=budget,
+            kept_nodes=self.kept_nodes,
+            search_tree=search_tree,
+        )
+        tree = add_root_noise(noise_key, opening.tree, self.puct)
+        grow = make_grow(self.puct, opening.evaluate_fn, num_simulations=opening.longest)
+        tree = search(params, search_key, tree, grow, budget, first_slot=opening.first_slot)
+        return close_search(action_key, self.puct, opening, tree, tree.summary().visit_probs)

@@ -14,8 +14,9 @@ import jax
 import jax.numpy as jnp
 import mctx
 
+from dualmctx.arrays import by_edge, take
 from dualmctx.policies import root as roots
-from dualmctx.tree import Tree, by_edge, edge_index, take
+from dualmctx.tree import Tree, edge_index
 from dualmctx.types import Embedding, Params, RecurrentFn, RefineFn
 
 RestoreFn = Callable[[mctx.PolicyOutput], mctx.PolicyOutput]

@@ -10,11 +10,11 @@ import mctx
 
 from dualmctx.policies import root as roots
 from dualmctx.policies import weights
-from dualmctx.policies.children import Inputs, limit_children
-from dualmctx.policies.kept import graft
+from dualmctx.policies.children import Inputs
+from dualmctx.policies.opening import add_root_noise, close_search, open_search
 from dualmctx.policies.options import Puct, check, make_grow
 from dualmctx.search import Follow, follow, run_rounds, search
-from dualmctx.tree import Tree, allocate, get_children
+from dualmctx.tree import Tree, get_children
 from dualmctx.types import EvaluateFn, Params, RecurrentFn, RefineFn
 
 SMALL, LARGE = 0, 1
@@ -113,66 +113,44 @@ class Dual:
           of actions with `max_children`.
         """
         small, large = self.num_simulations
-        # The slots of a kept root may stand for other actions than those of `root`.
-        invalid_in_game = invalid_actions
-        inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
-        inputs, restore = limit_children(inputs, self.puct.max_children)
-        root, recurrent_fn, refine_fn, invalid_actions = inputs
         noise_key, root_key, search_key, action_key = jax.random.split(rng_key, 4)
-        prior = roots.legal_probabilities(roots.mask_logits(root.prior_logits, invalid_actions))
-        tree = allocate(
-            roots.root_evaluation(root, prior),
-            root.embedding,
-            num_nodes=1 + self.kept_nodes + small + large,
-            invalid_actions=roots.no_invalid_actions(root, invalid_actions),
+        opening = open_search(
+            self.puct,
+            Inputs(root, recurrent_fn, refine_fn, invalid_actions),
+            num_new=small + large,
+            kept_nodes=self.kept_nodes,
             num_layers=2 if large > 0 else 1,
-            windowed=self.puct.window is not None,
-            is_kept=self.kept_nodes > 0,
+            search_tree=search_tree,
         )
-        if search_tree is not None:
-            tree = graft(tree, search_tree, invalid_in_game, kept_nodes=self.kept_nodes)
-        evaluate_fn = roots.evaluate_probabilities(recurrent_fn)
-        how = self._follow(evaluate_fn, refine_fn)
+        tree, evaluate_fn, refine_fn, first_slot, longest, _ = opening
+        how = self._follow(evaluate_fn, refine_fn, longest)
         if large > 0:
             tree = _evaluate_root(params, root_key, tree, how)
         clean_prior = tree.children_prior[:, Tree.ROOT_INDEX]
-        noisy_prior = roots.add_dirichlet_noise(
-            noise_key,
-            clean_prior,
-            fraction=self.puct.dirichlet_fraction,
-            alpha=self.puct.dirichlet_alpha,
-        )
-        tree = tree.replace(
-            children_prior=tree.children_prior.at[:, Tree.ROOT_INDEX].set(noisy_prior)
-        )
-        longest, first_slot = self.kept_nodes + small + large, 1 + self.kept_nodes
+        tree = add_root_noise(noise_key, tree, self.puct)
         grow = make_grow(self.puct, evaluate_fn, num_simulations=longest, layer=SMALL)
         if large > 0:
-            budgets = self.num_simulations
             tree = run_rounds(
                 params,
                 search_key,
                 tree,
                 grow,
                 how,
-                num_simulations=budgets,
+                num_simulations=self.num_simulations,
                 num_rounds=self.num_rounds,
                 first_slot=first_slot,
             )
         else:
             tree = search(params, search_key, tree, grow, small, first_slot=first_slot)
         action_weights = self._weights(tree, clean_prior)
-        action = roots.sample_action(action_key, action_weights, self.puct.temperature)
-        output = mctx.PolicyOutput(action=action, action_weights=action_weights, search_tree=tree)
-        return restore(output)
+        return close_search(action_key, self.puct, opening, tree, action_weights)
 
-    def _follow(self, evaluate_fn: EvaluateFn, refine_fn: RefineFn) -> Follow:
-        small, large = self.num_simulations
+    def _follow(self, evaluate_fn: EvaluateFn, refine_fn: RefineFn, longest: int) -> Follow:
+        small = self.num_simulations[0]
         # Without a small tree no state is common to both, so there is nothing to mix.
         value_mix = self.value_mix if small > 0 else 0.0
         prior_mix = self.prior_mix if small > 0 else 0.0
         evaluate_both = _evaluate_both(evaluate_fn, refine_fn, value_mix, prior_mix)
-        longest = self.kept_nodes + small + large
         grow = make_grow(self.puct, evaluate_both, num_simulations=longest, layer=LARGE)
         return Follow(refine_fn, roots.legal_probabilities, value_mix, prior_mix, grow)
 

@@ -67,6 +67,7 @@ class Gumbel:
             roots.evaluate_logits(recurrent_fn),
             mctx_rules.gumbel_root(
                 self.qtransform,
+                tree,
                 num_simulations=self.num_simulations,
                 max_num_considered_actions=self.max_num_considered_actions,
             ),

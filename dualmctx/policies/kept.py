@@ -4,8 +4,9 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from dualmctx.arrays import put
 from dualmctx.reuse import BY_NODE, below, like, root_actions
-from dualmctx.tree import Layer, Tree, put, replace_layer
+from dualmctx.tree import Layer, Tree, replace_layer
 
 
 def graft(fresh: Tree, kept: Tree, invalid_actions: chex.Array | None, *, kept_nodes: int) -> Tree:

@@ -77,19 +77,27 @@ def check(is_right: bool, name: str, value: Any, remedy: str) -> None:
         raise ValueError(f"{name} is {value}; it must be {remedy}")
 
 
+def explore(options: Puct, select_fn: SelectFn, layer: int = 0) -> SelectFn:
+    """Adds the epsilon-greedy exploration that goes with a window to a rule; without one, nothing.
+
+    Whatever rule a variant makes for a node goes through here last.
+    """
+    if options.window is None:
+        return select_fn
+    return explore_outside_window(
+        select_fn,
+        window=options.window,
+        explore_fraction=options.explore_fraction,
+        explore_decay=options.explore_decay,
+        layer=layer,
+    )
+
+
 def make_grow(
     options: Puct, evaluate_fn: EvaluateFn, *, num_simulations: int, layer: int = 0
 ) -> Grow:
     """Turns the options into how one layer of a tree grows."""
-    select_fn: SelectFn = puct(c_puct=options.c_puct, layer=layer)
-    if options.window is not None:
-        select_fn = explore_outside_window(
-            select_fn,
-            window=options.window,
-            explore_fraction=options.explore_fraction,
-            explore_decay=options.explore_decay,
-            layer=layer,
-        )
+    select_fn = explore(options, puct(c_puct=options.c_puct, layer=layer), layer)
     max_depth = options.max_depth or num_simulations
     return Grow(
         evaluate_fn,

@@ -1,0 +1,49 @@
+"""Our trees as mctx's, for tools that were written for mctx."""
+
+import chex
+import jax.numpy as jnp
+import mctx
+
+from dualmctx.tree import Tree, gather_children
+
+
+def to_mctx(tree: Tree, layer: int = 0, *, prior_is_logits: bool = False) -> mctx.Tree:
+    """Exports one layer as an `mctx.Tree`, for tools that were written for mctx.
+
+    Args:
+      tree: trees after a search.
+      layer: the layer to export. Nodes outside it appear as unvisited.
+      prior_is_logits: true for trees that mctx's rules grew; else the probabilities are turned
+        into logits, with the lowest finite number for illegal actions.
+
+    Returns:
+      The same trees in mctx's arrays. Slots that hold no node are zero, -1 where there is
+      an index, and nothing stands below a terminal node, where mctx would have gone on.
+    """
+    prior = tree.children_prior
+    if not prior_is_logits:
+        tiny = jnp.finfo(prior.dtype).tiny
+        logits = jnp.log(jnp.maximum(prior, tiny))
+        prior = jnp.where(prior > 0, logits, jnp.finfo(prior.dtype).min)
+    stats = tree.layers[layer]
+    is_child = stats.children_visits > 0
+
+    def of_children(array: chex.Array) -> chex.Array:
+        return jnp.where(is_child, gather_children(tree.children_index, array), 0)
+
+    return mctx.Tree(
+        node_visits=stats.node_visits,
+        raw_values=tree.raw_values,
+        node_values=stats.node_values,
+        parents=tree.parents,
+        action_from_parent=tree.action_from_parent,
+        children_index=jnp.where(is_child, tree.children_index.astype(jnp.int32), Tree.UNVISITED),
+        children_prior_logits=prior,
+        children_visits=stats.children_visits.astype(jnp.int32),
+        children_rewards=of_children(tree.rewards),
+        children_discounts=of_children(tree.discounts),
+        children_values=of_children(stats.node_values),
+        embeddings=tree.embeddings,
+        root_invalid_actions=tree.root_invalid_actions,
+        extra_data=tree.extra_data,
+    )

@@ -1,0 +1,95 @@
+"""How every PUCT policy opens and closes a search: fixed trees, noise at the root, an output."""
+
+from typing import NamedTuple
+
+import chex
+import mctx
+
+from dualmctx.policies import root as roots
+from dualmctx.policies.children import Inputs, RestoreFn, limit_children
+from dualmctx.policies.kept import graft
+from dualmctx.policies.options import Puct
+from dualmctx.tree import Tree, allocate
+from dualmctx.types import EvaluateFn, RefineFn
+
+
+class Opening(NamedTuple):
+    """What a search starts from.
+
+    Attributes:
+      tree: trees that hold their roots, or kept ones.
+      evaluate_fn: plays and evaluates, giving probabilities.
+      refine_fn: evaluates by a later head; `None` where there is none.
+      first_slot: the slots from here on are empty.
+      longest: the largest number of edges that a path can have.
+      restore: turns an output over slots into one over actions.
+    """
+
+    tree: Tree
+    evaluate_fn: EvaluateFn
+    refine_fn: RefineFn
+    first_slot: int
+    longest: int
+    restore: RestoreFn
+
+
+def open_search(
+    puct: Puct,
+    inputs: Inputs,
+    *,
+    num_new: int,
+    kept_nodes: int = 0,
+    num_layers: int = 1,
+    search_tree: Tree | None = None,
+) -> Opening:
+    """Allocates the trees, or takes up kept ones.
+
+    Args:
+      puct: the policy's options.
+      inputs: what the policy was called with.
+      num_new: nodes that the search may add.
+      kept_nodes: room for nodes of the last move's trees.
+      num_layers: trees on the topology.
+      search_tree: what `advance` made of the last move's trees, or `None`.
+
+    Returns:
+      What the search starts from. The root's prior has no noise yet.
+    """
+    # The slots of a kept root may stand for other actions than those of `root`.
+    invalid_in_game = inputs.invalid_actions
+    inputs, restore = limit_children(inputs, puct.max_children)
+    root, recurrent_fn, refine_fn, invalid_actions = inputs
+    prior = roots.legal_probabilities(roots.mask_logits(root.prior_logits, invalid_actions))
+    tree = allocate(
+        roots.root_evaluation(root, prior),
+        root.embedding,
+        num_nodes=1 + kept_nodes + num_new,
+        invalid_actions=roots.no_invalid_actions(root, invalid_actions),
+        num_layers=num_layers,
+        windowed=puct.window is not None,
+        is_kept=kept_nodes > 0,
+    )
+    if search_tree is not None:
+        tree = graft(tree, search_tree, invalid_in_game, kept_nodes=kept_nodes)
+    evaluate_fn = roots.evaluate_probabilities(recurrent_fn)
+    return Opening(tree, evaluate_fn, refine_fn, 1 + kept_nodes, kept_nodes + num_new, restore)
+
+
+def add_root_noise(rng_key: chex.PRNGKey, tree: Tree, puct: Puct) -> Tree:
+    """Mixes Dirichlet noise into the roots' priors; consumes the key."""
+    prior = roots.add_dirichlet_noise(
+        rng_key,
+        tree.children_prior[:, Tree.ROOT_INDEX],
+        fraction=puct.dirichlet_fraction,
+        alpha=puct.dirichlet_alpha,
+    )
+    return tree.replace(children_prior=tree.children_prior.at[:, Tree.ROOT_INDEX].set(prior))
+
+
+def close_search(
+    rng_key: chex.PRNGKey, puct: Puct, opening: Opening, tree: Tree, weights: chex.Array
+) -> mctx.PolicyOutput:
+    """Draws the action from `[B, A]` weights; consumes the key."""
+    action = roots.sample_action(rng_key, weights, puct.temperature)
+    output = mctx.PolicyOutput(action=action, action_weights=weights, search_tree=tree)
+    return opening.restore(output)
