@@ -63,7 +63,11 @@ class NetworkOptions:
     num_blocks: int = 4
     """Residual blocks."""
     head_depths: tuple[int, ...] | None = None
-    """After how many blocks each head stands; by default the middle and the end."""
+    """After how many blocks each head stands, or with separate trunks the blocks of each network;
+    by default the middle and the end, or as many at even distances as the search has trees."""
+    separate_trunks: bool | None = None
+    """Give each head a network of its own, the first one of num_blocks, the next half as large
+    again; by default only for searches that are meant so (mpv)."""
     kept_activations: Literal["float32", "bfloat16"] = "float32"
     """Type in which a search keeps the trunk's activations for the final head: exact, or rounded in
     half the memory."""
@@ -286,6 +290,8 @@ def set_up(name: str, config: Config) -> Run:
         width=config.network.width,
         num_blocks=config.network.num_blocks,
         head_depths=config.network.head_depths,
+        num_heads=len(config.search.heads),
+        separate_trunks=has_separate_trunks(config),
         trunk=config.network.trunk,
     )
     trainer = make_trainer(
@@ -307,6 +313,12 @@ def set_up(name: str, config: Config) -> Run:
     folder = (reopen_run if config.resume else create_run)(path, record)
     checkpoints = open_checkpoints(folder.checkpoints, keep=config.keep)
     return Run(config, name, folder, checkpoints, trainer, exams, last_exams, num_positions, memory)
+
+
+def has_separate_trunks(config: Config) -> bool:
+    """Tells whether each head is a network of its own: as asked, else as the search is meant."""
+    asked = config.network.separate_trunks
+    return getattr(config.search, "separate_trunks", False) if asked is None else asked
 
 
 def check_memory(env: Any, network: Any, trainer: Trainer, config: Config) -> TrainingMemory:
@@ -381,7 +393,15 @@ def start(run: Run) -> tuple[TrainState, list[dict[str, Any]]]:
     state = run.trainer.init(run.config.seed)
     # A run that was stopped before its first save goes on from its beginning.
     if run.config.resume and run.checkpoints.latest() is not None:
-        state = run.checkpoints.restore(state)
+        restored = run.checkpoints.restore(state)
+        state = restored.state
+        for step, reason in restored.damaged.items():
+            aside = run.checkpoints.set_aside(step)
+            print(
+                f"train.py: the checkpoint of iteration {step} is damaged ({reason}); it is now "
+                f"{aside}, and the run goes on from iteration {restored.step}",
+                file=sys.stderr,
+            )
     return state, run.folder.keep_rows(int(state.iteration))
 
 

@@ -25,8 +25,9 @@ from rich.table import Table
 
 import dualmctx
 import games
-from dualmctx import AlphaZero, Dual, Puct
+from dualmctx import MPV, AlphaZero, Dual, Puct
 from dualmctx.model import Model, make_model
+from dualmctx.search import even_rounds
 
 SMALL, LARGE = 50, 35
 ROUNDS = (1, 5, 35)
@@ -66,42 +67,31 @@ def make_params(network: Any, state: Any, seed: int) -> Any:
     return jax.tree.unflatten(treedef, noisy)
 
 
-def two_networks(small: Model, large: Model) -> Model:
-    """Makes MPV-MCTS's model: one network looks ahead, another one evaluates anew."""
-
-    def root_fn(params: Any, state: Any) -> mctx.RootFnOutput:
-        return small.root_fn(params[0], state)
-
-    def recurrent_fn(params: Any, rng_key: Any, action: Any, embedding: Any) -> tuple:
-        return small.recurrent_fn(params[0], rng_key, action, embedding)
-
-    def refine_fn(params: Any, rng_key: Any, embedding: Any) -> tuple:
-        return large.refine_fn(params[1], rng_key, embedding)
-
-    return Model(root_fn, recurrent_fn, refine_fn)
+def in_rounds(budgets: tuple[int, int], num_rounds: int) -> tuple[int, ...]:
+    """Returns MPV-MCTS's slots in Dual's rounds."""
+    rounds = even_rounds(budgets, num_rounds)
+    return tuple(slot for small, large in rounds for slot in (0,) * small + (1,) * large)
 
 
 def make_searches(env: Any, state: Any, sizes: Sizes) -> dict[tuple[str, int], tuple[Any, int]]:
     """Makes `key -> weights` for each search and number of rounds, with its blocks a position."""
 
-    def network(num_blocks: int, heads: tuple[int, ...] | None = None) -> Any:
+    def network(heads: tuple[int, ...], **options: Any) -> Any:
         return dualmctx.make_network(
             env.num_actions,
             env.observation_shape,
             trunk="conv",
             width=sizes.width,
-            num_blocks=num_blocks,
             head_depths=heads,
+            **options,
         )
 
-    dual, four, six = network(4, (2, 4)), network(4, (4,)), network(6, (6,))
-    params, four_params, six_params = (
-        make_params(net, state, seed) for seed, net in enumerate((dual, four, six))
-    )
+    dual, two = network((2, 4)), network((4, 6), separate_trunks=True)
+    params, two_params = (make_params(net, state, seed) for seed, net in enumerate((dual, two)))
     total = sizes.small + sizes.large
     final = make_model(env, dual)
-    halves = make_model(env, dual, first_head=0)
-    pair = two_networks(make_model(env, four), make_model(env, six))
+    halves = make_model(env, dual, heads=Dual.heads)
+    pair = make_model(env, two, heads=MPV.heads)
 
     def ours(policy: Any, model: Model, params: Any) -> Any:
         def search(params: Any, rng_key: Any, state: Any) -> Any:
@@ -132,13 +122,14 @@ def make_searches(env: Any, state: Any, sizes: Sizes) -> dict[tuple[str, int], t
         ("mctx AlphaZero", 0): ((jax.jit(theirs), params), 4 * total),
         ("AlphaZero", 0): (ours(AlphaZero(total, QUIET), final, params), 4 * total),
     }
-    both = (four_params, six_params)
+    budgets = (sizes.small, sizes.large)
     for rounds in sizes.rounds:
-        policy = Dual((sizes.small, sizes.large), num_rounds=rounds, puct=QUIET)
+        policy = Dual(budgets, num_rounds=rounds, puct=QUIET)
         blocks = 2 * sizes.small + 2 * sizes.large
         searches["Dual", rounds] = ours(policy, halves, params), blocks
         blocks = 4 * sizes.small + 6 * sizes.large
-        searches["MPV", rounds] = ours(policy, pair, both), blocks
+        policy = MPV(budgets, in_rounds(budgets, rounds), puct=QUIET)
+        searches["MPV", rounds] = ours(policy, pair, two_params), blocks
     return searches
 
 

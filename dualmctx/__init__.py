@@ -4,14 +4,18 @@ from dualmctx.export import to_mctx
 from dualmctx.memory import SearchMemory, search_memory
 from dualmctx.model import Model, make_model, make_search_fn
 from dualmctx.network import Network, make_network
-from dualmctx.policies import AlphaZero, Dual, Gumbel, MuZero, Puct
+from dualmctx.policies import MPV, AlphaGo, AlphaZero, Chain, Contempt, Dual, Gumbel, MuZero, Puct
 from dualmctx.policies.children import played_actions
 from dualmctx.reuse import advance
 from dualmctx.tree import Tree
 from dualmctx.types import Embedding
 
 __all__ = (
+    "MPV",
+    "AlphaGo",
     "AlphaZero",
+    "Chain",
+    "Contempt",
     "Dual",
     "Embedding",
     "Gumbel",

@@ -1,11 +1,27 @@
 """Checkpoints: the whole state of training, so that a run goes on where it stopped."""
 
+import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
+
+
+class Restored(NamedTuple):
+    """What was read back.
+
+    Attributes:
+      state: the state, on the default device.
+      step: its iterations.
+      damaged: later checkpoints that could not be read, by their iterations and with the reason in
+        a line; empty if the newest one was read.
+    """
+
+    state: Any
+    step: int
+    damaged: dict[int, str]
 
 
 class Checkpoints(NamedTuple):
@@ -23,7 +39,8 @@ class Checkpoints(NamedTuple):
         if step in self.manager.all_steps():
             return
         # Fetched first: training goes on in the same buffers while orbax still writes.
-        self.manager.save(step, args=ocp.args.StandardSave(jax.tree.map(np.asarray, state)))
+        content = _with_checksums(jax.tree.map(np.asarray, state))
+        self.manager.save(step, args=ocp.args.StandardSave(content))
 
     def wait(self) -> None:
         """Waits until everything is written."""
@@ -33,35 +50,76 @@ class Checkpoints(NamedTuple):
         """Returns the iterations of the newest checkpoint, `None` if there is none."""
         return self.manager.latest_step()
 
-    def restore(self, like: Any) -> Any:
-        """Restores the newest checkpoint.
+    def restore(self, like: Any) -> Restored:
+        """Restores the newest checkpoint that is not damaged; none is ever loaded in part.
 
         Args:
           like: a state, or its shapes and dtypes, of the structure that was saved.
 
         Returns:
-          The state, on the default device.
+          The state, and which later checkpoints could not be read.
 
         Raises:
-          ValueError: when there is no checkpoint or it does not fit, in one line.
+          ValueError: when there is no checkpoint, or none can be read, in one line.
         """
-        step = self.latest()
-        if step is None:
+        steps = sorted(self.manager.all_steps(), reverse=True)
+        damaged: dict[int, str] = {}
+        for step in steps:
+            try:
+                state = self._read(step, like)
+            # The reasons are orbax's, tensorstore's, zstd's or our own.
+            except (ValueError, KeyError, TypeError, OSError, RuntimeError) as error:
+                damaged[step] = _in_short(error)
+            else:
+                return Restored(jax.tree.map(jax.numpy.asarray, state), step, damaged)
+        if not steps:
             raise ValueError(f"there is no checkpoint in {self.manager.directory}")
-        shapes = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), like)
-        try:
-            state = self.manager.restore(step, args=ocp.args.StandardRestore(shapes))
-            # orbax checks the structure, not the shapes.
-            for saved, wanted in zip(jax.tree.leaves(state), jax.tree.leaves(shapes), strict=True):
-                if saved.shape != wanted.shape:
-                    raise ValueError(f"it has an array of {saved.shape}, not {wanted.shape}")
-        except (ValueError, KeyError, OSError) as error:
-            first_line = str(error).strip().split("\n")[0]
-            raise ValueError(
-                f"the checkpoint of iteration {step} in {self.manager.directory} does not fit: "
-                f"{first_line}"
-            ) from error
-        return jax.tree.map(jax.numpy.asarray, state)
+        raise ValueError(
+            f"the checkpoint of iteration {steps[0]} in {self.manager.directory} cannot be read: "
+            f"{damaged[steps[0]]}" + (", nor can those before it" if len(steps) > 1 else "")
+        )
+
+    def _read(self, step: int, like: Any) -> Any:
+        shapes = _with_checksums(jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), like))
+        content = self.manager.restore(step, args=ocp.args.StandardRestore(shapes))
+        # orbax checks the structure, not the shapes.
+        for saved, wanted in zip(jax.tree.leaves(content), jax.tree.leaves(shapes), strict=True):
+            if saved.shape != wanted.shape:
+                raise ValueError(f"it has an array of {saved.shape}, not {wanted.shape}")
+        state = jax.tree.map(np.asarray, content["state"])
+        if not np.array_equal(_with_checksums(state)["checksums"], content["checksums"]):
+            raise ValueError("its checksums are wrong, so the file is damaged")
+        return state
+
+    def set_aside(self, step: int) -> Path:
+        """Moves a damaged checkpoint out of the folder; returns where it is then."""
+        folder = Path(self.manager.directory)
+        aside = folder.parent / f"damaged-{step}"
+        for number in range(2, 1000):
+            if not aside.exists():
+                break
+            aside = folder.parent / f"damaged-{step}-{number}"
+        (folder / str(step)).rename(aside)
+        self.manager.reload()
+        return aside
+
+
+def _in_short(error: Exception) -> str:
+    """Returns the first line of an error, without tensorstore's description of all it opened."""
+    line = (
+        (str(error).strip() or type(error).__name__).split("\n")[0].split(" [tensorstore_spec")[0]
+    )
+    return line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]} …"
+
+
+_LONGEST_REASON = 200
+
+
+def _with_checksums(state: Any) -> dict[str, Any]:
+    """Puts a checksum of each array of numpy's beside a state."""
+    flat = (np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in jax.tree.leaves(state))
+    checksums = np.array([zlib.crc32(x.data) for x in flat], np.uint32)
+    return {"state": state, "checksums": checksums}
 
 
 def open_checkpoints(folder: Path, *, keep: int = 2) -> Checkpoints:

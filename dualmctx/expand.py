@@ -1,5 +1,6 @@
 """Expansion: write one new leaf into every tree, or evaluate many leaves at once."""
 
+import functools
 from typing import Any
 
 import chex
@@ -7,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.arrays import by_edge, pair, put, take
-from dualmctx.tree import Tree, edge_index, edge_into, get_state
+from dualmctx.tree import Layer, Tree, edge_index, edge_into, get_state
 from dualmctx.types import EvaluateFn, Evaluation, Params, Path, RefineFn
 
 
@@ -64,12 +65,13 @@ def expand(
 
 
 def frontier(tree: Tree, num_leaves: int, *, layer: int) -> tuple[chex.Array, chex.Array]:
-    """Picks the nodes that a tree should evaluate next, by the priorities of the tree before it.
+    """Picks the nodes that a tree should evaluate next, by the priorities of the trees before it.
 
     The priority of a node is the number of simulations of the previous layer that passed through
-    it, ties to the older node. A node's count never exceeds its parent's, and children are
-    younger, so the best `num_leaves` nodes are connected to what the layer has evaluated: taking
-    them one after the other would give the same ones.
+    it; among equals, of the layer before that one, and so on; last, the older node goes first. In
+    none of them a node's count exceeds its parent's, and children are younger, so the best
+    `num_leaves` nodes are connected to what the layer has evaluated: taking them one after the
+    other would give the same ones.
 
     Args:
       tree: the trees.
@@ -77,16 +79,25 @@ def frontier(tree: Tree, num_leaves: int, *, layer: int) -> tuple[chex.Array, ch
       layer: the tree to pick for; at least 1.
 
     Returns:
-      `[B, K]` int32 nodes, best first, and `[B, K]` bool, false where there was no node left.
+      `[B, K]` int32 nodes, best first, and `[B, K]` bool, false where there was no node left: then
+      the layer has visited every node that there is.
 
     Source: Lan et al. 2019 (MPV-MCTS), Algorithm 2; the count that a window does not cut short is
-    our reading, as the windowed count saturates near the root.
+    our reading, as the windowed count saturates near the root. So is the order for more than two
+    trees, of which Kadam, Xu, Lieberherr 2021, section 6, say that there could be some.
     """
-    before = tree.layers[layer - 1]
-    counts = before.node_visits if before.path_visits is None else before.path_visits
-    in_tree = (before.node_visits > 0) & (tree.layers[layer].node_visits == 0)
-    priority, leaves = jax.lax.top_k(jnp.where(in_tree, counts, -1), num_leaves)
-    return leaves.astype(jnp.int32), priority >= 0
+    others = (*tree.layers[:layer], *tree.layers[layer + 1 :])
+    is_node = functools.reduce(jnp.logical_or, [stats.node_visits > 0 for stats in others])
+    is_waiting = is_node & (tree.layers[layer].node_visits == 0)
+
+    def key(before: Layer) -> chex.Array:
+        counts = before.node_visits if before.path_visits is None else before.path_visits
+        return jnp.where(is_waiting, -counts, 1)
+
+    keys = [key(before) for before in reversed(tree.layers[:layer])]
+    nodes = jax.lax.broadcasted_iota(jnp.int32, is_waiting.shape, 1)
+    first, *_, leaves = jax.lax.sort((*keys, nodes), dimension=1, num_keys=layer, is_stable=True)
+    return leaves[:, :num_leaves], first[:, :num_leaves] <= 0
 
 
 def refine(

@@ -5,9 +5,14 @@ path, at the value that the edge had (0 if it is new), so that the selections af
 backup then writes what these edges are really worth: nothing of the virtual visits is left after a
 step. A step's work is proportional to its leaves and their depth, never to the size of the tree.
 
-Source: Liu et al. 2020 (WU-UCT), "Watch the unobserved", counts unobserved visits like this. A
-virtual loss (AlphaGo, Silver et al. 2016) would lower Q as well; on Connect Four it chose no better
-moves, and it takes values to lie in [-1, 1].
+With a virtual loss of n_vl the leaf counts as n_vl visits in place of one, all of them lost by the
+player who moves along the edge:
+    N ← N + n_vl;   Q ← (N Q − n_vl) / (N + n_vl)
+which lowers Q too, and takes values to lie in [-1, 1].
+
+Source: Liu et al. 2020 (WU-UCT), "Watch the unobserved", counts unobserved visits like this. The
+loss is AlphaGo's, Silver et al. 2016, Methods, with n_vl = 3; there the rollouts' statistics alone
+bear it, here an edge has one sum of both kinds. On Connect Four it chose no better moves.
 """
 
 from typing import NamedTuple, Protocol
@@ -56,6 +61,7 @@ def select_leaves(
     first_slot: chex.Numeric,
     *,
     num_leaves: int,
+    virtual_loss: int = 0,
     layer: int = 0,
 ) -> tuple[Tree, Leaves]:
     """Selects leaves one after the other, each under the virtual visits of those before it.
@@ -69,10 +75,11 @@ def select_leaves(
       descend_fn: how to walk down.
       first_slot: scalar, the first of `num_leaves` empty slots.
       num_leaves: K, at least 1.
+      virtual_loss: n_vl, at least 0; 0 for virtual visits that leave Q as it is.
       layer: the tree that is walked; it has visited every node that there is.
 
     Returns:
-      The trees with virtual visits in `children_visits`, and the leaves.
+      The trees with virtual visits in `children_visits` (and `children_qvalues`), and the leaves.
     """
 
     def body(tree: Tree, i: chex.Array) -> tuple[Tree, Leaves]:
@@ -80,7 +87,7 @@ def select_leaves(
         is_new = path.child == Tree.UNVISITED
         node = jnp.where(is_new, first_slot + i, path.child)
         tree = _link(tree, path, node)
-        stats = _add_virtual_visits(tree, node, layer)
+        stats = _add_virtual_visits(tree, node, virtual_loss, layer)
         leaves = Leaves(path.parent, path.action, node, path.depth, is_new)
         return replace_layer(tree, layer, stats), leaves
 
@@ -98,21 +105,28 @@ def _link(tree: Tree, path: Path, node: chex.Array) -> Tree:
     )
 
 
-def _add_virtual_visits(tree: Tree, node: chex.Array, layer: int) -> Layer:
-    """Adds a visit to every edge above `[B]` nodes, in the rows that selection reads."""
+def _add_virtual_visits(tree: Tree, node: chex.Array, virtual_loss: int, layer: int) -> Layer:
+    """Adds visits to every edge above `[B]` nodes, in the rows that selection reads."""
     stats = tree.layers[layer]
 
     def body(carry: tuple) -> tuple:
-        visits, edge = carry
+        visits, qvalues, edge = carry
         climbs = edge != Tree.NO_PARENT
         inside = jnp.maximum(edge, 0)
-        visits = put(visits, inside, take(visits, inside) + 1, climbs)
+        old = take(visits, inside)
+        new = old + max(1, virtual_loss)
+        visits = put(visits, inside, new, climbs)
+        if virtual_loss:
+            lost = (old * take(qvalues, inside) - virtual_loss) / new
+            qvalues = put(qvalues, inside, lost, climbs)
         above = take(tree.edges, jax.lax.div(inside, tree.num_actions))
-        return visits, jnp.where(climbs, above, edge)
+        return visits, qvalues, jnp.where(climbs, above, edge)
 
-    carry = by_edge(stats.children_visits), take(tree.edges, node)
-    visits, _ = jax.lax.while_loop(lambda c: jnp.any(c[1] != Tree.NO_PARENT), body, carry)
-    return stats.replace(children_visits=visits.reshape(stats.children_visits.shape))
+    rows = by_edge(stats.children_visits), by_edge(stats.children_qvalues)
+    carry = *rows, take(tree.edges, node)
+    *rows, _ = jax.lax.while_loop(lambda c: jnp.any(c[2] != Tree.NO_PARENT), body, carry)
+    visits, qvalues = (x.reshape(stats.children_visits.shape) for x in rows)
+    return stats.replace(children_visits=visits, children_qvalues=qvalues)
 
 
 def expand_leaves(

@@ -132,6 +132,10 @@ def gumbel_root(
     All unvisited actions have the same q̂, so only the likeliest by g + logits are ever visited.
     Among many actions the rule looks at those few alone, if the qtransform is one of mctx's.
 
+    Under a window the backup leaves the root's counts as they are once the tree is higher, which
+    would halt the schedule. So visits are then counted as passes, which the window does not cut
+    short; Q and its weights in the qtransform are the window's, as everywhere.
+
     Args:
       qtransform: makes q̂.
       tree: the trees before the search.
@@ -161,13 +165,25 @@ def gumbel_root(
     def select(rng_key: Any, tree: Tree, node_index: chex.Array, depth: Any) -> chex.Array:
         del rng_key, node_index, depth
         view = node_view(tree, Tree.ROOT_INDEX, actions=actions)
-        visits = view.children_visits[:, 0]
+        visits = _passes(tree, view)
         is_due = visits == jnp.asarray(due)[num_considered, jnp.sum(visits, axis=-1)][:, None]
         completed = jax.vmap(qtransform, in_axes=(0, None))(view, 0)
         score = jnp.maximum(_FLOOR, likely + completed)
         return argmax(jnp.where(is_invalid | ~is_due, -jnp.inf, score), actions)
 
     return select
+
+
+def root_passes(tree: Tree) -> chex.Array:
+    """Returns `[B, A]` int32, how often simulations passed through each of the root's actions."""
+    return _passes(tree, node_view(tree, Tree.ROOT_INDEX))
+
+
+def _passes(tree: Tree, view: mctx.Tree) -> chex.Array:
+    passes = tree.layers[0].path_visits
+    if passes is None:
+        return view.children_visits[:, 0]
+    return gather_children(view.children_index[:, 0], passes)
 
 
 # mctx's floor keeps an action that is the only one considered, however unlikely.

@@ -1,13 +1,14 @@
 """How much memory a search takes, known before it is compiled."""
 
 import dataclasses
+import functools
 from typing import Any, NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.model import make_model
+from dualmctx.model import make_model, rollout_options
 from dualmctx.tree import Tree
 from dualmctx.types import Embedding, Policy
 
@@ -30,9 +31,11 @@ class SearchMemory:
       embeddings: of these, game states and kept activations.
       activations: of these, the kept activations.
       unread: of these, states' fields that nothing reads, which XLA leaves out.
-      copies: what rounds of two trees copy.
+      copies: what rounds of several trees copy.
       temporaries: the largest call of the model, with what it takes and returns.
       outputs: actions and weights.
+      kept: the trees of the move before, from which a policy with `kept_nodes` goes on. Counted in
+        full, of which XLA took about half.
     """
 
     batch_size: int
@@ -45,6 +48,7 @@ class SearchMemory:
     copies: int
     temporaries: int
     outputs: int
+    kept: int = 0
 
     @property
     def node(self) -> int:
@@ -54,7 +58,8 @@ class SearchMemory:
     @property
     def total(self) -> int:
         """What is allocated at once."""
-        return self.tree - self.unread + self.copies + self.temporaries + self.outputs
+        search = self.tree - self.unread + self.copies + self.temporaries + self.outputs
+        return search + self.kept
 
 
 class _Call(NamedTuple):
@@ -74,7 +79,8 @@ def search_memory(
     calls are compiled by themselves, for the sizes that the search asks for, which takes a second
     or so; temporaries are those of the default device. Measured on a CPU. Too high by up to a third
     for one round of Dual where the activations of all its leaves are the most, as these take the
-    place of the trees'.
+    place of the trees'. What rollouts take is left out: too low by an eighth for small trees and a
+    network of convolutions.
 
     Args:
       env: a game as `games.make` gives it.
@@ -95,14 +101,15 @@ def search_memory(
     tree: Tree = output.search_tree
     traced = [(call, jax.jit(call.function).trace(*call.arguments)) for call in calls]
     embeddings = tree.embeddings
-    kept = embeddings.activations if isinstance(embeddings, Embedding) else None
+    activations = embeddings.activations if isinstance(embeddings, Embedding) else None
+    num_nodes, kept_nodes = tree.raw_values.shape[1], getattr(policy, "kept_nodes", 0)
     return SearchMemory(
         batch_size=batch_size,
-        num_nodes=tree.raw_values.shape[1],
+        num_nodes=num_nodes,
         num_children=tree.children_prior.shape[2],
         tree=num_bytes(tree),
         embeddings=num_bytes(embeddings),
-        activations=num_bytes(kept),
+        activations=num_bytes(activations),
         # Out of nested loops, as rounds are, XLA does not take them.
         unread=_unread(embeddings, traced) if len(tree.layers) == 1 else 0,
         copies=_copies(tree, policy),
@@ -110,6 +117,7 @@ def search_memory(
             _temporaries(call, trace) - _not_yet(tree, policy, call) for call, trace in traced
         ),
         outputs=num_bytes((output.action, output.action_weights)),
+        kept=num_bytes(tree) * (1 + kept_nodes) // num_nodes if kept_nodes else 0,
     )
 
 
@@ -122,26 +130,31 @@ def _trace(
     env: Any, network: Any, policy: Policy, batch_size: int, model_options: dict[str, Any]
 ) -> tuple[Any, list[_Call]]:
     """Traces a search; returns its output's shapes and the model's calls, the root's first."""
-    model = make_model(env, network, first_head=policy.first_head, **model_options)
-    calls: dict[str, _Call] = {}
+    model = make_model(env, network, heads=policy.heads, **model_options)
+    is_compact = model_options.get("compact_states", False)
+    # Not among the calls: a rollout takes much the same as a step of the model.
+    rollouts = rollout_options(env, network, policy, compact_states=is_compact)
+    calls: dict[Any, _Call] = {}
 
-    def record(name: str) -> Any:
-        function = getattr(model, name)
-
+    def record(name: str, function: Any) -> Any:
         def recorded(*arguments: Any) -> Any:
             call = _Call(name, function, jax.tree.map(_shape, arguments))
             # A later call of the same function may be larger: many leaves at once.
-            if name not in calls or num_bytes(calls[name].arguments) < num_bytes(call.arguments):
-                calls[name] = call
+            known = calls.get(function)
+            if known is None or num_bytes(known.arguments) < num_bytes(call.arguments):
+                calls[function] = call
             return function(*arguments)
 
         return recorded
 
     def search(params: Any, rng_key: chex.PRNGKey, state: Any) -> Any:
-        root = record("root_fn")(params, state)
-        recurrent_fn, refine_fn = record("recurrent_fn"), record("refine_fn")
+        root = record("root_fn", model.root_fn)(params, state)
+        recurrent_fn = record("recurrent_fn", model.recurrent_fn)
+        refine_fn = jax.tree.map(functools.partial(record, "refine_fn"), model.refine_fn)
         invalid = ~state.legal_action_mask
-        return policy(params, rng_key, root, recurrent_fn, refine_fn, invalid_actions=invalid)
+        return policy(
+            params, rng_key, root, recurrent_fn, refine_fn, invalid_actions=invalid, **rollouts
+        )
 
     key = jax.ShapeDtypeStruct((2,), jnp.uint32)
     states = jax.eval_shape(
@@ -186,15 +199,15 @@ def _has_rounds(policy: Policy) -> bool:
 
 
 def _copies(tree: Tree, policy: Policy) -> int:
-    """Returns the bytes that XLA adds to a search with two trees, as measured on a CPU.
+    """Returns the bytes that XLA adds to a search with several trees, as measured on a CPU.
 
     Rounds write rows of children that they also read, so two such arrays are there twice; and the
-    sums of what each node is to receive take some arrays of nodes.
+    sums of what each node is to receive take some arrays of nodes, more for each tree to correct.
     """
     if len(tree.layers) == 1:
         return 0
     rows = _rows(tree) if _has_rounds(policy) else 0
-    return rows + 10 * num_bytes(tree.raw_values)
+    return rows + (10 + 17 * (len(tree.layers) - 2)) * num_bytes(tree.raw_values)
 
 
 def _not_yet(tree: Tree, policy: Policy, call: _Call) -> int:

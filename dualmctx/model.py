@@ -7,8 +7,9 @@ import jax
 import jax.numpy as jnp
 import mctx
 
-from dualmctx.packing import drop_observation, pack_bits
-from dualmctx.types import Embedding, Params, Policy, RecurrentFn, RefineFn, SearchFn
+from dualmctx.packing import Packing, drop_observation, pack_bits
+from dualmctx.rollouts import play_out
+from dualmctx.types import Embedding, Params, Policy, RecurrentFn, RefineFn, RolloutFn, SearchFn
 
 
 class Model(NamedTuple):
@@ -17,12 +18,13 @@ class Model(NamedTuple):
     Attributes:
       root_fn: `(params, state) -> mctx.RootFnOutput`, by the first head asked for.
       recurrent_fn: plays actions and evaluates by the same head.
-      refine_fn: evaluates by the network's last head.
+      refine_fn: evaluates by the second head asked for; where there are more, a tuple of such
+        functions, one for each; `None` where there is none.
     """
 
     root_fn: Any
     recurrent_fn: RecurrentFn
-    refine_fn: RefineFn
+    refine_fn: Any
 
 
 def mask_illegal(logits: chex.Array, legal_action_mask: chex.Array) -> chex.Array:
@@ -43,11 +45,19 @@ def edge_signs(before: Any, after: Any) -> tuple[chex.Array, chex.Array]:
     return reward, jnp.where(is_over, 0.0, same).astype(reward.dtype)
 
 
+def _packing(env: Any, compact_states: bool) -> Packing:
+    """Returns how nodes hold the game's states."""
+    if not compact_states:
+        return drop_observation()
+    example = jax.eval_shape(lambda: env.init(jax.random.PRNGKey(0)))
+    return pack_bits(example, getattr(env, "state_ranges", {}))
+
+
 def make_model(
     env: Any,
     network: Any,
     *,
-    first_head: int = -1,
+    heads: tuple[int, ...] = (-1,),
     keep_activations: bool = True,
     activations_dtype: Any = None,
     compact_states: bool = False,
@@ -55,12 +65,13 @@ def make_model(
     """Makes the functions that a policy calls from a game and a network.
 
     Embeddings hold the game state without its observation, which `env.step` makes anew, and the
-    trunk's activations at the first head if there is a later one.
+    trunk's activations at the first head if a later one can go on from there.
 
     Args:
       env: a game as `games.make` gives it.
       network: a `dualmctx.network.Network`.
-      first_head: index of the head for `root_fn` and `recurrent_fn`.
+      heads: indices of the heads: the first for `root_fn` and `recurrent_fn`, each later one for a
+        `refine_fn`.
       keep_activations: whether refining resumes from kept activations; else it runs the trunk
         anew, which needs less memory and gives the same result.
       activations_dtype: type in which activations are kept, by default the network's own;
@@ -72,19 +83,15 @@ def make_model(
       The functions, pure and batched.
 
     Raises:
-      ValueError: when `activations_dtype` holds no fractions, in one line.
+      ValueError: when `activations_dtype` holds no fractions, or the network has too few heads, in
+        one line.
     """
     kept_type = activations_dtype
     if kept_type is not None and not jnp.issubdtype(jnp.dtype(kept_type), jnp.floating):
         remedy = "a floating type, such as bfloat16"
         raise ValueError(f"activations_dtype is {kept_type}; it must be {remedy}")
-    num_heads = len(network.head_depths)
-    first = first_head % num_heads
-    is_last = first == num_heads - 1
-    packing = drop_observation()
-    if compact_states:
-        example = jax.eval_shape(lambda: env.init(jax.random.PRNGKey(0)))
-        packing = pack_bits(example, getattr(env, "state_ranges", {}))
+    first, *later = _find_heads(network.head_depths, heads)
+    packing = _packing(env, compact_states)
 
     def observe(state: Any) -> chex.Array:
         return jax.vmap(env.observe)(state)
@@ -93,7 +100,8 @@ def make_model(
         activations, output = network.apply(params, state.observation, first, method="begin")
         logits = mask_illegal(output.logits, state.legal_action_mask)
         value = jnp.where(state.terminated | state.truncated, 0.0, output.value)
-        kept = None if is_last or not keep_activations else activations
+        is_resumed = keep_activations and any(head > first for head in later)
+        kept = activations if is_resumed else None
         if kept is not None and kept_type is not None:
             kept = kept.astype(kept_type)  # `resume` casts back.
         return logits, value, Embedding(state=packing.pack(state), activations=kept)
@@ -113,20 +121,108 @@ def make_model(
         )
         return output, embedding
 
-    def refine_fn(params: Params, rng_key: Any, embedding: Any) -> tuple[chex.Array, chex.Array]:
-        del rng_key
-        state = packing.unpack(embedding.state)
-        if embedding.activations is None:
-            observation = observe(state)
-            _, output = network.apply(params, observation, num_heads - 1, method="begin")
-        else:
-            _, output = network.apply(
-                params, embedding.activations, first, num_heads - 1, method="resume"
-            )
-        value = jnp.where(state.terminated | state.truncated, 0.0, output.value)
-        return mask_illegal(output.logits, state.legal_action_mask), value
+    def refine_by(head: int) -> RefineFn:
+        def refine_fn(params: Params, rng_key: Any, embedding: Any) -> tuple:
+            del rng_key
+            state, kept = packing.unpack(embedding.state), embedding.activations
+            if kept is None or head < first:
+                _, output = network.apply(params, observe(state), head, method="begin")
+            else:
+                _, output = network.apply(params, kept, first, head, method="resume")
+            value = jnp.where(state.terminated | state.truncated, 0.0, output.value)
+            return mask_illegal(output.logits, state.legal_action_mask), value
 
-    return Model(root_fn, recurrent_fn, refine_fn)
+        return refine_fn
+
+    refine_fns = tuple(refine_by(head) for head in later)
+    if len(refine_fns) > 1:
+        return Model(root_fn, recurrent_fn, refine_fns)
+    return Model(root_fn, recurrent_fn, refine_fns[0] if refine_fns else None)
+
+
+def _find_heads(head_depths: tuple[int, ...], heads: tuple[int, ...]) -> list[int]:
+    """Returns the heads' places in the network, counted from 0."""
+    number = len(head_depths)
+    found = [head % number for head in heads if -number <= head < number]
+    if len(set(found)) < len(heads):
+        depths = " ".join(map(str, head_depths))
+        needed = max(len(heads), *(head + 1 if head >= 0 else -head for head in heads))
+        raise ValueError(
+            f"head_depths is {depths}; it must name at least {needed} depths, one for each head"
+            " that the search evaluates"
+        )
+    return found
+
+
+def make_rollout_fn(
+    env: Any,
+    network: Any = None,
+    *,
+    max_length: int | None = None,
+    compact_states: bool = False,
+) -> RolloutFn:
+    """Makes the function that plays positions out to the end of the game.
+
+    Args:
+      env: a game as `games.make` gives it.
+      network: a `dualmctx.network.Network`, whose first head plays both sides: moves are drawn from
+        its softmax over legal actions. `None` draws them uniformly from these.
+      max_length: see `dualmctx.rollouts.play_out`.
+      compact_states: see `make_model`; as there.
+
+    Returns:
+      `(params, rng_key, embedding) -> [M]` outcomes, seen by the player to move; pure and batched.
+
+    Raises:
+      ValueError: when `max_length` is not at least 1, in one line.
+    """
+    if max_length is not None and max_length < 1:
+        raise ValueError(f"max_length is {max_length}; it must be at least 1, or none for no limit")
+    packing = _packing(env, compact_states)
+
+    def logits_fn(params: Params, state: Any) -> chex.Array:
+        if network is None:
+            logits = jnp.zeros(state.legal_action_mask.shape)
+        else:
+            observation = jax.vmap(env.observe)(state)
+            logits = network.apply(params, observation, 0, method="begin")[1].logits
+        return mask_illegal(logits, state.legal_action_mask)
+
+    def play_fn(state: Any, action: chex.Array) -> tuple[Any, chex.Array, chex.Array]:
+        # Without the observation: it need not be carried from move to move.
+        after = jax.vmap(env.step)(state, action).replace(observation=None)
+        return after, *edge_signs(state, after)
+
+    def rollout_fn(params: Params, rng_key: chex.PRNGKey, embedding: Any) -> chex.Array:
+        state = packing.unpack(embedding.state)
+        return play_out(
+            params,
+            rng_key,
+            state,
+            state.terminated | state.truncated,
+            play_fn=play_fn,
+            logits_fn=logits_fn,
+            max_length=max_length,
+        )
+
+    return rollout_fn
+
+
+def rollout_options(
+    env: Any, network: Any, policy: Policy, *, compact_states: bool = False
+) -> dict[str, RolloutFn]:
+    """Returns `rollout_fn` by name for a policy that mixes rollouts in, for others nothing."""
+    by = getattr(policy, "rollout_policy", None)
+    if by is None:
+        return {}
+    return {
+        "rollout_fn": make_rollout_fn(
+            env,
+            None if by == "uniform" else network,
+            max_length=getattr(policy, "rollout_length", None),
+            compact_states=compact_states,
+        )
+    }
 
 
 def make_search_fn(
@@ -155,11 +251,12 @@ def make_search_fn(
     model = make_model(
         env,
         network,
-        first_head=policy.first_head,
+        heads=policy.heads,
         keep_activations=keep_activations,
         activations_dtype=activations_dtype,
         compact_states=compact_states,
     )
+    rollouts = rollout_options(env, network, policy, compact_states=compact_states)
 
     def search(
         params: Params, rng_key: chex.PRNGKey, state: Any, search_tree: Any = None
@@ -173,6 +270,7 @@ def make_search_fn(
             model.recurrent_fn,
             model.refine_fn,
             invalid_actions=~state.legal_action_mask,
+            **rollouts,
             **kept,
         )
 

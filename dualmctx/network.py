@@ -179,6 +179,42 @@ class Network(nn.Module):
         return x, self.heads[head](x)
 
 
+class SeparateTrunks(nn.Module):
+    """Networks that share nothing: each head has a trunk of its own, as deep as its depth says.
+
+    Called like `Network`. There is nothing to resume, so no activations are handed out.
+
+    Attributes:
+      num_actions: A.
+      trunk: as in `Network`.
+      width: features of each trunk.
+      head_depths: residual blocks of each network; MPV-MCTS has one of 4 and one of 6.
+
+    Source: Lan et al. 2019, two networks; their depths are those of Kadam, Xu, Lieberherr 2021,
+    section 5.
+    """
+
+    num_actions: int
+    trunk: Literal["conv", "mlp"] = "conv"
+    width: int = 64
+    head_depths: tuple[int, ...] = (4, 6)
+
+    def setup(self) -> None:
+        """Makes the networks."""
+        self.networks = [
+            Network(self.num_actions, self.trunk, self.width, depth, (depth,))
+            for depth in self.head_depths
+        ]
+
+    def __call__(self, observation: chex.Array) -> tuple[HeadOutput, ...]:
+        """Evaluates `[M, ...]` observations by every network, first to last."""
+        return tuple(self.begin(observation, head)[1] for head in range(len(self.head_depths)))
+
+    def begin(self, observation: chex.Array, head: int) -> tuple[None, HeadOutput]:
+        """Evaluates `[M, ...]` observations by one network; returns nothing and what it says."""
+        return None, self.networks[head].begin(observation, 0)[1]
+
+
 def make_network(
     num_actions: int,
     observation_shape: tuple[int, ...],
@@ -186,16 +222,22 @@ def make_network(
     width: int = 64,
     num_blocks: int = 4,
     head_depths: tuple[int, ...] | None = None,
+    num_heads: int = 1,
+    separate_trunks: bool = False,
     trunk: Literal["auto", "conv", "mlp"] = "auto",
-) -> Network:
-    """Makes a network for a game's observations.
+) -> Network | SeparateTrunks:
+    """Makes a network for a game's observations, or separate ones.
 
     Args:
       num_actions: A.
       observation_shape: of one observation.
       width: features of the trunk, at least 1.
-      num_blocks: residual blocks, at least 1.
-      head_depths: depths of the heads, increasing; by default the middle and the end.
+      num_blocks: residual blocks, at least 1; of separate trunks those of the first one.
+      head_depths: depths of the heads, increasing; by default the middle and the end, or more at
+        even distances. Of separate trunks, the blocks of each, in any order; by default
+        `num_blocks`, half as many again, and so on.
+      num_heads: how many heads there are to be at least.
+      separate_trunks: whether each head has a trunk of its own; then there are at least two.
       trunk: `auto` takes convolutions for observations of three axes, else dense layers.
 
     Raises:
@@ -204,16 +246,53 @@ def make_network(
     for name, value in (("width", width), ("num_blocks", num_blocks)):
         if value < 1:
             raise ValueError(f"{name} is {value}; it must be at least 1")
-    default = (num_blocks // 2, num_blocks) if num_blocks > 1 else (1,)
-    depths = default if head_depths is None else head_depths
-    is_increasing = sorted(set(depths)) == list(depths)
-    if not depths or not is_increasing or depths[0] < 1 or depths[-1] != num_blocks:
-        raise ValueError(
-            f"head_depths is {depths}; it must increase from at least 1 to num_blocks={num_blocks}"
-        )
     is_board = len(observation_shape) == 3
     if trunk == "auto":
         trunk = "conv" if is_board else "mlp"
     if trunk == "conv" and not is_board:
         raise ValueError(f"trunk is conv; observations of shape {observation_shape} need mlp")
-    return Network(num_actions, trunk, width, num_blocks, tuple(depths))
+    if separate_trunks:
+        depths = _separate_depths(num_blocks, head_depths, num_heads)
+        return SeparateTrunks(num_actions, trunk, width, depths)
+    depths = _shared_depths(num_blocks, head_depths, num_heads)
+    return Network(num_actions, trunk, width, num_blocks, depths)
+
+
+def _shared_depths(
+    num_blocks: int, head_depths: tuple[int, ...] | None, num_heads: int
+) -> tuple[int, ...]:
+    if head_depths is None:
+        number = max(num_heads, min(2, num_blocks))
+        if number > num_blocks:
+            raise ValueError(
+                f"num_blocks is {num_blocks}; it must be at least {number}, a block for each head"
+            )
+        head_depths = tuple(num_blocks * i // number for i in range(1, number + 1))
+    is_increasing = sorted(set(head_depths)) == list(head_depths)
+    if not head_depths or not is_increasing or head_depths[0] < 1 or head_depths[-1] != num_blocks:
+        raise ValueError(
+            f"head_depths is {head_depths}; it must increase from at least 1 to"
+            f" num_blocks={num_blocks}"
+        )
+    return _enough(tuple(head_depths), num_heads)
+
+
+def _separate_depths(
+    num_blocks: int, head_depths: tuple[int, ...] | None, num_heads: int
+) -> tuple[int, ...]:
+    if head_depths is None:
+        head_depths = tuple(num_blocks * (2 + i) // 2 for i in range(max(num_heads, 2)))
+    if not head_depths or min(head_depths) < 1:
+        raise ValueError(
+            f"head_depths is {head_depths}; it must be the blocks of each network, at least 1"
+        )
+    return _enough(tuple(head_depths), num_heads)
+
+
+def _enough(head_depths: tuple[int, ...], num_heads: int) -> tuple[int, ...]:
+    if len(head_depths) < num_heads:
+        raise ValueError(
+            f"head_depths is {head_depths}; it must name at least {num_heads} depths, one for each"
+            " head that the search evaluates"
+        )
+    return head_depths

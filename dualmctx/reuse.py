@@ -1,7 +1,7 @@
 """Subtree reuse between moves: the child that was played becomes the root, statistics and all."""
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from dualmctx.arrays import by_edge, put, take
 from dualmctx.tree import Layer, Tree, edge_index
-from dualmctx.types import Embedding
+from dualmctx.types import Embedding, Params, SearchFn
 
 
 def advance(
@@ -50,6 +50,29 @@ def advance(
         is_kept &= ~is_reset
     is_top = (jnp.arange(tree.num_nodes) == child[:, None]) & is_kept[:, None]
     return _move(tree, _compact(below(tree.parents, is_top), 1 + max_kept))
+
+
+def no_tree(search_fn: SearchFn, params: Params, state: Any, *, max_kept: int) -> Tree:
+    """Returns trees of zeros, which a policy takes for no tree: what a loop over moves starts with.
+
+    Only shapes are computed; nothing is searched.
+
+    Args:
+      search_fn: a policy with `kept_nodes`, bound to a game and a network.
+      params: the network's.
+      state: `[B]` game states.
+      max_kept: the policy's `kept_nodes`.
+
+    Returns:
+      Trees as `advance` returns them.
+    """
+
+    def kept(params: Params, state: Any) -> Tree:
+        tree = search_fn(params, jax.random.key(0), state).search_tree
+        return advance(tree, jnp.zeros(tree.parents.shape[0], jnp.int32), max_kept=max_kept)
+
+    shapes = jax.eval_shape(kept, params, state)
+    return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
 
 # Attributes of a tree with an axis of nodes.

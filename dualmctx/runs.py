@@ -1,6 +1,7 @@
 """The folder of a run: its configuration, a row an iteration, checkpoints, a summary."""
 
 import dataclasses
+import functools
 import json
 import math
 from pathlib import Path
@@ -88,8 +89,14 @@ def reopen_run(path: Path, config: dict[str, Any]) -> RunFolder:
 
 
 def to_dict(config: Any) -> dict[str, Any]:
-    """Turns a configuration of nested dataclasses into what JSON can hold."""
-    return json.loads(json.dumps(dataclasses.asdict(config)))
+    """Turns a configuration of nested dataclasses into what JSON can hold; functions by name."""
+    return json.loads(json.dumps(dataclasses.asdict(config), default=_name_function))
+
+
+def _name_function(function: Any) -> Any:
+    if isinstance(function, functools.partial):
+        return {"function": _name_function(function.func), **function.keywords}
+    return function.__name__
 
 
 def flatten(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The loops: one simulation, a search of many, and rounds in which a second tree follows."""
+"""The loops: one simulation, a search of many, and rounds in which more trees follow the first."""
 
 from typing import NamedTuple, Protocol
 
@@ -6,6 +6,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from dualmctx.arrays import take
 from dualmctx.backup import backup, backup_leaves, windowed_backup, write_back
 from dualmctx.expand import expand, frontier, refine
 from dualmctx.leaves import backup_together, expand_leaves, select_leaves
@@ -14,6 +15,8 @@ from dualmctx.tree import Tree
 from dualmctx.types import EvaluateFn, Params, Path, RefineFn, SelectFn, TrackFn
 
 Carry = tuple[chex.PRNGKey, Tree]
+Rounds = tuple[tuple[int, ...], ...]
+"""How many simulations each tree has in each round."""
 
 
 class Grow(NamedTuple):
@@ -28,6 +31,8 @@ class Grow(NamedTuple):
       layer: the tree that grows.
       leaves_per_step: K, simulations that `search` runs at once; 1 with a window.
       track_fn: keeps what a variant tracks besides, `None` for nothing; with single leaves only.
+      virtual_loss: n_vl, how many lost visits a leaf of such a step counts as until its value is
+        known; 0 for one visit that leaves Q as it is.
     """
 
     evaluate_fn: EvaluateFn
@@ -38,6 +43,7 @@ class Grow(NamedTuple):
     layer: int = 0
     leaves_per_step: int = 1
     track_fn: TrackFn | None = None
+    virtual_loss: int = 0
 
     def descend(self, rng_key: chex.PRNGKey, tree: Tree) -> Path:
         """Walks down from the roots to where a simulation ends; consumes the key."""
@@ -108,7 +114,13 @@ def simulate_together(
     layer = grow.layer
     rng_key, select_key, expand_key = jax.random.split(rng_key, 3)
     tree, leaves = select_leaves(
-        select_key, tree, grow.descend, first_slot, num_leaves=num_leaves, layer=layer
+        select_key,
+        tree,
+        grow.descend,
+        first_slot,
+        num_leaves=num_leaves,
+        virtual_loss=grow.virtual_loss,
+        layer=layer,
     )
     tree = expand_leaves(params, expand_key, tree, grow.evaluate_fn, leaves, first_slot)
     return rng_key, backup_together(tree, leaves, layer=layer)
@@ -188,7 +200,9 @@ def follow(
     leaves: chex.Array,
     is_valid: chex.Array,
 ) -> Tree:
-    """Evaluates leaves by the later head, adds them to the following tree, corrects the one before.
+    """Evaluates leaves by a later head, adds them to the following tree, corrects those before.
+
+    A leaf that a still later tree has evaluated is added as it is: that head's opinion stands.
 
     Args:
       params: passed on to `refine_fn`.
@@ -202,20 +216,33 @@ def follow(
       The trees.
     """
     layer, window = how.grow.layer, how.grow.window
+    is_new = is_valid
+    for later in tree.layers[layer + 1 :]:
+        is_new &= take(later.node_visits, leaves) == 0
     tree, change = refine(
         params,
         rng_key,
         tree,
         how.refine_fn,
         leaves,
-        is_valid,
+        is_new,
         to_prior=how.to_prior,
         value_mix=how.value_mix,
         prior_mix=how.prior_mix,
     )
     for earlier in range(layer):
-        tree = write_back(tree, leaves, change, is_valid, window=window, layer=earlier)
+        tree = write_back(tree, leaves, change, is_new, window=window, layer=earlier)
     return backup_leaves(tree, leaves, is_valid, window=window, layer=layer)
+
+
+def even_rounds(num_simulations: tuple[int, ...], num_rounds: int) -> Rounds:
+    """Splits the budget of each tree evenly over a number of rounds."""
+    return tuple(
+        tuple(
+            (i + 1) * number // num_rounds - i * number // num_rounds for number in num_simulations
+        )
+        for i in range(num_rounds)
+    )
 
 
 def run_rounds(
@@ -223,60 +250,82 @@ def run_rounds(
     rng_key: chex.PRNGKey,
     tree: Tree,
     grow: Grow,
-    how: Follow,
+    follows: tuple[Follow, ...],
     *,
-    num_simulations: tuple[int, int],
-    num_rounds: int,
+    rounds: Rounds,
     first_slot: int = 1,
 ) -> Tree:
-    """Grows the first tree and lets the second one follow, in rounds.
+    """Grows the first tree and lets each later one follow those before it, in rounds.
 
-    A round runs its share of the first tree's simulations, then evaluates its share of the best
-    leaves by the later head in one call. Elements of the batch that have fewer such leaves run
-    ordinary simulations of the second tree for the rest. Every simulation and evaluation has a
-    slot of its own, so that a node's index does not depend on the rest of the batch.
+    A round runs its share of the first tree's simulations; then each later tree evaluates its
+    share of the best leaves by its own head in one call, as wide as the largest share of a round.
+    Elements of the batch that have fewer such leaves run ordinary simulations of that tree for the
+    rest. Every simulation and evaluation has a slot of its own, so that a node's index does not
+    depend on the rest of the batch.
 
     Args:
       params: passed on to the evaluations.
       rng_key: consumed.
-      tree: trees that hold their roots, with room for the sum of both budgets.
+      tree: trees that hold their roots, with room for the sum of all budgets.
       grow: simulations of the first tree.
-      how: how the second tree follows.
-      num_simulations: b_sub and b_full.
-      num_rounds: R, from 1 to b_full; 1 is sequential, b_full is strict interleaving.
+      follows: how each later tree follows; none for a search of one tree.
+      rounds: for each round the share of each tree. One round is sequential; rounds in which each
+        later tree has a share of one are strict interleaving.
       first_slot: the slots from here on are empty.
 
     Returns:
       The trees after the search.
 
-    Source: Kadam, Xu, Lieberherr 2021, section 3; Lan et al. 2019, Algorithm 2, is one round.
+    Source: Kadam, Xu, Lieberherr 2021, section 3, and section 6 for more than two trees; Lan et al.
+    2019, Algorithm 2, is one round.
     """
-    small, large = num_simulations
-    num_leaves = -(-large // num_rounds)
+    widths = [max(shares) for shares in zip(*rounds, strict=True)]
+    ends = jnp.cumsum(jnp.array([[0] * len(widths), *rounds], jnp.int32), axis=0)
 
     def body(i: chex.Array, carry: Carry) -> Carry:
-        begin_small, end_small = i * small // num_rounds, (i + 1) * small // num_rounds
-        begin_large, end_large = i * large // num_rounds, (i + 1) * large // num_rounds
+        begin, end = ends[i], ends[i + 1]
 
-        def small_body(j: chex.Array, carry: Carry) -> Carry:
+        def slot(layer: int) -> chex.Array:
+            """Returns where a tree's first simulation of all would stand, seen from this round."""
+            return first_slot + jnp.sum(end[:layer]) + jnp.sum(begin[layer + 1 :])
+
+        def simulate_first(j: chex.Array, carry: Carry) -> Carry:
             rng_key, tree = carry
-            return simulate(params, rng_key, tree, grow, first_slot + begin_large + j)
+            return simulate(params, rng_key, tree, grow, slot(0) + j)
 
-        rng_key, tree = jax.lax.fori_loop(begin_small, end_small, small_body, carry)
-        rng_key, refine_key, large_key = jax.random.split(rng_key, 3)
-        leaves, is_valid = frontier(tree, num_leaves, layer=how.grow.layer)
-        is_valid &= jnp.arange(num_leaves) < end_large - begin_large
-        tree = follow(params, refine_key, tree, how, leaves, is_valid)
-        num_valid = jnp.sum(is_valid, axis=-1)
+        rng_key, tree = jax.lax.fori_loop(begin[0], end[0], simulate_first, carry)
+        for how in follows:
+            layer = how.grow.layer
+            rng_key, *keys = jax.random.split(rng_key, 3)
+            numbers = begin[layer], end[layer]
+            tree = _take_turn(params, keys, tree, how, numbers, widths[layer], slot(layer))
+        return rng_key, tree
 
-        def large_body(j: chex.Array, tree: Tree) -> Tree:
-            is_active = num_valid <= j - begin_large
-            # A key by number, as how many of these run depends on the rest of the batch.
-            key = jax.random.fold_in(large_key, j)
-            return simulate(params, key, tree, how.grow, first_slot + end_small + j, is_active)[1]
+    return jax.lax.fori_loop(0, len(rounds), body, (rng_key, tree))[1]
 
-        # Starting where the first element runs short skips the calls that would change nothing.
-        start = begin_large + jnp.min(num_valid)
-        return rng_key, jax.lax.fori_loop(start, end_large, large_body, tree)
 
-    return jax.lax.fori_loop(0, num_rounds, body, (rng_key, tree))[1]
+def _take_turn(
+    params: Params,
+    rng_keys: list[chex.PRNGKey],
+    tree: Tree,
+    how: Follow,
+    numbers: tuple[chex.Array, chex.Array],
+    width: int,
+    first_slot: chex.Array,
+) -> Tree:
+    """Runs a later tree's share of a round, its simulations from one number to before another."""
+    begin, end = numbers
+    refine_key, simulate_key = rng_keys
+    leaves, is_valid = frontier(tree, width, layer=how.grow.layer)
+    is_valid &= jnp.arange(width) < end - begin
+    tree = follow(params, refine_key, tree, how, leaves, is_valid)
+    num_valid = jnp.sum(is_valid, axis=-1)
+
+    def body(j: chex.Array, tree: Tree) -> Tree:
+        is_active = num_valid <= j - begin
+        # A key by number, as how many of these run depends on the rest of the batch.
+        key = jax.random.fold_in(simulate_key, j)
+        return simulate(params, key, tree, how.grow, first_slot + j, is_active)[1]
+
+    # Starting where the first element runs short skips the calls that would change nothing.
+    return jax.lax.fori_loop(begin + jnp.min(num_valid), end, body, tree)

@@ -1,5 +1,6 @@
 """Selection: rules that choose an action at a node, and the one loop that walks down."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import chex
@@ -44,6 +45,13 @@ def mean_qvalues(tree: Tree, node_index: chex.Array, layer: int = 0) -> chex.Arr
     return get_children(tree, node_index, layer).qvalues
 
 
+def completed_qvalues(tree: Tree, node_index: chex.Array, layer: int = 0) -> chex.Array:
+    """Returns the `[B, A]` mean Q(s, a), the node's own mean for unvisited actions."""
+    visits, qvalues = get_children(tree, node_index, layer)
+    value = take(tree.layers[layer].node_stats, node_index)[:, 1]
+    return jnp.where(visits > 0, qvalues, value[:, None])
+
+
 def puct(*, c_puct: float, layer: int = 0, qvalues_fn: QvaluesFn = mean_qvalues) -> SelectFn:
     """Makes the PUCT rule.
 
@@ -78,6 +86,11 @@ def puct(*, c_puct: float, layer: int = 0, qvalues_fn: QvaluesFn = mean_qvalues)
     return select
 
 
+def is_possible(prior: chex.Array) -> chex.Array:
+    """Returns which actions are legal by probabilities that are 0 elsewhere."""
+    return prior > 0
+
+
 def explore_outside_window(
     select_fn: SelectFn,
     *,
@@ -85,6 +98,7 @@ def explore_outside_window(
     explore_fraction: float,
     explore_decay: float,
     layer: int = 0,
+    legal_fn: Callable[[chex.Array], chex.Array] = is_possible,
 ) -> SelectFn:
     """Makes a rule epsilon-greedy at the nodes whose statistics a windowed backup leaves stale.
 
@@ -92,11 +106,12 @@ def explore_outside_window(
     uniformly from the legal ones with probability ε0 · ν^k; elsewhere `select_fn` decides.
 
     Args:
-      select_fn: the rule to follow otherwise; legal actions have a positive prior.
+      select_fn: the rule to follow otherwise.
       window: τ, in edges.
       explore_fraction: ε0 in [0, 1].
       explore_decay: ν in [0, 1].
       layer: the tree whose heights are read.
+      legal_fn: tells legal actions by their `Tree.children_prior`.
 
     Returns:
       The selection function.
@@ -111,7 +126,7 @@ def explore_outside_window(
         # A key for each tree, so that its draws do not depend on how many trees there are.
         keys = jax.random.split(jax.random.fold_in(rng_key, depth), node_index.shape[0])
         draws = jax.vmap(lambda key: jax.random.uniform(key, (2,)))(keys)
-        legal = take(tree.children_prior, node_index) > 0
+        legal = legal_fn(take(tree.children_prior, node_index))
         rank = jnp.floor(draws[:, 1] * jnp.sum(legal, axis=-1)).astype(jnp.int32)
         uniform = jnp.argmax(jnp.cumsum(legal, axis=-1) > rank[:, None], axis=-1)
         is_outside = take(tree.layers[layer].heights, node_index) > window

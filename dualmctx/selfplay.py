@@ -9,7 +9,8 @@ import jax.numpy as jnp
 
 from dualmctx.model import edge_signs
 from dualmctx.policies.root import sample_action
-from dualmctx.types import Params, SearchFn
+from dualmctx.reuse import advance, no_tree
+from dualmctx.types import Params, SearchFn, acting_weights
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,8 +26,12 @@ class SelfPlay:
     num_steps: int = 32
     """Moves in each of these games an iteration; games go on in the next one."""
     temperature_plies: int = 8
-    """Plies at the start of a game in which moves are drawn in proportion to the search's weights;
-    after them the best move is played."""
+    """Plies at the start of a game that count as its opening; AlphaGo Zero has 30 in Go."""
+    temperature: float = 1.0
+    """Moves of the opening are drawn from weights^(1/temperature), the search's; 0 takes the
+    best."""
+    final_temperature: float = 0.0
+    """The same after the opening; 0 plays the best move, as AlphaGo Zero does."""
     random_plies: int = 0
     """Each game starts with 0 to this many uniformly random plies, for a wider set of positions.
     The result of a game says nothing of the positions before its last random move, so these have
@@ -37,8 +42,10 @@ class SelfPlay:
         for name in ("num_games", "num_steps"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        for name in ("temperature_plies", "random_plies"):
-            if getattr(self, name) < 0:
+        names = ("temperature_plies", "temperature", "final_temperature", "random_plies")
+        for name in names:
+            # Not a number is neither below 0 nor above.
+            if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 0")
 
 
@@ -98,33 +105,42 @@ def start_games(env: Any, rng_key: chex.PRNGKey, options: SelfPlay, num_games: i
     return Games(state, jnp.zeros(num_games, jnp.int32), random_plies)
 
 
-def make_play(env: Any, search_fn: SearchFn, options: SelfPlay) -> PlayFn:
+def make_play(env: Any, search_fn: SearchFn, options: SelfPlay, *, kept_nodes: int = 0) -> PlayFn:
     """Makes the function that plays `num_steps` moves in every game.
 
     A game that ends is replaced by a new one before the next search, so that no search starts
     from a position in which the game is over.
 
+    With `kept_nodes` each search goes on from the last one's tree below the move played, and mixes
+    noise into the prior of its new root. The first search of a game has no tree, nor has the
+    first one of a call, so that a tree never mixes what two sets of parameters said.
+
     Args:
       env: a game as `games.make` gives it.
       search_fn: a variant bound to the game and a network, with noise at the root.
       options: how games are played.
+      kept_nodes: the variant's option of that name; 0 starts every search afresh.
 
     Returns:
       `(params, rng_key, games) -> (games, steps)`, to be jitted; the key is consumed.
+
+    Source: Silver et al. 2017 (AlphaGo Zero), "Self-play" and "Search algorithm".
     """
 
     def choose(rng_key: chex.PRNGKey, games: Games, weights: chex.Array) -> tuple:
         sample_key, random_key = jax.random.split(rng_key)
-        temperature = (games.ply < options.temperature_plies).astype(weights.dtype)
+        is_opening = games.ply < options.temperature_plies
+        temperature = jnp.where(is_opening, options.temperature, options.final_temperature)
         action = sample_action(sample_key, weights, temperature[:, None])
         legal = games.state.legal_action_mask.astype(weights.dtype)
         is_random = games.ply < games.random_plies
         return jnp.where(is_random, sample_action(random_key, legal, 1.0), action), is_random
 
-    def step(params: Params, games: Games, rng_key: chex.PRNGKey) -> tuple[Games, Steps]:
+    def step(params: Params, carry: tuple, rng_key: chex.PRNGKey) -> tuple[tuple, Steps]:
+        games, kept = carry
         search_key, action_key, start_key = jax.random.split(rng_key, 3)
-        output = search_fn(params, search_key, games.state)
-        action, is_random = choose(action_key, games, output.action_weights)
+        output = search_fn(params, search_key, games.state, kept)
+        action, is_random = choose(action_key, games, acting_weights(output))
         state = jax.vmap(env.step)(games.state, action)
         reward, discount = edge_signs(games.state, state)
         is_end = state.terminated | state.truncated
@@ -145,10 +161,20 @@ def make_play(env: Any, search_fn: SearchFn, options: SelfPlay) -> PlayFn:
         def pick(x: chex.Array, y: chex.Array) -> chex.Array:
             return jnp.where(is_end.reshape((-1,) + (1,) * (x.ndim - 1)), x, y)
 
-        return jax.tree.map(pick, new, going_on), steps
+        return (jax.tree.map(pick, new, going_on), keep(output.search_tree, action, is_end)), steps
+
+    def keep(tree: Any, action: chex.Array, is_end: chex.Array) -> Any:
+        if not kept_nodes:
+            return None
+        return advance(tree, action, max_kept=kept_nodes, is_reset=is_end)
 
     def play(params: Params, rng_key: chex.PRNGKey, games: Games) -> tuple[Games, Steps]:
         keys = jax.random.split(rng_key, options.num_steps)
-        return jax.lax.scan(lambda games, key: step(params, games, key), games, keys)
+        kept = None
+        if kept_nodes:
+            kept = no_tree(search_fn, params, games.state, max_kept=kept_nodes)
+        carry = (games, kept)
+        (games, _), steps = jax.lax.scan(lambda carry, key: step(params, carry, key), carry, keys)
+        return games, steps
 
     return play

@@ -84,7 +84,9 @@ def make_trainer(
     buffer = make_replay(learner.capacity, learner.batch_size, num_added)
     optimizer = make_optimizer(learner, num_iterations * learner.num_updates)
     search_fn = make_search_fn(env, network, policy, **model_options)
-    play = make_play(env, search_fn, selfplay)
+    # Not every policy goes on from a tree.
+    kept_nodes = getattr(policy, "kept_nodes", 0)
+    play = make_play(env, search_fn, selfplay, kept_nodes=kept_nodes)
     learn = make_learn(network, optimizer, buffer, learner)
 
     @jax.jit

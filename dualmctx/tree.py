@@ -40,6 +40,10 @@ class Layer:
       leaf_visits: `[B, N]` int32, simulations that ended at the node, at the root its evaluation;
         `None` where nobody has to know, or the rest says it.
       tracked: `[B, N, ...]` arrays, what a variant keeps of a node besides; `None` in most.
+      children_minimax: `[B, N, A]` minimax values of the children that were visited, seen by the
+        player to move at s, of no meaning elsewhere; see `minimax`. `None` unless asked for.
+      children_rave: `[B, N, A, 2]` all-moves-as-first counts and means, seen likewise; see `rave`.
+        `None` unless asked for.
     """
 
     node_stats: chex.Array
@@ -49,6 +53,8 @@ class Layer:
     heights: Any = None
     leaf_visits: Any = None
     tracked: Any = None
+    children_minimax: Any = None
+    children_rave: Any = None
 
     @property
     def node_visits(self) -> chex.Array:
@@ -224,6 +230,7 @@ def allocate(
     num_layers: int = 1,
     windowed: bool = False,
     is_kept: bool = False,
+    num_virtual: int = 0,
     extra_data: Any = None,
 ) -> Tree:
     """Allocates trees that hold their root, evaluated in the first layer.
@@ -237,6 +244,7 @@ def allocate(
       windowed: whether to allocate what a windowed backup needs.
       is_kept: whether the trees go on after a move: then visits may exceed the capacity, and a
         write-back between several layers needs to know which simulations ended where.
+      num_virtual: virtual visits that may stand in the rows beside the real ones.
       extra_data: `[B, ...]` passed on to mctx's selection rules.
 
     Returns:
@@ -250,7 +258,7 @@ def allocate(
     raw_value = root.value.astype(jnp.promote_types(root.value.dtype, jnp.float32))
     dtype = raw_value.dtype
     index_type = smallest_type(num_nodes)
-    visits_type = jnp.int32 if is_kept else index_type
+    visits_type = jnp.int32 if is_kept else smallest_type(num_nodes + num_virtual)
     counts_leaves = is_kept and num_layers > 1
 
     def empty(row: chex.Array) -> chex.Array:

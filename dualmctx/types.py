@@ -15,7 +15,7 @@ other player, +1 keeps it with the same player, and 0 marks the edge into a term
 """
 
 import dataclasses
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import chex
 import jax
@@ -98,6 +98,18 @@ class RefineFn(Protocol):
         ...
 
 
+class RolloutFn(Protocol):
+    """Plays `[M, ...]` embeddings out to the end of the game.
+
+    Returns:
+      `[M]` outcomes, seen by the player to move; 0 where the game is over.
+    """
+
+    def __call__(self, params: Params, rng_key: chex.PRNGKey, embedding: Any) -> chex.Array:
+        """Takes `[M, ...]` embeddings; consumes the key."""
+        ...
+
+
 class SelectFn(Protocol):
     """Chooses an action at one node of every tree.
 
@@ -125,6 +137,23 @@ class TrackFn(Protocol):
         ...
 
 
+@chex.dataclass(frozen=True)
+class ActingOutput(mctx.PolicyOutput):
+    """What a policy returns that acts by other weights than it learns from.
+
+    Attributes:
+      acting_weights: `[B, A]`, which sum to 1: what moves are drawn from. `action_weights` are the
+        target.
+    """
+
+    acting_weights: chex.Array
+
+
+def acting_weights(output: mctx.PolicyOutput) -> chex.Array:
+    """Returns the `[B, A]` weights that moves are drawn from."""
+    return output.acting_weights if isinstance(output, ActingOutput) else output.action_weights
+
+
 class Path(NamedTuple):
     """Where a descent ended: the last edge of its path.
 
@@ -146,7 +175,8 @@ class Policy(Protocol):
 
     Attributes:
       num_simulations: the budget, or one for each tree.
-      first_head: index of the network's head that `recurrent_fn` is to evaluate.
+      heads: the network's heads that it evaluates, by index: the first by `recurrent_fn`, each
+        later one by a `refine_fn`.
     """
 
     @property
@@ -154,7 +184,10 @@ class Policy(Protocol):
         """The budget, or one for each tree."""
         ...
 
-    first_head: ClassVar[int]
+    @property
+    def heads(self) -> tuple[int, ...]:
+        """The network's heads that it evaluates."""
+        ...
 
     def noiseless(self) -> Self:
         """Returns the policy as it is for evaluation: no noise at the root, the best action."""

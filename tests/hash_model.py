@@ -74,6 +74,23 @@ def refine_fn(
     return _head(code, rules, num_actions, xp, is_final=True)
 
 
+def of_head(rules: Rules, head: int) -> Rules:
+    """Returns the rules by which the head-th later head speaks, from 1."""
+    return rules._replace(final_salt=rules.final_salt + head - 1)
+
+
+def refine_fns(num_heads: int, num_actions: int) -> Any:
+    """Returns the functions of all later heads, as a policy of so many heads takes them."""
+
+    def refine_by(head: int) -> Any:
+        return lambda rules, rng_key, embedding: refine_fn(
+            of_head(rules, head), rng_key, embedding, num_actions
+        )
+
+    fns = tuple(refine_by(head) for head in range(1, num_heads))
+    return fns[0] if len(fns) == 1 else fns
+
+
 def _embed(code: Any) -> Embedding:
     # The activations are the state in disguise, so that a mix-up of the two shows.
     return Embedding(state=code, activations=code[..., None] ^ np.uint32(0xABCDEF))

@@ -10,9 +10,13 @@ import numpy as np
 import pytest
 from double_move import DoubleMoveNim, solve_double_move
 
+import dualmctx
 import games
-from dualmctx.arena import batch_player, make_match, search_player
+from dualmctx import AlphaZero, Dual, Puct, make_network, make_search_fn
+from dualmctx.arena import Player, batch_player, make_match, reusing_player, search_player
 
+CALM = Puct(dirichlet_fraction=0.0, temperature=0.0)
+fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 NUM_GAMES = 32
 ENVS = {
     "connect2": games.make("connect2"),
@@ -149,6 +153,79 @@ def test_search_player_plays_the_action_of_the_search() -> None:
     for params, expected in ((2, [[4, 4], [0, 0]]), (0, [[4, 0], [0, 4]])):
         score = match(params, jax.random.PRNGKey(0))
         assert [score.wins.tolist(), score.losses.tolist()] == expected
+
+
+def test_a_player_remembers_its_game() -> None:
+    """Answering n stones by 4 - n wins 8 stones for who moves second, without a look at them."""
+
+    def choose(params: Any, rng_key: Any, state: Any, last: Any) -> tuple:
+        return jnp.maximum(2 - last, 0), state.current_player
+
+    def observe(last: Any, mover: Any, action: Any, is_own: Any) -> Any:
+        return jnp.where(is_own, mover + 7, action)  # its own moves are not what it answers
+
+    mirror = Player(lambda params, state: jnp.zeros_like(state.current_player), choose, observe)
+    stranger = batch_player(games.random_player())
+    for players, results in (((mirror, stranger), "wins"), ((stranger, mirror), "losses")):
+        score = make_match(ENVS["nim lost"], players, NUM_GAMES)(None, jax.random.PRNGKey(0))
+        side = 1 if players[0] is mirror else 0
+        assert getattr(score, results)[side] == NUM_GAMES // 2
+
+
+def test_a_reusing_player_follows_both_players_moves() -> None:
+    """Its tree after two moves is the search's, advanced twice; others' turns add nothing to it."""
+    env, policy = ENVS["tic_tac_toe"], Dual((8, 5), 2, kept_nodes=9)
+    most = policy.kept_nodes
+    network = make_network(env.num_actions, (1,), width=8, num_blocks=2)
+    search_fn = make_search_fn(env, network, policy.noiseless())
+    player = reusing_player(search_fn, kept_nodes=most)
+    state = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 4))
+    params = network.init(jax.random.PRNGKey(1), state.observation)
+    choose, search = fast_jit(player.choose), fast_jit(search_fn)
+    advance = fast_jit(functools.partial(dualmctx.advance, max_kept=most))
+    observe, step = fast_jit(player.observe), jax.jit(jax.vmap(env.step))
+    memory, expected = player.start(params, state), None
+    for ply in range(6):
+        # Two games in which it moves first, two in which it moves second.
+        is_own = jnp.array([True, True, False, False]) ^ bool(ply % 2)
+        key = jax.random.PRNGKey(ply)
+        action, thought = choose(params, key, state, memory)
+        if expected is None:
+            output = search(params, key, state)
+            np.testing.assert_array_equal(action, output.action)
+        else:
+            output = search(params, key, state, expected)
+            np.testing.assert_array_equal(action, output.action)
+        legal = state.legal_action_mask
+        action = jnp.where(is_own, action, jnp.argmax(legal, axis=-1)).astype(jnp.int32)
+        memory = observe(memory, thought, action, is_own)
+        own = advance(output.search_tree, action)
+        other = own if expected is None else advance(expected, action)
+        expected = jax.tree.map(
+            lambda x, y, w=is_own: jnp.where(w.reshape((-1,) + (1,) * (x.ndim - 1)), x, y),
+            own,
+            jax.tree.map(jnp.zeros_like, own) if ply == 0 else other,
+        )
+        jax.tree.map(np.testing.assert_array_equal, memory.layers, expected.layers)
+        state = step(state, action)
+        has_tree = memory.layers[0].node_visits[:, 0] > 0
+        assert has_tree[:2].all() if ply == 0 else has_tree.any()
+        at_root = jax.tree.map(lambda x: x[:, 0], memory.embeddings.state)
+        board = at_root._x.board[has_tree]
+        np.testing.assert_array_equal(board, state._x.board[has_tree])
+
+
+def test_a_match_of_reusing_players() -> None:
+    """8 stones, an indifferent network, and a tree that sees to the end: theory's result."""
+    env, policy = ENVS["nim lost"], AlphaZero(300, CALM, kept_nodes=120)
+    network = make_network(env.num_actions, (1,), width=8, num_blocks=2)
+    search_fn = make_search_fn(env, network, policy)
+    player = reusing_player(search_fn, kept_nodes=policy.kept_nodes)
+    state = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 4))
+    params = network.init(jax.random.PRNGKey(1), state.observation)
+    for players in ((player, player), (player, search_player(search_fn))):
+        score = fast_jit(make_match(env, players, 4))(params, jax.random.PRNGKey(0))
+        assert np.stack(score).tolist() == [[0, 2], [0, 0], [2, 0]]
 
 
 @pytest.mark.parametrize("num_games", [-2, 0, 1, 7])

@@ -13,9 +13,10 @@ ROOT = pathlib.Path(__file__).parents[1]
 STEP = {"types", "arrays", "tree"}
 SEARCH = STEP | {"select", "mctx_rules", "expand", "backup", "leaves"}
 SHARED = {
-    "policies." + name for name in ("root", "weights", "options", "children", "kept", "opening")
+    "policies." + name
+    for name in ("root", "weights", "options", "children", "kept", "opening", "trees")
 }
-POLICY = SEARCH | {"search", "reuse"} | SHARED
+POLICY = SEARCH | {"search", "reuse", "minimax", "rave", "contempt"} | SHARED
 MAY_IMPORT = {
     "games": {"types"},
     "dualmctx.types": set(),
@@ -24,6 +25,9 @@ MAY_IMPORT = {
     "dualmctx.export": STEP,
     "dualmctx.select": STEP,
     "dualmctx.mctx_rules": STEP | {"select"},
+    "dualmctx.minimax": STEP | {"select"},
+    "dualmctx.rave": STEP | {"select"},
+    "dualmctx.contempt": STEP | {"select"},
     "dualmctx.expand": STEP,
     "dualmctx.backup": STEP,
     "dualmctx.leaves": STEP | {"backup"},
@@ -33,6 +37,7 @@ MAY_IMPORT = {
     "dualmctx.policies": POLICY | {"policies"},
     "dualmctx.network": {"types"},
     "dualmctx.packing": set(),
+    "dualmctx.rollouts": {"types"},
 }
 # What the other modules may not import: they take policies as arguments. SHARED is open to them.
 MAY_NOT_IMPORT = {

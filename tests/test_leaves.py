@@ -1,6 +1,5 @@
 """Several leaves a step: whole trees against the twin, and what holds for any number of leaves."""
 
-import collections
 import functools
 import math
 import operator
@@ -19,8 +18,9 @@ from dualmctx.reuse import advance
 from dualmctx.search import search, simulate_together
 from dualmctx.tree import allocate
 from oracle import twin
-from oracle.cases import CALM, RULES, with_options
+from oracle.cases import CALM, FEW_RULES, RULES, with_options
 from oracle.compare import assert_same_search, run_engine
+from oracle.leaves import Search
 from oracle.models import HashModel
 
 fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
@@ -28,54 +28,6 @@ SEEDS = (0, 1, 2, 3)
 POLICY = AlphaZero(40, CALM)
 # 3 leaves do not divide 40 simulations: the last step has one.
 NUM_LEAVES = (2, 3, 8)
-
-
-class Search(twin.Search):
-    """The twin with steps of several leaves; `open` holds the visits not yet backed up."""
-
-    def __init__(self, *args):
-        super().__init__(*args)
-        self.open = collections.Counter()
-        self.collisions = 0
-
-    def best(self, node, tree):
-        """PUCT with each open visit as one more visit, of the value that is known already."""
-        counts, qvalues = np.zeros_like(node.prior), np.zeros_like(node.prior)
-        for action, child in node.children.items():
-            counts[action] = child.stats[tree].visits + self.open[child.actions]
-            if child.stats[tree].visits > 0:
-                qvalues[action] = child.reward + child.discount * child.stats[tree].mean
-        total = math.sqrt(max(1, counts.sum()))
-        scores = qvalues + self.puct.c_puct * node.prior * total / (1 + counts)
-        scores[node.prior == 0] = -math.inf
-        return int(np.flatnonzero(scores >= scores.max() - 1e-12)[0])
-
-    def step(self, num_leaves):
-        """Selects leaves one after the other, then backs all of them up."""
-        leaves = []
-        for _ in range(num_leaves):
-            leaves.append(self.walk())
-            self.open.update(node.actions for node in leaves[-1].path)
-        self.open.clear()
-        for leaf in leaves:
-            self.backup(leaf, twin.SMALL)
-
-    def walk(self):
-        node = self.root
-        while True:
-            action = self.choose(node, twin.SMALL, None)
-            if action not in node.children:
-                return self.create(node, action, None)
-            node = node.children[action]
-            if node.stats[twin.SMALL].visits == 0:
-                self.collisions += 1
-                return node
-            if node.discount == 0:
-                self.counters.terminal_hits += 1
-                return node
-            if node.depth == self.max_depth:
-                self.counters.depth_hits += 1
-                return node
 
 
 def assert_twin_agrees(num_leaves, rules, *, invalid=None, seeds=SEEDS, **options):
@@ -109,6 +61,29 @@ def test_several_walks_end_at_the_same_node(num_leaves):
     assert sum(search.collisions for search in searches) > 20
     searches = assert_twin_agrees(num_leaves, RULES["often terminal"])
     assert sum(search.counters.terminal_hits for search in searches) > 20
+
+
+@pytest.mark.parametrize(("num_leaves", "virtual_loss"), [(2, 3), (8, 3), (8, 1)])
+@pytest.mark.parametrize("rules", [*FEW_RULES, RULES["single player"]])
+def test_virtual_loss(rules, num_leaves, virtual_loss):
+    assert_twin_agrees(num_leaves, rules, virtual_loss=virtual_loss)
+
+
+def test_virtual_loss_changes_the_search_and_nothing_with_single_leaves():
+    def shares(num_leaves, virtual_loss):
+        policy = AlphaZero(40, puct(num_leaves, virtual_loss=virtual_loss))
+        return fast_jit(hash_search(policy, RULES["plain"]))(jnp.arange(4)).action_weights
+
+    assert (shares(8, 0) != shares(8, 3)).any()
+    np.testing.assert_array_equal(shares(1, 0), shares(1, 3))
+
+
+def test_virtual_losses_fit_beside_the_visits():
+    """Visits are int16 in small trees; 200 leaves that are lost three times each need more room."""
+    for virtual_loss, dtype in ((0, jnp.int16), (3, jnp.int32)):
+        policy = AlphaZero(32_500, puct(200, virtual_loss=virtual_loss))
+        out = jax.eval_shape(hash_search(policy, RULES["plain"]), jnp.arange(1))
+        assert out.search_tree.layers[0].children_visits.dtype == dtype
 
 
 @pytest.mark.parametrize("name", ["plain", "one legal action", "same player twice"])
@@ -228,11 +203,12 @@ def test_jit_changes_nothing():
     assert_same(run(jnp.arange(3)), fast_jit(run)(jnp.arange(3)))
 
 
-@pytest.mark.parametrize("num_leaves", [1, 4])
-def test_a_step_copies_no_array_of_nodes(num_leaves):
+@pytest.mark.parametrize(("num_leaves", "virtual_loss"), [(1, 0), (4, 0), (4, 3)])
+def test_a_step_copies_no_array_of_nodes(num_leaves, virtual_loss):
     """Else a search of one root takes time in proportion to the square of its budget."""
     num_simulations = 5000
-    run = hash_search(AlphaZero(num_simulations, puct(num_leaves)), RULES["plain"])
+    options = puct(num_leaves, virtual_loss=virtual_loss)
+    run = hash_search(AlphaZero(num_simulations, options), RULES["plain"])
     program = jax.jit(run).lower(jnp.arange(1)).compile().as_text()
     loops, _, entry = program.partition("\nENTRY ")
     assert "while" in entry
@@ -246,6 +222,7 @@ def test_a_step_copies_no_array_of_nodes(num_leaves):
     ("make", "remedy"),
     [
         (lambda: Puct(leaves_per_step=0), "leaves_per_step is 0; it must be at least 1"),
+        (lambda: Puct(virtual_loss=-1), "virtual_loss is -1; it must be at least 0"),
         (lambda: Puct(leaves_per_step=2, window=3), "leaves_per_step is 2; it must be 1 with"),
         (lambda: Dual(puct=Puct(leaves_per_step=4)), "leaves_per_step is 4; it must be 1 in Dual"),
     ],

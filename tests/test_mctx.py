@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import inspect
 from typing import Any, NamedTuple
 
 import jax
@@ -92,8 +93,9 @@ def searches(case: str) -> tuple[Any, Any]:
     """Returns `(world, key) -> PolicyOutput` by us and by mctx, of the same batch of roots."""
     batch, is_masked, ours = CASES[case]
     invalid = (jnp.arange(batch * A).reshape(batch, A) % 4 == 1) if is_masked else None
-    options = dict(vars(ours))
     theirs = mctx.muzero_policy if isinstance(ours, MuZero) else mctx.gumbel_muzero_policy
+    known = inspect.signature(theirs).parameters
+    options = {name: value for name, value in vars(ours).items() if name in known}
 
     def run_ours(world: World, key: Any) -> mctx.PolicyOutput:
         root = hash_model.roots(jnp.arange(batch), world.rules, A)

@@ -11,19 +11,32 @@ import pytest
 
 import games
 import train
-from dualmctx import AlphaZero, Dual, Gumbel, Puct, make_network, make_search_fn, search_memory
+from dualmctx import (
+    AlphaGo,
+    AlphaZero,
+    Chain,
+    Dual,
+    Gumbel,
+    Puct,
+    make_network,
+    make_search_fn,
+    search_memory,
+)
 from dualmctx.budget import TrainingMemory, describe_memory, free_memory, require_memory
 from dualmctx.memory import SearchMemory
+from dualmctx.selfplay import SelfPlay, make_play, start_games
 
 GIB = 2**30
 
 
 @functools.cache
-def make(game: str, trunk: str) -> tuple[Any, Any]:
+def make(game: str, trunk: str, num_heads: int = 2) -> tuple[Any, Any]:
     env = games.make(game)
     state = jax.eval_shape(env.init, jax.random.PRNGKey(0))
     shapes = state.legal_action_mask.shape[0], state.observation.shape
-    return env, make_network(*shapes, width=8, num_blocks=2, trunk=trunk)
+    return env, make_network(
+        *shapes, width=8, num_blocks=num_heads, num_heads=num_heads, trunk=trunk
+    )
 
 
 def reported(env: Any, network: Any, policy: Any, batch_size: int, **options: Any) -> int:
@@ -49,6 +62,8 @@ CASES = {
     "packed states": ("tic_tac_toe", "mlp", Gumbel(128), 1024, {"compact_states": True}),
     "Dual": ("hsr", "mlp", Dual((50, 35), 5), 1024, {}),
     "one round": ("hsr", "mlp", Dual((50, 35), 1, puct=Puct(window=3)), 1024, {}),
+    "rollouts": ("hsr", "mlp", AlphaGo(128), 1024, {}),
+    "chain": ("hsr", "mlp", Chain((40, 25, 20), 5), 1024, {}),
     "kept activations": ("connect_four", "conv", Dual((50, 35), 5), 512, {}),
 }
 
@@ -56,7 +71,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_the_prediction_is_what_xla_reports(case: str) -> None:
     game, trunk, policy, batch_size, options = CASES[case]
-    env, network = make(game, trunk)
+    env, network = make(game, trunk, max(2, len(policy.heads)))
     memory = search_memory(env, network, policy, batch_size, **options)
     actual = reported(env, network, policy, batch_size, **options)
     assert memory.tree > 0.5 * actual  # the trees are what was compared
@@ -76,6 +91,24 @@ def test_the_parts_are_those_of_the_tree() -> None:
     plain = search_memory(env, network, AlphaZero(15), 8)
     assert plain.activations == 0
     assert plain.tree < halved.tree
+
+
+def test_a_tree_that_is_kept_counts_beside_the_one_that_grows() -> None:
+    """Counted in full; XLA takes some of it again for the search."""
+    env, network = make("tic_tac_toe", "mlp")
+    policy, options = AlphaZero(64, kept_nodes=64), SelfPlay(num_games=256, num_steps=2)
+    search_fn = make_search_fn(env, network, policy)
+    play = make_play(env, search_fn, options, kept_nodes=policy.kept_nodes)
+    key = jax.ShapeDtypeStruct((2,), jnp.uint32)
+    start = jax.eval_shape(lambda k: start_games(env, k, options, 256), key)
+    params = jax.eval_shape(network.init, key, start.state.observation)
+    program = jax.jit(play, compiler_options={"xla_backend_optimization_level": 0})
+    report = program.lower(params, key, start).compile().memory_analysis()
+    actual = report.temp_size_in_bytes + report.output_size_in_bytes
+    memory = search_memory(env, network, policy, 256)
+    assert memory.kept == pytest.approx(memory.tree * 65 / 129, rel=1e-3)
+    assert memory.total - memory.kept < actual < memory.total
+    assert search_memory(env, network, AlphaZero(64), 256).kept == 0
 
 
 def test_a_batch_of_none_is_refused() -> None:

@@ -91,11 +91,11 @@ def test_both_identities_begin_somewhere_in_these_tests() -> None:
     assert set(states.current_player.tolist()) == {0, 1}
 
 
-@pytest.mark.parametrize("first_head", [0, -1])
-def test_recurrent_fn_at_the_end_of_a_game(first_head: int) -> None:
+@pytest.mark.parametrize("heads", [(0, -1), (-1, 0)])
+def test_recurrent_fn_at_the_end_of_a_game(heads: tuple[int, ...]) -> None:
     env = TIC_TAC_TOE
     states = states_of(env, (0, 3, 1, 4), (0, 3, 1, 4), (0, 3, 1, 4, 8))
-    _, params, model = setup(env, states, first_head=first_head)
+    _, params, model = setup(env, states, heads=heads)
     root = model.root_fn(params, states)
     assert (root.value != 0).all()
     out, embedding = model.recurrent_fn(params, None, jnp.array([2, 5, 5]), root.embedding)
@@ -113,7 +113,7 @@ def test_recurrent_fn_at_the_end_of_a_game(first_head: int) -> None:
 def test_illegal_actions_are_masked_by_every_function() -> None:
     env = TIC_TAC_TOE
     states = states_of(env, (4,), (0, 1, 2))
-    network, params, model = setup(env, states, first_head=0)
+    network, params, model = setup(env, states, heads=(0, -1))
     raw = network.apply(params, states.observation)
     root = model.root_fn(params, states)
     refined, value = model.refine_fn(params, None, root.embedding)
@@ -137,17 +137,23 @@ def test_mask_is_the_lowest_number_of_the_type(dtype: Any) -> None:
     assert masked[0, 1] == jnp.finfo(dtype).min
 
 
-# First head, whether to keep activations; whether an embedding has them.
-KEPT = [(0, True, True), (0, False, False), (-1, True, False), (1, True, False)]
+# Heads, whether to keep activations; whether an embedding has them.
+KEPT = [
+    ((0, -1), True, True),
+    ((0, -1), False, False),
+    ((-1,), True, False),
+    ((0,), True, False),
+    ((1, 0), True, False),
+]
 
 
-@pytest.mark.parametrize(("first_head", "keep", "kept"), KEPT)
+@pytest.mark.parametrize(("heads", "keep", "kept"), KEPT)
 def test_embeddings_hold_what_is_needed_and_no_observation(
-    first_head: int, keep: bool, kept: bool
+    heads: tuple[int, ...], keep: bool, kept: bool
 ) -> None:
     env = CONNECT2
     states = states_of(env, (), (0,))
-    _, params, model = setup(env, states, first_head=first_head, keep_activations=keep)
+    _, params, model = setup(env, states, heads=heads, keep_activations=keep)
     root = model.root_fn(params, states)
     _, embedding = model.recurrent_fn(params, None, jnp.array([1, 2]), root.embedding)
     for one in (root.embedding, embedding):
@@ -161,7 +167,7 @@ def test_kept_activations_give_what_recomputing_gives() -> None:
     env = CONNECT2
     states = states_of(env, (), (0,))
     (_, params, keeps), (*_, recomputes) = (
-        setup(env, states, first_head=0, keep_activations=keep) for keep in (True, False)
+        setup(env, states, heads=(0, -1), keep_activations=keep) for keep in (True, False)
     )
     for model in (keeps, recomputes):
         root = model.root_fn(params, states)
@@ -172,10 +178,36 @@ def test_kept_activations_give_what_recomputing_gives() -> None:
     jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-5), refined, expected)
 
 
+@pytest.mark.parametrize("is_separate", [False, True], ids=["shared", "separate"])
+def test_each_function_has_its_head(is_separate: bool) -> None:
+    states = states_of(CONNECT2, (), (0,))
+    options = {"width": 8, "num_blocks": 3, "num_heads": 3, "separate_trunks": is_separate}
+    network = make_network(4, (1,), **options)
+    params = network.init(jax.random.key(0), states.observation)
+    draws = np.random.default_rng(0)
+    params = jax.tree.map(lambda x: x + draws.normal(0, 0.4, x.shape).astype("f"), params)
+    expected = [output.value for output in network.apply(params, states.observation)]
+    for heads in ((0, 1, 2), (0, 1, -1), (1, 2, 0)):
+        model = make_model(CONNECT2, network, heads=heads)
+        root = model.root_fn(params, states)
+        assert (root.embedding.activations is None) == is_separate
+        values = [root.value, *(fn(params, None, root.embedding)[1] for fn in model.refine_fn)]
+        for head, value in zip(heads, values, strict=True):
+            np.testing.assert_allclose(value, expected[head], atol=1e-5)
+    assert make_model(CONNECT2, network, heads=(0,)).refine_fn is None
+
+
+@pytest.mark.parametrize("heads", [(0, 1, -1), (0, 2), (-3,)])
+def test_a_network_with_too_few_heads_is_refused(heads: tuple[int, ...]) -> None:
+    network = make_network(4, (1,), width=8, num_blocks=2)
+    with pytest.raises(ValueError, match=r"head_depths is 1 2; it must name at least 3 depths"):
+        make_model(CONNECT2, network, heads=heads)
+
+
 def refined_embeddings(dtype: Any) -> tuple[Any, Any, Any]:
     """Returns the kept activations, what the network makes of the states, and of what was kept."""
     states = states_of(CONNECT2, (), (0,))
-    network, params, model = setup(CONNECT2, states, first_head=0, activations_dtype=dtype)
+    network, params, model = setup(CONNECT2, states, heads=(0, -1), activations_dtype=dtype)
     embedding = model.root_fn(params, states).embedding
     exact, _ = network.apply(params, states.observation, 0, method="begin")
     _, output = network.apply(params, exact, 0, 1, method="resume")

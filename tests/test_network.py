@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dualmctx import Network, make_network
+from dualmctx.network import SeparateTrunks
 
 SHAPES = {"conv": (4, 3, 2), "mlp": (5, 2)}
 HEADS = [(2,), (1, 2, 4)]
@@ -79,6 +80,22 @@ def test_earlier_heads_leave_the_later_layers_out() -> None:
     np.testing.assert_array_equal(without.logits, whole.logits)
 
 
+@pytest.mark.parametrize("trunk", SHAPES)
+def test_separate_trunks_are_networks_that_share_nothing(trunk: Any) -> None:
+    pair = SeparateTrunks(6, trunk, 8, (1, 2))
+    observation = jax.random.bernoulli(jax.random.key(0), 0.5, (5, *SHAPES[trunk]))
+    params = pair.init(jax.random.key(1), observation)
+    draws = np.random.default_rng(2)
+    params = jax.tree.map(lambda x: x + draws.normal(0, 0.2, x.shape).astype("f"), params)
+    for head, whole in enumerate(pair.apply(params, observation)):
+        kept, output = pair.apply(params, observation, head, method="begin")
+        assert kept is None
+        jax.tree.map(np.testing.assert_array_equal, output, whole)
+        alone = Network(6, trunk, 8, head + 1, (head + 1,))
+        own = {"params": params["params"][f"networks_{head}"]}
+        jax.tree.map(np.testing.assert_array_equal, alone.apply(own, observation)[0], whole)
+
+
 def count(params: Any) -> int:
     return sum(x.size for x in jax.tree.leaves(params))
 
@@ -104,6 +121,19 @@ def test_the_papers_network_has_its_size() -> None:
         ((2, 2), {"num_blocks": 6, "head_depths": [2, 4, 6]}, Network(4, "mlp", 64, 6, (2, 4, 6))),
         ((20,), {"num_blocks": 1, "head_depths": (1,)}, Network(4, "mlp", 64, 1, (1,))),
         ((20,), {"num_blocks": 1}, Network(4, "mlp", 64, 1, (1,))),
+        ((20,), {"num_heads": 3}, Network(4, "mlp", 64, 4, (1, 2, 4))),
+        ((20,), {"num_heads": 4}, Network(4, "mlp", 64, 4, (1, 2, 3, 4))),
+        ((3, 3, 2), {"separate_trunks": True}, SeparateTrunks(4, "conv", 64, (4, 6))),
+        (
+            (20,),
+            {"separate_trunks": True, "num_heads": 3, "num_blocks": 2},
+            SeparateTrunks(4, "mlp", 64, (2, 3, 4)),
+        ),
+        (
+            (20,),
+            {"separate_trunks": True, "head_depths": [5, 1]},
+            SeparateTrunks(4, "mlp", 64, (5, 1)),
+        ),
     ],
 )
 def test_make_network_chooses(shape: Any, options: dict, expected: Network) -> None:
@@ -121,6 +151,10 @@ def test_make_network_chooses(shape: Any, options: dict, expected: Network) -> N
         ({"head_depths": (2, 3)}, "num_blocks=4"),
         ({"head_depths": (2, 5)}, "num_blocks=4"),
         ({"head_depths": ()}, "head_depths is"),
+        ({"head_depths": (2, 4), "num_heads": 3}, "must name at least 3 depths"),
+        ({"num_blocks": 2, "num_heads": 3}, "num_blocks is 2; it must be at least 3"),
+        ({"separate_trunks": True, "head_depths": (0, 4)}, "the blocks of each network"),
+        ({"separate_trunks": True, "head_depths": (4,), "num_heads": 2}, "at least 2 depths"),
     ],
 )
 def test_make_network_refuses_in_a_line(options: dict, words: str) -> None:

@@ -11,7 +11,11 @@ import numpy as np
 import pytest
 from double_move import DoubleMoveNim
 
+import dualmctx
 import games
+from dualmctx import AlphaZero, make_network, make_search_fn
+from dualmctx.model import mask_illegal
+from dualmctx.policies.root import legal_probabilities
 from dualmctx.selfplay import Games, SelfPlay, Steps, make_play, start_games
 
 ENVS = {
@@ -23,12 +27,13 @@ ENVS = {
 OVER = -1.0
 
 
-def stand_in(params: Any, rng_key: Any, state: Any) -> Any:
+def stand_in(params: Any, rng_key: Any, state: Any, search_tree: Any = None) -> Any:
     """Stands for a search: says which ply it was asked about, or that the game was over.
 
     The weights fall by the square of the action's rank among the legal ones, first to last.
     """
     del params, rng_key
+    assert search_tree is None
     legal = state.legal_action_mask
     weights = jnp.where(legal, 1.0 / jnp.maximum(jnp.cumsum(legal, axis=-1), 1) ** 2, 0.0)
     weights /= jnp.sum(weights, axis=-1, keepdims=True)
@@ -177,6 +182,95 @@ def test_after_the_temperature_plies_the_best_move_is_played() -> None:
             assert 0.5 < is_best[ply == early].mean() < 0.95
 
 
+@pytest.mark.parametrize("temperature", [0.5, 2.0])
+def test_either_temperature_is_an_exponent(temperature: float) -> None:
+    weights = np.array([1, 1 / 4, 1 / 9]) ** (1 / temperature)
+    opening = SelfPlay(256, 15, temperature_plies=2, temperature=temperature)
+    later = SelfPlay(256, 15, temperature_plies=2, temperature=0.0, final_temperature=temperature)
+    for options, is_drawn_early in ((opening, True), (later, False)):
+        steps = record("nim", options).steps
+        is_drawn = (plies(steps) < 2) == is_drawn_early
+        np.testing.assert_allclose(shares(steps, is_drawn), weights / weights.sum(), atol=0.04)
+        is_best = steps.action == np.argmax(steps.action_weights, axis=-1)
+        assert is_best[~is_drawn].all()
+
+
+KEEPING = AlphaZero(9, kept_nodes=5)
+fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+
+
+class Keeper:
+    """A game, a policy that keeps nodes, and a network with opinions."""
+
+    def __init__(self) -> None:
+        self.env = ENVS["hsr"]
+        self.options = SelfPlay(num_games=6, num_steps=7, temperature_plies=0)
+        network = make_network(self.env.num_actions, (1,), width=8, num_blocks=2)
+        self.games = start_games(self.env, jax.random.key(0), self.options, 6)
+        params = network.init(jax.random.key(1), self.games.state.observation)
+        draws = np.random.default_rng(0)
+        self.params = jax.tree.map(
+            lambda x: jnp.asarray(x + draws.normal(0, 0.4, x.shape), jnp.float32), params
+        )
+        self.network = network
+        self.search_fn = make_search_fn(self.env, network, KEEPING)
+        self.search = fast_jit(self.search_fn)
+        self.advance = fast_jit(dualmctx.advance, static_argnames="max_kept")
+
+    def clean_prior(self, state: Any) -> Any:
+        logits = self.network.apply(self.params, state.observation)[-1].logits
+        return legal_probabilities(mask_illegal(logits, state.legal_action_mask))
+
+    def go_on(self, key: Any, state: Any, kept: Any, has_tree: np.ndarray) -> Any:
+        """Searches anew, and takes the search from the kept tree where there is one."""
+        fresh = self.search(self.params, key, state)
+        if kept is None:
+            return fresh
+        on = self.search(self.params, key, state, kept)
+        return pick(has_tree, on, fresh)
+
+
+def pick(where: Any, one: Any, other: Any) -> Any:
+    def choose(x: Any, y: Any) -> Any:
+        return jnp.where(jnp.reshape(where, (-1,) + (1,) * (x.ndim - 1)), x, y)
+
+    return jax.tree.map(choose, one, other)
+
+
+def test_searches_go_on_from_the_tree_of_the_move_before() -> None:
+    """Two calls of self-play against a plain loop, in which each game ends by itself."""
+    here, most = Keeper(), KEEPING.kept_nodes
+    play = fast_jit(make_play(here.env, here.search_fn, here.options, kept_nodes=most))
+    found, first = here.games, here.games
+    num_kept = num_ends = 0
+    for call in range(2):
+        found, steps = play(here.params, jax.random.key(call), found)
+        state, kept, has_tree = first.state, None, np.zeros(6, bool)
+        for t, key in enumerate(jax.random.split(jax.random.key(call), 7)):
+            search_key, _, start_key = jax.random.split(key, 3)
+            output = here.go_on(search_key, state, kept, has_tree)
+            np.testing.assert_array_equal(steps.action_weights[t], output.action_weights)
+            tree = output.search_tree
+            np.testing.assert_array_equal(steps.value[t], tree.layers[-1].node_values[:, 0])
+            if has_tree.any():
+                # The child's prior was clean, and the new root has noise of its own.
+                clean = here.clean_prior(state)[has_tree]
+                np.testing.assert_allclose(kept.children_prior[has_tree, 0], clean, atol=1e-6)
+                assert (abs(tree.children_prior[has_tree, 0] - clean).max(axis=1) > 1e-3).all()
+            action = output.action_weights.argmax(axis=-1)
+            state = jax.vmap(here.env.step)(state, action)
+            is_end = np.asarray(state.terminated)
+            kept = here.advance(tree, action, max_kept=most)
+            has_tree = ~is_end & (np.asarray(kept.layers[0].node_visits[:, 0]) > 0)
+            num_kept, num_ends = num_kept + has_tree.sum(), num_ends + is_end.sum()
+            new = start_games(here.env, start_key, here.options, 6).state
+            state = pick(is_end, new, state)
+        first = first._replace(state=state)
+        jax.tree.map(np.testing.assert_array_equal, found.state, state)
+    assert num_kept > 20
+    assert num_ends > 6
+
+
 def test_keys_decide() -> None:
     one, other = record("nim", MIXED), record("nim", MIXED, seed=1)
     assert (one.steps.action != other.steps.action).any()
@@ -189,9 +283,11 @@ def test_keys_decide() -> None:
         ({"num_games": 0}, "num_games is 0; it must be at least 1"),
         ({"num_steps": -1}, "num_steps is -1; it must be at least 1"),
         ({"temperature_plies": -1}, "temperature_plies is -1; it must be at least 0"),
+        ({"temperature": -0.5}, "temperature is -0.5; it must be at least 0"),
+        ({"final_temperature": float("nan")}, "final_temperature is nan; it must be at least 0"),
         ({"random_plies": -2}, "random_plies is -2; it must be at least 0"),
     ],
 )
-def test_bad_options(options: dict[str, int], message: str) -> None:
+def test_bad_options(options: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):
         SelfPlay(**options)

@@ -162,6 +162,37 @@ def test_a_run_does_not_go_on_with_other_settings(
     assert {x.name: x.stat().st_mtime_ns for x in finished.out.iterdir()} == before
 
 
+CHAIN = [*SMALL, "--search.variant", "chain", "--search.num-rounds", "1"]
+SEVERAL = {
+    "three trees": ([*CHAIN, "--search.num-simulations", "3", "2", "2"], 3),
+    "four trees": ([*CHAIN, "--search.num-simulations", "3", "2", "2", "1"], 4),
+    "two networks": ([*SMALL, "--search.variant", "mpv", "--search.num-simulations", "3", "2"], 2),
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_every_head_of_several_trees_learns(name: str, tmp_path: Path) -> None:
+    arguments, num_heads = SEVERAL[name]
+    arguments = [*arguments, "--network.num-blocks", str(num_heads), "--exams.every", "0"]
+    run = train.set_up(*train.parse([*arguments, "--out", str(tmp_path / "run")]))
+    start = jax.device_get(run.trainer.init(0))
+    state = run.trainer.init(0)
+    state, metrics = run.trainer.compile(state)(state)
+    assert sum(name.startswith("policy_loss") for name in metrics) == num_heads
+    assert all(np.isfinite(number) for number in metrics.values())
+    before, after = (
+        {jax.tree_util.keystr(path): np.asarray(x) for path, x in leaves}
+        for leaves in (
+            jax.tree_util.tree_leaves_with_path(x.params) for x in (start, jax.device_get(state))
+        )
+    )
+    # Networks of their own have a head each, a shared trunk has them all.
+    ends = [key for key in before if key.endswith("['value']['kernel']")]
+    assert len(ends) == num_heads
+    assert all((before[key] == 0).all() and (after[key] != 0).any() for key in ends)
+    assert any("networks_1" in key for key in before) == (name == "two networks")
+
+
 @pytest.mark.parametrize(("arguments", "per_move"), [(DUAL, 6), (ALPHAZERO, 2)])
 def test_a_row_has_rates(arguments: list[str], per_move: int, tmp_path: Path) -> None:
     """By a stand-in for an iteration that takes 2 + 3 seconds."""
@@ -265,6 +296,16 @@ BAD = [
     (["nim", "--search.variant", "alphazero", "--search.num-rounds", "2"], "--search.num-rounds"),
     (["nim", "--network.width", "0"], "width is 0"),
     (["nim", "--network.head-depths", "3", "2"], "head_depths is (3, 2)"),
+    (
+        ["nim", "--search.variant", "chain", "--network.head-depths", "2", "4"],
+        "head_depths is (2, 4); it must name at least 3",
+    ),
+    (
+        ["nim", "--search.variant", "chain", "--network.num-blocks", "2"],
+        "num_blocks is 2; it must be at least 3",
+    ),
+    (["nim", "--network.num-blocks", "1"], "num_blocks is 1; it must be at least 2"),
+    (["nim", "--search.variant", "mpv", "--search.schedule", "0", "1"], "schedule is 0 1"),
     (["nim", "--network.trunk", "conv"], "trunk is conv"),
     (["nim", "--network.trunk", "tree"], "'tree'"),
     (["nim", "--selfplay.num-games", "0"], "num_games is 0"),

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import games
-from dualmctx import AlphaZero, make_network
+from dualmctx import AlphaZero, make_network, training
 from dualmctx.checkpoint import open_checkpoints
 from dualmctx.learner import Learner
-from dualmctx.selfplay import SelfPlay
+from dualmctx.selfplay import SelfPlay, make_play
 from dualmctx.training import IterateFn, Trainer, TrainState, make_trainer
 
 NUM_ITERATIONS = 30
@@ -149,13 +149,37 @@ def test_a_run_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(
     straight = copy(state)
     checkpoints.wait()
 
-    restored = open_checkpoints(tmp_path).restore(trainer.init(7))
+    restored = open_checkpoints(tmp_path).restore(trainer.init(7)).state
     assert_equal(copy(restored), saved)
     state, more = run(iterate, restored, 2)
     assert_equal(copy(state), straight)
     for row in rows + more:
         del row["selfplay_seconds"], row["learn_seconds"]
     assert more == rows
+
+
+@pytest.mark.parametrize("kept_nodes", [0, 3])
+def test_self_play_keeps_the_nodes_that_the_policy_keeps(
+    kept_nodes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked_for = []
+
+    def spy(*arguments: Any, **options: Any) -> Any:
+        asked_for.append(options)
+        return make_play(*arguments, **options)
+
+    monkeypatch.setattr(training, "make_play", spy)
+    env, network = games.make("nim"), make_network(3, (21,), width=8, num_blocks=1)
+    policy, selfplay = AlphaZero(3, kept_nodes=kept_nodes), SelfPlay(num_games=2, num_steps=4)
+    trainer = make_trainer(
+        env, network, policy, selfplay, Learner(capacity=8, batch_size=2), num_iterations=1
+    )
+    assert asked_for == [{"kept_nodes": kept_nodes}]
+    # A tree lives within an iteration: it is no part of what training goes on from.
+    state = jax.eval_shape(trainer.init, 0)
+    assert not any(
+        "children" in str(path) for path, _ in jax.tree_util.tree_leaves_with_path(state)
+    )
 
 
 def test_settings_that_do_not_fit_are_refused() -> None:

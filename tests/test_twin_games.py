@@ -71,8 +71,8 @@ def run_engine(name, policy, keep_activations=True):
 def assert_twin_agrees(name, policy):
     env, network, params, states = setup(name)
     output = run_engine(name, policy)
-    model = GameModel(make_model(env, network, first_head=policy.first_head), fast_jit)
-    search = twin.dual if policy.first_head == 0 else twin.alphazero
+    model = GameModel(make_model(env, network, heads=policy.heads), fast_jit)
+    search = twin.dual if len(policy.heads) > 1 else twin.alphazero
     results = []
     for i in range(len(states.terminated)):
         state = jax.tree.map(lambda x, i=i: x[i], states)

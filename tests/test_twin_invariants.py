@@ -76,8 +76,8 @@ def test_wide_window_is_no_window(rules):
 def test_number_of_edge_updates(policy, window):
     """The edges that all simulations of a tree update are the sum of min(window, length)."""
     policy = with_options(policy, window=window)
-    final = "all" if policy.first_head == -1 else "nothing"
-    seeds = SEEDS if policy.first_head == -1 else SEEDS[:1]
+    final = "all" if policy.heads == (-1,) else "nothing"
+    seeds = SEEDS if policy.heads == (-1,) else SEEDS[:1]
     results = assert_twin_agrees(policy, RULES["plain"], seeds=seeds, key_seed=1)
     output = run_engine(policy, 4, RULES["plain"], seeds, jax.random.key(1), final=final)
     for i, result in enumerate(results):

@@ -1,14 +1,14 @@
 """AlphaZero: PUCT, one evaluation a simulation, moves in proportion to visits."""
 
 import dataclasses
-from typing import ClassVar, Self
+from typing import Self
 
 import chex
 import jax
 import mctx
 
 from dualmctx.policies.children import Inputs
-from dualmctx.policies.opening import add_root_noise, close_search, open_search
+from dualmctx.policies.opening import add_root_noise, close_one_tree, open_search
 from dualmctx.policies.options import Puct, check, make_grow
 from dualmctx.search import search
 from dualmctx.tree import Tree
@@ -32,8 +32,8 @@ class AlphaZero:
     kept_nodes: int = 0
     """Room for nodes of the last move's tree, the root apart; 0 starts every search afresh."""
 
-    first_head: ClassVar[int] = -1
-    """The network's head that `recurrent_fn` is to evaluate: the last."""
+    heads = (-1,)
+    """The network's heads that it evaluates: the last, by `recurrent_fn`."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
@@ -69,8 +69,9 @@ class AlphaZero:
             roots of elements that have none come from `root`. Needs `kept_nodes`.
 
         Returns:
-          `action` `[B]`; `action_weights` `[B, A]`, the visits' shares, which sum to 1; and
-          `search_tree`, a `dualmctx.Tree`; over slots in place of actions with `max_children`.
+          `action` `[B]`; `action_weights` `[B, A]`, the visits' shares, which sum to 1, or what
+          `Puct.regularized` says; and `search_tree`, a `dualmctx.Tree`; over slots in place of
+          actions with `max_children`. An `ActingOutput` where it acts by one and learns the other.
         """
         noise_key, search_key, action_key = jax.random.split(rng_key, 3)
         budget = self.num_simulations
@@ -84,4 +85,4 @@ class AlphaZero:
         tree = add_root_noise(noise_key, opening.tree, self.puct)
         grow = make_grow(self.puct, opening.evaluate_fn, num_simulations=opening.longest)
         tree = search(params, search_key, tree, grow, budget, first_slot=opening.first_slot)
-        return close_search(action_key, self.puct, opening, tree, tree.summary().visit_probs)
+        return close_one_tree(action_key, self.puct, opening, tree)

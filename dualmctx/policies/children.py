@@ -17,7 +17,7 @@ import mctx
 from dualmctx.arrays import by_edge, take
 from dualmctx.policies import root as roots
 from dualmctx.tree import Tree, edge_index
-from dualmctx.types import Embedding, Params, RecurrentFn, RefineFn
+from dualmctx.types import ActingOutput, Embedding, Params, RecurrentFn, RefineFn
 
 RestoreFn = Callable[[mctx.PolicyOutput], mctx.PolicyOutput]
 
@@ -28,7 +28,8 @@ class Inputs(NamedTuple):
     Attributes:
       root: `[B]` roots.
       recurrent_fn: plays and evaluates.
-      refine_fn: evaluates by the final head; `None` where there is none.
+      refine_fn: evaluates by a later head; a tuple of such functions where there are several,
+        `None` where there is none.
       invalid_actions: `[B, A]` true for actions that are not allowed at the root, or `None`.
     """
 
@@ -70,7 +71,7 @@ def limit_children(inputs: Inputs, max_children: int | None) -> tuple[Inputs, Re
     limited = Inputs(
         root,
         slots.limit_recurrent_fn(inputs.recurrent_fn),
-        None if inputs.refine_fn is None else slots.limit_refine_fn(inputs.refine_fn),
+        jax.tree.map(slots.limit_refine_fn, inputs.refine_fn),
         None if invalid is None else _pick(invalid, actions),
     )
 
@@ -78,11 +79,17 @@ def limit_children(inputs: Inputs, max_children: int | None) -> tuple[Inputs, Re
         # A search that goes on from an earlier tree has that tree's root, with slots of its own.
         actions = output.search_tree.embeddings.actions[:, Tree.ROOT_INDEX]
         batch = jnp.arange(actions.shape[0])[:, None]
-        weights = jnp.zeros(logits.shape, output.action_weights.dtype)
-        weights = weights.at[batch, actions].set(output.action_weights, unique_indices=True)
+
+        def spread(weights: chex.Array) -> chex.Array:
+            none = jnp.zeros(logits.shape, weights.dtype)
+            return none.at[batch, actions].set(weights, unique_indices=True)
+
+        changes = {"action_weights": spread(output.action_weights)}
+        if isinstance(output, ActingOutput):
+            changes["acting_weights"] = spread(output.acting_weights)
         action = _pick(actions, output.action[:, None])[:, 0]
         return output.replace(  # pyright: ignore[reportAttributeAccessIssue]
-            action=action, action_weights=weights
+            action=action, **changes
         )
 
     return limited, restore

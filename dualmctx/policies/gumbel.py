@@ -1,7 +1,7 @@
 """mctx's Gumbel policy on our tree: the same keys give the same search."""
 
 import dataclasses
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import chex
 import jax
@@ -10,7 +10,7 @@ import mctx
 
 from dualmctx import mctx_rules
 from dualmctx.policies import root as roots
-from dualmctx.policies.options import check
+from dualmctx.policies.options import check, check_window, explore
 from dualmctx.search import Grow, search
 from dualmctx.tree import Tree, allocate
 from dualmctx.types import Params, RecurrentFn, RefineFn
@@ -20,26 +20,52 @@ from dualmctx.types import Params, RecurrentFn, RefineFn
 class Gumbel:
     """Runs mctx's own Gumbel rules, with the options and keys of `mctx.gumbel_muzero_policy`.
 
-    Source: Danihelka et al. 2022, "Policy improvement by planning with Gumbel"; mctx.
+    A window changes the backup and, below the root, the selection. At the root Sequential Halving
+    goes on by its schedule: it counts the simulations that passed through an action, which a window
+    does not cut short, and there is no epsilon-greedy exploration, which would break the schedule.
+
+    Raises:
+      ValueError: when an option is out of range, in one line.
+
+    Source: Danihelka et al. 2022, "Policy improvement by planning with Gumbel"; mctx. Kadam, Xu,
+    Lieberherr 2021, section 3, for the window; how the two go together is our reading.
     """
 
-    num_simulations: int
+    num_simulations: int = 85
+    """Simulations a search, the root's own evaluation apart; at least 1."""
     max_depth: int | None = None
+    """Largest number of edges of a simulation; none for no limit."""
     qtransform: Any = mctx.qtransform_completed_by_mix_value
+    """What turns Q into scores; a function of mctx, or one like these."""
     max_num_considered_actions: int = 16
+    """Actions with which Sequential Halving starts at the root, at least 1."""
     gumbel_scale: float = 1.0
+    """Scale of the root's Gumbel noise; 0 to evaluate."""
+    window: int | None = None
+    """As in `Puct`: edges that a backup updates, counted from the leaf; none for all."""
+    explore_fraction: float = 0.05
+    """As in `Puct`, below the root only."""
+    explore_decay: float = 0.5
+    """As in `Puct`, below the root only."""
+    kept_nodes: int = 0
+    """0: no tree goes on after a move."""
 
-    first_head: ClassVar[int] = -1
+    heads = (-1,)
 
     def noiseless(self) -> Self:
         """Returns the policy as it is for evaluation: no noise at the root, the best action."""
         return dataclasses.replace(self, gumbel_scale=0.0)
 
     def __post_init__(self) -> None:
-        """Checks the budget; the other options are mctx's to judge."""
+        """Checks the options that are not mctx's to judge."""
         number, depth = self.num_simulations, self.max_depth
         check(number >= 1, "num_simulations", number, "at least 1")
         check(depth is None or depth >= 1, "max_depth", depth, "at least 1, or none for no limit")
+        most = self.max_num_considered_actions
+        check(most >= 1, "max_num_considered_actions", most, "at least 1")
+        check_window(self)
+        remedy = "0 in Gumbel, whose Sequential Halving counts on a root without visits"
+        check(self.kept_nodes == 0, "kept_nodes", self.kept_nodes, remedy)
 
     def __call__(
         self,
@@ -61,8 +87,10 @@ class Gumbel:
             root.embedding,
             num_nodes=self.num_simulations + 1,
             invalid_actions=roots.no_invalid_actions(root, invalid_actions),
+            windowed=self.window is not None,
             extra_data=mctx.GumbelMuZeroExtraData(root_gumbel=gumbel),
         )
+        interior = mctx_rules.gumbel_interior(self.qtransform)
         grow = Grow(
             roots.evaluate_logits(recurrent_fn),
             mctx_rules.gumbel_root(
@@ -71,8 +99,9 @@ class Gumbel:
                 num_simulations=self.num_simulations,
                 max_num_considered_actions=self.max_num_considered_actions,
             ),
-            mctx_rules.gumbel_interior(self.qtransform),
+            explore(self, interior, legal_fn=roots.is_unmasked),
             self.max_depth or self.num_simulations,
+            self.window,
         )
         tree = search(params, rng_key, tree, grow, self.num_simulations)
         return self._output(tree, prior, gumbel, invalid_actions)
@@ -81,7 +110,7 @@ class Gumbel:
         """Acts by the best of the most visited actions; learns from the completed Q-values."""
         roots_only = mctx_rules.node_view(tree, Tree.ROOT_INDEX)
         qvalues = jax.vmap(self.qtransform, in_axes=(0, None))(roots_only, 0)
-        visits = tree.summary().visit_counts
+        visits = mctx_rules.root_passes(tree)
         most = visits == jnp.max(visits, axis=-1, keepdims=True)
         logits = prior - jnp.max(prior, axis=-1, keepdims=True)
         # mctx's floor keeps an action that is the only one considered, however unlikely.

@@ -5,11 +5,19 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.arrays import put
+from dualmctx.policies.root import PROBABILITIES, PriorForm
 from dualmctx.reuse import BY_NODE, below, like, root_actions
 from dualmctx.tree import Layer, Tree, replace_layer
 
 
-def graft(fresh: Tree, kept: Tree, invalid_actions: chex.Array | None, *, kept_nodes: int) -> Tree:
+def graft(
+    fresh: Tree,
+    kept: Tree,
+    invalid_actions: chex.Array | None,
+    *,
+    kept_nodes: int,
+    form: PriorForm = PROBABILITIES,
+) -> Tree:
     """Puts kept trees in the place of fresh ones, for the elements that have a kept tree.
 
     At a kept root, actions that are not allowed lose their prior, their statistics and the nodes
@@ -21,6 +29,7 @@ def graft(fresh: Tree, kept: Tree, invalid_actions: chex.Array | None, *, kept_n
       kept: what `advance` returned; a tree of zeros stands for no tree.
       invalid_actions: `[B, A]` true for the game's actions that are not allowed at the roots.
       kept_nodes: number of nodes that the policy keeps.
+      form: of the priors.
 
     Returns:
       The trees, with the capacity of the fresh ones. Slots from `1 + kept_nodes` on are empty.
@@ -37,10 +46,11 @@ def graft(fresh: Tree, kept: Tree, invalid_actions: chex.Array | None, *, kept_n
         raise ValueError("search_tree is of another kind of search; it must be the policy's own")
     is_invalid = _invalid_slots(kept, invalid_actions)
     visits = sum(layer.node_visits[:, Tree.ROOT_INDEX] for layer in kept.layers)
-    has_action = jnp.any((kept.children_prior[:, Tree.ROOT_INDEX] > 0) & ~is_invalid, axis=-1)
+    is_legal = form.is_legal(kept.children_prior[:, Tree.ROOT_INDEX])
+    has_action = jnp.any(is_legal & ~is_invalid, axis=-1)
     is_kept = (visits > 0) & has_action
     is_node = is_kept[:, None] & ~below(kept.parents, _invalid_children(kept, is_invalid))
-    kept = _mask_root(kept, is_invalid)
+    kept = _mask_root(kept, is_invalid, form)
 
     def pick(new: chex.Array, old: chex.Array) -> chex.Array:
         here = new[:, : old.shape[1]]
@@ -73,15 +83,10 @@ def _invalid_children(tree: Tree, invalid_actions: chex.Array) -> chex.Array:
     )
 
 
-def _mask_root(tree: Tree, invalid_actions: chex.Array) -> Tree:
+def _mask_root(tree: Tree, invalid_actions: chex.Array, form: PriorForm) -> Tree:
     """Takes actions that are not allowed out of the root's rows."""
     root = Tree.ROOT_INDEX
-    prior = tree.children_prior[:, root]
-    allowed = jnp.where(invalid_actions, 0.0, prior)
-    total = jnp.maximum(jnp.sum(allowed, axis=-1, keepdims=True), jnp.finfo(prior.dtype).tiny)
-    # A prior that loses nothing stays as it is, to the last bit.
-    loses = jnp.any(allowed != prior, axis=-1, keepdims=True)
-    prior = jnp.where(loses, allowed / total, prior)
+    prior = form.forbid(tree.children_prior[:, root], invalid_actions)
 
     def mask(array: chex.Array, empty: int = 0) -> chex.Array:
         return array.at[:, root].set(jnp.where(invalid_actions, empty, array[:, root]))

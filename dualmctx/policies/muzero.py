@@ -1,7 +1,7 @@
 """mctx's MuZero policy on our tree: the same keys give the same search."""
 
 import dataclasses
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import chex
 import jax
@@ -10,9 +10,10 @@ import mctx
 
 from dualmctx import mctx_rules
 from dualmctx.policies import root as roots
-from dualmctx.policies.options import check
+from dualmctx.policies.kept import graft
+from dualmctx.policies.options import check, check_window, explore
 from dualmctx.search import Grow, search
-from dualmctx.tree import allocate
+from dualmctx.tree import Tree, allocate
 from dualmctx.types import Params, RecurrentFn, RefineFn
 
 
@@ -20,29 +21,50 @@ from dualmctx.types import Params, RecurrentFn, RefineFn
 class MuZero:
     """Runs mctx's own MuZero rule; options, keys and results are those of `mctx.muzero_policy`.
 
-    Source: Schrittwieser et al. 2020, appendix B; mctx.
+    Raises:
+      ValueError: when an option is out of range, in one line.
+
+    Source: Schrittwieser et al. 2020, appendix B; mctx. Windows and kept trees are as in AlphaZero.
     """
 
-    num_simulations: int
+    num_simulations: int = 85
+    """Simulations a search, the root's own evaluation apart; at least 1."""
     max_depth: int | None = None
+    """Largest number of edges of a simulation; none for no limit."""
     qtransform: Any = mctx.qtransform_by_parent_and_siblings
+    """What turns Q into scores; a function of mctx, or one like these."""
     dirichlet_fraction: float = 0.25
+    """Share of noise in the root's prior, in [0, 1]; 0 to evaluate."""
     dirichlet_alpha: float = 0.3
+    """Concentration of that noise, positive."""
     pb_c_init: float = 1.25
+    """Weight of exploration, c1."""
     pb_c_base: float = 19652.0
+    """Visits at which that weight has grown by log 2, c2."""
     temperature: float = 1.0
+    """The action is drawn from visits^(1/temperature); 0 takes the best."""
+    window: int | None = None
+    """As in `Puct`: edges that a backup updates, counted from the leaf; none for all."""
+    explore_fraction: float = 0.05
+    """As in `Puct`."""
+    explore_decay: float = 0.5
+    """As in `Puct`."""
+    kept_nodes: int = 0
+    """Room for nodes of the last move's tree, the root apart; 0 starts every search afresh."""
 
-    first_head: ClassVar[int] = -1
+    heads = (-1,)
 
     def noiseless(self) -> Self:
         """Returns the policy as it is for evaluation: no noise at the root, the best action."""
         return dataclasses.replace(self, dirichlet_fraction=0.0, temperature=0.0)
 
     def __post_init__(self) -> None:
-        """Checks the budget; the other options are mctx's to judge."""
+        """Checks the options that are not mctx's to judge."""
         number, depth = self.num_simulations, self.max_depth
         check(number >= 1, "num_simulations", number, "at least 1")
         check(depth is None or depth >= 1, "max_depth", depth, "at least 1, or none for no limit")
+        check(self.kept_nodes >= 0, "kept_nodes", self.kept_nodes, "at least 0")
+        check_window(self)
 
     def __call__(
         self,
@@ -53,38 +75,60 @@ class MuZero:
         refine_fn: RefineFn | None = None,
         *,
         invalid_actions: chex.Array | None = None,
+        search_tree: Tree | None = None,
     ) -> mctx.PolicyOutput:
-        """Searches from a batch of roots; see `mctx.muzero_policy`."""
+        """Searches from a batch of roots; see `mctx.muzero_policy`.
+
+        As there, noise reaches all actions of the root but those that `invalid_actions` names.
+        A `search_tree` is what `dualmctx.advance` made of the last move's tree, to go on from; the
+        roots of elements that have none come from `root`. Needs `kept_nodes`.
+        """
         del refine_fn
         rng_key, noise_key, search_key = jax.random.split(rng_key, 3)
-        probs = jax.nn.softmax(root.prior_logits)
-        alpha = jnp.full([probs.shape[-1]], self.dirichlet_alpha, probs.dtype)
-        noise = jax.random.dirichlet(noise_key, alpha, shape=(probs.shape[0],))
-        fraction = self.dirichlet_fraction
-        noisy_logits = _log((1 - fraction) * probs + fraction * noise)
-        prior = roots.mask_logits(noisy_logits, invalid_actions)
         tree = allocate(
-            roots.root_evaluation(root, prior),
+            roots.root_evaluation(root, root.prior_logits),
             root.embedding,
-            num_nodes=self.num_simulations + 1,
+            num_nodes=1 + self.kept_nodes + self.num_simulations,
             invalid_actions=roots.no_invalid_actions(root, invalid_actions),
+            windowed=self.window is not None,
+            is_kept=self.kept_nodes > 0,
         )
+        if search_tree is not None:
+            tree = graft(
+                tree, search_tree, invalid_actions, kept_nodes=self.kept_nodes, form=roots.LOGITS
+            )
+        tree = self._mask_and_add_noise(noise_key, tree, invalid_actions)
         select_fn = mctx_rules.muzero(
             self.qtransform, pb_c_init=self.pb_c_init, pb_c_base=self.pb_c_base
         )
+        select_fn = explore(self, select_fn, legal_fn=roots.is_unmasked)
         grow = Grow(
             roots.evaluate_logits(recurrent_fn),
             select_fn,
             select_fn,
-            self.max_depth or self.num_simulations,
+            self.max_depth or self.kept_nodes + self.num_simulations,
+            self.window,
         )
-        tree = search(params, search_key, tree, grow, self.num_simulations)
+        first_slot = 1 + self.kept_nodes
+        tree = search(params, search_key, tree, grow, self.num_simulations, first_slot=first_slot)
         weights = tree.summary().visit_probs
         logits = _log(weights)
         logits -= jnp.max(logits, axis=-1, keepdims=True)
         tiny = jnp.finfo(logits.dtype).tiny
         action = jax.random.categorical(rng_key, logits / jnp.maximum(tiny, self.temperature))
         return mctx.PolicyOutput(action=action, action_weights=weights, search_tree=tree)
+
+    def _mask_and_add_noise(
+        self, rng_key: chex.PRNGKey, tree: Tree, invalid_actions: chex.Array | None
+    ) -> Tree:
+        """Mixes mctx's noise into the roots' priors and masks them; consumes the key."""
+        probs = jax.nn.softmax(tree.children_prior[:, Tree.ROOT_INDEX])
+        alpha = jnp.full([probs.shape[-1]], self.dirichlet_alpha, probs.dtype)
+        noise = jax.random.dirichlet(rng_key, alpha, shape=(probs.shape[0],))
+        fraction = self.dirichlet_fraction
+        noisy_logits = _log((1 - fraction) * probs + fraction * noise)
+        prior = roots.mask_logits(noisy_logits, invalid_actions)
+        return tree.replace(children_prior=tree.children_prior.at[:, Tree.ROOT_INDEX].set(prior))
 
 
 def _log(probs: chex.Array) -> chex.Array:

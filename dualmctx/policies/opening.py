@@ -1,16 +1,19 @@
 """How every PUCT policy opens and closes a search: fixed trees, noise at the root, an output."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import chex
+import jax.numpy as jnp
 import mctx
 
 from dualmctx.policies import root as roots
+from dualmctx.policies import weights
 from dualmctx.policies.children import Inputs, RestoreFn, limit_children
 from dualmctx.policies.kept import graft
-from dualmctx.policies.options import Puct
-from dualmctx.tree import Tree, allocate
-from dualmctx.types import EvaluateFn, RefineFn
+from dualmctx.policies.options import Puct, allocate_rows, make_qvalues
+from dualmctx.select import completed_qvalues
+from dualmctx.tree import Tree, allocate, get_children
+from dualmctx.types import ActingOutput, EvaluateFn
 
 
 class Opening(NamedTuple):
@@ -19,7 +22,7 @@ class Opening(NamedTuple):
     Attributes:
       tree: trees that hold their roots, or kept ones.
       evaluate_fn: plays and evaluates, giving probabilities.
-      refine_fn: evaluates by a later head; `None` where there is none.
+      refine_fn: evaluates by a later head, or a tuple of functions that do; `None` for none.
       first_slot: the slots from here on are empty.
       longest: the largest number of edges that a path can have.
       restore: turns an output over slots into one over actions.
@@ -27,7 +30,7 @@ class Opening(NamedTuple):
 
     tree: Tree
     evaluate_fn: EvaluateFn
-    refine_fn: RefineFn
+    refine_fn: Any
     first_slot: int
     longest: int
     restore: RestoreFn
@@ -68,7 +71,9 @@ def open_search(
         num_layers=num_layers,
         windowed=puct.window is not None,
         is_kept=kept_nodes > 0,
+        num_virtual=puct.virtual_loss * puct.leaves_per_step,
     )
+    tree = allocate_rows(puct, tree)
     if search_tree is not None:
         tree = graft(tree, search_tree, invalid_in_game, kept_nodes=kept_nodes)
     evaluate_fn = roots.evaluate_probabilities(recurrent_fn)
@@ -87,9 +92,53 @@ def add_root_noise(rng_key: chex.PRNGKey, tree: Tree, puct: Puct) -> Tree:
 
 
 def close_search(
-    rng_key: chex.PRNGKey, puct: Puct, opening: Opening, tree: Tree, weights: chex.Array
+    rng_key: chex.PRNGKey,
+    puct: Puct,
+    opening: Opening,
+    tree: Tree,
+    action_weights: chex.Array,
+    acting_weights: chex.Array | None = None,
 ) -> mctx.PolicyOutput:
-    """Draws the action from `[B, A]` weights; consumes the key."""
-    action = roots.sample_action(rng_key, weights, puct.temperature)
-    output = mctx.PolicyOutput(action=action, action_weights=weights, search_tree=tree)
-    return opening.restore(output)
+    """Draws the action from `[B, A]` weights; consumes the key.
+
+    Args:
+      rng_key: consumed.
+      puct: the policy's options.
+      opening: what the search started from.
+      tree: the trees after the search.
+      action_weights: the target.
+      acting_weights: what the action is drawn from, if that is something else.
+
+    Returns:
+      The policy's output; an `ActingOutput` if there are `acting_weights`.
+    """
+    drawn_from = action_weights if acting_weights is None else acting_weights
+    action = roots.sample_action(rng_key, drawn_from, puct.temperature)
+    parts = {"action": action, "action_weights": action_weights, "search_tree": tree}
+    if acting_weights is None:
+        return opening.restore(mctx.PolicyOutput(**parts))
+    return opening.restore(ActingOutput(**parts, acting_weights=acting_weights))
+
+
+def close_one_tree(
+    rng_key: chex.PRNGKey, puct: Puct, opening: Opening, tree: Tree
+) -> mctx.PolicyOutput:
+    """Acts by the visits of a search with one tree, and learns them; consumes the key.
+
+    The regularised policy takes their place where `Puct.regularized` says so: that of the root's
+    prior without noise, with Q as the search saw it and the root's own value for untried actions.
+
+    Source: Grill et al. 2020, section 4, "Act" and "Learn".
+    """
+    visits = tree.summary().visit_probs
+    if not {"act", "learn"} & set(puct.regularized):
+        return close_search(rng_key, puct, opening, tree, visits)
+    root = jnp.zeros(visits.shape[0], jnp.int32)
+    policy = weights.regularized_policy(
+        opening.tree.children_prior[:, Tree.ROOT_INDEX],
+        make_qvalues(puct, completed_qvalues)(tree, root, 0),
+        jnp.sum(get_children(tree, root).visits, axis=-1),
+        c_puct=puct.c_puct,
+    )
+    act, learn = (policy if x in puct.regularized else visits for x in ("act", "learn"))
+    return close_search(rng_key, puct, opening, tree, learn, None if act is learn else act)

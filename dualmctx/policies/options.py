@@ -1,11 +1,26 @@
 """Options that every PUCT policy has, and how they make a tree grow."""
 
 import dataclasses
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Any, Literal, Protocol, Self
 
+import chex
+import jax.numpy as jnp
+
+from dualmctx.minimax import follow_minimax, minimax_qvalues
+from dualmctx.policies.weights import sample_regularized
+from dualmctx.rave import follow_rave, rave_qvalues
 from dualmctx.search import Grow
-from dualmctx.select import explore_outside_window, puct
-from dualmctx.types import EvaluateFn, SelectFn
+from dualmctx.select import (
+    QvaluesFn,
+    completed_qvalues,
+    explore_outside_window,
+    is_possible,
+    mean_qvalues,
+    puct,
+)
+from dualmctx.tree import Tree, replace_layer
+from dualmctx.types import EvaluateFn, SelectFn, TrackFn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,25 +61,51 @@ class Puct:
     """Leaves of each root that are selected one after the other, each under virtual visits of those
     before it, and evaluated at once; at least 1, the ordinary search. For large budgets on few
     roots: evaluations are wider, and selection knows a little less."""
+    virtual_loss: int = 0
+    """With several leaves a step: visits, all lost, that a leaf counts as until its value is known,
+    at least 0; 0 for one visit that leaves Q as it is. AlphaGo's is 3."""
+
+    regularized: tuple[Literal["act", "search", "learn"], ...] = ()
+    """Where the regularised policy of Grill et al. takes the place of visits: act, moves are drawn
+    from it; search, actions are drawn from it at each node, without PUCT; learn, it is the target.
+    For policies with one tree."""
+    minimax_mix: float = 0.0
+    """Weight of the implicit minimax value in Q, in [0, 1]; 0 for the mean alone, 0.4 as published.
+    For policies with one tree."""
+    rave_visits: float | None = None
+    """With RAVE: visits of a node at which its actions' means and their all-moves-as-first means
+    weigh the same, positive, 1000 as published; none for no RAVE. For policies with one tree."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
-        window, depth = self.window, self.max_depth
-        check(
-            window is None or window >= 1, "window", window, "at least 1, or none for full backups"
-        )
+        check_window(self)
+        depth = self.max_depth
         check(depth is None or depth >= 1, "max_depth", depth, "at least 1, or none for no limit")
         most = self.max_children
         check(most is None or most >= 1, "max_children", most, "at least 1, or none for all")
         leaves = self.leaves_per_step
         check(leaves >= 1, "leaves_per_step", leaves, "at least 1")
-        check(leaves == 1 or window is None, "leaves_per_step", leaves, "1 with a window")
+        check(leaves == 1 or self.window is None, "leaves_per_step", leaves, "1 with a window")
+        check(self.virtual_loss >= 0, "virtual_loss", self.virtual_loss, "at least 0")
         check(self.c_puct > 0, "c_puct", self.c_puct, "positive")
-        for name in ("explore_fraction", "explore_decay", "dirichlet_fraction"):
+        for name in ("dirichlet_fraction", "minimax_mix"):
             value = getattr(self, name)
             check(0 <= value <= 1, name, value, "between 0 and 1")
         check(self.dirichlet_alpha > 0, "dirichlet_alpha", self.dirichlet_alpha, "positive")
         check(self.temperature >= 0, "temperature", self.temperature, "at least 0")
+        self._check_values()
+
+    def _check_values(self) -> None:
+        modes, rave, leaves = self.regularized, self.rave_visits, self.leaves_per_step
+        is_known = {"act", "search", "learn"}.issuperset(modes)
+        check(is_known, "regularized", " ".join(modes), "of act, search and learn")
+        check(rave is None or rave > 0, "rave_visits", rave, "positive, or none for no RAVE")
+        remedy = "none with max_children, as an action has another slot at each node"
+        check(rave is None or self.max_children is None, "rave_visits", rave, remedy)
+        remedy = "1 with minimax_mix or rave_visits, which follow each simulation"
+        check(leaves == 1 or not (self.minimax_mix or rave), "leaves_per_step", leaves, remedy)
+        remedy = "1 with regularized search, which draws without regard to pending leaves"
+        check(leaves == 1 or "search" not in modes, "leaves_per_step", leaves, remedy)
 
     def noiseless(self) -> Self:
         """Returns the options for evaluation: no noise at the root, the best action."""
@@ -77,10 +118,55 @@ def check(is_right: bool, name: str, value: Any, remedy: str) -> None:
         raise ValueError(f"{name} is {value}; it must be {remedy}")
 
 
-def explore(options: Puct, select_fn: SelectFn, layer: int = 0) -> SelectFn:
+class Windowed(Protocol):
+    """The options of the sliding window, which any tree search can have; see `Puct`."""
+
+    @property
+    def window(self) -> int | None:
+        """Edges that a backup updates; none for all."""
+        ...
+
+    @property
+    def explore_fraction(self) -> float:
+        """Probability of a uniform action at a root outside of the window."""
+        ...
+
+    @property
+    def explore_decay(self) -> float:
+        """Factor by which that probability falls a ply."""
+        ...
+
+
+def check_window(options: Windowed) -> None:
+    """Raises a one-line `ValueError` unless the options of the window are right."""
+    window = options.window
+    check(window is None or window >= 1, "window", window, "at least 1, or none for full backups")
+    for name in ("explore_fraction", "explore_decay"):
+        value = getattr(options, name)
+        check(0 <= value <= 1, name, value, "between 0 and 1")
+
+
+def check_several_trees(options: Puct, name: str) -> None:
+    """Refuses, in a policy of that name with several trees, the options that need a single one."""
+    modes = options.regularized
+    remedy = f"empty in {name}, whose action_weights say what to act by and to learn"
+    check(not modes, "regularized", " ".join(modes), remedy)
+    remedy = f"0 in {name}, whose trees correct each other's means"
+    check(not options.minimax_mix, "minimax_mix", options.minimax_mix, remedy)
+    rave = options.rave_visits
+    check(rave is None, "rave_visits", rave, f"none in {name}, whose leaves are backed up at once")
+
+
+def explore(
+    options: Windowed,
+    select_fn: SelectFn,
+    layer: int = 0,
+    legal_fn: Callable[[chex.Array], chex.Array] = is_possible,
+) -> SelectFn:
     """Adds the epsilon-greedy exploration that goes with a window to a rule; without one, nothing.
 
-    Whatever rule a variant makes for a node goes through here last.
+    Whatever rule a variant makes for a node goes through here last. `legal_fn` is as in
+    `explore_outside_window`.
     """
     if options.window is None:
         return select_fn
@@ -90,14 +176,60 @@ def explore(options: Puct, select_fn: SelectFn, layer: int = 0) -> SelectFn:
         explore_fraction=options.explore_fraction,
         explore_decay=options.explore_decay,
         layer=layer,
+        legal_fn=legal_fn,
     )
+
+
+def make_qvalues(options: Puct, qvalues_fn: QvaluesFn = mean_qvalues) -> QvaluesFn:
+    """Turns the options into what stands for Q: a mean, with minimax values and RAVE mixed in."""
+    if options.minimax_mix:
+        qvalues_fn = minimax_qvalues(options.minimax_mix, qvalues_fn)
+    if options.rave_visits is not None:
+        qvalues_fn = rave_qvalues(options.rave_visits, qvalues_fn)
+    return qvalues_fn
+
+
+def make_rule(options: Puct, layer: int = 0) -> SelectFn:
+    """Turns the options into the rule at a node, without the exploration outside a window."""
+    if "search" in options.regularized:
+        qvalues_fn = make_qvalues(options, completed_qvalues)
+        return sample_regularized(c_puct=options.c_puct, layer=layer, qvalues_fn=qvalues_fn)
+    return puct(c_puct=options.c_puct, layer=layer, qvalues_fn=make_qvalues(options))
+
+
+def allocate_rows(options: Puct, tree: Tree) -> Tree:
+    """Allocates what `make_qvalues` reads, in the first layer."""
+    layer, shape = tree.layers[0], tree.layers[0].children_qvalues.shape
+    if options.minimax_mix:
+        layer = layer.replace(children_minimax=jnp.zeros(shape, layer.children_qvalues.dtype))
+    if options.rave_visits is not None:
+        layer = layer.replace(children_rave=jnp.zeros((*shape, 2), layer.children_qvalues.dtype))
+    return replace_layer(tree, 0, layer)
+
+
+def track_together(*track_fns: TrackFn | None) -> TrackFn | None:
+    """Makes one function of several, of which some may be `None`."""
+    present = [track_fn for track_fn in track_fns if track_fn is not None]
+    if len(present) <= 1:
+        return present[0] if present else None
+
+    def track(tree: Tree, leaf: chex.Array, is_active: chex.Array | None) -> Tree:
+        for track_fn in present:
+            tree = track_fn(tree, leaf, is_active)
+        return tree
+
+    return track
 
 
 def make_grow(
     options: Puct, evaluate_fn: EvaluateFn, *, num_simulations: int, layer: int = 0
 ) -> Grow:
     """Turns the options into how one layer of a tree grows."""
-    select_fn = explore(options, puct(c_puct=options.c_puct, layer=layer), layer)
+    select_fn = explore(options, make_rule(options, layer), layer)
+    follows = (
+        follow_minimax(window=options.window, layer=layer) if options.minimax_mix else None,
+        follow_rave(window=options.window, layer=layer) if options.rave_visits else None,
+    )
     max_depth = options.max_depth or num_simulations
     return Grow(
         evaluate_fn,
@@ -107,4 +239,6 @@ def make_grow(
         options.window,
         layer,
         options.leaves_per_step,
+        track_fn=track_together(*follows),
+        virtual_loss=options.virtual_loss,
     )

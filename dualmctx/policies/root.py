@@ -1,12 +1,14 @@
 """What policies share at the root: priors over legal actions, noise, sampling."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
 import mctx
 
+from dualmctx.select import is_possible
 from dualmctx.types import EvaluateFn, Evaluation, Params, RecurrentFn
 
 # Small enough to leave every policy as it is, large enough to survive a mixture: PUCT takes an
@@ -16,6 +18,11 @@ _SMALLEST_PRIOR = 1e-30
 _ILLEGAL_GAP = 1e6
 
 
+def is_unmasked(logits: chex.Array) -> chex.Array:
+    """Returns which of `[..., A]` logits belong to legal actions: those not far below the best."""
+    return logits > jnp.max(logits, axis=-1, keepdims=True) - _ILLEGAL_GAP
+
+
 def legal_probabilities(logits: chex.Array) -> chex.Array:
     """Returns the softmax of `[..., A]` logits, exactly 0 for masked actions and for them only.
 
@@ -23,10 +30,40 @@ def legal_probabilities(logits: chex.Array) -> chex.Array:
     """
     logits = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
     best = jnp.max(logits, axis=-1, keepdims=True)
-    is_legal = logits > best - _ILLEGAL_GAP
+    is_legal = is_unmasked(logits)
     odds = jnp.where(is_legal, jnp.exp(logits - best), 0.0)
     probabilities = odds / jnp.sum(odds, axis=-1, keepdims=True)
     return jnp.where(is_legal, jnp.maximum(probabilities, _SMALLEST_PRIOR), 0.0)
+
+
+class PriorForm(NamedTuple):
+    """A form that `Tree.children_prior` may have.
+
+    Attributes:
+      is_legal: tells legal actions by their priors, of the same `[..., A]`.
+      forbid: takes actions out of `[B, A]` priors, those of a `[B, A]` mask.
+    """
+
+    is_legal: Callable[[chex.Array], chex.Array]
+    forbid: Callable[[chex.Array, chex.Array], chex.Array]
+
+
+def _forbid_probabilities(prior: chex.Array, is_invalid: chex.Array) -> chex.Array:
+    allowed = jnp.where(is_invalid, 0.0, prior)
+    total = jnp.maximum(jnp.sum(allowed, axis=-1, keepdims=True), jnp.finfo(prior.dtype).tiny)
+    # A prior that loses nothing stays as it is, to the last bit.
+    loses = jnp.any(allowed != prior, axis=-1, keepdims=True)
+    return jnp.where(loses, allowed / total, prior)
+
+
+def _forbid_logits(logits: chex.Array, is_invalid: chex.Array) -> chex.Array:
+    return jnp.where(is_invalid, jnp.finfo(logits.dtype).min, logits)
+
+
+PROBABILITIES = PriorForm(is_possible, _forbid_probabilities)
+"""0 for illegal actions; for PUCT."""
+LOGITS = PriorForm(is_unmasked, _forbid_logits)
+"""Far below the others for illegal actions; for mctx's rules."""
 
 
 def mask_logits(logits: chex.Array, invalid_actions: chex.Array | None) -> chex.Array:

@@ -1,12 +1,21 @@
-"""How a finished search becomes a policy: weights over the root's actions."""
+"""How statistics become a policy: weights over the actions of a node, most often the root."""
+
+from typing import Any
 
 import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.tree import Children
+from dualmctx import select
+from dualmctx.arrays import take
+from dualmctx.select import QvaluesFn, argmax
+from dualmctx.tree import Children, Tree, get_children
+from dualmctx.types import SelectFn
 
-_BISECTIONS = 32
+# Of Newton's method. Where priors are not extreme 8 reach float32's precision.
+_STEPS = 20
+# A number that no other draw of a node folds into its key.
+_DRAWS = 1
 
 
 def smoothed_visits(visits: chex.Array, is_legal: chex.Array) -> chex.Array:
@@ -33,9 +42,11 @@ def regularized_policy(
     Formula:
         π̄(a) = λ P(a) / (α − q(a)),   λ = c · sqrt(ΣN) / (|A| + ΣN)
 
-    with |A| the number of legal actions and α such that the weights sum to 1, found by bisection
-    between max(q + λ P) and max(q) + λ. It maximises qᵀπ − λ KL(P, π). What is bisected is
-    α − max(q), and its logarithm, as it is tiny where the best action has a tiny prior.
+    with |A| the number of legal actions and α such that the weights sum to 1. It maximises
+    qᵀπ − λ KL(P, π). We look for α − max(q), as it is tiny where the best action has a tiny prior,
+    by Newton's method on 1 / Σπ̄ from the lower bound max(q + λ P). That is concave in α, a straight
+    line for one action alone, so it takes a few steps where bisection, the paper's way, takes
+    dozens. The weights are exact to float32's precision, 1e-6 at most in the worst cases tried.
 
     Args:
       prior: `[B, A]` probabilities P, 0 for illegal actions.
@@ -57,18 +68,15 @@ def regularized_policy(
     best = jnp.max(jnp.where(is_legal, qvalues, -jnp.inf), axis=-1, keepdims=True)
     gaps = jnp.where(is_legal, best - qvalues, 0.0)
 
-    def policy(excess: chex.Array) -> chex.Array:
-        return weighted / jnp.maximum(gaps + excess, jnp.finfo(prior.dtype).tiny)
-
-    def halve(_: int, bounds: tuple[chex.Array, chex.Array]) -> tuple[chex.Array, chex.Array]:
-        low, high = bounds
-        middle = jnp.sqrt(low) * jnp.sqrt(high)
-        is_low = jnp.sum(policy(middle), axis=-1, keepdims=True) > 1
-        return jnp.where(is_low, middle, low), jnp.where(is_low, high, middle)
-
-    low = jnp.max(weighted - gaps, axis=-1, keepdims=True, initial=0.0, where=is_legal)
-    low, high = jax.lax.fori_loop(0, _BISECTIONS, halve, (low, scale))
-    found = policy(high)
+    tiny = jnp.finfo(prior.dtype).tiny
+    excess = jnp.max(weighted - gaps, axis=-1, keepdims=True, initial=0.0, where=is_legal)
+    for _ in range(_STEPS):
+        inverse = 1 / jnp.maximum(gaps + excess, tiny)
+        policy = weighted * inverse
+        total_weight = jnp.sum(policy, axis=-1, keepdims=True)
+        slope = jnp.maximum(jnp.sum(policy * inverse, axis=-1, keepdims=True), tiny)
+        excess += (total_weight - 1) * total_weight / slope
+    found = weighted / jnp.maximum(gaps + excess, tiny)
     found = jnp.where(total > 0, found, prior)
     return found / jnp.sum(found, axis=-1, keepdims=True)
 
@@ -76,3 +84,35 @@ def regularized_policy(
 def completed_qvalues(children: Children, value: chex.Array) -> chex.Array:
     """Returns `[B, A]` Q, with the root's `[B]` search value where an action was not visited."""
     return jnp.where(children.visits > 0, children.qvalues, value[:, None])
+
+
+def sample_regularized(
+    *, c_puct: float, layer: int = 0, qvalues_fn: QvaluesFn = select.completed_qvalues
+) -> SelectFn:
+    """Makes a rule that draws actions from the regularised policy of the node.
+
+    Formula: a ~ π̄(s,·) with λ, P and q of the node; a node without visits draws from P.
+
+    Args:
+      c_puct: c.
+      layer: the tree whose statistics are read.
+      qvalues_fn: what stands for q; by default the means, the node's own for untried actions.
+
+    Returns:
+      The selection function. Each element of the batch has a key of its own.
+
+    Source: Grill et al. 2020, section 4, "Search".
+    """
+
+    def choose(rng_key: Any, tree: Tree, node_index: chex.Array, depth: Any) -> chex.Array:
+        prior = take(tree.children_prior, node_index)
+        total = jnp.sum(get_children(tree, node_index, layer).visits, axis=-1)
+        qvalues = qvalues_fn(tree, node_index, layer)
+        policy = regularized_policy(prior, qvalues, total, c_puct=c_puct)
+        # Apart from the keys of the exploration outside a window, which fold in the depth alone.
+        key = jax.random.fold_in(jax.random.fold_in(rng_key, depth), _DRAWS)
+        keys = jax.random.split(key, node_index.shape[0])
+        noise = jax.vmap(lambda key: jax.random.gumbel(key, policy.shape[1:], policy.dtype))(keys)
+        return argmax(jnp.where(prior > 0, jnp.log(policy) + noise, -jnp.inf))
+
+    return choose

@@ -38,6 +38,9 @@ def run_engine(
         traced["window"] = policy.puct.window
     if hasattr(policy, "value_mix"):
         traced |= {"value_mix": policy.value_mix, "prior_mix": policy.prior_mix}
+    if getattr(policy, "frozen_visit_limit", None) is not None:
+        traced["frozen_visit_limit"] = policy.frozen_visit_limit
+        traced["frozen_temperature"] = policy.frozen_temperature
     static = _with_options(policy, dict.fromkeys(traced, 1))
     if invalid is None:
         invalid = np.zeros((len(seeds), num_actions), bool)
@@ -79,14 +82,15 @@ def _run(
 
     def recurrent_fn(params: Any, key: Any, action: Any, embedding: Any) -> tuple:
         output, embedding = hash_model.recurrent_fn(params, key, action, embedding, num_actions)
-        if static.first_head == -1:  # a policy with one head, the one that the test wants
+        if static.heads == (-1,):  # a policy with one head, the one that the test wants
             output = choose(finals[1], output, embedding, output.discount == 0)
         return output, embedding
 
     root = hash_model.roots(seeds, rules, num_actions)
     root = choose(finals[0], root, root.embedding)
     policy = _with_options(static, traced)
-    return policy(rules, rng_key, root, recurrent_fn, refine_fn, invalid_actions=invalid)
+    later = hash_model.refine_fns(max(2, len(static.heads)), num_actions)
+    return policy(rules, rng_key, root, recurrent_fn, later, invalid_actions=invalid)
 
 
 def engine_tree(tree: dualmctx.Tree, element: int) -> dict[tuple[int, ...], dict[str, Any]]:
@@ -171,11 +175,15 @@ def assert_twin_agrees(
     key_seed: int = 5,
     invalid: Any = None,
     final: str | None = None,
+    search: Any = None,
 ) -> list[twin.Result]:
-    """Runs engine and twin on the hash game and compares every tree and every policy."""
+    """Runs engine and twin on the hash game and compares every tree and every policy.
+
+    `search` is the twin, by default Dual's or AlphaZero's.
+    """
     rng_key = jax.random.key(key_seed)
-    search = twin.dual if hasattr(policy, "num_rounds") else twin.alphazero
-    final = final or ("nothing" if search is twin.dual else "all")
+    search = search or (twin.dual if hasattr(policy, "num_rounds") else twin.alphazero)
+    final = final or ("all" if policy.heads == (-1,) else "nothing")
     output = run_engine(policy, num_actions, rules, seeds, rng_key, invalid=invalid, final=final)
     results = []
     for i, seed in enumerate(seeds):

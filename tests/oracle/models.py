@@ -45,6 +45,11 @@ class HashModel(twin.Model):
             value = said if output.discount[0] != 0 else value
         return output.reward[0], output.discount[0], logits, value, embedding
 
+    def refine_by(self, head: int, embedding: Any) -> tuple:
+        """Returns what the head-th later head says, from 1."""
+        rules = hash_model.of_head(self.rules, head)
+        return _first(hash_model.refine_fn(rules, None, embedding, self.num_actions, np))
+
     def refine(self, embedding: Any) -> tuple:
         return _first(hash_model.refine_fn(self.rules, None, embedding, self.num_actions, np))
 

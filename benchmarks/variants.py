@@ -1,0 +1,333 @@
+"""Optimal moves by search alone, every variant: `python -m benchmarks.variants [--json FILE]`.
+
+Connect2, Nim, HSR and tic-tac-toe, every reachable position in which a move is to be made, 400
+simulations from each; several budgets share them as their defaults do. The network is untrained and
+its heads start at zero, so every legal move is as likely as any other and every value is 0: the
+search knows what it meets at the ends of games, and nothing else. Its size and seed do not matter.
+Moves are those of evaluation, without noise at the root; equals go to the lowest action. What draws
+all the same is run with several keys.
+
+The first table has the variants of the registry with their defaults, and some options: the share of
+positions whose move keeps the value, and in how many positions it does where AlphaZero's does not,
+and the other way round. The second has AlphaZero with a sliding window, with the exploration that
+belongs to it: updates are edges that the backups of a search write, steps are edges that its
+simulations walk, which a full backup would write; saved is the share of steps that are not written.
+"""
+
+import argparse
+import dataclasses
+import json
+import pathlib
+import re
+import time
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import dualmctx
+import games
+from dualmctx.policies import REGISTRY
+from dualmctx.types import Policy
+
+GAMES = ("connect2", "nim", "hsr", "tic_tac_toe")
+NUM_SIMULATIONS = 400
+BATCH_SIZE = 512
+BASELINE = "alphazero"
+# Options that change a search or its move; those that a variant does not have are left out.
+OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("alphazero", {"puct.leaves_per_step": 16}),
+    ("alphazero", {"puct.leaves_per_step": 16, "puct.virtual_loss": 3}),
+    ("alphazero", {"puct.regularized": ("act",)}),
+    ("alphazero", {"puct.regularized": ("act", "search")}),
+    ("alphazero", {"puct.minimax_mix": 0.4}),
+    ("alphazero", {"puct.rave_visits": 1000.0}),
+    ("dual", {"num_rounds": 1}),
+    ("dual", {"action_weights": "large_visits"}),
+    ("dual", {"action_weights": "all_visits"}),
+    ("contempt", {"frozen_visit_limit": 50}),
+    ("contempt", {"frozen_visit_limit": -5}),
+    ("alphago", {"rollout_mix": 1.0}),
+)
+
+
+class Case(NamedTuple):
+    """A solved game: S positions, and their `[S, A]` optimal moves."""
+
+    name: str
+    env: Any
+    states: Any
+    optimal: np.ndarray
+
+
+class Found(NamedTuple):
+    """What a search made of `[S]` positions.
+
+    Attributes:
+      action: `[S]` the moves.
+      action_weights: `[S, A]`.
+      steps: `[S]` edges that the simulations of the first tree walked.
+      updates: `[S]` edges that their backups wrote.
+    """
+
+    action: Any
+    action_weights: Any
+    steps: Any
+    updates: Any
+
+
+class Row(NamedTuple):
+    """A search on a game: shares of positions, and numbers of them against AlphaZero."""
+
+    game: str
+    search: str
+    positions: int
+    optimal: float
+    by_key: list[float]
+    weight_on_optimal: float
+    better: int
+    worse: int
+    seconds: float
+
+
+class WindowRow(NamedTuple):
+    """A window on a game; numbers of edges are means a search."""
+
+    game: str
+    window: int | None
+    optimal: float
+    better: int
+    worse: int
+    steps: float
+    updates: float
+    saved: float
+
+
+def open_case(name: str) -> Case:
+    """Solves a game."""
+    env = games.make(name)
+    solution = games.solve(env)
+    states = games.replay(env, solution.histories, key=jax.random.PRNGKey(0))
+    return Case(name, env, states, solution.optimal_actions)
+
+
+def with_budget(policy: Any, total: int) -> Any:
+    """Gives a policy that many simulations, shared out over its trees as its own are."""
+    budgets = policy.num_simulations
+    if not isinstance(budgets, tuple):
+        return dataclasses.replace(policy, num_simulations=total)
+    rest = tuple(round(total * budget / sum(budgets)) for budget in budgets[1:])
+    return dataclasses.replace(policy, num_simulations=(total - sum(rest), *rest))
+
+
+def with_options(policy: Any, options: dict[str, Any]) -> Any:
+    """Changes options, also those of options, as in `puct.window`.
+
+    Raises:
+      AttributeError: when the policy has no such option.
+    """
+    for name, value in options.items():
+        first, _, rest = name.partition(".")
+        old = getattr(policy, first)
+        value = with_options(old, {rest: value}) if rest else value
+        policy = dataclasses.replace(policy, **{first: value})
+    return policy
+
+
+def searches(total: int) -> dict[str, Policy]:
+    """Returns the variants of the registry by name, and those with options."""
+    found = {name: with_budget(row.policy(), total) for name, row in REGISTRY.items()}
+    for name, options in OPTIONS:
+        try:
+            policy = with_options(found[name], options)
+        except (KeyError, AttributeError):
+            continue
+        shown = (f"{key.split('.')[-1]} {_shown(value)}" for key, value in options.items())
+        found[f"{name}, {', '.join(shown)}"] = policy
+    return {name: policy.noiseless() for name, policy in found.items()}
+
+
+def _shown(value: Any) -> str:
+    return " and ".join(value) if isinstance(value, tuple) else str(value)
+
+
+def make_run(case: Case, policy: Policy) -> Any:
+    """Returns `(rng_key) -> Found` for all positions of a game, compiled once."""
+    heads = len(policy.heads)
+    network = dualmctx.make_network(
+        case.env.num_actions,
+        case.env.observation_shape,
+        width=8,
+        num_blocks=heads,
+        head_depths=tuple(range(1, heads + 1)),
+        trunk="mlp",
+    )
+    search = dualmctx.make_search_fn(case.env, network, policy)
+    num_positions = len(case.optimal)
+    batch_size = min(BATCH_SIZE, num_positions)
+
+    def run_batch(rng_key: Any, states: Any) -> Found:
+        params = network.init(jax.random.PRNGKey(0), states.observation)
+        output = search(params, rng_key, states)
+        layer = output.search_tree.layers[0]
+        updates = jnp.sum(layer.node_visits[:, 1:], axis=1)
+        # Without a window every edge that is walked is written.
+        passes = layer.path_visits
+        steps = updates if passes is None else jnp.sum(passes[:, 1:], axis=1)
+        return Found(output.action, output.action_weights, steps, updates)
+
+    def batch(start: int) -> Any:
+        index = np.arange(start, start + batch_size) % num_positions
+        return jax.tree.map(lambda x: x[index], case.states)
+
+    # Of few positions, most of the time would be compiling.
+    quick = {"xla_backend_optimization_level": 0} if num_positions < BATCH_SIZE else {}
+    compiled = jax.jit(run_batch, compiler_options=quick)
+    compiled = compiled.lower(jax.random.PRNGKey(0), batch(0)).compile()
+
+    def run(rng_key: Any) -> Found:
+        starts = range(0, num_positions, batch_size)
+        parts = [
+            jax.device_get(compiled(jax.random.fold_in(rng_key, start), batch(start)))
+            for start in starts
+        ]
+        return Found(*(np.concatenate(x)[:num_positions] for x in zip(*parts, strict=True)))
+
+    return run
+
+
+def is_optimal(case: Case, found: Found) -> np.ndarray:
+    """Returns `[S]` bool, whether the moves keep the values."""
+    return case.optimal[np.arange(len(case.optimal)), found.action]
+
+
+def measure(
+    case: Case, name: str, policy: Policy, baseline: Found | None, num_keys: int
+) -> tuple[Row, Found]:
+    """Runs a search on a game, with several keys if it draws.
+
+    Returns its row and what the first key found. The baseline is what AlphaZero found, `None` for
+    AlphaZero's own row.
+    """
+    run = make_run(case, policy)
+    start = time.perf_counter()
+    first = run(jax.random.PRNGKey(0))
+    seconds = time.perf_counter() - start
+    runs = [first]
+    for seed in range(1, num_keys):
+        runs.append(run(jax.random.PRNGKey(seed)))
+        if np.array_equal(runs[-1].action_weights, first.action_weights):
+            break
+    right = [is_optimal(case, found) for found in runs]
+    against = is_optimal(case, baseline or first)
+    row = Row(
+        game=case.name,
+        search=name,
+        positions=len(case.optimal),
+        optimal=float(np.mean(right)),
+        by_key=[float(np.mean(x)) for x in right],
+        weight_on_optimal=float(np.mean(np.sum(first.action_weights * case.optimal, axis=1))),
+        better=int(np.sum(right[0] & ~against)),
+        worse=int(np.sum(~right[0] & against)),
+        seconds=round(seconds, 2),
+    )
+    return row, first
+
+
+def measure_windows(case: Case, policy: Any, baseline: Found, widest: int) -> list[WindowRow]:
+    """Runs AlphaZero with each window up to one that cuts nothing, as wider ones do the same.
+
+    The first row is what it found without.
+    """
+    rows, right_without = [], is_optimal(case, baseline)
+    for window in (None, *range(1, widest + 1)):
+        found = baseline
+        if window is not None:
+            windowed = with_options(policy, {"puct.window": window})
+            found = make_run(case, windowed)(jax.random.PRNGKey(0))
+        right = is_optimal(case, found)
+        steps, updates = float(np.mean(found.steps)), float(np.mean(found.updates))
+        rows.append(
+            WindowRow(
+                game=case.name,
+                window=window,
+                optimal=float(np.mean(right)),
+                better=int(np.sum(right & ~right_without)),
+                worse=int(np.sum(~right & right_without)),
+                steps=round(steps, 1),
+                updates=round(updates, 1),
+                saved=round(1 - updates / steps, 4),
+            )
+        )
+        if window is not None and np.array_equal(found.steps, found.updates):
+            break
+    return rows
+
+
+def show_variants(console: Console, rows: list[Row], names: list[str]) -> None:
+    """Prints a line a search: for each game the share, and where it differs from AlphaZero."""
+    table = Table("search", *names, title="optimal moves, +better −worse than AlphaZero", box=None)
+    for search in dict.fromkeys(row.search for row in rows):
+        cells = {
+            row.game: f"{row.optimal:.2%} +{row.better} −{row.worse}"
+            for row in rows
+            if row.search == search
+        }
+        table.add_row(search, *(cells.get(name, "") for name in names))
+    console.print(table)
+
+
+def show_windows(console: Console, rows: list[WindowRow]) -> None:
+    """Prints a line a window."""
+    table = Table(*WindowRow._fields, title="AlphaZero with a sliding window", box=None)
+    for row in rows:
+        shown = row._replace(optimal=f"{row.optimal:.2%}", saved=f"{row.saved:.2%}")
+        table.add_row(*("none" if cell is None else str(cell) for cell in shown))
+    console.print(table)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs the benchmark and prints its tables."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the rows here")
+    parser.add_argument("--repeats", type=int, default=3, help="keys for a search that draws")
+    parser.add_argument("--games", nargs="+", choices=GAMES, default=GAMES, help="some games only")
+    help_ = "rows that this regular expression finds; the second table is called windows"
+    parser.add_argument("--only", default="", metavar="REGEX", help=help_)
+    parser.add_argument("--quick", action="store_true", help="a tiny size, to see that it runs")
+    options = parser.parse_args(arguments)
+    names = list(options.games[:1] if options.quick else options.games)
+    total = 20 if options.quick else NUM_SIMULATIONS
+    console = Console(width=160)
+    rows: list[Row] = []
+    windows: list[WindowRow] = []
+    is_asked_for = re.compile(options.only).search
+    every = {x: y for x, y in searches(total).items() if is_asked_for(x) or x == BASELINE}
+    every = {BASELINE: every.pop(BASELINE)} | every
+    for name in names:
+        case, baseline = open_case(name), None
+        for search, policy in every.items():
+            row, found = measure(case, search, policy, baseline, options.repeats)
+            baseline = baseline or found
+            rows.append(row)
+            console.print(
+                f"{name}: {search}: {row.optimal:.2%} in {row.seconds} s", highlight=False
+            )
+        if is_asked_for("windows"):
+            assert baseline is not None
+            widest = 1 if options.quick else total
+            windows += measure_windows(case, every[BASELINE], baseline, widest)
+            console.print(f"{name}: windows up to {windows[-1].window}", highlight=False)
+    show_variants(console, rows, names)
+    show_windows(console, windows)
+    if options.json:
+        content = {"variants": rows, "windows": windows}
+        content = {key: [row._asdict() for row in part] for key, part in content.items()}
+        options.json.write_text(json.dumps(content, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,193 @@
+"""What the policies of several trees share: later heads that follow the first, in rounds."""
+
+from typing import Any, Literal, Protocol
+
+import chex
+import jax
+import jax.numpy as jnp
+import mctx
+
+from dualmctx.policies import root as roots
+from dualmctx.policies import weights
+from dualmctx.policies.children import Inputs
+from dualmctx.policies.opening import Opening, add_root_noise, close_search, open_search
+from dualmctx.policies.options import Puct, check, check_several_trees, make_grow
+from dualmctx.search import Follow, Rounds, follow, run_rounds
+from dualmctx.tree import Tree, get_children
+from dualmctx.types import EvaluateFn, Params, RefineFn
+
+Weights = Literal["regularized", "large_visits", "all_visits"]
+"""The policy that a search of several trees returns: the regularised policy of the last tree's Q;
+the last tree's visits, smoothed (Kadam, Xu, Lieberherr 2021, eq. 2); or the visits of all trees."""
+
+
+class TreesOptions(Protocol):
+    """The options that the policies of several trees have in common; see `Dual` for each."""
+
+    @property
+    def value_mix(self) -> float:
+        """α in [0, 1], the weight of the earlier heads' value."""
+        ...
+
+    @property
+    def prior_mix(self) -> float:
+        """β in [0, 1], the weight of the earlier heads' policy."""
+        ...
+
+    @property
+    def action_weights(self) -> Weights:
+        """The policy returned."""
+        ...
+
+    @property
+    def puct(self) -> Puct:
+        """How every tree is searched."""
+        ...
+
+    @property
+    def kept_nodes(self) -> int:
+        """Room for nodes of the last move's trees."""
+        ...
+
+
+def check_trees(options: TreesOptions) -> None:
+    """Checks these options; raises a one-line `ValueError` for the first that is wrong."""
+    check(options.kept_nodes >= 0, "kept_nodes", options.kept_nodes, "at least 0")
+    for name in ("value_mix", "prior_mix"):
+        value = getattr(options, name)
+        check(0 <= value <= 1, name, value, "between 0 and 1")
+    leaves = options.puct.leaves_per_step
+    remedy = f"1 in {type(options).__name__}, whose rounds evaluate at once"
+    check(leaves == 1, "leaves_per_step", leaves, remedy)
+    check_several_trees(options.puct, type(options).__name__)
+    modes = ("regularized", "large_visits", "all_visits")
+    mode = options.action_weights
+    check(mode in modes, "action_weights", mode, f"one of {', '.join(modes)}")
+
+
+def search_trees(
+    options: TreesOptions,
+    params: Params,
+    rng_key: chex.PRNGKey,
+    inputs: Inputs,
+    *,
+    rounds: Rounds,
+    search_tree: Tree | None = None,
+) -> mctx.PolicyOutput:
+    """Searches K trees from a batch of roots.
+
+    Tree 0 is grown by PUCT with `recurrent_fn`. Tree k evaluates, by the k-th later head, the nodes
+    that the trees before it found, best first (see `frontier`), always mixed with what the heads
+    before it said. Nodes that a later tree has to find by itself are evaluated by all heads up to
+    its own, in order. K = 1 is AlphaZero by the first head.
+
+    Args:
+      options: of the policy.
+      params: passed on to the evaluations.
+      rng_key: consumed.
+      inputs: what the policy was called with; `refine_fn` is one function for K = 2, a tuple of
+        K − 1 for more.
+      rounds: for each round the simulations of each of the K trees.
+      search_tree: what `advance` made of the last move's trees, or `None`.
+
+    Returns:
+      The policy's output; `search_tree` has K layers.
+
+    Raises:
+      ValueError: when there are too few later heads, in one line.
+
+    Source: Kadam, Xu, Lieberherr 2021, sections 3 and 6. With no first tree to speak of (a budget
+    of 0) nothing is common to two trees and nothing is mixed: our reading.
+    """
+    budgets = tuple(map(sum, zip(*rounds, strict=True)))
+    noise_key, root_key, search_key, action_key = jax.random.split(rng_key, 4)
+    opening = open_search(
+        options.puct,
+        inputs,
+        num_new=sum(budgets),
+        kept_nodes=options.kept_nodes,
+        num_layers=len(budgets),
+        search_tree=search_tree,
+    )
+    follows = _make_follows(options, opening, budgets)
+    tree = _evaluate_root(params, root_key, opening.tree, follows)
+    clean_prior = tree.children_prior[:, Tree.ROOT_INDEX]
+    tree = add_root_noise(noise_key, tree, options.puct)
+    grow = make_grow(options.puct, opening.evaluate_fn, num_simulations=opening.longest)
+    tree = run_rounds(
+        params, search_key, tree, grow, follows, rounds=rounds, first_slot=opening.first_slot
+    )
+    action_weights = _read_weights(options, tree, clean_prior)
+    return close_search(action_key, options.puct, opening, tree, action_weights)
+
+
+def _make_follows(
+    options: TreesOptions, opening: Opening, budgets: tuple[int, ...]
+) -> tuple[Follow, ...]:
+    given = opening.refine_fn
+    refine_fns = given if isinstance(given, tuple) else (given,)
+    num_later = len(budgets) - 1
+    if len(refine_fns) < num_later:
+        raise ValueError(
+            f"refine_fn is {len(refine_fns)} functions; it must be {num_later}, one for each tree"
+            " after the first"
+        )
+    # Without a first tree no state is common to it and others, so there is nothing to mix.
+    mixes = (options.value_mix, options.prior_mix) if budgets[0] > 0 else (0.0, 0.0)
+    evaluate_fn, follows = opening.evaluate_fn, []
+    for layer, refine_fn in enumerate(refine_fns[:num_later], 1):
+        evaluate_fn = _evaluate_also(evaluate_fn, refine_fn, *mixes)
+        grow = make_grow(options.puct, evaluate_fn, num_simulations=opening.longest, layer=layer)
+        follows.append(Follow(refine_fn, roots.legal_probabilities, *mixes, grow))
+    return tuple(follows)
+
+
+def _evaluate_root(
+    params: Params, rng_key: chex.PRNGKey, tree: Tree, follows: tuple[Follow, ...]
+) -> Tree:
+    """Has every later head evaluate the root, which is in all trees from the start."""
+    leaves = jnp.zeros((tree.parents.shape[0], 1), jnp.int32)
+    is_invalid = tree.root_invalid_actions.astype(bool)
+
+    def to_prior(logits: chex.Array) -> chex.Array:
+        return roots.legal_probabilities(roots.mask_logits(logits, is_invalid))
+
+    for how in follows:
+        rng_key, refine_key = jax.random.split(rng_key)
+        # A kept root may be in this tree already.
+        is_new = tree.layers[how.grow.layer].node_visits[:, :1] == 0
+        tree = follow(params, refine_key, tree, how._replace(to_prior=to_prior), leaves, is_new)
+    return tree
+
+
+def _evaluate_also(
+    evaluate_fn: EvaluateFn, refine_fn: RefineFn, value_mix: float, prior_mix: float
+) -> EvaluateFn:
+    """Evaluates new nodes of a later tree that none has seen, by the heads before and its own."""
+
+    def evaluate(params: Params, rng_key: chex.PRNGKey, action: Any, embedding: Any) -> tuple:
+        first_key, second_key = jax.random.split(rng_key)
+        first, embedding = evaluate_fn(params, first_key, action, embedding)
+        logits, value = refine_fn(params, second_key, embedding)
+        prior = prior_mix * first.prior + (1 - prior_mix) * roots.legal_probabilities(logits)
+        value = jnp.where(
+            first.discount == 0, first.value, value_mix * first.value + (1 - value_mix) * value
+        )
+        return first._replace(prior=prior, value=value), embedding
+
+    return evaluate
+
+
+def _read_weights(options: TreesOptions, tree: Tree, prior: chex.Array) -> chex.Array:
+    last = len(tree.layers) - 1
+    root = jnp.zeros(prior.shape[0], jnp.int32)
+    children = get_children(tree, root, last)
+    if options.action_weights == "large_visits":
+        return weights.smoothed_visits(children.visits, prior > 0)
+    if options.action_weights == "all_visits":
+        visits = sum(get_children(tree, root, i).visits for i in range(last + 1))
+        return visits / jnp.sum(visits, axis=-1, keepdims=True)
+    value = tree.layers[last].node_values[:, Tree.ROOT_INDEX]
+    qvalues = weights.completed_qvalues(children, value)
+    total = jnp.sum(children.visits, axis=-1)
+    return weights.regularized_policy(prior, qvalues, total, c_puct=options.puct.c_puct)

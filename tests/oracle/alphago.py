@@ -1,0 +1,104 @@
+"""The twin of AlphaGo, and rollouts of the hash game: an outcome drawn by each position's fate.
+
+Written from Silver et al. 2016, Methods, and the readings in `dualmctx.policies.alphago`.
+"""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import hash_model
+from dualmctx.policies.alphago import AlphaGo
+from oracle import leaves, twin
+
+FATE = 4242  # the salt of a position's chance of a win
+
+
+def hash_rollout(params: Any, rng_key: Any, embedding: Any) -> Any:
+    """Wins where the draw of the rollout's own key is below the position's fate, else loses."""
+    del params
+    fate = hash_model._uniform(embedding.state, FATE, jnp)
+    return jnp.where(luck(rng_key, fate.shape[0]) < fate, 1.0, -1.0)
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def luck(rng_key: Any, number: int) -> Any:
+    """Returns a uniform draw for each of `number` rollouts, by keys of their own."""
+    return jax.vmap(jax.random.uniform)(jax.random.split(rng_key, number))
+
+
+@dataclasses.dataclass(frozen=True)
+class HashAlphaGo(AlphaGo):
+    """AlphaGo with the hash game's rollouts, to be called like the other policies."""
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return super().__call__(*args, rollout_fn=hash_rollout, **options)
+
+
+class Search(leaves.Search):
+    """The twin whose positions are worth what model and rollout say, mixed."""
+
+    def __init__(self, options: AlphaGo, element: tuple[int, int], *args: Any) -> None:
+        self.mix, self.element = options.rollout_mix, element
+        self.rollouts = 0
+        super().__init__(*args)
+
+    def roll_out(self, embedding: Any, number: int, place: int) -> float:
+        """Returns the outcome of the rollout in one of the `number` places of a batch."""
+        self.rollouts += 1
+        fate = hash_model._uniform(np.asarray(embedding.state), FATE, np)[0]
+        return 1.0 if np.asarray(luck(self.rollout_key, number))[place] < fate else -1.0
+
+    def value_root(self, rng_key: Any) -> None:
+        self.rollout_key = rng_key
+        index, size = self.element
+        outcome = self.roll_out(self.root.embedding, size, index)
+        self.root.raw = (1 - self.mix) * self.root.raw + self.mix * outcome
+        self.root.stats[twin.SMALL].total = self.root.raw
+
+    def create(self, parent: twin.Node, action: int, mixes: Any) -> twin.Node:
+        node = super().create(parent, action, mixes)
+        if node.discount != 0:
+            index, size = self.element
+            place = index * self.together + self.place
+            outcome = self.roll_out(node.embedding, size * self.together, place)
+            node.raw = (1 - self.mix) * node.raw + self.mix * outcome
+        return node
+
+    def grow(self, rng_key: Any, num_leaves: int) -> Any:
+        """Runs a step of so many leaves; returns the key for what follows."""
+        rng_key, select_key, expand_key = jax.random.split(rng_key, 3)
+        self.rollout_key = jax.random.split(expand_key)[1]
+        self.together, self.place = num_leaves, 0
+        if self.puct.leaves_per_step == 1:
+            draws = twin.Draws(select_key, self.element) if self.may_explore else None
+            self.simulate(twin.SMALL, draws)
+        else:
+            self.step(num_leaves)
+        return rng_key
+
+
+def alphago(
+    model: twin.Model,
+    options: AlphaGo,
+    rng_key: Any,
+    element: tuple[int, int],
+    is_legal: Any = None,
+    kept: list[twin.Node] | None = None,
+) -> tuple[twin.Result, Search]:
+    """AlphaGo's search; arguments as in `twin.alphazero`."""
+    _, search_key, _ = jax.random.split(rng_key, 3)
+    search_key, root_key = jax.random.split(search_key)
+    longest = options.num_simulations + options.kept_nodes
+    search = Search(options, element, model, options.puct, longest, is_legal, kept)
+    if kept is None:
+        search.value_root(root_key)
+    for begin in range(0, options.num_simulations, options.puct.leaves_per_step):
+        number = min(options.puct.leaves_per_step, options.num_simulations - begin)
+        search_key = search.grow(search_key, number)
+    visits, _ = twin.edges(search.root, twin.SMALL)
+    return twin.Result(search.nodes, visits / visits.sum(), search.counters), search

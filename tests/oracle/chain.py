@@ -1,0 +1,169 @@
+"""The twins of the searches with more than two trees, and of MPV-MCTS slot by slot.
+
+Written from the papers and the readings alone, not from the engine: Kadam, Xu, Lieberherr 2021,
+section 6, for the chain; Lan et al. 2019, Algorithm 2, for MPV-MCTS. A model answers
+`refine_by(head, embedding)` for each later head, 1 to K - 1.
+"""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from oracle import twin
+from oracle.twin import LARGE, SMALL, Node, Result, Stats
+
+
+class ChainSearch(twin.Search):
+    """A search of K trees from one root; where two trees need `mixes`, here stands the tree."""
+
+    def __init__(self, model: Any, options: Any, num_trees: int, *rest: Any) -> None:
+        super().__init__(model, options.puct, *rest)
+        self.num_trees, self.mixes = num_trees, (options.value_mix, options.prior_mix)
+        first, *_ = self.root.stats
+        if len(self.root.stats) != num_trees:
+            self.root.stats = (first, *(Stats() for _ in range(num_trees - 1)))
+
+    def create(self, parent: Node, action: int, tree: int) -> Node:
+        """Plays an action; the heads up to the tree's own evaluate the position, in order."""
+        node = super().create(parent, action, None)
+        node.stats = tuple(Stats() for _ in range(self.num_trees))
+        for head in range(1, tree + 1):
+            node.raw, node.prior = self.opinion(node, head)
+        return node
+
+    def opinion(self, node: Node, head: int) -> tuple[float, np.ndarray]:
+        """Returns the mix of what a node stores with what a head says."""
+        alpha, beta = self.mixes
+        logits, value = self.model.refine_by(head, node.embedding)
+        said = twin.probabilities(logits, None if node.parent else self.is_root_legal)
+        prior = beta * node.prior + (1 - beta) * said
+        if node.discount == 0:
+            return node.raw, prior
+        return alpha * node.raw + (1 - alpha) * float(value), prior
+
+    def refine(self, leaf: Node, tree: int) -> None:
+        """Has a tree take a node, by its head's opinion or, after a later head, as it is."""
+        self.counters.refined += 1
+        if any(stats.visits for stats in leaf.stats[tree + 1 :]):
+            self.counters.adopted += 1
+        else:
+            value, leaf.prior = self.opinion(leaf, tree)
+            for earlier in range(tree):
+                self.correct(leaf, earlier, value - leaf.raw)
+            leaf.raw = value
+        self.backup(leaf, tree)
+
+    def correct(self, leaf: Node, tree: int, difference: float) -> None:
+        """Tells a tree that every simulation that ended at a node should have brought more."""
+        difference *= leaf.stats[tree].ended
+        for node in reversed(leaf.path):
+            if self.is_reached(node, leaf.depth):
+                node.stats[tree].total += difference
+            difference *= node.discount
+
+    def refine_root(self) -> None:
+        """Has every later head evaluate the root, which is in all trees from the start."""
+        is_kept = self.root.stats[SMALL].ended > 0
+        for tree in range(1, self.num_trees):
+            if not is_kept:
+                self.root.raw, self.root.prior = self.opinion(self.root, tree)
+            elif self.root.stats[tree].visits == 0:
+                self.refine(self.root, tree)
+        if not is_kept:
+            for stats in self.root.stats:
+                stats.visits, stats.total, stats.passes = 1, self.root.raw, 1
+
+    def waiting(self, tree: int) -> list[Node]:
+        """Returns the nodes that a tree lacks: by the last count before it, by the next, by age."""
+        nodes = [node for node in self.nodes if not node.stats[tree].visits]
+        for earlier in range(tree):  # Sorting is stable, so the last key counts most.
+            nodes.sort(key=lambda node, i=earlier: -node.stats[i].passes)
+        return nodes
+
+
+def chain(
+    model: Any,
+    options: Any,
+    rng_key: Any,
+    element: tuple[int, int],
+    is_legal: Any = None,
+    kept: list[Node] | None = None,
+) -> Result:
+    """The search of a chain; arguments as in `twin.alphazero`."""
+    budgets, num_rounds = options.num_simulations, options.num_rounds
+    _, _, rng_key, _ = jax.random.split(rng_key, 4)
+    longest = sum(budgets) + options.kept_nodes
+    search = ChainSearch(model, options, len(budgets), longest, is_legal, kept)
+    search.refine_root()
+    for i in range(num_rounds):
+        spans = [(i * b // num_rounds, (i + 1) * b // num_rounds) for b in budgets]
+        begin, end = spans[0]
+        rng_key = search.run(0, end - begin, rng_key, element, 0)
+        for tree, (begin, end) in enumerate(spans[1:], 1):
+            rng_key, _, own_key = jax.random.split(rng_key, 3)
+            leaves = search.waiting(tree)[: end - begin]
+            for leaf in leaves:
+                search.refine(leaf, tree)
+            for j in range(begin + len(leaves), end):
+                search.counters.fallbacks += 1
+                before = len(search.nodes)
+                search.run(tree, 1, jax.random.fold_in(own_key, j), element, tree)
+                # It finds something new, or a position from which no tree goes on.
+                assert len(search.nodes) > before or not search.waiting(tree)
+    return Result(search.nodes, weights(search, options), search.counters)
+
+
+def weights(search: ChainSearch, options: Any) -> np.ndarray:
+    """Returns the policy, read off the last tree or off all of them."""
+    if options.action_weights == "all_visits":
+        visits = sum(twin.edges(search.root, tree)[0] for tree in range(search.num_trees))
+        return visits / visits.sum()
+    return twin.weights(search, options, search.num_trees - 1)
+
+
+def slots(options: Any) -> list[int]:
+    """Returns the tree of each slot."""
+    small, large = options.num_simulations
+    if options.schedule == "small_first":
+        return [SMALL] * small + [LARGE] * large
+    if options.schedule != "interleaved":
+        return list(options.schedule)
+    order = []
+    for j in range(large):  # Before the j-th large slot, its share of the small ones.
+        order += [SMALL] * ((j + 1) * small // large - j * small // large) + [LARGE]
+    return order
+
+
+def mpv(
+    model: Any,
+    options: Any,
+    rng_key: Any,
+    element: tuple[int, int],
+    is_legal: Any = None,
+    kept: list[Node] | None = None,
+) -> Result:
+    """MPV-MCTS, one slot after the other; arguments as in `twin.alphazero`, without exploration."""
+    del rng_key, element
+    mixes = (options.value_mix, options.prior_mix)
+    longest = sum(options.num_simulations) + options.kept_nodes
+    search = twin.Search(model, options.puct, longest, is_legal, kept)
+    search.refine_root(mixes)
+    for slot in slots(options):
+        if slot == SMALL:
+            search.simulate(SMALL, None)
+            continue
+        leaves = [
+            node
+            for parent in search.nodes
+            if parent.stats[LARGE].visits
+            for node in parent.children.values()
+            if node.stats[SMALL].passes and not node.stats[LARGE].visits
+        ]
+        if leaves:
+            age = search.nodes.index
+            search.refine(min(leaves, key=lambda n: (-n.stats[SMALL].passes, age(n))), mixes)
+        else:
+            search.counters.fallbacks += 1
+            search.simulate(LARGE, None, mixes)
+    return Result(search.nodes, twin.weights(search, options, LARGE), search.counters)

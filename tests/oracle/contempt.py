@@ -1,0 +1,98 @@
+"""The slow twin of search-contempt, from Joshi 2025 and the readings alone.
+
+Whether a node freezes is asked of every node after every simulation.
+"""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import numpy as np
+
+from oracle import twin
+
+TREE = twin.SMALL
+# The depth itself is what the exploration outside a window folds in.
+SALT = 2**31
+
+
+@dataclasses.dataclass
+class Result(twin.Result):
+    """A finished search, with the frozen counts by the actions to their nodes."""
+
+    frozen: dict[tuple[int, ...], np.ndarray]
+    sampled: int
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def _uniform(rng_key: Any, depth: Any, batch_size: int) -> Any:
+    key = jax.random.fold_in(rng_key, np.uint32(SALT) + depth)
+    return jax.vmap(jax.random.uniform)(jax.random.split(key, batch_size))
+
+
+class Search(twin.Search):
+    """A search in which one side's nodes freeze; the options are the policy's."""
+
+    def __init__(self, model: Any, options: Any, element: tuple[int, int], *others: Any) -> None:
+        longest = options.num_simulations + options.kept_nodes
+        super().__init__(model, options.puct, longest, *others)
+        self.options, self.element = options, element
+        self.frozen: dict[twin.Node, np.ndarray] = {}
+        self.sampled = 0
+        self.freeze()
+
+    def freeze(self) -> None:
+        """Freezes the nodes that have reached the limit since they were last looked at."""
+        limit = self.options.frozen_visit_limit
+        for node in self.nodes if limit is not None else ():
+            visits, _ = twin.edges(node, TREE)
+            if self.is_side(node) and node not in self.frozen and visits.sum() >= abs(limit):
+                self.frozen[node] = visits
+
+    def is_side(self, node: twin.Node) -> bool:
+        """Whether the node is one that may freeze, by who is to move there; the root never is."""
+        if node.parent is None or node.discount == 0:
+            return False
+        changes = sum(step.discount < 0 for step in node.path[1:])
+        is_opponent = changes % 2 == 1
+        return is_opponent == (self.options.frozen_visit_limit > 0)
+
+    def best(self, node: twin.Node, tree: int) -> int:
+        """Samples at frozen nodes; elsewhere PUCT."""
+        if node not in self.frozen:
+            return super().best(node, tree)
+        self.sampled += 1
+        index, batch_size = self.element
+        uniform = float(_uniform(self.select_key, np.uint32(node.depth), batch_size)[index])
+        counts = self.frozen[node]
+        odds = (counts / counts.max()) ** (1 / self.options.frozen_temperature)
+        limits = np.cumsum(odds)
+        return int(np.flatnonzero(limits > uniform * limits[-1])[0])
+
+    def run(self, tree: int, number: int, rng_key: Any, element: tuple[int, int], mixes=None):
+        """Runs simulations, each of which may freeze nodes."""
+        for _ in range(number):
+            rng_key, self.select_key = twin._simulation_keys(rng_key)
+            draws = twin.Draws(self.select_key, element) if self.may_explore else None
+            self.simulate(tree, draws, mixes)
+            self.freeze()
+        return rng_key
+
+
+def contempt(
+    model: Any,
+    options: Any,
+    rng_key: Any,
+    element: tuple[int, int],
+    is_legal: Any = None,
+    kept: list[twin.Node] | None = None,
+) -> Result:
+    """search-contempt; arguments as in `twin.alphazero`."""
+    _, search_key, _ = jax.random.split(rng_key, 3)
+    search = Search(model, options, element, is_legal, kept)
+    search.run(TREE, options.num_simulations, search_key, element)
+    visits, _ = twin.edges(search.root, TREE)
+    frozen = {node.actions: counts for node, counts in search.frozen.items()}
+    weights = visits / visits.sum()
+    return Result(search.nodes, weights, search.counters, frozen, search.sampled)

@@ -1,0 +1,69 @@
+"""The twin with steps of several leaves of one root, under virtual visits or virtual losses.
+
+Written from Liu et al. 2020 (WU-UCT) for the visits, Silver et al. 2016, Methods, for the losses.
+"""
+
+import collections
+import math
+from typing import Any
+
+import numpy as np
+
+from oracle import twin
+
+
+class Search(twin.Search):
+    """The twin with steps of several leaves; `open` holds the walks not yet backed up."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.open = collections.Counter()
+        self.collisions = 0
+
+    def best(self, node: twin.Node, tree: int) -> int:
+        """PUCT in which each open walk counts for what it is not yet known to be worth.
+
+        As one more visit of the value that is known already, or as n_vl visits that are lost.
+        """
+        lost = self.puct.virtual_loss
+        counts, qvalues = np.zeros(len(node.prior)), np.zeros(len(node.prior))
+        for action, child in node.children.items():
+            visits, walks = child.stats[tree].visits, self.open[child.actions]
+            won = visits * (child.reward + child.discount * child.stats[tree].mean)
+            counts[action] = visits + walks * (lost or 1)
+            if lost and counts[action] > 0:
+                qvalues[action] = (won - lost * walks) / counts[action]
+            elif visits > 0:
+                qvalues[action] = won / visits
+        total = math.sqrt(max(1, counts.sum()))
+        scores = qvalues + self.puct.c_puct * node.prior * total / (1 + counts)
+        scores[node.prior == 0] = -math.inf
+        return int(np.flatnonzero(scores >= scores.max() - 1e-12)[0])
+
+    def step(self, num_leaves: int) -> None:
+        """Selects leaves one after the other, then backs all of them up."""
+        leaves = []
+        for i in range(num_leaves):
+            self.place = i
+            leaves.append(self.walk())
+            self.open.update(node.actions for node in leaves[-1].path)
+        self.open.clear()
+        for leaf in leaves:
+            self.backup(leaf, twin.SMALL)
+
+    def walk(self) -> twin.Node:
+        node = self.root
+        while True:
+            action = self.choose(node, twin.SMALL, None)
+            if action not in node.children:
+                return self.create(node, action, None)
+            node = node.children[action]
+            if node.stats[twin.SMALL].visits == 0:
+                self.collisions += 1
+                return node
+            if node.discount == 0:
+                self.counters.terminal_hits += 1
+                return node
+            if node.depth == self.max_depth:
+                self.counters.depth_hits += 1
+                return node

@@ -1,0 +1,157 @@
+"""The twin of the options that change what PUCT compares: minimax values, RAVE, the regularised
+policy as the rule.
+
+Written from the papers: Lanctot et al. 2014 for the minimax values, Gelly and Silver 2011 for RAVE,
+Grill et al. 2020 for the policy; and from the readings that dualmctx/README.md lists.
+"""
+
+import functools
+import math
+from typing import Any
+
+import jax
+import numpy as np
+
+from oracle import twin
+from oracle.twin import SMALL, Node
+
+
+class Draws(twin.Draws):
+    """One element's random numbers in one simulation, those of the drawn actions too."""
+
+    def at(self, depth: int) -> tuple[Any, Any]:
+        """Returns the exploration's numbers of a depth, and a function of A to Gumbel's."""
+        index, size = self.element
+
+        def gumbels(num_actions: int) -> np.ndarray:
+            return _gumbels(self.rng_key, depth, size, num_actions)[index]
+
+        return super().at(depth), gumbels
+
+
+@functools.partial(jax.jit, static_argnums=(2, 3))
+def _gumbels(rng_key: Any, depth: int, batch_size: int, num_actions: int) -> Any:
+    key = jax.random.fold_in(jax.random.fold_in(rng_key, depth), 1)
+    keys = jax.random.split(key, batch_size)
+    return jax.vmap(lambda key: jax.random.gumbel(key, (num_actions,)))(keys)
+
+
+class Search(twin.Search):
+    """A search of one tree. What it keeps of a node besides stands in the node's attributes.
+
+    `node.minimax` is the minimax value of the edge into it, for who moved there; `node.rave` maps
+    actions to all returns of simulations in which the node's player played it at or below the node.
+    """
+
+    def run(self, tree: int, number: int, rng_key: Any, element: tuple[int, int], mixes=None):
+        for _ in range(number):
+            rng_key, select_key = twin._simulation_keys(rng_key)
+            self.simulate(tree, Draws(select_key, element), mixes)
+        return rng_key
+
+    def choose(self, node: Node, tree: int, draws: Any) -> int:
+        uniforms, gumbels = draws
+        if self.may_explore and node.stats[tree].height > self.window:
+            before = self.counters.explored
+            action = super().choose(node, tree, uniforms)
+            if self.counters.explored > before:
+                return action
+        if "search" not in self.puct.regularized:
+            return self.best(node, tree)
+        policy = self.regularized(node)
+        legal = np.flatnonzero(policy)
+        return int(legal[np.argmax(np.log(policy[legal]) + gumbels(len(policy))[legal])])
+
+    def best(self, node: Node, tree: int) -> int:
+        visits = visits_of(node)
+        qvalues = self.qvalues(node, 0.0)
+        bonus = self.puct.c_puct * node.prior * math.sqrt(max(1, visits.sum())) / (1 + visits)
+        best_action, best_score = -1, -math.inf
+        for action in np.flatnonzero(node.prior):
+            score = qvalues[action] + bonus[action]
+            if score > best_score + 1e-12:
+                best_action, best_score = int(action), score
+        return best_action
+
+    def qvalues(self, node: Node, untried: float) -> np.ndarray:
+        """Returns what stands for Q(s, a), starting from `untried` for actions without visits."""
+        visits = visits_of(node)
+        found = np.full(len(node.prior), untried, float)
+        mix, k = self.puct.minimax_mix, self.puct.rave_visits
+        for action, child in node.children.items():
+            if visits[action]:
+                found[action] = child.reward + child.discount * child.stats[SMALL].mean
+                if mix:
+                    found[action] = (1 - mix) * found[action] + mix * child.minimax
+        if k is not None:
+            beta = math.sqrt(k / (3 * visits.sum() + k))
+            for action, returns in getattr(node, "rave", {}).items():
+                found[action] = (1 - beta) * found[action] + beta * np.mean(returns)
+        return found
+
+    def regularized(self, node: Node, prior: np.ndarray | None = None) -> np.ndarray:
+        """Returns the regularised policy of a node, of another prior than its own if there is."""
+        prior = node.prior if prior is None else prior
+        qvalues = self.qvalues(node, node.stats[SMALL].mean)
+        return twin.regularized(prior, qvalues, visits_of(node).sum(), self.puct.c_puct)
+
+    def backup(self, leaf: Node, tree: int) -> None:
+        super().backup(leaf, tree)
+        path = leaf.path
+        for node in reversed(path[1:]):
+            if self.is_reached(node, leaf.depth):
+                tried = [c.minimax for c in node.children.values() if c.stats[SMALL].visits]
+                node.minimax = node.reward + node.discount * max(tried, default=node.raw)
+        outcomes = [leaf.raw]
+        for node in reversed(path[1:]):
+            outcomes.insert(0, node.reward + node.discount * outcomes[0])
+        for i, (node, outcome) in enumerate(zip(path[:-1], outcomes[:-1], strict=True)):
+            if not self.is_reached(path[i + 1], leaf.depth):
+                continue
+            if not hasattr(node, "rave"):
+                node.rave = {}
+            for action in played_by_same_player(path[i:]):
+                node.rave.setdefault(action, []).append(outcome)
+
+
+def played_by_same_player(path: list[Node]) -> set[int]:
+    """Returns the actions that the player to move at the start of a path plays along it."""
+    actions, is_same = set(), True
+    for child in path[1:]:
+        if is_same:
+            actions.add(child.actions[-1])
+        is_same = is_same == (child.discount >= 0)
+    return actions
+
+
+def visits_of(node: Node) -> np.ndarray:
+    """Returns N(s, a)."""
+    visits = np.zeros(len(node.prior))
+    for action, child in node.children.items():
+        visits[action] = child.stats[SMALL].visits
+    return visits
+
+
+def alphazero(
+    model: Any,
+    options: Any,
+    rng_key: Any,
+    element: tuple[int, int],
+    is_legal: Any = None,
+    kept: list[Node] | None = None,
+) -> twin.Result:
+    """AlphaZero's search with options; arguments as in `twin.alphazero`.
+
+    The weights are those learnt from; without noise, so the root's prior is the clean one.
+    """
+    _, search_key, _ = jax.random.split(rng_key, 3)
+    longest = options.num_simulations + options.kept_nodes
+    search = Search(model, options.puct, longest, is_legal, kept)
+    search.run(SMALL, options.num_simulations, search_key, element)
+    visits = visits_of(search.root)
+    policies = {False: visits / visits.sum(), True: search.regularized(search.root)}
+    result = twin.Result(
+        search.nodes, policies["learn" in options.puct.regularized], search.counters
+    )
+    result.acting = policies["act" in options.puct.regularized]
+    return result

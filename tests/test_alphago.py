@@ -1,0 +1,232 @@
+"""AlphaGo: whole trees against its twin, and what λ = 0 and λ = 1 come down to."""
+
+import dataclasses
+import functools
+import operator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+import hash_model
+from dualmctx import AlphaZero, Puct, make_network, make_search_fn
+from dualmctx.policies.alphago import AlphaGo
+from dualmctx.reuse import advance
+from oracle import twin
+from oracle.alphago import HashAlphaGo, alphago, hash_rollout
+from oracle.cases import CALM, FEW_RULES, RULES, WINDOWED, with_options
+from oracle.compare import assert_same_search, run_engine
+from oracle.models import HashModel
+
+fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+SEEDS = (0, 1, 2, 3)
+SINGLE = HashAlphaGo(40, CALM)
+# 3 leaves do not divide 40 simulations: the last step has one.
+TOGETHER = HashAlphaGo(40, dataclasses.replace(CALM, leaves_per_step=3, virtual_loss=3))
+EXPLORES = dataclasses.replace(WINDOWED, window=2, explore_fraction=0.5)
+
+
+def assert_twin_agrees(policy: Any, rules: Any, *, invalid: Any = None, key_seed: int = 5) -> list:
+    key = jax.random.key(key_seed)
+    output = run_engine(policy, 4, rules, SEEDS, key, invalid=invalid, final="all")
+    searches = []
+    for i, seed in enumerate(SEEDS):
+        is_legal = None if invalid is None else ~invalid[i]
+        model = HashModel(seed, rules, 4, "all")
+        result, search = alphago(model, policy, key, (i, len(SEEDS)), is_legal)
+        assert_same_search(output, i, result)
+        searches.append(search)
+    return searches
+
+
+@pytest.mark.parametrize("policy", [SINGLE, TOGETHER], ids=["single", "together"])
+@pytest.mark.parametrize("rules", list(RULES.values()), ids=list(RULES))
+def test_whole_trees(policy: Any, rules: Any) -> None:
+    for search in assert_twin_agrees(policy, rules):
+        ends = sum(node.discount == 0 for node in search.nodes)
+        assert search.rollouts == len(search.nodes) - ends  # one each, the root's own among them
+
+
+@pytest.mark.parametrize("rollout_mix", [0.25, 1.0])
+def test_other_mixtures(rollout_mix: float) -> None:
+    for rules in FEW_RULES:
+        assert_twin_agrees(with_options(SINGLE, rollout_mix=rollout_mix), rules)
+
+
+def test_published_options_with_many_leaves() -> None:
+    puct = dataclasses.replace(AlphaGo().puct, dirichlet_fraction=0.0, leaves_per_step=8)
+    assert (puct.c_puct, puct.virtual_loss, puct.temperature) == (5, 3, 0)
+    searches = assert_twin_agrees(HashAlphaGo(40, puct), RULES["same player twice"])
+    searches += assert_twin_agrees(HashAlphaGo(40, puct), RULES["one legal action"])
+    assert sum(search.collisions for search in searches) > 20
+
+
+@pytest.mark.parametrize("key_seed", [0, 1])
+def test_window_and_exploration(key_seed: int) -> None:
+    policy = HashAlphaGo(40, EXPLORES)
+    searches = assert_twin_agrees(policy, RULES["same player twice"], key_seed=key_seed)
+    assert sum(search.counters.explored for search in searches) > 0
+
+
+def test_invalid_root_actions() -> None:
+    invalid = np.eye(4, dtype=bool)
+    searches = assert_twin_agrees(SINGLE, RULES["all legal"], invalid=invalid)
+    assert all(action not in search.root.children for action, search in enumerate(searches))
+
+
+def hash_search(policy: Any, **options: Any) -> Any:
+    """Returns `(seeds, kept) -> PolicyOutput` on a game without rules."""
+    recurrent_fn = functools.partial(hash_model.recurrent_fn, num_actions=4)
+    rules = RULES["same player twice"]
+
+    def run(seeds: Any, kept: Any = None) -> Any:
+        root = hash_model.roots(seeds, rules, 4)
+        key = jax.random.key(3)
+        return policy(rules, key, root, recurrent_fn, search_tree=kept, **options)
+
+    return run
+
+
+def test_kept_trees_go_on_as_the_twins() -> None:
+    policy, rules = HashAlphaGo(20, CALM, kept_nodes=6), RULES["same player twice"]
+
+    @fast_jit
+    def twice(seeds: Any) -> Any:
+        run = hash_search(policy)
+        first = run(seeds)
+        action = jnp.argmax(first.action_weights, axis=-1)
+        kept = advance(first.search_tree, action, max_kept=6)
+        return action, run(seeds, kept)
+
+    action, output = jax.tree.map(np.asarray, twice(np.array(SEEDS)))
+    num_kept = 0
+    for i, seed in enumerate(SEEDS):
+        search = functools.partial(
+            alphago, HashModel(seed, rules, 4), policy, jax.random.key(3), (i, len(SEEDS))
+        )
+        kept = twin.reroot(search()[0].nodes, int(action[i]), 6)
+        num_kept += kept is not None
+        assert_same_search(output, i, search(None, kept)[0])
+    assert num_kept > 1
+
+
+CALM_TOGETHER = Puct(dirichlet_fraction=0.0, leaves_per_step=4, virtual_loss=3)
+
+
+@pytest.mark.parametrize("puct", [Puct(), CALM_TOGETHER], ids=["noise", "together"])
+def test_without_rollouts_it_is_alphazero_to_the_last_bit(puct: Any) -> None:
+    """They are not even traced: there are none to call."""
+    seeds = jnp.arange(6)
+    expected = fast_jit(hash_search(AlphaZero(30, puct)))(seeds)
+    actual = fast_jit(hash_search(AlphaGo(30, puct, rollout_mix=0.0)))(seeds)
+    jax.tree.map(np.testing.assert_array_equal, actual, expected)
+
+
+def test_rollouts_alone_leave_out_the_value_head() -> None:
+    def search(value: float) -> Any:
+        def recurrent_fn(*arguments: Any) -> Any:
+            output, embedding = hash_model.recurrent_fn(*arguments, 4)
+            over = output.discount == 0
+            return output.replace(value=jnp.where(over, 0.0, value)), embedding
+
+        root = hash_model.roots(jnp.arange(4), hash_model.Rules(), 4)
+        root = root.replace(value=jnp.full(4, value))
+        return HashAlphaGo(20, CALM, rollout_mix=1.0)(
+            hash_model.Rules(), jax.random.key(0), root, recurrent_fn
+        )
+
+    one, other = fast_jit(search)(0.3), fast_jit(search)(-0.9)
+    jax.tree.map(np.testing.assert_array_equal, one, other)
+    raw = np.asarray(one.search_tree.raw_values)
+    assert set(np.unique(raw)) == {-1.0, 0.0, 1.0}
+
+
+def test_few_children_and_neighbours_change_nothing() -> None:
+    """4 slots of 5 actions, one of which is never legal, are all that there are; rollouts go on."""
+    rules = hash_model.Rules(same_player=0.3)
+
+    def search(max_children: int | None, seeds: Any) -> Any:
+        def step(*arguments: Any) -> Any:
+            output, embedding = hash_model.recurrent_fn(*arguments, 4)
+            return output.replace(prior_logits=widen(output.prior_logits)), embedding
+
+        def widen(logits: Any) -> Any:
+            lowest = jnp.full((*logits.shape[:-1], 1), jnp.finfo(logits.dtype).min)
+            return jnp.concatenate([lowest, logits], axis=-1)
+
+        def recurrent_fn(params: Any, key: Any, action: Any, embedding: Any) -> Any:
+            return step(params, key, action - 1, embedding)
+
+        root = hash_model.roots(seeds, rules, 4)
+        root = root.replace(prior_logits=widen(root.prior_logits))
+        policy = HashAlphaGo(30, dataclasses.replace(CALM, max_children=max_children))
+        out = policy(rules, jax.random.key(0), root, recurrent_fn)
+        return out.action_weights, out.search_tree.raw_values
+
+    seeds = jnp.arange(6)
+    run = fast_jit(search, static_argnums=0)
+    expected = run(4, seeds)
+    for x, y in zip(run(None, seeds), expected, strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-6)
+    for kept in (0, 3):
+        crowd = jnp.where(seeds == kept, seeds, 4)
+        for x, y in zip(run(4, crowd), expected, strict=True):
+            np.testing.assert_array_equal(x[kept], y[kept])
+
+
+@functools.cache
+def real_search(rollout_policy: str, noise: float = 0.0, **options: Any) -> Any:
+    env = games.make("connect2")
+    state = fast_jit(jax.vmap(env.init))(jax.random.split(jax.random.key(0), 16))
+    network = make_network(4, (4,), width=8, num_blocks=1, trunk="mlp")
+    params = network.init(jax.random.key(0), state.observation)
+    draws = np.random.default_rng(0)
+    params = jax.tree.map(lambda x: x + draws.normal(0, noise, x.shape).astype("f"), params)
+    policy = AlphaGo(12, CALM, rollout_policy=rollout_policy, **options)
+    search = fast_jit(make_search_fn(env, network, policy))
+    return search(params, jax.random.key(1), state)
+
+
+def test_make_search_fn_hands_rollouts_over() -> None:
+    """An untrained network plays uniformly and values everything 0, so rollouts are all there is.
+
+    It has one head, which then plays the rollouts.
+    """
+    trained, uniform = real_search("intermediate"), real_search("uniform")
+    jax.tree.map(np.testing.assert_array_equal, trained.action_weights, uniform.action_weights)
+    raw = np.asarray(uniform.search_tree.raw_values)
+    assert set(np.unique(raw)) == {-0.5, 0.0, 0.5}
+    assert (raw[:, 0] != 0).any()
+    # Nobody has two stones after two moves.
+    short = real_search("uniform", rollout_length=2)
+    assert (np.asarray(short.search_tree.raw_values)[:, 0] == 0).all()
+    # A network with opinions plays by them.
+    head, uniform = real_search("intermediate", noise=1.0), real_search("uniform", noise=1.0)
+    assert (head.search_tree.raw_values[:, 0] != uniform.search_tree.raw_values[:, 0]).any()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_simulations": 0}, "num_simulations is 0; it must be at least 1"),
+        ({"rollout_mix": 1.5}, "rollout_mix is 1.5; it must be between 0 and 1"),
+        ({"rollout_mix": float("nan")}, "rollout_mix is nan; it must be between 0 and 1"),
+        ({"rollout_policy": "best"}, "rollout_policy is best; it must be intermediate or uniform"),
+        ({"rollout_length": 0}, "rollout_length is 0; it must be at least 1, or none"),
+        ({"kept_nodes": -1}, "kept_nodes is -1; it must be at least 0"),
+    ],
+)
+def test_bad_options_are_refused_in_a_line(options: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as info:
+        AlphaGo(**options)
+    assert "\n" not in str(info.value)
+
+
+def test_a_missing_rollout_function_is_named() -> None:
+    with pytest.raises(ValueError, match="rollout_fn is None and rollout_mix"):
+        hash_search(AlphaGo(4))(jnp.arange(2))
+    shape = jax.eval_shape(hash_search(AlphaGo(4), rollout_fn=hash_rollout), jnp.arange(2))
+    assert operator.attrgetter("shape")(shape.action) == (2,)

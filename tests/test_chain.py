@@ -1,0 +1,148 @@
+"""Chains of K trees against their slow twin, and what must hold between them and Dual."""
+
+import dataclasses
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+import hash_model
+from dualmctx import Chain, Dual, Puct
+from dualmctx.search import even_rounds
+from oracle import chain as chains
+from oracle.cases import CALM, FEW_RULES, INTERLEAVED, ROUNDS, RULES, WINDOWED, with_options
+from oracle.compare import assert_twin_agrees, engine_tree, run_engine
+
+rules_cases = pytest.mark.parametrize("rules", list(RULES.values()), ids=list(RULES))
+
+TWO = Chain((23, 10), 3, puct=CALM)
+THREE = Chain((20, 11, 7), 3, puct=CALM)
+# Later trees that run out of nodes to evaluate, and find some that the earlier ones lack.
+GREEDY = Chain((5, 9, 12), 12, action_weights="all_visits", puct=CALM)
+FOUR = Chain((14, 9, 8, 6), 4, action_weights="large_visits", puct=CALM)
+# Leaves at the largest depth count many times before later trees look at them, and after.
+SHALLOW = Chain((20, 8, 7), 4, puct=dataclasses.replace(CALM, max_depth=2))
+THREE_WINDOWED = Chain((18, 9, 11), 3, puct=WINDOWED)
+
+POLICIES = {"two": TWO, "three": THREE, "greedy": GREEDY, "four": FOUR, "shallow": SHALLOW}
+
+agrees = functools.partial(assert_twin_agrees, search=chains.chain)
+
+
+def total(results, counter):
+    return sum(getattr(result.counters, counter) for result in results)
+
+
+@pytest.mark.parametrize("policy", list(POLICIES.values()), ids=list(POLICIES))
+@rules_cases
+def test_chain(policy, rules):
+    agrees(policy, rules)
+
+
+@pytest.mark.parametrize(("value_mix", "prior_mix"), [(0.0, 1.0), (1.0, 0.0), (0.6, 0.4)])
+@pytest.mark.parametrize("policy", [THREE, GREEDY, FOUR], ids=["three", "greedy", "four"])
+def test_chain_mixes(policy, value_mix, prior_mix):
+    policy = with_options(policy, value_mix=value_mix, prior_mix=prior_mix)
+    for rules in FEW_RULES:
+        agrees(policy, rules, seeds=(10, 11, 12, 13))
+
+
+def test_chain_with_invalid_root_actions():
+    invalid = np.eye(4, dtype=bool)
+    invalid[3] = [True, False, True, True]
+    results = agrees(THREE, RULES["all legal"], invalid=invalid)
+    assert all(action not in result.nodes[0].children for action, result in enumerate(results))
+
+
+@pytest.mark.parametrize("window", [1, 2, 60])
+def test_chain_windowed(window):
+    policy = with_options(THREE_WINDOWED, window=window)
+    explores = with_options(policy, explore_fraction=0.6, explore_decay=0.8)
+    for rules in FEW_RULES:
+        agrees(policy, rules)
+    results = agrees(explores, RULES["plain"])
+    if window < 60:
+        assert total(results, "explored") > 0
+
+
+def test_trees_run_out_of_nodes_and_adopt_what_later_ones_found():
+    results = agrees(GREEDY, RULES["same player twice"])
+    assert total(results, "fallbacks") > 0
+    # Tree 1 meets nodes on which the last head has spoken already.
+    assert total(results, "adopted") > 0
+
+
+def test_each_head_has_its_say():
+    """A head of another opinion changes the search, whichever it is."""
+    seeds, key = (0, 1, 2, 3), jax.random.key(5)
+    outputs = [
+        run_engine(FOUR, 4, RULES["plain"]._replace(final_salt=salt), seeds, key)
+        for salt in (0, 50)
+    ]
+    assert np.any(outputs[0].action_weights != outputs[1].action_weights)
+    results = agrees(FOUR, RULES["plain"])
+    for layer in range(1, 4):
+        assert all(sum(n.stats[layer].visits > 0 for n in r.nodes) > 4 for r in results)
+
+
+@pytest.mark.parametrize("dual", [ROUNDS, INTERLEAVED], ids=["rounds", "interleaved"])
+@pytest.mark.parametrize("rules", FEW_RULES)
+def test_two_trees_are_dual(dual, rules):
+    options = {f.name: getattr(dual, f.name) for f in dataclasses.fields(dual)}
+    seeds, key = (0, 1, 2, 3), jax.random.key(5)
+    one, other = (run_engine(p, 4, rules, seeds, key) for p in (dual, Chain(**options)))
+    jax.tree.map(np.testing.assert_array_equal, one, other)
+
+
+@pytest.mark.parametrize("rules", FEW_RULES)
+def test_a_tree_is_connected_and_no_node_counts_more_than_its_parent(rules):
+    output = run_engine(GREEDY, 4, rules, (30, 31, 32), jax.random.key(1))
+    for element in range(3):
+        nodes = engine_tree(output.search_tree, element)
+        for actions, node in nodes.items():
+            for layer in range(3):
+                if actions and node[f"visits {layer}"]:
+                    assert node[f"visits {layer}"] <= nodes[actions[:-1]][f"visits {layer}"]
+
+
+def test_budgets_are_spread_over_the_rounds():
+    rounds = even_rounds((7, 3, 1), 3)
+    assert rounds == ((2, 1, 0), (2, 1, 0), (3, 1, 1))
+    for budgets, number in (((50, 35), 5), ((3, 2, 8, 1), 8)):
+        rounds = even_rounds(budgets, number)
+        assert len(rounds) == number
+        assert tuple(map(sum, zip(*rounds, strict=True))) == budgets
+
+
+def test_too_few_heads_are_refused():
+    root = hash_model.roots(np.arange(2), RULES["plain"], 4)
+    recurrent_fn = functools.partial(hash_model.recurrent_fn, num_actions=4)
+    refine_fn = hash_model.refine_fns(2, 4)
+    with pytest.raises(ValueError, match="refine_fn is 1 functions; it must be 2"):
+        THREE(RULES["plain"], jax.random.key(0), root, recurrent_fn, refine_fn)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"num_simulations": (5,)}, "num_simulations is 5; it must be two numbers or more"),
+        ({"num_simulations": (5, 0, 2)}, "num_simulations is 5 0 2; it must be"),
+        ({"num_rounds": 26}, "num_rounds is 26; it must be from 1 to the 25"),
+        ({"num_rounds": 0}, "num_rounds is 0"),
+        ({"value_mix": 1.5}, "value_mix is 1.5; it must be between 0 and 1"),
+        ({"action_weights": "visits"}, "one of regularized"),
+        ({"puct": Puct(leaves_per_step=2)}, "leaves_per_step is 2; it must be 1 in Chain"),
+        ({"kept_nodes": -1}, "kept_nodes is -1"),
+    ],
+)
+def test_bad_options_are_refused_in_a_line(options, words):
+    with pytest.raises(ValueError, match=words) as info:
+        Chain(**options)
+    assert "\n" not in str(info.value)
+
+
+def test_a_chain_names_the_heads_of_its_trees():
+    assert Chain((5, 4), 1).heads == Dual.heads == (0, -1)
+    assert FOUR.heads == (0, 1, 2, -1)
+    assert FOUR.noiseless().puct.temperature == 0

@@ -1,0 +1,256 @@
+"""search-contempt: whole trees against its twin, what no limit is, keys, kept trees, sampling."""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dualmctx
+import hash_model
+from dualmctx import AlphaZero, Contempt, Puct
+from dualmctx.contempt import draw
+from oracle import twin
+from oracle.cases import CALM, RULES, WINDOWED, with_options
+from oracle.compare import assert_same_search, run_engine
+from oracle.contempt import contempt
+from oracle.models import HashModel
+
+fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+CONTEMPT = Contempt(40, 3, puct=CALM)
+# The window comes with epsilon-greedy exploration.
+EXPLORES = dataclasses.replace(WINDOWED, window=2, explore_fraction=0.5)
+ACTIONS, SEEDS = 4, (0, 1, 2, 3)
+
+
+def assert_twin_agrees(policy: Any, rules: Any, key_seed: int = 5) -> list[Any]:
+    key = jax.random.key(key_seed)
+    output = run_engine(policy, ACTIONS, rules, SEEDS, key, final="all")
+    results = []
+    for i, seed in enumerate(SEEDS):
+        model = HashModel(seed, rules, ACTIONS, "all")
+        results.append(contempt(model, policy, key, (i, len(SEEDS))))
+        assert_same_search(output, i, results[-1])
+        assert_same_frozen(output.search_tree, i, results[-1])
+    return results
+
+
+def assert_same_frozen(tree: Any, element: int, result: Any) -> None:
+    """At the nodes that are frozen both keep the same counts."""
+    if tree.layers[0].tracked is None:
+        assert not result.frozen
+        return
+    visits = tree.layers[0].tracked.visits[element]
+    for actions, counts in result.frozen.items():
+        node = 0
+        for action in actions:
+            node = tree.children_index[element, node, action]
+        np.testing.assert_array_equal(visits[node], counts, err_msg=str(actions))
+
+
+def sampled(results: list[Any]) -> int:
+    return sum(result.sampled for result in results)
+
+
+@pytest.mark.parametrize("limit", [1, 3, 10, -3, 1000, -1000])
+@pytest.mark.parametrize("rules", list(RULES.values()), ids=list(RULES))
+def test_whole_trees_equal_the_twins(rules: Any, limit: int) -> None:
+    results = assert_twin_agrees(with_options(CONTEMPT, frozen_visit_limit=limit), rules)
+    if abs(limit) == 1000 or (rules.same_player == 1 and limit > 0):
+        assert sampled(results) == 0
+    elif rules.terminal < 0.5 and rules.spread > 0 and abs(limit) < 10:
+        assert sampled(results) > 10
+
+
+@pytest.mark.parametrize("limit", [5, -5])
+@pytest.mark.parametrize("temperature", [0.02, 0.5, 2.0, 50.0])
+def test_whole_trees_equal_the_twins_at_every_temperature(limit: int, temperature: float) -> None:
+    policy = with_options(CONTEMPT, frozen_visit_limit=limit, frozen_temperature=temperature)
+    for rules in (RULES["all legal"], RULES["same player twice"]):
+        assert sampled(assert_twin_agrees(policy, rules)) > 10
+
+
+@pytest.mark.parametrize("window", [1, 2, 60])
+@pytest.mark.parametrize("limit", [3, -2])
+def test_windowed_trees_with_exploration_equal_the_twins(window: int, limit: int) -> None:
+    """The counts that freeze are those that the windowed backup updates."""
+    policy = Contempt(40, limit, puct=dataclasses.replace(EXPLORES, window=window))
+    results = []
+    for rules in (RULES["plain"], RULES["same player twice"], RULES["one legal action"]):
+        results += assert_twin_agrees(policy, rules)
+    assert sampled(results) > 20
+    explored = sum(result.counters.explored for result in results)
+    assert (explored > 0) == (window < 60)
+
+
+def test_a_largest_depth_equals_the_twins() -> None:
+    policy = with_options(CONTEMPT, max_depth=3)
+    results = assert_twin_agrees(policy, RULES["one legal action"])
+    assert sum(result.counters.depth_hits for result in results) > 40
+    assert sampled(assert_twin_agrees(policy, RULES["plain"])) > 10
+
+
+def test_whose_node_it_is_goes_by_the_player_to_move() -> None:
+    """Where the same player moved twice, depth alone would say otherwise."""
+    results = assert_twin_agrees(CONTEMPT, RULES["same player twice"])
+    depths = [len(actions) % 2 for result in results for actions in result.frozen]
+    assert set(depths) == {0, 1}
+    results = assert_twin_agrees(CONTEMPT, RULES["all legal"])
+    assert {len(actions) % 2 for result in results for actions in result.frozen} == {1}
+
+
+def call(policy: Any, seeds: Any, key: Any, kept: Any = None, invalid: Any = None) -> Any:
+    rules = RULES["same player twice"]
+    step = functools.partial(hash_model.recurrent_fn, num_actions=ACTIONS)
+    root = hash_model.roots(seeds, rules, ACTIONS)
+    return policy(rules, key, root, step, invalid_actions=invalid, search_tree=kept)
+
+
+@pytest.mark.parametrize("puct", [CALM, EXPLORES], ids=["full", "windowed"])
+def test_no_limit_is_alphazero_bit_by_bit(puct: Puct) -> None:
+    """As is a limit that no node reaches, but for what the tree keeps."""
+    key, seeds = jax.random.key(3), jnp.arange(6)
+    expected = fast_jit(functools.partial(call, AlphaZero(30, puct)))(seeds, key)
+    for limit in (None, 31 if puct is CALM else -31):
+        found = fast_jit(functools.partial(call, Contempt(30, limit, puct=puct)))(seeds, key)
+        assert (found.search_tree.layers[0].tracked is None) == (limit is None)
+        tree = found.search_tree
+        bare = tree.replace(layers=(tree.layers[0].replace(tracked=None),))
+        found = found.replace(search_tree=bare)
+        jax.tree.map(np.testing.assert_array_equal, found, expected)
+
+
+def test_draws_are_each_elements_own_and_come_from_the_key() -> None:
+    search = fast_jit(functools.partial(call, CONTEMPT))
+    seeds = jnp.arange(8)
+
+    def trees(output: Any, places: Any) -> Any:
+        return jax.tree.map(lambda x: np.asarray(x)[places], output.search_tree.layers)
+
+    first = search(seeds, jax.random.key(0))
+    again = search(seeds, jax.random.key(0))
+    jax.tree.map(np.testing.assert_array_equal, first, again)
+    crowd = search(seeds.at[3:].set(6), jax.random.key(0))
+    jax.tree.map(
+        np.testing.assert_array_equal,
+        *(trees(output, np.array([0, 1, 2, 6])) for output in (first, crowd)),
+    )
+    other = search(seeds, jax.random.key(1))
+    assert (first.action_weights != other.action_weights).any()
+    # Elements with the same root are drawn for by themselves, however many there are.
+    assert len(set(np.asarray(crowd.search_tree.layers[0].node_values[3:, 0]).tolist())) > 3
+    few = search(seeds[:3], jax.random.key(0))
+    np.testing.assert_array_equal(few.action_weights, first.action_weights[:3])
+
+
+@pytest.mark.parametrize("temperature", [0.05, 0.5, 1.0, 3.0])
+def test_frozen_counts_are_drawn_from_in_proportion(temperature: float) -> None:
+    visits = jnp.array([30, 0, 20, 50, 0], jnp.int32)
+    draws = draw(jax.random.key(0), jnp.tile(visits, (20000, 1)), temperature)
+    expected = (visits / 50) ** (1 / temperature)
+    counts = np.bincount(draws, minlength=5) / 20000
+    np.testing.assert_allclose(counts, expected / expected.sum(), atol=0.015)
+    assert draws.dtype == jnp.int32
+    assert counts[[1, 4]].sum() == 0
+
+
+def next_root(rules: Any, root: Any, action: Any, new_seeds: Any) -> tuple[Any, Any]:
+    """Plays at the roots; returns the next ones, new games where one ended, and which did."""
+    output, embedding = hash_model.recurrent_fn(rules, None, action, root.embedding, ACTIONS)
+    is_over = output.discount == 0
+    new = hash_model.roots(new_seeds, rules, ACTIONS)
+    going_on = new.replace(
+        prior_logits=output.prior_logits, value=output.value, embedding=embedding
+    )
+
+    def pick(x: Any, y: Any) -> Any:
+        return jnp.where(is_over.reshape((-1,) + (1,) * (x.ndim - 1)), x, y)
+
+    return jax.tree.map(pick, new, going_on), is_over
+
+
+def search_twin(policy: Any, rules: Any, root: Any, key: Any, element: int, kept: Any) -> Any:
+    """Searches from one of the roots, which no seed stands for."""
+    model = HashModel(0, rules, ACTIONS)
+    here = jax.tree.map(lambda x: np.asarray(x)[element : element + 1], root)
+    model.root = lambda: (here.prior_logits[0], here.value[0], here.embedding)
+    batch_size = len(root.value)
+    return contempt(model, policy, key, (element, batch_size), None, kept)
+
+
+def num_full(nodes: list[Any] | None, limit: int) -> int:
+    """Counts the nodes of a kept tree that have the visits to be frozen, of either side."""
+    return sum(twin.edges(node, 0)[0].sum() >= limit for node in nodes or ())
+
+
+@pytest.mark.parametrize("limit", [3, -3])
+def test_kept_trees_equal_the_twins(limit: int) -> None:
+    """A new search freezes anew, by the kept visits and as the new root's player sees it."""
+    policy = Contempt(16, limit, puct=CALM, kept_nodes=7)
+    rules, seeds = RULES["same player twice"], np.arange(6)
+    step = functools.partial(hash_model.recurrent_fn, num_actions=ACTIONS)
+    root, kept = hash_model.roots(seeds, rules, ACTIONS), None
+    twins: list[Any] = [None] * len(seeds)
+    search = fast_jit(lambda root, key, kept: policy(rules, key, root, step, search_tree=kept))
+    advance = fast_jit(functools.partial(dualmctx.advance, max_kept=7))
+    full = 0
+    for move in range(4):
+        key = jax.random.key(move)
+        output = jax.tree.map(np.asarray, search(root, key, kept))
+        action = output.action_weights.argmax(axis=-1).astype(np.int32)
+        new_root, is_over = next_root(rules, root, action, seeds + 10 * (move + 1))
+        for i in seeds:
+            full += num_full(twins[i], abs(limit))
+            result = search_twin(policy, rules, root, key, i, twins[i])
+            assert_same_search(output, i, result)
+            assert_same_frozen(output.search_tree, i, result)
+            twins[i] = None if is_over[i] else twin.reroot(result.nodes, int(action[i]), 7)
+        root, kept = new_root, advance(output.search_tree, action, is_reset=is_over)
+    assert full > 10
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_simulations": 0}, "num_simulations is 0; it must be at least 1"),
+        ({"frozen_visit_limit": 0}, "frozen_visit_limit is 0; it must be positive, negative"),
+        ({"frozen_temperature": 0.0}, "frozen_temperature is 0.0; it must be positive"),
+        ({"frozen_temperature": float("nan")}, "frozen_temperature is nan; it must be positive"),
+        ({"kept_nodes": -1}, "kept_nodes is -1; it must be at least 0"),
+        ({"puct": Puct(leaves_per_step=4)}, "leaves_per_step is 4; it must be 1 with a frozen"),
+    ],
+)
+def test_bad_options_are_refused_in_a_line(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as info:
+        Contempt(**options)
+    assert "\n" not in str(info.value)
+    assert Contempt(frozen_visit_limit=None, puct=Puct(leaves_per_step=4))
+
+
+def test_a_kept_tree_of_another_policy_is_refused() -> None:
+    kept = jax.eval_shape(
+        lambda: dualmctx.advance(
+            call(AlphaZero(8), jnp.arange(2), jax.random.key(0)).search_tree,
+            jnp.zeros(2, jnp.int32),
+            max_kept=3,
+        )
+    )
+    search = functools.partial(call, Contempt(8, kept_nodes=3))
+    with pytest.raises(ValueError, match="another kind of search"):
+        jax.eval_shape(search, jnp.arange(2), jax.random.key(0), kept)
+
+
+def test_with_few_children_counts_are_those_of_slots() -> None:
+    policy = with_options(CONTEMPT, max_children=2)
+    output = fast_jit(functools.partial(call, policy))(jnp.arange(6), jax.random.key(0))
+    layer = output.search_tree.layers[0]
+    counts = np.asarray(layer.tracked.visits)
+    assert counts.shape == layer.children_visits.shape == (6, 41, 2)
+    is_full = np.asarray(layer.children_visits).sum(axis=-1) >= 3
+    assert is_full.sum() > 20
+    assert (counts[is_full].sum(axis=-1) == 3).all()
+    np.testing.assert_array_equal(counts[~is_full], layer.children_visits[~is_full])
+    np.testing.assert_allclose(output.action_weights.sum(axis=-1), 1, atol=1e-6)

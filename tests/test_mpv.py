@@ -1,0 +1,94 @@
+"""MPV-MCTS against its twin, which runs one slot after the other, and its options."""
+
+import dataclasses
+import functools
+import random
+
+import pytest
+
+from dualmctx import MPV
+from dualmctx.search import even_rounds
+from oracle import chain as chains
+from oracle.cases import CALM, FEW_RULES, RULES, WINDOWED, with_options
+from oracle.compare import assert_twin_agrees
+
+rules_cases = pytest.mark.parametrize("rules", list(RULES.values()), ids=list(RULES))
+
+
+def shuffled(small, large, seed):
+    slots = [0] * small + [1] * large
+    random.Random(seed).shuffle(slots)
+    return tuple(slots)
+
+
+POLICIES = {
+    "small first": MPV((18, 12), "small_first", puct=CALM),
+    "interleaved": MPV((17, 11), action_weights="large_visits", puct=CALM),
+    "large first": MPV((4, 6), (1,) * 6 + (0,) * 4, puct=CALM),
+    "random": MPV((17, 11), shuffled(17, 11, 1), puct=CALM),
+    "random, large in majority": MPV(
+        (9, 14), shuffled(9, 14, 2), action_weights="all_visits", puct=CALM
+    ),
+}
+
+agrees = functools.partial(assert_twin_agrees, search=chains.mpv)
+
+
+@pytest.mark.parametrize("policy", list(POLICIES.values()), ids=list(POLICIES))
+@rules_cases
+def test_mpv(policy, rules):
+    agrees(policy, rules)
+
+
+def test_the_large_tree_runs_out_of_leaves():
+    results = agrees(POLICIES["random, large in majority"], RULES["plain"])
+    assert sum(result.counters.fallbacks for result in results) > 0
+
+
+@pytest.mark.parametrize(("value_mix", "prior_mix"), [(0.0, 1.0), (1.0, 0.0), (0.5, 0.7)])
+def test_mpv_mixes(value_mix, prior_mix):
+    policy = with_options(POLICIES["random"], value_mix=value_mix, prior_mix=prior_mix)
+    for rules in FEW_RULES:
+        agrees(policy, rules, seeds=(10, 11, 12, 13))
+
+
+@pytest.mark.parametrize("window", [1, 2])
+def test_mpv_windowed(window):
+    puct = dataclasses.replace(WINDOWED, window=window)
+    policy = dataclasses.replace(POLICIES["random"], puct=puct)
+    for rules in FEW_RULES:
+        agrees(policy, rules)
+
+
+@pytest.mark.parametrize(
+    ("budgets", "schedule", "rounds"),
+    [
+        ((3, 2), (0, 1, 0, 0, 1), ((1, 1), (2, 1))),
+        ((2, 3), (1, 1, 0, 1, 0), ((0, 2), (1, 1), (1, 0))),
+        ((1, 1), (1, 0), ((0, 1), (1, 0))),
+        ((3, 2), "small_first", ((3, 2),)),
+        ((3, 2), "interleaved", even_rounds((3, 2), 2)),
+    ],
+)
+def test_a_schedule_is_a_sequence_of_rounds(budgets, schedule, rounds):
+    policy = MPV(budgets, schedule)
+    assert policy.rounds == rounds
+    assert policy.num_rounds == len(rounds)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"num_simulations": (5, 0)}, "num_simulations is 5 0; it must be two numbers"),
+        ({"schedule": "large_first"}, "schedule is large_first; it must be small_first or"),
+        (
+            {"num_simulations": (2, 1), "schedule": (0, 1, 1)},
+            "schedule is 0 1 1; it must be 2 times 0 and 1 times 1",
+        ),
+        ({"prior_mix": -0.5}, "prior_mix is -0.5"),
+    ],
+)
+def test_bad_options_are_refused_in_a_line(options, words):
+    with pytest.raises(ValueError, match=words) as info:
+        MPV(**options)
+    assert "\n" not in str(info.value)

@@ -1,0 +1,120 @@
+"""CONTRIBUTING's worked example of a new variant: one file and one row are all that it takes."""
+
+import functools
+import importlib.util
+import pathlib
+import re
+import sys
+from types import ModuleType
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+from dualmctx import make_network, make_search_fn, policies
+from test_imports import _allowed, _imports
+
+ROOT = pathlib.Path(__file__).parents[1]
+SECTION = (ROOT / "CONTRIBUTING.md").read_text().split("## Add a search variant")[1]
+FILE, ROW = re.findall(r"^```python\n(.*?)^```$", SECTION, flags=re.MULTILINE | re.DOTALL)
+fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+# Moves from the start of tic-tac-toe, and the only good answer.
+POSITIONS = {
+    "win": ((0, 3, 1, 4), 2),
+    "block": ((4, 0, 1), 7),
+    "start": ((), None),
+    "last move": ((0, 1, 2, 4, 3, 5, 7, 6), 8),
+    "won": ((0, 3, 1, 4, 2), None),
+}
+
+
+def load(name: str, path: pathlib.Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    # Help texts are read from the source of modules that are known.
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    path = tmp_path_factory.mktemp("policies") / "uct.py"
+    path.write_text(FILE)
+    return load("uct", path)
+
+
+def registry(example: ModuleType) -> dict[str, policies.Variant]:
+    row = eval("{" + ROW + "}", {"Variant": policies.Variant, "UCT": example.UCT})
+    return policies.REGISTRY | row
+
+
+def test_it_imports_what_a_policy_may() -> None:
+    imported = set(_imports(FILE))
+    assert imported
+    assert all(_allowed("dualmctx.policies.uct", name) for name in imported)
+
+
+def test_it_searches_as_every_variant_does(example: ModuleType) -> None:
+    env = games.make("tic_tac_toe")
+    lines = [list(moves) + [-1] * (9 - len(moves)) for moves, _ in POSITIONS.values()]
+    states = games.replay(env, np.array(lines))
+    network = make_network(env.num_actions, (1,), width=8, num_blocks=2)
+    params = network.init(jax.random.PRNGKey(0), states.observation)
+    policy = example.UCT(num_simulations=64).noiseless()
+    search = fast_jit(make_search_fn(env, network, policy))
+    output = search(params, jax.random.PRNGKey(0), states)
+    weights, legal = output.action_weights, states.legal_action_mask
+    np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-6)
+    assert (weights[~legal] == 0).all()
+    assert legal[jnp.arange(len(lines)), output.action].all()
+    for i, (_, answer) in enumerate(POSITIONS.values()):
+        assert answer in (None, int(output.action[i]))
+    # An element minds no neighbours.
+    other = search(params, jax.random.PRNGKey(0), jax.tree.map(lambda x: x[::-1], states))
+    np.testing.assert_array_equal(other.action_weights[::-1], weights)
+
+
+@pytest.mark.parametrize("options", [{"num_simulations": 0}, {"c_uct": 0.0}, {"temperature": -1}])
+def test_bad_options_are_refused_in_a_line(example: ModuleType, options: dict) -> None:
+    with pytest.raises(ValueError, match=r"^\w+ is \S+; it must be [^\n]+$"):
+        example.UCT(**options)
+
+
+def test_the_training_command_knows_it(
+    example: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr(policies, "REGISTRY", registry(example))
+    # The command reads the registry when it is imported.
+    command = load("train_with_uct", ROOT / "train.py")
+    [flags] = re.findall(r"`python train.py (.*?)`", SECTION)
+    preset, config = command.parse(flags.split())
+    assert (preset, config.search) == ("nim", example.UCT(c_uct=1.0))
+    with pytest.raises(SystemExit):
+        command.parse(["nim", "--search.variant", "uct", "--help"])
+    text = capsys.readouterr().out
+    assert "UCB1 without a prior" in " ".join(text.split())
+    assert "--search.c-uct" in text
+
+
+def test_its_rule_is_ucb1(example: ModuleType) -> None:
+    """Searches of n and n + 1 simulations differ by what the bound asks for at the root."""
+    env = games.make("nim", pile=7)
+    states = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 1))
+    network = make_network(env.num_actions, (1,), width=8, num_blocks=1)
+    params = network.init(jax.random.PRNGKey(0), states.observation)
+
+    def root(num_simulations: int) -> tuple[np.ndarray, np.ndarray]:
+        search = fast_jit(make_search_fn(env, network, example.UCT(num_simulations, c_uct=0.8)))
+        summary = search(params, jax.random.PRNGKey(0), states).search_tree.summary()
+        return np.asarray(summary.visit_counts[0]), np.asarray(summary.qvalues[0])
+
+    assert root(3)[0].tolist() == [1, 1, 1]
+    visits, qvalues = root(20)
+    bound = qvalues + 0.8 * np.sqrt(np.log(20) / visits)
+    after = visits.copy()
+    after[bound.argmax()] += 1
+    np.testing.assert_array_equal(root(21)[0], after)

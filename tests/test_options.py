@@ -1,0 +1,229 @@
+"""Options of one-tree policies: minimax values, RAVE, the regularised policy, against the twin."""
+
+import dataclasses
+import functools
+import types
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+from dualmctx import AlphaZero, Dual, Puct, make_network, make_search_fn
+from dualmctx.policies.options import make_qvalues
+from dualmctx.selfplay import SelfPlay, make_play, start_games
+from dualmctx.types import ActingOutput, acting_weights
+from oracle import options
+from oracle.cases import ALPHAZERO, CALM, RULES
+from oracle.compare import TOLERANCE, assert_same_search, run_engine
+from oracle.models import HashModel
+
+# Most of the time is compiling; the results are the same.
+fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+
+SEEDS = (0, 1, 2, 3)
+KINDS = ("plain", "same player twice", "often terminal")
+
+
+def having(**changes: Any) -> AlphaZero:
+    return AlphaZero(40, dataclasses.replace(CALM, **changes))
+
+
+POLICIES = {
+    "minimax": having(minimax_mix=0.4),
+    "rave": having(rave_visits=50.0),
+    "both": having(minimax_mix=0.3, rave_visits=8.0, max_depth=4),
+    "window": having(minimax_mix=0.4, rave_visits=8.0, window=2, explore_fraction=0.5),
+    "search": having(regularized=("search",)),
+    "act": having(regularized=("act",), minimax_mix=0.4),
+    "all": having(
+        regularized=("act", "search", "learn"),
+        minimax_mix=0.4,
+        rave_visits=20.0,
+        window=1,
+        explore_fraction=0.5,
+    ),
+}
+
+
+def run(policy: Any, kind: str, key_seed: int = 5, **inputs: Any) -> tuple[Any, list[Any]]:
+    """Returns the engine's output and the twin's results for each element."""
+    key, rules = jax.random.key(key_seed), RULES[kind]
+    output = run_engine(policy, 4, rules, SEEDS, key, final="all", **inputs)
+    invalid = inputs.get("invalid")
+    results = []
+    for i, seed in enumerate(SEEDS):
+        model = HashModel(seed, rules, 4, "all")
+        legal = None if invalid is None else ~invalid[i]
+        results.append(options.alphazero(model, policy, key, (i, len(SEEDS)), legal))
+    return output, results
+
+
+def assert_same_rows(tree: Any, element: int, nodes: list[Any]) -> None:
+    """Checks what the options keep of each node that the twin knows of."""
+    layer, index = tree.layers[0], {(): 0}
+    for node in nodes:
+        place = index[node.actions]
+        children = tree.children_index[element, place]
+        index |= {(*node.actions, a): children[a] for a in np.flatnonzero(children >= 0)}
+        if layer.children_minimax is not None:
+            for action, child in node.children.items():
+                actual = layer.children_minimax[element, place, action]
+                np.testing.assert_allclose(actual, child.minimax, rtol=0, atol=TOLERANCE)
+        if layer.children_rave is not None:
+            returns = getattr(node, "rave", {})
+            seen = [returns.get(action, []) for action in range(4)]
+            expected = np.array([(len(x), np.mean(x or 0)) for x in seen])
+            actual = layer.children_rave[element, place]
+            np.testing.assert_allclose(actual, expected, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", POLICIES)
+def test_whole_trees_are_the_twins(name: str, kind: str) -> None:
+    output, results = run(POLICIES[name], kind)
+    for i, result in enumerate(results):
+        assert_same_search(output, i, result)
+        assert_same_rows(output.search_tree, i, result.nodes)
+        np.testing.assert_allclose(acting_weights(output)[i], result.acting, rtol=0, atol=TOLERANCE)
+    if POLICIES[name].puct.window is not None and kind != "often terminal":
+        assert sum(result.counters.explored for result in results) > 0
+    assert isinstance(output, ActingOutput) == (name == "act")
+
+
+def test_what_stands_for_q_is_the_twins_at_every_node() -> None:
+    """Digit by digit, as a formula that is a little wrong may choose the same actions."""
+    policy = POLICIES["both"]
+    output, results = run(policy, "same player twice")
+    tree = jax.tree.map(jnp.asarray, output.search_tree)
+    qvalues = np.stack(
+        [
+            make_qvalues(policy.puct)(tree, jnp.full(len(SEEDS), node), 0)
+            for node in range(tree.num_nodes)
+        ],
+        axis=1,
+    )
+    for i, result in enumerate(results):
+        index = {(): 0}
+        for node in result.nodes:
+            children = output.search_tree.children_index[i, index[node.actions]]
+            index |= {(*node.actions, a): children[a] for a in np.flatnonzero(children >= 0)}
+            search = types.SimpleNamespace(puct=policy.puct)
+            expected = options.Search.qvalues(search, node, 0.0)
+            actual = qvalues[i, index[node.actions]]
+            np.testing.assert_allclose(actual, expected, rtol=0, atol=TOLERANCE)
+
+
+def test_options_at_the_edge_of_their_range_change_nothing() -> None:
+    """A hundred-millionth of a visit of RAVE is none; and no minimax is nothing at all."""
+    key, rules = jax.random.key(0), RULES["same player twice"]
+    plain, faint = (
+        run_engine(x, 4, rules, SEEDS, key) for x in (ALPHAZERO, having(rave_visits=1e-8))
+    )
+    layers = plain.search_tree.layers[0], faint.search_tree.layers[0]
+    np.testing.assert_array_equal(layers[0].children_visits, layers[1].children_visits)
+    assert layers[0].children_rave is None
+    assert layers[0].children_minimax is None
+
+
+def test_with_minimax_alone_a_value_is_that_of_the_best_line() -> None:
+    """By definition, over the finished tree, which the incremental values must equal."""
+    output, _ = run(having(minimax_mix=1.0), "same player twice")
+    tree = output.search_tree
+    values = tree.raw_values.copy()
+    best = np.full(values.shape, -np.inf)
+    for node in reversed(range(1, tree.num_nodes)):
+        for i in np.flatnonzero(tree.parents[:, node] >= 0):
+            value = best[i, node] if np.isfinite(best[i, node]) else values[i, node]
+            value = tree.rewards[i, node] + tree.discounts[i, node] * value
+            parent, action = tree.parents[i, node], tree.action_from_parent[i, node]
+            best[i, parent] = max(best[i, parent], value)
+            kept = tree.layers[0].children_minimax[i, parent, action]
+            np.testing.assert_allclose(kept, value, rtol=0, atol=TOLERANCE)
+
+
+def test_actions_of_players_with_different_action_spaces_never_mix() -> None:
+    env = games.make("hsr")
+    network = make_network(env.num_actions, (1,), width=4, num_blocks=1)
+    policy = AlphaZero(150, dataclasses.replace(CALM, rave_visits=100.0))
+    state = jax.vmap(env.init)(jax.random.split(jax.random.key(0), 2))
+    params = network.init(jax.random.key(1), state.observation)
+    tree = fast_jit(make_search_fn(env, network, policy))(params, jax.random.key(2), state)
+    tree = jax.tree.map(np.asarray, tree.search_tree)
+    counts = tree.layers[0].children_rave[..., 0]
+    is_answer = np.arange(env.num_actions) >= env.num_actions - 2
+    answers = np.asarray(tree.embeddings.state.legal_action_mask)[..., -1]
+    assert counts[..., ~is_answer][~answers].sum() > counts[..., is_answer][answers].sum() > 0
+    assert (counts[..., is_answer][~answers] == 0).all()
+    assert (counts[..., ~is_answer][answers] == 0).all()
+    # More than the actions that were played at the node itself.
+    visits = tree.layers[0].children_visits
+    assert (counts >= visits).all()
+    assert (counts > visits).any()
+
+
+def test_self_play_acts_by_one_policy_and_learns_another() -> None:
+    """A stand-in for a search plays its last legal action and would learn the first."""
+    env = games.make("tic_tac_toe")
+
+    def search(params: Any, rng_key: Any, state: Any, search_tree: Any = None) -> ActingOutput:
+        del params, rng_key, search_tree
+        legal = state.legal_action_mask
+        first, last = jnp.argmax(legal, axis=-1), 8 - jnp.argmax(legal[:, ::-1], axis=-1)
+        act, learn = (jax.nn.one_hot(x, 9) for x in (last, first))
+        tree = types.SimpleNamespace(node_values=jnp.zeros((legal.shape[0], 1)))
+        tree.layers = (tree,)
+        return ActingOutput(action=last, action_weights=learn, acting_weights=act, search_tree=tree)
+
+    play_options = SelfPlay(num_games=2, num_steps=4)
+    start = start_games(env, jax.random.key(0), play_options, 2)
+    _, steps = fast_jit(make_play(env, search, play_options))(None, jax.random.key(1), start)
+    assert steps.action.tolist() == [[8, 8], [7, 7], [6, 6], [5, 5]]
+    assert (steps.action_weights.argmax(axis=-1) == 0).all()
+
+
+def test_acting_weights_are_over_actions_where_children_are_limited() -> None:
+    policy = having(regularized=("act",), max_children=2)
+    output = run_engine(policy, 4, RULES["all legal"], SEEDS, jax.random.key(0))
+    for weights in (output.acting_weights, output.action_weights):
+        assert weights.shape == (4, 4)
+        np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-5)
+        assert ((weights > 0).sum(axis=-1) == 2).all()
+    np.testing.assert_array_equal(output.acting_weights > 0, output.action_weights > 0)
+    assert (output.acting_weights != output.action_weights).any()
+
+
+def test_the_clean_prior_is_what_the_root_learns_from() -> None:
+    """Noise at the root moves the visits, and the regularised policy only through them."""
+    policy = AlphaZero(1, dataclasses.replace(Puct(), regularized=("learn",), c_puct=100.0))
+    key, rules = jax.random.key(0), RULES["all legal"]
+    output = run_engine(policy, 4, rules, SEEDS, key)
+    noisy = output.search_tree.children_prior[:, 0]
+    calm = run_engine(having(), 4, rules, SEEDS, key).search_tree.children_prior[:, 0]
+    assert abs(noisy - calm).max() > 0.05
+    np.testing.assert_allclose(output.action_weights, calm, atol=0.01)
+
+
+REFUSED = [
+    (Puct, {"regularized": ("act", "think")}, "regularized is act think; .*act, search and learn"),
+    (Puct, {"minimax_mix": 1.5}, "between 0 and 1"),
+    (Puct, {"rave_visits": 0.0}, "positive, or none"),
+    (Puct, {"rave_visits": 9.0, "max_children": 3}, "none with max_children"),
+    (Puct, {"minimax_mix": 0.4, "leaves_per_step": 2}, "1 with minimax_mix or rave_visits"),
+    (Puct, {"rave_visits": 9.0, "leaves_per_step": 2}, "1 with minimax_mix or rave_visits"),
+    (Puct, {"regularized": ("search",), "leaves_per_step": 2}, "1 with regularized search"),
+    (Dual, {"puct": Puct(regularized=("act",))}, "empty in Dual, whose action_weights"),
+    (Dual, {"puct": Puct(minimax_mix=0.4)}, "0 in Dual"),
+    (Dual, {"puct": Puct(rave_visits=9.0)}, "none in Dual"),
+]
+
+
+@pytest.mark.parametrize(("cls", "changes", "sentence"), REFUSED)
+def test_what_does_not_go_together_is_refused_in_a_line(
+    cls: Any, changes: dict, sentence: str
+) -> None:
+    with pytest.raises(ValueError, match=sentence) as info:
+        cls(**changes)
+    assert "\n" not in str(info.value)

@@ -1,0 +1,237 @@
+"""Rollouts against plain-Python playouts by the same draws, on real games and on the hash game."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from double_move import DoubleMoveNim
+
+import games
+import hash_model
+from dualmctx import make_model, make_network
+from dualmctx.model import make_rollout_fn
+from dualmctx.rollouts import play_out
+from dualmctx.types import Embedding
+from games import plain
+
+fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+
+
+class PlainDouble:
+    """The rules of the game in which a player may move twice, in plain Python."""
+
+    def start(self) -> Any:
+        return 8, 0
+
+    def mover(self, position: Any) -> int:
+        return position[1]
+
+    def result(self, position: Any) -> int | None:
+        """The winner is who took the last stone; then it would be the other's turn."""
+        pile, mover = position
+        return None if pile else (1 if mover == 1 else -1)
+
+    def moves(self, position: Any) -> dict[int, Any]:
+        pile, mover = position
+        left = {take - 1: pile - take for take in (1, 2) if take <= pile}
+        return {a: (x, mover if x > 0 and x % 3 == 0 else 1 - mover) for a, x in left.items()}
+
+
+GAMES = {
+    "tic_tac_toe": (games.make("tic_tac_toe"), plain.TIC_TAC_TOE),
+    "connect2": (games.make("connect2"), plain.CONNECT2),
+    "nim": (games.make("nim", pile=11), plain.Nim(11, 3)),
+    "hsr": (games.make("hsr", k=2, q=3, n=6), plain.HSR(2, 3, 6)),
+    "double_move": (DoubleMoveNim(), PlainDouble()),
+}
+SIZE, PLIES = 40, 60
+
+
+@functools.cache
+def positions(name: str) -> tuple[Any, list[Any]]:
+    """Returns states after up to four random moves, over or not, and the same ones in plain."""
+    env, rules = GAMES[name]
+    random = np.random.default_rng(0)
+    state = fast_jit(jax.vmap(env.init))(jax.random.split(jax.random.key(0), SIZE))
+    step = fast_jit(jax.vmap(env.step))
+    position = [rules.start() for _ in range(SIZE)]
+    for ply in range(4):
+        action = np.zeros(SIZE, np.int32)
+        for i in range(SIZE):
+            if rules.result(position[i]) is None and i % 5 > ply:
+                action[i] = random.choice(list(rules.moves(position[i])))
+                position[i] = rules.moves(position[i])[int(action[i])]
+        moved = step(state, action)
+        stays = np.arange(SIZE) % 5 <= ply
+
+        def pick(x: Any, y: Any, stays: Any = stays) -> Any:
+            return jnp.where(stays.reshape((-1,) + (1,) * (x.ndim - 1)), x, y)
+
+        state = jax.tree.map(pick, state, moved)
+    return state.replace(observation=None), position
+
+
+@functools.partial(fast_jit, static_argnums=(1, 2))
+def gumbels(rng_key: Any, size: int, num_actions: int) -> Any:
+    """Returns what is added to the logits at each ply of each game, `[M, T, A]`."""
+
+    def draw(rng_key: Any, ply: Any) -> Any:
+        return jax.random.gumbel(jax.random.fold_in(rng_key, ply), (num_actions,))
+
+    keys = jax.random.split(rng_key, size)
+    return jax.vmap(jax.vmap(draw, (None, 0)), (0, None))(keys, jnp.arange(PLIES))
+
+
+def playout(rules: Any, position: Any, draws: Any, max_length: int = PLIES) -> int:
+    """Plays by the largest draw among the legal moves; returns the result for who is to move."""
+    if rules.result(position) is not None:
+        return 0
+    sign = 1 - 2 * rules.mover(position)
+    for ply in range(max_length):
+        moves = rules.moves(position)
+        position = moves[max(moves, key=lambda action, ply=ply: draws[ply, action])]
+        if rules.result(position) is not None:
+            return sign * rules.result(position)
+    return 0
+
+
+@functools.cache
+def rollouts(name: str, max_length: int | None = None) -> Any:
+    return fast_jit(make_rollout_fn(GAMES[name][0], max_length=max_length))
+
+
+@pytest.mark.parametrize(
+    ("name", "max_length"), [(name, None) for name in GAMES] + [("tic_tac_toe", 4)]
+)
+def test_uniform_rollouts_equal_plain_ones(name: str, max_length: int | None) -> None:
+    env, rules = GAMES[name]
+    state, position = positions(name)
+    key = jax.random.key(3)
+    outcome = rollouts(name, max_length)(None, key, Embedding(state))
+    draws = np.asarray(gumbels(key, SIZE, env.num_actions))
+    expected = [playout(rules, position[i], draws[i], max_length or PLIES) for i in range(SIZE)]
+    assert outcome.tolist() == expected
+    assert {-1, 1} <= set(expected)
+    if name in ("tic_tac_toe", "connect2"):
+        assert 0 in expected
+
+
+def test_games_that_are_over_count_nothing() -> None:
+    """The result of the game is the reward of the edge that led there."""
+    state, position = positions("connect2")
+    is_over = np.array([plain.CONNECT2.result(x) is not None for x in position])
+    assert is_over.sum() > 3
+    outcome = np.asarray(rollouts("connect2")(None, jax.random.key(1), Embedding(state)))
+    assert (outcome[is_over] == 0).all()
+    assert (outcome[~is_over] != 0).any()
+
+
+def test_a_game_is_independent_of_how_long_its_neighbours_play() -> None:
+    state, position = positions("tic_tac_toe")
+    run, key = rollouts("tic_tac_toe"), jax.random.key(2)
+    expected = run(None, key, Embedding(state))
+    over = next(i for i, x in enumerate(position) if plain.TIC_TAC_TOE.result(x) is None)
+    for kept in (0, 4, 7):
+        crowd = np.where(np.arange(SIZE) == kept, kept, over)
+        neighbours = jax.tree.map(lambda x, crowd=crowd: x[crowd], state)
+        assert run(None, key, Embedding(neighbours))[kept] == expected[kept]
+    few = jax.tree.map(lambda x: x[:7], state)
+    np.testing.assert_array_equal(run(None, key, Embedding(few)), expected[:7])
+
+
+def expected_outcome(rules: Any, position: Any) -> float:
+    """The mean result of uniformly random play, for player 0."""
+    if rules.result(position) is not None:
+        return rules.result(position)
+    values = [expected_outcome(rules, x) for x in rules.moves(position).values()]
+    return sum(values) / len(values)
+
+
+def test_the_mean_of_many_uniform_rollouts() -> None:
+    env, rules = GAMES["connect2"]
+    state = env.init(jax.random.key(0)).replace(observation=None)
+    many = jax.tree.map(lambda x: jnp.repeat(x[None], 4000, axis=0), state)
+    outcome = rollouts("connect2")(None, jax.random.key(0), Embedding(many))
+    assert abs(float(outcome.mean()) - expected_outcome(rules, rules.start())) < 0.05
+
+
+@pytest.mark.parametrize("compact_states", [False, True])
+def test_the_first_head_plays_by_its_softmax(compact_states: bool) -> None:
+    env, _ = GAMES["tic_tac_toe"]
+    state, _ = positions("tic_tac_toe")
+    key, size = jax.random.key(4), 10
+    state = jax.tree.map(lambda x: x[:size], state)
+    network = make_network(9, (3, 3, 2), width=8, num_blocks=2, trunk="mlp")
+    observe, step = fast_jit(jax.vmap(env.observe)), fast_jit(jax.vmap(env.step))
+    params = network.init(jax.random.key(0), observe(state))
+    noise = np.random.default_rng(1)
+    params = jax.tree.map(lambda x: x + noise.normal(0, 0.5, x.shape).astype("f"), params)
+    rollout_fn = make_rollout_fn(env, network, compact_states=compact_states)
+    model = make_model(env, network, compact_states=compact_states)
+    packed = model.root_fn(params, state.replace(observation=observe(state))).embedding
+    outcome = fast_jit(rollout_fn)(params, key, packed)
+
+    draws, mover = np.asarray(gumbels(key, size, 9)), np.asarray(state.current_player)
+    total, is_over = np.zeros(size), np.asarray(state.terminated)
+    for ply in range(9):
+        logits = np.asarray(network.apply(params, observe(state))[0].logits)
+        scores = np.where(state.legal_action_mask, logits + draws[:, ply], -np.inf)
+        state = step(state, scores.argmax(axis=-1).astype(np.int32))
+        # The reward of the identity that was to move at the start, whoever moves now.
+        total += np.where(is_over, 0, np.asarray(state.rewards)[np.arange(size), mover])
+        is_over = is_over | np.asarray(state.terminated)
+    assert is_over.all()
+    assert outcome.tolist() == total.tolist()
+    assert {-1, 1} <= set(total)
+
+
+@pytest.mark.parametrize("max_length", [None, 3])
+def test_rewards_on_the_way_are_summed_by_the_signs(max_length: int | None) -> None:
+    rules = hash_model.Rules(terminal=0.2, same_player=0.4, illegal=0.3, reward=0.5)
+    seeds, key = np.arange(30), jax.random.key(6)
+    root = hash_model.roots(seeds, rules, 4)
+
+    def play_fn(state: Any, action: Any) -> Any:
+        """Pays after the end too, as the hash game goes on there: none of that may count."""
+        output, new = hash_model.recurrent_fn(rules, None, action, state[0], 4)
+        return (new, output.prior_logits), output.reward, output.discount
+
+    def run(embedding: Any, logits: Any) -> Any:
+        return play_out(
+            None,
+            key,
+            (embedding, logits),
+            jnp.arange(30) % 7 == 3,
+            play_fn=play_fn,
+            logits_fn=lambda params, state: state[1],
+            max_length=max_length,
+        )
+
+    outcome = fast_jit(run)(root.embedding, root.prior_logits)
+    draws = np.asarray(gumbels(key, 30, 4))
+    lengths = []
+    for i, seed in enumerate(seeds):
+        at = hash_model.roots(seed[None], rules, 4, np)
+        embedding, logits, rewards = at.embedding, at.prior_logits, []
+        while i % 7 != 3 and len(rewards) < (max_length or PLIES):
+            action = np.argmax(logits[0] + draws[i, len(rewards)])
+            step, embedding = hash_model.recurrent_fn(
+                rules, None, np.array([action]), embedding, 4, np
+            )
+            logits = step.prior_logits
+            rewards.append((float(step.reward[0]), float(step.discount[0])))
+            if rewards[-1][1] == 0:
+                break
+        expected = functools.reduce(lambda z, edge: edge[0] + edge[1] * z, reversed(rewards), 0.0)
+        np.testing.assert_allclose(outcome[i], expected, atol=1e-5)
+        lengths.append(len(rewards))
+    assert max(lengths) >= (max_length or 5)
+
+
+def test_a_bad_length_is_refused_in_a_line() -> None:
+    with pytest.raises(ValueError, match="max_length is 0; it must be at least 1, or none") as info:
+        make_rollout_fn(GAMES["nim"][0], max_length=0)
+    assert "\n" not in str(info.value)
