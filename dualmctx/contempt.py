@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.arrays import put, take
+from dualmctx.keys import element_keys, fold_in_key
 from dualmctx.select import argmax
 from dualmctx.tree import Tree, edge_into, get_children, replace_layer
 from dualmctx.types import SelectFn, TrackFn
@@ -52,7 +53,7 @@ def sample_frozen(select_fn: SelectFn, limit: int, temperature: float) -> Select
         choice = select_fn(rng_key, tree, node_index, depth)
 
         def sample(choice: chex.Array) -> chex.Array:
-            key = jax.random.fold_in(rng_key, jnp.uint32(_DRAWS) + depth.astype(jnp.uint32))
+            key = fold_in_key(rng_key, jnp.uint32(_DRAWS) + depth.astype(jnp.uint32))
             return jnp.where(samples, draw(key, visits, temperature), choice)
 
         # Where the players take turns, no tree has such a node at every other depth.
@@ -67,7 +68,7 @@ def draw(rng_key: chex.PRNGKey, visits: chex.Array, temperature: float) -> chex.
     Each element has a key of its own. An action without visits is never drawn where there is one
     with visits.
     """
-    keys = jax.random.split(rng_key, visits.shape[0])
+    keys = element_keys(rng_key, visits.shape[0])
     where = jax.vmap(jax.random.uniform)(keys)[:, None]
     most = jnp.max(visits, axis=-1, keepdims=True)
     # Of the largest, as powers of counts overflow at low temperatures.

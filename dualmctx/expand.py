@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.arrays import by_edge, pair, put, take
+from dualmctx.keys import repeat_key
 from dualmctx.tree import Layer, Tree, edge_index, edge_into, get_state
 from dualmctx.types import EvaluateFn, Evaluation, Params, Path, RefineFn
 
@@ -140,7 +141,7 @@ def refine(
     shape = leaves.shape
     embedding = jax.tree.map(lambda x: take(x, leaves), tree.embeddings)
     embedding = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), embedding)
-    logits, value = refine_fn(params, rng_key, embedding)
+    logits, value = refine_fn(params, repeat_key(rng_key, shape[1]), embedding)
     chex.assert_shape(logits, (shape[0] * shape[1], tree.num_actions))
     old_value, old_prior = take(tree.raw_values, leaves), take(tree.children_prior, leaves)
     mixed_value = value_mix * old_value + (1 - value_mix) * value.reshape(shape)

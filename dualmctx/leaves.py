@@ -23,6 +23,7 @@ import jax.numpy as jnp
 
 from dualmctx.arrays import by_edge, pair, put, take
 from dualmctx.backup import write_nodes
+from dualmctx.keys import fold_in_key, repeat_key
 from dualmctx.tree import Layer, Tree, edge_index, edge_into, get_state, replace_layer
 from dualmctx.types import EvaluateFn, Params, Path
 
@@ -83,7 +84,7 @@ def select_leaves(
     """
 
     def body(tree: Tree, i: chex.Array) -> tuple[Tree, Leaves]:
-        path = descend_fn(jax.random.fold_in(rng_key, i), tree)
+        path = descend_fn(fold_in_key(rng_key, i), tree)
         is_new = path.child == Tree.UNVISITED
         node = jnp.where(is_new, first_slot + i, path.child)
         tree = _link(tree, path, node)
@@ -154,7 +155,8 @@ def expand_leaves(
     shape = leaves.node.shape
     state = get_state(tree, leaves.parent)
     state = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), state)
-    new, embedding = evaluate_fn(params, rng_key, leaves.action.reshape(-1), state)
+    keys = repeat_key(rng_key, shape[1])
+    new, embedding = evaluate_fn(params, keys, leaves.action.reshape(-1), state)
     chex.assert_shape(new.prior, (shape[0] * shape[1], tree.num_actions))
 
     def write(array: chex.Array, rows: chex.Array) -> chex.Array:

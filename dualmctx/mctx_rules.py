@@ -11,6 +11,7 @@ import mctx
 import numpy as np
 
 from dualmctx.arrays import by_edge, take
+from dualmctx.keys import element_keys
 from dualmctx.select import argmax
 from dualmctx.tree import Tree, edge_index, edge_into, gather_children
 from dualmctx.types import SelectFn
@@ -285,6 +286,6 @@ def muzero(qtransform: QTransform, *, pb_c_init: float, pb_c_base: float) -> Sel
 def _keys_of_mctx(rng_key: chex.PRNGKey, batch_size: int, depth: Any) -> chex.PRNGKey:
     """Returns the `[B]` keys with which mctx's search calls a rule at a depth."""
     split = jax.vmap(jax.random.split)
-    keys = jax.random.split(rng_key, batch_size)
+    keys = element_keys(rng_key, batch_size)
     keys = jax.lax.fori_loop(0, depth, lambda _, keys: split(keys)[:, 0], keys)
     return split(keys)[:, 1]

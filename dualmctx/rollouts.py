@@ -10,6 +10,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from dualmctx.keys import element_keys
 from dualmctx.types import Params
 
 
@@ -62,7 +63,7 @@ def play_out(
     Source: Silver et al. 2016 (AlphaGo), Methods, "Search algorithm": rollouts run to the end of
     the game, both sides' moves drawn from the rollout policy.
     """
-    keys = jax.random.split(rng_key, is_over.shape[0])
+    keys = element_keys(rng_key, is_over.shape[0])
 
     def draw(rng_key: chex.PRNGKey, ply: chex.Array, logits: chex.Array) -> chex.Array:
         return jax.random.categorical(jax.random.fold_in(rng_key, ply), logits)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from dualmctx.arrays import take
 from dualmctx.backup import backup, backup_leaves, windowed_backup, write_back
 from dualmctx.expand import expand, frontier, refine
+from dualmctx.keys import fold_in_key, split_key
 from dualmctx.leaves import backup_together, expand_leaves, select_leaves
 from dualmctx.select import descend
 from dualmctx.tree import Tree
@@ -78,7 +79,7 @@ def simulate(
     Returns:
       A new key and the trees.
     """
-    rng_key, select_key, expand_key = jax.random.split(rng_key, 3)
+    rng_key, select_key, expand_key = split_key(rng_key, 3)
     path = grow.descend(select_key, tree)
     tree, leaf = expand(params, expand_key, tree, grow.evaluate_fn, path, node_index, is_active)
     if grow.window is None:
@@ -112,7 +113,7 @@ def simulate_together(
       A new key and the trees.
     """
     layer = grow.layer
-    rng_key, select_key, expand_key = jax.random.split(rng_key, 3)
+    rng_key, select_key, expand_key = split_key(rng_key, 3)
     tree, leaves = select_leaves(
         select_key,
         tree,
@@ -296,7 +297,7 @@ def run_rounds(
         rng_key, tree = jax.lax.fori_loop(begin[0], end[0], simulate_first, carry)
         for how in follows:
             layer = how.grow.layer
-            rng_key, *keys = jax.random.split(rng_key, 3)
+            rng_key, *keys = split_key(rng_key, 3)
             numbers = begin[layer], end[layer]
             tree = _take_turn(params, keys, tree, how, numbers, widths[layer], slot(layer))
         return rng_key, tree
@@ -324,7 +325,7 @@ def _take_turn(
     def body(j: chex.Array, tree: Tree) -> Tree:
         is_active = num_valid <= j - begin
         # A key by number, as how many of these run depends on the rest of the batch.
-        key = jax.random.fold_in(simulate_key, j)
+        key = fold_in_key(simulate_key, j)
         return simulate(params, key, tree, how.grow, first_slot + j, is_active)[1]
 
     # Starting where the first element runs short skips the calls that would change nothing.

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.arrays import by_edge, take
+from dualmctx.keys import element_keys, fold_in_key
 from dualmctx.tree import Tree, edge_index, edge_into, get_children
 from dualmctx.types import Path, SelectFn
 
@@ -124,7 +125,7 @@ def explore_outside_window(
     def select(rng_key: Any, tree: Tree, node_index: chex.Array, depth: Any) -> chex.Array:
         greedy = select_fn(rng_key, tree, node_index, depth)
         # A key for each tree, so that its draws do not depend on how many trees there are.
-        keys = jax.random.split(jax.random.fold_in(rng_key, depth), node_index.shape[0])
+        keys = element_keys(fold_in_key(rng_key, depth), node_index.shape[0])
         draws = jax.vmap(lambda key: jax.random.uniform(key, (2,)))(keys)
         legal = legal_fn(take(tree.children_prior, node_index))
         rank = jnp.floor(draws[:, 1] * jnp.sum(legal, axis=-1)).astype(jnp.int32)

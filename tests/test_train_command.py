@@ -20,6 +20,7 @@ import pytest
 
 import games
 import train
+from dualmctx import assemble
 from dualmctx.checkpoint import open_checkpoints
 
 ROOT = Path(train.__file__).parent
@@ -174,7 +175,7 @@ SEVERAL = {
 def test_every_head_of_several_trees_learns(name: str, tmp_path: Path) -> None:
     arguments, num_heads = SEVERAL[name]
     arguments = [*arguments, "--network.num-blocks", str(num_heads), "--exams.every", "0"]
-    run = train.set_up(*train.parse([*arguments, "--out", str(tmp_path / "run")]))
+    run = assemble.assemble(*train.parse([*arguments, "--out", str(tmp_path / "run")]))
     start = jax.device_get(run.trainer.init(0))
     state = run.trainer.init(0)
     state, metrics = run.trainer.compile(state)(state)
@@ -197,7 +198,7 @@ def test_every_head_of_several_trees_learns(name: str, tmp_path: Path) -> None:
 def test_a_row_has_rates(arguments: list[str], per_move: int, tmp_path: Path) -> None:
     """By a stand-in for an iteration that takes 2 + 3 seconds."""
     config = train.parse([*arguments, "--out", str(tmp_path)])[1]
-    run = train.set_up("connect2", config)
+    run = assemble.assemble("connect2", config)
     took = {"positions": 64, "selfplay_seconds": 2.0, "learn_seconds": 3.0}
     state = SimpleNamespace(iteration=jnp.int32(4))
     _, row = train.iterate_once(run, lambda state: (state, took), state, [{"seconds": 100.0}])
@@ -414,11 +415,11 @@ def test_activations_are_kept_as_the_flag_says(
 ) -> None:
     kept = []
     for name in ("make_search_fn", "make_trainer"):
-        monkeypatch.setattr(train, name, lambda *_, **options: kept.append(options))
-    monkeypatch.setattr(train, "make_exams", lambda *_: ((), (), {}))
-    monkeypatch.setattr(train, "check_memory", lambda *_: None)
+        monkeypatch.setattr(assemble, name, lambda *_, **options: kept.append(options))
+    monkeypatch.setattr(assemble, "make_exams", lambda *_: ((), (), {}))
+    monkeypatch.setattr(assemble, "check_memory", lambda *_: None)
     for i, flags in enumerate(([], ["--network.kept-activations", "bfloat16"])):
-        train.set_up(*train.parse(["nim", "--out", str(tmp_path / str(i)), *flags]))
+        assemble.assemble(*train.parse(["nim", "--out", str(tmp_path / str(i)), *flags]))
     types = [options["activations_dtype"] for options in kept]
     assert types == ["float32", "float32", "bfloat16", "bfloat16"]
 
@@ -426,10 +427,10 @@ def test_activations_are_kept_as_the_flag_says(
 @pytest.mark.parametrize("name", train.PRESETS)
 def test_presets_fit_together(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     examined = []
-    monkeypatch.setattr(train, "make_search_fn", lambda env, network, policy, **_: policy)
-    monkeypatch.setattr(train, "make_exams", lambda *args: examined.append(args) or ((), (), {}))
+    monkeypatch.setattr(assemble, "make_search_fn", lambda env, network, policy, **_: policy)
+    monkeypatch.setattr(assemble, "make_exams", lambda *args: examined.append(args) or ((), (), {}))
     config = train.parse([name, "--out", str(tmp_path)])[1]
-    run = train.set_up(name, config)
+    run = assemble.assemble(name, config)
     assert run.config == config
     # Play is learned with noise and examined without.
     [(_, _, policy, _)] = examined

@@ -4,10 +4,10 @@ import dataclasses
 from typing import Any, Literal, Self
 
 import chex
-import jax
 import jax.numpy as jnp
 import mctx
 
+from dualmctx.keys import split_key
 from dualmctx.policies.children import Inputs
 from dualmctx.policies.opening import add_root_noise, close_one_tree, open_search
 from dualmctx.policies.options import Puct, check, make_grow
@@ -112,12 +112,12 @@ class AlphaGo:
         Raises:
           ValueError: when there is no `rollout_fn` though `rollout_mix` is above 0, in one line.
         """
-        noise_key, search_key, action_key = jax.random.split(rng_key, 3)
+        noise_key, search_key, action_key = split_key(rng_key, 3)
         if self.rollout_mix > 0:
             if rollout_fn is None:
                 remedy = "give one, as make_search_fn does, or set rollout_mix to 0"
                 raise ValueError(f"rollout_fn is None and rollout_mix {self.rollout_mix}; {remedy}")
-            search_key, root_key = jax.random.split(search_key)
+            search_key, root_key = split_key(search_key)
             outcome = rollout_fn(params, root_key, root.embedding)
             root = root.replace(value=self._mix(root.value, outcome))  # pyright: ignore[reportAttributeAccessIssue]
             recurrent_fn = self._with_rollouts(recurrent_fn, rollout_fn)
@@ -142,7 +142,7 @@ class AlphaGo:
         """Makes the model's values those of new nodes: the game's own at the end, else mixed."""
 
         def mixed(params: Params, rng_key: chex.PRNGKey, action: Any, embedding: Any) -> tuple:
-            model_key, rollout_key = jax.random.split(rng_key)
+            model_key, rollout_key = split_key(rng_key)
             step, new = recurrent_fn(params, model_key, action, embedding)
             value = self._mix(step.value, rollout_fn(params, rollout_key, new))
             value = jnp.where(step.discount == 0, step.value, value)

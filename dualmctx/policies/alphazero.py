@@ -4,9 +4,9 @@ import dataclasses
 from typing import Self
 
 import chex
-import jax
 import mctx
 
+from dualmctx.keys import split_key
 from dualmctx.policies.children import Inputs
 from dualmctx.policies.opening import add_root_noise, close_one_tree, open_search
 from dualmctx.policies.options import Puct, check, make_grow
@@ -73,7 +73,7 @@ class AlphaZero:
           `Puct.regularized` says; and `search_tree`, a `dualmctx.Tree`; over slots in place of
           actions with `max_children`. An `ActingOutput` where it acts by one and learns the other.
         """
-        noise_key, search_key, action_key = jax.random.split(rng_key, 3)
+        noise_key, search_key, action_key = split_key(rng_key, 3)
         budget = self.num_simulations
         opening = open_search(
             self.puct,

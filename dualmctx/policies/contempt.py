@@ -4,10 +4,10 @@ import dataclasses
 from typing import Self
 
 import chex
-import jax
 import mctx
 
 from dualmctx.contempt import follow_visits, sample_frozen, start_frozen, take_sides
+from dualmctx.keys import split_key
 from dualmctx.policies.children import Inputs
 from dualmctx.policies.opening import add_root_noise, close_one_tree, open_search
 from dualmctx.policies.options import (
@@ -93,7 +93,7 @@ class Contempt:
         The key also gives the draws at frozen nodes. The tree's layer holds a `Frozen` in `tracked`
         unless there is no limit.
         """
-        noise_key, search_key, action_key = jax.random.split(rng_key, 3)
+        noise_key, search_key, action_key = split_key(rng_key, 3)
         budget, limit = self.num_simulations, self.frozen_visit_limit
         sides = None
         if limit is not None and search_tree is not None:

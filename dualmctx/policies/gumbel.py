@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import mctx
 
 from dualmctx import mctx_rules
+from dualmctx.keys import draw, split_key
 from dualmctx.policies import root as roots
 from dualmctx.policies.options import check, check_window, explore
 from dualmctx.search import Grow, search
@@ -80,8 +81,9 @@ class Gumbel:
         """Searches from a batch of roots; see `mctx.gumbel_muzero_policy`."""
         del refine_fn
         prior = roots.mask_logits(root.prior_logits, invalid_actions)
-        rng_key, gumbel_key = jax.random.split(rng_key)
-        gumbel = self.gumbel_scale * jax.random.gumbel(gumbel_key, prior.shape, prior.dtype)
+        rng_key, gumbel_key = split_key(rng_key)
+        noise = draw(lambda key, x: jax.random.gumbel(key, x.shape, x.dtype), gumbel_key, prior)
+        gumbel = self.gumbel_scale * noise
         tree = allocate(
             roots.root_evaluation(root, prior),
             root.embedding,

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import mctx
 
 from dualmctx import mctx_rules
+from dualmctx.keys import draw, split_key
 from dualmctx.policies import root as roots
 from dualmctx.policies.kept import graft
 from dualmctx.policies.options import check, check_window, explore
@@ -84,7 +85,7 @@ class MuZero:
         roots of elements that have none come from `root`. Needs `kept_nodes`.
         """
         del refine_fn
-        rng_key, noise_key, search_key = jax.random.split(rng_key, 3)
+        rng_key, noise_key, search_key = split_key(rng_key, 3)
         tree = allocate(
             roots.root_evaluation(root, root.prior_logits),
             root.embedding,
@@ -115,7 +116,7 @@ class MuZero:
         logits = _log(weights)
         logits -= jnp.max(logits, axis=-1, keepdims=True)
         tiny = jnp.finfo(logits.dtype).tiny
-        action = jax.random.categorical(rng_key, logits / jnp.maximum(tiny, self.temperature))
+        action = draw(jax.random.categorical, rng_key, logits / jnp.maximum(tiny, self.temperature))
         return mctx.PolicyOutput(action=action, action_weights=weights, search_tree=tree)
 
     def _mask_and_add_noise(
@@ -124,7 +125,7 @@ class MuZero:
         """Mixes mctx's noise into the roots' priors and masks them; consumes the key."""
         probs = jax.nn.softmax(tree.children_prior[:, Tree.ROOT_INDEX])
         alpha = jnp.full([probs.shape[-1]], self.dirichlet_alpha, probs.dtype)
-        noise = jax.random.dirichlet(rng_key, alpha, shape=(probs.shape[0],))
+        noise = draw(lambda key, p: jax.random.dirichlet(key, alpha, p.shape[:-1]), rng_key, probs)
         fraction = self.dirichlet_fraction
         noisy_logits = _log((1 - fraction) * probs + fraction * noise)
         prior = roots.mask_logits(noisy_logits, invalid_actions)

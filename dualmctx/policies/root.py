@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import mctx
 
+from dualmctx.keys import draw
 from dualmctx.select import is_possible
 from dualmctx.types import EvaluateFn, Evaluation, Params, RecurrentFn
 
@@ -119,7 +120,7 @@ def add_dirichlet_noise(
         return prior  # Drawing gamma variates takes several loops, to run and to compile.
     is_legal = prior > 0
     # In logs, as a draw with small α underflows.
-    log_gamma = jax.random.loggamma(rng_key, jnp.full(prior.shape, alpha, prior.dtype))
+    log_gamma = draw(jax.random.loggamma, rng_key, jnp.full_like(prior, alpha))
     noise = jax.nn.softmax(jnp.where(is_legal, log_gamma, -jnp.inf), axis=-1)
     noisy = jnp.maximum((1 - fraction) * prior + fraction * noise, _SMALLEST_PRIOR)
     return jnp.where(is_legal, noisy, 0.0)
@@ -138,5 +139,5 @@ def sample_action(rng_key: chex.PRNGKey, weights: chex.Array, temperature: Any) 
     """
     logits = jnp.where(weights > 0, jnp.log(jnp.maximum(weights, _SMALLEST_PRIOR)), -jnp.inf)
     temperature = jnp.asarray(temperature, weights.dtype)
-    noise = temperature * jax.random.gumbel(rng_key, weights.shape, weights.dtype)
-    return jnp.argmax(logits + noise, axis=-1).astype(jnp.int32)
+    noise = draw(lambda key, x: jax.random.gumbel(key, x.shape, x.dtype), rng_key, weights)
+    return jnp.argmax(logits + temperature * noise, axis=-1).astype(jnp.int32)

@@ -3,10 +3,10 @@
 from typing import Any, Literal, Protocol
 
 import chex
-import jax
 import jax.numpy as jnp
 import mctx
 
+from dualmctx.keys import split_key
 from dualmctx.policies import root as roots
 from dualmctx.policies import weights
 from dualmctx.policies.children import Inputs
@@ -100,7 +100,7 @@ def search_trees(
     of 0) nothing is common to two trees and nothing is mixed: our reading.
     """
     budgets = tuple(map(sum, zip(*rounds, strict=True)))
-    noise_key, root_key, search_key, action_key = jax.random.split(rng_key, 4)
+    noise_key, root_key, search_key, action_key = split_key(rng_key, 4)
     opening = open_search(
         options.puct,
         inputs,
@@ -153,7 +153,7 @@ def _evaluate_root(
         return roots.legal_probabilities(roots.mask_logits(logits, is_invalid))
 
     for how in follows:
-        rng_key, refine_key = jax.random.split(rng_key)
+        rng_key, refine_key = split_key(rng_key)
         # A kept root may be in this tree already.
         is_new = tree.layers[how.grow.layer].node_visits[:, :1] == 0
         tree = follow(params, refine_key, tree, how._replace(to_prior=to_prior), leaves, is_new)
@@ -166,7 +166,7 @@ def _evaluate_also(
     """Evaluates new nodes of a later tree that none has seen, by the heads before and its own."""
 
     def evaluate(params: Params, rng_key: chex.PRNGKey, action: Any, embedding: Any) -> tuple:
-        first_key, second_key = jax.random.split(rng_key)
+        first_key, second_key = split_key(rng_key)
         first, embedding = evaluate_fn(params, first_key, action, embedding)
         logits, value = refine_fn(params, second_key, embedding)
         prior = prior_mix * first.prior + (1 - prior_mix) * roots.legal_probabilities(logits)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from dualmctx import select
 from dualmctx.arrays import take
+from dualmctx.keys import element_keys, fold_in_key
 from dualmctx.select import QvaluesFn, argmax
 from dualmctx.tree import Children, Tree, get_children
 from dualmctx.types import SelectFn
@@ -110,8 +111,8 @@ def sample_regularized(
         qvalues = qvalues_fn(tree, node_index, layer)
         policy = regularized_policy(prior, qvalues, total, c_puct=c_puct)
         # Apart from the keys of the exploration outside a window, which fold in the depth alone.
-        key = jax.random.fold_in(jax.random.fold_in(rng_key, depth), _DRAWS)
-        keys = jax.random.split(key, node_index.shape[0])
+        key = fold_in_key(fold_in_key(rng_key, depth), _DRAWS)
+        keys = element_keys(key, node_index.shape[0])
         noise = jax.vmap(lambda key: jax.random.gumbel(key, policy.shape[1:], policy.dtype))(keys)
         return argmax(jnp.where(prior > 0, jnp.log(policy) + noise, -jnp.inf))
 

@@ -60,7 +60,7 @@ class GameModel(twin.Model):
     def __init__(self, model: Model, jit: Any = jax.jit) -> None:
         self._root = jit(model.root_fn)
         self._step = jit(model.recurrent_fn)
-        self._refine = jit(model.refine_fn)
+        self._refine = model.refine_fn and jit(model.refine_fn)
 
     def at(self, params: Any, state: Any) -> "GameModel":
         """Returns itself, set to a root: an unbatched game state."""

@@ -1,0 +1,122 @@
+"""The configuration of a training run: every field is a flag of `train.py`."""
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, Literal, Union
+
+from dualmctx.learner import Learner
+from dualmctx.policies import REGISTRY, Dual
+from dualmctx.selfplay import SelfPlay
+from dualmctx.types import Policy
+
+if TYPE_CHECKING:
+    SearchOptions = Policy
+else:
+    SearchOptions = Union[tuple(row.policy for row in REGISTRY.values())]  # noqa: UP007
+
+
+@dataclasses.dataclass(frozen=True)
+class NetworkOptions:
+    """The network's size, and what a search keeps for it in its nodes."""
+
+    trunk: Literal["auto", "conv", "mlp"] = "auto"
+    """Convolutions, dense layers, or (auto) convolutions for boards only."""
+    width: int = 64
+    """Features of the trunk."""
+    num_blocks: int = 4
+    """Residual blocks."""
+    head_depths: tuple[int, ...] | None = None
+    """After how many blocks each head stands, or with separate trunks the blocks of each network;
+    by default the middle and the end, or as many at even distances as the search has trees."""
+    separate_trunks: bool | None = None
+    """Give each head a network of its own, the first one of num_blocks, the next half as large
+    again; by default only for searches that are meant so (mpv)."""
+    kept_activations: Literal["float32", "bfloat16"] = "float32"
+    """Type in which a search keeps the trunk's activations for the final head: exact, or rounded in
+    half the memory."""
+    compact_states: bool = False
+    """Hold the game states in a search's nodes packed: the same search, less memory where states
+    are large (chess, go, shogi)."""
+
+    def of_model(self) -> dict[str, Any]:
+        """Returns the options of `make_model`."""
+        return {"activations_dtype": self.kept_activations, "compact_states": self.compact_states}
+
+
+@dataclasses.dataclass(frozen=True)
+class Exams:
+    """How the network is examined while it learns."""
+
+    every: int = 10
+    """Iterations from one exam to the next; 0 for an exam at the end only."""
+    num_games: int = 100
+    """Games against an opponent; an even number."""
+    batch_size: int = 256
+    """Positions a call of the device."""
+    max_positions: int = 1000
+    """About how many positions of a solved game an exam on the way takes, besides all that optimal
+    play can reach; the last exam takes them all."""
+    stop_when_solved: int = 0
+    """End after this many exams in a row in which network and search play optimally wherever
+    optimal play can lead; 0 for never."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """A training run."""
+
+    game: str = "hsr"
+    """The game, as `games.make` knows it."""
+    game_parameters: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Parameters of the game, such as `k 4 q 4 n 16`."""
+    search: SearchOptions = dataclasses.field(default_factory=Dual)
+    """The search; `--search.variant NAME` chooses another one."""
+    network: NetworkOptions = dataclasses.field(default_factory=NetworkOptions)
+    """The network."""
+    selfplay: SelfPlay = dataclasses.field(default_factory=SelfPlay)
+    """Self-play."""
+    learner: Learner = dataclasses.field(default_factory=Learner)
+    """Learning."""
+    exams: Exams = dataclasses.field(default_factory=Exams)
+    """Exams on the way."""
+    num_iterations: int = 100
+    """Iterations of self-play and learning."""
+    checkpoint_every: int = 20
+    """Iterations from one checkpoint to the next; the end of the run is always saved."""
+    keep: int = 2
+    """Checkpoints kept, the newest ones."""
+    seed: int = 0
+    """Of all randomness; the same seed gives the same run."""
+    out: str | None = None
+    """The run's folder; by default runs/PRESET."""
+    resume: bool = False
+    """Go on with the run in that folder."""
+    memory_limit: float | None = None
+    """GiB that the run may take; by default what the device has free. A run that needs more is
+    refused before it starts."""
+
+    def __post_init__(self) -> None:
+        """Checks the fields that no part of the program checks by itself."""
+        for name in ("num_iterations", "checkpoint_every", "keep"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        budgets = self.search.num_simulations
+        if isinstance(budgets, tuple) and min(budgets) < 1:
+            raise ValueError(
+                f"search.num_simulations is {' '.join(map(str, budgets))}; each tree needs at "
+                "least 1 (for a single tree there is --search.variant alphazero)"
+            )
+        # PRNGKey reads 32 bits: other numbers would repeat these seeds or overflow.
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"seed is {self.seed}; it must be from 0 to {2**32 - 1}")
+        minima = {"every": 0, "batch_size": 1, "max_positions": 1, "stop_when_solved": 0}
+        for name, minimum in minima.items():
+            value = getattr(self.exams, name)
+            if value < minimum:
+                raise ValueError(f"exams.{name} is {value}; it must be at least {minimum}")
+        if self.exams.num_games < 2 or self.exams.num_games % 2:
+            raise ValueError(
+                f"exams.num_games is {self.exams.num_games}; it must be even and at least 2"
+            )
+        # Not a number is neither above 0 nor below.
+        if self.memory_limit is not None and not self.memory_limit > 0:
+            raise ValueError(f"memory_limit is {self.memory_limit}; it must be above 0")
