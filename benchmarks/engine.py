@@ -2,9 +2,9 @@
 
 Both run the same search in one process, in turns, on a model that costs next to nothing (a hash of
 the path), so that the search itself is what is measured. Times are medians in microseconds a
-simulation for the whole batch, compilation apart. `same_visits` says whether the root's visit
-counts were equal. A second table shows how much longer one of our simulations takes in a search of
-512 than in a search of 128.
+simulation for the whole batch, compilation apart; compile times are medians of seconds, traced and
+compiled anew in turns. `same_visits` says whether the root's visit counts were equal. A second
+table shows how much longer one of our simulations takes in a search of 512 than in a search of 128.
 
 Rules: `gumbel` and `muzero` are mctx's own policies with the same keys; `puct` is our AlphaZero
 rule against mctx's search given the same rule, without noise.
@@ -138,11 +138,7 @@ def measure(rule, size, repeats):
     """Times both searches in turns."""
     batch_size, num_simulations, num_actions = size
     key = jax.random.PRNGKey(0)
-    compile_seconds, searches = [], []
-    for search in make_searches(rule, *size):
-        start = time.perf_counter()
-        searches.append(search.lower(key).compile())
-        compile_seconds.append(round(time.perf_counter() - start, 2))
+    searches, compile_seconds = compile_in_turns(rule, size, repeats)
     visits = [search(key) for search in searches]
     theirs, ours = (1e6 * t / num_simulations for t in time_in_turns(searches, repeats))
     same = bool(jnp.all(visits[0] == visits[1]))
@@ -155,8 +151,20 @@ def measure(rule, size, repeats):
         round(ours, 1),
         round(theirs / ours, 2),
         same,
-        *compile_seconds,
+        *(round(seconds, 2) for seconds in compile_seconds),
     )
+
+
+def compile_in_turns(rule, size, repeats):
+    """Compiles both searches anew several times; returns them and the median seconds of each."""
+    key, seconds = jax.random.PRNGKey(0), [[], []]
+    for _ in range(repeats):
+        searches = []
+        for search, times in zip(make_searches(rule, *size), seconds, strict=True):
+            start = time.perf_counter()
+            searches.append(search.lower(key).compile())
+            times.append(time.perf_counter() - start)
+    return searches, [statistics.median(times) for times in seconds]
 
 
 def time_in_turns(searches, repeats):

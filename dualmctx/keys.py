@@ -11,6 +11,10 @@ from typing import Any
 import chex
 import jax
 import jax.numpy as jnp
+import numpy as np
+
+# What a selection rule draws for, beside mctx's tie-breaks.
+EXPLORING, REGULARIZED, FROZEN = range(3)
 
 
 def is_per_element(rng_key: chex.PRNGKey) -> bool:
@@ -36,6 +40,24 @@ def fold_in_key(rng_key: chex.PRNGKey, data: Any) -> chex.PRNGKey:
 def element_keys(rng_key: chex.PRNGKey, batch_size: int) -> chex.PRNGKey:
     """Returns `[B]` keys: those given, or what one key splits into."""
     return rng_key if is_per_element(rng_key) else jax.random.split(rng_key, batch_size)
+
+
+def node_keys(
+    rng_key: chex.PRNGKey, purpose: int, depth: chex.Numeric, batch_size: int
+) -> chex.PRNGKey:
+    """Returns `[B]` keys for what a rule draws at the nodes of one depth.
+
+    All keys of a simulation differ, those of other purposes, depths and elements and mctx's own:
+    splitting folds small numbers in, so a purpose is counted down from the largest.
+
+    Args:
+      rng_key: the simulation's.
+      purpose: what is drawn, one of the constants above.
+      depth: scalar, of the nodes.
+      batch_size: B.
+    """
+    key = fold_in_key(rng_key, np.uint32(2**32 - 1 - purpose))
+    return element_keys(fold_in_key(key, depth), batch_size)
 
 
 def repeat_key(rng_key: chex.PRNGKey, num: int) -> chex.PRNGKey:

@@ -1,6 +1,7 @@
 """The learner: a loss over all heads, and many optimiser steps as one program."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import chex
@@ -61,6 +62,10 @@ class Losses(NamedTuple):
     value: chex.Array
 
 
+AugmentFn = Callable[[chex.PRNGKey, Samples], Samples]
+"""Changes a batch of positions into others to learn from; consumes the key."""
+
+
 class LearnFn(Protocol):
     """Takes optimiser steps; see `make_learn`."""
 
@@ -111,7 +116,12 @@ def compute_losses(network: Any, params: Params, samples: Samples) -> Losses:
 
 
 def make_learn(
-    network: Any, optimizer: optax.GradientTransformation, buffer: Any, options: Learner
+    network: Any,
+    optimizer: optax.GradientTransformation,
+    buffer: Any,
+    options: Learner,
+    *,
+    change_fn: AugmentFn = lambda rng_key, samples: samples,
 ) -> LearnFn:
     """Makes the function that takes an iteration's optimiser steps.
 
@@ -120,6 +130,7 @@ def make_learn(
       optimizer: as `make_optimizer` makes it.
       buffer: the replay buffer, which holds at least one position.
       options: how the network learns.
+      change_fn: what becomes of a batch of positions before it is learned.
 
     Returns:
       `(params, opt_state, buffer_state, rng_key) -> (params, opt_state, losses)`, to be jitted;
@@ -133,7 +144,8 @@ def make_learn(
     def learn(params: Params, opt_state: Any, buffer_state: Any, rng_key: chex.PRNGKey) -> tuple:
         def step(carry: tuple[Params, Any], key: chex.PRNGKey) -> tuple:
             params, opt_state = carry
-            samples = draw(buffer, buffer_state, key)
+            draw_key, change_key = jax.random.split(key)
+            samples = change_fn(change_key, draw(buffer, buffer_state, draw_key))
             gradients, losses = jax.grad(loss_fn, has_aux=True)(params, samples)
             updates, opt_state = optimizer.update(gradients, opt_state, params)
             return (optax.apply_updates(params, updates), opt_state), losses

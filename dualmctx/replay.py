@@ -5,46 +5,57 @@ from typing import Any
 import chex
 import flashbax
 import jax
+import jax.numpy as jnp
 
-from dualmctx.targets import Samples
+from dualmctx.targets import Samples, prolong
 
 
-def make_replay(capacity: int, batch_size: int, num_added: int) -> Any:
-    """Makes a ring buffer of positions that is sampled uniformly, with replacement.
+def make_replay(capacity: int, batch_size: int, num_games: int, num_steps: int) -> Any:
+    """Makes a ring buffer of positions, a row a game played, sampled uniformly with replacement.
 
     Args:
-      capacity: positions kept, at least `num_added`.
+      capacity: positions kept, as many of each of the games that are played side by side, so at
+        least `num_games` times `num_steps`; what does not divide by `num_games` is left out.
       batch_size: positions a sample, at most `capacity`.
-      num_added: positions added at once.
+      num_games: games played side by side.
+      num_steps: moves of each that are added at once.
 
     Returns:
-      A flashbax buffer: `init(sample)`, `add(state, samples)`, `sample(state, rng_key)`.
+      A flashbax buffer of `[num_games, capacity // num_games]` positions: `init(sample)`,
+      `add(state, samples)`, `sample(state, rng_key)`.
 
     Raises:
       ValueError: when the buffer is too small, in one line.
     """
-    if capacity < num_added:
+    if capacity < num_games * num_steps:
         raise ValueError(
-            f"capacity is {capacity}; it must hold at least the {num_added} positions of one "
-            "iteration (num_games * num_steps)"
+            f"capacity is {capacity}; it must hold at least the {num_games * num_steps} positions "
+            "of one iteration (num_games * num_steps)"
         )
     if batch_size > capacity:
         raise ValueError(
             f"batch_size is {batch_size}; it must be at most the capacity of {capacity} positions"
         )
-    return flashbax.make_item_buffer(
-        max_length=capacity,
-        min_length=1,
+    return flashbax.make_trajectory_buffer(
+        add_batch_size=num_games,
         sample_batch_size=batch_size,
-        add_batches=True,
+        sample_sequence_length=1,
+        period=1,
+        min_length_time_axis=1,
+        max_length_time_axis=capacity // num_games,
     )
 
 
-def flatten(samples: Samples) -> Samples:
-    """Merges the `[T, B]` axes of samples into one."""
-    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), samples)
+def add(buffer: Any, state: Any, samples: Samples) -> Any:
+    """Adds `[T, B]` positions to the rows of their games, and tells older ones how these went on.
+
+    Each row is by itself, so this also works on any share of the rows.
+    """
+    samples = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), samples)
+    first = jax.tree.map(lambda x: x[:, :1], samples)
+    return buffer.add(state.replace(experience=prolong(state.experience, first)), samples)
 
 
 def draw(buffer: Any, state: Any, rng_key: chex.PRNGKey) -> Samples:
     """Draws a batch of `[batch_size]` positions; the key is consumed."""
-    return buffer.sample(state, rng_key).experience
+    return jax.tree.map(lambda x: x[:, 0], buffer.sample(state, rng_key).experience)

@@ -7,10 +7,14 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from dualmctx.keys import split_key
 from dualmctx.model import edge_signs
 from dualmctx.policies.root import sample_action
 from dualmctx.reuse import advance, no_tree
 from dualmctx.types import Params, SearchFn, acting_weights
+
+# Weights^(1/T) are all but equal from here on, and numbers far above would overflow.
+_HIGHEST_TEMPERATURE = 1e6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,17 +40,33 @@ class SelfPlay:
     """Each game starts with 0 to this many uniformly random plies, for a wider set of positions.
     The result of a game says nothing of the positions before its last random move, so these have
     no value target."""
+    resign_below: float | None = None
+    """A player resigns a position that the search gives less than this, in (-1, 0); `None` plays
+    every game to its end. AlphaGo Zero chose it such that less than 5 % of the resigned games could
+    have been won."""
+    play_on_fraction: float = 0.1
+    """Share of the games in which nobody resigns, which show what resigning would have cost."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
         for name in ("num_games", "num_steps"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        names = ("temperature_plies", "temperature", "final_temperature", "random_plies")
-        for name in names:
-            # Not a number is neither below 0 nor above.
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 0")
+        for name in ("temperature_plies", "random_plies"):
+            # As plies are counted in 32 bits.
+            if not 0 <= getattr(self, name) < 2**31 - 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be from 0 to 2**31 - 2")
+        for name in ("temperature", "final_temperature"):
+            # Not a number is in no range.
+            if not 0 <= getattr(self, name) <= _HIGHEST_TEMPERATURE:
+                limits = f"from 0 to {_HIGHEST_TEMPERATURE:,.0f}"
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be {limits}")
+        if self.resign_below is not None and not -1 < self.resign_below < 0:
+            raise ValueError(
+                f"resign_below is {self.resign_below}; it must be above -1 and below 0, or none"
+            )
+        if not 0 <= self.play_on_fraction <= 1:
+            raise ValueError(f"play_on_fraction is {self.play_on_fraction}; it must be in [0, 1]")
 
 
 class Games(NamedTuple):
@@ -56,11 +76,13 @@ class Games(NamedTuple):
       state: `[B]` game states, none of them over.
       ply: `[B]` int32, moves played so far in each game.
       random_plies: `[B]` int32, how many of its first moves are random.
+      plays_on: `[B]` bool, games in which nobody resigns.
     """
 
     state: Any
     ply: chex.Array
     random_plies: chex.Array
+    plays_on: chex.Array
 
 
 class Steps(NamedTuple):
@@ -73,9 +95,10 @@ class Steps(NamedTuple):
       action: `[T, B]` int32, the move played.
       reward: `[T, B]` of the mover.
       discount: `[T, B]` -1, +1 or 0, see `dualmctx.types`.
-      is_end: `[T, B]` bool, whether the move ended its game.
+      is_end: `[T, B]` bool, whether the move ended its game, or the mover resigned.
       is_random: `[T, B]` bool, whether the move was drawn without a look at the search.
       value: `[T, B]` the search's value of the position, for the player to move.
+      is_tested: `[T, B]` bool, positions that would have been resigned, in games played on.
     """
 
     observation: chex.Array
@@ -87,22 +110,27 @@ class Steps(NamedTuple):
     is_end: chex.Array
     is_random: chex.Array
     value: chex.Array
+    is_tested: chex.Array
 
 
 class PlayFn(Protocol):
     """Plays on; see `make_play`."""
 
-    def __call__(self, params: Params, rng_key: chex.PRNGKey, games: Games) -> tuple[Games, Steps]:
-        """Plays on; consumes the key."""
+    def __call__(self, params: Params, rng_keys: chex.PRNGKey, games: Games) -> tuple[Games, Steps]:
+        """Plays on; consumes the keys."""
         ...
 
 
-def start_games(env: Any, rng_key: chex.PRNGKey, options: SelfPlay, num_games: int) -> Games:
-    """Starts `[B]` new games."""
-    init_key, random_key = jax.random.split(rng_key)
-    state = jax.vmap(env.init)(jax.random.split(init_key, num_games))
-    random_plies = jax.random.randint(random_key, (num_games,), 0, options.random_plies + 1)
-    return Games(state, jnp.zeros(num_games, jnp.int32), random_plies)
+def start_games(env: Any, rng_keys: chex.PRNGKey, options: SelfPlay) -> Games:
+    """Starts `[B]` new games, by `[B]` keys."""
+    init_keys, random_keys, resign_keys = split_key(rng_keys, 3)
+    most, share = options.random_plies + 1, options.play_on_fraction
+    return Games(
+        state=jax.vmap(env.init)(init_keys),
+        ply=jnp.zeros(init_keys.shape[0], jnp.int32),
+        random_plies=jax.vmap(lambda key: jax.random.randint(key, (), 0, most))(random_keys),
+        plays_on=jax.vmap(lambda key: jax.random.uniform(key) < share)(resign_keys),
+    )
 
 
 def make_play(env: Any, search_fn: SearchFn, options: SelfPlay, *, kept_nodes: int = 0) -> PlayFn:
@@ -122,41 +150,47 @@ def make_play(env: Any, search_fn: SearchFn, options: SelfPlay, *, kept_nodes: i
       kept_nodes: the variant's option of that name; 0 starts every search afresh.
 
     Returns:
-      `(params, rng_key, games) -> (games, steps)`, to be jitted; the key is consumed.
+      `(params, rng_keys, games) -> (games, steps)`, to be jitted. It consumes `[B]` keys, one for
+      each game: what happens in a game does not depend on the others or on its place among them.
 
     Source: Silver et al. 2017 (AlphaGo Zero), "Self-play" and "Search algorithm".
     """
 
-    def choose(rng_key: chex.PRNGKey, games: Games, weights: chex.Array) -> tuple:
-        sample_key, random_key = jax.random.split(rng_key)
+    def choose(rng_keys: chex.PRNGKey, games: Games, weights: chex.Array) -> tuple:
+        sample_keys, random_keys = split_key(rng_keys)
         is_opening = games.ply < options.temperature_plies
         temperature = jnp.where(is_opening, options.temperature, options.final_temperature)
-        action = sample_action(sample_key, weights, temperature[:, None])
+        action = sample_action(sample_keys, weights, temperature[:, None])
         legal = games.state.legal_action_mask.astype(weights.dtype)
         is_random = games.ply < games.random_plies
-        return jnp.where(is_random, sample_action(random_key, legal, 1.0), action), is_random
+        return jnp.where(is_random, sample_action(random_keys, legal, 1.0), action), is_random
 
-    def step(params: Params, carry: tuple, rng_key: chex.PRNGKey) -> tuple[tuple, Steps]:
+    def step(params: Params, carry: tuple, rng_keys: chex.PRNGKey) -> tuple[tuple, Steps]:
         games, kept = carry
-        search_key, action_key, start_key = jax.random.split(rng_key, 3)
-        output = search_fn(params, search_key, games.state, kept)
-        action, is_random = choose(action_key, games, acting_weights(output))
+        search_keys, action_keys, start_keys = split_key(rng_keys, 3)
+        output = search_fn(params, search_keys, games.state, kept)
+        action, is_random = choose(action_keys, games, acting_weights(output))
         state = jax.vmap(env.step)(games.state, action)
         reward, discount = edge_signs(games.state, state)
-        is_end = state.terminated | state.truncated
+        value = output.search_tree.layers[-1].node_values[:, 0]
+        limit = -jnp.inf if options.resign_below is None else options.resign_below
+        is_hopeless = (value < limit) & ~is_random
+        resigns = is_hopeless & ~games.plays_on
+        is_end = state.terminated | state.truncated | resigns
         steps = Steps(
             observation=games.state.observation,
             legal_action_mask=games.state.legal_action_mask,
             action_weights=output.action_weights,
             action=action,
-            reward=reward,
-            discount=discount,
+            reward=jnp.where(resigns, -1, reward),
+            discount=jnp.where(resigns, 0, discount),
             is_end=is_end,
             is_random=is_random,
-            value=output.search_tree.layers[-1].node_values[:, 0],
+            value=value,
+            is_tested=is_hopeless & games.plays_on,
         )
-        new = start_games(env, start_key, options, action.shape[0])
-        going_on = Games(state, games.ply + 1, games.random_plies)
+        new = start_games(env, start_keys, options)
+        going_on = games._replace(state=state, ply=games.ply + 1)
 
         def pick(x: chex.Array, y: chex.Array) -> chex.Array:
             return jnp.where(is_end.reshape((-1,) + (1,) * (x.ndim - 1)), x, y)
@@ -168,8 +202,8 @@ def make_play(env: Any, search_fn: SearchFn, options: SelfPlay, *, kept_nodes: i
             return None
         return advance(tree, action, max_kept=kept_nodes, is_reset=is_end)
 
-    def play(params: Params, rng_key: chex.PRNGKey, games: Games) -> tuple[Games, Steps]:
-        keys = jax.random.split(rng_key, options.num_steps)
+    def play(params: Params, rng_keys: chex.PRNGKey, games: Games) -> tuple[Games, Steps]:
+        keys = jnp.stack(split_key(rng_keys, options.num_steps))
         kept = None
         if kept_nodes:
             kept = no_tree(search_fn, params, games.state, max_kept=kept_nodes)

@@ -16,59 +16,81 @@ class Samples(NamedTuple):
       observation: `[...]` seen by the player to move.
       legal_action_mask: `[..., A]`.
       policy: `[..., A]` the search's weights; sum to 1.
-      value: `[...]` the game's result, for the player to move.
-      has_value: `[...]` bool, whether that result is known.
+      value: `[...]` what the game has brought from here on, for the player to move; the game's
+        result once it has ended.
+      rest: `[...]` in {-1, 0, 1}, the sign with which the rest of the game will count: 0 once it
+        has ended.
+      is_random: `[...]` bool, whether the move was drawn without a look at the search.
     """
 
     observation: chex.Array
     legal_action_mask: chex.Array
     policy: chex.Array
     value: chex.Array
-    has_value: chex.Array
+    rest: chex.Array
+    is_random: chex.Array
+
+    @property
+    def has_value(self) -> chex.Array:
+        """`[...]` bool, whether the result is known and comes of moves that the search chose."""
+        return (self.rest == 0) & ~self.is_random
 
 
-def game_results(
-    reward: chex.Array, discount: chex.Array, is_end: chex.Array
-) -> tuple[chex.Array, chex.Array]:
+def game_results(reward: chex.Array, discount: chex.Array) -> tuple[chex.Array, chex.Array]:
     """Computes what each position's game brought to the player who was to move there.
 
-    Formula, backwards in time: z_t = r_t + γ_t z_{t+1}, where γ is -1 if the player to move
-    changes, +1 if the same player moves again, and 0 at the end of a game.
+    Formula, backwards in time: z_t = r_t + γ_t z_{t+1} and ρ_t = γ_t ρ_{t+1}, where γ is -1 if the
+    player to move changes, +1 if the same player moves again, and 0 at the end of a game. After
+    the last step z = 0 and ρ = 1: there z is what is known so far, and ρ the sign of the rest.
 
     Args:
       reward: `[T, B]` of the mover.
       discount: `[T, B]`.
-      is_end: `[T, B]` bool.
 
     Returns:
-      `[T, B]` results, and `[T, B]` bool, false where the game went on after the last step, so
-      that its result is not known.
+      `[T, B]` z and `[T, B]` ρ, which is 0 where the game ended.
     """
 
     def back(carry: tuple, step: tuple) -> tuple:
-        result, is_known = carry
-        reward, discount, is_end = step
-        result = reward + discount * result
-        is_known = is_known | is_end
-        return (result, is_known), (result, is_known)
+        result, rest = carry
+        reward, discount = step
+        result, rest = reward + discount * result, discount * rest
+        return (result, rest), (result, rest)
 
-    start = (jnp.zeros_like(reward[0]), jnp.zeros_like(is_end[0]))
-    return jax.lax.scan(back, start, (reward, discount, is_end), reverse=True)[1]
+    start = (jnp.zeros_like(reward[0]), jnp.ones_like(discount[0]))
+    return jax.lax.scan(back, start, (reward, discount), reverse=True)[1]
 
 
 def make_samples(steps: Steps) -> Samples:
     """Turns `[T, B]` moves of self-play into positions to learn from, on the same axes.
 
-    The value target is the game's result, where it is known and follows from moves that the
-    search chose. The policy target is the search's weights, also where a random move was played.
+    The value target is the game's result, where it follows from moves that the search chose. The
+    policy target is the search's weights, also where a random move was played.
 
     Source: Silver et al. 2017 (AlphaGo Zero), "Self-play training pipeline".
     """
-    result, is_known = game_results(steps.reward, steps.discount, steps.is_end)
+    value, rest = game_results(steps.reward, steps.discount)
     return Samples(
         observation=steps.observation,
         legal_action_mask=steps.legal_action_mask,
         policy=steps.action_weights,
-        value=result,
-        has_value=is_known & ~steps.is_random,
+        value=value,
+        rest=rest,
+        is_random=steps.is_random,
+    )
+
+
+def prolong(samples: Samples, following: Samples) -> Samples:
+    """Tells positions how their game went on; nothing changes where it has ended.
+
+    A game longer than the steps of an iteration is known in pieces. Were its first positions left
+    without a value, long games would be missing from what the network learns of the opening.
+
+    Args:
+      samples: `[B, L]` older positions.
+      following: `[B, 1]` the first position after them in the same game.
+    """
+    return samples._replace(
+        value=samples.value + samples.rest * following.value,
+        rest=samples.rest * following.rest,
     )

@@ -2,18 +2,19 @@
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.learner import Learner, Losses, make_learn, make_optimizer
+from dualmctx.devices import SPLIT, WHOLE, check_split, make_mesh, on_each, shardings, total
+from dualmctx.learner import AugmentFn, Learner, Losses, make_learn, make_optimizer
 from dualmctx.model import make_search_fn
-from dualmctx.replay import flatten, make_replay
+from dualmctx.replay import add, make_replay
 from dualmctx.selfplay import Games, SelfPlay, Steps, make_play, start_games
-from dualmctx.targets import make_samples
+from dualmctx.targets import Samples, make_samples
 from dualmctx.types import Params, Policy
 
 
@@ -47,10 +48,12 @@ class Trainer(NamedTuple):
       init: makes the first state from a seed.
       compile: compiles for states like the one given and returns `iterate`, which plays and
         learns once: `(state) -> (state, metrics)`. It consumes the old state.
+      shardings: how a state is spread over the devices, of the structure of a `TrainState`.
     """
 
     init: Callable[[int], TrainState]
     compile: Callable[[TrainState], IterateFn]
+    shardings: TrainState
 
 
 def make_trainer(
@@ -61,9 +64,15 @@ def make_trainer(
     learner: Learner,
     *,
     num_iterations: int,
+    devices: Sequence[Any] | None = None,
+    augment_fn: AugmentFn | None = None,
     **model_options: Any,
 ) -> Trainer:
     """Puts self-play, replay and learning together.
+
+    Each device plays its share of the games and keeps their positions; each takes its share of
+    every batch of the learner. The numbers of devices and processes change nothing but the order
+    of sums: every game has keys of its own, and batches are drawn from all positions.
 
     Args:
       env: a game as `games.make` gives it.
@@ -72,29 +81,34 @@ def make_trainer(
       selfplay: how games are played.
       learner: how the network learns.
       num_iterations: for the schedule of the learning rate.
+      devices: which to use; by default all.
+      augment_fn: changes a batch of positions into others of the same value, or `None`.
       **model_options: options of `make_model`, such as `compact_states`.
 
     Returns:
       The programs.
 
     Raises:
-      ValueError: when settings do not fit each other, in one line.
+      ValueError: when settings do not fit each other or the devices, in one line.
     """
-    num_added = selfplay.num_games * selfplay.num_steps
-    buffer = make_replay(learner.capacity, learner.batch_size, num_added)
+    num_games, num_added = selfplay.num_games, selfplay.num_games * selfplay.num_steps
+    buffer = make_replay(learner.capacity, learner.batch_size, num_games, selfplay.num_steps)
+    mesh = make_mesh(devices)
+    check_split(mesh, num_games=num_games, batch_size=learner.batch_size)
     optimizer = make_optimizer(learner, num_iterations * learner.num_updates)
     search_fn = make_search_fn(env, network, policy, **model_options)
     # Not every policy goes on from a tree.
     kept_nodes = getattr(policy, "kept_nodes", 0)
     play = make_play(env, search_fn, selfplay, kept_nodes=kept_nodes)
-    learn = make_learn(network, optimizer, buffer, learner)
+    change_fn = functools.partial(_split_batch, shardings(mesh, SPLIT), augment_fn)
+    learn = make_learn(network, optimizer, buffer, learner, change_fn=change_fn)
 
-    @jax.jit
     def init(rng_key: chex.PRNGKey) -> TrainState:
         params_key, games_key, rng_key = jax.random.split(rng_key, 3)
-        games = start_games(env, games_key, selfplay, selfplay.num_games)
+        keys = jax.random.split(games_key, num_games)
+        games = start_games(env, keys, selfplay)
         params = network.init(params_key, games.state.observation[:1])
-        steps = jax.eval_shape(play, params, rng_key, games)[1]
+        steps = jax.eval_shape(play, params, keys, games)[1]
         sample = jax.tree.map(
             lambda x: jnp.zeros(x.shape[2:], x.dtype), jax.eval_shape(make_samples, steps)
         )
@@ -107,21 +121,48 @@ def make_trainer(
             iteration=jnp.int32(0),
         )
 
+    def play_share(params: Params, rng_keys: Any, games: Games, buffer_state: Any) -> tuple:
+        games, steps = play(params, rng_keys, games)
+        samples = make_samples(steps)
+        return games, add(buffer, buffer_state, samples), total(_count(steps, samples))
+
+    specs = _specs(jax.eval_shape(init, jax.random.PRNGKey(0)))
+
     def play_step(params: Params, rng_key: chex.PRNGKey, games: Games, buffer_state: Any) -> tuple:
-        games, steps = play(params, rng_key, games)
-        buffer_state = buffer.add(buffer_state, flatten(make_samples(steps)))
-        return games, buffer_state, _count(steps)
+        given = (specs.params, SPLIT, specs.games, specs.buffer_state)
+        returned = (specs.games, specs.buffer_state, WHOLE)
+        rng_keys = jax.random.split(rng_key, num_games)
+        return on_each(play_share, mesh, given, returned)(params, rng_keys, games, buffer_state)
 
     def compile_for(state: TrainState) -> IterateFn:
         params, rng_key = state.params, state.rng_key
         # The buffer and the optimiser's state are updated in place.
         play_jit = jax.jit(play_step, donate_argnums=(2, 3))
-        learn_jit = jax.jit(learn, donate_argnums=(0, 1))
+        learn_jit = jax.jit(learn, donate_argnums=(0, 1), out_shardings=shardings(mesh, WHOLE))
         play = play_jit.lower(params, rng_key, state.games, state.buffer_state).compile()
         learning = learn_jit.lower(params, state.opt_state, state.buffer_state, rng_key).compile()
         return functools.partial(_iterate, play, learning, num_added)
 
-    return Trainer(lambda seed: init(jax.random.PRNGKey(seed)), compile_for)
+    spread = shardings(mesh, specs)
+    init_jit = jax.jit(init, out_shardings=spread)
+    return Trainer(lambda seed: init_jit(jax.random.PRNGKey(seed)), compile_for, spread)
+
+
+def _specs(state: TrainState) -> TrainState:
+    """Says which parts of a state are split over the devices."""
+    specs = jax.tree.map(lambda _: WHOLE, state)
+    split = jax.tree.map(lambda _: SPLIT, (state.games, state.buffer_state.experience))
+    return specs._replace(
+        games=split[0], buffer_state=specs.buffer_state.replace(experience=split[1])
+    )
+
+
+def _split_batch(
+    sharding: Any, augment_fn: AugmentFn | None, rng_key: chex.PRNGKey, samples: Samples
+) -> Samples:
+    """Has each device learn its share of a batch, augmented if asked for; consumes the key."""
+    samples = jax.lax.with_sharding_constraint(samples, sharding)
+    return samples if augment_fn is None else augment_fn(rng_key, samples)
 
 
 def _iterate(
@@ -144,11 +185,14 @@ def _iterate(
     return state, metrics | {"positions": num_added} | seconds
 
 
-def _count(steps: Steps) -> dict[str, chex.Array]:
+def _count(steps: Steps, samples: Samples) -> dict[str, chex.Array]:
     return {
         "games": jnp.sum(steps.is_end),
         "draws": jnp.sum(steps.is_end & (steps.reward == 0)),
         "wins_by_mover": jnp.sum(steps.is_end & (steps.reward > 0)),
+        "resign_tests": jnp.sum(steps.is_tested),
+        # Of those whose game ended in this iteration.
+        "resign_errors": jnp.sum(steps.is_tested & (samples.rest == 0) & (samples.value > -1)),
     }
 
 

@@ -12,8 +12,8 @@ import pytest
 from dualmctx import make_network
 from dualmctx.learner import Learner, compute_losses, make_learn, make_optimizer
 from dualmctx.network import HeadOutput
-from dualmctx.replay import draw, flatten, make_replay
-from dualmctx.targets import Samples
+from dualmctx.replay import add, draw, make_replay
+from dualmctx.targets import Samples, game_results
 
 NUM_ACTIONS = 5
 
@@ -49,7 +49,8 @@ def make_positions(num_positions: int, observation: np.ndarray | None = None) ->
         legal_action_mask=jnp.asarray(legal),
         policy=jnp.asarray(policy, jnp.float32),
         value=jnp.asarray(draws.choice([-1.0, 0.0, 1.0], num_positions), jnp.float32),
-        has_value=jnp.arange(num_positions) % 3 != 1,
+        rest=jnp.asarray(np.arange(num_positions) % 3 == 1, jnp.float32),
+        is_random=jnp.zeros(num_positions, bool),
     )
 
 
@@ -103,7 +104,7 @@ def test_no_gradient_from_illegal_actions_and_unknown_values() -> None:
     np.testing.assert_array_equal(gradient["value"] != 0, known)
     changed = samples._replace(value=jnp.where(samples.has_value, samples.value, 1e6))
     assert total(tables, changed) == total(tables, samples)
-    nothing = samples._replace(has_value=jnp.zeros(7, bool))
+    nothing = samples._replace(is_random=jnp.ones(7, bool))
     assert (losses_of(TABLE, tables, nothing).value == 0).all()
     assert jax.tree.all(jax.tree.map(lambda x: jnp.isfinite(x).all(), gradient))
 
@@ -111,13 +112,14 @@ def test_no_gradient_from_illegal_actions_and_unknown_values() -> None:
 def learn_on(network: Any, params: Any, samples: Samples, options: Learner) -> tuple:
     """Takes an iteration's steps on a buffer that holds these positions; jitted."""
     num_positions = len(samples.policy)
-    buffer = make_replay(num_positions, options.batch_size, num_positions)
+    buffer = make_replay(num_positions, options.batch_size, 1, num_positions)
     optimizer = make_optimizer(options, options.num_updates)
     learn = make_learn(network, optimizer, buffer, options)
 
     @jax.jit
     def fill_and_learn(params: Any, samples: Samples, rng_key: Any) -> tuple:
-        state = buffer.add(buffer.init(jax.tree.map(lambda x: x[0], samples)), samples)
+        rows = jax.tree.map(lambda x: x[None], samples)
+        state = buffer.add(buffer.init(jax.tree.map(lambda x: x[0], samples)), rows)
         return learn(params, optimizer.init(params), state, rng_key)
 
     return fill_and_learn(params, jax.tree.map(jnp.asarray, samples), jax.random.PRNGKey(0))
@@ -201,57 +203,86 @@ def test_gradients_are_clipped() -> None:
         assert float(optax.tree_utils.tree_norm(mean)) == pytest.approx(0.1 * norm, rel=1e-4)
 
 
-def numbers(first: int, last: int) -> Samples:
-    """Makes positions that hold these numbers in every field."""
-    x = jnp.arange(first, last)
-    return Samples(x, jnp.stack([x] * 2, 1), jnp.stack([x] * 2, 1), x, x)
+def numbers(first: int, num_steps: int, num_games: int) -> Samples:
+    """Makes `[T, B]` ends of games that hold their step in every field; 100 more a game."""
+    x = first + jnp.arange(num_steps)[:, None] + 100 * jnp.arange(num_games)
+    return Samples(x, jnp.stack([x] * 2, -1), jnp.stack([x] * 2, -1), x, 0 * x, x < 0)
+
+
+def one_of(samples: Samples) -> Samples:
+    return jax.tree.map(lambda x: x[0, 0], samples)
 
 
 def draw_often(buffer: Any, state: Any, num_samples: int = 100) -> Samples:
     """Draws many batches; returns their positions on one axis."""
     keys = jax.random.split(jax.random.PRNGKey(0), num_samples)
-    return flatten(jax.vmap(lambda key: draw(buffer, state, key))(keys))
+    found = jax.vmap(lambda key: draw(buffer, state, key))(keys)
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), found)
 
 
-@pytest.mark.parametrize(("capacity", "num_added"), [(8, 4), (10, 4), (4, 4), (9, 1)])
-def test_replay_holds_the_latest_positions(capacity: int, num_added: int) -> None:
-    buffer = make_replay(capacity, 4, num_added)
-    state = buffer.init(jax.tree.map(lambda x: x[0], numbers(0, 1)))
-    add, sample = jax.jit(buffer.add), jax.jit(functools.partial(draw_often, buffer))
-    for i in range(1, 9):
-        state = add(state, numbers(num_added * i, num_added * (i + 1)))
+@pytest.mark.parametrize(
+    ("capacity", "num_games", "num_steps"), [(8, 1, 4), (10, 1, 4), (21, 2, 5), (9, 3, 1)]
+)
+def test_replay_holds_the_latest_positions_of_each_game(
+    capacity: int, num_games: int, num_steps: int
+) -> None:
+    buffer = make_replay(capacity, 4, num_games, num_steps)
+    state = buffer.init(one_of(numbers(0, 1, 1)))
+    add_to, sample = (jax.jit(functools.partial(f, buffer)) for f in (add, draw_often))
+    for i in range(1, 7):
+        state = add_to(state, numbers(num_steps * i, num_steps, num_games))
         found = sample(state)
-        newest = num_added * (i + 1)
-        oldest = max(num_added, newest - capacity)
-        # 400 draws of at most 10 numbers: one of them is missed once in 10^17 times.
-        assert set(found.value.tolist()) == set(range(oldest, newest))
-        for field in found:
+        newest = num_steps * (i + 1)
+        oldest = max(num_steps, newest - capacity // num_games)
+        # 400 draws of at most 20 numbers: one of them is missed once in 10^7 times.
+        wanted = {100 * game + t for game in range(num_games) for t in range(oldest, newest)}
+        assert set(found.value.tolist()) == wanted
+        for field in (found.observation, found.legal_action_mask, found.policy):
             np.testing.assert_array_equal(field.reshape(400, -1)[:, -1], found.value)
 
 
 def test_replay_samples_uniformly_and_by_its_key() -> None:
-    buffer = make_replay(8, 8, 8)
-    state = buffer.add(buffer.init(jax.tree.map(lambda x: x[0], numbers(0, 1))), numbers(0, 8))
+    buffer = make_replay(8, 8, 2, 4)
+    state = add(buffer, buffer.init(one_of(numbers(0, 1, 1))), numbers(0, 4, 2))
     one, two, three = (draw(buffer, state, jax.random.PRNGKey(i)).value for i in (0, 0, 1))
     np.testing.assert_array_equal(one, two)
     assert (one != three).any()
-    share = np.bincount(draw_often(buffer, state, 1000).value) / 8000
+    found = draw_often(buffer, state, 1000).value
+    share = [np.mean(found == 100 * game + t) for game in range(2) for t in range(4)]
     np.testing.assert_allclose(share, [1 / 8] * 8, atol=0.02)
 
 
-def test_flatten_merges_time_and_games() -> None:
-    x = jnp.arange(24).reshape(2, 3, 4)
-    found = flatten(Samples(x, x, x, x[..., 0], x[..., 0]))
-    assert found.policy.shape == (6, 4)
-    assert found.value.tolist() == [0, 4, 8, 12, 16, 20]
-    np.testing.assert_array_equal(found.observation[:, 0], found.value)
+@pytest.mark.parametrize("num_steps", [1, 3, 4])
+def test_older_positions_hear_how_their_game_went_on(num_steps: int) -> None:
+    """In pieces of any length, the row is what the whole games would give at once."""
+    draws = np.random.default_rng(7)
+    is_end = draws.random((12, 5)) < 0.2
+    discount = np.where(is_end, 0.0, draws.choice([-1.0, 1.0], (12, 5)))
+    reward = np.where(is_end, draws.choice([-1.0, 0.0, 1.0], (12, 5)), 0.0)
+    reward[4, 1] = 0.5
+
+    def samples(reward: np.ndarray, discount: np.ndarray) -> Samples:
+        value, rest = game_results(*(jnp.asarray(x, jnp.float32) for x in (reward, discount)))
+        return numbers(0, *reward.shape)._replace(value=value, rest=rest)
+
+    whole = samples(reward, discount)
+    buffer = make_replay(60, 4, 5, num_steps)
+    state = buffer.init(one_of(whole))
+    for t in range(0, 12, num_steps):
+        state = add(buffer, state, samples(*(x[t : t + num_steps] for x in (reward, discount))))
+    for field in ("value", "rest"):
+        found = getattr(state.experience, field)
+        np.testing.assert_array_equal(found, np.asarray(getattr(whole, field)).T)
+    # Games went on from one piece to the next, and some are not at their end.
+    assert (is_end[num_steps - 1 : -1 : num_steps]).mean() < 0.9
+    assert (whole.rest != 0).any()
 
 
 @pytest.mark.parametrize(
     ("sizes", "words"),
     [
-        ((3, 2, 4), "capacity is 3; it must hold at least the 4"),
-        ((8, 9, 4), "batch_size is 9; it must be at most the capacity of 8"),
+        ((3, 2, 2, 2), "capacity is 3; it must hold at least the 4"),
+        ((8, 9, 1, 4), "batch_size is 9; it must be at most the capacity of 8"),
     ],
 )
 def test_too_small_a_replay_is_refused_in_a_line(sizes: tuple, words: str) -> None:

@@ -1,7 +1,9 @@
 """Self-play: what is recorded, how games begin and end, and which moves are drawn."""
 
+import dataclasses
 import functools
 import itertools
+import re
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -14,6 +16,7 @@ from double_move import DoubleMoveNim
 import dualmctx
 import games
 from dualmctx import AlphaZero, make_network, make_search_fn
+from dualmctx.keys import split_key
 from dualmctx.model import mask_illegal
 from dualmctx.policies.root import legal_probabilities
 from dualmctx.selfplay import Games, SelfPlay, Steps, make_play, start_games
@@ -56,9 +59,9 @@ def record(name: str, options: SelfPlay, seed: int = 0) -> Record:
     env = ENVS[name]
     play = jax.jit(make_play(env, stand_in, options))
     keys = jax.random.split(jax.random.PRNGKey(seed), 3)
-    first = start_games(env, keys[0], options, options.num_games)
-    middle, one = play(None, keys[1], first)
-    last, two = play(None, keys[2], middle)
+    first = start_games(env, jax.random.split(keys[0], options.num_games), options)
+    middle, one = play(None, jax.random.split(keys[1], options.num_games), first)
+    last, two = play(None, jax.random.split(keys[2], options.num_games), middle)
     steps = jax.tree.map(lambda *x: np.concatenate(x), one, two)
     return Record(first, jax.device_get(last), steps)
 
@@ -199,6 +202,10 @@ KEEPING = AlphaZero(9, kept_nodes=5)
 fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 
+def keys_of(seed: int) -> Any:
+    return jax.random.split(jax.random.key(seed), 6)
+
+
 class Keeper:
     """A game, a policy that keeps nodes, and a network with opinions."""
 
@@ -206,7 +213,7 @@ class Keeper:
         self.env = ENVS["hsr"]
         self.options = SelfPlay(num_games=6, num_steps=7, temperature_plies=0)
         network = make_network(self.env.num_actions, (1,), width=8, num_blocks=2)
-        self.games = start_games(self.env, jax.random.key(0), self.options, 6)
+        self.games = start_games(self.env, keys_of(0), self.options)
         params = network.init(jax.random.key(1), self.games.state.observation)
         draws = np.random.default_rng(0)
         self.params = jax.tree.map(
@@ -244,11 +251,11 @@ def test_searches_go_on_from_the_tree_of_the_move_before() -> None:
     found, first = here.games, here.games
     num_kept = num_ends = 0
     for call in range(2):
-        found, steps = play(here.params, jax.random.key(call), found)
+        found, steps = play(here.params, keys_of(call), found)
         state, kept, has_tree = first.state, None, np.zeros(6, bool)
-        for t, key in enumerate(jax.random.split(jax.random.key(call), 7)):
-            search_key, _, start_key = jax.random.split(key, 3)
-            output = here.go_on(search_key, state, kept, has_tree)
+        for t, keys in enumerate(split_key(keys_of(call), 7)):
+            search_keys, _, start_keys = split_key(keys, 3)
+            output = here.go_on(search_keys, state, kept, has_tree)
             np.testing.assert_array_equal(steps.action_weights[t], output.action_weights)
             tree = output.search_tree
             np.testing.assert_array_equal(steps.value[t], tree.layers[-1].node_values[:, 0])
@@ -263,12 +270,47 @@ def test_searches_go_on_from_the_tree_of_the_move_before() -> None:
             kept = here.advance(tree, action, max_kept=most)
             has_tree = ~is_end & (np.asarray(kept.layers[0].node_visits[:, 0]) > 0)
             num_kept, num_ends = num_kept + has_tree.sum(), num_ends + is_end.sum()
-            new = start_games(here.env, start_key, here.options, 6).state
+            new = start_games(here.env, start_keys, here.options).state
             state = pick(is_end, new, state)
         first = first._replace(state=state)
         jax.tree.map(np.testing.assert_array_equal, found.state, state)
     assert num_kept > 20
     assert num_ends > 6
+
+
+def doubtful(params: Any, rng_key: Any, state: Any, search_tree: Any = None) -> Any:
+    """The stand-in, which despairs of each game after its second ply."""
+    output = stand_in(params, rng_key, state, search_tree)
+    value = jnp.where(state._step_count >= 2, -0.9, 0.3)
+    output.search_tree.layers[-1].node_values = value[:, None]
+    return output
+
+
+def test_hopeless_games_are_resigned_but_for_some() -> None:
+    env = ENVS["tic_tac_toe"]
+    options = SelfPlay(
+        256, 18, temperature_plies=9, random_plies=3, resign_below=-0.8, play_on_fraction=0.25
+    )
+    first = start_games(env, jax.random.split(jax.random.key(0), 256), options)
+    keys = jax.random.split(jax.random.key(1), 256)
+    _, steps = jax.jit(make_play(env, doubtful, options))(None, keys, first)
+    ply = plies(steps)
+    # Nobody resigns where a random move is due.
+    is_hopeless = (ply >= 2) & ~steps.is_random
+    goes_on = is_hopeless & steps.is_tested
+    resigned = is_hopeless & ~steps.is_tested
+    assert steps.is_end[resigned].all()
+    assert (steps.reward[resigned] == -1).all()
+    assert (steps.discount[resigned] == 0).all()
+    assert not (steps.is_tested & ~is_hopeless).any()
+    # Games played on end by the rules alone.
+    assert (ply[goes_on] > 3).any()
+    starts = is_hopeless & (ply == 2)
+    np.testing.assert_allclose(steps.is_tested[starts].mean(), 0.25, atol=0.05)
+    never = dataclasses.replace(options, resign_below=None)
+    _, steps = jax.jit(make_play(env, doubtful, never))(None, keys, first)
+    assert not steps.is_tested.any()
+    assert (plies(steps)[steps.is_end] >= 4).all()
 
 
 def test_keys_decide() -> None:
@@ -282,12 +324,20 @@ def test_keys_decide() -> None:
     [
         ({"num_games": 0}, "num_games is 0; it must be at least 1"),
         ({"num_steps": -1}, "num_steps is -1; it must be at least 1"),
-        ({"temperature_plies": -1}, "temperature_plies is -1; it must be at least 0"),
-        ({"temperature": -0.5}, "temperature is -0.5; it must be at least 0"),
-        ({"final_temperature": float("nan")}, "final_temperature is nan; it must be at least 0"),
-        ({"random_plies": -2}, "random_plies is -2; it must be at least 0"),
+        ({"temperature_plies": -1}, "temperature_plies is -1; it must be from 0 to"),
+        ({"temperature": -0.5}, "temperature is -0.5; it must be from 0 to 1,000,000"),
+        (
+            {"final_temperature": float("nan")},
+            "final_temperature is nan; it must be from 0 to 1,000,000",
+        ),
+        ({"temperature": float("inf")}, "temperature is inf; it must be from 0 to 1,000,000"),
+        ({"random_plies": -2}, "random_plies is -2; it must be from 0 to"),
+        ({"random_plies": 10**11}, "random_plies is 100000000000; it must be from 0 to"),
+        ({"resign_below": -1.0}, "resign_below is -1.0; it must be above -1 and below 0"),
+        ({"resign_below": 0.5}, "resign_below is 0.5; it must be above -1 and below 0"),
+        ({"play_on_fraction": 1.5}, "play_on_fraction is 1.5; it must be in"),
     ],
 )
 def test_bad_options(options: dict[str, float], message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{message}$"):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         SelfPlay(**options)

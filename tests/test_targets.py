@@ -72,7 +72,8 @@ def test_results_are_what_the_mover_gets_until_the_game_ends(name: str) -> None:
     columns = [play_column(ENVS[name], seed, 25) for seed in range(6)]
     batch = [np.stack([getattr(c, x) for c in columns], 1) for x in Column._fields[2:]]
     is_end, reward, discount = batch
-    result, is_known = jax.jit(game_results)(reward, discount, is_end)
+    result, rest = jax.jit(game_results)(reward, discount)
+    is_known = rest == 0
     expected = [[forward(column, t) for column in columns] for t in range(25)]
     np.testing.assert_array_equal(is_known, [[x is not None for x in row] for row in expected])
     known = np.array([[x or 0.0 for x in row] for row in expected])
@@ -102,7 +103,9 @@ HAND_MADE = {
 def test_signs_of_results(name: str) -> None:
     reward, discount, is_end, expected = zip(*HAND_MADE[name], strict=True)
     arrays = (jnp.array(x, jnp.float32)[:, None] for x in (reward, discount))
-    result, is_known = game_results(*arrays, jnp.array(is_end, bool)[:, None])
+    result, rest = game_results(*arrays)
+    is_known = rest == 0
+    assert is_known[-1] == is_end[-1]
     assert is_known[:, 0].tolist() == [x is not None for x in expected]
     for found, wanted in zip(result[:, 0].tolist(), expected, strict=True):
         assert wanted is None or found == wanted
@@ -124,6 +127,7 @@ def make_steps(num_steps: int, num_games: int) -> Steps:
         is_end=is_end,
         is_random=np.arange(num_steps)[:, None] < np.arange(num_games),
         value=draws.normal(size=shape),
+        is_tested=np.zeros(shape, bool),
     )
 
 

@@ -96,20 +96,21 @@ def test_games_go_on_in_the_next_iteration(trainer: Trainer, iterate: IterateFn)
 def test_the_buffer_holds_what_the_search_said(trainer: Trainer, iterate: IterateFn) -> None:
     """Every position was searched, also the first of each game."""
     state, _ = run(iterate, trainer.init(0), 2)
-    samples = jax.tree.map(
-        lambda x: np.array(x).reshape(-1, *x.shape[2:]), state.buffer_state.experience
-    )
-    samples = jax.tree.map(lambda x: x[: 2 * 30], samples)
+    # Two iterations of five moves have filled the first ten places of each game's row.
+    samples = jax.tree.map(lambda x: np.array(x[:, :10]), state.buffer_state.experience)
     np.testing.assert_allclose(samples.policy.sum(axis=-1), 1, atol=1e-6)
     assert (samples.policy[~samples.legal_action_mask] == 0).all()
     piles = samples.observation.argmax(axis=-1)
-    assert set(piles.tolist()) == {1, 2, 3, 4, 5}
+    assert set(piles.flat) == {1, 2, 3, 4, 5}
     np.testing.assert_array_equal(samples.legal_action_mask.sum(axis=-1), np.minimum(piles, 2))
     # One or two stones are won by the best move, one is by any.
     known = samples.has_value
     assert (samples.value[known & (piles == 1)] == 1).all()
     assert set(samples.value[known].tolist()) == {-1, 1}
     assert not known.all()
+    # In these, only the random moves and the games in progress have none.
+    assert (np.diff(samples.rest != 0, axis=1).sum(axis=1) <= 1).all()
+    np.testing.assert_array_equal(samples.rest[:, -1] != 0, np.asarray(state.games.ply) > 0)
 
 
 def test_nothing_is_compiled_after_the_start(trainer: Trainer, iterate: IterateFn) -> None:

@@ -1,0 +1,96 @@
+"""Several devices: the same run as on one, split evenly, without copies of the whole buffer."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import games
+from dualmctx import AlphaZero, Dual, Gumbel, make_network
+from dualmctx.devices import check_split, make_mesh
+from dualmctx.learner import Learner
+from dualmctx.selfplay import SelfPlay
+from dualmctx.training import TrainState, make_trainer
+
+ROOT = Path(__file__).parents[1]
+POLICIES = {
+    "dual": Dual((4, 3), 1),
+    "alphazero": AlphaZero(3, kept_nodes=3),
+    "gumbel": Gumbel(3),
+}
+
+
+def make(name: str, devices: list) -> Any:
+    env = games.make("nim", pile=9)
+    network = make_network(env.num_actions, env.observation_shape, width=8, num_blocks=2)
+    selfplay = SelfPlay(num_games=8, num_steps=5, temperature_plies=3, random_plies=1)
+    learner = Learner(batch_size=16, num_updates=2, capacity=80)
+    return make_trainer(
+        env, network, POLICIES[name], selfplay, learner, num_iterations=3, devices=devices
+    )
+
+
+def run(trainer: Any) -> tuple[TrainState, list]:
+    state, rows = trainer.init(0), []
+    iterate = trainer.compile(state)
+    for _ in range(3):
+        state, row = iterate(state)
+        rows.append({name: x for name, x in row.items() if "seconds" not in name})
+    return state, rows
+
+
+def check_collectives(trainer: Any) -> None:
+    """Devices play without waiting for each other, and learn without copies of the buffer."""
+    play, learn, _ = trainer.compile(trainer.init(0)).args
+    pattern = r"= (.*) (all-gather|all-reduce|all-to-all|collective-permute|reduce-scatter)\("
+    shapes = [x[0] for x in re.findall(pattern, play.as_text())]
+    assert shapes == ["(s32[], s32[], s32[], s32[], s32[])"]
+    shapes = " ".join(x[0] for x in re.findall(pattern, learn.as_text()))
+    # A batch of 16 positions, of a buffer of 8 times 10.
+    assert "pred[16,1,10]" in shapes
+    assert "8,10,10]" not in shapes
+
+
+def check(name: str) -> None:
+    """Runs where there are 8 devices: the states of a run on one and on eight."""
+    check_collectives(make(name, jax.devices()))
+    one, eight = (run(make(name, jax.devices()[:n])) for n in (1, 8))
+    for row, other in zip(one[1], eight[1], strict=True):
+        assert row == pytest.approx(other, rel=1e-4, abs=1e-6)
+    state = eight[0]
+    for field in TrainState._fields:
+        pair = (jax.device_get(getattr(x[0], field)) for x in (one, eight))
+        jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-6), *pair)
+    for part, number in ((state.games, 1), (state.buffer_state.experience, 1), (state.params, 8)):
+        for x in jax.tree.leaves(part):
+            shares = {str(shard.index) for shard in x.addressable_shards}
+            assert len(x.addressable_shards) == 8
+            assert len(shares) == 8 // number
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_eight_devices_train_as_one(name: str) -> None:
+    program = f"import test_devices; test_devices.check({name!r})"
+    flags = os.environ | {
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
+        "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "tests"))),
+    }
+    command = [sys.executable, "-W", "error", "-c", program]
+    done = subprocess.run(command, env=flags, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_what_cannot_be_split_is_refused() -> None:
+    mesh = make_mesh(jax.devices()[:1])
+    check_split(mesh, num_games=7)
+    with pytest.raises(
+        ValueError, match=r"^num_games is 7; it must be a multiple of the 2 devices$"
+    ):
+        check_split(SimpleNamespace(size=2), num_games=7)
