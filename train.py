@@ -1,27 +1,34 @@
 """Trains a network by self-play: `python train.py PRESET [--FIELD VALUE ...]`.
 
-Presets: connect2, nim, hsr, tic-tac-toe, connect-four. `python train.py PRESET --help` lists every
-field with its default.
+Presets: connect2, nim, hsr, tic-tac-toe, connect-four, othello, hex, go-9x9, gardner-chess, chess.
+`python train.py PRESET --help` lists every field with its default. The exit code is 0 at the end of
+a run, 2 for bad input, 3 when training has failed, and 130 after Ctrl-C.
 """
 
+import contextlib
 import dataclasses
 import logging
 import shlex
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import jax
 
-from dualmctx.assemble import Run, assemble
+from dualmctx.assemble import Run, assemble, follower_of, record_of
 from dualmctx.budget import describe_memory
 from dualmctx.cli import parse_flags, take_flag
+from dualmctx.cluster import follow, is_first, join, lead, require_same, spread
 from dualmctx.config import Config
+from dualmctx.devices import choose_devices, local
 from dualmctx.display import Display, stopped_by_ctrl_c, summary_table
 from dualmctx.exam import is_solved, take_exams
+from dualmctx.health import find_trouble
 from dualmctx.plot import plot_training
 from dualmctx.policies import REGISTRY
 from dualmctx.presets import PRESETS
+from dualmctx.sinks import Sink, require_wandb, tensorboard, weights_and_biases
 from dualmctx.training import IterateFn, TrainState
 
 
@@ -32,14 +39,40 @@ def main(arguments: list[str]) -> int:
     try:
         try:
             name, config = parse(arguments)
+            if config.coordinator is not None:
+                join(config.coordinator, config.num_processes, config.process_id)
+                require_same(record_of(name, config) | {"devices": config.devices})
+        except ValueError as error:
+            fail(str(error))
+        if is_first():
+            return lead(lambda: run_here(name, config))
+        return follow(lambda: follower_of(name, config), config.seed)
+    except KeyboardInterrupt as stop:
+        print(f"train.py: stopped at once{''.join(stop.args)}", file=sys.stderr)
+        return 130
+
+
+def run_here(name: str, config: Config) -> int:
+    """Runs what the command line says; returns the exit code."""
+    run = None
+    try:
+        try:
+            wandb = None if config.wandb is None else require_wandb()
             run = assemble(name, config)
             state, rows = start(run)
         except (ValueError, OSError, jax.errors.JaxRuntimeError) as error:
             fail(str(error).split("\n")[0])
-        return train(run, state, rows)
+        with contextlib.ExitStack() as stack:
+            done, folder = int(state.iteration), run.folder.path
+            sinks = [stack.enter_context(tensorboard(folder / "tensorboard", done))]
+            if wandb is not None:
+                logs = weights_and_biases(wandb, folder, str(config.wandb), run.record)
+                sinks.append(stack.enter_context(logs))
+            return train(run, state, rows, sinks)
     except KeyboardInterrupt:
-        print("train.py: stopped at once; --resume goes on from the last save", file=sys.stderr)
-        return 130
+        # Without a folder there is nothing to go on with.
+        remedy = [] if run is None else ["; --resume goes on from the last save"]
+        raise KeyboardInterrupt(*remedy) from None
 
 
 def parse(arguments: list[str]) -> tuple[str, Config]:
@@ -86,9 +119,13 @@ def describe(run: Run) -> str:
     config = run.config
     budgets = config.search.num_simulations
     numbers = " + ".join(map(str, budgets)) if isinstance(budgets, tuple) else str(budgets)
+    devices = choose_devices(config.devices)
+    where = f"{len(devices)} × {devices[0].device_kind}" if devices[1:] else devices[0].device_kind
+    processes = jax.process_count()
     return (
         f"{type(config.search).__name__} with {numbers} simulations a move, "
-        f"{config.selfplay.num_games} games side by side, on {jax.devices()[0].device_kind}"
+        f"{config.selfplay.num_games} games side by side, on {where}"
+        + (f" in {processes} processes" if processes > 1 else "")
     )
 
 
@@ -102,7 +139,7 @@ def start(run: Run) -> tuple[TrainState, list[dict[str, Any]]]:
     # A run that was stopped before its first save goes on from its beginning.
     if run.config.resume and run.checkpoints.latest() is not None:
         restored = run.checkpoints.restore(state)
-        state = restored.state
+        state = spread(restored.state, run.trainer.shardings)
         for step, reason in restored.damaged.items():
             aside = run.checkpoints.set_aside(step)
             print(
@@ -113,8 +150,8 @@ def start(run: Run) -> tuple[TrainState, list[dict[str, Any]]]:
     return state, run.folder.keep_rows(int(state.iteration))
 
 
-def train(run: Run, state: TrainState, rows: list[dict[str, Any]]) -> int:
-    """Trains to the end or to Ctrl-C; returns the exit code."""
+def train(run: Run, state: TrainState, rows: list[dict[str, Any]], sinks: Sequence[Sink]) -> int:
+    """Trains to the end, to Ctrl-C or until something is wrong; returns the exit code."""
     config, folder = run.config, run.folder
     with Display(config.num_iterations, int(state.iteration)) as display:
         display.say(f"{run.name}: {describe(run)}; writing to {folder.path}")
@@ -128,9 +165,13 @@ def train(run: Run, state: TrainState, rows: list[dict[str, Any]]) -> int:
                     display.say(f"optimal play in {solved_in_a_row(rows)} exams in a row: done")
                     break
                 state, row = iterate_once(run, iterate, state, rows)
+                trouble = find_trouble(row, rows, local(state.params), run.num_actions)
+                row |= {} if trouble else examine(run, state)
                 rows.append(row)
-                folder.append_row(row)
-                display.show(row)
+                for write in (folder.append_row, *sinks, display.show):
+                    write(row)
+                if trouble:
+                    return give_up(run, row, trouble)
                 if row["iteration"] % config.checkpoint_every == 0:
                     run.checkpoints.save(row["iteration"], state)
     run.checkpoints.save(int(state.iteration), state)
@@ -145,6 +186,23 @@ def train(run: Run, state: TrainState, rows: list[dict[str, Any]]) -> int:
     return 0
 
 
+def give_up(run: Run, row: dict[str, Any], trouble: str) -> int:
+    """Says in a line why training ends and what is left of it; returns the exit code.
+
+    Nothing is saved: the newest checkpoint is of an iteration that was well.
+    """
+    run.checkpoints.wait()
+    last = run.checkpoints.latest()
+    where = f"iteration {last} in {run.folder.checkpoints}"
+    print(
+        f"train.py: training failed in iteration {row['iteration']}: {trouble}; the last good "
+        f"checkpoint is {'none' if last is None else where}; start a new run with a --learner."
+        f"learning-rate below {run.config.learner.learning_rate:g}, as --resume would fail again",
+        file=sys.stderr,
+    )
+    return 3
+
+
 def solved_in_a_row(rows: list[dict[str, Any]]) -> int:
     """Counts the latest exams in a row in which play was optimal."""
     exams = [is_solved(row) for row in rows if "path/search_optimal" in row]
@@ -154,32 +212,38 @@ def solved_in_a_row(rows: list[dict[str, Any]]) -> int:
 def iterate_once(
     run: Run, iterate: IterateFn, state: TrainState, rows: list[dict[str, Any]]
 ) -> tuple[TrainState, dict[str, Any]]:
-    """Runs one iteration and, where it is due, an exam."""
-    config = run.config
+    """Runs one iteration; returns the new state and the row of its metrics."""
     state, metrics = iterate(state)
-    number = int(state.iteration)
     spent = metrics["selfplay_seconds"] + metrics["learn_seconds"]
-    budgets = config.search.num_simulations
+    budgets = run.config.search.num_simulations
     per_move = sum(budgets) if isinstance(budgets, tuple) else budgets
     rate = metrics["positions"] / metrics["selfplay_seconds"]
-    row = {
-        "iteration": number,
+    return state, {
+        "iteration": int(state.iteration),
         "seconds": (rows[-1]["seconds"] if rows else 0.0) + spent,
+        "games_per_second": metrics["games"] / metrics["selfplay_seconds"],
         "positions_per_second": rate,
         "simulations_per_second": rate * per_move,
         **metrics,
     }
-    if config.exams.every and number % config.exams.every == 0:
-        start = time.perf_counter()
-        row |= take_exams(run.exams, state.params, jax.random.PRNGKey(number))
-        row["exam_seconds"] = time.perf_counter() - start
-    return state, row
+
+
+def examine(run: Run, state: TrainState) -> dict[str, Any]:
+    """Takes the exams that are due after an iteration."""
+    number, every = int(state.iteration), run.config.exams.every
+    if not every or number % every:
+        return {}
+    before = time.perf_counter()
+    results = take_exams(run.exams, local(state.params), jax.random.PRNGKey(number))
+    return results | {"exam_seconds": time.perf_counter() - before}
 
 
 def finish(run: Run, state: TrainState, rows: list[dict[str, Any]], display: Display) -> None:
     """Takes the last exams, writes the summary and the picture, prints the table."""
     display.say("last exam …")
-    results = take_exams(run.last_exams, state.params, jax.random.PRNGKey(run.config.seed + 1))
+    results = take_exams(
+        run.last_exams, local(state.params), jax.random.PRNGKey(run.config.seed + 1)
+    )
     summary = {
         "title": f"{run.name} after {int(state.iteration)} iterations",
         "iterations": int(state.iteration),
@@ -193,7 +257,8 @@ def finish(run: Run, state: TrainState, rows: list[dict[str, Any]], display: Dis
     run.folder.write_json("summary.json", summary)
     plot_training(rows, summary["title"], run.folder.path / "curve.png")
     display.console.print(summary_table(summary))
-    display.say(f"in {run.folder.path}: summary.json, metrics.jsonl, curve.png, checkpoints/")
+    files = "summary.json, metrics.jsonl, curve.png, checkpoints/, tensorboard/"
+    display.say(f"in {run.folder.path}: {files}")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import orbax.checkpoint as ocp
 from rich.console import Console
 from rich.table import Table
 
@@ -29,7 +28,7 @@ import dualmctx
 import games
 from benchmarks.dual import make_params
 from dualmctx import AlphaZero, Contempt, Puct
-from dualmctx.checkpoint import open_checkpoints
+from dualmctx.assemble import load_trained
 
 MAX_PLIES = 42
 LIMITS = (1, 2, 5, 10, 20, 50, None)
@@ -91,23 +90,12 @@ class HandicapRow(NamedTuple):
 
 def load(folder: pathlib.Path) -> tuple[Any, Any, Any, str]:
     """Reads a run's newest checkpoint; returns the game, the network, its parameters and a name."""
-    config = json.loads((folder / "config.json").read_text())
-    env = games.make(config["game"], **config["game_parameters"])
-    options = config["network"]
-    network = dualmctx.make_network(
-        env.num_actions,
-        env.observation_shape,
-        trunk=options["trunk"],
-        width=options["width"],
-        num_blocks=options["num_blocks"],
-        head_depths=options["head_depths"] and tuple(options["head_depths"]),
-    )
-    manager = open_checkpoints(folder / "checkpoints").manager
-    step = manager.latest_step()
-    # Only the parameters are wanted, so the state of training need not be put together again.
-    saved = manager.restore(step, args=ocp.args.StandardRestore())
-    params = jax.tree.map(jnp.asarray, saved["state"]["params"])
-    return env, network, params, f"{config['game']}, {step} iterations"
+    trained = load_trained(folder)
+    game = trained.record["game"]
+    if game.replace("-", "_") != "connect_four":
+        raise ValueError(f"{folder} is a run of {game}; the positions here are of connect_four")
+    name = f"{game}, {trained.iteration} iterations"
+    return trained.env, trained.network, trained.params, name
 
 
 def untrained() -> tuple[Any, Any, Any, str]:
@@ -266,7 +254,10 @@ def main(arguments: list[str] | None = None) -> None:
     sizes = Sizes(number, 2 * number, options.simulations, heat, LIMITS, HANDICAP_LIMITS)
     if options.quick:
         sizes = Sizes(4, 16, 6, heat, (2,), (2,))
-    model = load(options.run) if options.run else untrained()
+    try:
+        model = load(options.run) if options.run else untrained()
+    except ValueError as error:
+        parser.error(str(error))
     title = f"{model[-1]}, {sizes.simulations} simulations, temperature {sizes.temperature}"
     # Rows are told of as they come, as a run takes minutes.
     selfplay, handicap = [], []

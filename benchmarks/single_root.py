@@ -4,7 +4,7 @@ Time and memory of one search of the starting position, by the number of leaves 
 evaluation that costs next to nothing (a hash of the board) and with a real network (4 blocks of 64
 features), beside mctx with the same evaluation and the same PUCT rule. mctx's time grows with the
 square of the budget, so it is measured on smaller ones and a n + b n² is fitted to them, which is
-too kind to it where its arrays outgrow the caches (92 s by the fit, 240 s in a full run); the
+too kind to it where its arrays outgrow the caches (163 s by the fit, 240 s in a full run); the
 network is measured on smaller budgets too, where a budget's time is proportional. Both are marked
 with ~. Memory is what XLA allots to the compiled search, at the full budget, computed, not run.
 

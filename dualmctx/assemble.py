@@ -1,6 +1,7 @@
 """A training run, put together from its configuration."""
 
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -8,16 +9,29 @@ import jax
 
 import games
 from dualmctx.arena import batch_player
+from dualmctx.augment import make_augment
 from dualmctx.budget import TrainingMemory, free_memory, require_memory, training_memory
 from dualmctx.checkpoint import Checkpoints, open_checkpoints
+from dualmctx.cluster import gather, leading
 from dualmctx.config import Config, Exams
+from dualmctx.devices import choose_devices, share
 from dualmctx.evaluate import make_evaluate
 from dualmctx.exam import Exact, ExamFn, make_exact_exam, make_match_exam
-from dualmctx.memory import search_memory
+from dualmctx.memory import SearchMemory, search_memory
 from dualmctx.model import make_search_fn
 from dualmctx.network import make_network
-from dualmctx.runs import RunFolder, create_run, reopen_run, to_dict
+from dualmctx.policies import REGISTRY
+from dualmctx.runs import RunFolder, create_run, read_config, reopen_run, to_dict
 from dualmctx.training import Trainer, make_trainer
+from dualmctx.types import Params
+
+# Beyond this many actions, few of them are legal in the games here.
+_MANY_ACTIONS, _FEW_CHILDREN = 512, 128
+# Where and how a run is made: it may go on elsewhere.
+_ANY_PLACE: dict[str, Any] = {
+    **{"out": None, "resume": False, "wandb": None, "memory_limit": None},
+    **{"devices": None, "coordinator": None, "num_processes": None, "process_id": None},
+}
 
 
 class Run(NamedTuple):
@@ -25,6 +39,8 @@ class Run(NamedTuple):
 
     config: Config
     name: str
+    record: dict[str, Any]
+    num_actions: int
     folder: RunFolder
     checkpoints: Checkpoints
     trainer: Trainer
@@ -48,70 +64,171 @@ def assemble(name: str, config: Config) -> Run:
       ValueError: when something is wrong, in one line.
     """
     env = games.make(config.game, **config.game_parameters)
-    network = network_of(config, env)
+    record = record_of(name, config)
+    network = network_of(record, env)
     options = config.network.of_model()
-    trainer = make_trainer(
+    search_fn = make_search_fn(env, network, config.search.noiseless(), **options)
+    exams, last_exams, num_positions = make_exams(env, network, search_fn, config.exams)
+    trainer = trainer_of(config, env, network)
+    memory = check_memory(env, network, trainer, config)
+    path = Path(config.out or f"runs/{name}")
+    folder = (reopen_run if config.resume else create_run)(path, record)
+    checkpoints = open_checkpoints(folder.checkpoints, keep=config.keep, fetch=gather)
+    return Run(
+        config=config,
+        name=name,
+        record=record,
+        num_actions=env.num_actions,
+        folder=folder,
+        checkpoints=checkpoints,
+        trainer=leading(trainer),
+        exams=exams,
+        last_exams=last_exams,
+        num_positions=num_positions,
+        memory=memory,
+    )
+
+
+def record_of(name: str, config: Config) -> dict[str, Any]:
+    """Returns what `config.json` holds: what is run, not where and how."""
+    what = dataclasses.replace(config, **_ANY_PLACE)
+    record: dict[str, Any] = to_dict(what)
+    record["preset"] = name
+    search, asked = config.search, config.network.separate_trunks
+    # Two variants may have options of the same names and values.
+    [variant] = [key for key, row in REGISTRY.items() if type(search) is row.policy]
+    record["search"] = {"variant": variant} | record["search"]
+    # As asked, else as the search is meant.
+    meant = getattr(search, "separate_trunks", False)
+    record["network"] |= {
+        "num_heads": len(search.heads),
+        "separate_trunks": meant if asked is None else asked,
+    }
+    return record
+
+
+def trainer_of(config: Config, env: Any, network: Any) -> Trainer:
+    """Makes the programs of a run, of which every process has the same."""
+    augment_fn = make_augment(*games.symmetries(env)) if config.learner.augment else None
+    return make_trainer(
         env,
         network,
         config.search,
         config.selfplay,
         config.learner,
         num_iterations=config.num_iterations,
-        **options,
+        devices=choose_devices(config.devices),
+        augment_fn=augment_fn,
+        **config.network.of_model(),
     )
-    memory = check_memory(env, network, trainer, config)
-    search_fn = make_search_fn(env, network, config.search.noiseless(), **options)
-    exams, last_exams, num_positions = make_exams(env, network, search_fn, config.exams)
-    path = Path(config.out or f"runs/{name}")
-    # Where and how it runs, not what.
-    what = dataclasses.replace(config, out=None, resume=False, memory_limit=None)
-    record = to_dict(what) | {"preset": name}
-    folder = (reopen_run if config.resume else create_run)(path, record)
-    checkpoints = open_checkpoints(folder.checkpoints, keep=config.keep)
-    return Run(config, name, folder, checkpoints, trainer, exams, last_exams, num_positions, memory)
 
 
-def network_of(config: Config, env: Any) -> Any:
-    """Makes the network that a configuration describes, for a game as `games.make` gives it."""
-    # As asked, else as the search is meant.
-    asked = config.network.separate_trunks
-    meant = getattr(config.search, "separate_trunks", False)
+def follower_of(name: str, config: Config) -> Trainer:
+    """Makes what a process needs that does as the first one says."""
+    env = games.make(config.game, **config.game_parameters)
+    return trainer_of(config, env, network_of(record_of(name, config), env))
+
+
+def network_of(record: dict[str, Any], env: Any) -> Any:
+    """Makes the network of a run from its `config.json`, for a game as `games.make` gives it."""
+    options = record["network"]
+    depths = options["head_depths"]
+    names = ("width", "num_blocks", "num_heads", "separate_trunks", "trunk")
     return make_network(
         env.num_actions,
         env.observation_shape,
-        width=config.network.width,
-        num_blocks=config.network.num_blocks,
-        head_depths=config.network.head_depths,
-        num_heads=len(config.search.heads),
-        separate_trunks=meant if asked is None else asked,
-        trunk=config.network.trunk,
+        head_depths=None if depths is None else tuple(depths),
+        **{name: options[name] for name in names},
     )
 
 
+class Trained(NamedTuple):
+    """What a run has learned so far.
+
+    Attributes:
+      env: the game, as `games.make` gives it.
+      network: the run's network.
+      params: its parameters at a checkpoint.
+      iteration: of that checkpoint.
+      record: the run's `config.json`.
+    """
+
+    env: Any
+    network: Any
+    params: Params
+    iteration: int
+    record: dict[str, Any]
+
+
+def load_trained(folder: Path, iteration: int | None = None) -> Trained:
+    """Loads what a run has learned from its folder, without the state of its training.
+
+    Args:
+      folder: the run's.
+      iteration: of the checkpoint; the newest one's if `None`.
+
+    Returns:
+      The network as it was then.
+
+    Raises:
+      ValueError: when there is no run or no such checkpoint, in one line.
+    """
+    record = read_config(folder)
+    env = games.make(record["game"], **record["game_parameters"])
+    iteration, state = open_checkpoints(folder / "checkpoints").read(iteration)
+    return Trained(env, network_of(record, env), state["params"], iteration, record)
+
+
 def check_memory(env: Any, network: Any, trainer: Trainer, config: Config) -> TrainingMemory:
-    """Predicts what a run takes of the device's memory.
+    """Predicts what a run takes of the memory of each device.
 
     Raises:
       ValueError: when that is more than there is, in one line.
     """
-    selfplay, limit = config.selfplay, config.memory_limit
-    search = search_memory(
-        env, network, config.search, selfplay.num_games, **config.network.of_model()
-    )
+    limit, num_devices = config.memory_limit, len(choose_devices(config.devices))
+    num_games = config.selfplay.num_games // num_devices
+    search = search_memory(env, network, config.search, num_games, **config.network.of_model())
     memory = training_memory(
         search,
         network,
-        jax.eval_shape(trainer.init, config.seed),
-        batch_size=config.learner.batch_size,
-        num_added=selfplay.num_games * selfplay.num_steps,
+        share(jax.eval_shape(trainer.init, config.seed), trainer.shardings),
+        batch_size=config.learner.batch_size // num_devices,
+        num_added=num_games * config.selfplay.num_steps,
+        exam=exam_memory(env, search, config.exams),
     )
     there = free_memory() if limit is None else int(limit * 2**30)
-    require_memory(memory, there, is_asked_for=limit is not None)
+    offers = tuple(savings(env, config))
+    require_memory(memory, there, is_asked_for=limit is not None, savings=offers)
     return memory
 
 
+def exam_memory(env: Any, search: SearchMemory, options: Exams) -> int:
+    """Predicts the bytes of the largest search of an exam from those of self-play's."""
+    batch_size = options.num_games
+    if games.is_solvable(env):
+        num_positions = len(games.solve(env).values)
+        batch_size = max(batch_size, min(options.batch_size, num_positions))
+    # All parts grow with the batch, and no exam goes on from a tree.
+    return (search.total - search.kept) * batch_size // search.batch_size
+
+
+def savings(env: Any, config: Config) -> Iterator[str]:
+    """Lists the flags by which a search of many actions would take less memory, if it has them."""
+    if env.num_actions < _MANY_ACTIONS:
+        return
+    puct = getattr(config.search, "puct", None)
+    if puct is not None and puct.max_children is None and puct.rave_visits is None:
+        yield f"--search.puct.max-children {_FEW_CHILDREN}"
+    if not config.network.compact_states:
+        yield "--network.compact-states"
+
+
 def make_exams(env: Any, network: Any, search_fn: Any, options: Exams) -> tuple:
-    """Makes the exams that a game allows: against its exact solution, or against random play."""
+    """Makes the exams that a game allows: against its exact solution, or against random play.
+
+    Raises:
+      ValueError: when an option does not fit the game, in one line.
+    """
 
     def match(player: Any, name: str) -> ExamFn:
         return make_match_exam(
@@ -120,6 +237,11 @@ def make_exams(env: Any, network: Any, search_fn: Any, options: Exams) -> tuple:
 
     against_random = match(games.random_player(), "random")
     if not games.is_solvable(env):
+        if options.stop_when_solved:
+            raise ValueError(
+                f"exams.stop_when_solved is {options.stop_when_solved}; it must be 0 in a game "
+                "that has no exact solution"
+            )
         return (against_random,), (against_random,), {}
     solution = games.solve(env)
     exact = Exact(

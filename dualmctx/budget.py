@@ -1,6 +1,7 @@
 """Whether a training run fits into the memory of its device, known before it starts."""
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,6 @@ from dualmctx.memory import SearchMemory, allocated, num_bytes
 from dualmctx.types import Params
 
 _GIB = 2**30
-# Beyond this many actions, few of them are legal in the games here.
-_MANY_ACTIONS = 512
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +25,7 @@ class TrainingMemory:
       replay: of these, the replay buffer.
       positions: the positions of an iteration, before and after they become samples.
       gradient: an optimiser step.
+      exam: the search of an exam.
     """
 
     search: SearchMemory
@@ -33,24 +33,32 @@ class TrainingMemory:
     replay: int
     positions: int
     gradient: int
+    exam: int = 0
 
     @property
     def total(self) -> int:
-        """The most that is held at once: self-play and learning take turns."""
-        return self.state + max(self.search.total + self.positions, self.gradient)
+        """The most that is held at once: self-play, learning and exams take turns."""
+        return self.state + max(self.search.total + self.positions, self.gradient, self.exam)
 
 
 def training_memory(
-    search: SearchMemory, network: Any, state: Any, *, batch_size: int, num_added: int
+    search: SearchMemory,
+    network: Any,
+    state: Any,
+    *,
+    batch_size: int,
+    num_added: int,
+    exam: int = 0,
 ) -> TrainingMemory:
     """Predicts what a training run holds; compiles the gradient for one batch, in a second or so.
 
     Args:
       search: the search of self-play.
       network: a `dualmctx.network.Network`.
-      state: shapes of a `TrainState`.
+      state: shapes of a `TrainState`, or of a device's share of it, as all numbers are then.
       batch_size: positions an optimiser step.
       num_added: positions an iteration.
+      exam: bytes of an exam's search.
 
     Returns:
       The parts and their sum.
@@ -59,7 +67,7 @@ def training_memory(
     samples = jax.tree.map(
         lambda x: jax.ShapeDtypeStruct((batch_size, *x.shape[2:]), x.dtype), experience
     )
-    capacity = jax.tree.leaves(experience)[0].shape[1]
+    num_rows, length = jax.tree.leaves(experience)[0].shape[:2]
 
     def loss(params: Params, samples: Any) -> Any:
         losses = compute_losses(network, params, samples)
@@ -70,14 +78,19 @@ def training_memory(
         search=search,
         state=num_bytes(state),
         replay=replay,
-        positions=2 * replay * num_added // capacity,
+        positions=2 * replay * num_added // (num_rows * length),
         gradient=allocated(jax.jit(jax.grad(loss)).trace(state.params, samples)),
+        exam=exam,
     )
 
 
 def free_memory() -> int | None:
-    """Returns the bytes that the default device has left, or `None` if that cannot be known."""
-    device = jax.devices()[0]
+    """Returns the bytes that a device has left, or `None` if that cannot be known.
+
+    A CPU's devices, of which there is more than one for trials only, share what it has.
+    """
+    devices = jax.local_devices()
+    device = devices[0]
     report = device.memory_stats() or {}
     if "bytes_limit" in report:
         return report["bytes_limit"] - report.get("bytes_in_use", 0)
@@ -85,18 +98,27 @@ def free_memory() -> int | None:
         # Free memory as Linux counts it, with the caches that it would give up.
         lines = Path("/proc/meminfo").read_text().splitlines()
         fields = dict(line.split(":", 1) for line in lines)
-        return 1024 * int(fields["MemAvailable"].split()[0]) if device.platform == "cpu" else None
+        if device.platform != "cpu":
+            return None
+        return 1024 * int(fields["MemAvailable"].split()[0]) // len(devices)
     except (OSError, KeyError):
         return None
 
 
-def require_memory(memory: TrainingMemory, limit: int | None, *, is_asked_for: bool) -> None:
+def require_memory(
+    memory: TrainingMemory,
+    limit: int | None,
+    *,
+    is_asked_for: bool,
+    savings: Sequence[str] = (),
+) -> None:
     """Refuses a run that does not fit.
 
     Args:
       memory: what it needs.
       limit: bytes there are; `None` where that is not known, and nothing is refused.
       is_asked_for: whether the limit is the user's own, not what is free.
+      savings: flags that this run could have to take less, besides smaller numbers.
 
     Raises:
       ValueError: when the run does not fit, in one line with the need, the limit and the remedy.
@@ -109,23 +131,23 @@ def require_memory(memory: TrainingMemory, limit: int | None, *, is_asked_for: b
     raise ValueError(
         f"a search of {search.batch_size:,} games with {search.num_nodes:,} nodes each needs "
         f"{_readable(search.total)}, the whole run {_readable(memory.total)}, and {there}; use "
-        f"{_remedy(memory, limit)}"
+        f"{_remedy(memory, limit, savings)}"
     )
 
 
-def _remedy(memory: TrainingMemory, limit: int) -> str:
+def _remedy(memory: TrainingMemory, limit: int, savings: Sequence[str]) -> str:
     """Says what makes a run fit."""
     if memory.state + memory.gradient > limit:
         return "a smaller --learner.capacity, --learner.batch-size or --network.width"
+    if memory.state + memory.exam > limit:
+        return "a smaller --exams.num-games or --exams.batch-size, or fewer simulations"
     room = limit - memory.state
     num_games = memory.search.batch_size * room // (memory.search.total + memory.positions)
     parts = []
     if num_games >= 1:
         # A power of two is a round number for a batch.
         parts.append(f"--selfplay.num-games {2 ** (num_games.bit_length() - 1)}")
-    parts.append("fewer simulations")
-    if memory.search.num_children >= _MANY_ACTIONS:
-        parts += ["--search.puct.max-children 128", "--network.compact-states"]
+    parts += ["fewer simulations", *savings]
     return ", ".join(parts[:-1]) + " or " + parts[-1] if len(parts) > 1 else parts[0]
 
 
@@ -135,6 +157,7 @@ def describe_memory(memory: TrainingMemory) -> str:
         "search": memory.search.total,
         "learning": memory.gradient,
         "replay": memory.replay,
+        "exams": memory.exam,
     }
     described = ", ".join(f"{name} {_readable(size)}" for name, size in parts.items())
     return f"memory: {_readable(memory.total)} at most ({described})"

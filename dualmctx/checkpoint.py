@@ -1,6 +1,7 @@
 """Checkpoints: the whole state of training, so that a run goes on where it stopped."""
 
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ class Restored(NamedTuple):
     """What was read back.
 
     Attributes:
-      state: the state, on the default device.
+      state: the state, in NumPy arrays.
       step: its iterations.
       damaged: later checkpoints that could not be read, by their iterations and with the reason in
         a line; empty if the newest one was read.
@@ -30,16 +31,18 @@ class Checkpoints(NamedTuple):
     Attributes:
       manager: orbax's manager of the folder; it writes a checkpoint under another name and renames
         it when complete, so that a folder never holds half of one.
+      fetch: turns a state into NumPy arrays.
     """
 
     manager: ocp.CheckpointManager
+    fetch: Callable[[Any], Any]
 
     def save(self, step: int, state: Any) -> None:
         """Saves a state after `step` iterations, in the background; a step is saved only once."""
         if step in self.manager.all_steps():
             return
         # Fetched first: training goes on in the same buffers while orbax still writes.
-        content = _with_checksums(jax.tree.map(np.asarray, state))
+        content = _with_checksums(self.fetch(state))
         self.manager.save(step, args=ocp.args.StandardSave(content))
 
     def wait(self) -> None:
@@ -71,13 +74,36 @@ class Checkpoints(NamedTuple):
             except (ValueError, KeyError, TypeError, OSError, RuntimeError) as error:
                 damaged[step] = _in_short(error)
             else:
-                return Restored(jax.tree.map(jax.numpy.asarray, state), step, damaged)
+                return Restored(state, step, damaged)
         if not steps:
             raise ValueError(f"there is no checkpoint in {self.manager.directory}")
         raise ValueError(
             f"the checkpoint of iteration {steps[0]} in {self.manager.directory} cannot be read: "
             f"{damaged[steps[0]]}" + (", nor can those before it" if len(steps) > 1 else "")
         )
+
+    def steps(self) -> list[int]:
+        """Returns the iterations of all checkpoints, in order."""
+        return sorted(self.manager.all_steps())
+
+    def read(self, step: int | None = None) -> tuple[int, Any]:
+        """Reads a checkpoint as it is: its iterations, and its state in dictionaries.
+
+        Args:
+          step: its iterations; the newest checkpoint's if `None`.
+
+        Returns:
+          Its iterations and its state.
+
+        Raises:
+          ValueError: when there is no such checkpoint, in one line.
+        """
+        step = self.latest() if step is None else step
+        if step is None or step not in self.manager.all_steps():
+            which = "no checkpoint" if step is None else f"no checkpoint of iteration {step}"
+            raise ValueError(f"there is {which} in {self.manager.directory}")
+        content = self.manager.restore(step, args=ocp.args.StandardRestore())
+        return step, jax.tree.map(jax.numpy.asarray, content["state"])
 
     def _read(self, step: int, like: Any) -> Any:
         shapes = _with_checksums(jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), like))
@@ -122,15 +148,28 @@ def _with_checksums(state: Any) -> dict[str, Any]:
     return {"state": state, "checksums": checksums}
 
 
-def open_checkpoints(folder: Path, *, keep: int = 2) -> Checkpoints:
+def _fetch(state: Any) -> Any:
+    return jax.tree.map(np.asarray, state)
+
+
+def open_checkpoints(
+    folder: Path, *, keep: int = 2, fetch: Callable[[Any], Any] = _fetch
+) -> Checkpoints:
     """Opens a folder of checkpoints, made if need be.
 
     Args:
       folder: where they are.
       keep: how many to keep, the newest ones; at least 1.
+      fetch: turns a state into NumPy arrays; `cluster.gather` where other processes have parts.
 
     Returns:
       The checkpoints.
     """
-    options = ocp.CheckpointManagerOptions(max_to_keep=keep, create=True)
-    return Checkpoints(ocp.CheckpointManager(folder.resolve(), options=options))
+    folder.mkdir(parents=True, exist_ok=True)
+    this = jax.process_index()
+    # Only this process has the folder open; orbax would wait for the others.
+    alone = ocp.options.MultiprocessingOptions(primary_host=this, active_processes={this})
+    options = ocp.CheckpointManagerOptions(
+        max_to_keep=keep, create=False, multiprocessing_options=alone
+    )
+    return Checkpoints(ocp.CheckpointManager(folder.resolve(), options=options), fetch)

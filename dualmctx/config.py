@@ -1,6 +1,7 @@
 """The configuration of a training run: every field is a flag of `train.py`."""
 
 import dataclasses
+import re
 from typing import TYPE_CHECKING, Any, Literal, Union
 
 from dualmctx.learner import Learner
@@ -90,9 +91,20 @@ class Config:
     """The run's folder; by default runs/PRESET."""
     resume: bool = False
     """Go on with the run in that folder."""
+    wandb: str | None = None
+    """Log to this project of Weights & Biases too, which is installed with dualmctx[wandb]."""
     memory_limit: float | None = None
     """GiB that the run may take; by default what the device has free. A run that needs more is
     refused before it starts."""
+    devices: int | None = None
+    """Devices that play and learn side by side, of each process; by default all."""
+    coordinator: str | None = None
+    """One of several processes: where the first can be reached, HOST:PORT, or auto under SLURM or
+    Open MPI (docs/clusters.md)."""
+    num_processes: int | None = None
+    """How many processes there are, with --coordinator HOST:PORT."""
+    process_id: int | None = None
+    """The number of this process, from 0, with --coordinator HOST:PORT."""
 
     def __post_init__(self) -> None:
         """Checks the fields that no part of the program checks by itself."""
@@ -108,15 +120,51 @@ class Config:
         # PRNGKey reads 32 bits: other numbers would repeat these seeds or overflow.
         if not 0 <= self.seed < 2**32:
             raise ValueError(f"seed is {self.seed}; it must be from 0 to {2**32 - 1}")
-        minima = {"every": 0, "batch_size": 1, "max_positions": 1, "stop_when_solved": 0}
-        for name, minimum in minima.items():
-            value = getattr(self.exams, name)
-            if value < minimum:
-                raise ValueError(f"exams.{name} is {value}; it must be at least {minimum}")
-        if self.exams.num_games < 2 or self.exams.num_games % 2:
-            raise ValueError(
-                f"exams.num_games is {self.exams.num_games}; it must be even and at least 2"
-            )
+        _check_exams(self.exams)
         # Not a number is neither above 0 nor below.
         if self.memory_limit is not None and not self.memory_limit > 0:
             raise ValueError(f"memory_limit is {self.memory_limit}; it must be above 0")
+        if self.devices is not None and self.devices < 1:
+            raise ValueError(f"devices is {self.devices}; it must be at least 1")
+        _check_processes(self.coordinator, self.num_processes, self.process_id)
+
+
+def _check_exams(exams: Exams) -> None:
+    """Checks the options of exams, which nothing else does."""
+    minima = {"every": 0, "batch_size": 1, "max_positions": 1, "stop_when_solved": 0}
+    for name, minimum in minima.items():
+        value = getattr(exams, name)
+        if value < minimum:
+            raise ValueError(f"exams.{name} is {value}; it must be at least {minimum}")
+    if exams.num_games < 2 or exams.num_games % 2:
+        raise ValueError(f"exams.num_games is {exams.num_games}; it must be even and at least 2")
+    solved = exams.stop_when_solved
+    if solved and not exams.every:
+        raise ValueError(
+            f"exams.stop_when_solved is {solved}; it must be 0 with exams.every 0, which takes "
+            "no exams on the way"
+        )
+
+
+def _check_processes(
+    coordinator: str | None, num_processes: int | None, process_id: int | None
+) -> None:
+    """Checks the options of several processes."""
+    if coordinator is None or coordinator == "auto":
+        for name, value in (("num_processes", num_processes), ("process_id", process_id)):
+            if value is not None:
+                raise ValueError(
+                    f"{name} is {value}; it must be left out without --coordinator HOST:PORT"
+                )
+        return
+    if not re.fullmatch(r".+:[0-9]+", coordinator):
+        raise ValueError(f"coordinator is {coordinator}; it must be HOST:PORT or auto")
+    if num_processes is None or num_processes < 1:
+        raise ValueError(
+            f"num_processes is {num_processes}; it must be at least 1 with --coordinator HOST:PORT"
+        )
+    if process_id is None or not 0 <= process_id < num_processes:
+        raise ValueError(
+            f"process_id is {process_id}; it must be from 0 to {num_processes - 1} with "
+            f"--num-processes {num_processes}"
+        )

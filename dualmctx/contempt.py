@@ -7,13 +7,10 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.arrays import put, take
-from dualmctx.keys import element_keys, fold_in_key
+from dualmctx.keys import FROZEN, node_keys
 from dualmctx.select import argmax
 from dualmctx.tree import Tree, edge_into, get_children, replace_layer
 from dualmctx.types import SelectFn, TrackFn
-
-# Beyond every depth, as the exploration outside a window folds the depth itself into the key.
-_DRAWS = 2**31
 
 
 class Frozen(NamedTuple):
@@ -53,8 +50,8 @@ def sample_frozen(select_fn: SelectFn, limit: int, temperature: float) -> Select
         choice = select_fn(rng_key, tree, node_index, depth)
 
         def sample(choice: chex.Array) -> chex.Array:
-            key = fold_in_key(rng_key, jnp.uint32(_DRAWS) + depth.astype(jnp.uint32))
-            return jnp.where(samples, draw(key, visits, temperature), choice)
+            keys = node_keys(rng_key, FROZEN, depth, visits.shape[0])
+            return jnp.where(samples, draw(keys, visits, temperature), choice)
 
         # Where the players take turns, no tree has such a node at every other depth.
         return jax.lax.cond(jnp.any(samples), sample, lambda choice: choice, choice)
@@ -62,14 +59,13 @@ def sample_frozen(select_fn: SelectFn, limit: int, temperature: float) -> Select
     return select
 
 
-def draw(rng_key: chex.PRNGKey, visits: chex.Array, temperature: float) -> chex.Array:
-    """Draws `[B]` int32 actions in proportion to `[B, A]` visits^(1/T); consumes the key.
+def draw(rng_keys: chex.PRNGKey, visits: chex.Array, temperature: float) -> chex.Array:
+    """Draws `[B]` int32 actions in proportion to `[B, A]` visits^(1/T); consumes `[B]` keys.
 
-    Each element has a key of its own. An action without visits is never drawn where there is one
+    An action without visits is never drawn where there is one
     with visits.
     """
-    keys = element_keys(rng_key, visits.shape[0])
-    where = jax.vmap(jax.random.uniform)(keys)[:, None]
+    where = jax.vmap(jax.random.uniform)(rng_keys)[:, None]
     most = jnp.max(visits, axis=-1, keepdims=True)
     # Of the largest, as powers of counts overflow at low temperatures.
     weights = (visits / jnp.maximum(most, 1)) ** (1 / temperature)

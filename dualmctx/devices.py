@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 _AXIS = "data"
@@ -12,6 +13,26 @@ SPLIT = PartitionSpec(_AXIS)
 """The first axis is split over the devices."""
 WHOLE = PartitionSpec()
 """Every device has all of it."""
+
+
+def choose_devices(number: int | None) -> list[Any]:
+    """Chooses the first devices of each process.
+
+    Args:
+      number: how many of each process; by default all.
+
+    Raises:
+      ValueError: when a process has fewer, in one line.
+    """
+    chosen = []
+    for process in range(jax.process_count()):
+        there = [x for x in jax.devices() if x.process_index == process]
+        if number is not None and number > len(there):
+            raise ValueError(
+                f"devices is {number}; it must be at most {len(there)}, which process {process} has"
+            )
+        chosen += there[:number]
+    return chosen
 
 
 def make_mesh(devices: Sequence[Any] | None = None) -> Mesh:
@@ -28,7 +49,8 @@ def check_split(mesh: Mesh, **numbers: int) -> None:
     for name, number in numbers.items():
         if number % mesh.size:
             raise ValueError(
-                f"{name} is {number}; it must be a multiple of the {mesh.size} devices"
+                f"{name} is {number}; it must be a multiple of the {mesh.size} devices: use "
+                f"{-(-number // mesh.size) * mesh.size}, or fewer --devices"
             )
 
 
@@ -49,3 +71,36 @@ def on_each(function: Any, mesh: Mesh, in_specs: Any, out_specs: Any) -> Any:
 def total(numbers: Any) -> Any:
     """Sums arrays over the devices, inside `on_each`."""
     return jax.lax.psum(numbers, _AXIS)
+
+
+def gather(tree: Any) -> Any:
+    """Fetches arrays of all devices, whole, as NumPy arrays; all processes must call it."""
+
+    def fetch(x: Any) -> Any:
+        if x.is_fully_addressable or x.is_fully_replicated:
+            return np.asarray(x)
+        return multihost_utils.process_allgather(x, tiled=True)
+
+    # One after the other: an array stands on each device for a moment.
+    return jax.tree.map(fetch, tree)
+
+
+def spread(tree: Any, shardings: Any) -> Any:
+    """Spreads whole NumPy arrays, the same in all processes, over the devices."""
+
+    def put(x: Any, sharding: NamedSharding) -> jax.Array:
+        return jax.make_array_from_callback(x.shape, sharding, lambda index: x[index])
+
+    return jax.tree.map(put, tree, shardings)
+
+
+def local(tree: Any) -> Any:
+    """Returns arrays that every device has, on this process's first device alone."""
+    return jax.tree.map(lambda x: x.addressable_data(0), tree)
+
+
+def share(shapes: Any, shardings: Any) -> Any:
+    """Returns the shapes that each device holds of arrays."""
+    return jax.tree.map(
+        lambda x, spec: jax.ShapeDtypeStruct(spec.shard_shape(x.shape), x.dtype), shapes, shardings
+    )

@@ -1,23 +1,27 @@
 """What training shows: a live line on a terminal, plain lines in a log file."""
 
 import contextlib
+import datetime
 import signal
 import time
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.progress import TimeElapsedColumn as Elapsed
-from rich.progress import TimeRemainingColumn as Remaining
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 _SECONDS_BETWEEN_LINES = 10.0
 
 
 class Display:
     """Shows the progress of a run; used as a context manager around it.
+
+    On a terminal the live lines are the progress with the time left, the rates and losses of the
+    last iteration, and the last evaluation. Elsewhere a plain line is printed now and then.
 
     Attributes:
       console: where everything is printed.
@@ -27,26 +31,29 @@ class Display:
         """Prepares to show iterations from `done` up to `num_iterations`."""
         self.console = console or Console(highlight=False)
         self._last_line = 0.0
-        self._exam = ""
+        # When the first iteration was done: those before it may have been in another process.
+        self._first: tuple[int, float] | None = None
+        self._lines = ["compiling …", ""]
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("training"),
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
-            Elapsed(),
-            TextColumn("left"),
-            Remaining(),
-            TextColumn("{task.fields[rates]}"),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"),
             console=self.console,
-            disable=not self.console.is_terminal,
         )
-        self._task = self._progress.add_task(
-            "training", total=num_iterations, completed=done, rates="compiling …"
-        )
+        self._task = self._progress.add_task("", total=num_iterations, completed=done, left="")
         self._num_iterations = num_iterations
+        self._live = Live(get_renderable=self._render, console=self.console, refresh_per_second=4)
+
+    def _render(self) -> Group:
+        lines = [Text(line, no_wrap=True, overflow="ellipsis") for line in self._lines if line]
+        return Group(self._progress, *lines)
 
     def __enter__(self) -> "Display":
-        """Starts the live line."""
-        self._progress.start()
+        """Starts the live lines."""
+        if self.console.is_terminal:
+            self._live.start()
         return self
 
     def __exit__(
@@ -55,23 +62,38 @@ class Display:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Ends the live line, which stays as it was last."""
-        self._progress.stop()
+        """Ends the live lines, which stay as they were last."""
+        if self.console.is_terminal:
+            self._live.stop()
 
     def say(self, text: str) -> None:
-        """Prints a line above the live one."""
+        """Prints a line above the live ones."""
         self.console.print(text, soft_wrap=True, markup=False)
 
     def show(self, row: dict[str, Any]) -> None:
         """Shows an iteration, a row of `metrics.jsonl`."""
-        rates = describe_rates(row)
-        self._progress.update(self._task, completed=row["iteration"], rates=rates)
+        rates, left = describe_rates(row), self._left(row["iteration"])
         has_exam = any("/" in name for name in row)
+        exam = f"iteration {row['iteration']}: {describe_exam(row)}" if has_exam else self._lines[1]
+        self._lines = [rates, exam]
+        self._progress.update(self._task, completed=row["iteration"], left=left)
         is_due = time.monotonic() - self._last_line > _SECONDS_BETWEEN_LINES
         if has_exam or (is_due and not self.console.is_terminal):
             self._last_line = time.monotonic()
-            head = f"{row['iteration']:>5}/{self._num_iterations}  {row['seconds']:7.1f} s  {rates}"
-            self.say(head + (f"  {describe_exam(row)}" if has_exam else ""))
+            head = f"{row['iteration']:>5}/{self._num_iterations}  {row['seconds']:7.1f} s  "
+            parts = [rates, *[left] * bool(left), *[describe_exam(row)] * has_exam]
+            self.say(head + "  ".join(parts))
+
+    def _left(self, iteration: int) -> str:
+        """Describes the time left, by what the iterations since the first one took, exams too."""
+        if self._first is None:
+            self._first = (iteration, time.monotonic())
+        start, since = self._first
+        if iteration == start:
+            return ""
+        pace = (time.monotonic() - since) / (iteration - start)
+        seconds = round(pace * (self._num_iterations - iteration))
+        return f"{datetime.timedelta(seconds=seconds)} left"
 
 
 @contextlib.contextmanager
@@ -96,6 +118,7 @@ def describe_rates(row: dict[str, Any]) -> str:
     """Describes the speed and the final head's losses in an iteration."""
     last = max(int(name.rsplit("_", 1)[1]) for name in row if name.startswith("policy_loss_"))
     return (
+        f"{row['games_per_second']:,.1f} games/s  "
         f"{row['positions_per_second']:,.0f} positions/s  "
         f"{row['simulations_per_second']:,.0f} simulations/s  "
         f"loss policy {row[f'policy_loss_{last}']:.3f} value {row[f'value_loss_{last}']:.3f}"

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dualmctx.keys import element_keys
 from dualmctx.model import mask_illegal
 from dualmctx.types import Params, SearchFn
 
@@ -42,12 +43,14 @@ def make_evaluate(network: Any, search_fn: SearchFn, batch_size: int) -> Evaluat
       batch_size: positions a call of the device; the last batch is filled up by repetition.
 
     Returns:
-      `(params, rng_key, state) -> Evaluations` for `[S]` game states, S at least 1.
+      `(params, rng_key, state) -> Evaluations` for `[S]` game states, S at least 1. It consumes
+      the key, of which each position gets one of its own, so what is said of a position does not
+      depend on the batch size.
     """
 
     @jax.jit
-    def evaluate_batch(params: Params, rng_key: chex.PRNGKey, state: Any) -> Evaluations:
-        output = search_fn(params, rng_key, state)
+    def evaluate_batch(params: Params, rng_keys: chex.PRNGKey, state: Any) -> Evaluations:
+        output = search_fn(params, rng_keys, state)
         heads = network.apply(params, state.observation)
         logits = [mask_illegal(head.logits, state.legal_action_mask) for head in heads]
         return Evaluations(
@@ -60,12 +63,12 @@ def make_evaluate(network: Any, search_fn: SearchFn, batch_size: int) -> Evaluat
 
     def evaluate(params: Params, rng_key: chex.PRNGKey, state: Any) -> Evaluations:
         num_positions = state.current_player.shape[0]
+        positions = (element_keys(rng_key, num_positions), state)
         parts = []
         for start in range(0, num_positions, batch_size):
             index = np.arange(start, start + batch_size) % num_positions
-            batch = jax.tree.map(lambda x, index=index: x[index], state)
-            part = jax.device_get(evaluate_batch(params, rng_key, batch))
-            parts.append(part)
+            batch = jax.tree.map(lambda x, index=index: x[index], positions)
+            parts.append(jax.device_get(evaluate_batch(params, *batch)))
         joined = jax.tree.map(lambda *x: np.concatenate(x)[:num_positions], *parts)
         return Evaluations(*joined)
 

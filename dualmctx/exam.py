@@ -95,10 +95,10 @@ def make_match_exam(
 
 
 def take_exams(exams: tuple[ExamFn, ...], params: Params, rng_key: chex.PRNGKey) -> dict:
-    """Takes all exams; returns their metrics together."""
+    """Takes all exams, with a key for each; returns their metrics together."""
     metrics: dict[str, float] = {}
-    for exam in exams:
-        metrics |= exam(params, rng_key)
+    for i, exam in enumerate(exams):
+        metrics |= exam(params, jax.random.fold_in(rng_key, i))
     return metrics
 
 

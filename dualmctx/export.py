@@ -7,21 +7,20 @@ import mctx
 from dualmctx.tree import Tree, gather_children
 
 
-def to_mctx(tree: Tree, layer: int = 0, *, prior_is_logits: bool = False) -> mctx.Tree:
+def to_mctx(tree: Tree, layer: int = 0) -> mctx.Tree:
     """Exports one layer as an `mctx.Tree`, for tools that were written for mctx.
 
     Args:
       tree: trees after a search.
       layer: the layer to export. Nodes outside it appear as unvisited.
-      prior_is_logits: true for trees that mctx's rules grew; else the probabilities are turned
-        into logits, with the lowest finite number for illegal actions.
 
     Returns:
-      The same trees in mctx's arrays. Slots that hold no node are zero, -1 where there is
+      The same trees in mctx's arrays. Probabilities are turned into logits, with the lowest finite
+      number for illegal actions; logits stay. Slots that hold no node are zero, -1 where there is
       an index, and nothing stands below a terminal node, where mctx would have gone on.
     """
     prior = tree.children_prior
-    if not prior_is_logits:
+    if not tree.prior_is_logits:
         tiny = jnp.finfo(prior.dtype).tiny
         logits = jnp.log(jnp.maximum(prior, tiny))
         prior = jnp.where(prior > 0, logits, jnp.finfo(prior.dtype).min)

@@ -39,6 +39,9 @@ class Learner:
     """Optimiser steps an iteration."""
     capacity: int = 65_536
     """Positions in the replay buffer."""
+    augment: bool = False
+    """Whether each position drawn is seen by a symmetry of its game, drawn uniformly; refused for
+    games that have none."""
 
     def __post_init__(self) -> None:
         """Checks the options."""

@@ -3,7 +3,8 @@
 Until its value is known, a leaf that was selected counts as one more visit of every edge of its
 path, at the value that the edge had (0 if it is new), so that the selections after it spread. The
 backup then writes what these edges are really worth: nothing of the virtual visits is left after a
-step. A step's work is proportional to its leaves and their depth, never to the size of the tree.
+step. A step's work grows with its leaves and their depth, never with the size of the tree; the
+backup compares the K leaves of a root with each other at each level, which is K² of little work.
 
 With a virtual loss of n_vl the leaf counts as n_vl visits in place of one, all of them lost by the
 player who moves along the edge:

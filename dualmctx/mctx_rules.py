@@ -1,4 +1,4 @@
-"""mctx's selection rules on our trees: any of them unchanged, and its two main ones made fast."""
+"""mctx's selection rules on our trees: any of them unchanged, and its main ones rewritten, fast."""
 
 import functools
 import math
@@ -23,6 +23,14 @@ class MctxRule(Protocol):
     def __call__(
         self, rng_key: chex.PRNGKey, tree: mctx.Tree, node_index: Any, depth: Any
     ) -> chex.Array:
+        """Chooses an action."""
+        ...
+
+
+class MctxRootRule(Protocol):
+    """A root action selection function of mctx: an unbatched key, tree and node index."""
+
+    def __call__(self, rng_key: chex.PRNGKey, tree: mctx.Tree, node_index: Any) -> chex.Array:
         """Chooses an action."""
         ...
 
@@ -109,7 +117,7 @@ def mctx_rule(rule: MctxRule, *, layer: int = 0) -> SelectFn:
       layer: the tree whose statistics the rule sees.
 
     Returns:
-      The selection function, with mctx's keys.
+      The selection function, with mctx's keys. For the root's own rules: `mctx_root_rule`.
     """
 
     def select(rng_key: Any, tree: Tree, node_index: chex.Array, depth: Any) -> chex.Array:
@@ -118,6 +126,26 @@ def mctx_rule(rule: MctxRule, *, layer: int = 0) -> SelectFn:
         return jax.vmap(rule, in_axes=(0, 0, None, None))(keys, view, 0, depth)
 
     return select
+
+
+def mctx_root_rule(rule: MctxRootRule, *, layer: int = 0) -> SelectFn:
+    """Makes a rule that mctx calls at the root alone, without a depth, run on our trees.
+
+    Args:
+      rule: a root action selection function of mctx, or one with its signature.
+      layer: the tree whose statistics the rule sees, as in `mctx_rule`.
+
+    Returns:
+      The selection function, with mctx's keys; for `Grow.root_select_fn`.
+    """
+
+    def with_depth(
+        rng_key: chex.PRNGKey, tree: mctx.Tree, node_index: Any, depth: Any
+    ) -> chex.Array:
+        del depth
+        return rule(rng_key, tree, node_index)
+
+    return mctx_rule(with_depth, layer=layer)
 
 
 def gumbel_root(
@@ -131,7 +159,10 @@ def gumbel_root(
     g being the root's Gumbel draws, in `Tree.extra_data`, and q̂ the transformed Q-values.
 
     All unvisited actions have the same q̂, so only the likeliest by g + logits are ever visited.
-    Among many actions the rule looks at those few alone, if the qtransform is one of mctx's.
+    Among many actions the rule looks at the likeliest of all, twice as many as are considered, if
+    the qtransform is one of mctx's. The search is then mctx's, key by key, unless more than these
+    have scores within rounding of each other, as without noise a network may that is all but
+    indifferent between hundreds of actions: the choice among such equals may be another one.
 
     Under a window the backup leaves the root's counts as they are once the tree is higher, which
     would halt the schedule. So visits are then counted as passes, which the window does not cut
@@ -149,15 +180,13 @@ def gumbel_root(
     Source: Danihelka et al. 2022, section 3; `mctx.gumbel_muzero_root_action_selection`, of which
     this is the whole-batch form.
     """
-    due = np.array(
-        [_due_visits(n, num_simulations) for n in range(max_num_considered_actions + 1)], np.int32
-    )
     logits, is_invalid = take(tree.children_prior, Tree.ROOT_INDEX), tree.root_invalid_actions > 0
-    num_valid = jnp.sum(~is_invalid, axis=-1, dtype=jnp.int32)
-    num_considered = jnp.minimum(max_num_considered_actions, num_valid)
+    most = min(max_num_considered_actions, logits.shape[-1])
+    due = np.array([_due_visits(n, num_simulations) for n in range(most + 1)], np.int32)
+    num_considered = jnp.minimum(most, jnp.sum(~is_invalid, axis=-1, dtype=jnp.int32))
     likely = tree.extra_data.root_gumbel + (logits - jnp.max(logits, axis=-1, keepdims=True))
     # Twice as many as it takes, as adding q̂ can make a tie of scores that were almost one.
-    num_kept, actions = 2 * max_num_considered_actions, None
+    num_kept, actions = 2 * most, None
     if _is_local(qtransform) and logits.shape[-1] >= 2 * num_kept:
         floored = jnp.where(is_invalid, -jnp.inf, jnp.maximum(_FLOOR, likely))
         kept, actions = jax.lax.top_k(floored, num_kept)

@@ -2,7 +2,7 @@
 
 from dualmctx.config import Config, Exams, NetworkOptions
 from dualmctx.learner import Learner
-from dualmctx.policies import Dual
+from dualmctx.policies import Dual, Puct
 from dualmctx.selfplay import SelfPlay
 
 PRESETS: dict[str, Config] = {
@@ -47,5 +47,61 @@ PRESETS: dict[str, Config] = {
         exams=Exams(every=10),
         num_iterations=400,
         checkpoint_every=5,
+    ),
+    # The larger games, small enough to learn something on two CPU cores within ten minutes. To play
+    # well each needs a GPU, and there 128 features or more, hundreds of simulations, hundreds of
+    # games side by side, and a buffer of a million positions; what else is said at each.
+    #
+    # Beats random play; to be strong: days of a GPU, and every symmetry of the board.
+    "othello": Config(
+        game="othello",
+        search=Dual(num_simulations=(16, 8), num_rounds=4),
+        network=NetworkOptions(width=32),
+        selfplay=SelfPlay(num_games=32, num_steps=32, temperature_plies=16, random_plies=8),
+        learner=Learner(learning_rate=2e-3, batch_size=128, capacity=32_768),
+        exams=Exams(every=20, num_games=32),
+        num_iterations=100,
+    ),
+    # On 7x7; to be strong on the usual 11x11: more blocks, as a chain may cross the whole board.
+    "hex": Config(
+        game="hex",
+        game_parameters={"size": 7},
+        search=Dual(num_simulations=(16, 8), num_rounds=4),
+        network=NetworkOptions(width=32),
+        selfplay=SelfPlay(num_games=32, num_steps=32, temperature_plies=10, random_plies=4),
+        learner=Learner(learning_rate=2e-3, batch_size=128, capacity=32_768),
+        exams=Exams(every=20, num_games=32),
+        num_iterations=100,
+    ),
+    # To be strong: ten blocks or more, and resignation, as most of a game is played when it is won.
+    "go-9x9": Config(
+        game="go_9x9",
+        search=Dual(num_simulations=(16, 8), num_rounds=4),
+        network=NetworkOptions(width=32, compact_states=True),
+        selfplay=SelfPlay(num_games=32, num_steps=32, temperature_plies=16, random_plies=8),
+        learner=Learner(learning_rate=2e-3, batch_size=128, capacity=16_384),
+        exams=Exams(every=50, num_games=16),
+        num_iterations=100,
+    ),
+    # A position takes 17 kB of the buffer. To be strong: ten blocks or more, all children.
+    "gardner-chess": Config(
+        game="gardner_chess",
+        search=Dual(num_simulations=(16, 8), num_rounds=4, puct=Puct(max_children=32)),
+        network=NetworkOptions(width=32, num_blocks=2, compact_states=True),
+        selfplay=SelfPlay(num_games=32, num_steps=32, temperature_plies=16, random_plies=8),
+        learner=Learner(learning_rate=2e-3, batch_size=128, capacity=8_192),
+        exams=Exams(every=50, num_games=16),
+        num_iterations=100,
+    ),
+    # A position takes 54 kB of the buffer, and most games are drawn by their length. To be strong:
+    # twenty blocks of 256 features, 128 children, and millions of games.
+    "chess": Config(
+        game="chess",
+        search=Dual(num_simulations=(12, 6), num_rounds=3, puct=Puct(max_children=64)),
+        network=NetworkOptions(width=32, num_blocks=2, compact_states=True),
+        selfplay=SelfPlay(num_games=16, num_steps=32, temperature_plies=20, random_plies=16),
+        learner=Learner(learning_rate=2e-3, num_updates=8, batch_size=64, capacity=4_096),
+        exams=Exams(every=0, num_games=8),
+        num_iterations=60,
     ),
 }

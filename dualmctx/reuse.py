@@ -79,7 +79,7 @@ def no_tree(search_fn: SearchFn, params: Params, state: Any, *, max_kept: int) -
 BY_NODE = tuple(
     field.name
     for field in dataclasses.fields(Tree)
-    if field.name not in ("root_invalid_actions", "extra_data")
+    if field.name not in ("root_invalid_actions", "extra_data", "prior_is_logits")
 )
 
 

@@ -74,18 +74,28 @@ def reopen_run(path: Path, config: dict[str, Any]) -> RunFolder:
     Raises:
       ValueError: when there is no run or its configuration differs, in one line with the fields.
     """
-    file = path / "config.json"
-    if not file.exists():
-        raise ValueError(f"--out {path} has no config.json, so there is no run to resume there")
-    try:
-        saved, wanted = flatten(dict(json.loads(file.read_text()))), flatten(config)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{file} cannot be read, so the run cannot be resumed: {error}") from error
+    # As JSON has them: a number that is not finite was saved as null.
+    saved, wanted = flatten(read_config(path)), flatten(_finite(config))
     names = sorted(name for name in saved | wanted if saved.get(name) != wanted.get(name))
     if names:
         fields = ", ".join(f"{name} ({saved.get(name)} → {wanted.get(name)})" for name in names)
         raise ValueError(f"the run in {path} has another configuration: {fields}")
     return RunFolder(path)
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Reads the configuration of the run in a folder.
+
+    Raises:
+      ValueError: when there is no run or its configuration cannot be read, in one line.
+    """
+    file = path / "config.json"
+    if not file.exists():
+        raise ValueError(f"{path} has no config.json, so there is no run there")
+    try:
+        return dict(json.loads(file.read_text()))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{file} cannot be read: {error}") from error
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -114,4 +124,6 @@ def _finite(value: Any) -> Any:
     """Replaces what JSON has no number for, at any depth."""
     if isinstance(value, dict):
         return {name: _finite(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

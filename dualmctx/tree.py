@@ -18,6 +18,11 @@ from dualmctx.types import Embedding, Evaluation
 
 T = TypeVar("T")
 
+# Beyond this many edges of one tree an int32 cannot name them.
+_MAX_EDGES = 2**31 - 1
+# An action this far below the best one was masked: by the lowest float, -inf or, say, -1e9.
+_ILLEGAL_GAP = 1e6
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -121,6 +126,8 @@ class Tree(Generic[T]):
       layers: statistics, a layer a tree; Dual's are T_sub and T_full.
       root_invalid_actions: `[B, A]` 1 for actions that are not allowed at the root.
       extra_data: `[B, ...]` passed on to mctx's selection rules.
+      prior_is_logits: whether `children_prior` holds logits, for mctx's rules, or probabilities,
+        for PUCT; see `is_legal`.
     """
 
     edges: chex.Array
@@ -132,6 +139,7 @@ class Tree(Generic[T]):
     layers: tuple[Layer, ...]
     root_invalid_actions: chex.Array
     extra_data: T
+    prior_is_logits: bool = dataclasses.field(default=False, metadata={"static": True})
 
     ROOT_INDEX: ClassVar[int] = 0
     NO_PARENT: ClassVar[int] = -1
@@ -232,6 +240,7 @@ def allocate(
     is_kept: bool = False,
     num_virtual: int = 0,
     extra_data: Any = None,
+    prior_is_logits: bool = False,
 ) -> Tree:
     """Allocates trees that hold their root, evaluated in the first layer.
 
@@ -246,13 +255,22 @@ def allocate(
         write-back between several layers needs to know which simulations ended where.
       num_virtual: virtual visits that may stand in the rows beside the real ones.
       extra_data: `[B, ...]` passed on to mctx's selection rules.
+      prior_is_logits: what the priors are, see `Tree`.
 
     Returns:
       The trees. In every layer but the first the root is still unevaluated. Children's indices, and
       visits unless `is_kept`, are int16 where the capacity allows.
+
+    Raises:
+      ValueError: when there would be more edges than can be numbered, in one line.
     """
     chex.assert_rank([root.prior, root.value], [2, 1])
     batch_size, num_actions = root.prior.shape
+    if num_nodes * num_actions > _MAX_EDGES:
+        raise ValueError(
+            f"{num_nodes} nodes of {num_actions} actions each are more than {_MAX_EDGES} edges; run"
+            " fewer simulations or, in a policy that searches by PUCT, set max_children"
+        )
     shape = (batch_size, num_nodes)
     # Counts and sums need the range of a float32, whatever the network computes in.
     raw_value = root.value.astype(jnp.promote_types(root.value.dtype, jnp.float32))
@@ -291,7 +309,22 @@ def allocate(
         layers=(first, *(layer() for _ in range(num_layers - 1))),
         root_invalid_actions=invalid_actions,
         extra_data=extra_data,
+        prior_is_logits=prior_is_logits,
     )
+
+
+def is_unmasked(logits: chex.Array) -> chex.Array:
+    """Returns which of `[..., A]` logits belong to legal actions: those not far below the best."""
+    return logits > jnp.max(logits, axis=-1, keepdims=True) - _ILLEGAL_GAP
+
+
+def is_legal(tree: Tree, node_index: chex.Array | int) -> chex.Array:
+    """Tells the legal actions of `[B]` nodes, `[B, A]`, by their priors.
+
+    Probabilities are exactly 0 for illegal actions; logits lie more than a million below the best.
+    """
+    prior = take(tree.children_prior, node_index)
+    return is_unmasked(prior) if tree.prior_is_logits else prior > 0
 
 
 def replace_layer(tree: Tree, index: int, layer: Layer) -> Tree:

@@ -177,6 +177,11 @@ class Policy(Protocol):
       num_simulations: the budget, or one for each tree.
       heads: the network's heads that it evaluates, by index: the first by `recurrent_fn`, each
         later one by a `refine_fn`.
+
+    A policy may have more, which whoever needs it reads with a default: `kept_nodes`, with which it
+    takes a `search_tree` (0); `separate_trunks`, whether its heads are networks of their own
+    (false); `num_rounds` (1); and `rollout_policy` and `rollout_length`, with which it takes a
+    `rollout_fn` (none). Its key is one, or one for each element (`keys`).
     """
 
     @property

@@ -5,11 +5,13 @@ from games.pictures import Picture
 from games.players import Player, perfect_player, random_player, replay
 from games.registry import available, make
 from games.solvers import Solution, is_solvable, solve
+from games.symmetry import Symmetries, symmetries
 
 __all__ = [
     "Picture",
     "Player",
     "Solution",
+    "Symmetries",
     "available",
     "draw",
     "is_solvable",
@@ -18,4 +20,5 @@ __all__ = [
     "random_player",
     "replay",
     "solve",
+    "symmetries",
 ]

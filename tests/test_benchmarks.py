@@ -1,12 +1,36 @@
 """The benchmarks run, at a tiny size, and compare like with like."""
 
+import dataclasses
 import json
 import pathlib
+import random
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+import pyspiel
 import pytest
 
-from benchmarks import contempt, dual, engine, memory, single_root, variants
+import games
+from benchmarks import (
+    connect_four,
+    contempt,
+    dual,
+    engine,
+    memory,
+    pgx_loop,
+    scaling,
+    single_root,
+    strength,
+    throughput,
+    variants,
+)
+from benchmarks.dual import make_params
+from dualmctx.assemble import network_of, record_of
+from dualmctx.checkpoint import open_checkpoints
+from dualmctx.config import Config, NetworkOptions
+from dualmctx.policies import REGISTRY, AlphaZero, Dual
+from dualmctx.runs import to_dict
 
 
 def test_engine_benchmark_compares_equal_searches(tmp_path: pathlib.Path) -> None:
@@ -108,3 +132,222 @@ def test_variants_benchmark_has_every_variant_at_one_budget() -> None:
         assert (sum(budgets) if isinstance(budgets, tuple) else budgets) == 400
         assert policy == policy.noiseless()
     assert searches["dual"].num_simulations == (235, 165)
+
+
+def test_scaling_benchmark_measures_a_device(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "rows.json"
+    scaling.main(["--quick", "--repeats", "1", "--json", str(file)])
+    [row] = json.loads(file.read_text())
+    assert (row["devices"], row["num_games"]) == (1, scaling.QUICK.num_games)
+    assert (row["efficiency"], row["split"]) == (1, 1)
+    seconds = row["selfplay_s"] + row["learn_s"]
+    assert row["per_second"] == pytest.approx(row["num_games"] * scaling.QUICK.num_steps / seconds)
+
+
+def test_throughput_benchmark_measures_every_loop(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "rows.json"
+    throughput.main(["--quick", "--repeats", "1", "--json", str(file)])
+    rows = {row["loop"]: row for row in json.loads(file.read_text())}
+    assert list(rows) == ["dualmctx", "pgx example", "OpenSpiel, our network", "network alone"]
+    for name in ("dualmctx", "pgx example", "network alone"):
+        assert rows[name]["positions"] == 16
+    for row in rows.values():
+        assert row["positions"] >= 7
+        assert row["per_second"] > 0
+        assert row["ratio"] == pytest.approx(
+            rows["dualmctx"]["per_second"] / row["per_second"], rel=0.05
+        )
+
+
+def test_pgx_loop_values_positions_from_the_end_of_their_game() -> None:
+    # A game that its second move wins, one that its third move draws, one that is cut off.
+    reward = jnp.array([[0, 0, 0], [1, 0, 0], [0, 0, 0]], jnp.float32)
+    is_end = jnp.array([[False, False, False], [True, False, False], [False, True, False]])
+    discount = jnp.where(is_end, 0.0, -1.0)
+    samples = pgx_loop.make_samples(pgx_loop.Step(None, None, reward, discount, is_end))
+    np.testing.assert_array_equal(samples.value[:2, 0], [-1, 1])
+    np.testing.assert_array_equal(samples.value[:, 1], [0, 0, 0])
+    expected = [[True, True, False], [True, True, False], [False, True, False]]
+    np.testing.assert_array_equal(samples.has_value, expected)
+
+
+@pytest.fixture(scope="module")
+def solver() -> connect_four.bitbully.BitBully:
+    return connect_four.make_solver()
+
+
+# By column from 0: the centre wins from the start; a win in 1; a win that has to be stopped, which
+# loses all the same against the same threat a row higher; a full column.
+@pytest.mark.parametrize(
+    ("moves", "values"),
+    [
+        ("", [-1, -1, 0, 1, 0, -1, -1]),
+        ("303030", [None, None, None, 1, None, None, None]),
+        ("30313", [-1, -1, -1, None, -1, -1, -1]),
+        ("000000", [np.nan, None, None, None, None, None, None]),
+    ],
+)
+def test_labels_are_the_mover_s(solver: object, moves: str, values: list) -> None:
+    found = connect_four.move_values(solver, [int(column) for column in moves])
+    for one, other in zip(found, values, strict=True):
+        assert other is None or np.array_equal(one, other, equal_nan=True)
+
+
+def negamax(state: pyspiel.State) -> float:
+    """Returns the exact value of an OpenSpiel state for the player to move."""
+    mover = state.current_player()
+    values = []
+    for action in state.legal_actions():
+        child = state.child(action)
+        is_over = child.is_terminal()
+        values.append(child.returns()[mover] if is_over else -negamax(child))
+    return max(values)
+
+
+def test_labels_are_those_of_a_search_to_the_end(solver: object) -> None:
+    rng, game, found = random.Random(0), pyspiel.load_game("connect_four"), 0
+    while found < 4:
+        moves = connect_four.random_game(rng, 33)
+        if moves is None:
+            continue
+        found += 1
+        state = connect_four.state_after(game, moves)
+        labels = connect_four.move_values(solver, moves)
+        assert list(np.flatnonzero(~np.isnan(labels))) == state.legal_actions()
+        for action in state.legal_actions():
+            child = state.child(action)
+            over = child.is_terminal()
+            value = child.returns()[state.current_player()] if over else -negamax(child)
+            assert labels[action] == value
+
+
+def test_positions_are_as_described_and_read_back(solver: object, tmp_path: pathlib.Path) -> None:
+    decisive = connect_four.game_positions(solver, 3, 0)
+    assert np.all(np.nanmin(decisive.move_values, axis=1) < decisive.values)
+    openings = connect_four.balanced_openings(solver, 3, 0)
+    assert len(set(map(tuple, openings))) == 3
+    assert all(len(x) % 2 == 0 and not connect_four.move_values(solver, x).max() for x in openings)
+    names = ["moves_1based", *(f"score_c{column}" for column in range(1, 8))]
+    lines = [",".join(names)]
+    for history, values in zip(decisive.histories, decisive.move_values, strict=True):
+        moves = "".join(str(column + 1) for column in history if column >= 0)
+        # Scores are larger the sooner the end is.
+        lines.append(",".join([moves, *("" if np.isnan(x) else f"{7 * x:.0f}" for x in values)]))
+    file = tmp_path / "positions.csv"
+    file.write_text("\n".join(lines))
+    again = connect_four.read_positions(file)
+    np.testing.assert_array_equal(again.histories, decisive.histories)
+    np.testing.assert_array_equal(again.move_values, decisive.move_values)
+    file.write_text("moves_1based\n1\n")
+    with pytest.raises(ValueError, match="no positions with score_c1"):
+        connect_four.read_positions(file)
+
+
+def test_random_play_s_share_counts_legal_moves() -> None:
+    values = np.array([[1, 0, np.nan, -1, -1, -1, np.nan], [0, 0, 0, 0, 0, 0, 0.0]])
+    positions = connect_four.Positions(np.zeros((2, 42), np.int32), values)
+    assert positions.random_share() == pytest.approx((1 / 5 + 1) / 2)
+    np.testing.assert_array_equal(positions.values, [1, 0])
+
+
+def test_intervals_are_wilson_s() -> None:
+    assert strength.estimate(0.5, 100) == (0.5, 0.404, 0.596)
+    assert strength.estimate(1.0, 10) == (1.0, 0.722, 1.0)
+    assert strength.estimate(0.0, 10) == (0.0, 0.0, 0.278)
+
+
+def test_a_match_gives_points_to_who_wins() -> None:
+    """Whoever moves first wins at once from here, unless it plays to the side."""
+    env, bot = games.make("connect_four"), connect_four.make_bot(200, 0)
+    tools = strength.Tools(env, print, print, jax.jit(jax.vmap(env.step)))
+    openings = [[3, 0, 3, 0, 3, 0], [2, 6, 2, 6, 2, 6]]
+    winning = jnp.array([3, 2])
+
+    def play(columns: jax.Array, *, first: bool) -> list[float]:
+        def choose(states: object) -> jax.Array:
+            # As long as it is legal, else the first column that is.
+            legal = states.legal_action_mask
+            is_legal = jnp.take_along_axis(legal, columns[:, None], axis=1)[:, 0]
+            return jnp.where(is_legal, columns, jnp.argmax(legal, axis=1))
+
+        return list(strength.play(tools, choose, bot, openings, moves_first=first))
+
+    assert play(winning, first=True) == [1, 1]
+    assert play(winning, first=False) == [0, 0]
+    assert play(jnp.array([6, 0]), first=True) == [0, 0]
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_a_search_is_read_back_from_its_run(name: str) -> None:
+    policy = REGISTRY[name].policy()
+    budget = policy.num_simulations
+    other = tuple(n + 1 for n in budget) if isinstance(budget, tuple) else budget + 1
+    policy = dataclasses.replace(policy, num_simulations=other)
+    saved = json.loads(json.dumps({"variant": name} | to_dict(policy)))
+    assert strength.policy_of(saved) == policy
+    with pytest.raises(ValueError, match="choose a --variant"):
+        strength.policy_of(to_dict(policy))
+
+
+SEARCH = Dual(num_simulations=(2, 2), num_rounds=1)
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A run of two checkpoints of tiny networks."""
+    folder = tmp_path_factory.mktemp("run")
+    options = NetworkOptions(width=2, num_blocks=2)
+    config = Config(game="connect_four", search=SEARCH, network=options)
+    record = record_of("connect-four", config)
+    (folder / "config.json").write_text(json.dumps(record))
+    (folder / "metrics.jsonl").write_text(json.dumps({"iteration": 5, "seconds": 90.0}) + "\n")
+    env = games.make("connect_four")
+    state = jax.vmap(env.init)(jax.random.split(jax.random.key(0), 1))
+    checkpoints = open_checkpoints(folder / "checkpoints")
+    for step in (5, 7):
+        params = make_params(network_of(record, env), state, step)
+        checkpoints.save(step, {"params": params})
+    checkpoints.wait()
+    return folder
+
+
+def test_strength_benchmark_measures_a_run(run_folder: pathlib.Path) -> None:
+    file = run_folder / "rows.json"
+    strength.main([str(run_folder), "--quick", "--checkpoints", "all", "--json", str(file)])
+    found = json.loads(file.read_text())
+    assert found["search"] == str(SEARCH.noiseless())
+    # A minute and a half; unknown.
+    expected = [(5, 1.5), (7, None)]
+    assert [(row["iteration"], row["minutes"]) for row in found["matches"]] == expected
+    for row in found["matches"]:
+        assert row["wins"] + row["draws"] + row["losses"] == row["games"] == 4
+        assert row["points"][0] == pytest.approx((row["first"] + row["second"]) / 2, abs=1e-3)
+    names = [(row["iteration"], row["positions"]) for row in found["positions"]]
+    assert names == [(step, name) for step in (5, 7) for name in ("random", "games")]
+    for row in found["positions"]:
+        assert row["number"] == 8
+        for share, low, high in (row["network"], row["search"]):
+            assert 0 <= low <= share <= high <= 1
+
+
+def test_strength_benchmark_refuses_in_a_line(
+    run_folder: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture
+) -> None:
+    def error(*arguments: str) -> str:
+        with pytest.raises(SystemExit):
+            strength.main(list(arguments))
+        return capsys.readouterr().err
+
+    assert "RUN is missing" in error()
+    assert "no run there" in error(str(tmp_path))
+    record = json.loads((run_folder / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(record | {"game": "nim"}))
+    assert "is a run of nim" in error(str(tmp_path))
+
+
+def test_strength_benchmark_searches_as_asked(run_folder: pathlib.Path) -> None:
+    asked = ["--variant", "alphazero", "--simulations", "3"]
+    _, options = strength.read_options([str(run_folder), *asked])
+    [subject] = strength.subjects(options)
+    assert subject.policy == AlphaZero(3).noiseless()
+    assert subject.iteration == 7

@@ -16,11 +16,9 @@ from dualmctx.model import edge_signs, mask_illegal
 from dualmctx.policies.children import Inputs, limit_children, played_actions
 from hash_model import Rules
 from oracle import cases, twin
+from oracle.cases import fast_jit
 from oracle.compare import assert_same_search, run_engine
 from oracle.models import HashModel
-
-# Most of the time is compiling; the results are the same.
-fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 A, C = 12, 8
 FEW = {

@@ -14,12 +14,11 @@ import hash_model
 from dualmctx import AlphaZero, Contempt, Puct
 from dualmctx.contempt import draw
 from oracle import twin
-from oracle.cases import CALM, RULES, WINDOWED, with_options
+from oracle.cases import CALM, RULES, WINDOWED, fast_jit, with_options
 from oracle.compare import assert_same_search, run_engine
 from oracle.contempt import contempt
 from oracle.models import HashModel
 
-fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 CONTEMPT = Contempt(40, 3, puct=CALM)
 # The window comes with epsilon-greedy exploration.
 EXPLORES = dataclasses.replace(WINDOWED, window=2, explore_fraction=0.5)
@@ -86,6 +85,13 @@ def test_windowed_trees_with_exploration_equal_the_twins(window: int, limit: int
     assert (explored > 0) == (window < 60)
 
 
+def test_with_minimax_and_rave_under_a_window_equals_the_twins() -> None:
+    """All that is tracked after a backup, together."""
+    puct = dataclasses.replace(EXPLORES, minimax_mix=0.4, rave_visits=9.0)
+    policy = Contempt(40, 3, puct=puct)
+    assert sampled(assert_twin_agrees(policy, RULES["same player twice"])) > 10
+
+
 def test_a_largest_depth_equals_the_twins() -> None:
     policy = with_options(CONTEMPT, max_depth=3)
     results = assert_twin_agrees(policy, RULES["one legal action"])
@@ -149,7 +155,8 @@ def test_draws_are_each_elements_own_and_come_from_the_key() -> None:
 @pytest.mark.parametrize("temperature", [0.05, 0.5, 1.0, 3.0])
 def test_frozen_counts_are_drawn_from_in_proportion(temperature: float) -> None:
     visits = jnp.array([30, 0, 20, 50, 0], jnp.int32)
-    draws = draw(jax.random.key(0), jnp.tile(visits, (20000, 1)), temperature)
+    keys = jax.random.split(jax.random.key(0), 20000)
+    draws = draw(keys, jnp.tile(visits, (20000, 1)), temperature)
     expected = (visits / 50) ** (1 / temperature)
     counts = np.bincount(draws, minlength=5) / 20000
     np.testing.assert_allclose(counts, expected / expected.sum(), atol=0.015)

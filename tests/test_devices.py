@@ -89,8 +89,8 @@ def test_eight_devices_train_as_one(name: str) -> None:
 
 def test_what_cannot_be_split_is_refused() -> None:
     mesh = make_mesh(jax.devices()[:1])
+    two: Any = SimpleNamespace(size=2)
     check_split(mesh, num_games=7)
-    with pytest.raises(
-        ValueError, match=r"^num_games is 7; it must be a multiple of the 2 devices$"
-    ):
-        check_split(SimpleNamespace(size=2), num_games=7)
+    words = r"^num_games is 7; it must be a multiple of the 2 devices: use 8, or fewer --devices$"
+    with pytest.raises(ValueError, match=words):
+        check_split(two, num_games=7)

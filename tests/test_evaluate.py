@@ -55,6 +55,26 @@ def test_the_batch_size_makes_no_difference(batch_size: int) -> None:
     assert (found.action_weights.shape, found.network_value.shape) == ((20, 3), (20, 2))
 
 
+def test_every_position_has_draws_of_its_own() -> None:
+    """Whatever the batch size: a search that plays at random, asked of one position 20 times."""
+    network, params, states = setup()
+
+    def search_fn(params: Any, rng_keys: Any, state: Any) -> Any:
+        draws = jax.vmap(lambda key: jax.random.uniform(key, (3,)))(rng_keys)
+        layer = SimpleNamespace(node_values=draws)
+        tree = SimpleNamespace(layers=(layer,))
+        return SimpleNamespace(action=draws, action_weights=draws, search_tree=tree)
+
+    same = select(states, [4] * NUM_POSITIONS)
+    found = [
+        make_evaluate(network, search_fn, size)(params, jax.random.PRNGKey(0), same).value
+        for size in (1, 7, 20)
+    ]
+    assert len(set(found[0].tolist())) == NUM_POSITIONS
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+
+
 @pytest.mark.parametrize("index", [[3], [5, 0], range(7), range(8), [4, 4, 19]])
 def test_neither_do_the_other_positions(index: Any) -> None:
     evaluate, all_of_them = evaluated(7)
@@ -185,9 +205,15 @@ def test_a_match_exam_counts_by_side(pile: int, wins: tuple[int, int]) -> None:
 
 
 def test_exams_are_taken_together() -> None:
-    exams = (lambda params, key: {"a": params}, lambda params, key: {"b": key})
-    assert take_exams(exams, 1.0, 2.0) == {"a": 1.0, "b": 2.0}
-    assert take_exams((), 1.0, 2.0) == {}
+    exams = (
+        lambda params, key: {"a": params, "key of a": key},
+        lambda params, key: {"key of b": key},
+    )
+    found = take_exams(exams, 1.0, jax.random.PRNGKey(2))
+    assert (list(found), found["a"]) == (["a", "key of a", "key of b"], 1.0)
+    # No two exams are to draw the same.
+    assert (found["key of a"] != found["key of b"]).any()
+    assert take_exams((), 1.0, jax.random.PRNGKey(2)) == {}
 
 
 @pytest.mark.parametrize(

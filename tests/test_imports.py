@@ -14,7 +14,7 @@ STEP = {"types", "arrays", "tree", "keys"}
 SEARCH = STEP | {"select", "mctx_rules", "expand", "backup", "leaves"}
 SHARED = {
     "policies." + name
-    for name in ("root", "weights", "options", "children", "kept", "opening", "trees")
+    for name in ("root", "weights", "checks", "options", "children", "kept", "opening", "trees")
 }
 POLICY = SEARCH | {"search", "reuse", "minimax", "rave", "contempt"} | SHARED
 MAY_IMPORT = {
@@ -51,6 +51,7 @@ MAY_NOT_IMPORT = {
     "dualmctx.presets": {"training", "assemble", "cli"},
     "dualmctx.assemble": {"presets", "cli"},
     "dualmctx.training": {*RUNNING, "cli"},
+    "dualmctx.cluster": {"config", "presets", "assemble", "cli"},
     "dualmctx.cli": set(),
 }
 # Who may import it, for type checking or not; everyone may import what has no row.
@@ -63,6 +64,8 @@ OWNERS = {
     "flashbax": {"dualmctx.replay"},
     "matplotlib": {"dualmctx.plot"},
     "rich": {"dualmctx.display", "train"},
+    "tensorboardX": {"dualmctx.sinks"},
+    "wandb": {"dualmctx.sinks"},
     "tyro": {"dualmctx.cli"},
     "bitbully": set(),  # AGPL: for tests and benchmarks only
     "train": set(),

@@ -1,10 +1,12 @@
 """A run that is killed, at any moment, goes on to the same parameters, bit for bit."""
 
-import random
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -14,14 +16,14 @@ from dualmctx.checkpoint import open_checkpoints
 from dualmctx.plot import read_rows
 
 ROOT = Path(train.__file__).parent
-NUM_ITERATIONS = 60
-# A checkpoint an iteration: there is nearly always one being written.
+NUM_ITERATIONS, KEEP = 14, 2
+# Two trees that are kept from move to move, and a checkpoint an iteration.
 ARGUMENTS = [
     "connect2",
     *("--network.width", "8", "--network.num-blocks", "2", "--selfplay.num-games", "8"),
     *("--learner.num-updates", "2", "--exams.num-games", "4", "--exams.every", "0"),
-    *("--search.variant", "alphazero", "--search.num-simulations", "2"),
-    *("--num-iterations", str(NUM_ITERATIONS), "--checkpoint-every", "1", "--keep", "3"),
+    *("--search.num-simulations", "3", "2", "--search.num-rounds", "1", "--search.kept-nodes", "3"),
+    *("--num-iterations", str(NUM_ITERATIONS), "--checkpoint-every", "1", "--keep", str(KEEP)),
 ]
 
 
@@ -36,32 +38,45 @@ def num_rows(out: Path) -> int:
     return file.read_bytes().count(b"\n") if file.exists() else 0
 
 
-def kill(arguments: list[str], out: Path, after_rows: int, seconds: float) -> None:
-    """Runs the command and kills it some time after it has written so many rows more."""
-    goal = num_rows(out) + after_rows
+def unfinished(out: Path) -> list[Path]:
+    """Lists the checkpoints that are being written."""
+    return list((out / "checkpoints").glob("*tmp*"))
+
+
+def kill(arguments: list[str], out: Path, is_due: Callable[[], Any]) -> None:
+    """Runs the command and kills it at a moment that is due, and still is when it stands still."""
     with (out.parent / "said").open("w") as said:
         process = subprocess.Popen(
             [sys.executable, "train.py", *arguments], cwd=ROOT, stdout=said, stderr=said
         )
     deadline = time.monotonic() + 300
-    while num_rows(out) < goal and process.poll() is None:
+    while True:
+        assert process.poll() is None, (out.parent / "said").read_text()
         assert time.monotonic() < deadline
-        time.sleep(0.002)
-    time.sleep(seconds)
-    assert process.poll() is None, (out.parent / "said").read_text()
+        if is_due():
+            process.send_signal(signal.SIGSTOP)
+            if is_due():
+                break
+            process.send_signal(signal.SIGCONT)
+        time.sleep(0.001)
     process.kill()
-    assert process.wait() == -9
+    assert process.wait() == -signal.SIGKILL
 
 
 def test_a_killed_run_reaches_the_same_parameters(tmp_path: Path) -> None:
-    draw = random.Random(0)
+    """Killed once while it saves, once wherever it is after some rows more."""
     whole, pieces = tmp_path / "whole", tmp_path / "pieces"
     assert train.main([*ARGUMENTS, "--out", str(whole)]) == 0
     command = [*ARGUMENTS, "--out", str(pieces)]
-    for after_rows, flags in ((1, []), (5, ["--resume"])):
-        kill([*command, *flags], pieces, after_rows, draw.uniform(0, 0.05))
-    assert num_rows(pieces) < NUM_ITERATIONS
+    kill(command, pieces, lambda: num_rows(pieces) >= 3 and unfinished(pieces))
+    assert unfinished(pieces)
+    goal = num_rows(pieces) + 3
+    kill([*command, "--resume"], pieces, lambda: num_rows(pieces) >= goal)
+    assert goal <= num_rows(pieces) < NUM_ITERATIONS
     assert train.main([*command, "--resume"]) == 0
     jax.tree.map(np.testing.assert_array_equal, last_state(pieces), last_state(whole))
     iterations = [row["iteration"] for row in read_rows(pieces / "metrics.jsonl")]
     assert iterations == list(range(1, NUM_ITERATIONS + 1))
+    for out in (whole, pieces):
+        names = {x.name for x in (out / "checkpoints").iterdir()}
+        assert names == {str(NUM_ITERATIONS - i) for i in range(KEEP)}

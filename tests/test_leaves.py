@@ -18,12 +18,11 @@ from dualmctx.reuse import advance
 from dualmctx.search import search, simulate_together
 from dualmctx.tree import allocate
 from oracle import twin
-from oracle.cases import CALM, FEW_RULES, RULES, with_options
+from oracle.cases import CALM, FEW_RULES, RULES, fast_jit, with_options
 from oracle.compare import assert_same_search, run_engine
 from oracle.leaves import Search
 from oracle.models import HashModel
 
-fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 SEEDS = (0, 1, 2, 3)
 POLICY = AlphaZero(40, CALM)
 # 3 leaves do not divide 40 simulations: the last step has one.

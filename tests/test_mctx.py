@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 import hash_model
-from dualmctx import AlphaZero, Gumbel, MuZero, Puct, to_mctx
+from dualmctx import AlphaZero, Gumbel, MuZero, Puct, mctx_rules, to_mctx
+from dualmctx.policies import root as roots
+from dualmctx.search import Grow, search
+from dualmctx.tree import allocate
 from hash_model import Rules
-
-# Most of the time is compiling; the results are the same.
-fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+from oracle.cases import fast_jit
 
 
 class World(NamedTuple):
@@ -126,16 +127,22 @@ def assert_same_output(ours: mctx.PolicyOutput, theirs: mctx.PolicyOutput) -> No
         assert_close(getattr(mine, name), getattr(mctxs, name), name)
 
 
-@pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("case", CASES)
+# At its depth limit mctx throws the dice anew for a node that exists.
+PAIRS = [
+    (case, world)
+    for case in CASES
+    for world in WORLDS
+    if not (WORLDS[world].dice and CASES[case][2].max_depth)
+]
+
+
+@pytest.mark.parametrize(("case", "world"), PAIRS)
 def test_whole_tree_is_mctxs(case: str, world: str) -> None:
-    if WORLDS[world].dice and CASES[case][2].max_depth:
-        return  # At its depth limit mctx throws the dice anew for a node that exists.
     for seed in range(3):
         args = WORLDS[world], jax.random.key(seed)
         ours, theirs = (search(*args) for search in searches(case))
         assert_same_output(ours, theirs)
-        exported = to_mctx(ours.search_tree, prior_is_logits=True)
+        exported = to_mctx(ours.search_tree)
         for name, expected in theirs.search_tree.items():
             jax.tree.map(
                 functools.partial(assert_close, name=name), getattr(exported, name), expected
@@ -176,9 +183,64 @@ def test_gumbel_among_many_actions_is_mctxs(qtransform: Any, illegal: float) -> 
     for seed in range(3):
         mine, mctxs = ours(jax.random.key(seed)), theirs(jax.random.key(seed))
         assert_same_output(mine, mctxs)
-        exported = to_mctx(mine.search_tree, prior_is_logits=True)
+        exported = to_mctx(mine.search_tree)
         assert_close(exported.children_index, mctxs.search_tree.children_index)
         assert_close(exported.node_values, mctxs.search_tree.node_values)
+
+
+def muzero_rules() -> tuple[Any, Any]:
+    """Returns mctx's own root and interior rules, as its policy has them."""
+    rule = functools.partial(mctx.muzero_action_selection, qtransform=_siblings)
+    return functools.partial(rule, depth=0), rule
+
+
+def gumbel_rules() -> tuple[Any, Any]:
+    root_rule = functools.partial(
+        mctx.gumbel_muzero_root_action_selection,
+        num_simulations=20,
+        max_num_considered_actions=3,
+        qtransform=_completed,
+    )
+    rule = functools.partial(mctx.gumbel_muzero_interior_action_selection, qtransform=_completed)
+    return root_rule, rule
+
+
+@pytest.mark.parametrize("name", ["muzero", "gumbel"])
+def test_mctxs_own_rules_run_unchanged(name: str) -> None:
+    root_rule, rule = muzero_rules() if name == "muzero" else gumbel_rules()
+    world = WORLDS["moves again"]
+    root = hash_model.roots(jnp.arange(4), world.rules, A)
+    extra = mctx.GumbelMuZeroExtraData(root_gumbel=jax.random.gumbel(jax.random.key(0), (4, A)))
+
+    @fast_jit
+    def ours(key: Any) -> Any:
+        tree = allocate(
+            roots.root_evaluation(root, root.prior_logits),
+            root.embedding,
+            num_nodes=21,
+            invalid_actions=roots.no_invalid_actions(root, None),
+            extra_data=extra,
+            prior_is_logits=True,
+        )
+        at_root, below = mctx_rules.mctx_root_rule(root_rule), mctx_rules.mctx_rule(rule)
+        grow = Grow(roots.evaluate_logits(recurrent_fn), at_root, below, 20)
+        return search(world, key, tree, grow, 20)
+
+    theirs = fast_jit(
+        lambda key: mctx.search(
+            world,
+            key,
+            root=root,
+            recurrent_fn=recurrent_fn,
+            root_action_selection_fn=root_rule,
+            interior_action_selection_fn=rule,
+            num_simulations=20,
+            extra_data=extra,
+        )
+    )
+    mine, mctxs = to_mctx(ours(jax.random.key(2))), theirs(jax.random.key(2))
+    assert_close(mine.children_index, mctxs.children_index)
+    assert_close(mine.children_values, mctxs.children_values)
 
 
 def test_the_worlds_differ() -> None:

@@ -14,12 +14,9 @@ from dualmctx import Gumbel, MuZero
 from dualmctx.policies.root import legal_probabilities
 from dualmctx.runs import to_dict
 from oracle import mctx_policies
-from oracle.cases import RULES
+from oracle.cases import RULES, fast_jit
 from oracle.compare import assert_same_search
 from oracle.models import HashModel
-
-# Most of the time is compiling; the results are the same.
-fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 NUM_ACTIONS = 6
 SEEDS = np.arange(4)
@@ -117,6 +114,27 @@ def test_sequential_halving_keeps_its_schedule_under_a_window(window: str) -> No
     assert (tree.layers[0].children_visits[:, 0].sum(axis=1) < passes.sum(axis=1)).all()
     batch = np.arange(len(SEEDS))
     assert (passes[batch, windowed.action] == passes.max(axis=1)).all()
+
+
+def test_few_of_many_actions_under_a_window_are_enough() -> None:
+    """Of mctx's qtransforms the root's rule looks at the likeliest actions alone."""
+    plain = mctx.qtransform_completed_by_mix_value
+
+    def unknown(tree: Any, node_index: Any) -> Any:
+        return plain(tree, node_index)
+
+    step = functools.partial(hash_model.recurrent_fn, num_actions=8)
+    root = hash_model.roots(SEEDS, RULES["plain"], 8)
+    trees = []
+    for qtransform in (plain, unknown):
+        options: Any = {"window": 1, "explore_fraction": 0.0, "qtransform": qtransform}
+        policy = Gumbel(24, max_num_considered_actions=2, **options)
+        run = fast_jit(functools.partial(policy, RULES["plain"], root=root, recurrent_fn=step))
+        trees.append(run(rng_key=jax.random.key(3)).search_tree)
+    assert (trees[0].layers[0].heights[:, 0] > 1).all()
+    assert_equal = functools.partial(jax.tree.map, np.testing.assert_array_equal)
+    assert_equal(trees[0].children_index, trees[1].children_index)
+    assert_equal(trees[0].layers[0].path_visits, trees[1].layers[0].path_visits)
 
 
 def test_a_configuration_names_the_qtransform() -> None:

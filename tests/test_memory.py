@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -22,7 +23,9 @@ from dualmctx import (
     make_search_fn,
     search_memory,
 )
+from dualmctx.assemble import exam_memory, savings
 from dualmctx.budget import TrainingMemory, describe_memory, free_memory, require_memory
+from dualmctx.config import Exams
 from dualmctx.memory import SearchMemory
 from dualmctx.selfplay import SelfPlay, make_play, start_games
 
@@ -137,20 +140,59 @@ def test_what_does_not_fit_is_refused_with_the_remedy() -> None:
     with pytest.raises(ValueError, match=r"13.0 GiB, and 8.0 GiB are free; use") as error:
         require_memory(RUN, 8 * GIB, is_asked_for=False)
     # 7 GiB of 12 are left for the search, enough for 597 games.
-    remedy = "--selfplay.num-games 512, fewer simulations, --search.puct.max-children 128"
-    assert str(error.value).endswith(f"use {remedy} or --network.compact-states")
-    limited = dataclasses.replace(RUN, search=dataclasses.replace(SEARCH, num_children=128))
-    with pytest.raises(ValueError, match=r"use --selfplay.num-games 512 or fewer simulations$"):
-        require_memory(limited, 8 * GIB, is_asked_for=False)
+    assert str(error.value).endswith("use --selfplay.num-games 512 or fewer simulations")
+    with pytest.raises(ValueError, match=r"512, fewer simulations, --a or --b$"):
+        require_memory(RUN, 8 * GIB, is_asked_for=False, savings=["--a", "--b"])
     with pytest.raises(ValueError, match=r"is 1.0 GiB; use a smaller --learner.capacity"):
         require_memory(RUN, GIB, is_asked_for=True)
+    examined = dataclasses.replace(RUN, exam=20 * GIB)
+    with pytest.raises(ValueError, match=r"whole run 21.0 GiB, .* use a smaller --exams.num-games"):
+        require_memory(examined, 13 * GIB, is_asked_for=False)
+
+
+BOTH = ["--search.puct.max-children 128", "--network.compact-states"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--game", "chess"], BOTH),
+        (["--game", "chess", "--network.compact-states"], BOTH[:1]),
+        (["--game", "chess", "--search.puct.max-children", "64"], BOTH[1:]),
+        # With rave_visits, and in mctx's rules, there is no limit on children.
+        (["--game", "chess", "--search.variant", "gumbel"], BOTH[1:]),
+        (
+            ["--game", "chess", "--search.variant=alphazero", "--search.puct.rave-visits", "9"],
+            BOTH[1:],
+        ),
+        (["--game", "hsr"], []),
+    ],
+)
+def test_only_flags_that_would_help_are_offered(arguments: list[str], expected: list[str]) -> None:
+    config = train.parse(["hsr", *arguments])[1]
+    num_actions = 4672 if "chess" in arguments else 17
+    assert list(savings(SimpleNamespace(num_actions=num_actions), config)) == expected
+
+
+def test_a_large_exam_is_counted() -> None:
+    env = games.make("nim")
+    half = dataclasses.replace(SEARCH, batch_size=50, kept=2 * GIB)
+    needs = [exam_memory(env, half, Exams(num_games=n, batch_size=1)) for n in (50, 100)]
+    assert needs == [12 * GIB, 24 * GIB]
+    # The positions of a solved game are examined at once, as many as there are.
+    num_positions = len(games.solve(env).values)
+    assert num_positions < 256
+    whole = exam_memory(env, half, Exams(num_games=2, batch_size=256))
+    assert whole == 12 * GIB * num_positions // 50
 
 
 def test_self_play_and_learning_take_turns() -> None:
     assert RUN.total == 13 * GIB
     assert dataclasses.replace(RUN, gradient=20 * GIB).total == 21 * GIB
+    assert dataclasses.replace(RUN, exam=20 * GIB).total == 21 * GIB
     line = describe_memory(RUN)
-    assert line == "memory: 13.0 GiB at most (search 12.0 GiB, learning 1.0 GiB, replay 1.0 GiB)"
+    parts = "search 12.0 GiB, learning 1.0 GiB, replay 1.0 GiB, exams 0.0 MiB"
+    assert line == f"memory: 13.0 GiB at most ({parts})"
 
 
 def test_free_memory_is_some() -> None:

@@ -1,6 +1,5 @@
 """CONTRIBUTING's worked example of a new variant: one file and one row are all that it takes."""
 
-import functools
 import importlib.util
 import pathlib
 import re
@@ -14,12 +13,12 @@ import pytest
 
 import games
 from dualmctx import make_network, make_search_fn, policies
+from oracle.cases import fast_jit
 from test_imports import _allowed, _imports
 
 ROOT = pathlib.Path(__file__).parents[1]
 SECTION = (ROOT / "CONTRIBUTING.md").read_text().split("## Add a search variant")[1]
 FILE, ROW = re.findall(r"^```python\n(.*?)^```$", SECTION, flags=re.MULTILINE | re.DOTALL)
-fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 # Moves from the start of tic-tac-toe, and the only good answer.
 POSITIONS = {
     "win": ((0, 3, 1, 4), 2),

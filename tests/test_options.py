@@ -1,7 +1,6 @@
 """Options of one-tree policies: minimax values, RAVE, the regularised policy, against the twin."""
 
 import dataclasses
-import functools
 import types
 from typing import Any
 
@@ -16,12 +15,9 @@ from dualmctx.policies.options import make_qvalues
 from dualmctx.selfplay import SelfPlay, make_play, start_games
 from dualmctx.types import ActingOutput, acting_weights
 from oracle import options
-from oracle.cases import ALPHAZERO, CALM, RULES
+from oracle.cases import ALPHAZERO, CALM, RULES, fast_jit
 from oracle.compare import TOLERANCE, assert_same_search, run_engine
 from oracle.models import HashModel
-
-# Most of the time is compiling; the results are the same.
-fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 SEEDS = (0, 1, 2, 3)
 KINDS = ("plain", "same player twice", "often terminal")
@@ -209,6 +205,9 @@ def test_the_clean_prior_is_what_the_root_learns_from() -> None:
 
 REFUSED = [
     (Puct, {"regularized": ("act", "think")}, "regularized is act think; .*act, search and learn"),
+    (Puct, {"regularized": "act"}, "regularized is act; .*each once at most"),
+    (Puct, {"regularized": ["act"]}, "each once at most, or empty"),
+    (Puct, {"regularized": ("act", "act")}, "regularized is act act; .*each once at most"),
     (Puct, {"minimax_mix": 1.5}, "between 0 and 1"),
     (Puct, {"rave_visits": 0.0}, "positive, or none"),
     (Puct, {"rave_visits": 9.0, "max_children": 3}, "none with max_children"),

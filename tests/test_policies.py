@@ -25,45 +25,42 @@ from dualmctx import (
     make_network,
     make_search_fn,
 )
+from dualmctx.policies import REGISTRY
 from dualmctx.policies import root as roots
 from dualmctx.policies.children import played_actions
-
-# Most of the time is compiling; the results are the same.
-fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+from oracle.cases import fast_jit
 
 CALM = Puct(dirichlet_fraction=0.0, explore_fraction=0.0, temperature=0.0)
 CALM_WINDOW = Puct(window=2, dirichlet_fraction=0.0, explore_fraction=0.0, temperature=0.0)
-# Without noise, so that an element's search is a function of its root alone.
+INFINITY = float("inf")
+NOISY_WINDOW = Puct(window=1, explore_fraction=0.5, explore_decay=1.0)
 POLICIES = {
     "alphazero": AlphaZero(64, CALM),
     "alphazero window": AlphaZero(64, CALM_WINDOW),
     "dual": Dual((40, 30), 5, puct=CALM),
-    "dual sequential": Dual((40, 30), 1, action_weights="large_visits", puct=CALM),
+    "dual noisy": Dual((40, 30), 1, action_weights="large_visits", puct=NOISY_WINDOW),
     # A small tree so small that the large one has to grow by itself.
     "dual window": Dual((60, 160), 7, action_weights="all_visits", puct=CALM_WINDOW),
     # Of HSR's 17 actions; a game of 9 would lose the only good one of an indifferent network.
     "dual few children": Dual((40, 30), 5, puct=dataclasses.replace(CALM, max_children=6)),
     "chain": Chain((50, 40, 30), 5, puct=CALM),
     "mpv": MPV((40, 30), puct=CALM),
-    # Of a single frozen visit there is nothing to draw.
-    "contempt": Contempt(64, -1, puct=CALM),
-    "contempt window": Contempt(64, 1, puct=CALM_WINDOW),
+    "contempt": Contempt(64, -3, puct=CALM),
+    "contempt noisy": Contempt(64, 3, puct=NOISY_WINDOW),
     "alphago": AlphaGo(100, CALM),
     "options": AlphaZero(
         64,
         dataclasses.replace(CALM, regularized=("act", "learn"), minimax_mix=0.4, rave_visits=9.0),
     ),
     "gumbel": Gumbel(200, gumbel_scale=0.0),
-    "gumbel window": Gumbel(200, gumbel_scale=0.0, window=3, explore_fraction=0.0),
+    "gumbel noisy": Gumbel(60, window=2, explore_fraction=0.5),
     "muzero": MuZero(64, dirichlet_fraction=0.0, temperature=0.0),
-    "muzero window": MuZero(
-        64, dirichlet_fraction=0.0, temperature=0.0, window=3, explore_fraction=0.0
-    ),
+    "muzero noisy": MuZero(64, window=2, explore_fraction=0.5),
 }
-IN_HSR = ("dual sequential", "dual few children", "contempt window")
-# Their rollouts draw by keys that go by the place in the batch.
-DRAWS = ("alphago",)
+IN_HSR = {name for name in POLICIES if "noisy" in name} | {"dual few children"}
 CASES = [("hsr" if name in IN_HSR else "tic_tac_toe", name) for name in POLICIES]
+# One of each variant.
+ALONE = [case for case in CASES if case[1] in REGISTRY]
 # Moves from the start, and the only good answer.
 TIC_TAC_TOE = {
     "win": ((0, 3, 1, 4), 2),
@@ -80,7 +77,7 @@ HSR = {str(moves): (moves, None) for moves in ((), (7,), (7, 1), (7, 0, 3), (0, 
 
 
 class Arena:
-    """A game, a batch of its positions, parameters of a small network and a jitted search."""
+    """A game, a batch of its positions with a key each, a small network and a jitted search."""
 
     def __init__(self, game: str, policy: Any) -> None:
         self.env = games.make(game)
@@ -88,6 +85,7 @@ class Arena:
         self.step = fast_jit(self.env.step)
         states = [self.play(moves) for moves, _ in self.positions.values()]
         self.states = jax.tree.map(lambda *x: jnp.stack(x), *states)
+        self.keys = jax.random.split(jax.random.key(0), len(states))
         network = make_network(
             self.env.num_actions,
             (1,),
@@ -117,7 +115,7 @@ def arena(game: str, name: str) -> Arena:
 @functools.cache
 def searched(game: str, name: str) -> Any:
     here = arena(game, name)
-    return here.search(here.params, jax.random.key(0), here.states)
+    return here.search(here.params, here.keys, here.states)
 
 
 def assert_same(actual: Any, expected: Any) -> None:
@@ -167,25 +165,30 @@ def test_finished_games_are_worth_nothing_and_stay_finite(game: str, name: str) 
 
 @pytest.mark.parametrize(("game", "name"), CASES)
 def test_elements_of_the_batch_are_independent(game: str, name: str) -> None:
-    here = arena(game, name)
-
-    def at(place: Any, tree: Any) -> Any:
-        return jax.tree.map(operator.itemgetter(place), tree)
+    """With a key for each: what an element finds depends neither on its place nor on the others."""
+    here, expected = arena(game, name), searched(game, name)
 
     def search(places: Any) -> Any:
-        # Without the action: mctx's MuZero draws it among equals, by the element's own key.
-        out = here.search(here.params, jax.random.key(0), at(places, here.states))
-        return out.search_tree, out.action_weights
+        return here.search(here.params, here.keys[places], at(places, here.states))
 
     places = jnp.arange(len(here.positions))
-    expected = search(places)
-    if name not in DRAWS:
-        assert_same(at(places[::-1], search(places[::-1])), expected)
+    assert_same(at(places[::-1], search(places[::-1])), expected)
     # How often Dual's large tree must fend for itself depends on the neighbours.
     finished = int(jnp.argmax(here.states.terminated))
     for kept, others in ((2, finished), (finished, finished)):
         crowd = jnp.where(places == kept, kept, others)
         assert_same(at(kept, search(crowd)), at(kept, expected))
+
+
+def at(place: Any, tree: Any) -> Any:
+    return jax.tree.map(operator.itemgetter(place), tree)
+
+
+@pytest.mark.parametrize(("game", "name"), ALONE)
+def test_an_element_alone_finds_the_same(game: str, name: str) -> None:
+    here, expected = arena(game, name), searched(game, name)
+    alone = here.search(here.params, here.keys[2:3], at(slice(2, 3), here.states))
+    assert_same(at(0, alone), at(2, expected))
 
 
 def test_exploration_does_not_depend_on_the_neighbours() -> None:
@@ -207,17 +210,18 @@ def test_exploration_does_not_depend_on_the_neighbours() -> None:
 @pytest.mark.parametrize(("game", "name"), CASES)
 def test_same_key_same_result_and_one_trace(game: str, name: str) -> None:
     here, out = arena(game, name), searched(game, name)
-    assert_same(here.search(here.params, jax.random.key(0), here.states), out)
+    before = here.search._cache_size()
+    assert_same(here.search(here.params, here.keys, here.states), out)
     played = fast_jit(jax.vmap(here.env.step))(here.states, out.action)
-    here.search(here.zeros, jax.random.key(5), played)
-    assert here.search._cache_size() == 1
+    here.search(here.zeros, jax.random.split(jax.random.key(5), len(here.keys)), played)
+    assert here.search._cache_size() == before
 
 
 @pytest.mark.parametrize(("game", "name"), [case for case in CASES if case[0] != "hsr"])
 def test_finds_the_only_move(game: str, name: str) -> None:
     """A network that knows nothing suffices to win at once, and to stop the opponent's win."""
     here = arena(game, name)
-    out = here.search(here.zeros, jax.random.key(0), here.states)
+    out = here.search(here.zeros, here.keys, here.states)
     best = {name: answer for name, (_, answer) in TIC_TAC_TOE.items() if answer is not None}
     found = {key: int(a) for key, a in zip(TIC_TAC_TOE, out.action, strict=True) if key in best}
     assert found == best
@@ -285,6 +289,13 @@ def test_temperature_may_differ_in_the_batch_and_zero_takes_the_best() -> None:
     assert draws.dtype == jnp.int32
 
 
+@pytest.mark.parametrize("temperature", [1e6, 3e38, INFINITY])
+def test_however_high_the_temperature_no_action_without_weight_is_taken(temperature: float) -> None:
+    weights = jnp.tile(jnp.array([0.0, 1.0, 0.0, 1e-3]), (500, 1))
+    draws = roots.sample_action(jax.random.key(0), weights, temperature)
+    assert set(np.asarray(draws).tolist()) <= {1, 3}
+
+
 def test_noiseless_keeps_the_other_options() -> None:
     calm = Dual((9, 8), 2, puct=Puct(c_puct=3.0, window=4)).noiseless()
     assert calm == Dual(
@@ -303,6 +314,20 @@ BAD = [
     (Puct, {"dirichlet_fraction": -0.25}, "between 0 and 1"),
     (Puct, {"dirichlet_alpha": 0.0}, "positive"),
     (Puct, {"temperature": -1.0}, "at least 0"),
+    *(
+        (Puct, {name: INFINITY}, "finite")
+        for name in ("c_puct", "dirichlet_alpha", "temperature", "rave_visits")
+    ),
+    (Puct, {"window": 2.5}, "a whole number, at least 1"),
+    (Puct, {"max_children": 2.0}, "a whole number, at least 1, or none for all"),
+    (AlphaZero, {"num_simulations": 2.5}, "a whole number"),
+    (Contempt, {"frozen_visit_limit": float("nan")}, "a whole number"),
+    (Contempt, {"puct": Puct(virtual_loss=3)}, "0 with a frozen_visit_limit"),
+    *((cls, {"puct": Puct(virtual_loss=3)}, "0 in") for cls in (Dual, Chain, MPV)),
+    *((cls, {"num_simulations": 85}, "two numbers") for cls in (Dual, Chain, MPV)),
+    (Dual, {"num_simulations": (50,)}, "two numbers"),
+    (MPV, {"num_simulations": (50, 20.5)}, "two numbers"),
+    (MPV, {"schedule": 3}, "50 times 0 and 35 times 1"),
     (AlphaZero, {"num_simulations": 0}, "at least 1"),
     (Dual, {"num_simulations": (-1, 5)}, "at least 0"),
     (Dual, {"num_simulations": (0, 0)}, "not both 0"),
@@ -315,7 +340,13 @@ BAD = [
     (Gumbel, {"window": 0}, "at least 1"),
     (Gumbel, {"explore_fraction": 2.0}, "between 0 and 1"),
     (Gumbel, {"max_num_considered_actions": 0}, "at least 1"),
-    (Gumbel, {"kept_nodes": 5}, "0 in Gumbel"),
+    (Gumbel, {"gumbel_scale": float("nan")}, "at least 0 and finite"),
+    (MuZero, {"dirichlet_fraction": 2.0}, "between 0 and 1"),
+    (MuZero, {"dirichlet_alpha": -1.0}, "positive and finite"),
+    (MuZero, {"temperature": -1.0}, "at least 0 and finite"),
+    (MuZero, {"temperature": INFINITY}, "at least 0 and finite"),
+    (MuZero, {"pb_c_base": 0.0}, "positive and finite"),
+    (MuZero, {"pb_c_init": INFINITY}, "at least 0 and finite"),
     (MuZero, {"window": 0}, "at least 1"),
     (MuZero, {"explore_decay": -1.0}, "between 0 and 1"),
     (MuZero, {"kept_nodes": -1}, "at least 0"),
@@ -330,6 +361,8 @@ def test_bad_options_are_refused_in_a_line(cls: Any, options: dict, remedy: str)
     with pytest.raises(ValueError, match=remedy) as info:
         cls(**options)
     name, value = list(options.items())[-1]
+    if isinstance(value, Puct):
+        name, value = "virtual_loss", value.virtual_loss
     numbers = value if isinstance(value, tuple) else (value,)
     assert name in str(info.value)
     assert all(str(number) in str(info.value) for number in numbers)

@@ -17,7 +17,7 @@ import hash_model
 from dualmctx import AlphaZero, Chain, Dual, MuZero, Puct
 from dualmctx.policies.root import legal_probabilities
 from oracle import chain, mctx_policies, options, twin
-from oracle.cases import CALM, RULES, WINDOWED
+from oracle.cases import CALM, RULES, WINDOWED, fast_jit
 from oracle.compare import assert_same_search
 from oracle.models import HashModel
 
@@ -45,7 +45,6 @@ POLICIES = {
     "dual large": Dual((3, 14), 2, kept_nodes=6, puct=CALM),
 }
 policies = pytest.mark.parametrize("name", POLICIES)
-fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 advance = fast_jit(dualmctx.advance, static_argnames="max_kept")
 
 
@@ -418,6 +417,26 @@ def test_a_tree_that_does_not_fit_is_refused_in_a_line(
     with pytest.raises(ValueError, match=remedy) as info:
         jax.eval_shape(searcher(policy), SHORT, jax.random.key(0), root, None, kept)
     assert "\n" not in str(info.value)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (MuZero(3, kept_nodes=2), AlphaZero(3, kept_nodes=2)),
+        (AlphaZero(3, kept_nodes=2), MuZero(3, kept_nodes=2)),
+        (AlphaZero(3, Puct(max_children=3), kept_nodes=2), AlphaZero(3, kept_nodes=2)),
+    ],
+    ids=["logits", "probabilities", "slots"],
+)
+def test_a_tree_of_another_kind_is_refused_in_a_line(before: Any, after: Any) -> None:
+    root = hash_model.roots(SEEDS, SHORT, NUM_ACTIONS)
+    kept = nothing_kept(before, root)
+    few = jax.tree.map(operator.itemgetter(slice(2)), kept)
+    for policy, tree in ((after, kept), (before, few)):
+        with pytest.raises(ValueError, match="another kind of search or another batch") as info:
+            jax.eval_shape(searcher(policy), SHORT, jax.random.key(0), root, None, tree)
+        assert "\n" not in str(info.value)
+    jax.eval_shape(searcher(before), SHORT, jax.random.key(0), root, None, kept)
 
 
 @pytest.mark.parametrize("cls", [AlphaZero, Dual])

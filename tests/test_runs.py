@@ -5,6 +5,7 @@ import gc
 import io
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,15 @@ def test_a_run_is_reopened_only_with_its_configuration(tmp_path: Path) -> None:
         reopen_run(tmp_path / "none", CONFIG)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("number", [math.inf, (1.5, -math.inf)])
+def test_a_run_with_an_infinite_option_goes_on(number: Any, tmp_path: Path) -> None:
+    config = {**CONFIG, "norm": number}
+    folder = create_run(tmp_path / "run", config)
+    assert reopen_run(tmp_path / "run", config) == folder
+    with pytest.raises(ValueError, match="norm"):
+        reopen_run(tmp_path / "run", {**CONFIG, "norm": 2.0})
 
 
 def test_a_configuration_survives_json() -> None:
@@ -196,7 +206,11 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(how: str, tmp_
 
 
 LOSSES = {"policy_loss_0": 0.5, "policy_loss_1": 0.25, "value_loss_0": 0.75, "value_loss_1": 1.5}
-RATES = {"positions_per_second": 1234.5, "simulations_per_second": 67890.1}
+RATES = {
+    "games_per_second": 98.76,
+    "positions_per_second": 1234.5,
+    "simulations_per_second": 67890.1,
+}
 ROW = {"iteration": 7, "seconds": 12.5, **LOSSES, **RATES}
 EXAM = {
     "path/search_optimal": 0.987,
@@ -265,8 +279,10 @@ def test_a_log_file_gets_plain_lines() -> None:
     assert "\x1b" not in text.getvalue()
     assert len(lines) == 3
     assert lines[0].endswith("sixty columns of this console")
-    numbers = "12.5 s  1,234 positions/s  67,890 simulations/s  loss policy 0.250 value 1.500"
+    numbers = "12.5 s  98.8 games/s  1,234 positions/s  67,890 simulations/s  "
+    numbers += "loss policy 0.250 value 1.500"
     assert lines[1].split() == ["7/20", *numbers.split()]
+    assert re.search(r"1\.500  0:00:00 left  optimal path", lines[2])
     for words in (
         "9/20",
         numbers,
@@ -284,9 +300,23 @@ def test_a_terminal_gets_a_live_line_and_keeps_exams() -> None:
         shown.show({**ROW, "iteration": 8, **against("random")})
     assert "\x1b" in text.getvalue()
     assert "8/20" in text.getvalue()
-    assert "against random: +32 =34 −36" in text.getvalue()
-    # Only the exam's line stays above the live one.
+    # The last exam stays in sight.
+    assert "iteration 8: against random: +32 =34 −36" in text.getvalue()
+    # Only the exam's line stays above the live ones.
     assert text.getvalue().count("12.5 s") == 1
+
+
+def test_the_time_left_is_that_of_the_iterations_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first iteration here may be one of a run that goes on, or wait for a compiler."""
+    clock = [1000.0]
+    monkeypatch.setattr(display.time, "monotonic", lambda: clock[0])
+    shown, text = plain_display(num_iterations=100, done=40)
+    with shown:
+        for iteration, now in ((41, 1500.0), (42, 1520.0), (51, 1700.0)):
+            clock[0] = now
+            shown.show({**ROW, "iteration": iteration})
+    ends = [line.split("1.500")[1].strip() for line in text.getvalue().splitlines()]
+    assert ends == ["", "0:19:20 left", "0:16:20 left"]
 
 
 def test_the_summary_has_the_numbers() -> None:

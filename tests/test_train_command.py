@@ -22,6 +22,8 @@ import games
 import train
 from dualmctx import assemble
 from dualmctx.checkpoint import open_checkpoints
+from dualmctx.policies import REGISTRY
+from dualmctx.runs import create_run, reopen_run
 
 ROOT = Path(train.__file__).parent
 SMALL = [
@@ -79,11 +81,12 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 
 def test_a_run_writes_its_files(finished: Finished) -> None:
     out, rows, said = finished
-    names = {"config.json", "metrics.jsonl", "summary.json", "curve.png", "checkpoints"}
-    assert {x.name for x in out.iterdir()} == names
+    files = {"config.json", "metrics.jsonl", "summary.json", "curve.png"}
+    assert {x.name for x in out.iterdir()} == files | {"checkpoints", "tensorboard"}
     config = read_json(out / "config.json")
     assert (config["preset"], config["num_iterations"]) == ("connect2", NUM_ITERATIONS)
     assert config["search"]["num_simulations"] == 2
+    assert config["search"]["variant"] == "alphazero"
     assert [row["iteration"] for row in rows] == list(range(1, NUM_ITERATIONS + 1))
     assert {row["positions"] for row in rows} == {64}
     assert ["exact/search_optimal" in row for row in rows] == [
@@ -118,6 +121,54 @@ def test_a_summary_has_the_numbers(finished: Finished) -> None:
     assert summary["solved"] == all(optimal)
     share = f"{summary['exact/search_optimal']:.2%}"
     assert share in finished.said
+
+
+def test_what_was_learned_can_be_loaded_alone(finished: Finished) -> None:
+    trained = assemble.load_trained(finished.out)
+    assert (trained.iteration, trained.record["preset"]) == (NUM_ITERATIONS, "connect2")
+    _, state = open_checkpoints(finished.out / "checkpoints").read()
+    jax.tree.map(np.testing.assert_array_equal, trained.params, state["params"])
+    observation = jnp.zeros((3, *trained.env.observation_shape))
+    heads = trained.network.apply(trained.params, observation)
+    assert [head.value.shape for head in heads] == [(3,), (3,)]
+
+
+def test_what_is_not_a_run_is_not_loaded(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"no config\.json, so there is no run there$"):
+        assemble.load_trained(tmp_path)
+    record = assemble.record_of("nim", train.parse(["nim"])[1])
+    (tmp_path / "config.json").write_text(json.dumps(record))
+    with pytest.raises(ValueError, match=r"^there is no checkpoint in "):
+        assemble.load_trained(tmp_path)
+
+
+@pytest.mark.parametrize("variant", REGISTRY)
+def test_a_network_is_known_by_the_record_alone(variant: str) -> None:
+    arguments = ["hsr", "--search.variant", variant, "--network.num-blocks", "4"]
+    config = train.parse(arguments)[1]
+    record = json.loads(json.dumps(assemble.record_of("hsr", config)))
+    assert record["search"]["variant"] == variant
+    env = games.make("hsr")
+    network = assemble.network_of(record, env)
+    outputs = jax.eval_shape(
+        lambda key, x: network.apply(network.init(key, x), x),
+        jax.random.PRNGKey(0),
+        jnp.zeros((1, *env.observation_shape)),
+    )
+    assert len(outputs) == max(2, len(config.search.heads))
+    assert record["network"]["separate_trunks"] == (variant == "mpv")
+
+
+def test_two_variants_with_the_same_options_are_two_runs(tmp_path: Path) -> None:
+    """Dual is the chain of two trees, but a run is one or the other."""
+    budgets = ["--search.num-simulations", "50", "35"]
+    dual, chain = (
+        assemble.record_of("hsr", train.parse(["hsr", "--search.variant", name, *budgets])[1])
+        for name in ("dual", "chain")
+    )
+    create_run(tmp_path / "run", dual)
+    with pytest.raises(ValueError, match=r"configuration: search.variant \(dual → chain\)$"):
+        reopen_run(tmp_path / "run", chain)
 
 
 def test_ctrl_c_saves_and_the_run_goes_on_as_if_nothing_had_happened(
@@ -199,11 +250,12 @@ def test_a_row_has_rates(arguments: list[str], per_move: int, tmp_path: Path) ->
     """By a stand-in for an iteration that takes 2 + 3 seconds."""
     config = train.parse([*arguments, "--out", str(tmp_path)])[1]
     run = assemble.assemble("connect2", config)
-    took = {"positions": 64, "selfplay_seconds": 2.0, "learn_seconds": 3.0}
+    took = {"positions": 64, "games": 7, "selfplay_seconds": 2.0, "learn_seconds": 3.0}
     state = SimpleNamespace(iteration=jnp.int32(4))
     _, row = train.iterate_once(run, lambda state: (state, took), state, [{"seconds": 100.0}])
-    expected = {"iteration": 4, "seconds": 105.0, "positions_per_second": 32.0}
-    assert row == took | expected | {"simulations_per_second": 32.0 * per_move}
+    expected = {"iteration": 4, "seconds": 105.0, "games_per_second": 3.5}
+    rates = {"positions_per_second": 32.0, "simulations_per_second": 32.0 * per_move}
+    assert row == took | expected | rates
 
 
 # train.py as it is, but the fourth iteration takes until Ctrl-C has been heard.
@@ -270,7 +322,7 @@ def refusal(arguments: list[str], capsys: pytest.CaptureFixture) -> str:
 
 # What is wrong, and words of the line that says so.
 BAD = [
-    (["chess"], "there is no preset 'chess'; the presets are connect2, nim"),
+    (["checkers"], "there is no preset 'checkers'; the presets are connect2, nim"),
     (["--seed", "3"], "'--seed'"),
     (["nim", "--game", "checkers"], "no game 'checkers'"),
     (["nim", "--game-parameters", "pile", "0"], "pile=0"),
@@ -317,6 +369,8 @@ BAD = [
     (["nim", "--exams.every", "-1"], "exams.every is -1"),
     (["nim", "--exams.batch-size", "0"], "exams.batch_size is 0"),
     (["nim", "--exams.max-positions", "0"], "exams.max_positions is 0"),
+    (["nim", "--exams.every", "0"], "exams.stop_when_solved is 4; it must be 0 with exams.every 0"),
+    (["nim", "--game", "hex", "--game-parameters", "size", "5"], "stop_when_solved is 4; it must"),
     (["nim", "--resume"], "no config.json"),
 ]
 
@@ -351,10 +405,10 @@ def test_a_run_without_a_checkpoint_goes_on_from_its_beginning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one that was stopped while it compiled."""
-    monkeypatch.setattr(train, "train", lambda run, state, rows: 99)
+    monkeypatch.setattr(train, "train", lambda *_: 99)
     assert run_here(ON_THE_WAY, tmp_path, 4) == 99
     found = []
-    monkeypatch.setattr(train, "train", lambda run, state, rows: found.append((state, rows)) or 0)
+    monkeypatch.setattr(train, "train", lambda _, *given: found.append(given) or 0)
     assert run_here([*ON_THE_WAY, "--resume"], tmp_path, 4) == 0
     assert int(found[0][0].iteration) == 0
     assert found[0][1] == []
@@ -375,6 +429,63 @@ def test_a_second_ctrl_c_stops_in_a_line(
     said = capsys.readouterr()
     assert said.err.count("\n") == 1
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_ctrl_c_before_there_is_a_folder_promises_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(train, "assemble", interrupted)
+    assert run_here(ALPHAZERO, tmp_path / "run", 1) == 130
+    assert capsys.readouterr().err == "train.py: stopped at once\n"
+
+
+def fails_after(num_iterations: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has one parameter become NaN in the iteration after so many."""
+    iterate_once = train.iterate_once
+
+    def poisoned(run: Any, iterate: Any, state: Any, rows: list) -> Any:
+        state, row = iterate_once(run, iterate, state, rows)
+        if row["iteration"] > num_iterations:
+            leaves, structure = jax.tree.flatten(state.params)
+            leaves[-1] = leaves[-1].at[(0,) * leaves[-1].ndim].set(jnp.nan)
+            state = state._replace(params=jax.tree.unflatten(structure, leaves))
+        return state, row
+
+    monkeypatch.setattr(train, "iterate_once", poisoned)
+
+
+def test_a_run_that_fails_keeps_its_last_good_checkpoint(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails_after(4, monkeypatch)
+    often = [*ALPHAZERO, "--exams.every", "0", "--checkpoint-every", "1", "--keep", "2"]
+    assert run_here(often, tmp_path, 9) == 3
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    for words in (
+        "failed in iteration 5: a parameter of the network is not finite",
+        f"checkpoint is iteration 4 in {tmp_path / 'checkpoints'}",
+        "a --learner.learning-rate below 0.002",
+    ):
+        assert words in said
+    step, leaves = last_checkpoint(tmp_path)
+    assert step == 4
+    assert all(np.isfinite(x).all() for x in leaves)
+    assert not (tmp_path / "summary.json").exists()
+    assert [row["iteration"] for row in read_metrics(tmp_path)] == [1, 2, 3, 4, 5]
+
+
+def test_a_rate_that_is_far_too_large_ends_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    assert run_here([*ALPHAZERO, "--learner.learning-rate", "1e30"], tmp_path, 9) == 3
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    assert "the last good checkpoint is none" in line
+    assert list((tmp_path / "checkpoints").iterdir()) == []
 
 
 SOLVED = {"path/search_optimal": 1.0, "path/network_optimal": 1.0}
@@ -428,6 +539,8 @@ def test_activations_are_kept_as_the_flag_says(
 def test_presets_fit_together(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     examined = []
     monkeypatch.setattr(assemble, "make_search_fn", lambda env, network, policy, **_: policy)
+    # Which compiles parts of every program.
+    monkeypatch.setattr(assemble, "check_memory", lambda *_: None)
     monkeypatch.setattr(assemble, "make_exams", lambda *args: examined.append(args) or ((), (), {}))
     config = train.parse([name, "--out", str(tmp_path)])[1]
     run = assemble.assemble(name, config)
@@ -435,6 +548,4 @@ def test_presets_fit_together(name: str, tmp_path: Path, monkeypatch: pytest.Mon
     # Play is learned with noise and examined without.
     [(_, _, policy, _)] = examined
     assert policy == config.search.noiseless() != config.search
-    state = jax.eval_shape(run.trainer.init, 0)
-    assert state.games.ply.shape == (config.selfplay.num_games,)
     assert train.parse([name, "--search.variant=alphazero", "--seed", "3"])[1].seed == 3

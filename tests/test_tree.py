@@ -193,4 +193,12 @@ def test_to_mctx_turns_probabilities_into_logits() -> None:
     assert logits[1, 0].tolist() == [0, LOWEST, LOWEST]
     probs: Any = jax.nn.softmax(logits[:, 0])
     np.testing.assert_allclose(probs, tree.children_prior[:, 0], rtol=1e-6)
-    assert to_mctx(tree, prior_is_logits=True).children_prior_logits is tree.children_prior
+    of_logits = to_mctx(tree.replace(prior_is_logits=True))
+    assert of_logits.children_prior_logits is tree.children_prior
+
+
+def test_more_edges_than_can_be_numbered_are_refused_in_a_line() -> None:
+    row = jnp.ones((1, 50_000))
+    root = Evaluation(row, jnp.zeros(1), jnp.zeros(1), jnp.zeros(1))
+    with pytest.raises(ValueError, match=r"50000 nodes of 50000 actions .* max_children$"):
+        allocate(root, jnp.zeros(1), num_nodes=50_000, invalid_actions=row)

@@ -8,7 +8,6 @@ import pytest
 
 from dualmctx.policies import root as roots
 from dualmctx.policies import weights
-from dualmctx.tree import Children
 
 
 def test_smoothed_visits() -> None:
@@ -112,12 +111,6 @@ def test_regularized_policy_without_visits_is_the_prior() -> None:
     policy = weights.regularized_policy(prior, qvalues, total, c_puct=1.25)
     np.testing.assert_allclose(policy[::2], prior[::2], atol=1e-6)
     assert (jnp.abs(policy - prior)[1::2] > 1e-3).any(axis=-1).all()
-
-
-def test_completed_qvalues() -> None:
-    children = Children(visits=jnp.array([[2, 0, 1]]), qvalues=jnp.array([[-0.4, 0.0, -0.25]]))
-    actual = weights.completed_qvalues(children, jnp.array([0.3]))
-    np.testing.assert_allclose(actual, [[-0.4, 0.3, -0.25]], rtol=1e-6)
 
 
 MASKS = {"-inf": -jnp.inf, "lowest": jnp.finfo(jnp.float32).min, "-1e9": -1e9}

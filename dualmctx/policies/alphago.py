@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import mctx
 
 from dualmctx.keys import split_key
+from dualmctx.policies.checks import check, check_budget, check_count, check_share
 from dualmctx.policies.children import Inputs
-from dualmctx.policies.opening import add_root_noise, close_one_tree, open_search
-from dualmctx.policies.options import Puct, check, make_grow
-from dualmctx.search import search
+from dualmctx.policies.opening import search_one_tree
+from dualmctx.policies.options import Puct
 from dualmctx.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn, RolloutFn
 
@@ -66,15 +66,12 @@ class AlphaGo:
 
     def __post_init__(self) -> None:
         """Checks the options."""
-        number = self.num_simulations
-        check(number >= 1, "num_simulations", number, "at least 1")
-        check(self.kept_nodes >= 0, "kept_nodes", self.kept_nodes, "at least 0")
-        check(0 <= self.rollout_mix <= 1, "rollout_mix", self.rollout_mix, "between 0 and 1")
-        who, length = self.rollout_policy, self.rollout_length
+        check_budget(self)
+        check_share(self, "rollout_mix")
+        who = self.rollout_policy
         is_known = who in ("intermediate", "uniform")
         check(is_known, "rollout_policy", who, "intermediate or uniform")
-        remedy = "at least 1, or none to play to the end"
-        check(length is None or length >= 1, "rollout_length", length, remedy)
+        check_count("rollout_length", self.rollout_length, 1, "to play to the end")
 
     def noiseless(self) -> Self:
         """Returns the policy as it is for evaluation: no noise at the root, the best action."""
@@ -112,28 +109,16 @@ class AlphaGo:
         Raises:
           ValueError: when there is no `rollout_fn` though `rollout_mix` is above 0, in one line.
         """
-        noise_key, search_key, action_key = split_key(rng_key, 3)
         if self.rollout_mix > 0:
             if rollout_fn is None:
                 remedy = "give one, as make_search_fn does, or set rollout_mix to 0"
                 raise ValueError(f"rollout_fn is None and rollout_mix {self.rollout_mix}; {remedy}")
-            search_key, root_key = split_key(search_key)
+            rng_key, root_key = split_key(rng_key)
             outcome = rollout_fn(params, root_key, root.embedding)
             root = root.replace(value=self._mix(root.value, outcome))  # pyright: ignore[reportAttributeAccessIssue]
             recurrent_fn = self._with_rollouts(recurrent_fn, rollout_fn)
-        opening = open_search(
-            self.puct,
-            Inputs(root, recurrent_fn, refine_fn, invalid_actions),
-            num_new=self.num_simulations,
-            kept_nodes=self.kept_nodes,
-            search_tree=search_tree,
-        )
-        tree = add_root_noise(noise_key, opening.tree, self.puct)
-        grow = make_grow(self.puct, opening.evaluate_fn, num_simulations=opening.longest)
-        tree = search(
-            params, search_key, tree, grow, self.num_simulations, first_slot=opening.first_slot
-        )
-        return close_one_tree(action_key, self.puct, opening, tree)
+        inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
+        return search_one_tree(self, params, rng_key, inputs, search_tree=search_tree)
 
     def _mix(self, value: chex.Array, outcome: chex.Array) -> chex.Array:
         return (1 - self.rollout_mix) * value + self.rollout_mix * outcome

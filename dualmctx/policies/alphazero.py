@@ -6,11 +6,10 @@ from typing import Self
 import chex
 import mctx
 
-from dualmctx.keys import split_key
+from dualmctx.policies.checks import check_budget
 from dualmctx.policies.children import Inputs
-from dualmctx.policies.opening import add_root_noise, close_one_tree, open_search
-from dualmctx.policies.options import Puct, check, make_grow
-from dualmctx.search import search
+from dualmctx.policies.opening import search_one_tree
+from dualmctx.policies.options import Puct
 from dualmctx.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn
 
@@ -37,9 +36,7 @@ class AlphaZero:
 
     def __post_init__(self) -> None:
         """Checks the options."""
-        number = self.num_simulations
-        check(number >= 1, "num_simulations", number, "at least 1")
-        check(self.kept_nodes >= 0, "kept_nodes", self.kept_nodes, "at least 0")
+        check_budget(self)
 
     def noiseless(self) -> Self:
         """Returns the policy as it is for evaluation: no noise at the root, the best action."""
@@ -73,16 +70,5 @@ class AlphaZero:
           `Puct.regularized` says; and `search_tree`, a `dualmctx.Tree`; over slots in place of
           actions with `max_children`. An `ActingOutput` where it acts by one and learns the other.
         """
-        noise_key, search_key, action_key = split_key(rng_key, 3)
-        budget = self.num_simulations
-        opening = open_search(
-            self.puct,
-            Inputs(root, recurrent_fn, refine_fn, invalid_actions),
-            num_new=budget,
-            kept_nodes=self.kept_nodes,
-            search_tree=search_tree,
-        )
-        tree = add_root_noise(noise_key, opening.tree, self.puct)
-        grow = make_grow(self.puct, opening.evaluate_fn, num_simulations=opening.longest)
-        tree = search(params, search_key, tree, grow, budget, first_slot=opening.first_slot)
-        return close_one_tree(action_key, self.puct, opening, tree)
+        inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
+        return search_one_tree(self, params, rng_key, inputs, search_tree=search_tree)

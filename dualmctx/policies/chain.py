@@ -7,8 +7,8 @@ import chex
 import mctx
 
 from dualmctx.policies.children import Inputs
-from dualmctx.policies.options import Puct, check
-from dualmctx.policies.trees import Weights, check_trees, search_trees
+from dualmctx.policies.options import Puct
+from dualmctx.policies.trees import Weights, check_budgets, check_rounds, check_trees, search_trees
 from dualmctx.search import even_rounds
 from dualmctx.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn
@@ -54,16 +54,10 @@ class Chain:
 
     def __post_init__(self) -> None:
         """Checks the options."""
-        budgets = self.num_simulations
-        check(
-            len(budgets) >= 2 and min(budgets) >= 1,
-            "num_simulations",
-            " ".join(map(str, budgets)),
-            "two numbers or more, one for each tree, of at least 1",
-        )
-        most, rounds = max(budgets[1:]), self.num_rounds
-        remedy = f"from 1 to the {most} simulations of a later tree"
-        check(1 <= rounds <= most, "num_rounds", rounds, remedy)
+        remedy = "two numbers or more, one for each tree, of at least 1"
+        check_budgets(self.num_simulations, lambda x: len(x) >= 2 and min(x) >= 1, remedy)
+        most = max(self.num_simulations[1:])
+        check_rounds(self.num_rounds, most, f"the {most} simulations of a later tree")
         check_trees(self)
 
     @property

@@ -7,18 +7,16 @@ import chex
 import mctx
 
 from dualmctx.contempt import follow_visits, sample_frozen, start_frozen, take_sides
-from dualmctx.keys import split_key
+from dualmctx.policies.checks import check, check_budget, check_positive
 from dualmctx.policies.children import Inputs
-from dualmctx.policies.opening import add_root_noise, close_one_tree, open_search
+from dualmctx.policies.opening import search_one_tree
 from dualmctx.policies.options import (
     Puct,
-    check,
     explore,
-    make_grow,
     make_rule,
     track_together,
 )
-from dualmctx.search import search
+from dualmctx.search import Grow
 from dualmctx.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn
 
@@ -60,15 +58,17 @@ class Contempt:
 
     def __post_init__(self) -> None:
         """Checks the options."""
-        number, limit = self.num_simulations, self.frozen_visit_limit
-        check(number >= 1, "num_simulations", number, "at least 1")
-        check(self.kept_nodes >= 0, "kept_nodes", self.kept_nodes, "at least 0")
-        check(limit != 0, "frozen_visit_limit", limit, "positive, negative, or none for no limit")
-        heat = self.frozen_temperature
-        check(0 < heat < float("inf"), "frozen_temperature", heat, "positive and finite")
-        leaves = self.puct.leaves_per_step
+        check_budget(self)
+        limit, leaves = self.frozen_visit_limit, self.puct.leaves_per_step
+        is_right = limit is None or (isinstance(limit, int) and limit != 0)
+        remedy = "positive, negative, or none for no limit; a whole number"
+        check(is_right, "frozen_visit_limit", limit, remedy)
+        check_positive(self, "frozen_temperature")
         remedy = "1 with a frozen_visit_limit, as counts freeze between two simulations"
         check(leaves == 1 or limit is None, "leaves_per_step", leaves, remedy)
+        remedy = "0 with a frozen_visit_limit, which needs single leaves"
+        lost = self.puct.virtual_loss
+        check(lost == 0 or limit is None, "virtual_loss", lost, remedy)
 
     def noiseless(self) -> Self:
         """Returns the policy as it is for evaluation: no noise at the root, the best action.
@@ -93,25 +93,20 @@ class Contempt:
         The key also gives the draws at frozen nodes. The tree's layer holds a `Frozen` in `tracked`
         unless there is no limit.
         """
-        noise_key, search_key, action_key = split_key(rng_key, 3)
-        budget, limit = self.num_simulations, self.frozen_visit_limit
-        sides = None
-        if limit is not None and search_tree is not None:
+        inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
+        limit, sides = self.frozen_visit_limit, None
+        if limit is None:
+            return search_one_tree(self, params, rng_key, inputs, search_tree=search_tree)
+        if search_tree is not None:
             sides, search_tree = take_sides(search_tree)
-        opening = open_search(
-            self.puct,
-            Inputs(root, recurrent_fn, refine_fn, invalid_actions),
-            num_new=budget,
-            kept_nodes=self.kept_nodes,
-            search_tree=search_tree,
-        )
-        tree = add_root_noise(noise_key, opening.tree, self.puct)
-        grow = make_grow(self.puct, opening.evaluate_fn, num_simulations=opening.longest)
-        if limit is not None:
-            tree = start_frozen(tree, sides)
+
+        def freeze(tree: Tree, grow: Grow) -> tuple[Tree, Grow]:
             rule = sample_frozen(make_rule(self.puct), limit, self.frozen_temperature)
             rule = explore(self.puct, rule)
             track_fn = track_together(grow.track_fn, follow_visits(limit))
             grow = grow._replace(root_select_fn=rule, interior_select_fn=rule, track_fn=track_fn)
-        tree = search(params, search_key, tree, grow, budget, first_slot=opening.first_slot)
-        return close_one_tree(action_key, self.puct, opening, tree)
+            return start_frozen(tree, sides), grow
+
+        return search_one_tree(
+            self, params, rng_key, inputs, search_tree=search_tree, change_fn=freeze
+        )

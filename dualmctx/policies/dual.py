@@ -7,8 +7,8 @@ import chex
 import mctx
 
 from dualmctx.policies.children import Inputs
-from dualmctx.policies.options import Puct, check
-from dualmctx.policies.trees import Weights, check_trees, search_trees
+from dualmctx.policies.options import Puct
+from dualmctx.policies.trees import Weights, check_budgets, check_rounds, check_trees, search_trees
 from dualmctx.search import even_rounds
 from dualmctx.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn
@@ -50,17 +50,11 @@ class Dual:
 
     def __post_init__(self) -> None:
         """Checks the options."""
-        small, large = self.num_simulations
-        check(
-            min(small, large) >= 0 and small + large >= 1,
-            "num_simulations",
-            f"{small} {large}",
-            "two numbers of at least 0, not both 0",
-        )
-        rounds = self.num_rounds
+        remedy = "two numbers of at least 0, not both 0"
+        check_budgets(self.num_simulations, lambda x: len(x) == 2 and sum(x) >= 1, remedy)
+        large = self.num_simulations[1]
         if large > 0:
-            remedy = f"from 1 to the large tree's {large} simulations"
-            check(1 <= rounds <= large, "num_rounds", rounds, remedy)
+            check_rounds(self.num_rounds, large, f"the large tree's {large} simulations")
         check_trees(self)
 
     def noiseless(self) -> Self:

@@ -1,4 +1,4 @@
-"""mctx's Gumbel policy on our tree: the same keys give the same search."""
+"""mctx's Gumbel policy on our trees: the same keys give the same search."""
 
 import dataclasses
 from typing import Any, Self
@@ -11,15 +11,18 @@ import mctx
 from dualmctx import mctx_rules
 from dualmctx.keys import draw, split_key
 from dualmctx.policies import root as roots
-from dualmctx.policies.options import check, check_window, explore
+from dualmctx.policies.checks import check_budget, check_count, check_not_negative, check_window
+from dualmctx.policies.options import explore
 from dualmctx.search import Grow, search
 from dualmctx.tree import Tree, allocate
-from dualmctx.types import Params, RecurrentFn, RefineFn
+from dualmctx.types import ActingOutput, Params, RecurrentFn, RefineFn
 
 
 @dataclasses.dataclass(frozen=True)
 class Gumbel:
-    """Runs mctx's own Gumbel rules, with the options and keys of `mctx.gumbel_muzero_policy`.
+    """Gumbel's search, by mctx's rules rewritten for whole batches; called like a policy of mctx.
+
+    Options and keys are those of `mctx.gumbel_muzero_policy`, to which the tests hold it.
 
     A window changes the backup and, below the root, the selection. At the root Sequential Halving
     goes on by its schedule: it counts the simulations that passed through an action, which a window
@@ -41,32 +44,30 @@ class Gumbel:
     max_num_considered_actions: int = 16
     """Actions with which Sequential Halving starts at the root, at least 1."""
     gumbel_scale: float = 1.0
-    """Scale of the root's Gumbel noise; 0 to evaluate."""
+    """Scale of the root's Gumbel noise, at least 0; 0 to evaluate."""
     window: int | None = None
     """As in `Puct`: edges that a backup updates, counted from the leaf; none for all."""
     explore_fraction: float = 0.05
     """As in `Puct`, below the root only."""
     explore_decay: float = 0.5
     """As in `Puct`, below the root only."""
-    kept_nodes: int = 0
-    """0: no tree goes on after a move."""
 
     heads = (-1,)
+    """The network's heads that it evaluates: the last, by `recurrent_fn`."""
+    kept_nodes = 0
+    """No tree goes on after a move: Sequential Halving counts on a root without visits."""
 
     def noiseless(self) -> Self:
         """Returns the policy as it is for evaluation: no noise at the root, the best action."""
         return dataclasses.replace(self, gumbel_scale=0.0)
 
     def __post_init__(self) -> None:
-        """Checks the options that are not mctx's to judge."""
-        number, depth = self.num_simulations, self.max_depth
-        check(number >= 1, "num_simulations", number, "at least 1")
-        check(depth is None or depth >= 1, "max_depth", depth, "at least 1, or none for no limit")
-        most = self.max_num_considered_actions
-        check(most >= 1, "max_num_considered_actions", most, "at least 1")
+        """Checks the options."""
+        check_budget(self)
+        check_count("max_depth", self.max_depth, 1, "for no limit")
+        check_count("max_num_considered_actions", self.max_num_considered_actions, 1)
+        check_not_negative(self, "gumbel_scale")
         check_window(self)
-        remedy = "0 in Gumbel, whose Sequential Halving counts on a root without visits"
-        check(self.kept_nodes == 0, "kept_nodes", self.kept_nodes, remedy)
 
     def __call__(
         self,
@@ -78,7 +79,13 @@ class Gumbel:
         *,
         invalid_actions: chex.Array | None = None,
     ) -> mctx.PolicyOutput:
-        """Searches from a batch of roots; see `mctx.gumbel_muzero_policy`."""
+        """Searches from a batch of roots; see `mctx.gumbel_muzero_policy`.
+
+        What is returned is an `ActingOutput`: self-play draws its moves from `acting_weights`, here
+        1 for the action and 0 elsewhere. So it plays the winner of Sequential Halving at every
+        temperature, explores by the Gumbel noise alone, and learns `action_weights`, as in the
+        paper.
+        """
         del refine_fn
         prior = roots.mask_logits(root.prior_logits, invalid_actions)
         rng_key, gumbel_key = split_key(rng_key)
@@ -91,6 +98,7 @@ class Gumbel:
             invalid_actions=roots.no_invalid_actions(root, invalid_actions),
             windowed=self.window is not None,
             extra_data=mctx.GumbelMuZeroExtraData(root_gumbel=gumbel),
+            prior_is_logits=True,
         )
         interior = mctx_rules.gumbel_interior(self.qtransform)
         grow = Grow(
@@ -101,7 +109,7 @@ class Gumbel:
                 num_simulations=self.num_simulations,
                 max_num_considered_actions=self.max_num_considered_actions,
             ),
-            explore(self, interior, legal_fn=roots.is_unmasked),
+            explore(self, interior),
             self.max_depth or self.num_simulations,
             self.window,
         )
@@ -121,4 +129,9 @@ class Gumbel:
             score = jnp.where(invalid, -jnp.inf, score)
         action = jnp.argmax(score, axis=-1).astype(jnp.int32)
         weights = jax.nn.softmax(roots.mask_logits(prior + qvalues, invalid))
-        return mctx.PolicyOutput(action=action, action_weights=weights, search_tree=tree)
+        return ActingOutput(
+            action=action,
+            action_weights=weights,
+            search_tree=tree,
+            acting_weights=jax.nn.one_hot(action, weights.shape[-1], dtype=weights.dtype),
+        )

@@ -5,9 +5,9 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.arrays import put
-from dualmctx.policies.root import PROBABILITIES, PriorForm
+from dualmctx.policies.root import forbid_logits, forbid_probabilities
 from dualmctx.reuse import BY_NODE, below, like, root_actions
-from dualmctx.tree import Layer, Tree, replace_layer
+from dualmctx.tree import Layer, Tree, is_legal, replace_layer
 
 
 def graft(
@@ -16,7 +16,6 @@ def graft(
     invalid_actions: chex.Array | None,
     *,
     kept_nodes: int,
-    form: PriorForm = PROBABILITIES,
 ) -> Tree:
     """Puts kept trees in the place of fresh ones, for the elements that have a kept tree.
 
@@ -29,7 +28,6 @@ def graft(
       kept: what `advance` returned; a tree of zeros stands for no tree.
       invalid_actions: `[B, A]` true for the game's actions that are not allowed at the roots.
       kept_nodes: number of nodes that the policy keeps.
-      form: of the priors.
 
     Returns:
       The trees, with the capacity of the fresh ones. Slots from `1 + kept_nodes` on are empty.
@@ -42,15 +40,16 @@ def graft(
             f"search_tree has {kept.num_nodes} nodes; it must come from advance with max_kept ="
             f" kept_nodes of the policy (here {kept_nodes}), at least 1"
         )
-    if jax.tree.structure(kept.layers) != jax.tree.structure(fresh.layers):
-        raise ValueError("search_tree is of another kind of search; it must be the policy's own")
+    if _kind(kept) != _kind(fresh):
+        raise ValueError(
+            "search_tree is of another kind of search or another batch; it must be the policy's own"
+        )
     is_invalid = _invalid_slots(kept, invalid_actions)
     visits = sum(layer.node_visits[:, Tree.ROOT_INDEX] for layer in kept.layers)
-    is_legal = form.is_legal(kept.children_prior[:, Tree.ROOT_INDEX])
-    has_action = jnp.any(is_legal & ~is_invalid, axis=-1)
+    has_action = jnp.any(is_legal(kept, Tree.ROOT_INDEX) & ~is_invalid, axis=-1)
     is_kept = (visits > 0) & has_action
     is_node = is_kept[:, None] & ~below(kept.parents, _invalid_children(kept, is_invalid))
-    kept = _mask_root(kept, is_invalid, form)
+    kept = _mask_root(kept, is_invalid)
 
     def pick(new: chex.Array, old: chex.Array) -> chex.Array:
         here = new[:, : old.shape[1]]
@@ -62,6 +61,13 @@ def graft(
         root_invalid_actions=jnp.where(is_kept[:, None], root_invalid, fresh.root_invalid_actions),
     )
     return _adopt_root(tree)
+
+
+def _kind(tree: Tree) -> tuple:
+    """Returns what trees must share to hold each other's nodes: all but the number of nodes."""
+    nodes = {name: getattr(tree, name) for name in BY_NODE}
+    shapes = [(x.shape[:1] + x.shape[2:], x.dtype) for x in jax.tree.leaves(nodes)]
+    return tree.prior_is_logits, jax.tree.structure(nodes), shapes
 
 
 def _invalid_slots(tree: Tree, invalid_actions: chex.Array | None) -> chex.Array:
@@ -83,10 +89,11 @@ def _invalid_children(tree: Tree, invalid_actions: chex.Array) -> chex.Array:
     )
 
 
-def _mask_root(tree: Tree, invalid_actions: chex.Array, form: PriorForm) -> Tree:
+def _mask_root(tree: Tree, invalid_actions: chex.Array) -> Tree:
     """Takes actions that are not allowed out of the root's rows."""
     root = Tree.ROOT_INDEX
-    prior = form.forbid(tree.children_prior[:, root], invalid_actions)
+    forbid = forbid_logits if tree.prior_is_logits else forbid_probabilities
+    prior = forbid(tree.children_prior[:, root], invalid_actions)
 
     def mask(array: chex.Array, empty: int = 0) -> chex.Array:
         return array.at[:, root].set(jnp.where(invalid_actions, empty, array[:, root]))

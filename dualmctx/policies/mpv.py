@@ -7,9 +7,10 @@ from typing import ClassVar, Literal, Self
 import chex
 import mctx
 
+from dualmctx.policies.checks import are_counts, check, show
 from dualmctx.policies.children import Inputs
-from dualmctx.policies.options import Puct, check
-from dualmctx.policies.trees import Weights, check_trees, search_trees
+from dualmctx.policies.options import Puct
+from dualmctx.policies.trees import Weights, check_budgets, check_trees, search_trees
 from dualmctx.search import Rounds, even_rounds
 from dualmctx.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn
@@ -58,17 +59,17 @@ class MPV:
 
     def __post_init__(self) -> None:
         """Checks the options."""
-        small, large = self.num_simulations
         remedy = "two numbers of at least 1"
-        check(min(small, large) >= 1, "num_simulations", f"{small} {large}", remedy)
-        slots = self.schedule
+        check_budgets(self.num_simulations, lambda x: len(x) == 2 and min(x) >= 1, remedy)
+        (small, large), slots = self.num_simulations, self.schedule
         if isinstance(slots, str):
             words = ("small_first", "interleaved")
             remedy = f"{' or '.join(words)}, or 0 or 1 for each slot"
             check(slots in words, "schedule", slots, remedy)
         else:
-            shown, remedy = " ".join(map(str, slots)), f"{small} times 0 and {large} times 1"
-            check(sorted(slots) == [0] * small + [1] * large, "schedule", shown, remedy)
+            remedy = f"{small} times 0 and {large} times 1"
+            is_right = are_counts(slots) and sorted(slots) == [0] * small + [1] * large
+            check(is_right, "schedule", show(slots), remedy)
         check_trees(self)
 
     @property

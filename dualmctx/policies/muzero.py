@@ -1,4 +1,4 @@
-"""mctx's MuZero policy on our tree: the same keys give the same search."""
+"""mctx's MuZero policy on our trees: the same keys give the same search."""
 
 import dataclasses
 from typing import Any, Self
@@ -11,8 +11,16 @@ import mctx
 from dualmctx import mctx_rules
 from dualmctx.keys import draw, split_key
 from dualmctx.policies import root as roots
+from dualmctx.policies.checks import (
+    check_budget,
+    check_count,
+    check_not_negative,
+    check_positive,
+    check_share,
+    check_window,
+)
 from dualmctx.policies.kept import graft
-from dualmctx.policies.options import check, check_window, explore
+from dualmctx.policies.options import explore
 from dualmctx.search import Grow, search
 from dualmctx.tree import Tree, allocate
 from dualmctx.types import Params, RecurrentFn, RefineFn
@@ -20,7 +28,9 @@ from dualmctx.types import Params, RecurrentFn, RefineFn
 
 @dataclasses.dataclass(frozen=True)
 class MuZero:
-    """Runs mctx's own MuZero rule; options, keys and results are those of `mctx.muzero_policy`.
+    """MuZero's search, by mctx's rule rewritten for whole batches; called like a policy of mctx.
+
+    Options, keys and results are those of `mctx.muzero_policy`, to which the tests hold it.
 
     Raises:
       ValueError: when an option is out of range, in one line.
@@ -39,11 +49,11 @@ class MuZero:
     dirichlet_alpha: float = 0.3
     """Concentration of that noise, positive."""
     pb_c_init: float = 1.25
-    """Weight of exploration, c1."""
+    """Weight of exploration, c1; at least 0."""
     pb_c_base: float = 19652.0
-    """Visits at which that weight has grown by log 2, c2."""
+    """Visits at which that weight has grown by log 2, c2; positive."""
     temperature: float = 1.0
-    """The action is drawn from visits^(1/temperature); 0 takes the best."""
+    """The action is drawn from visits^(1/temperature), finite; 0 takes the best."""
     window: int | None = None
     """As in `Puct`: edges that a backup updates, counted from the leaf; none for all."""
     explore_fraction: float = 0.05
@@ -54,17 +64,19 @@ class MuZero:
     """Room for nodes of the last move's tree, the root apart; 0 starts every search afresh."""
 
     heads = (-1,)
+    """The network's heads that it evaluates: the last, by `recurrent_fn`."""
 
     def noiseless(self) -> Self:
         """Returns the policy as it is for evaluation: no noise at the root, the best action."""
         return dataclasses.replace(self, dirichlet_fraction=0.0, temperature=0.0)
 
     def __post_init__(self) -> None:
-        """Checks the options that are not mctx's to judge."""
-        number, depth = self.num_simulations, self.max_depth
-        check(number >= 1, "num_simulations", number, "at least 1")
-        check(depth is None or depth >= 1, "max_depth", depth, "at least 1, or none for no limit")
-        check(self.kept_nodes >= 0, "kept_nodes", self.kept_nodes, "at least 0")
+        """Checks the options."""
+        check_budget(self)
+        check_count("max_depth", self.max_depth, 1, "for no limit")
+        check_share(self, "dirichlet_fraction")
+        check_positive(self, "dirichlet_alpha", "pb_c_base")
+        check_not_negative(self, "pb_c_init", "temperature")
         check_window(self)
 
     def __call__(
@@ -93,16 +105,15 @@ class MuZero:
             invalid_actions=roots.no_invalid_actions(root, invalid_actions),
             windowed=self.window is not None,
             is_kept=self.kept_nodes > 0,
+            prior_is_logits=True,
         )
         if search_tree is not None:
-            tree = graft(
-                tree, search_tree, invalid_actions, kept_nodes=self.kept_nodes, form=roots.LOGITS
-            )
+            tree = graft(tree, search_tree, invalid_actions, kept_nodes=self.kept_nodes)
         tree = self._mask_and_add_noise(noise_key, tree, invalid_actions)
         select_fn = mctx_rules.muzero(
             self.qtransform, pb_c_init=self.pb_c_init, pb_c_base=self.pb_c_base
         )
-        select_fn = explore(self, select_fn, legal_fn=roots.is_unmasked)
+        select_fn = explore(self, select_fn)
         grow = Grow(
             roots.evaluate_logits(recurrent_fn),
             select_fn,
@@ -116,7 +127,10 @@ class MuZero:
         logits = _log(weights)
         logits -= jnp.max(logits, axis=-1, keepdims=True)
         tiny = jnp.finfo(logits.dtype).tiny
-        action = draw(jax.random.categorical, rng_key, logits / jnp.maximum(tiny, self.temperature))
+        logits /= jnp.maximum(tiny, self.temperature)
+        # Unlike in mctx, where a high temperature gives all actions a chance.
+        logits = jnp.where(tree.root_invalid_actions > 0, -jnp.inf, logits)
+        action = draw(jax.random.categorical, rng_key, logits)
         return mctx.PolicyOutput(action=action, action_weights=weights, search_tree=tree)
 
     def _mask_and_add_noise(

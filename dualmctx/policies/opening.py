@@ -1,19 +1,23 @@
 """How every PUCT policy opens and closes a search: fixed trees, noise at the root, an output."""
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
 
 import chex
 import jax.numpy as jnp
 import mctx
 
+from dualmctx.keys import split_key
 from dualmctx.policies import root as roots
 from dualmctx.policies import weights
+from dualmctx.policies.checks import OneTree
 from dualmctx.policies.children import Inputs, RestoreFn, limit_children
 from dualmctx.policies.kept import graft
-from dualmctx.policies.options import Puct, allocate_rows, make_qvalues
+from dualmctx.policies.options import Puct, allocate_rows, make_grow, make_qvalues
+from dualmctx.search import Grow, search
 from dualmctx.select import completed_qvalues
 from dualmctx.tree import Tree, allocate, get_children
-from dualmctx.types import ActingOutput, EvaluateFn
+from dualmctx.types import ActingOutput, EvaluateFn, Params
 
 
 class Opening(NamedTuple):
@@ -142,3 +146,51 @@ def close_one_tree(
     )
     act, learn = (policy if x in puct.regularized else visits for x in ("act", "learn"))
     return close_search(rng_key, puct, opening, tree, learn, None if act is learn else act)
+
+
+class OneTreeOptions(OneTree, Protocol):
+    """The options that the PUCT policies of one tree have in common; see `AlphaZero` for each."""
+
+    @property
+    def puct(self) -> Puct:
+        """How the tree is searched."""
+        ...
+
+
+ChangeFn = Callable[[Tree, Grow], tuple[Tree, Grow]]
+
+
+def search_one_tree(
+    options: OneTreeOptions,
+    params: Params,
+    rng_key: chex.PRNGKey,
+    inputs: Inputs,
+    *,
+    search_tree: Tree | None = None,
+    change_fn: ChangeFn | None = None,
+) -> mctx.PolicyOutput:
+    """Searches one tree from a batch of roots by PUCT: AlphaZero's search.
+
+    Args:
+      options: of the policy.
+      params: passed on to the evaluations.
+      rng_key: consumed.
+      inputs: what the policy was called with.
+      search_tree: what `advance` made of the last move's tree, or `None`.
+      change_fn: what the variant makes of the tree before its first simulation and of how it grows;
+        `None` for nothing.
+
+    Returns:
+      The policy's output.
+    """
+    puct, budget = options.puct, options.num_simulations
+    noise_key, search_key, action_key = split_key(rng_key, 3)
+    opening = open_search(
+        puct, inputs, num_new=budget, kept_nodes=options.kept_nodes, search_tree=search_tree
+    )
+    tree = add_root_noise(noise_key, opening.tree, puct)
+    grow = make_grow(puct, opening.evaluate_fn, num_simulations=opening.longest)
+    if change_fn is not None:
+        tree, grow = change_fn(tree, grow)
+    tree = search(params, search_key, tree, grow, budget, first_slot=opening.first_slot)
+    return close_one_tree(action_key, puct, opening, tree)

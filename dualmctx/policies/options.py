@@ -1,13 +1,23 @@
 """Options that every PUCT policy has, and how they make a tree grow."""
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any, Literal, Protocol, Self
+import math
+from typing import Literal, Self
 
 import chex
 import jax.numpy as jnp
 
 from dualmctx.minimax import follow_minimax, minimax_qvalues
+from dualmctx.policies.checks import (
+    Windowed,
+    check,
+    check_count,
+    check_not_negative,
+    check_positive,
+    check_share,
+    check_window,
+    show,
+)
 from dualmctx.policies.weights import sample_regularized
 from dualmctx.rave import follow_rave, rave_qvalues
 from dualmctx.search import Grow
@@ -15,7 +25,6 @@ from dualmctx.select import (
     QvaluesFn,
     completed_qvalues,
     explore_outside_window,
-    is_possible,
     mean_qvalues,
     puct,
 )
@@ -52,8 +61,8 @@ class Puct:
     dirichlet_alpha: float = 0.3
     """Concentration of that noise, positive; about 10 / (number of legal moves)."""
     temperature: float = 1.0
-    """The action is drawn from weights^(1/temperature); 0 takes the best. Self-play draws its moves
-    from the weights by a rule of its own, and exams take the best."""
+    """The action is drawn from weights^(1/temperature), finite; 0 takes the best. Self-play draws
+    its moves from the weights by a rule of its own, and exams take the best."""
     max_children: int | None = None
     """Actions kept at each node, those with the best priors, at least 1; none for all. Saves memory
     and time in large action spaces and is exact where no more are legal: 128 for chess's 4,672."""
@@ -79,94 +88,57 @@ class Puct:
     def __post_init__(self) -> None:
         """Checks the options."""
         check_window(self)
-        depth = self.max_depth
-        check(depth is None or depth >= 1, "max_depth", depth, "at least 1, or none for no limit")
-        most = self.max_children
-        check(most is None or most >= 1, "max_children", most, "at least 1, or none for all")
-        leaves = self.leaves_per_step
-        check(leaves >= 1, "leaves_per_step", leaves, "at least 1")
-        check(leaves == 1 or self.window is None, "leaves_per_step", leaves, "1 with a window")
-        check(self.virtual_loss >= 0, "virtual_loss", self.virtual_loss, "at least 0")
-        check(self.c_puct > 0, "c_puct", self.c_puct, "positive")
-        for name in ("dirichlet_fraction", "minimax_mix"):
-            value = getattr(self, name)
-            check(0 <= value <= 1, name, value, "between 0 and 1")
-        check(self.dirichlet_alpha > 0, "dirichlet_alpha", self.dirichlet_alpha, "positive")
-        check(self.temperature >= 0, "temperature", self.temperature, "at least 0")
-        self._check_values()
+        check_count("max_depth", self.max_depth, 1, "for no limit")
+        check_count("max_children", self.max_children, 1, "for all")
+        check_count("leaves_per_step", self.leaves_per_step, 1)
+        check_count("virtual_loss", self.virtual_loss, 0)
+        check_positive(self, "c_puct", "dirichlet_alpha")
+        check_share(self, "dirichlet_fraction", "minimax_mix")
+        check_not_negative(self, "temperature")
+        rave = self.rave_visits
+        is_right = rave is None or 0 < rave < math.inf
+        check(is_right, "rave_visits", rave, "positive, or none for no RAVE; finite")
+        modes, known = self.regularized, {"act", "search", "learn"}
+        is_known = isinstance(modes, tuple) and known.issuperset(modes)
+        is_known = is_known and len(set(modes)) == len(modes)
+        remedy = "some of act, search and learn, each once at most, or empty"
+        check(is_known, "regularized", show(modes), remedy)
+        self._check_pairs()
 
-    def _check_values(self) -> None:
-        modes, rave, leaves = self.regularized, self.rave_visits, self.leaves_per_step
-        is_known = {"act", "search", "learn"}.issuperset(modes)
-        check(is_known, "regularized", " ".join(modes), "of act, search and learn")
-        check(rave is None or rave > 0, "rave_visits", rave, "positive, or none for no RAVE")
+    def _check_pairs(self) -> None:
+        """Refuses what does not go together."""
+        leaves, rave = self.leaves_per_step, self.rave_visits
+        check(leaves == 1 or self.window is None, "leaves_per_step", leaves, "1 with a window")
         remedy = "none with max_children, as an action has another slot at each node"
         check(rave is None or self.max_children is None, "rave_visits", rave, remedy)
         remedy = "1 with minimax_mix or rave_visits, which follow each simulation"
         check(leaves == 1 or not (self.minimax_mix or rave), "leaves_per_step", leaves, remedy)
         remedy = "1 with regularized search, which draws without regard to pending leaves"
-        check(leaves == 1 or "search" not in modes, "leaves_per_step", leaves, remedy)
+        check(leaves == 1 or "search" not in self.regularized, "leaves_per_step", leaves, remedy)
 
     def noiseless(self) -> Self:
         """Returns the options for evaluation: no noise at the root, the best action."""
         return dataclasses.replace(self, dirichlet_fraction=0.0, temperature=0.0)
 
 
-def check(is_right: bool, name: str, value: Any, remedy: str) -> None:
-    """Raises a one-line `ValueError` unless an option is right."""
-    if not is_right:
-        raise ValueError(f"{name} is {value}; it must be {remedy}")
-
-
-class Windowed(Protocol):
-    """The options of the sliding window, which any tree search can have; see `Puct`."""
-
-    @property
-    def window(self) -> int | None:
-        """Edges that a backup updates; none for all."""
-        ...
-
-    @property
-    def explore_fraction(self) -> float:
-        """Probability of a uniform action at a root outside of the window."""
-        ...
-
-    @property
-    def explore_decay(self) -> float:
-        """Factor by which that probability falls a ply."""
-        ...
-
-
-def check_window(options: Windowed) -> None:
-    """Raises a one-line `ValueError` unless the options of the window are right."""
-    window = options.window
-    check(window is None or window >= 1, "window", window, "at least 1, or none for full backups")
-    for name in ("explore_fraction", "explore_decay"):
-        value = getattr(options, name)
-        check(0 <= value <= 1, name, value, "between 0 and 1")
-
-
 def check_several_trees(options: Puct, name: str) -> None:
     """Refuses, in a policy of that name with several trees, the options that need a single one."""
-    modes = options.regularized
+    leaves, lost, modes = options.leaves_per_step, options.virtual_loss, options.regularized
+    remedy = f"1 in {name}, whose rounds evaluate at once"
+    check(leaves == 1, "leaves_per_step", leaves, remedy)
+    check(lost == 0, "virtual_loss", lost, f"0 in {name}, whose rounds evaluate at once")
     remedy = f"empty in {name}, whose action_weights say what to act by and to learn"
-    check(not modes, "regularized", " ".join(modes), remedy)
+    check(not modes, "regularized", show(modes), remedy)
     remedy = f"0 in {name}, whose trees correct each other's means"
     check(not options.minimax_mix, "minimax_mix", options.minimax_mix, remedy)
     rave = options.rave_visits
     check(rave is None, "rave_visits", rave, f"none in {name}, whose leaves are backed up at once")
 
 
-def explore(
-    options: Windowed,
-    select_fn: SelectFn,
-    layer: int = 0,
-    legal_fn: Callable[[chex.Array], chex.Array] = is_possible,
-) -> SelectFn:
+def explore(options: Windowed, select_fn: SelectFn, layer: int = 0) -> SelectFn:
     """Adds the epsilon-greedy exploration that goes with a window to a rule; without one, nothing.
 
-    Whatever rule a variant makes for a node goes through here last. `legal_fn` is as in
-    `explore_outside_window`.
+    Whatever rule a variant makes for a node goes through here last.
     """
     if options.window is None:
         return select_fn
@@ -176,7 +148,6 @@ def explore(
         explore_fraction=options.explore_fraction,
         explore_decay=options.explore_decay,
         layer=layer,
-        legal_fn=legal_fn,
     )
 
 

@@ -1,7 +1,6 @@
 """What policies share at the root: priors over legal actions, noise, sampling."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import chex
 import jax
@@ -9,19 +8,12 @@ import jax.numpy as jnp
 import mctx
 
 from dualmctx.keys import draw
-from dualmctx.select import is_possible
+from dualmctx.tree import is_unmasked
 from dualmctx.types import EvaluateFn, Evaluation, Params, RecurrentFn
 
 # Small enough to leave every policy as it is, large enough to survive a mixture: PUCT takes an
 # action as illegal iff its prior is exactly 0, so a legal one must never underflow.
 _SMALLEST_PRIOR = 1e-30
-# An action this far below the best one was masked: by the lowest float, -inf or, say, -1e9.
-_ILLEGAL_GAP = 1e6
-
-
-def is_unmasked(logits: chex.Array) -> chex.Array:
-    """Returns which of `[..., A]` logits belong to legal actions: those not far below the best."""
-    return logits > jnp.max(logits, axis=-1, keepdims=True) - _ILLEGAL_GAP
 
 
 def legal_probabilities(logits: chex.Array) -> chex.Array:
@@ -37,19 +29,8 @@ def legal_probabilities(logits: chex.Array) -> chex.Array:
     return jnp.where(is_legal, jnp.maximum(probabilities, _SMALLEST_PRIOR), 0.0)
 
 
-class PriorForm(NamedTuple):
-    """A form that `Tree.children_prior` may have.
-
-    Attributes:
-      is_legal: tells legal actions by their priors, of the same `[..., A]`.
-      forbid: takes actions out of `[B, A]` priors, those of a `[B, A]` mask.
-    """
-
-    is_legal: Callable[[chex.Array], chex.Array]
-    forbid: Callable[[chex.Array, chex.Array], chex.Array]
-
-
-def _forbid_probabilities(prior: chex.Array, is_invalid: chex.Array) -> chex.Array:
+def forbid_probabilities(prior: chex.Array, is_invalid: chex.Array) -> chex.Array:
+    """Takes the actions of a `[B, A]` mask out of `[B, A]` probabilities; the rest sum to 1."""
     allowed = jnp.where(is_invalid, 0.0, prior)
     total = jnp.maximum(jnp.sum(allowed, axis=-1, keepdims=True), jnp.finfo(prior.dtype).tiny)
     # A prior that loses nothing stays as it is, to the last bit.
@@ -57,14 +38,9 @@ def _forbid_probabilities(prior: chex.Array, is_invalid: chex.Array) -> chex.Arr
     return jnp.where(loses, allowed / total, prior)
 
 
-def _forbid_logits(logits: chex.Array, is_invalid: chex.Array) -> chex.Array:
+def forbid_logits(logits: chex.Array, is_invalid: chex.Array) -> chex.Array:
+    """Takes the actions of a `[B, A]` mask out of `[B, A]` logits."""
     return jnp.where(is_invalid, jnp.finfo(logits.dtype).min, logits)
-
-
-PROBABILITIES = PriorForm(is_possible, _forbid_probabilities)
-"""0 for illegal actions; for PUCT."""
-LOGITS = PriorForm(is_unmasked, _forbid_logits)
-"""Far below the others for illegal actions; for mctx's rules."""
 
 
 def mask_logits(logits: chex.Array, invalid_actions: chex.Array | None) -> chex.Array:
@@ -137,7 +113,9 @@ def sample_action(rng_key: chex.PRNGKey, weights: chex.Array, temperature: Any) 
     Returns:
       `[B]` int32 actions.
     """
-    logits = jnp.where(weights > 0, jnp.log(jnp.maximum(weights, _SMALLEST_PRIOR)), -jnp.inf)
+    logits = jnp.log(jnp.maximum(weights, _SMALLEST_PRIOR))
     temperature = jnp.asarray(temperature, weights.dtype)
     noise = draw(lambda key, x: jax.random.gumbel(key, x.shape, x.dtype), rng_key, weights)
-    return jnp.argmax(logits + temperature * noise, axis=-1).astype(jnp.int32)
+    # Masked last: however large the noise, an action without weight stays behind.
+    noisy = jnp.maximum(logits + temperature * noise, jnp.finfo(weights.dtype).min)
+    return jnp.argmax(jnp.where(weights > 0, noisy, -jnp.inf), axis=-1).astype(jnp.int32)

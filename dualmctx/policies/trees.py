@@ -1,5 +1,6 @@
 """What the policies of several trees share: later heads that follow the first, in rounds."""
 
+from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
 import chex
@@ -9,10 +10,12 @@ import mctx
 from dualmctx.keys import split_key
 from dualmctx.policies import root as roots
 from dualmctx.policies import weights
+from dualmctx.policies.checks import are_counts, check, check_count, check_share, show
 from dualmctx.policies.children import Inputs
 from dualmctx.policies.opening import Opening, add_root_noise, close_search, open_search
-from dualmctx.policies.options import Puct, check, check_several_trees, make_grow
+from dualmctx.policies.options import Puct, check_several_trees, make_grow
 from dualmctx.search import Follow, Rounds, follow, run_rounds
+from dualmctx.select import completed_qvalues
 from dualmctx.tree import Tree, get_children
 from dualmctx.types import EvaluateFn, Params, RefineFn
 
@@ -52,17 +55,24 @@ class TreesOptions(Protocol):
 
 def check_trees(options: TreesOptions) -> None:
     """Checks these options; raises a one-line `ValueError` for the first that is wrong."""
-    check(options.kept_nodes >= 0, "kept_nodes", options.kept_nodes, "at least 0")
-    for name in ("value_mix", "prior_mix"):
-        value = getattr(options, name)
-        check(0 <= value <= 1, name, value, "between 0 and 1")
-    leaves = options.puct.leaves_per_step
-    remedy = f"1 in {type(options).__name__}, whose rounds evaluate at once"
-    check(leaves == 1, "leaves_per_step", leaves, remedy)
+    check_count("kept_nodes", options.kept_nodes, 0)
+    check_share(options, "value_mix", "prior_mix")
     check_several_trees(options.puct, type(options).__name__)
     modes = ("regularized", "large_visits", "all_visits")
     mode = options.action_weights
     check(mode in modes, "action_weights", mode, f"one of {', '.join(modes)}")
+
+
+def check_budgets(value: object, is_right: Callable[[tuple[int, ...]], bool], remedy: str) -> None:
+    """Refuses budgets that are no tuple of whole numbers of at least 0, or not right."""
+    check(are_counts(value) and is_right(value), "num_simulations", show(value), remedy)
+
+
+def check_rounds(num_rounds: int, most: int, what: str) -> None:
+    """Refuses more rounds than a later tree has simulations."""
+    remedy = f"from 1 to {what}"
+    is_whole = isinstance(num_rounds, int)
+    check(is_whole and 1 <= num_rounds <= most, "num_rounds", num_rounds, remedy)
 
 
 def search_trees(
@@ -187,7 +197,6 @@ def _read_weights(options: TreesOptions, tree: Tree, prior: chex.Array) -> chex.
     if options.action_weights == "all_visits":
         visits = sum(get_children(tree, root, i).visits for i in range(last + 1))
         return visits / jnp.sum(visits, axis=-1, keepdims=True)
-    value = tree.layers[last].node_values[:, Tree.ROOT_INDEX]
-    qvalues = weights.completed_qvalues(children, value)
+    qvalues = completed_qvalues(tree, root, last)
     total = jnp.sum(children.visits, axis=-1)
     return weights.regularized_policy(prior, qvalues, total, c_puct=options.puct.c_puct)

@@ -8,15 +8,13 @@ import jax.numpy as jnp
 
 from dualmctx import select
 from dualmctx.arrays import take
-from dualmctx.keys import element_keys, fold_in_key
+from dualmctx.keys import REGULARIZED, node_keys
 from dualmctx.select import QvaluesFn, argmax
-from dualmctx.tree import Children, Tree, get_children
+from dualmctx.tree import Tree, get_children
 from dualmctx.types import SelectFn
 
 # Of Newton's method. Where priors are not extreme 8 reach float32's precision.
 _STEPS = 20
-# A number that no other draw of a node folds into its key.
-_DRAWS = 1
 
 
 def smoothed_visits(visits: chex.Array, is_legal: chex.Array) -> chex.Array:
@@ -82,11 +80,6 @@ def regularized_policy(
     return found / jnp.sum(found, axis=-1, keepdims=True)
 
 
-def completed_qvalues(children: Children, value: chex.Array) -> chex.Array:
-    """Returns `[B, A]` Q, with the root's `[B]` search value where an action was not visited."""
-    return jnp.where(children.visits > 0, children.qvalues, value[:, None])
-
-
 def sample_regularized(
     *, c_puct: float, layer: int = 0, qvalues_fn: QvaluesFn = select.completed_qvalues
 ) -> SelectFn:
@@ -110,9 +103,7 @@ def sample_regularized(
         total = jnp.sum(get_children(tree, node_index, layer).visits, axis=-1)
         qvalues = qvalues_fn(tree, node_index, layer)
         policy = regularized_policy(prior, qvalues, total, c_puct=c_puct)
-        # Apart from the keys of the exploration outside a window, which fold in the depth alone.
-        key = fold_in_key(fold_in_key(rng_key, depth), _DRAWS)
-        keys = element_keys(key, node_index.shape[0])
+        keys = node_keys(rng_key, REGULARIZED, depth, node_index.shape[0])
         noise = jax.vmap(lambda key: jax.random.gumbel(key, policy.shape[1:], policy.dtype))(keys)
         return argmax(jnp.where(prior > 0, jnp.log(policy) + noise, -jnp.inf))
 

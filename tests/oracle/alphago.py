@@ -91,8 +91,8 @@ def alphago(
     kept: list[twin.Node] | None = None,
 ) -> tuple[twin.Result, Search]:
     """AlphaGo's search; arguments as in `twin.alphazero`."""
+    rng_key, root_key = jax.random.split(rng_key)
     _, search_key, _ = jax.random.split(rng_key, 3)
-    search_key, root_key = jax.random.split(search_key)
     longest = options.num_simulations + options.kept_nodes
     search = Search(options, element, model, options.puct, longest, is_legal, kept)
     if kept is None:

@@ -1,10 +1,16 @@
 """Policies and kinds of hash games that the twin's tests share; each policy compiles once."""
 
 import dataclasses
+import functools
 from typing import Any
+
+import jax
 
 from dualmctx import AlphaZero, Dual, Puct
 from hash_model import Rules
+
+# Most of the time is compiling; the results are the same.
+fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 CALM = Puct(dirichlet_fraction=0.0)
 WINDOWED = dataclasses.replace(CALM, window=1, explore_fraction=0.0)

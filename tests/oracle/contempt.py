@@ -10,11 +10,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from oracle import options as with_options
 from oracle import twin
 
 TREE = twin.SMALL
-# The depth itself is what the exploration outside a window folds in.
-SALT = 2**31
 
 
 @dataclasses.dataclass
@@ -26,9 +25,8 @@ class Result(twin.Result):
 
 
 @functools.partial(jax.jit, static_argnums=2)
-def _uniform(rng_key: Any, depth: Any, batch_size: int) -> Any:
-    key = jax.random.fold_in(rng_key, np.uint32(SALT) + depth)
-    return jax.vmap(jax.random.uniform)(jax.random.split(key, batch_size))
+def _uniform(rng_key: Any, depth: int, batch_size: int) -> Any:
+    return jax.vmap(jax.random.uniform)(twin.keys_of(rng_key, twin.FROZEN, depth, batch_size))
 
 
 class Search(twin.Search):
@@ -64,7 +62,7 @@ class Search(twin.Search):
             return super().best(node, tree)
         self.sampled += 1
         index, batch_size = self.element
-        uniform = float(_uniform(self.select_key, np.uint32(node.depth), batch_size)[index])
+        uniform = float(_uniform(self.select_key, node.depth, batch_size)[index])
         counts = self.frozen[node]
         odds = (counts / counts.max()) ** (1 / self.options.frozen_temperature)
         limits = np.cumsum(odds)
@@ -80,6 +78,13 @@ class Search(twin.Search):
         return rng_key
 
 
+class WithOptions(Search, with_options.Search):
+    """The same with minimax values and RAVE in what PUCT compares."""
+
+    def choose(self, node: twin.Node, tree: int, draws: Any) -> int:
+        return twin.Search.choose(self, node, tree, draws)
+
+
 def contempt(
     model: Any,
     options: Any,
@@ -90,7 +95,8 @@ def contempt(
 ) -> Result:
     """search-contempt; arguments as in `twin.alphazero`."""
     _, search_key, _ = jax.random.split(rng_key, 3)
-    search = Search(model, options, element, is_legal, kept)
+    kind = WithOptions if options.puct.minimax_mix else Search
+    search = kind(model, options, element, is_legal, kept)
     search.run(TREE, options.num_simulations, search_key, element)
     visits, _ = twin.edges(search.root, TREE)
     frozen = {node.actions: counts for node, counts in search.frozen.items()}

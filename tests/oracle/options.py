@@ -31,8 +31,7 @@ class Draws(twin.Draws):
 
 @functools.partial(jax.jit, static_argnums=(2, 3))
 def _gumbels(rng_key: Any, depth: int, batch_size: int, num_actions: int) -> Any:
-    key = jax.random.fold_in(jax.random.fold_in(rng_key, depth), 1)
-    keys = jax.random.split(key, batch_size)
+    keys = twin.keys_of(rng_key, twin.REGULARIZED, depth, batch_size)
     return jax.vmap(lambda key: jax.random.gumbel(key, (num_actions,)))(keys)
 
 

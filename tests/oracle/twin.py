@@ -92,6 +92,10 @@ class Model:
     refine: Any
 
 
+# What draws are for is counted down from the largest number that a key can be folded with.
+EXPLORING, REGULARIZED, FROZEN = 2**32 - 1, 2**32 - 2, 2**32 - 3
+
+
 class Draws(NamedTuple):
     """One element's random numbers in one simulation."""
 
@@ -106,8 +110,14 @@ class Draws(NamedTuple):
 
 @functools.partial(jax.jit, static_argnums=2)
 def _draw(rng_key: Any, depth: int, batch_size: int) -> Any:
-    keys = jax.random.split(jax.random.fold_in(rng_key, depth), batch_size)
+    keys = keys_of(rng_key, EXPLORING, depth, batch_size)
     return jax.vmap(lambda key: jax.random.uniform(key, (2,)))(keys)
+
+
+def keys_of(rng_key: Any, purpose: int, depth: Any, batch_size: int) -> Any:
+    """Returns the batch's keys for what is drawn at one depth in one simulation."""
+    key = jax.random.fold_in(rng_key, np.uint32(purpose))
+    return jax.random.split(jax.random.fold_in(key, depth), batch_size)
 
 
 @jax.jit

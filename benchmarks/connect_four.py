@@ -1,0 +1,182 @@
+"""Connect Four's perfect player, positions with its labels, and OpenSpiel's search as an opponent.
+
+Columns count from 0 here, in pgx, in OpenSpiel and in bitbully; written moves count from 1.
+
+Source: bitbully (AGPL, for benchmarks and tests only), with the opening book of
+bitbully-databases; OpenSpiel's C++ `MCTSBot` with random rollouts.
+"""
+
+import csv
+import pathlib
+import random
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import bitbully
+import numpy as np
+import pyspiel
+
+NUM_COLUMNS = 7
+NUM_CELLS = 42
+# OpenSpiel's own choice for AlphaZero's opponents.
+UCT_C = 2.0
+MEMORY_MIB = 1000
+# Of the bots whose games positions are taken from.
+GAME_SIMULATIONS = 100
+OPENING_PLIES = (2, 4, 6, 8)
+
+
+class Positions(NamedTuple):
+    """S positions with their labels.
+
+    Attributes:
+      histories: `[S, 42]` int32 columns played, -1 after the last.
+      move_values: `[S, 7]` the game's value after each move, in {-1, 0, 1} for the player to move;
+        NaN where the move is illegal.
+    """
+
+    histories: np.ndarray
+    move_values: np.ndarray
+
+    @property
+    def values(self) -> np.ndarray:
+        """Returns `[S]` the game's values, for the player to move."""
+        return np.nanmax(self.move_values, axis=1)
+
+    @property
+    def keeping(self) -> np.ndarray:
+        """Returns `[S, 7]` bool, the moves that keep the value."""
+        return self.move_values == self.values[:, None]
+
+    def random_share(self) -> float:
+        """Returns the share of moves that keep the value when any legal one is as likely."""
+        num_legal = np.sum(~np.isnan(self.move_values), axis=1)
+        return float(np.mean(np.sum(self.keeping, axis=1) / num_legal))
+
+
+def make_solver() -> bitbully.BitBully:
+    """Makes the perfect player, with its book of openings of 12 plies."""
+    return bitbully.BitBully(opening_book="12-ply-dist")
+
+
+def move_values(solver: bitbully.BitBully, moves: list[int]) -> np.ndarray:
+    """Returns `[7]` values after each move from a position, NaN where it is illegal.
+
+    Args:
+      solver: see `make_solver`.
+      moves: the columns that led there; the game is not over.
+    """
+    # A score is positive where the mover wins, larger the sooner.
+    scores = solver.score_all_moves(bitbully.Board(moves))
+    return np.array([np.sign(scores.get(column, np.nan)) for column in range(NUM_COLUMNS)])
+
+
+def label(solver: bitbully.BitBully, games: list[list[int]]) -> Positions:
+    """Labels the positions after these moves."""
+    return Positions(as_histories(games), np.array([move_values(solver, moves) for moves in games]))
+
+
+def as_histories(games: list[list[int]]) -> np.ndarray:
+    """Returns `[S, 42]` moves, -1 after the last."""
+    rows = [moves + [-1] * (NUM_CELLS - len(moves)) for moves in games]
+    return np.array(rows, np.int32)
+
+
+def random_game(rng: random.Random, plies: int) -> list[int] | None:
+    """Plays random legal moves; returns them, `None` if the game is over by then."""
+    board, moves = bitbully.Board(), []
+    for _ in range(plies):
+        if board.is_game_over():
+            return None
+        moves.append(rng.choice(board.legal_moves()))
+        board.play(moves[-1])
+    return None if board.is_game_over() else moves
+
+
+def random_positions(solver: bitbully.BitBully, number: int, seed: int) -> Positions:
+    """Makes distinct positions of 8 to 36 random plies, at which the game is not over."""
+    rng = random.Random(seed)
+
+    def draw() -> list[int] | None:
+        return random_game(rng, rng.randint(8, 36))
+
+    return label(solver, distinct(draw, number))
+
+
+def game_positions(solver: bitbully.BitBully, number: int, seed: int) -> Positions:
+    """Makes positions in which some legal move changes the game's value, one a game at most.
+
+    The games are OpenSpiel's bots' against themselves, after 0 to 6 random plies.
+    """
+    rng, bot = random.Random(seed), make_bot(GAME_SIMULATIONS, seed)
+    game = pyspiel.load_game("connect_four")
+
+    def draw() -> list[int] | None:
+        moves = random_game(rng, rng.randint(0, 6))
+        if moves is None:
+            return None
+        state = state_after(game, moves)
+        while not state.is_terminal():
+            state.apply_action(bot.step(state))
+        moves = state.history()[: rng.randint(4, len(state.history()) - 1)]
+        return moves if np.nanmin(found := move_values(solver, moves)) < np.nanmax(found) else None
+
+    return label(solver, distinct(draw, number))
+
+
+def balanced_openings(solver: bitbully.BitBully, number: int, seed: int) -> list[list[int]]:
+    """Makes distinct openings of 2, 4, 6 or 8 random plies from which perfect play draws."""
+    rng = random.Random(seed)
+
+    def draw() -> list[int] | None:
+        moves = random_game(rng, rng.choice(OPENING_PLIES))
+        return moves if moves and np.nanmax(move_values(solver, moves)) == 0 else None
+
+    return distinct(draw, number)
+
+
+def distinct(draw: Callable[[], list[int] | None], number: int) -> list[list[int]]:
+    """Draws until there are so many distinct sequences of moves."""
+    found: dict[tuple[int, ...], None] = {}
+    while len(found) < number:
+        moves = draw()
+        if moves is not None:
+            found[tuple(moves)] = None
+    return [list(moves) for moves in found]
+
+
+def read_positions(file: pathlib.Path) -> Positions:
+    """Reads labelled positions from a CSV file, as bitbully scores them.
+
+    The columns `moves_1based`, and `score_c1` to `score_c7`, empty where a move is illegal.
+
+    Raises:
+      ValueError: when there are no such columns or no rows, in one line.
+    """
+    with file.open(newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    names = [f"score_c{column + 1}" for column in range(NUM_COLUMNS)]
+    missing = [name for name in ("moves_1based", *names) if not rows or name not in rows[0]]
+    if missing:
+        raise ValueError(f"{file} has no positions with {', '.join(missing)}")
+    scores = [[float(row[name] or "nan") for name in names] for row in rows]
+    games = [[int(column) - 1 for column in row["moves_1based"]] for row in rows]
+    return Positions(as_histories(games), np.sign(scores))
+
+
+def make_bot(num_simulations: int, seed: int) -> Any:
+    """Makes OpenSpiel's bot, which sees wins and losses that its tree proves."""
+    game = pyspiel.load_game("connect_four")
+    evaluator = pyspiel.RandomRolloutEvaluator(1, seed)
+    solve, is_verbose = True, False
+    return pyspiel.MCTSBot(
+        game, evaluator, UCT_C, num_simulations, MEMORY_MIB, solve, seed, is_verbose
+    )
+
+
+def state_after(game: Any, moves: list[int]) -> Any:
+    """Returns OpenSpiel's state after these moves."""
+    state = game.new_initial_state()
+    for column in moves:
+        state.apply_action(column)
+    return state

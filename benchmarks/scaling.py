@@ -1,0 +1,145 @@
+"""Weak scaling over devices: `python -m benchmarks.scaling [--json FILE]`.
+
+Connect Four, self-play and learning by `make_trainer`, as many games and learned positions a device
+on 1, 2, 4, 8 devices, as far as there are so many. `efficiency` is the rate over that of as many
+single devices. `split` is the rate over that of one device with all these games: what splitting
+costs where devices share their cores, as those of a CPU do:
+`XLA_FLAGS=--xla_force_host_platform_device_count=8 python -m benchmarks.scaling`.
+
+Times are medians of iterations after one that is not timed.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+from typing import Any, NamedTuple
+
+import jax
+from rich.console import Console
+from rich.table import Table
+
+import dualmctx
+import games
+from dualmctx.learner import Learner
+from dualmctx.selfplay import SelfPlay
+from dualmctx.training import make_trainer
+
+
+class Sizes(NamedTuple):
+    """What each device plays and learns an iteration."""
+
+    num_games: int
+    num_steps: int
+    num_simulations: int
+    batch_size: int
+    width: int
+    numbers: tuple[int, ...]
+
+
+FULL = Sizes(64, 8, 32, 128, 32, (1, 2, 4, 8))
+QUICK = Sizes(2, 2, 2, 4, 4, (1,))
+
+
+class Row(NamedTuple):
+    """A number of devices; times are of an iteration."""
+
+    devices: int
+    num_games: int
+    selfplay_s: float
+    learn_s: float
+    per_second: float
+    efficiency: float
+    split: float
+
+
+def measure(sizes: Sizes, num_devices: int, share: int, repeats: int) -> dict[str, float]:
+    """Returns median seconds and positions a second of `num_devices`.
+
+    Args:
+      sizes: of an iteration on one device.
+      num_devices: devices to use.
+      share: how many times `sizes` each device has.
+      repeats: iterations timed.
+    """
+    times = num_devices * share
+    env = games.make("connect_four")
+    network = dualmctx.make_network(
+        env.num_actions, env.observation_shape, width=sizes.width, num_blocks=2
+    )
+    num_games, batch_size = times * sizes.num_games, times * sizes.batch_size
+    capacity = 4 * max(num_games * sizes.num_steps, batch_size)
+    trainer = make_trainer(
+        env,
+        network,
+        dualmctx.AlphaZero(sizes.num_simulations),
+        SelfPlay(num_games=num_games, num_steps=sizes.num_steps),
+        Learner(batch_size=batch_size, num_updates=4, capacity=capacity),
+        num_iterations=repeats + 1,
+        devices=jax.devices()[:num_devices],
+    )
+    state = trainer.init(0)
+    iterate = trainer.compile(state)
+    rows: list[dict[str, Any]] = []
+    for _ in range(repeats + 1):
+        state, row = iterate(state)
+        rows.append(row)
+    medians = {
+        name: statistics.median(row[name] for row in rows[1:])
+        for name in ("selfplay_seconds", "learn_seconds")
+    }
+    rate = num_games * sizes.num_steps / sum(medians.values())
+    return medians | {"num_games": num_games, "per_second": rate}
+
+
+def measure_all(sizes: Sizes, repeats: int) -> list[Row]:
+    """Measures each number of devices that there is."""
+    rows: list[Row] = []
+    for number in sizes.numbers:
+        if number > len(jax.devices()):
+            break
+        many = measure(sizes, number, 1, repeats)
+        one = many if number == 1 else measure(sizes, 1, number, repeats)
+        single = rows[0].per_second if rows else many["per_second"]
+        rows.append(
+            Row(
+                devices=number,
+                num_games=int(many["num_games"]),
+                selfplay_s=many["selfplay_seconds"],
+                learn_s=many["learn_seconds"],
+                per_second=many["per_second"],
+                efficiency=many["per_second"] / (number * single),
+                split=many["per_second"] / one["per_second"],
+            )
+        )
+    return rows
+
+
+def show(rows: list[Row]) -> None:
+    """Prints the table."""
+    names = ("devices", "games", "play, s", "learn, s", "positions/s", "efficiency", "split")
+    table = Table(*names, title=jax.devices()[0].device_kind)
+    for row in rows:
+        table.add_row(
+            *(str(row.devices), str(row.num_games)),
+            *(f"{row.selfplay_s:.2f}", f"{row.learn_s:.2f}", f"{row.per_second:,.0f}"),
+            *(f"{row.efficiency:.0%}", f"{row.split:.2f}"),
+        )
+    Console().print(table)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tiny size, one device")
+    parser.add_argument("--repeats", type=int, default=5, help="iterations timed")
+    parser.add_argument("--json", type=pathlib.Path, help="write the rows there")
+    options = parser.parse_args(arguments)
+    rows = measure_all(QUICK if options.quick else FULL, options.repeats)
+    show(rows)
+    if options.json:
+        options.json.write_text(json.dumps([row._asdict() for row in rows], indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,359 @@
+"""How well a Connect Four network plays: `python -m benchmarks.strength RUN [--json FILE]`.
+
+RUN is the folder of a `train.py connect-four` run. First, the share of positions in which the move
+keeps the game's value, by a perfect player's labels: the network's likeliest move, a search's and,
+for scale, a uniformly random one. The positions are made here, with a fixed seed: after 8 to 36
+random plies, and from games of OpenSpiel's bots where some move changes the value. `--positions`
+takes labelled ones from files instead. Second, games of the search against OpenSpiel's bot with
+random rollouts, from balanced openings, each played twice with the colours swapped.
+
+The search is the run's own unless `--variant` and `--simulations` say otherwise, without noise at
+the root. Shares and points (a draw is half a point) come with Wilson's intervals of 95 %, which are
+somewhat wide for points, as if there were no draws.
+"""
+
+import argparse
+import dataclasses
+import json
+import math
+import pathlib
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pyspiel
+from rich.console import Console
+from rich.table import Table
+
+import dualmctx
+import games
+from benchmarks.connect_four import (
+    Positions,
+    as_histories,
+    balanced_openings,
+    game_positions,
+    make_bot,
+    make_solver,
+    random_positions,
+    read_positions,
+    state_after,
+)
+from benchmarks.dual import make_params
+from benchmarks.variants import with_budget
+from dualmctx import AlphaZero
+from dualmctx.assemble import load_trained
+from dualmctx.checkpoint import open_checkpoints
+from dualmctx.evaluate import make_evaluate, score_exactly
+from dualmctx.plot import read_rows
+from dualmctx.policies import REGISTRY
+from dualmctx.runs import read_config
+from dualmctx.types import Policy
+
+GAME = "connect_four"
+BATCH_SIZE = 256
+# Of the standard normal distribution: 95 % lie nearer to 0.
+Z = 1.96
+
+
+class Subject(NamedTuple):
+    """A network at a checkpoint; `minutes` it took to train, if that is known."""
+
+    env: Any
+    network: Any
+    params: Any
+    policy: Policy
+    iteration: int
+    minutes: float | None
+
+
+class Estimate(NamedTuple):
+    """A share of trials, and Wilson's 95 % interval."""
+
+    share: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.share:.3f} ({self.low:.3f}-{self.high:.3f})"
+
+
+class Share(NamedTuple):
+    """Moves that keep the game's value."""
+
+    iteration: int
+    minutes: float | None
+    positions: str
+    number: int
+    random: float
+    network: Estimate
+    search: Estimate
+
+
+class Match(NamedTuple):
+    """Games against a bot; `first` and `second` are the mean points with that player's stones."""
+
+    iteration: int
+    minutes: float | None
+    opponent: int
+    games: int
+    wins: int
+    draws: int
+    losses: int
+    first: float
+    second: float
+    points: Estimate
+
+
+def estimate(share: float, number: int) -> Estimate:
+    """Puts Wilson's interval to a share of so many trials."""
+    middle = (share + Z**2 / (2 * number)) / (1 + Z**2 / number)
+    spread = math.sqrt(share * (1 - share) / number + Z**2 / (4 * number**2))
+    half = Z * spread / (1 + Z**2 / number)
+    return Estimate(*(round(x, 3) for x in (share, middle - half, middle + half)))
+
+
+def policy_of(search: dict[str, Any]) -> Policy:
+    """Makes a search from the part of a run's `config.json`; functions are the defaults.
+
+    Raises:
+      ValueError: when it does not name its variant, in one line.
+    """
+    if "variant" not in search:
+        raise ValueError("the run's config.json does not name its search; choose a --variant")
+    policy = REGISTRY[search["variant"]].policy()
+    return with_saved(policy, {name: search[name] for name in search if name != "variant"})
+
+
+def with_saved(options: Any, saved: dict[str, Any]) -> Any:
+    """Changes options to what JSON holds of them."""
+    changed = {}
+    for name, value in saved.items():
+        old = getattr(options, name)
+        if dataclasses.is_dataclass(old):
+            changed[name] = with_saved(old, value)
+        elif not callable(old):
+            changed[name] = tuple(value) if isinstance(value, list) else value
+    return dataclasses.replace(options, **changed)
+
+
+def load_all(folder: pathlib.Path, which: str) -> list[tuple[Any, float | None]]:
+    """Loads the newest checkpoint of a run or all of them, each with its minutes of training."""
+    game = read_config(folder)["game"]
+    if game.replace("-", "_") != GAME:
+        raise ValueError(f"{folder} is a run of {game}; only {GAME} has a perfect player here")
+    steps = open_checkpoints(folder / "checkpoints").steps() if which == "all" else []
+    found = [load_trained(folder, step) for step in steps or [None]]
+    metrics = folder / "metrics.jsonl"
+    rows = read_rows(metrics) if metrics.exists() else []
+    minutes = {row["iteration"]: round(row["seconds"] / 60, 1) for row in rows}
+    return [(trained, minutes.get(trained.iteration)) for trained in found]
+
+
+def subjects(options: argparse.Namespace) -> list[Subject]:
+    """Loads what is to be measured, with the search that is asked for."""
+    if options.run is None:
+        return [untrained(options)]
+    loaded = load_all(options.run, options.checkpoints)
+    record = loaded[0][0].record["search"]
+    policy = REGISTRY[options.variant].policy() if options.variant else policy_of(record)
+    if options.simulations is not None:
+        policy = with_budget(policy, options.simulations)
+    return [
+        Subject(x.env, x.network, x.params, policy.noiseless(), x.iteration, minutes)
+        for x, minutes in loaded
+    ]
+
+
+def untrained(options: argparse.Namespace) -> Subject:
+    """Makes a tiny network with opinions, to see that everything runs."""
+    env = games.make(GAME)
+    network = dualmctx.make_network(env.num_actions, env.observation_shape, width=4, num_blocks=2)
+    state = jax.vmap(env.init)(jax.random.split(jax.random.key(0), 1))
+    policy = AlphaZero(options.simulations or 4).noiseless()
+    return Subject(env, network, make_params(network, state, 0), policy, 0, None)
+
+
+class Tools(NamedTuple):
+    """What is compiled once for all checkpoints of a run.
+
+    Attributes:
+      env: the game.
+      evaluate: see `make_evaluate`.
+      search: `(params, states) -> [S]` moves.
+      step: pgx's, of `[S]` states.
+    """
+
+    env: Any
+    evaluate: Callable
+    search: Callable
+    step: Callable
+
+
+def make_tools(subject: Subject, batch_size: int) -> Tools:
+    """Makes the tools for a run's network and search."""
+    env = subject.env
+    search_fn = dualmctx.make_search_fn(env, subject.network, subject.policy)
+    return Tools(
+        env=env,
+        evaluate=make_evaluate(subject.network, search_fn, batch_size),
+        search=jax.jit(lambda params, x: search_fn(params, jax.random.PRNGKey(0), x).action),
+        step=jax.jit(jax.vmap(env.step)),
+    )
+
+
+def measure_share(tools: Tools, subject: Subject, name: str, positions: Positions) -> Share:
+    """Measures the share of moves that keep the value."""
+    number = len(positions.histories)
+    states = games.replay(tools.env, positions.histories)
+    found = tools.evaluate(subject.params, jax.random.PRNGKey(0), states)
+    scores = score_exactly(found, positions.keeping, positions.values)
+    return Share(
+        iteration=subject.iteration,
+        minutes=subject.minutes,
+        positions=name,
+        number=number,
+        random=round(positions.random_share(), 3),
+        network=estimate(scores["network_optimal"], number),
+        search=estimate(scores["search_optimal"], number),
+    )
+
+
+def measure_match(
+    tools: Tools, subject: Subject, openings: list[list[int]], budget: int, seed: int
+) -> Match:
+    """Plays all openings twice against the bot."""
+    bot = make_bot(budget, seed)
+
+    def choose(states: Any) -> Any:
+        return tools.search(subject.params, states)
+
+    points = np.array(
+        [play(tools, choose, bot, openings, moves_first=first) for first in (True, False)]
+    )
+    return Match(
+        iteration=subject.iteration,
+        minutes=subject.minutes,
+        opponent=budget,
+        games=points.size,
+        wins=int(np.sum(points == 1)),
+        draws=int(np.sum(points == 0.5)),
+        losses=int(np.sum(points == 0)),
+        first=round(float(points[0].mean()), 3),
+        second=round(float(points[1].mean()), 3),
+        points=estimate(float(points.mean()), points.size),
+    )
+
+
+def play(
+    tools: Tools, choose: Callable, bot: Any, openings: list[list[int]], *, moves_first: bool
+) -> np.ndarray:
+    """Plays a game from each opening, side by side.
+
+    Args:
+      tools: its `env` is Connect Four, and its `step` that of `[S]` states.
+      choose: the one player, `(states) -> [S]` columns.
+      bot: the other one, OpenSpiel's.
+      openings: S openings of an even number of moves.
+      moves_first: whether `choose` has the first player's stones.
+
+    Returns:
+      `[S]` points of `choose`: 1, 0.5 or 0.
+    """
+    game = pyspiel.load_game(GAME)
+    boards = [state_after(game, moves) for moves in openings]
+    states = games.replay(tools.env, as_histories(openings))
+    is_own_turn = moves_first
+    while not all(board.is_terminal() for board in boards):
+        if is_own_turn:
+            actions = np.array(choose(states))
+        else:
+            actions = np.array([0 if b.is_terminal() else bot.step(b) for b in boards], np.int32)
+        for board, action in zip(boards, actions, strict=True):
+            if not board.is_terminal():
+                board.apply_action(int(action))
+        # pgx leaves a game that is over as it is.
+        states = tools.step(states, jnp.asarray(actions))
+        is_own_turn = not is_own_turn
+    results = np.array([board.returns()[0 if moves_first else 1] for board in boards])
+    return (results + 1) / 2
+
+
+def show(title: str, rows: list[dict[str, Any]]) -> None:
+    """Prints rows as a table."""
+    if not rows:
+        return
+    table = Table(*rows[0], title=title)
+    for row in rows:
+        table.add_row(*("" if cell is None else str(cell) for cell in row.values()))
+    Console().print(table)
+
+
+def read_options(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, Any]:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    add = parser.add_argument
+    add("run", type=pathlib.Path, nargs="?", metavar="RUN", help="a training run's folder")
+    add("--checkpoints", choices=("newest", "all"), default="newest", help="of the run")
+    add("--variant", choices=tuple(REGISTRY), help="search with its defaults; else the run's own")
+    add("--simulations", type=int, help="a move, shared out over several trees; else its own")
+    add("--positions", type=pathlib.Path, nargs="+", metavar="FILE.csv", help="labelled ones")
+    add("--number", type=int, default=500, help="of positions to make, of each kind")
+    add("--openings", type=int, default=50, help="of the games, each played twice")
+    add("--opponents", type=int, nargs="*", default=[1_000, 10_000], help="simulations of the bots")
+    add("--seed", type=int, default=0, help="of positions, openings and bots")
+    add("--json", type=pathlib.Path, metavar="FILE", help="write the rows here")
+    add("--quick", action="store_true", help="a tiny size, to see that it runs")
+    options = parser.parse_args(arguments)
+    if options.quick:
+        options.number, options.openings, options.opponents = 8, 2, [10]
+    if options.run is None and not options.quick:
+        parser.error("RUN is missing: train with `python train.py connect-four --out FOLDER`")
+    return parser, options
+
+
+def find_positions(solver: Any, options: Any) -> dict[str, Positions]:
+    """Reads positions, or makes them."""
+    if options.positions:
+        return {file.stem: read_positions(file) for file in options.positions}
+    return {
+        "random": random_positions(solver, options.number, options.seed),
+        "games": game_positions(solver, options.number, options.seed),
+    }
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs the benchmark and prints its tables."""
+    parser, options = read_options(arguments)
+    try:
+        measured = subjects(options)
+        solver = make_solver()
+        positions = find_positions(solver, options)
+    except (ValueError, OSError) as error:
+        parser.error(str(error))
+    openings = balanced_openings(solver, options.openings, options.seed)
+    most = max(len(labelled.histories) for labelled in positions.values())
+    tools = make_tools(measured[0], min(most, BATCH_SIZE))
+    shares, matches = [], []
+    # Rows are told of as they come, as a match takes minutes.
+    for subject in measured:
+        for name, labelled in positions.items():
+            shares.append(measure_share(tools, subject, name, labelled)._asdict())
+            print(shares[-1], file=sys.stderr)
+        for budget in options.opponents:
+            match = measure_match(tools, subject, openings, budget, options.seed)
+            matches.append(match._asdict())
+            print(matches[-1], file=sys.stderr)
+    search = str(measured[0].policy)
+    show("Moves that keep the game's value", shares)
+    show("Games against OpenSpiel's MCTS", matches)
+    Console().print(search, highlight=False)
+    if options.json:
+        rows = {"search": search, "positions": shares, "matches": matches}
+        options.json.write_text(json.dumps(rows, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

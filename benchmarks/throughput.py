@@ -1,0 +1,197 @@
+"""Positions a second of whole training loops: `python -m benchmarks.throughput [--json FILE]`.
+
+Connect Four, self-play and learning: ours, pgx's AlphaZero example (`benchmarks.pgx_loop`) and
+OpenSpiel's Python AlphaZero (`benchmarks.openspiel_loop`). All in one process and in turns, with
+the same number of games side by side, of moves an iteration, of simulations a move, of positions
+and of optimiser steps an iteration (each position is learned once), and the same network: ours with
+one head; OpenSpiel's loop has its own of the same depth and width, and in one row ours, jitted,
+which does not learn there. `gumbel` is Gumbel AlphaZero, as that example has it; `puct` is
+AlphaZero, with mctx's MuZero rule in the example's loop.
+
+Times are medians of iterations after one that is not timed; compilation is apart. The last row of
+a case is the network alone: as many evaluations of as many positions as self-play asks for, one
+after the other, and nothing else.
+"""
+
+import argparse
+import functools
+import json
+import pathlib
+import statistics
+import time
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import mctx
+from rich.console import Console
+from rich.table import Table
+
+import dualmctx
+import games
+from benchmarks import openspiel_loop, pgx_loop
+from benchmarks.pgx_loop import Loop, Sizes
+from dualmctx.learner import Learner
+from dualmctx.selfplay import SelfPlay
+from dualmctx.training import make_trainer
+
+
+class Size(NamedTuple):
+    """The network: its trunk, "conv" or "mlp", features and residual blocks."""
+
+    trunk: str
+    width: int
+    num_blocks: int
+
+
+CASES = (
+    ("gumbel", Sizes(num_games=64, num_steps=16, num_simulations=32, batch_size=256)),
+    ("gumbel", Sizes(num_games=512, num_steps=4, num_simulations=32, batch_size=512)),
+    ("puct", Sizes(num_games=64, num_steps=8, num_simulations=85, batch_size=256)),
+)
+QUICK = (("puct", Sizes(num_games=4, num_steps=4, num_simulations=2, batch_size=8)),)
+
+
+class Row(NamedTuple):
+    """A loop's iteration; `ratio` is our positions a second over this loop's."""
+
+    search: str
+    num_games: int
+    simulations: int
+    loop: str
+    positions: int
+    selfplay_s: float
+    learn_s: float
+    per_second: float
+    ratio: float
+
+
+def our_loop(env: Any, network: Any, search: str, sizes: Sizes) -> Loop:
+    """Makes our loop of the same sizes."""
+    make_policy = {"gumbel": dualmctx.Gumbel, "puct": dualmctx.AlphaZero}[search]
+    positions = sizes.num_games * sizes.num_steps
+    learner = Learner(
+        learning_rate=sizes.learning_rate,
+        batch_size=sizes.batch_size,
+        num_updates=positions // sizes.batch_size,
+        capacity=max(8 * positions, 4 * sizes.batch_size),
+    )
+    selfplay = SelfPlay(num_games=sizes.num_games, num_steps=sizes.num_steps)
+    policy = make_policy(sizes.num_simulations)
+    trainer = make_trainer(env, network, policy, selfplay, learner, num_iterations=100)
+    return Loop(trainer.init, trainer.compile(trainer.init(0)))
+
+
+def time_in_turns(loops: dict[str, Loop], repeats: int) -> dict[str, dict[str, float]]:
+    """Returns each loop's median seconds and positions an iteration, after one not timed."""
+    states = {name: loop.iterate(loop.init(0))[0] for name, loop in loops.items()}
+    rows: dict[str, list] = {name: [] for name in loops}
+    for _ in range(repeats):
+        for name, loop in loops.items():
+            start = time.perf_counter()
+            states[name], metrics = loop.iterate(states[name])
+            # A loop that does not do all it would counts its seconds itself.
+            rows[name].append({"seconds": time.perf_counter() - start} | metrics)
+    names = ("positions", "seconds", "selfplay_seconds", "learn_seconds")
+    return {
+        loop: {name: statistics.median(row[name] for row in found) for name in names}
+        for loop, found in rows.items()
+    }
+
+
+def network_seconds(env: Any, network: Any, batch_size: int, repeats: int = 20) -> float:
+    """Returns the seconds of one evaluation of a batch of positions, one after the other."""
+    params = network.init(jax.random.PRNGKey(0), jnp.zeros((1, *env.observation_shape)))
+    observation = jnp.zeros((batch_size, *env.observation_shape))
+
+    @jax.jit
+    def run(params: Any, observation: Any) -> Any:
+        def step(x: Any, _: Any) -> tuple:
+            output = network.apply(params, x)[-1]
+            # The next one waits for it.
+            return x + 1e-6 * output.value[:, None, None, None], None
+
+        return jax.lax.scan(step, observation, None, repeats)[0]
+
+    jax.block_until_ready(run(params, observation))
+    start = time.perf_counter()
+    jax.block_until_ready(run(params, observation))
+    return (time.perf_counter() - start) / repeats
+
+
+def measure(case: tuple[str, Sizes], repeats: int, size: Size, *, is_quick: bool) -> list[Row]:
+    """Measures all loops on a case; OpenSpiel's has no Gumbel search and plays with PUCT."""
+    search, sizes = case
+    env = games.make(openspiel_loop.GAME)
+    network = dualmctx.make_network(
+        env.num_actions,
+        env.observation_shape,
+        head_depths=(size.num_blocks,),
+        **size._asdict(),
+    )
+    loops = {
+        "dualmctx": our_loop(env, network, search, sizes),
+        "pgx example": pgx_loop.make_loop(env, network, search, sizes),
+    }
+    if search == "puct":
+        openspiel = functools.partial(openspiel_loop.make_loop, sizes=sizes, **size._asdict())
+        loops["OpenSpiel, our network"] = openspiel(network)
+        # Compiling each of its operations by itself takes longer than all the rest.
+        if not is_quick:
+            loops["OpenSpiel"] = openspiel(None)
+    found = time_in_turns(loops, repeats)
+    calls = (sizes.num_simulations + 1) * sizes.num_steps
+    alone = calls * network_seconds(env, network, sizes.num_games)
+    found["network alone"] = {
+        "positions": sizes.num_games * sizes.num_steps,
+        "seconds": alone,
+        "selfplay_seconds": alone,
+        "learn_seconds": 0.0,
+    }
+    speeds = {name: row["positions"] / row["seconds"] for name, row in found.items()}
+    return [
+        Row(
+            search=search,
+            num_games=sizes.num_games,
+            simulations=sizes.num_simulations,
+            loop=name,
+            positions=int(row["positions"]),
+            selfplay_s=round(row["selfplay_seconds"], 3),
+            learn_s=round(row["learn_seconds"], 3),
+            per_second=round(speeds[name], 2),
+            ratio=round(speeds["dualmctx"] / speeds[name], 2),
+        )
+        for name, row in found.items()
+    ]
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs the benchmark and prints its table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the rows here")
+    parser.add_argument("--only", choices=("gumbel", "puct"), help="the cases of one search")
+    parser.add_argument("--repeats", type=int, default=3, help="timed iterations of each loop")
+    parser.add_argument("--trunk", choices=("conv", "mlp"), default="conv", help="of the network")
+    parser.add_argument("--width", type=int, default=64, help="its features")
+    parser.add_argument("--blocks", type=int, default=4, help="its residual blocks")
+    parser.add_argument("--quick", action="store_true", help="a tiny size, to see that it runs")
+    options = parser.parse_args(arguments)
+    cases, size = CASES, Size(options.trunk, options.width, options.blocks)
+    if options.quick:
+        cases, size = QUICK, Size("mlp", 4, 1)
+    cases = [case for case in cases if options.only in (None, case[0])]
+    title = f"{size}, mctx {mctx.__version__}, JAX {jax.__version__}"
+    table = Table(*Row._fields, title=title)
+    rows = []
+    for case in cases:
+        for row in measure(case, options.repeats, size, is_quick=options.quick):
+            rows.append(row._asdict())
+            table.add_row(*map(str, row))
+            print(row, flush=True)
+    Console().print(table)
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

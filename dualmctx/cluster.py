@@ -1,0 +1,236 @@
+"""Several processes: the first one decides and writes, the others do as it says.
+
+Every process runs the same programs on its own devices. What comes next, the first process tells
+the others before it begins: so Ctrl-C, an exam's result or a failure are decisions of one process.
+"""
+
+import enum
+import hashlib
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+from dualmctx import devices, lines
+from dualmctx.training import IterateFn, Trainer, TrainState
+
+HEARTBEAT_SECONDS = 30
+"""A process that is not heard of for so long is lost, and ends the others."""
+
+
+class Order(enum.IntEnum):
+    """What the first process has the others do with it."""
+
+    INIT = 1
+    COMPILE = 2
+    ITERATE = 3
+    GATHER = 4
+    SPREAD = 5
+    END = 6
+
+
+def join(coordinator: str, num_processes: int | None = None, process_id: int | None = None) -> None:
+    """Makes this process one of several, before JAX starts its devices.
+
+    Args:
+      coordinator: where the first process can be reached, `HOST:PORT`, or `auto` for what SLURM or
+        Open MPI say.
+      num_processes: how many there are; `None` with `auto`.
+      process_id: the number of this one, from 0; `None` with `auto`.
+
+    Raises:
+      ValueError: when nothing says how many processes there are, or the first one cannot be
+        reached within five minutes, in one line.
+    """
+    is_auto = coordinator == "auto"
+    _filter_stderr()
+    try:
+        jax.distributed.initialize(
+            None if is_auto else coordinator,
+            num_processes,
+            process_id,
+            # Otherwise a process would take one device only where SLURM is found.
+            cluster_detection_method=None if is_auto else "deactivate",
+            heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
+        )
+    except ValueError as error:
+        raise ValueError(
+            "coordinator is auto, but neither SLURM nor Open MPI says how many processes there "
+            "are; use --coordinator HOST:PORT --num-processes N --process-id I"
+        ) from error
+    except (RuntimeError, jax.errors.JaxRuntimeError) as error:
+        raise ValueError(f"coordinator is {coordinator}; {str(error).splitlines()[0]}") from error
+    if not is_first():
+        # The first process decides on Ctrl-C, and speaks.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def is_first() -> bool:
+    """Returns whether this process decides."""
+    return not jax.distributed.is_initialized() or jax.process_index() == 0
+
+
+def require_same(what: dict[str, Any]) -> None:
+    """Checks that all processes run the same.
+
+    Args:
+      what: what must be equal everywhere, as JSON can hold it.
+
+    Raises:
+      ValueError: in the first process, when another one differs, in one line.
+      SystemExit: in the others then, with code 2.
+    """
+    if not jax.distributed.is_initialized():
+        return
+    text = json.dumps([what, jax.__version__], sort_keys=True)
+    digest = np.frombuffer(hashlib.sha256(text.encode()).digest(), np.uint32)
+    digests = multihost_utils.process_allgather(digest)
+    others = np.flatnonzero((digests != digests[0]).any(axis=1))
+    if others.size and not is_first():
+        raise SystemExit(2)
+    if others.size:
+        raise ValueError(
+            f"process {others[0]} was started with other settings or another JAX than process 0; "
+            "give all processes the same flags"
+        )
+
+
+def lead(command: Callable[[], int]) -> int:
+    """Runs the first process's command, then ends the others with its exit code."""
+    if not jax.distributed.is_initialized():
+        return command()
+    try:
+        try:
+            code = command()
+        except SystemExit as error:
+            code = int(error.code or 0)
+        _tell(Order.END, code)
+    except BaseException as error:
+        _leave(error)
+        raise
+    return code
+
+
+def follow(make_trainer: Callable[[], Trainer], seed: int) -> int:
+    """Does what the first process says until it ends; returns its exit code."""
+    try:
+        return _follow(make_trainer, seed)
+    except BaseException as error:
+        _leave(error)
+        raise
+
+
+def _follow(make_trainer: Callable[[], Trainer], seed: int) -> int:
+    order, code = _hear()
+    # What does not fit together is refused by the first process.
+    trainer: Any = None if order == Order.END else make_trainer()
+    state: Any = None
+    iterate: Any = None
+    while order != Order.END:
+        if order == Order.INIT:
+            state = trainer.init(seed)
+        elif order == Order.SPREAD:
+            state = devices.spread(_received(state), trainer.shardings)
+        elif order == Order.COMPILE:
+            iterate = trainer.compile(state)
+        elif order == Order.ITERATE:
+            state, _ = iterate(state)
+        elif order == Order.GATHER:
+            devices.gather(state)
+        order, code = _hear()
+    return code
+
+
+def leading(trainer: Trainer) -> Trainer:
+    """Returns a trainer that has the other processes, if any, do the same."""
+    if not jax.distributed.is_initialized():
+        return trainer
+
+    def init(seed: int) -> TrainState:
+        _tell(Order.INIT)
+        return trainer.init(seed)
+
+    def compile_for(state: TrainState) -> IterateFn:
+        _tell(Order.COMPILE)
+        iterate = trainer.compile(state)
+
+        def iterate_all(state: TrainState) -> tuple[TrainState, dict[str, float]]:
+            _tell(Order.ITERATE)
+            return iterate(state)
+
+        return iterate_all
+
+    return trainer._replace(init=init, compile=compile_for)
+
+
+def gather(state: Any) -> Any:
+    """Fetches a whole state from all devices, as NumPy arrays."""
+    _tell(Order.GATHER)
+    return devices.gather(state)
+
+
+def spread(state: Any, shardings: Any) -> Any:
+    """Spreads a whole state of NumPy arrays, as a checkpoint has it, over all devices."""
+    if not jax.distributed.is_initialized():
+        return devices.spread(state, shardings)
+    _tell(Order.SPREAD)
+    return devices.spread(_received(state), shardings)
+
+
+def _received(state: Any) -> Any:
+    """Returns the first process's arrays, in all; of others' only shapes and dtypes matter."""
+
+    def receive(x: Any) -> Any:
+        given = np.asarray(x) if is_first() else np.zeros(x.shape, x.dtype)
+        return np.asarray(multihost_utils.broadcast_one_to_all(given))
+
+    return jax.tree.map(receive, state)
+
+
+def _tell(order: Order, value: int = 0) -> None:
+    if jax.distributed.is_initialized():
+        multihost_utils.broadcast_one_to_all(np.array([order, value], np.int32))
+
+
+def _hear() -> tuple[Order, int]:
+    order, value = multihost_utils.broadcast_one_to_all(np.zeros(2, np.int32))
+    return Order(int(order)), int(value)
+
+
+def _leave(error: BaseException) -> None:
+    """Ends this process at once where it has failed, as the others would wait for it in vain."""
+    if isinstance(error, ValueError | RuntimeError):
+        # So a lost process shows. JAX's runtime then ends this one, and says which it was.
+        time.sleep(HEARTBEAT_SECONDS + 15)
+    if isinstance(error, KeyboardInterrupt):
+        print(f"train.py: stopped at once{''.join(error.args)}", file=sys.stderr)
+    else:
+        traceback.print_exception(error)
+    sys.stdout.flush()
+    os._exit(130 if isinstance(error, KeyboardInterrupt) else 1)
+
+
+def _filter_stderr() -> None:
+    """Has what goes to standard error, of JAX's runtime too, pass `lines`."""
+    given, taken = os.pipe()
+    os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-I", "-S", str(Path(lines.__file__))],
+        os.environ,
+        file_actions=[(os.POSIX_SPAWN_DUP2, given, 0), (os.POSIX_SPAWN_CLOSE, taken)],
+        # It ends when this process has.
+        setsigmask=[signal.SIGINT],
+    )
+    os.dup2(taken, 2)
+    os.close(taken)
+    os.close(given)

@@ -1,0 +1,163 @@
+"""Symmetries by the rules themselves: a game and its images are played side by side."""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import numpy as np
+import pgx.go
+import pytest
+
+import games
+
+# Go's rules and symmetries are the same on every board; a small one has more captures a second.
+GAMES = {
+    "connect2": games.make("connect2"),
+    "tic_tac_toe": games.make("tic_tac_toe"),
+    "connect_four": games.make("connect_four"),
+    "othello": games.make("othello"),
+    "hex": games.make("hex", size=4),
+    "go": pgx.go.Go(size=5, history_length=3),
+}
+NUM_GAMES = 8
+FAST = {"xla_backend_optimization_level": 0}
+
+
+@functools.cache
+def functions(name):
+    """Returns `init` and `step` for batches, quickly compiled."""
+    env = GAMES[name]
+    return tuple(jax.jit(jax.vmap(f), compiler_options=FAST) for f in (env.init, env.step))
+
+
+class Ply(NamedTuple):
+    """A ply of some games: states `[G]`, and actions `[G]`, -1 where the game is over."""
+
+    state: object
+    action: np.ndarray
+
+
+@functools.cache
+def originals(name):
+    """Plays random games to their ends."""
+    init, step = functions(name)
+    draws = np.random.default_rng(0)
+    keys = jax.random.split(jax.random.key(0), NUM_GAMES)
+    state, plies = init(keys), []
+    while True:
+        is_over = np.asarray(state.terminated | state.truncated)
+        if is_over.all():
+            return [*plies, Ply(state, np.full(NUM_GAMES, -1))]
+        # The last action more often, as it is the pass or the swap.
+        legal = np.asarray(state.legal_action_mask)
+        odds = draws.random(legal.shape) * legal
+        odds[:, -1] *= 1.1
+        actions = np.where(is_over, -1, odds.argmax(axis=1))
+        plies.append(Ply(jax.device_get(state), actions))
+        state = step(state, np.maximum(actions, 0).astype(np.int32))
+
+
+def assert_is_played_alike(name, observation, action):
+    """Plays the image of each game, and compares all that a player is shown."""
+    init, step = functions(name)
+    plies = originals(name)
+    new_action = np.argsort(action)
+    state = init(jax.random.split(jax.random.key(0), NUM_GAMES))
+    for old, actions in plies:
+        flat = old.observation.reshape(NUM_GAMES, -1)
+        on = actions >= 0
+        found = np.asarray(state.observation).reshape(NUM_GAMES, -1)
+        np.testing.assert_array_equal(found, flat[:, observation])
+        legal = old.legal_action_mask[:, action]
+        np.testing.assert_array_equal(state.legal_action_mask[on], legal[on])
+        for field in ("rewards", "terminated", "truncated", "current_player"):
+            np.testing.assert_array_equal(getattr(state, field), getattr(old, field))
+        state = step(state, new_action[actions].astype(np.int32))
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_the_image_of_a_game_is_a_game(name):
+    found = games.symmetries(GAMES[name])
+    for observation, action in zip(*found, strict=True):
+        assert_is_played_alike(name, observation, action)
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_the_games_played_are_varied(name):
+    plies = originals(name)
+    actions = np.stack([ply.action for ply in plies])
+    assert len({tuple(column) for column in actions.T}) > NUM_GAMES / 2
+    # pgx shows a result once; after it, rewards are zero.
+    rewards = np.stack([ply.state.rewards[:, 0] for ply in plies])
+    assert {-1, 1} <= set(rewards.ravel().tolist())
+    if name == "hex":
+        assert (actions[1] == 16).any(), "nobody swapped"
+    if name == "othello":
+        assert (actions == 64).any(), "nobody passed"
+    if name == "go":
+        stones = [(ply.state._x.board != 0).sum(axis=1) for ply in plies]
+        assert (np.diff(stones, axis=0) < 0).any(), "nothing was captured"
+        assert any((ply.state._x.ko >= 0).any() for ply in plies), "there was no ko"
+        assert (actions == 25).any(), "nobody passed"
+
+
+# How a board of cells may be turned or mirrored as well, without being the same game.
+NOT_SYMMETRIES = {
+    "othello": lambda x: np.flip(x, 1),
+    "connect_four": lambda x: np.flip(x, (0, 1)),
+    "hex": lambda x: np.swapaxes(x, 0, 1),
+    "tic_tac_toe": lambda x: np.roll(x, 1, 1),
+    "connect2": lambda x: np.roll(x, 1, 1),
+}
+
+
+@pytest.mark.parametrize("name", NOT_SYMMETRIES)
+def test_what_is_no_symmetry_is_found_out(name):
+    found = games.symmetries(GAMES[name])
+    (num_entries, num_actions), move = (x.shape[1] for x in found), NOT_SYMMETRIES[name]
+    shape = {"connect2": (2, 4)}.get(name, GAMES[name].observation_shape)
+    board = {"connect2": (1, 4), "connect_four": (1, 7)}.get(name, shape[:2])
+    cells = np.arange(np.prod(board))
+    action = np.append(move(cells.reshape(board)), np.arange(len(cells), num_actions))
+    observation = move(np.arange(num_entries).reshape(shape)).ravel()
+    with pytest.raises(AssertionError):
+        assert_is_played_alike(name, observation, action)
+    # The two parts must fit each other.
+    assert_is_played_alike(name, found.observation[1], found.action[1])
+    with pytest.raises(AssertionError):
+        assert_is_played_alike(name, found.observation[1], found.action[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        *[("connect2", 2), ("tic_tac_toe", 8), ("connect_four", 2), ("othello", 4), ("hex", 2)],
+        *[("go_9x9", 8), ("go_19x19", 8), ("nim", 1), ("hsr", 1)],
+    ],
+)
+def test_they_are_a_group_of_permutations_of_what_the_game_has(name, number):
+    env = games.make(name)
+    found = games.symmetries(env)
+    state = jax.eval_shape(env.init, jax.random.PRNGKey(0))
+    num_entries, num_actions = np.prod(state.observation.shape), len(state.legal_action_mask)
+    assert found.observation.shape == (number, num_entries)
+    assert found.action.shape == (number, num_actions)
+    for rows in found:
+        assert rows.dtype == np.int32
+        np.testing.assert_array_equal(rows[0], np.arange(rows.shape[1]))
+        members = {row.tobytes() for row in rows}
+        assert {one[other].tobytes() for one in rows for other in rows} == members
+        assert len(members) == number
+    assert {(np.sort(row) == np.arange(len(row))).all() for rows in found for row in rows} == {True}
+
+
+@pytest.mark.parametrize("name", ["animal_shogi", "gardner_chess", "chess", "shogi"])
+def test_games_of_pieces_that_differ_from_left_to_right_have_none(name):
+    """The one motion that leaves each player their side changes the start."""
+    env = games.make(name)
+    start = jax.jit(env.init, compiler_options=FAST)(jax.random.PRNGKey(0))
+    assert (start.observation != start.observation[:, ::-1]).any()
+    for rows, size in zip(
+        games.symmetries(env), (start.observation.size, len(start.legal_action_mask)), strict=True
+    ):
+        np.testing.assert_array_equal(rows, [np.arange(size)])

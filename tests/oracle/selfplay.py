@@ -1,0 +1,170 @@
+"""The plain twin of self-play: one game after the other at one table, a list of moves, no batch.
+
+Written from Silver et al. 2017 (AlphaGo Zero), "Self-play training pipeline" and "Self-play", and
+from what the options of `dualmctx.selfplay.SelfPlay` say. Rewards are kept by the players'
+identities, as the game gives them, so that there are no signs to get wrong. JAX is used for the
+game, the search and the random draws; the order in which keys are split is the engine's.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from dualmctx.selfplay import SelfPlay
+
+
+class Thoughts(NamedTuple):
+    """What a search says of one position."""
+
+    weights: Any
+    """`[A]`, the target."""
+    acting_weights: Any
+    """`[A]`, what moves are drawn from."""
+    value: Any
+    """For the player to move."""
+
+
+SearchOne = Callable[[Any, Any], Thoughts]
+"""`(rng_key, state)` of one position."""
+
+
+@dataclasses.dataclass
+class Move:
+    """A move, and what is known of it in the end."""
+
+    observation: np.ndarray
+    legal: np.ndarray
+    weights: np.ndarray
+    value: float
+    mover: int
+    action: int
+    is_random: bool
+    is_tested: bool
+    rewards: list[float]
+    """By identity."""
+    is_end: bool
+    next_mover: int
+    """Whoever is to move after it; meaningless at the end of a game."""
+    result: float | None = None
+    """What the mover gets in this game from here on, once it has ended."""
+
+    @property
+    def has_value(self) -> bool:
+        """Whether the result is known, and says something of a move that was thought about."""
+        return self.result is not None and not self.is_random
+
+
+@functools.cache
+def _jit(function: Any) -> Any:
+    return jax.jit(function, compiler_options={"xla_backend_optimization_level": 0})
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _draws_of_step(rng_key: Any, num_actions: int) -> tuple:
+    search_key, action_key, start_key = jax.random.split(rng_key, 3)
+    sample_key, random_key = jax.random.split(action_key)
+    noise = [jax.random.gumbel(key, (num_actions,), "float32") for key in (sample_key, random_key)]
+    return search_key, *noise, start_key
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _draws_of_start(rng_key: Any, most_random: int) -> tuple:
+    init_key, random_key, resign_key = jax.random.split(rng_key, 3)
+    number = jax.random.randint(random_key, (), 0, most_random + 1)
+    return init_key, number, jax.random.uniform(resign_key)
+
+
+def pick(weights: np.ndarray, temperature: float, noise: np.ndarray) -> int:
+    """Draws an action by weights^(1 / temperature), or takes the first of the best at 0.
+
+    With Gumbel noise g, argmax of log(w) / T + g is such a draw.
+    """
+    scores = {
+        action: math.log(weight) + temperature * noise[action]
+        for action, weight in enumerate(weights.tolist())
+        if weight > 0
+    }
+    return max(scores, key=lambda action: (scores[action], -action))
+
+
+class Table:
+    """A place where games are played, one after the other.
+
+    `moves` are all of them; `game` are those of the game in progress.
+    """
+
+    def __init__(self, env: Any, search: SearchOne, options: SelfPlay, rng_key: Any) -> None:
+        self.init, self.step = _jit(env.init), _jit(env.step)
+        self.search, self.options = search, options
+        self.moves: list[Move] = []
+        self.begin(rng_key)
+
+    def begin(self, rng_key: Any) -> None:
+        """Begins a game."""
+        init_key, number, luck = _draws_of_start(rng_key, self.options.random_plies)
+        self.state = self.init(init_key)
+        self.num_random = int(number)
+        self.plays_on = bool(luck < self.options.play_on_fraction)
+        self.game: list[Move] = []
+
+    def play(self, rng_key: Any) -> None:
+        """Plays as many moves as an iteration has."""
+        for step_key in jax.random.split(rng_key, self.options.num_steps):
+            self.move(step_key)
+
+    def move(self, rng_key: Any) -> None:
+        """Plays a move, and begins a new game if it was the last of its game."""
+        before, ply, options = self.state, len(self.game), self.options
+        legal, mover = np.asarray(before.legal_action_mask), int(before.current_player)
+        search_key, sample_noise, random_noise, start_key = _draws_of_step(rng_key, len(legal))
+        thoughts = jax.device_get(self.search(search_key, before))
+
+        is_random = ply < self.num_random
+        if is_random:
+            action = pick(legal.astype(float), 1.0, np.asarray(random_noise))
+        else:
+            is_opening = ply < options.temperature_plies
+            temperature = options.temperature if is_opening else options.final_temperature
+            action = pick(thoughts.acting_weights, temperature, np.asarray(sample_noise))
+        assert legal[action]
+
+        # Nobody resigns for a position that came about by chance and is left by chance.
+        limit = options.resign_below
+        is_hopeless = limit is not None and thoughts.value < limit and not is_random
+        resigns = is_hopeless and not self.plays_on
+        after = self.state = self.step(before, np.int32(action))
+        rewards = [1.0, 1.0] if resigns else np.asarray(after.rewards).tolist()
+        if resigns:
+            rewards[mover] = -1.0
+        move = Move(
+            observation=np.asarray(before.observation),
+            legal=legal,
+            weights=thoughts.weights,
+            value=float(thoughts.value),
+            mover=mover,
+            action=action,
+            is_random=is_random,
+            is_tested=is_hopeless and self.plays_on,
+            rewards=rewards,
+            is_end=bool(after.terminated or after.truncated or resigns),
+            next_mover=int(after.current_player),
+        )
+        self.game.append(move)
+        self.moves.append(move)
+        if move.is_end:
+            score(self.game)
+            self.begin(start_key)
+
+
+def score(game: list[Move]) -> None:
+    """Walks a finished game backwards and writes down what each mover got from there on."""
+    got = [0.0, 0.0]
+    for move in reversed(game):
+        for player in range(2):
+            got[player] += move.rewards[player]
+        move.result = got[move.mover]

@@ -1,0 +1,125 @@
+"""Augmentation: positions keep their worth, their parts stay matched, all symmetries come up."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+from dualmctx.augment import make_augment
+from dualmctx.learner import compute_losses
+from dualmctx.network import HeadOutput
+from dualmctx.targets import Samples
+
+ENVS = {"tic_tac_toe": games.make("tic_tac_toe"), "hex": games.make("hex", size=3)}
+# From the empty board to late positions; none of them looks the same when it is turned, but the
+# first of each game.
+HISTORIES = {
+    "tic_tac_toe": [[-1, -1, -1, -1], [0, 1, -1, -1], [4, 5, 0, -1], [2, 3, 6, 7]],
+    "hex": [[-1, -1, -1, -1], [1, -1, -1, -1], [1, 9, -1, -1], [0, 1, 3, 2]],
+}
+
+
+def make_positions(name: str, num_copies: int = 1) -> Samples:
+    """Makes copies of four positions one after the other, with weights that tell actions apart."""
+    states = jax.device_get(games.replay(ENVS[name], HISTORIES[name]))
+    states = jax.tree.map(lambda x: np.repeat(x, num_copies, axis=0), states)
+    weights = states.legal_action_mask * (1.0 + np.arange(states.legal_action_mask.shape[1]))
+    draws = np.random.default_rng(0)
+    number = len(weights)
+    return Samples(
+        observation=states.observation,
+        legal_action_mask=states.legal_action_mask,
+        policy=(weights / weights.sum(axis=1, keepdims=True)).astype(np.float32),
+        value=draws.choice([-1.0, 0.0, 1.0], number).astype(np.float32),
+        rest=draws.choice([-1.0, 0.0, 1.0], number).astype(np.float32),
+        is_random=draws.random(number) < 0.3,
+    )
+
+
+def augment(name: str, samples: Samples, seed: int = 0) -> Samples:
+    return jax.device_get(augment_fn(name)(jax.random.key(seed), samples))
+
+
+@functools.cache
+def augment_fn(name: str) -> Any:
+    return jax.jit(make_augment(*games.symmetries(ENVS[name])))
+
+
+def one(samples: Samples, i: int) -> tuple[bytes, ...]:
+    """Returns the three parts of a position that depend on how the board lies."""
+    return tuple(x[i].tobytes() for x in samples[:3])
+
+
+@pytest.mark.parametrize("name", ENVS)
+def test_every_position_is_seen_by_each_symmetry_equally_often(name: str) -> None:
+    symmetries, copies = games.symmetries(ENVS[name]), 300
+    number = len(symmetries.action)
+    samples = make_positions(name, copies)
+    found = augment(name, samples)
+    for position in range(4):
+        i = position * copies
+        flat = samples.observation[i].ravel()
+        images = [
+            (flat[entries].tobytes(), *(x[i][actions].tobytes() for x in samples[1:3]))
+            for entries, actions in zip(*symmetries, strict=True)
+        ]
+        assert len(set(images)) == number
+        counts = dict.fromkeys(images, 0)
+        for j in range(i, i + copies):
+            counts[one(found, j)] += 1  # There is nothing else than these.
+        np.testing.assert_allclose(list(counts.values()), copies / number, atol=0.1 * copies)
+
+
+@pytest.mark.parametrize("name", ENVS)
+def test_nothing_else_changes(name: str) -> None:
+    samples = make_positions(name)
+    found = augment(name, samples)
+    for before, after in zip(samples, found, strict=True):
+        assert (before.shape, before.dtype) == (after.shape, after.dtype)
+    for field in ("value", "rest", "is_random", "has_value"):
+        np.testing.assert_array_equal(getattr(found, field), getattr(samples, field))
+
+
+def test_keys_decide() -> None:
+    samples = make_positions("tic_tac_toe", 5)
+    first, same, other = (augment("tic_tac_toe", samples, seed) for seed in (0, 0, 1))
+    assert all(map(np.array_equal, first, same))
+    assert not np.array_equal(first.policy, other.policy)
+
+
+class Equivariant:
+    """Stands for a network that sees no difference between a board and its image."""
+
+    @staticmethod
+    def apply(params: dict, observation: Any) -> list[HeadOutput]:
+        board = observation @ params["of_stones"]
+        around = sum(
+            jnp.roll(jnp.pad(board, ((0, 0), (1, 1), (1, 1))), shift, axis)[:, 1:-1, 1:-1]
+            for axis in (1, 2)
+            for shift in (-1, 1)
+        )
+        logits = jnp.tanh(board + params["around"] * around).reshape(len(board), -1)
+        return [HeadOutput(logits, jnp.tanh(jnp.mean(logits**2, axis=1)))]
+
+
+def test_an_equivariant_network_has_the_same_loss() -> None:
+    samples = make_positions("tic_tac_toe", 3)
+    params = {"of_stones": jnp.array([0.7, -0.4]), "around": 1.3}
+    losses_of = jax.jit(compute_losses, static_argnums=0)
+    before = losses_of(Equivariant, params, samples)
+    after = losses_of(Equivariant, params, augment("tic_tac_toe", samples))
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-5), before, after)
+    assert before.policy > 0.01
+    # The parts belong together: only one of them turned is another position.
+    mixed = augment("tic_tac_toe", samples)._replace(policy=samples.policy)
+    assert abs(losses_of(Equivariant, params, mixed).policy - before.policy) > 0.01
+
+
+@pytest.mark.parametrize("name", ["nim", "hsr"])
+def test_a_game_without_symmetries_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=r"^augment is True, but the game has no symm"):
+        make_augment(*games.symmetries(games.make(name)))

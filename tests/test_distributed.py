@@ -1,0 +1,321 @@
+"""Several processes: they train as one does, and one that is lost ends the others in a line."""
+
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import train
+from dualmctx.assemble import assemble, load_trained
+from dualmctx.checkpoint import open_checkpoints
+from dualmctx.config import Config
+from dualmctx.devices import make_mesh, shardings, share
+from dualmctx.lines import describe_loss, without_losses
+
+ROOT = Path(train.__file__).parent
+ARGUMENTS = [
+    "connect2",
+    *("--network.width", "4", "--network.num-blocks", "2", "--network.trunk", "mlp"),
+    *("--selfplay.num-games", "8", "--selfplay.num-steps", "4"),
+    *("--learner.num-updates", "2", "--learner.batch-size", "16", "--learner.capacity", "64"),
+    *("--search.variant", "alphazero", "--search.num-simulations", "2"),
+    *("--exams.num-games", "2", "--exams.every", "2"),
+    *("--num-iterations", "4", "--checkpoint-every", "2", "--keep", "9"),
+]
+# train.py as it is, but what is not heard of for 5 seconds is lost, and the third iteration ends
+# when a file is there.
+PATIENT = """
+import pathlib, sys, time
+import train
+from dualmctx import cluster
+
+cluster.HEARTBEAT_SECONDS = 5
+show, go = train.Display.show, pathlib.Path(sys.argv.pop(1))
+
+def show_and_wait(self, row):
+    show(self, row)
+    while row["iteration"] == 3 and not go.exists():
+        time.sleep(0.01)
+
+train.Display.show = show_and_wait
+sys.exit(train.main(sys.argv[1:]))
+"""
+# A run of two processes that does nothing but hand arrays to and fro, and then waits.
+SMALL = """
+import json, sys, time
+import jax, numpy as np
+from dualmctx import cluster, devices
+from dualmctx.training import Trainer
+
+def make_trainer():
+    spread = devices.shardings(devices.make_mesh(), (devices.SPLIT, devices.WHOLE))
+    init = jax.jit(lambda x: (jax.numpy.arange(12).reshape(4, 3) + x, x > 0), out_shardings=spread)
+    return Trainer(init, lambda state: lambda state: (init(state[0][0, 0]), {}), spread)
+
+def command():
+    trainer = cluster.leading(make_trainer())
+    state = trainer.init(100)
+    assert np.array_equal(cluster.gather(state)[0], np.arange(100, 112).reshape(4, 3))
+    state = cluster.spread((np.full((4, 3), 7), np.array(True)), trainer.shardings)
+    assert not state[0].is_fully_addressable
+    state, _ = trainer.compile(state)(state)
+    numbers, flag = cluster.gather(state)
+    assert np.array_equal(numbers, np.arange(7, 19).reshape(4, 3))
+    assert flag.dtype == bool and flag
+    print("ready", flush=True)
+    sys.stdin.read()
+    return 5
+
+cluster.join(sys.argv[1], *map(int, sys.argv[2:]))
+cluster.require_same({"preset": "connect2"})
+run = lambda: cluster.lead(command)
+sys.exit(run() if cluster.is_first() else cluster.follow(make_trainer, 100))
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as server:
+        server.bind(("localhost", 0))
+        return server.getsockname()[1]
+
+
+def start(
+    program: str,
+    *arguments: str,
+    num_devices: int = 1,
+    cluster: Mapping[str, str] = MappingProxyType({}),
+) -> subprocess.Popen:
+    flags = "--xla_backend_optimization_level=0 --xla_force_host_platform_device_count="
+    ours = {"XLA_FLAGS": f"{flags}{num_devices}", "PYTHONPATH": str(ROOT)}
+    # Wherever the tests run, no cluster is found but the one that they set up.
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM", "OMPI", "KUBE"))}
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", program, *arguments],
+        env={**clean, **ours, **cluster},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def start_both(program: str, *arguments: str, num_devices: int = 1) -> list[subprocess.Popen]:
+    flags = ["--coordinator", f"localhost:{free_port()}", "--num-processes", "2", "--process-id"]
+    return [start(program, *arguments, *flags, i, num_devices=num_devices) for i in ("0", "1")]
+
+
+def slurm(process: int, port: int) -> dict[str, str]:
+    """Returns what SLURM sets for a task; only the port is not its own."""
+    return {
+        **{"SLURM_JOB_ID": "7", "SLURM_STEP_NODELIST": "localhost", "SLURM_STEP_NUM_NODES": "1"},
+        **{"SLURM_NTASKS": "2", "SLURM_PROCID": str(process), "SLURM_LOCALID": str(process)},
+        "JAX_COORDINATOR_PORT": str(port),
+    }
+
+
+def open_mpi(process: int, port: int) -> dict[str, str]:
+    """Returns what Open MPI 4 sets for a process; only the port is not its own."""
+    return {
+        "OMPI_MCA_orte_hnp_uri": "1531576320.0;tcp://127.0.0.1:34911",
+        **{"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": str(process)},
+        "OMPI_COMM_WORLD_LOCAL_RANK": str(process),
+        "JAX_COORDINATOR_PORT": str(port),
+    }
+
+
+def said(process: subprocess.Popen, seconds: float = 120) -> tuple[int, str, str]:
+    out, errors = process.communicate(timeout=seconds)
+    return process.returncode, out, errors
+
+
+def wait_for_rows(out: Path, number: int, process: subprocess.Popen) -> None:
+    deadline = time.monotonic() + 300
+    file = out / "metrics.jsonl"
+    while not file.exists() or file.read_bytes().count(b"\n") < number:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def untimed_rows(out: Path) -> list[dict[str, Any]]:
+    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in row.items() if "second" not in k or "/" in k} for row in rows]
+
+
+def loss_line(number: int) -> str:
+    return (
+        f"train.py: process {number} was lost, so this one ends; --resume goes on from the last "
+        "save\n"
+    )
+
+
+def test_two_processes_train_as_one_and_end_when_one_is_lost(tmp_path: Path) -> None:
+    """Two processes of two devices each; what they saved, one device goes on with."""
+    whole, pieces = tmp_path / "whole", tmp_path / "pieces"
+    both = start_both(
+        PATIENT, str(tmp_path / "go"), *ARGUMENTS, "--out", str(pieces), num_devices=2
+    )
+    try:
+        assert train.main([*ARGUMENTS, "--out", str(whole)]) == 0
+        wait_for_rows(pieces, 3, both[0])
+        both[1].kill()
+        assert said(both[1]) == (-signal.SIGKILL, "", "")
+        (tmp_path / "go").touch()
+        before = time.monotonic()
+        code, out, errors = said(both[0])
+        assert time.monotonic() - before < 30
+    finally:
+        for process in both:
+            process.kill()
+    assert code != 0
+    assert errors == loss_line(1)
+    assert "8 games side by side, on 4 × cpu in 2 processes" in out
+    rows = untimed_rows(pieces)
+    assert len(rows) == 3
+    assert train.main([*ARGUMENTS, "--out", str(pieces), "--resume"]) == 0
+    for ours in (rows, untimed_rows(pieces)):
+        for row, other in zip(ours, untimed_rows(whole), strict=len(ours) == 4):
+            assert row == pytest.approx(other, rel=1e-4, abs=1e-6)
+    states = (open_checkpoints(x / "checkpoints").read()[1] for x in (pieces, whole))
+    close = lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-6)  # noqa: E731
+    jax.tree.map(close, *states)
+    assert load_trained(pieces).iteration == 4
+
+
+def test_arrays_go_to_and_fro_and_the_first_process_may_be_lost() -> None:
+    port = f"localhost:{free_port()}"
+    both = [start(SMALL, port, "2", i, num_devices=2) for i in ("0", "1")]
+    try:
+        line = ""
+        while "ready" not in line:
+            line = str(both[0].stdout and both[0].stdout.readline())
+            assert line, both[0].communicate()
+        both[0].kill()
+        code, out, errors = said(both[1], 30)
+    finally:
+        for process in both:
+            process.kill()
+            process.communicate()
+    assert code != 0
+    assert (out, errors) == ("", loss_line(0))
+
+
+def test_all_end_as_the_first_does_under_slurm() -> None:
+    """Here with exit code 5."""
+    port = free_port()
+    both = [start(SMALL, "auto", cluster=slurm(i, port)) for i in range(2)]
+    assert [said(x)[0::2] for x in both] == [(5, ""), (5, "")]
+
+
+COMMAND = "import sys, train; sys.exit(train.main(sys.argv[1:]))"
+
+
+def test_other_settings_are_refused_under_open_mpi(tmp_path: Path) -> None:
+    out, port = tmp_path / "run", free_port()
+    command = [COMMAND, *ARGUMENTS, "--out", str(out), "--coordinator", "auto", "--seed"]
+    both = [start(*command, str(i), cluster=open_mpi(i, port)) for i in range(2)]
+    (code, _, line), other = (said(x) for x in both)
+    assert code == 2
+    assert line.startswith("train.py: process 1 was started with other settings")
+    assert line.count("\n") == 1
+    assert other == (2, "", "")
+    assert not out.exists()
+
+
+def test_without_a_cluster_there_is_none_to_ask() -> None:
+    code, _, line = said(start(COMMAND, "nim", "--coordinator", "auto"))
+    assert code == 2
+    assert line.startswith("train.py: coordinator is auto, but neither SLURM nor Open MPI says")
+    assert line.count("\n") == 1
+
+
+COMMANDS = re.findall(r"python (train\.py [^#'\n]*)", (ROOT / "docs" / "clusters.md").read_text())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_of_the_document_are_valid(command: str) -> None:
+    variables = {"$OMPI_COMM_WORLD_SIZE": "8", "$OMPI_COMM_WORLD_RANK": "7"}
+    preset, config = train.parse([variables.get(x, x) for x in shlex.split(command)[1:]])
+    assert config != train.PRESETS[preset]
+
+
+def test_the_document_has_commands() -> None:
+    assert len(COMMANDS) == 8
+
+
+def test_what_the_runtime_says_of_losses_becomes_a_line() -> None:
+    header = "1121 16:06:33.421308    3855 "
+    told = [
+        "before\n",
+        f"W{header}rendezvous.cc:116] waiting\n",
+        f"E{header}coordination_service.cc:1549] Use error polling to propagate: The following "
+        "tasks are unhealthy (stopped sending heartbeats):\n",
+        "1\n",
+        "12\n",
+        "The tasks have crashed. Check the task logs.\n",
+        f"E{header}other.cc:1] something else\n",
+        f"F{header}client.h:80] Terminating process because: heartbeats:\n",
+        "*** Check failure stack trace: ***\n",
+        f"E{header}other.cc:1] in the middle of it\n",
+    ]
+    lines = list(without_losses(told))
+    assert lines[:3] == [told[0], told[1], told[6]]
+    assert lines[3:] == [
+        "train.py: processes 1 and 12 were lost, so this one ends; --resume goes on from the last "
+        "save\n"
+    ]
+    assert "another process was lost" in describe_loss("nothing known")
+    assert list(without_losses(told[:7])) == [told[0], told[1], told[6]]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"devices": 0}, "devices is 0; it must be at least 1"),
+        ({"coordinator": "here"}, "coordinator is here; it must be HOST:PORT or auto"),
+        ({"num_processes": 2}, "num_processes is 2; it must be left out without"),
+        ({"coordinator": "auto", "process_id": 0}, "process_id is 0; it must be left out without"),
+        ({"coordinator": "a:1"}, "num_processes is None; it must be at least 1"),
+        ({"coordinator": "a:1", "num_processes": 2}, "process_id is None; it must be from 0 to 1"),
+        (
+            {"coordinator": "a:1", "num_processes": 2, "process_id": 2},
+            "process_id is 2; it must be from 0 to 1 with --num-processes 2",
+        ),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Config(**options)
+
+
+def test_too_many_devices_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    number = len(jax.devices()) + 1
+    with pytest.raises(SystemExit):
+        train.main([*ARGUMENTS, "--out", str(tmp_path / "run"), "--devices", str(number)])
+    assert f"devices is {number}; it must be at most {number - 1}" in capsys.readouterr().err
+
+
+def test_a_device_has_its_share_of_what_is_split() -> None:
+    mesh = make_mesh(jax.devices()[:1])
+    shapes = {"x": jax.ShapeDtypeStruct((8, 3), np.int32)}
+    whole = {"x": jax.sharding.PartitionSpec("data")}
+    assert share(shapes, shardings(mesh, whole)) == shapes
+
+
+def test_positions_of_an_iteration_are_their_part_of_the_buffer(tmp_path: Path) -> None:
+    """8 games of 4 moves, before and after they become samples, in a buffer of 64."""
+    memory = assemble(*train.parse([*ARGUMENTS, "--out", str(tmp_path / "run")])).memory
+    assert memory.positions == memory.replay > 0

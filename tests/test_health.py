@@ -1,0 +1,61 @@
+"""What ends a run that learns nothing any more, and what does not."""
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+import pytest
+
+from dualmctx.health import find_trouble
+
+GOOD = {"w": jnp.ones((2, 3)), "b": (jnp.zeros(2), jnp.float32(1))}
+NUM_ACTIONS = 8  # uniform play loses at most log 8 = 2.08
+
+
+def row(policy: float, value: float = 0.5) -> dict[str, Any]:
+    # Only losses count: the rate of an iteration without time is not finite.
+    return {
+        "iteration": 7,
+        "rate": math.inf,
+        "policy_loss_0": 0.5,
+        "value_loss_0": value,
+        "policy_loss_1": policy,
+    }
+
+
+@pytest.mark.parametrize(
+    ("policy", "value", "usual", "num_rows", "words"),
+    [
+        (0.5, 0.5, 0.5, 60, None),
+        (math.nan, 0.5, 0.5, 60, "policy_loss_1 is nan"),
+        (0.5, -math.inf, 0.5, 0, "value_loss_0 is -inf"),
+        # Ten times the loss of uniform play is too much from the first iteration on.
+        (20.7, 0.5, 0.5, 0, None),
+        (20.9, 0.5, 0.5, 0, "policy_loss_1 is 20.9, more than 20.8"),
+        # Ten times the usual, once there is a usual, where uniform play would do better.
+        (5.1, 0.5, 0.5, 49, None),
+        (5.1, 0.5, 0.5, 50, "policy_loss_1 is 5.1, more than 5"),
+        (2.0, 0.5, 0.001, 60, None),
+        (2.1, 0.5, 0.001, 60, "policy_loss_1 is 2.1, more than 2.08"),
+        (0.5, 99.0, 0.5, 60, None),
+    ],
+)
+def test_trouble_is_named(
+    policy: float, value: float, usual: float, num_rows: int, words: str | None
+) -> None:
+    before = [row(usual) for _ in range(num_rows)]
+    assert find_trouble(row(policy, value), before, GOOD, NUM_ACTIONS) == words
+
+
+def test_only_the_last_rows_are_the_usual() -> None:
+    before = [row(0.5)] * 10 + [row(1.0)] * 50
+    assert find_trouble(row(9.9), before, GOOD, NUM_ACTIONS) is None
+    before = [row(1.0)] * 10 + [row(0.5)] * 50
+    assert find_trouble(row(9.9), before, GOOD, NUM_ACTIONS) is not None
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_one_bad_parameter_is_found(bad: float) -> None:
+    params = GOOD | {"w": GOOD["w"].at[1, 2].set(bad)}
+    words = "a parameter of the network is not finite"
+    assert find_trouble(row(0.5), [], params, NUM_ACTIONS) == words

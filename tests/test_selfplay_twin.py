@@ -1,0 +1,203 @@
+"""Self-play, targets and the replay buffer against a plain twin that plays game by game."""
+
+import dataclasses
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from double_move import DoubleMoveNim
+
+import games
+from dualmctx import AlphaZero, make_model, make_network, make_search_fn
+from dualmctx.replay import add, make_replay
+from dualmctx.selfplay import SelfPlay, make_play, start_games
+from dualmctx.targets import make_samples
+from dualmctx.types import ActingOutput
+from oracle import twin
+from oracle.cases import CALM
+from oracle.models import GameModel
+from oracle.selfplay import Move, Table, Thoughts
+
+ENVS = {
+    "tic_tac_toe": games.make("tic_tac_toe"),
+    "nim": games.make("nim", pile=9),
+    # The two players have different actions.
+    "hsr": games.make("hsr", k=2, q=3, n=6),
+    # A player may move twice.
+    "double_move": DoubleMoveNim(pile=9),
+}
+# Games go on over two or three iterations, and the buffer has room for some two and a half.
+OPTIONS = SelfPlay(
+    num_games=6,
+    num_steps=5,
+    temperature_plies=3,
+    temperature=0.5,
+    random_plies=2,
+    resign_below=-0.9,
+    play_on_fraction=0.5,
+)
+# Nothing drawn but after the opening, and nobody resigns.
+LATE = dataclasses.replace(
+    OPTIONS, num_games=9, temperature=0.0, final_temperature=2.0, random_plies=0, resign_below=None
+)
+NUM_CALLS, LENGTH = 6, 13
+fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+
+
+def think(rng_key: Any, state: Any) -> Thoughts:
+    """Stands for a search of one position: draws by its key and all that the position shows.
+
+    All numbers are multiples of 1/8, so they are the same in any program.
+    """
+    shown = (state.observation, state.legal_action_mask, state.current_player, state._step_count)
+    flat = jnp.concatenate([jnp.ravel(x).astype(jnp.uint32) for x in shown])
+    code = jnp.sum(flat * (2 * jnp.arange(flat.size, dtype=jnp.uint32) + 12345) ** 3)
+    legal = state.legal_action_mask.astype(jnp.float32)
+    key = jax.random.fold_in(rng_key, code)
+    drawn = jax.random.randint(key, (2 * legal.size + 1,), 0, 8) / jnp.float32(8)
+
+    def weigh(some: Any) -> Any:
+        # A legal action may have weight 0, but not all of them.
+        return jnp.where(jnp.any(some * legal > 0), some * legal, legal)
+
+    weights, acting = weigh(drawn[: legal.size]), weigh(drawn[legal.size : -1])
+    return Thoughts(weights, acting, 2 * drawn[-1] - 1)
+
+
+def stand_in(params: Any, rng_keys: Any, state: Any, search_tree: Any = None) -> Any:
+    """The same for `[B]` positions, as self-play calls it."""
+    assert params is None
+    assert search_tree is None
+    thoughts = jax.vmap(think)(rng_keys, state)
+    values = jnp.stack([thoughts.value, jnp.full_like(thoughts.value, jnp.nan)], axis=1)
+    layers = [SimpleNamespace(node_values=x) for x in (jnp.full_like(values, jnp.nan), values)]
+    return ActingOutput(
+        action=jnp.full(len(values), -1),
+        action_weights=thoughts.weights,
+        search_tree=SimpleNamespace(layers=layers),
+        acting_weights=thoughts.acting_weights,
+    )
+
+
+def keys_of(call: int, number: int) -> Any:
+    return jax.random.split(jax.random.key(call), number)
+
+
+def assert_same_steps(steps: Any, b: int, moves: list[Move]) -> None:
+    """Compares `[T, B]` steps with the moves at table b."""
+    for t, move in enumerate(moves):
+        found = jax.tree.map(lambda x, t=t: x[t, b], steps)
+        np.testing.assert_array_equal(found.observation, move.observation)
+        np.testing.assert_array_equal(found.legal_action_mask, move.legal)
+        np.testing.assert_allclose(found.action_weights, move.weights, rtol=1e-5)
+        np.testing.assert_allclose(found.value, move.value, rtol=1e-5, atol=1e-6)
+        stays = 1 if move.next_mover == move.mover else -1
+        assert (found.action, found.is_random) == (move.action, move.is_random)
+        assert (found.is_end, found.is_tested) == (move.is_end, move.is_tested)
+        assert found.reward == move.rewards[move.mover]
+        assert found.discount == (0 if move.is_end else stays)
+
+
+def assert_same_row(experience: Any, b: int, moves: list[Move]) -> None:
+    """Compares a row of the replay buffer with all moves at table b so far."""
+    for t, move in list(enumerate(moves))[-LENGTH:]:
+        found = jax.tree.map(lambda x, t=t: x[b, t % LENGTH], experience)
+        np.testing.assert_array_equal(found.observation, move.observation)
+        np.testing.assert_array_equal(found.legal_action_mask, move.legal)
+        np.testing.assert_allclose(found.policy, move.weights, rtol=1e-5)
+        assert (found.rest == 0, found.is_random) == (move.result is not None, move.is_random)
+        assert found.has_value == move.has_value
+        if move.has_value:
+            assert found.value == move.result
+
+
+def assert_twin_agrees(
+    env: Any, options: SelfPlay, search_fn: Any, search_one: Any, params: Any = None
+) -> list[Table]:
+    """Plays some iterations with the engine, and each table by itself with the twin."""
+    number = options.num_games
+    play = fast_jit(make_play(env, search_fn, options))
+    buffer = make_replay(number * LENGTH, 1, number, options.num_steps)
+    keep = fast_jit(lambda state, steps: add(buffer, state, make_samples(steps)))
+    found = fast_jit(lambda keys: start_games(env, keys, options))(keys_of(0, number))
+    tables = [Table(env, search_one, options, key) for key in keys_of(0, number)]
+    state = None
+    for call in range(1, NUM_CALLS + 1):
+        keys = keys_of(call, number)
+        found, steps = play(params, keys, found)
+        if state is None:
+            one = jax.tree.map(lambda x: x[0, 0], make_samples(steps))
+            state = buffer.init(one)
+        state = keep(state, steps)
+        steps, experience = jax.device_get((steps, state.experience))
+        for b, table in enumerate(tables):
+            table.play(keys[b])
+            assert_same_steps(steps, b, table.moves[-options.num_steps :])
+            assert_same_row(experience, b, table.moves)
+    plies = [len(table.game) for table in tables]
+    np.testing.assert_array_equal(found.ply, plies)
+    np.testing.assert_array_equal(found.random_plies, [table.num_random for table in tables])
+    np.testing.assert_array_equal(found.plays_on, [table.plays_on for table in tables])
+    return tables
+
+
+def moves_of(tables: list[Table]) -> list[Move]:
+    return [move for table in tables for move in table.moves]
+
+
+@pytest.mark.parametrize("name", ENVS)
+def test_self_play_is_the_twins(name: str) -> None:
+    moves = moves_of(assert_twin_agrees(ENVS[name], OPTIONS, stand_in, fast_jit(think)))
+    ends = [move for move in moves if move.is_end]
+    assert len(ends) > 2 * OPTIONS.num_games
+    assert {-1, 1} <= {move.result for move in moves if move.has_value}
+    # Some resign, some would have; a random move has a result, but not as a target.
+    assert any(move.rewards[move.mover] == -1 for move in ends)
+    assert any(move.is_tested for move in moves)
+    assert any(move.is_random and move.result is not None for move in moves)
+    assert {move.mover for move in ends} == {0, 1}
+    twice = [m for m in moves if not m.is_end and m.next_mover == m.mover]
+    assert bool(twice) == (name == "double_move")
+
+
+def test_draws_after_the_opening_and_games_to_their_ends() -> None:
+    env = ENVS["tic_tac_toe"]
+    tables = assert_twin_agrees(env, LATE, stand_in, fast_jit(think))
+    moves = moves_of(tables)
+    assert not any(move.is_random or move.is_tested for move in moves)
+    assert {move.result for move in moves} >= {-1, 0, 1, None}
+    # Games that went on over a whole iteration.
+    assert any(is_spread(table) for table in tables)
+
+
+def is_spread(table: Table) -> bool:
+    ends = np.flatnonzero([move.is_end for move in table.moves])
+    begins = ends[:-1] + 1
+    return (ends[1:] // LATE.num_steps - begins // LATE.num_steps > 1).any()
+
+
+def test_with_a_real_search() -> None:
+    env, policy = ENVS["double_move"], AlphaZero(6, CALM)
+    options = dataclasses.replace(OPTIONS, num_games=2, num_steps=3)
+    network = make_network(env.num_actions, env.observation_shape, width=8, num_blocks=1)
+    example = jnp.zeros((1, *env.observation_shape))
+    params = fast_jit(network.init)(jax.random.key(0), example)
+    draws = np.random.default_rng(1)
+    params = jax.tree.map(
+        lambda x: x + jnp.asarray(draws.normal(0, 0.5, x.shape), jnp.float32), params
+    )
+    model = GameModel(make_model(env, network, heads=policy.heads), fast_jit)
+
+    def search_one(rng_key: Any, state: Any) -> Thoughts:
+        legal = np.asarray(state.legal_action_mask)
+        result = twin.alphazero(model.at(params, state), policy, rng_key, (0, 1), legal)
+        value = result.nodes[0].stats[twin.SMALL].mean
+        return Thoughts(result.weights, result.weights, value)
+
+    search_fn = make_search_fn(env, network, policy)
+    moves = moves_of(assert_twin_agrees(env, options, search_fn, search_one, params))
+    assert any(move.has_value for move in moves)

@@ -1,0 +1,119 @@
+"""Logs for TensorBoard and Weights & Biases: every number of a row, once, at its iteration."""
+
+import struct
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tensorboardX.proto.event_pb2 import Event, SessionLog
+
+from dualmctx.sinks import require_wandb, tensorboard, weights_and_biases
+
+
+def row(iteration: int) -> dict[str, Any]:
+    return {"iteration": iteration, "policy_loss_0": iteration / 8, "exact/optimal": 1, "x": None}
+
+
+def events(folder: Path) -> list[Event]:
+    """Reads all files of events, oldest first: records of a length, its sum, an event, its sum."""
+    found = []
+    for file in sorted(folder.iterdir(), key=lambda x: x.stat().st_ctime_ns):
+        content = file.read_bytes()
+        while content:
+            [length] = struct.unpack("<Q", content[:8])
+            found.append(Event.FromString(content[12 : 12 + length]))
+            content = content[16 + length :]
+    return found
+
+
+def curves(folder: Path) -> dict[str, list[tuple[int, float]]]:
+    """Reads what TensorBoard shows: where a file starts at a step, older ones end before it."""
+    found: dict[str, list[tuple[int, float]]] = {}
+    for event in events(folder):
+        if event.session_log.status == SessionLog.SessionStatus.START:
+            kept = {name: [x for x in found[name] if x[0] < event.step] for name in found}
+            found = kept
+        for value in event.summary.value:
+            found.setdefault(value.tag, []).append((event.step, value.simple_value))
+    return found
+
+
+def test_tensorboard_has_each_row_once_though_a_run_was_killed(tmp_path: Path) -> None:
+    folder = tmp_path / "tensorboard"
+    # Never closed, as a killed process closes nothing.
+    killed = tensorboard(folder, 0)
+    write = killed.__enter__()
+    for i in range(1, 6):
+        write(row(i))
+        # Nothing is lost with the process.
+        assert curves(folder)["policy_loss_0"][-1] == (i, i / 8)
+    # The last checkpoint was of iteration 3.
+    with tensorboard(folder, 3) as write:
+        for i in range(4, 8):
+            write(row(i))
+    found = curves(folder)
+    assert found == {
+        "iteration": [(i, i) for i in range(1, 8)],
+        "policy_loss_0": [(i, i / 8) for i in range(1, 8)],
+        "exact/optimal": [(i, 1) for i in range(1, 8)],
+    }
+
+
+class Wandb:
+    """Stands for the module, and for the run that it starts."""
+
+    class Error(Exception):
+        pass
+
+    def __init__(self, mode: str = "online", login: Any = True) -> None:
+        self.mode, self.answer, self.told = mode, login, []
+
+    def setup(self) -> Any:
+        return SimpleNamespace(settings=SimpleNamespace(mode=self.mode))
+
+    def login(self) -> bool:
+        if self.answer is None:
+            raise self.Error("no key")
+        return self.answer
+
+    def init(self, **options: Any) -> "Wandb":
+        self.told.append(options)
+        return self
+
+    def log(self, numbers: dict, step: int) -> None:
+        self.told.append((step, numbers))
+
+    def finish(self) -> None:
+        self.told.append("finished")
+
+
+@pytest.mark.parametrize("login", [False, None])
+def test_wandb_needs_somebody_logged_in(login: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", Wandb(login=login))
+    with pytest.raises(ValueError, match=r"^wandb is not logged in; use wandb login, or .*$"):
+        require_wandb()
+    for module in (Wandb(), Wandb(mode="offline", login=login)):
+        monkeypatch.setitem(sys.modules, "wandb", module)
+        assert require_wandb() is module
+
+
+def test_wandb_has_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(ValueError, match=r'^wandb is not installed; use pip install "dualmctx\['):
+        require_wandb()
+
+
+def test_wandb_gets_every_row_and_knows_a_run_again(tmp_path: Path) -> None:
+    wandb, folder = Wandb(), tmp_path / "a run"
+    folder.mkdir()
+    for i in (1, 2):
+        with weights_and_biases(wandb, folder, "games", {"seed": 3}) as write:
+            write(row(i))
+    numbers = [{k: v for k, v in row(i).items() if v is not None} for i in (1, 2)]
+    first, *rest = wandb.told
+    assert rest == [(1, numbers[0]), "finished", first, (2, numbers[1]), "finished"]
+    assert (first["project"], first["name"], first["config"]) == ("games", "a run", {"seed": 3})
+    assert first["resume"] == "allow"
+    assert len(first["id"]) == 16
