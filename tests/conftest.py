@@ -6,7 +6,10 @@ import pathlib
 # On a GPU, sums are in another order and the exact comparisons with mctx fail.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
-# Most of a test's time is compiling: a second run with this cache takes about a quarter of the
+# Compiling is most of a test's time, and half of it goes into machine code that hardly runs.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
+# A second run with this cache takes about a quarter of the
 # first. A damaged entry (a run was killed while writing) costs one compilation and no failure.
 _CACHE = pathlib.Path(__file__).parents[1] / ".cache" / "jax"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_CACHE))

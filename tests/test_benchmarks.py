@@ -68,6 +68,7 @@ def test_a_node_takes_a_part_of_what_mctx_takes(name: str, share: float) -> None
     assert ours <= share * memory.mctx_node(game)
 
 
+@pytest.mark.slow
 def test_single_root_benchmark_measures_every_search(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "rows.json"
     single_root.main(["--quick", "--json", str(file)])
@@ -80,6 +81,7 @@ def test_single_root_benchmark_measures_every_search(tmp_path: pathlib.Path) -> 
     assert all(0 <= row["keeps_value"] <= row["positions"] == 4 for row in rows["agreement"])
 
 
+@pytest.mark.slow
 def test_contempt_benchmark_counts_every_game(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "rows.json"
     contempt.main(["--quick", "--json", str(file)])
@@ -134,6 +136,7 @@ def test_variants_benchmark_has_every_variant_at_one_budget() -> None:
     assert searches["dual"].num_simulations == (235, 165)
 
 
+@pytest.mark.slow
 def test_scaling_benchmark_measures_a_device(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "rows.json"
     scaling.main(["--quick", "--repeats", "1", "--json", str(file)])
@@ -144,6 +147,7 @@ def test_scaling_benchmark_measures_a_device(tmp_path: pathlib.Path) -> None:
     assert row["per_second"] == pytest.approx(row["num_games"] * scaling.QUICK.num_steps / seconds)
 
 
+@pytest.mark.slow
 def test_throughput_benchmark_measures_every_loop(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "rows.json"
     throughput.main(["--quick", "--repeats", "1", "--json", str(file)])
@@ -311,6 +315,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return folder
 
 
+@pytest.mark.slow
 def test_strength_benchmark_measures_a_run(run_folder: pathlib.Path) -> None:
     file = run_folder / "rows.json"
     strength.main([str(run_folder), "--quick", "--checkpoints", "all", "--json", str(file)])

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import games
-from dualmctx import AlphaZero, Dual, Gumbel, make_network
+from dualmctx import Dual, Gumbel, make_network
 from dualmctx.devices import check_split, make_mesh
 from dualmctx.learner import Learner
 from dualmctx.selfplay import SelfPlay
@@ -21,8 +21,7 @@ from dualmctx.training import TrainState, make_trainer
 
 ROOT = Path(__file__).parents[1]
 POLICIES = {
-    "dual": Dual((4, 3), 1),
-    "alphazero": AlphaZero(3, kept_nodes=3),
+    "dual": Dual((3, 2), 1, kept_nodes=2),
     "gumbel": Gumbel(3),
 }
 
@@ -79,7 +78,7 @@ def check(name: str) -> None:
 def test_eight_devices_train_as_one(name: str) -> None:
     program = f"import test_devices; test_devices.check({name!r})"
     flags = os.environ | {
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
+        "XLA_FLAGS": f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=8",
         "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "tests"))),
     }
     command = [sys.executable, "-W", "error", "-c", program]

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import dualmctx
 import games
 from dualmctx import make_network, make_search_fn, policies
 from oracle.cases import fast_jit
@@ -87,7 +88,11 @@ def test_the_training_command_knows_it(
     example: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     monkeypatch.setattr(policies, "REGISTRY", registry(example))
-    # The command reads the registry when it is imported.
+    # The configuration reads the registry when it is imported.
+    for name in ("config", "presets", "assemble"):
+        module = importlib.import_module(f"dualmctx.{name}")
+        monkeypatch.setattr(dualmctx, name, module)
+        monkeypatch.delitem(sys.modules, module.__name__)
     command = load("train_with_uct", ROOT / "train.py")
     [flags] = re.findall(r"`python train.py (.*?)`", SECTION)
     preset, config = command.parse(flags.split())
