@@ -12,7 +12,7 @@ from double_move import DoubleMoveNim, solve_double_move
 
 import dualmctx
 import games
-from dualmctx import AlphaZero, Dual, Puct, make_network, make_search_fn
+from dualmctx import AlphaZero, Puct, make_network, make_search_fn
 from dualmctx.arena import Player, batch_player, make_match, reusing_player, search_player
 
 CALM = Puct(dirichlet_fraction=0.0, temperature=0.0)
@@ -174,7 +174,7 @@ def test_a_player_remembers_its_game() -> None:
 
 def test_a_reusing_player_follows_both_players_moves() -> None:
     """Its tree after two moves is the search's, advanced twice; others' turns add nothing to it."""
-    env, policy = ENVS["tic_tac_toe"], Dual((8, 5), 2, kept_nodes=9)
+    env, policy = ENVS["tic_tac_toe"], AlphaZero(13, kept_nodes=9)
     most = policy.kept_nodes
     network = make_network(env.num_actions, (1,), width=8, num_blocks=2)
     search_fn = make_search_fn(env, network, policy.noiseless())

@@ -41,6 +41,7 @@ def test_engine_benchmark_compares_equal_searches(tmp_path: pathlib.Path) -> Non
     assert all(row["same_visits"] and row["ours_us"] > 0 for row in rows)
 
 
+@pytest.mark.slow
 def test_dual_benchmark_compares_all_searches(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "rows.json"
     dual.main(["--quick", "--repeats", "1", "--json", str(file)])

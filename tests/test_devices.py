@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import games
-from dualmctx import Dual, Gumbel, make_network
+from dualmctx import AlphaZero, Gumbel, make_network
 from dualmctx.devices import check_split, make_mesh
 from dualmctx.learner import Learner
 from dualmctx.selfplay import SelfPlay
@@ -21,7 +21,7 @@ from dualmctx.training import TrainState, make_trainer
 
 ROOT = Path(__file__).parents[1]
 POLICIES = {
-    "dual": Dual((3, 2), 1, kept_nodes=2),
+    "alphazero": AlphaZero(3, kept_nodes=2),
     "gumbel": Gumbel(3),
 }
 

@@ -163,7 +163,7 @@ def loss_line(number: int) -> str:
 
 
 def test_two_processes_train_as_one_and_end_when_one_is_lost(tmp_path: Path) -> None:
-    """Two processes of two devices each; what they saved, one device goes on with."""
+    """Two processes of a device each; what they saved, one process goes on with."""
     whole, pieces = tmp_path / "whole", tmp_path / "pieces"
     both = start_both(
         PATIENT, str(tmp_path / "go"), *ARGUMENTS, "--out", str(pieces), num_devices=1
@@ -182,7 +182,7 @@ def test_two_processes_train_as_one_and_end_when_one_is_lost(tmp_path: Path) -> 
             process.kill()
     assert code != 0
     assert errors == loss_line(1)
-    assert "8 games side by side, on 4 × cpu in 2 processes" in out
+    assert "8 games side by side, on 2 × cpu in 2 processes" in out
     rows = untimed_rows(pieces)
     assert len(rows) == 3
     assert train.main([*ARGUMENTS, "--out", str(pieces), "--resume"]) == 0

@@ -222,7 +222,9 @@ SEVERAL = {
 }
 
 
-@pytest.mark.parametrize("name", SEVERAL)
+@pytest.mark.parametrize(
+    "name", [pytest.param("three trees", marks=pytest.mark.slow), "four trees", "two networks"]
+)
 def test_every_head_of_several_trees_learns(name: str, tmp_path: Path) -> None:
     arguments, num_heads = SEVERAL[name]
     arguments = [*arguments, "--network.num-blocks", str(num_heads), "--exams.every", "0"]
