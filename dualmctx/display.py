@@ -81,8 +81,9 @@ class Display:
         if has_exam or (is_due and not self.console.is_terminal):
             self._last_line = time.monotonic()
             head = f"{row['iteration']:>5}/{self._num_iterations}  {row['seconds']:7.1f} s  "
-            parts = [rates, *[left] * bool(left), *[describe_exam(row)] * has_exam]
-            self.say(head + "  ".join(parts))
+            self.say(head + "  ".join([rates, *[left] * bool(left)]))
+            if has_exam:
+                self.say(f"{'':11}{describe_exam(row)}")
 
     def _left(self, iteration: int) -> str:
         """Describes the time left, by what the iterations since the first one took, exams too."""
