@@ -7,6 +7,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from dualmctx.arrays import pick
 from dualmctx.reuse import advance, no_tree
 from dualmctx.types import Params, SearchFn
 
@@ -79,11 +80,7 @@ def reusing_player(search_fn: SearchFn, *, kept_nodes: int) -> Player:
 
     def observe(kept: Any, tree: Any, action: chex.Array, is_own: chex.Array) -> Any:
         own, other = (advance(x, action, max_kept=kept_nodes) for x in (tree, kept))
-
-        def pick(x: chex.Array, y: chex.Array) -> chex.Array:
-            return jnp.where(is_own.reshape((-1,) + (1,) * (x.ndim - 1)), x, y)
-
-        return jax.tree.map(pick, own, other)
+        return pick(is_own, own, other)
 
     return Player(start, choose, observe)
 

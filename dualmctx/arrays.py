@@ -3,6 +3,7 @@
 from typing import Any
 
 import chex
+import jax
 import jax.numpy as jnp
 
 # Beyond this many positions an int32 cannot index a flattened array.
@@ -81,3 +82,13 @@ def by_edge(array: chex.Array) -> chex.Array:
 def smallest_type(largest: int) -> Any:
     """Returns the smaller of int16 and int32 that holds numbers up to `largest`."""
     return jnp.int16 if largest <= jnp.iinfo(jnp.int16).max else jnp.int32
+
+
+def like(mask: chex.Array, array: chex.Array) -> chex.Array:
+    """Returns a `[B]` or `[B, N]` mask with as many axes as a `[B, ...]` or `[B, N, ...]` array."""
+    return mask.reshape(mask.shape + (1,) * (array.ndim - mask.ndim))
+
+
+def pick(mask: chex.Array, one: Any, other: Any) -> Any:
+    """Takes elements of `[B, ...]` arrays: where a `[B]` mask is true from `one`, else `other`."""
+    return jax.tree.map(lambda x, y: jnp.where(like(mask, x), x, y), one, other)

@@ -7,7 +7,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.arrays import by_edge, pair, put, take
+from dualmctx.arrays import by_edge, like, pair, put, take
 from dualmctx.keys import repeat_key
 from dualmctx.tree import Layer, Tree, edge_index, edge_into, get_state
 from dualmctx.types import EvaluateFn, Evaluation, Params, Path, RefineFn
@@ -50,8 +50,7 @@ def expand(
     children_index = put(by_edge(tree.children_index), edge, leaf)
 
     def write(array: chex.Array, row: chex.Array, empty: Any = 0) -> chex.Array:
-        mask = is_new.reshape((-1,) + (1,) * (row.ndim - 1))
-        row = jnp.where(mask, row.astype(array.dtype), jnp.asarray(empty, array.dtype))
+        row = jnp.where(like(is_new, row), row.astype(array.dtype), jnp.asarray(empty, array.dtype))
         return jax.lax.dynamic_update_slice_in_dim(array, row[:, None], node_index, axis=1)
 
     tree = tree.replace(

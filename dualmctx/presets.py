@@ -1,9 +1,15 @@
 """The presets of `train.py`: a configuration for each game."""
 
+import dataclasses
+
 from dualmctx.config import Config, Exams, NetworkOptions
 from dualmctx.learner import Learner
 from dualmctx.policies import Dual, Puct
 from dualmctx.selfplay import SelfPlay
+
+# What the larger games have in common.
+_SHORT = Dual(num_simulations=(16, 8), num_rounds=4)
+_LEARNER = Learner(learning_rate=2e-3, batch_size=128, capacity=32_768)
 
 PRESETS: dict[str, Config] = {
     # Some seconds, and then perfect play.
@@ -55,10 +61,10 @@ PRESETS: dict[str, Config] = {
     # Beats random play; to be strong: days of a GPU, and every symmetry of the board.
     "othello": Config(
         game="othello",
-        search=Dual(num_simulations=(16, 8), num_rounds=4),
+        search=_SHORT,
         network=NetworkOptions(width=32),
         selfplay=SelfPlay(num_games=32, num_steps=32, temperature_plies=16, random_plies=8),
-        learner=Learner(learning_rate=2e-3, batch_size=128, capacity=32_768),
+        learner=_LEARNER,
         exams=Exams(every=20, num_games=32),
         num_iterations=100,
     ),
@@ -66,30 +72,30 @@ PRESETS: dict[str, Config] = {
     "hex": Config(
         game="hex",
         game_parameters={"size": 7},
-        search=Dual(num_simulations=(16, 8), num_rounds=4),
+        search=_SHORT,
         network=NetworkOptions(width=32),
         selfplay=SelfPlay(num_games=32, num_steps=32, temperature_plies=10, random_plies=4),
-        learner=Learner(learning_rate=2e-3, batch_size=128, capacity=32_768),
+        learner=_LEARNER,
         exams=Exams(every=20, num_games=32),
         num_iterations=100,
     ),
     # To be strong: ten blocks or more, and resignation, as most of a game is played when it is won.
     "go-9x9": Config(
         game="go_9x9",
-        search=Dual(num_simulations=(16, 8), num_rounds=4),
+        search=_SHORT,
         network=NetworkOptions(width=32, compact_states=True),
         selfplay=SelfPlay(num_games=32, num_steps=32, temperature_plies=16, random_plies=8),
-        learner=Learner(learning_rate=2e-3, batch_size=128, capacity=16_384),
+        learner=dataclasses.replace(_LEARNER, capacity=16_384),
         exams=Exams(every=50, num_games=16),
         num_iterations=100,
     ),
     # A position takes 17 kB of the buffer. To be strong: ten blocks or more, all children.
     "gardner-chess": Config(
         game="gardner_chess",
-        search=Dual(num_simulations=(16, 8), num_rounds=4, puct=Puct(max_children=32)),
+        search=dataclasses.replace(_SHORT, puct=Puct(max_children=32)),
         network=NetworkOptions(width=32, num_blocks=2, compact_states=True),
         selfplay=SelfPlay(num_games=32, num_steps=32, temperature_plies=16, random_plies=8),
-        learner=Learner(learning_rate=2e-3, batch_size=128, capacity=8_192),
+        learner=dataclasses.replace(_LEARNER, capacity=8_192),
         exams=Exams(every=50, num_games=16),
         num_iterations=100,
     ),

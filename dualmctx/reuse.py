@@ -7,7 +7,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.arrays import by_edge, put, take
+from dualmctx.arrays import by_edge, like, put, take
 from dualmctx.tree import Layer, Tree, edge_index
 from dualmctx.types import Embedding, Params, SearchFn
 
@@ -109,11 +109,6 @@ def root_actions(tree: Tree) -> chex.Array | None:
     if not isinstance(embedding, Embedding) or embedding.actions is None:
         return None
     return embedding.actions[:, Tree.ROOT_INDEX]
-
-
-def like(mask: chex.Array, array: chex.Array) -> chex.Array:
-    """Returns a `[B, N]` mask with as many axes as a `[B, N, ...]` array."""
-    return mask.reshape(mask.shape + (1,) * (array.ndim - mask.ndim))
 
 
 def _played_child(tree: Tree, action: chex.Array) -> chex.Array:

@@ -7,6 +7,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from dualmctx.arrays import pick
 from dualmctx.keys import split_key
 from dualmctx.model import edge_signs
 from dualmctx.policies.root import sample_action
@@ -191,11 +192,8 @@ def make_play(env: Any, search_fn: SearchFn, options: SelfPlay, *, kept_nodes: i
         )
         new = start_games(env, start_keys, options)
         going_on = games._replace(state=state, ply=games.ply + 1)
-
-        def pick(x: chex.Array, y: chex.Array) -> chex.Array:
-            return jnp.where(is_end.reshape((-1,) + (1,) * (x.ndim - 1)), x, y)
-
-        return (jax.tree.map(pick, new, going_on), keep(output.search_tree, action, is_end)), steps
+        kept = keep(output.search_tree, action, is_end)
+        return (pick(is_end, new, going_on), kept), steps
 
     def keep(tree: Any, action: chex.Array, is_end: chex.Array) -> Any:
         if not kept_nodes:

@@ -4,9 +4,9 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.arrays import put
+from dualmctx.arrays import like, put
 from dualmctx.policies.root import forbid_logits, forbid_probabilities
-from dualmctx.reuse import BY_NODE, below, like, root_actions
+from dualmctx.reuse import BY_NODE, below, root_actions
 from dualmctx.tree import Layer, Tree, is_legal, replace_layer
 
 
