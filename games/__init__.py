@@ -1,8 +1,13 @@
 """Games for the engine: pgx environments, exact solutions of the small ones, drawings."""
 
+from games.chess_states import from_fen, position_of, set_up, to_fen
 from games.drawing import draw
+from games.fen import is_chess, read_fen, start_position, write_fen
+from games.histories import replay, replay_checked
+from games.notation import format_action, format_moves, parse_move, parse_moves
 from games.pictures import Picture
-from games.players import Player, perfect_player, random_player, replay
+from games.players import Player, perfect_player, random_player
+from games.positions import Position
 from games.registry import available, make
 from games.solvers import Solution, is_solvable, solve
 from games.symmetry import Symmetries, symmetries
@@ -10,15 +15,29 @@ from games.symmetry import Symmetries, symmetries
 __all__ = [
     "Picture",
     "Player",
+    "Position",
     "Solution",
     "Symmetries",
     "available",
     "draw",
+    "format_action",
+    "format_moves",
+    "from_fen",
+    "is_chess",
     "is_solvable",
     "make",
+    "parse_move",
+    "parse_moves",
     "perfect_player",
+    "position_of",
     "random_player",
+    "read_fen",
     "replay",
+    "replay_checked",
+    "set_up",
     "solve",
+    "start_position",
     "symmetries",
+    "to_fen",
+    "write_fen",
 ]

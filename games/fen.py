@@ -1,0 +1,119 @@
+"""Forsyth-Edwards notation of chess and Gardner's chess: read, checked, and written."""
+
+from __future__ import annotations
+
+import math
+import re
+import reprlib
+from typing import TYPE_CHECKING
+
+from games.positions import RULES, Position, check_position, square_name, square_of
+
+if TYPE_CHECKING:
+    import pgx
+
+_LETTERS = ".PNBRQKkqrbnp"  # a piece is its index; Python counts the negative ones from the end
+
+
+def is_chess(env: pgx.Env) -> bool:
+    """Returns whether positions of the game can be written as a FEN."""
+    return env.id in RULES
+
+
+def read_fen(env: pgx.Env, fen: str) -> Position:
+    """Reads a FEN, and checks that it is a position of the game.
+
+    Args:
+      env: chess or gardner_chess.
+      fen: all six fields.
+
+    Returns:
+      The position; `set_up` makes states of many.
+
+    Raises:
+      ValueError: in one line, if the game has no FEN, or this one is malformed, no position of
+        the game (kings, numbers of pieces, pawns on the last rank, castling and en passant that
+        cannot be, the side that has just moved in check), or beyond what pgx can play.
+    """
+    if not is_chess(env):
+        raise ValueError(f"{env.id} has no FEN: it is for {' and '.join(RULES)}; pass moves.")
+    if not isinstance(fen, str):
+        raise ValueError(f"fen={reprlib.repr(fen)}: pass text, such as {RULES[env.id].start!r}.")
+    rules = RULES[env.id]
+    try:
+        position = _parse(fen, rules.size)
+        check_position(position, rules)
+    except ValueError as error:
+        raise ValueError(f"FEN {fen[:100]!r} of {env.id}: {error}.") from None
+    return position
+
+
+def start_position(env: pgx.Env) -> Position:
+    """Returns the position at the start of the game; raises as `read_fen`."""
+    return read_fen(env, RULES[env.id].start if is_chess(env) else "")
+
+
+def write_fen(position: Position) -> str:
+    """Writes a position as a FEN; en passant is there after every double step of a pawn."""
+    size = math.isqrt(len(position.board))
+    ranks = []
+    for rank in reversed(range(size)):
+        row = "".join(_LETTERS[piece] for piece in position.board[rank::size])
+        ranks.append(re.sub(r"\.+", lambda empty: str(len(empty[0])), row))
+    return " ".join(
+        (
+            "/".join(ranks),
+            "wb"[position.color],
+            position.castling or "-",
+            square_name(position.en_passant, size) if position.en_passant >= 0 else "-",
+            str(position.halfmoves),
+            str(position.fullmoves),
+        )
+    )
+
+
+def _parse(fen: str, size: int) -> Position:
+    fields = fen.split()
+    if len(fields) != 6:
+        raise ValueError(
+            f"{len(fields)} fields; six are needed: board, side to move, castling, en passant, "
+            "halfmoves, moves"
+        )
+    last = "abcdefgh"[size - 1]
+    patterns = (
+        ("side to move", "[wb]", "w or b"),
+        ("castling", "-|(?=.)K?Q?k?q?", "- or some of KQkq in this order"),
+        ("en passant", f"-|[a-{last}][1-{size}]", "- or a square"),
+        ("halfmoves", "[0-9]{1,4}", "a number of at most 9999"),
+        ("moves", "0*[1-9][0-9]{0,3}", "a number from 1 to 9999"),
+    )
+    for text, (name, pattern, expected) in zip(fields[1:], patterns, strict=True):
+        if not re.fullmatch(pattern, text):
+            raise ValueError(f"{name} {reprlib.repr(text)} is not {expected}")
+    board, color, castling, en_passant, halfmoves, fullmoves = fields
+    return Position(
+        board=_parse_board(board, size),
+        color="wb".index(color),
+        castling=castling.replace("-", ""),
+        en_passant=-1 if en_passant == "-" else square_of(en_passant, size),
+        halfmoves=int(halfmoves),
+        fullmoves=int(fullmoves),
+    )
+
+
+def _parse_board(text: str, size: int) -> tuple[int, ...]:
+    ranks = text.split("/")
+    if len(ranks) != size:
+        raise ValueError(f"{len(ranks)} ranks instead of {size}")
+    for number, rank in zip(range(size, 0, -1), ranks, strict=True):
+        if not re.fullmatch(f"([pnbrqkPNBRQK]|[1-{size}](?![1-9]))+", rank):
+            raise ValueError(
+                f"rank {number}, {reprlib.repr(rank)}, is not of pieces and empty squares"
+            )
+    rows = [re.sub("[1-9]", lambda number: "." * int(number[0]), rank) for rank in ranks]
+    for number, row in zip(range(size, 0, -1), rows, strict=True):
+        if len(row) != size:
+            raise ValueError(f"rank {number} has {len(row)} squares instead of {size}")
+    pieces = {letter: _LETTERS.index(letter) for letter in _LETTERS[:7]}
+    pieces |= {letter.lower(): -piece for letter, piece in pieces.items() if piece}
+    return tuple(pieces[row[file]] for file in range(size) for row in reversed(rows))

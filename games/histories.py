@@ -1,0 +1,108 @@
+"""States rebuilt from move histories, many at once."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+if TYPE_CHECKING:
+    import pgx
+
+
+def replay(env: pgx.Env, histories: Any, key: jax.Array | None = None) -> Any:
+    """Plays many histories at once, each from the start of a game.
+
+    Args:
+      env: any pgx environment.
+      histories: as in `replay_checked`; one that is not legal stops before its first bad action.
+      key: consumed to start the games (it decides which player moves first); a fixed one if
+        None.
+
+    Returns:
+      `[S]` states after the last action of each history.
+
+    Raises:
+      ValueError: as `replay_checked`.
+    """
+    key = jax.random.PRNGKey(0) if key is None else key
+    histories = _table(histories)
+    return _replay(env, histories, _begin(env, jax.random.split(key, len(histories))))[0]
+
+
+def replay_checked(env: pgx.Env, histories: Any, starts: Any = None) -> tuple[Any, jax.Array]:
+    """Plays many histories at once and tells which of them are not legal.
+
+    Args:
+      env: any pgx environment.
+      histories: `[S, D]` int32 actions; a history ends at its first negative number.
+      starts: `[S]` states to begin with, such as those of `set_up`; the start of a game if None,
+        with `replay`'s fixed key.
+
+    Returns:
+      `[S]` states after the last action of each history, and `[S]` int32: the index of the first
+      action that is illegal, out of range, or after the end of the game, or -1 if there is none.
+      The state is then the one before that action. Compiled once for each environment object and
+      shape; it takes the time of the longest history, not of D.
+
+    Raises:
+      ValueError: if `histories` is not two-dimensional or not of integers, or S of `starts` is
+        another one.
+    """
+    histories = _table(histories)
+    if starts is None:
+        starts = _begin(env, jax.random.split(jax.random.PRNGKey(0), len(histories)))
+    if np.shape(starts.current_player) != (len(histories),):
+        raise ValueError(
+            f"starts of shape {np.shape(starts.current_player)} for {len(histories)} histories: "
+            "pass one state for each."
+        )
+    return _replay(env, histories, starts)
+
+
+def _table(histories: Any) -> jax.Array:
+    histories = np.asarray(histories)
+    if histories.ndim != 2 or not np.issubdtype(histories.dtype, np.integer):
+        raise ValueError(
+            f"histories of shape {histories.shape} and type {histories.dtype}: "
+            "pass [S, D] integers, padded with -1."
+        )
+    return jnp.asarray(histories, jnp.int32)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _begin(env: pgx.Env, keys: jax.Array) -> Any:
+    return jax.vmap(env.init)(keys)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _replay(env: pgx.Env, histories: jax.Array, starts: Any) -> tuple[Any, jax.Array]:
+    # One more column, so that every history has an end and there is one to read.
+    histories = jnp.pad(histories, ((0, 0), (0, 1)), constant_values=-1)
+    lengths = jnp.argmax(histories < 0, axis=1)
+
+    def is_on(ply: jax.Array, first_bad: jax.Array) -> jax.Array:
+        return (ply < lengths) & (first_bad < 0)
+
+    def play(carry: tuple) -> tuple:
+        ply, states, first_bad = carry
+        action = histories[:, ply]
+        mask = states.legal_action_mask
+        known = jnp.take_along_axis(mask, action[:, None], axis=1, mode="fill", fill_value=False)
+        legal = known[:, 0] & ~(states.terminated | states.truncated)
+        on = is_on(ply, first_bad)
+        after = jax.vmap(env.step)(states, jnp.where(on & legal, action, 0))
+        states = jax.tree.map(functools.partial(_pick, on & legal), after, states)
+        return ply + 1, states, jnp.where(on & ~legal, ply, first_bad)
+
+    carry = (jnp.int32(0), starts, jnp.full(len(histories), -1, jnp.int32))
+    carry = jax.lax.while_loop(lambda x: is_on(x[0], x[2]).any(), play, carry)
+    return carry[1], carry[2]
+
+
+def _pick(mask: jax.Array, yes: jax.Array, no: jax.Array) -> jax.Array:
+    """Takes `yes` where the `[S]` mask is true; both are `[S, ...]`."""
+    return jnp.where(mask.reshape(mask.shape + (1,) * (yes.ndim - 1)), yes, no)

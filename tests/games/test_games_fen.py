@@ -1,0 +1,379 @@
+"""FENs, states of FENs and UCI moves of chess and Gardner's chess, against python-chess."""
+
+import functools
+import random
+
+import chess
+import hypothesis
+import hypothesis.strategies as st
+import jax
+import numpy as np
+import pytest
+
+import games
+
+ENVS = {name: games.make(name) for name in ("chess", "gardner_chess")}
+NUM_PLIES = 32
+START = {
+    "chess": chess.STARTING_FEN,
+    "gardner_chess": "rnbqk/ppppp/5/PPPPP/RNBQK w - - 0 1",
+}
+# Castling both ways, pawns about to promote with captures, and pawns about to meet in passing.
+STARTS = {
+    "chess": [
+        START["chess"],
+        "r3k2r/pppq1ppp/2npbn2/2b1p3/2B1P3/2NPBN2/PPPQ1PPP/R3K2R w KQkq - 4 8",
+        "r3k2r/p6p/8/8/8/8/P6P/R3K2R b KQkq - 0 20",
+        "1n1rk3/P1P4P/8/8/8/8/p1p4p/1N1RK3 w - - 0 40",
+        "1n1rk3/P1P4P/8/8/8/8/p1p4p/1N1RK3 b - - 0 40",
+        "4k3/p1p1p1p1/8/1P1P1P1P/p1p1p1p1/8/1P1P1P1P/4K3 b - - 0 30",
+        "rnb1kbnr/pp1ppppp/8/q1pP4/8/8/PPP1PPPP/RNBQKBNR w KQkq c6 0 3",
+        "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1",
+    ],
+    "gardner_chess": [
+        START["gardner_chess"],
+        "r1b1k/P3P/5/p3p/1NBQK b - - 0 12",
+        "r1b1k/P3P/5/p3p/1NBQK w - - 3 12",
+        "k1n1n/3PP/5/3pp/K1N1N w - - 0 9",
+    ],
+}
+# Games that are over, and White's reward.
+FINISHED = {
+    "chess": {
+        "rnb1kbnr/pppp1ppp/8/4p3/6Pq/5P2/PPPPP2P/RNBQKBNR w KQkq - 1 3": -1,
+        "R3k3/R7/8/8/8/8/8/4K3 b - - 0 50": 1,
+        "7k/5Q2/6K1/8/8/8/8/8 b - - 0 50": 0,
+        "4k3/8/8/8/8/8/8/4K3 w - - 0 50": 0,
+        "4k3/8/8/8/8/8/8/R3K3 w - - 100 80": 0,
+    },
+    "gardner_chess": {
+        "k4/Q4/1K3/5/5 b - - 0 20": 1,
+        "5/5/1k3/q4/K4 w - - 0 20": -1,
+        "k4/5/1Q3/5/4K b - - 0 20": 0,
+    },
+}
+NUM_GAMES = 16
+
+
+class Gardner(chess.Board):
+    """Gardner's chess in the corner a1 to e5 of python-chess's board, by python-chess's moves.
+
+    There a pawn of White's neither starts with a double step nor promotes on the fifth rank.
+    """
+
+    def __init__(self, fen):
+        board, *others = fen.split()
+        rows = [squeeze(f"{cells_of(rank)}...") for rank in board.split("/")]
+        super().__init__(" ".join(["/".join(["8", "8", "8", *rows]), *others]))
+
+    def fen(self, **_):
+        ranks = super().board_fen().split("/")[3:]
+        board = "/".join(squeeze(cells_of(rank)[:5]) for rank in ranks)
+        return " ".join([board, "wb"[not self.turn], "- -", *super().fen().split()[-2:]])
+
+    def moves(self):
+        for move in super().legal_moves:
+            (_, rank), (to_file, to_rank) = place(move.from_square), place(move.to_square)
+            white_pawn = self.piece_at(move.from_square) == chess.Piece.from_symbol("P")
+            if max(to_file, to_rank) > 4 or (white_pawn and to_rank - rank > 1):
+                continue
+            pieces = "qrbn" if white_pawn and to_rank == 4 else [""]
+            yield from (move.uci() + piece for piece in pieces)
+
+    def push_uci(self, text):
+        promoted = chess.Piece.from_symbol(text[4].upper()) if text[4:] and self.turn else None
+        self.push(chess.Move.from_uci(text[:4] if promoted else text))
+        if promoted:
+            self.set_piece_at(chess.parse_square(text[2:4]), promoted)
+
+
+def place(square):
+    return chess.square_file(square), chess.square_rank(square)
+
+
+def cells_of(rank):
+    return "".join("." * int(c) if c.isdigit() else c for c in rank)
+
+
+def squeeze(cells):
+    for number in range(8, 0, -1):
+        cells = cells.replace("." * number, str(number))
+    return cells
+
+
+def board_of(name, fen):
+    return chess.Board(fen) if name == "chess" else Gardner(fen)
+
+
+def legal(board):
+    return (
+        list(board.moves()) if isinstance(board, Gardner) else [m.uci() for m in board.legal_moves]
+    )
+
+
+def is_special(name, board, text):
+    """Returns what is special about a move: one of the keys that the games must contain."""
+    if name == "chess" and board.is_castling(chess.Move.from_uci(text)):
+        return "king side" if text[2] == "g" else "queen side"
+    if name == "chess" and board.is_en_passant(chess.Move.from_uci(text)):
+        return "en passant"
+    return f"promotion {text[4:]}" if text[4:] else ""
+
+
+@functools.cache
+def played(name):
+    """Plays random games by python-chess: `(fens, moves)` of each, special moves more often."""
+    draws, result = random.Random(1), []
+    for number in range(NUM_GAMES):
+        board = board_of(name, STARTS[name][number % len(STARTS[name])])
+        fens, moves = [board.fen(en_passant="fen")], []
+        # Fewer pieces than three could be too few to win, which ends a game here.
+        while len(moves) < NUM_PLIES and legal(board) and len(board.piece_map()) > 4:
+            texts = legal(board)
+            weights = [9 if is_special(name, board, text) else 1 for text in texts]
+            moves.append(draws.choices(texts, weights)[0])
+            board.push_uci(moves[-1])
+            fens.append(board.fen(en_passant="fen"))
+        result.append((fens, moves))
+    return result
+
+
+@functools.cache
+def set_up(name):
+    """Sets up every position of the games and the finished ones at once."""
+    fens = [fen for fens, _ in played(name) for fen in fens] + list(FINISHED[name])
+    positions = [games.read_fen(ENVS[name], fen) for fen in fens]
+    return fens, positions, jax.device_get(games.set_up(ENVS[name], positions))
+
+
+NAMES = pytest.mark.parametrize("name", ENVS)
+
+
+@NAMES
+def test_games_have_every_kind_of_move(name):
+    seen = set()
+    for fens, moves in played(name):
+        for fen, move in zip(fens, moves, strict=False):
+            seen |= {(is_special(name, board_of(name, fen), move), fen.split()[1])}
+    kinds = [f"promotion {piece}" for piece in "qrbn"]
+    kinds += ["king side", "queen side", "en passant"] if name == "chess" else []
+    assert {(kind, color) for kind in kinds for color in "wb"} <= seen
+    assert len(set_up(name)[0]) > 250
+
+
+@NAMES
+def test_legal_moves_are_those_of_python_chess(name):
+    env, (fens, positions, states) = ENVS[name], set_up(name)
+    for fen, position, over, mask in zip(
+        fens, positions, states.terminated, states.legal_action_mask, strict=True
+    ):
+        expected, actions = legal(board_of(name, fen)), np.flatnonzero(mask)
+        assert over == (fen in FINISHED[name] or not expected), fen
+        if over:
+            assert mask.all()
+            continue
+        texts = [games.format_action(env, position, action) for action in actions]
+        assert sorted(texts) == sorted(expected), fen
+        assert [games.parse_move(env, text, position) for text in texts] == actions.tolist()
+
+
+@NAMES
+def test_finished_games(name):
+    fens, _, states = set_up(name)
+    for fen, reward in FINISHED[name].items():
+        assert states.rewards[fens.index(fen)].tolist() == [reward, -reward]
+
+
+@NAMES
+def test_round_trip(name):
+    fens, positions, states = set_up(name)
+    for index, fen in enumerate(fens):
+        state = jax.tree.map(lambda leaf, i=index: leaf[i], states)
+        assert games.to_fen(ENVS[name], state) == fen
+        assert games.position_of(ENVS[name], state) == positions[index]
+        assert games.write_fen(positions[index]) == fen
+
+
+@NAMES
+def test_moves_as_actions_and_back(name):
+    for fens, moves in played(name):
+        start = games.read_fen(ENVS[name], fens[0])
+        actions = games.parse_moves(ENVS[name], " ".join(moves), start)
+        assert games.format_moves(ENVS[name], start, actions) == moves
+        assert games.parse_moves(ENVS[name], actions, start) == actions
+
+
+@functools.cache
+def replayed(name):
+    """Plays the games by pgx from their first positions; the last game stops at a bad move."""
+    starts = games.set_up(ENVS[name], [games.read_fen(ENVS[name], f[0]) for f, _ in played(name)])
+    histories = np.full((NUM_GAMES, NUM_PLIES), -1)
+    for row, (fens, moves) in zip(histories, played(name), strict=True):
+        start = games.read_fen(ENVS[name], fens[0])
+        row[: len(moves)] = games.parse_moves(ENVS[name], moves, start)
+    histories[-1, 5] = 0
+    states, first_bad = games.replay_checked(ENVS[name], histories, starts)
+    return jax.device_get(states), first_bad
+
+
+@NAMES
+def test_a_state_of_a_fen_is_as_if_played_to(name):
+    """All but what only a history can tell."""
+    states, first_bad = replayed(name)
+    assert first_bad.tolist() == [-1] * (NUM_GAMES - 1) + [5]
+    ends = [fens[-1] for fens, _ in played(name)[:-1]] + [played(name)[-1][0][5]]
+    fresh = games.set_up(ENVS[name], [games.read_fen(ENVS[name], fen) for fen in ends])
+
+    def compare(path, one, other):
+        field = path[-1].name
+        if field == "observation":  # the planes of the board now, and those after the history
+            one, other = (np.delete(x, np.s_[12:112], axis=-1) for x in (one, other))
+        if field.endswith("_history"):
+            assert not np.asarray(other)[:, 1:].any()
+            one, other = one[:, 0], other[:, 0]
+        # pgx's Gardner's chess takes a pawn that became a queen for a pawn in its hash, and keeps
+        # the squares of captured pieces in its lists.
+        if field not in GARDNER_HASHES or name == "chess":
+            np.testing.assert_array_equal(one, other, err_msg=str(path))
+
+    jax.tree_util.tree_map_with_path(compare, states, jax.device_get(fresh))
+
+
+GARDNER_HASHES = ("_zobrist_hash", "_hash_history", "_possible_piece_positions")
+
+
+@NAMES
+def test_the_start_is_the_games_own(name):
+    env = ENVS[name]
+    state, own = games.from_fen(env, START[name]), jax.jit(env.init)(jax.random.PRNGKey(0))
+    describe = functools.partial(jax.tree.map, lambda x: (x.shape, x.dtype, x.weak_type))
+    assert describe(state) == describe(own)
+
+    def compare(path, one, other):
+        # The hash of the start is written down in pgx, from random numbers of an older JAX.
+        if path[-1].name not in ("hash_history", "_hash_history", "_zobrist_hash"):
+            np.testing.assert_array_equal(one, other, err_msg=str(path))
+
+    jax.tree_util.tree_map_with_path(compare, state, own)
+
+
+@pytest.mark.parametrize(
+    ("name", "fen", "reason"),
+    [
+        ("chess", None, "pass text"),
+        ("chess", "", "0 fields; six are needed"),
+        ("chess", "8/8/8/8/8/8/8/8", "1 fields"),
+        ("chess", START["chess"] + " 1", "7 fields"),
+        ("chess", "8/" + START["chess"], "9 ranks instead of 8"),
+        ("chess", START["chess"].replace("8", "9", 1), "rank 6, '9', is not of pieces"),
+        ("chess", START["chess"].replace("8", "44", 1), "rank 6, '44', is not of pieces"),
+        ("chess", START["chess"].replace("8", "7", 1), "rank 6 has 7 squares instead of 8"),
+        ("chess", START["chess"].replace("p/8", "pp/8"), "rank 7 has 9 squares"),
+        ("chess", START["chess"].replace("8", "x7", 1), "'x7', is not of pieces"),
+        ("chess", START["chess"].replace("8", "٨", 1), "is not of pieces"),
+        ("chess", START["chess"].replace(" w ", " W "), "side to move 'W' is not w or b"),
+        ("chess", START["chess"].replace("KQkq", "QKqk"), "castling 'QKqk' is not - or some"),
+        ("chess", START["chess"].replace("- 0", "e9 0"), "en passant 'e9' is not - or a square"),
+        ("chess", START["chess"].replace("- 0", "- -1"), "halfmoves '-1' is not a number"),
+        ("chess", START["chess"][:-1] + "0", "moves '0' is not a number from 1"),
+        ("chess", START["chess"][:-1] + "9" * 5000, "is not a number from 1 to 9999"),
+        ("chess", START["chess"][:-1] + "257", "move 257 is past the end of a game"),
+        ("chess", START["chess"].replace("Q", "K", 1), "White has 2 kings instead of 1"),
+        ("chess", "8/8/8/8/8/8/8/K7 w - - 0 1", "Black has 0 kings instead of 1"),
+        ("chess", START["chess"].replace("8", "P7", 1), "White has 9 pawns, more than 8"),
+        ("chess", START["chess"].replace("8", "n7", 1), "Black has 17 pieces, more than 16"),
+        ("chess", "P3k3/8/8/8/8/8/8/4K3 w - - 0 1", "a pawn stands on the first or the last"),
+        ("chess", "4k3/8/8/8/8/8/8/p3K3 w - - 0 1", "a pawn stands on the first or the last"),
+        ("chess", "4k3/8/8/8/8/8/8/4K2R w Q - 0 1", "castling Q needs king and rook"),
+        ("chess", "4k3/8/8/8/4P3/8/8/4K3 b - e4 0 1", "no pawn can have jumped over e4"),
+        ("chess", "4k3/8/8/8/4P3/8/8/4K3 w - e3 0 1", "no pawn can have jumped over e3"),
+        ("chess", "4k3/8/8/8/8/4P3/8/4K3 b - e3 0 1", "no pawn has jumped over e3"),
+        ("chess", "4k3/8/8/8/4P3/8/4P3/3K4 b - e3 0 1", "no pawn has jumped over e3"),
+        ("chess", "4k3/8/8/8/8/8/8/4RK2 w - - 0 1", "the side that has just moved is in check"),
+        (
+            "chess",
+            "R6R/3Q4/1Q4Q1/4Q3/2Q4Q/Q4Q2/pp1Q4/kBNN1KB1 w - - 0 1",
+            "more moves than the 200 that can be kept",
+        ),
+        ("gardner_chess", START["chess"], "8 ranks instead of 5"),
+        ("gardner_chess", START["gardner_chess"].replace("5", "6"), "rank 3, '6', is not"),
+        ("gardner_chess", START["gardner_chess"].replace("- -", "K -"), "castling K needs"),
+        ("gardner_chess", "k4/5/5/2P2/K4 b - c2 0 1", "no pawn can have jumped over c2"),
+        ("gardner_chess", START["gardner_chess"][:-1] + "129", "a draw after 128 moves"),
+        ("gardner_chess", "k4/1P3/5/5/K4 w - - 0 1", "the side that has just moved is in check"),
+    ],
+)
+def test_bad_fens(name, fen, reason):
+    with pytest.raises(ValueError, match=r"^[^\n]{1,250}$") as caught:
+        games.read_fen(ENVS[name], fen)
+    assert reason in str(caught.value)
+
+
+def test_a_game_without_fen():
+    with pytest.raises(ValueError, match="othello has no FEN: it is for chess and gardner_chess"):
+        games.from_fen(games.make("othello"), START["chess"])
+    with pytest.raises(ValueError, match="0 positions of chess: pass at least one"):
+        games.set_up(ENVS["chess"], [])
+    with pytest.raises(ValueError, match=r"of shape \(1,\): pass a single one"):
+        games.to_fen(ENVS["chess"], games.set_up(ENVS["chess"], [set_up("chess")[1][0]]))
+
+
+# What python-chess finds impossible and pgx can play all the same.
+UNLIKELY = chess.STATUS_TOO_MANY_CHECKERS | chess.STATUS_IMPOSSIBLE_CHECK
+
+
+def test_chess_takes_the_fens_that_python_chess_takes():
+    """Over FENs with a few squares and fields changed."""
+    draws, counts = random.Random(0), {True: 0, False: 0}
+    fens = set_up("chess")[0]
+    for _ in range(3000):
+        board = chess.Board(draws.choice(fens))
+        for _ in range(draws.randrange(3)):
+            piece = chess.Piece.from_symbol(draws.choice("PNBRQKpnbrqk"))
+            board.set_piece_at(draws.randrange(64), draws.choice([None, piece]))
+        fields = board.fen(en_passant="fen").split()
+        if draws.random() < 0.3:
+            fields[1] = draws.choice("wb")
+        if draws.random() < 0.3:
+            fields[3] = draws.choice("abcdefgh") + draws.choice("36")
+        fen = " ".join(fields)
+        expected = not chess.Board(fen).status() & ~UNLIKELY
+        try:
+            games.read_fen(ENVS["chess"], fen)
+            accepted = True
+        except ValueError:
+            accepted = False
+        assert accepted == expected, fen
+        counts[expected] += 1
+    assert min(counts.values()) > 300
+
+
+def position_or_one_line(name, text):
+    """Reads a FEN; returns the position, or None after an error of one short line."""
+    message, position = "", None
+    try:
+        position = games.read_fen(ENVS[name], text)
+    except ValueError as error:
+        message = str(error)
+    assert "\n" not in message
+    assert len(message) < 1000
+    return position
+
+
+@NAMES
+@hypothesis.settings(max_examples=200, deadline=None, derandomize=True)
+@hypothesis.given(text=st.text() | st.text("pPkKqQ12358/ wb-e36") | st.none() | st.integers())
+def test_any_text_is_a_fen_or_one_line(name, text):
+    position_or_one_line(name, text)
+
+
+@NAMES
+@hypothesis.settings(max_examples=200, deadline=None, derandomize=True)
+@hypothesis.given(data=st.data())
+def test_a_fen_with_a_letter_changed_is_a_fen_or_one_line(name, data):
+    fen = data.draw(st.sampled_from(set_up(name)[0]))
+    at = data.draw(st.integers(0, len(fen)))
+    fen = fen[:at] + data.draw(st.text(max_size=2)) + fen[at + data.draw(st.integers(0, 2)) :]
+    position = position_or_one_line(name, fen)
+    if position is not None:
+        assert games.read_fen(ENVS[name], games.write_fen(position)) == position

@@ -1,0 +1,232 @@
+"""Moves in each game's own notation, and histories that are checked as they are played."""
+
+import functools
+
+import hypothesis
+import hypothesis.strategies as st
+import jax
+import numpy as np
+import pytest
+
+import games
+
+CHESS = ("chess", "gardner_chess")
+OTHERS = [name for name in games.available() if name not in CHESS]
+env_of = functools.cache(games.make)
+
+
+@functools.cache
+def num_actions(name):
+    state = jax.eval_shape(env_of(name).init, jax.random.PRNGKey(0))
+    return state.legal_action_mask.shape[0]
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_each_action_has_one_name(name):
+    env, actions = env_of(name), list(range(num_actions(name)))
+    names = games.format_moves(env, None, actions)
+    assert len(set(names)) == len(names)
+    assert games.parse_moves(env, names) == actions
+    assert games.parse_moves(env, " ".join(names)) == actions
+    assert games.parse_moves(env, ", ".join(names)) == actions
+    assert games.parse_moves(env, [name.upper() for name in names]) == actions
+    assert games.parse_moves(env, actions) == actions
+    assert games.parse_moves(env, np.array(actions).tolist()) == actions
+    assert [games.format_action(env, None, np.int32(a)) for a in actions] == names
+
+
+@pytest.mark.parametrize("name", ["othello", "hex", "tic_tac_toe", "connect_four"])
+def test_names_are_as_open_spiel_has_them(name):
+    """Of the actions in OpenSpiel's order, which is pgx's (`test_games_openspiel.py`)."""
+    pyspiel = pytest.importorskip("pyspiel")
+    game = pyspiel.load_game(name)
+    state, count = game.new_initial_state(), num_actions(name)
+    ours = games.format_moves(env_of(name), None, range(count))
+    for action, text in enumerate(ours[:-1] if name in ("othello", "hex") else ours):
+        theirs = state.action_to_string(0, action)
+        if name == "tic_tac_toe":
+            row, column = theirs.strip("x()").split(",")
+            theirs = str(3 * int(row) + int(column) + 1)
+        elif name == "connect_four":
+            theirs = str(int(theirs.strip("x")) + 1)
+        assert text == theirs
+    assert (
+        ours[-1]
+        == {"othello": "pass", "hex": "swap", "tic_tac_toe": "9", "connect_four": "7"}[name]
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "row", "column"),
+    [
+        ("go_9x9", "A9", 0, 0),
+        ("go_9x9", "J9", 0, 8),
+        ("go_9x9", "C1", 8, 2),
+        ("othello", "d3", 2, 3),
+        ("connect_four", "6", 5, 5),
+        ("tic_tac_toe", "6", 1, 2),
+        ("connect2", "2", 0, 1),
+    ],
+)
+def test_a_move_is_where_it_is_drawn(name, text, row, column):
+    state = games.replay(env_of(name), [games.parse_moves(env_of(name), [text])])
+    rows = games.draw(jax.tree.map(lambda leaf: leaf[0], state)).splitlines()[1:]
+    assert rows[row].split()[column] == "x"
+
+
+def test_names_of_larger_boards():
+    go = games.format_moves(env_of("go_19x19"), None, [0, 8, 18, 342, 360, 361])
+    assert go == ["A19", "J19", "T19", "A1", "T1", "pass"]
+    wide = games.make("hex", size=28)
+    assert games.format_moves(wide, None, [0, 25, 26, 27, 28, 784]) == (
+        ["a1", "z1", "aa1", "ab1", "a2", "swap"]
+    )
+
+
+def test_hsr_and_nim():
+    assert games.parse_moves(env_of("hsr"), "8 no-break 4 break") == [7, 16, 3, 15]
+    assert games.parse_moves(env_of("hsr"), ["8", "No  break", 3, "break"]) == [7, 16, 3, 15]
+    assert games.parse_moves(env_of("nim"), "3,1 , 2") == [2, 0, 1]
+
+
+def test_digits_run_together_where_a_digit_is_a_place():
+    assert games.parse_moves(env_of("connect_four"), "4453") == [3, 3, 4, 2]
+    assert games.parse_moves(env_of("connect_four"), "4 4 5 3") == [3, 3, 4, 2]
+    assert games.parse_moves(env_of("tic_tac_toe"), "519") == [4, 0, 8]
+    assert games.parse_moves(env_of("connect2"), "23") == [1, 2]
+    with pytest.raises(ValueError, match="move 1, '21', is no move of nim: they are 1, 2 … 3"):
+        games.parse_moves(env_of("nim"), "21")
+
+
+def test_no_moves():
+    for name in games.available():
+        env = env_of(name)
+        assert games.parse_moves(env, "") == games.parse_moves(env, []) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "moves", "reason"),
+    [
+        ("connect_four", "4480", "move 3, '8', is no move of connect_four: they are 1, 2 … 7."),
+        ("connect_four", "４", "is no move of connect_four"),
+        ("connect_four", [3, 7], "move 2, 7, is no action: pass text, or a number from 0 to 6."),
+        ("connect_four", [-1], "move 1, -1, is no action"),
+        ("connect_four", [True], "move 1, True, is no action"),
+        ("connect_four", [3.0], "move 1, 3.0, is no action"),
+        ("connect_four", [None], "move 1, None, is no action"),
+        ("connect_four", [[3]], "move 1, [3], is no action"),
+        ("connect_four", None, "moves=None: pass a list of moves, or text."),
+        ("connect_four", {"a": 1}, "pass a list of moves, or text."),
+        ("connect_four", 44, "moves=44: pass a list of moves"),
+        ("othello", "d3,,c4", "move 2, '', is no move of othello: they are a1, b1 … pass."),
+        ("othello", "i1", "move 1, 'i1', is no move of othello"),
+        ("hex", "a12", "is no move of hex: they are a1, b1 … swap."),
+        ("hex", "\\u212a1", "is no move of hex"),
+        ("go_9x9", "I5", "is no move of go_9x9: they are A9, B9 … pass."),
+        ("hsr", "16", "is no move of hsr: they are 1, 2 … no-break."),
+        ("shogi", "7g7f", "is no move of shogi: they are 0, 1 … 2186."),
+        ("chess", "4453", "move 1, '4453', is no move of chess: write UCI, such as e2e4 or e7e8q."),
+        ("chess", "e2e4 Nf6", "move 2, 'Nf6', is no move of chess"),
+        ("chess", "E2E4", "is no move of chess"),
+        ("chess", "e2b4", "is no move of chess"),
+        ("chess", "e2e4q", "move 1, 'e2e4q', is no promotion: write e2e4."),
+        ("chess", "e7e8rq", "is no move of chess"),
+        (
+            "chess",
+            "a2a4 b7b5 a4b5 a7a6 b5a6 c8b7 a6b7 h7h6 b7a8",
+            "move 9, 'b7a8', is a pawn's promotion: write b7a8q, b7a8r, b7a8b or b7a8n.",
+        ),
+        ("chess", [4672], "is no action: pass text, or a number from 0 to 4671."),
+        ("gardner_chess", "f2f3", "is no move of gardner_chess"),
+        ("gardner_chess", "e7e8q", "is no move of gardner_chess"),
+    ],
+)
+def test_bad_moves(name, moves, reason):
+    with pytest.raises(ValueError, match=r"^[^\n]{1,250}$") as caught:
+        games.parse_moves(env_of(name), moves)
+    assert reason in str(caught.value)
+
+
+def test_bad_actions():
+    with pytest.raises(ValueError, match="move 2, 7, is no action: pass text, or a number"):
+        games.format_moves(env_of("connect_four"), None, [0, 7])
+    with pytest.raises(ValueError, match="move 1, 0, is no move of chess: it leads off the board"):
+        games.format_action(env_of("chess"), None, 0)
+
+
+def test_pawns_are_followed():
+    """Through captures, in passing as well, castling and promotions."""
+    env, line = env_of("chess"), "e2e4 f7f5 g1f3 f5f4 f1c4 g7g5 e1g1 g5g4 f3e1 g4g3 e1f3 g3f2 g1h1"
+    with pytest.raises(ValueError, match="move 14, 'f2g1', is a pawn's promotion"):
+        games.parse_moves(env, line + " f2g1")
+    with pytest.raises(ValueError, match="move 14, 'f8g7q', is no promotion"):
+        games.parse_moves(env, line + " f8g7q")
+    line = "e2e4 a7a6 e4e5 d7d5 e5d6 a6a5 d6c7 a5a4 c7d8n a4a3 d8b7 c8d7 b7d6 e7d6 d1e2 d7e6"
+    assert games.format_moves(env, None, games.parse_moves(env, line)) == line.split()
+
+
+FUZZED = {
+    name: st.text() | st.text("abchAK129 ,-qpsw\x00é\n") | st.lists(st.integers() | st.text())
+    for name in games.available()
+}
+
+
+@pytest.mark.parametrize("name", games.available())
+@hypothesis.settings(max_examples=60, deadline=None, derandomize=True)
+@hypothesis.given(data=st.data())
+def test_any_moves_are_actions_or_one_line(name, data):
+    moves = data.draw(FUZZED[name] | st.floats() | st.dictionaries(st.text(), st.none()))
+    message, actions = "", []
+    try:
+        actions = games.parse_moves(env_of(name), moves)
+    except ValueError as error:
+        message = str(error)
+    assert "\n" not in message
+    assert len(message) < 300
+    assert all(0 <= action < num_actions(name) for action in actions)
+
+
+def test_first_bad_move_of_each_history():
+    env = env_of("connect2")
+    histories = [
+        [1, 3, -1, -1, -1],  # all right, not over
+        [0, 2, 1, -1, -1],  # won
+        [0, 2, 1, 3, -1],  # goes on after the end
+        [0, 0, 1, 2, -1],  # an occupied cell
+        [4, 0, -1, -1, -1],  # no cell
+        [-1, 0, -1, -1, -1],  # nothing played
+        [0, 1, 2, 3, 3],  # full, and on
+        [2, -5, 2, 2, 2],
+    ]
+    states, first_bad = games.replay_checked(env, np.array(histories))
+    assert first_bad.dtype == np.int32
+    assert first_bad.tolist() == [-1, -1, 3, 1, 0, -1, 4, -1]
+    np.testing.assert_array_equal(states._step_count, [2, 3, 3, 1, 0, 0, 4, 1])
+    np.testing.assert_array_equal(states.terminated, np.isin(range(8), [1, 2, 6]))
+    winners = np.asarray(states.rewards).any(axis=1)
+    np.testing.assert_array_equal(winners, np.isin(range(8), [1, 2]))
+    expected = games.replay(env, np.array(histories))
+    jax.tree.map(np.testing.assert_array_equal, states, expected)
+
+
+def test_histories_from_other_starts():
+    env = env_of("connect2")
+    starts, _ = games.replay_checked(env, [[0], [1], [-1]])
+    states, first_bad = games.replay_checked(env, [[2, 1], [1, 0], [1, -1]], starts)
+    assert first_bad.tolist() == [-1, 0, -1]
+    whole, _ = games.replay_checked(env, [[0, 2, 1], [1, -1, -1], [1, -1, -1]])
+    jax.tree.map(np.testing.assert_array_equal, states, whole)
+    # A game that is over allows nothing; pgx's mask there is all true.
+    again, first_bad = games.replay_checked(env, [[3, -1], [-1, 0], [0, -1]], states)
+    assert first_bad.tolist() == [0, -1, -1]
+    assert again._step_count.tolist() == [3, 1, 2]
+
+
+def test_histories_and_starts_belong_together():
+    env = env_of("connect2")
+    states, first_bad = games.replay_checked(env, np.zeros((0, 3), np.int32))
+    assert first_bad.shape == states.current_player.shape == (0,)
+    with pytest.raises(ValueError, match=r"starts of shape \(0,\) for 2 histories: pass one state"):
+        games.replay_checked(env, [[0], [1]], states)
+    with pytest.raises(ValueError, match=r"pass \[S, D\] integers"):
+        games.replay_checked(env, [[0.5]])
