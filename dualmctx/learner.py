@@ -33,6 +33,9 @@ class Learner:
     """Gradients are scaled down to this global norm."""
     value_weight: float = 1.0
     """Weight of the value's squared error beside the policy's cross-entropy."""
+    search_value_weight: float = 0.0
+    """Share of the search's value in the value's target, the rest being the game's result; above
+    0, positions whose result is unknown, or comes of random moves, have the search's value."""
     batch_size: int = 256
     """Positions an optimiser step."""
     num_updates: int = 16
@@ -51,6 +54,10 @@ class Learner:
         for name in ("warmup_steps", "weight_decay", "value_weight"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 0")
+        if not 0 <= self.search_value_weight <= 1:
+            raise ValueError(
+                f"search_value_weight is {self.search_value_weight}; it must be in [0, 1]"
+            )
 
 
 class Losses(NamedTuple):
@@ -58,7 +65,7 @@ class Losses(NamedTuple):
 
     Attributes:
       policy: cross-entropy less the target's entropy, in nats; 0 is a perfect fit.
-      value: squared error where the result is known.
+      value: squared error where the target is known.
     """
 
     policy: chex.Array
@@ -99,22 +106,26 @@ def make_optimizer(options: Learner, num_steps: int) -> optax.GradientTransforma
     )
 
 
-def compute_losses(network: Any, params: Params, samples: Samples) -> Losses:
+def compute_losses(
+    network: Any, params: Params, samples: Samples, search_value_weight: float = 0.0
+) -> Losses:
     """Computes the losses of every head on `[M]` positions.
 
-    Formula, a head: Σ_a π(a) log(π(a) / p_h(a)) and (z − v_h)², with the same π and z for all.
+    Formula, a head: Σ_a π(a) log(π(a) / p_h(a)) and (z − v_h)², with the same π and z for all. With
+    a `search_value_weight`, z is `Samples.value_target` of it.
 
     Source: Kadam, Xu, Lieberherr 2021 name no loss for two heads; the sum of AlphaZero's over
     them is our reading.
     """
-    known = samples.has_value.astype(jnp.float32)
+    target, is_known = samples.value_target(search_value_weight)
+    known = is_known.astype(jnp.float32)
     num_known = jnp.maximum(jnp.sum(known), 1)
     policy_losses, value_losses = [], []
     for output in network.apply(params, samples.observation):
         logits = mask_illegal(output.logits, samples.legal_action_mask)
         divergence = optax.losses.kl_divergence(jax.nn.log_softmax(logits), samples.policy)
         policy_losses.append(jnp.mean(divergence))
-        value_losses.append(jnp.sum(known * (samples.value - output.value) ** 2) / num_known)
+        value_losses.append(jnp.sum(known * (target - output.value) ** 2) / num_known)
     return Losses(jnp.stack(policy_losses), jnp.stack(value_losses))
 
 
@@ -141,7 +152,7 @@ def make_learn(
     """
 
     def loss_fn(params: Params, samples: Samples) -> tuple[chex.Array, Losses]:
-        losses = compute_losses(network, params, samples)
+        losses = compute_losses(network, params, samples, options.search_value_weight)
         return jnp.sum(losses.policy + options.value_weight * losses.value), losses
 
     def learn(params: Params, opt_state: Any, buffer_state: Any, rng_key: chex.PRNGKey) -> tuple:

@@ -12,6 +12,7 @@ from dualmctx.keys import split_key
 from dualmctx.model import edge_signs
 from dualmctx.policies.root import sample_action
 from dualmctx.reuse import advance, no_tree
+from dualmctx.tree import Tree
 from dualmctx.types import Params, SearchFn, acting_weights
 
 # Weights^(1/T) are all but equal from here on, and numbers far above would overflow.
@@ -98,7 +99,7 @@ class Steps(NamedTuple):
       discount: `[T, B]` -1, +1 or 0, see `dualmctx.types`.
       is_end: `[T, B]` bool, whether the move ended its game, or the mover resigned.
       is_random: `[T, B]` bool, whether the move was drawn without a look at the search.
-      value: `[T, B]` the search's value of the position, for the player to move.
+      value: `[T, B]` the search's value of the position, for the player to move; see `best_value`.
       is_tested: `[T, B]` bool, positions that would have been resigned, in games played on.
     """
 
@@ -132,6 +133,16 @@ def start_games(env: Any, rng_keys: chex.PRNGKey, options: SelfPlay) -> Games:
         random_plies=jax.vmap(lambda key: jax.random.randint(key, (), 0, most))(random_keys),
         plays_on=jax.vmap(lambda key: jax.random.uniform(key) < share)(resign_keys),
     )
+
+
+def best_value(tree: Any) -> chex.Array:
+    """Returns `[B]` Q of the root's most visited action in the last tree, for the player to move.
+
+    The root's own value is a mean over all simulations, which counts what was only tried.
+    """
+    last = tree.layers[-1]
+    best = jnp.argmax(last.children_visits[:, Tree.ROOT_INDEX], axis=-1, keepdims=True)
+    return jnp.take_along_axis(last.children_qvalues[:, Tree.ROOT_INDEX], best, axis=-1)[:, 0]
 
 
 def make_play(env: Any, search_fn: SearchFn, options: SelfPlay, *, kept_nodes: int = 0) -> PlayFn:
@@ -173,7 +184,7 @@ def make_play(env: Any, search_fn: SearchFn, options: SelfPlay, *, kept_nodes: i
         action, is_random = choose(action_keys, games, acting_weights(output))
         state = jax.vmap(env.step)(games.state, action)
         reward, discount = edge_signs(games.state, state)
-        value = output.search_tree.layers[-1].node_values[:, 0]
+        value = best_value(output.search_tree)
         limit = -jnp.inf if options.resign_below is None else options.resign_below
         is_hopeless = (value < limit) & ~is_random
         resigns = is_hopeless & ~games.plays_on

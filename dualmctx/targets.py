@@ -21,6 +21,7 @@ class Samples(NamedTuple):
       rest: `[...]` in {-1, 0, 1}, the sign with which the rest of the game will count: 0 once it
         has ended.
       is_random: `[...]` bool, whether the move was drawn without a look at the search.
+      search_value: `[...]` what the search expected, for the player to move.
     """
 
     observation: chex.Array
@@ -29,11 +30,25 @@ class Samples(NamedTuple):
     value: chex.Array
     rest: chex.Array
     is_random: chex.Array
+    search_value: chex.Array
 
     @property
     def has_value(self) -> chex.Array:
         """`[...]` bool, whether the result is known and comes of moves that the search chose."""
         return (self.rest == 0) & ~self.is_random
+
+    def value_target(self, search_value_weight: float = 0.0) -> tuple[chex.Array, chex.Array]:
+        """Returns `[...]` what the value head is to say, and `[...]` bool, where that is known.
+
+        Formula: (1 − m) z + m v of the game's result z and the search's value v. Where there is no
+        result it is v, but for m = 0, where it is unknown.
+
+        Args:
+          search_value_weight: m, in [0, 1].
+        """
+        mixed = self.value + search_value_weight * (self.search_value - self.value)
+        target = jnp.where(self.has_value, mixed, self.search_value)
+        return target, self.has_value | (search_value_weight > 0)
 
 
 def game_results(reward: chex.Array, discount: chex.Array) -> tuple[chex.Array, chex.Array]:
@@ -77,6 +92,7 @@ def make_samples(steps: Steps) -> Samples:
         value=value,
         rest=rest,
         is_random=steps.is_random,
+        search_value=steps.value,
     )
 
 

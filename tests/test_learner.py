@@ -51,6 +51,7 @@ def make_positions(num_positions: int, observation: np.ndarray | None = None) ->
         value=jnp.asarray(draws.choice([-1.0, 0.0, 1.0], num_positions), jnp.float32),
         rest=jnp.asarray(np.arange(num_positions) % 3 == 1, jnp.float32),
         is_random=jnp.zeros(num_positions, bool),
+        search_value=jnp.asarray(draws.uniform(-1, 1, num_positions), jnp.float32),
     )
 
 
@@ -78,6 +79,20 @@ def test_losses_are_their_formulas() -> None:
                 squares.append(float(samples.value[i] - tables["value"][head, i]) ** 2)
         np.testing.assert_allclose(found.policy[head], np.mean(divergence), rtol=1e-5)
         np.testing.assert_allclose(found.value[head], np.mean(squares), rtol=1e-5)
+
+
+@pytest.mark.parametrize("weight", [0.25, 1.0])
+def test_the_value_target_mixes_the_result_and_the_search(weight: float) -> None:
+    samples, tables = make_positions(7), make_tables(7)
+    squares = np.zeros((2, 7))
+    for i in range(7):
+        target = float(samples.search_value[i])
+        if samples.has_value[i]:
+            target = (1 - weight) * float(samples.value[i]) + weight * target
+        squares[:, i] = (target - np.asarray(tables["value"][:, i], np.float64)) ** 2
+    assert 0 < samples.has_value.sum() < 7
+    found = losses_of(TABLE, tables, samples, weight)
+    np.testing.assert_allclose(found.value, squares.mean(axis=1), rtol=1e-5)
 
 
 def test_a_perfect_prediction_has_no_loss() -> None:
@@ -206,7 +221,7 @@ def test_gradients_are_clipped() -> None:
 def numbers(first: int, num_steps: int, num_games: int) -> Samples:
     """Makes `[T, B]` ends of games that hold their step in every field; 100 more a game."""
     x = first + jnp.arange(num_steps)[:, None] + 100 * jnp.arange(num_games)
-    return Samples(x, jnp.stack([x] * 2, -1), jnp.stack([x] * 2, -1), x, 0 * x, x < 0)
+    return Samples(x, jnp.stack([x] * 2, -1), jnp.stack([x] * 2, -1), x, 0 * x, x < 0, x)
 
 
 def one_of(samples: Samples) -> Samples:
@@ -302,6 +317,7 @@ def test_too_small_a_replay_is_refused_in_a_line(sizes: tuple, words: str) -> No
         ("warmup_steps", -1, "must be at least 0"),
         ("weight_decay", -0.1, "must be at least 0"),
         ("value_weight", float("nan"), "must be at least 0"),
+        ("search_value_weight", 1.1, r"must be in \[0, 1\]"),
     ],
 )
 def test_bad_options(name: str, value: float, words: str) -> None:

@@ -20,6 +20,7 @@ from dualmctx.keys import split_key
 from dualmctx.model import mask_illegal
 from dualmctx.policies.root import legal_probabilities
 from dualmctx.selfplay import Games, SelfPlay, Steps, make_play, start_games
+from oracle.selfplay import tree_of
 
 ENVS = {
     "tic_tac_toe": games.make("tic_tac_toe"),
@@ -41,9 +42,7 @@ def stand_in(params: Any, rng_key: Any, state: Any, search_tree: Any = None) -> 
     weights = jnp.where(legal, 1.0 / jnp.maximum(jnp.cumsum(legal, axis=-1), 1) ** 2, 0.0)
     weights /= jnp.sum(weights, axis=-1, keepdims=True)
     value = jnp.where(state.terminated | state.truncated, OVER, state._step_count)
-    layers = [SimpleNamespace(node_values=jnp.full((len(x), 2), jnp.nan)) for x in (value, value)]
-    layers[-1].node_values = jnp.stack([value, jnp.full_like(value, jnp.nan)], axis=1)
-    return SimpleNamespace(action_weights=weights, search_tree=SimpleNamespace(layers=layers))
+    return SimpleNamespace(action_weights=weights, search_tree=tree_of(value))
 
 
 class Record(NamedTuple):
@@ -258,7 +257,9 @@ def test_searches_go_on_from_the_tree_of_the_move_before() -> None:
             output = here.go_on(search_keys, state, kept, has_tree)
             np.testing.assert_array_equal(steps.action_weights[t], output.action_weights)
             tree = output.search_tree
-            np.testing.assert_array_equal(steps.value[t], tree.layers[-1].node_values[:, 0])
+            favourite = tree.layers[-1].children_visits[:, 0].argmax(axis=-1)
+            qvalues = tree.layers[-1].children_qvalues[:, 0][np.arange(6), favourite]
+            np.testing.assert_array_equal(steps.value[t], qvalues)
             if has_tree.any():
                 # The child's prior was clean, and the new root has noise of its own.
                 clean = here.clean_prior(state)[has_tree]
@@ -282,8 +283,7 @@ def doubtful(params: Any, rng_key: Any, state: Any, search_tree: Any = None) -> 
     """The stand-in, which despairs of each game after its second ply."""
     output = stand_in(params, rng_key, state, search_tree)
     value = jnp.where(state._step_count >= 2, -0.9, 0.3)
-    output.search_tree.layers[-1].node_values = value[:, None]
-    return output
+    return SimpleNamespace(action_weights=output.action_weights, search_tree=tree_of(value))
 
 
 def test_hopeless_games_are_resigned_but_for_some() -> None:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -20,7 +19,7 @@ from dualmctx.types import ActingOutput
 from oracle import twin
 from oracle.cases import CALM
 from oracle.models import GameModel
-from oracle.selfplay import Move, Table, Thoughts
+from oracle.selfplay import Move, Table, Thoughts, tree_of
 
 ENVS = {
     "tic_tac_toe": games.make("tic_tac_toe"),
@@ -73,12 +72,10 @@ def stand_in(params: Any, rng_keys: Any, state: Any, search_tree: Any = None) ->
     assert params is None
     assert search_tree is None
     thoughts = jax.vmap(think)(rng_keys, state)
-    values = jnp.stack([thoughts.value, jnp.full_like(thoughts.value, jnp.nan)], axis=1)
-    layers = [SimpleNamespace(node_values=x) for x in (jnp.full_like(values, jnp.nan), values)]
     return ActingOutput(
-        action=jnp.full(len(values), -1),
+        action=jnp.full(len(thoughts.value), -1),
         action_weights=thoughts.weights,
-        search_tree=SimpleNamespace(layers=layers),
+        search_tree=tree_of(thoughts.value),
         acting_weights=thoughts.acting_weights,
     )
 
@@ -109,6 +106,7 @@ def assert_same_row(experience: Any, b: int, moves: list[Move]) -> None:
         np.testing.assert_array_equal(found.observation, move.observation)
         np.testing.assert_array_equal(found.legal_action_mask, move.legal)
         np.testing.assert_allclose(found.policy, move.weights, rtol=1e-5)
+        np.testing.assert_allclose(found.search_value, move.value, rtol=1e-5, atol=1e-6)
         assert (found.rest == 0, found.is_random) == (move.result is not None, move.is_random)
         assert found.has_value == move.has_value
         if move.has_value:
@@ -195,7 +193,10 @@ def test_with_a_real_search() -> None:
     def search_one(rng_key: Any, state: Any) -> Thoughts:
         legal = np.asarray(state.legal_action_mask)
         result = twin.alphazero(model.at(params, state), policy, rng_key, (0, 1), legal)
-        value = result.nodes[0].stats[twin.SMALL].mean
+        children = result.nodes[0].children.items()
+        visits, _, best = max((x.stats[twin.SMALL].visits, -action, x) for action, x in children)
+        assert visits > 0
+        value = best.reward + best.discount * best.stats[twin.SMALL].mean
         return Thoughts(result.weights, result.weights, value)
 
     search_fn = make_search_fn(env, network, policy)

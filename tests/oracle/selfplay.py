@@ -10,9 +10,11 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dualmctx.selfplay import SelfPlay
@@ -90,6 +92,21 @@ def pick(weights: np.ndarray, temperature: float, noise: np.ndarray) -> int:
         if weight > 0
     }
     return max(scores, key=lambda action: (scores[action], -action))
+
+
+def tree_of(value: Any) -> Any:
+    """Stands for `[B]` trees whose search values positions like this, by the second of two actions.
+
+    All else is not a number, and has fewer visits.
+    """
+    nothing = jnp.full_like(value, jnp.nan)
+    visits = jnp.tile(jnp.array([[[1, 2]]]), (len(value), 1, 1))
+    return SimpleNamespace(
+        layers=[
+            SimpleNamespace(children_visits=visits, children_qvalues=jnp.stack(pair, -1)[:, None])
+            for pair in ((nothing, nothing), (nothing, value))
+        ]
+    )
 
 
 class Table:
