@@ -28,7 +28,7 @@ import dualmctx
 import games
 from benchmarks.dual import make_params
 from dualmctx import AlphaZero, Contempt, Puct
-from dualmctx.assemble import load_trained
+from dualmctx.trained import load_trained
 
 MAX_PLIES = 42
 LIMITS = (1, 2, 5, 10, 20, 50, None)

@@ -107,8 +107,8 @@ def make_loop(env: Any, network: Any, search: str, sizes: Sizes) -> Loop:
     return Loop(init, iterate)
 
 
-def make_play(env: Any, network: Any, search: Callable, sizes: Sizes) -> Callable:
-    """Makes `(params, key) -> [T, B] Step`, from new games."""
+def make_model(env: Any, network: Any) -> tuple[Callable, Callable]:
+    """Makes `(params, state) -> (logits, value)` and mctx's recurrent_fn, on whole pgx states."""
 
     def evaluate(params: Any, state: Any) -> tuple:
         output = network.apply(params, state.observation)[-1]
@@ -127,6 +127,13 @@ def make_play(env: Any, network: Any, search: Callable, sizes: Sizes) -> Callabl
             value=jnp.where(state.terminated, 0.0, value),
         )
         return output, state
+
+    return evaluate, recurrent_fn
+
+
+def make_play(env: Any, network: Any, search: Callable, sizes: Sizes) -> Callable:
+    """Makes `(params, key) -> [T, B] Step`, from new games."""
+    evaluate, recurrent_fn = make_model(env, network)
 
     def play(params: Any, rng_key: Any) -> Step:
         def step(state: Any, rng_key: Any) -> tuple:

@@ -1,11 +1,12 @@
 """How well a Connect Four network plays: `python -m benchmarks.strength RUN [--json FILE]`.
 
-RUN is the folder of a `train.py connect-four` run. First, the share of positions in which the move
-keeps the game's value, by a perfect player's labels: the network's likeliest move, a search's and,
-for scale, a uniformly random one. The positions are made here, with a fixed seed: after 8 to 36
-random plies, and from games of OpenSpiel's bots where some move changes the value. `--positions`
-takes labelled ones from files instead. Second, games of the search against OpenSpiel's bot with
-random rollouts, from balanced openings, each played twice with the colours swapped.
+RUN is the folder of a `train.py connect-four` run, a file exported from one, or the name of a
+network that comes with the package. First, the share of positions in which the move keeps the
+game's value, by a perfect player's labels: the network's likeliest move, a search's and, for scale,
+a uniformly random one. The positions are made here, with a fixed seed: after 8 to 36 random plies,
+and from games of OpenSpiel's bots where some move changes the value. `--positions` takes labelled
+ones from files instead. Second, games of the search against OpenSpiel's bot with random rollouts,
+from balanced openings, each played twice with the colours swapped.
 
 The search is the run's own unless `--variant` and `--simulations` say otherwise, without noise at
 the root. Shares and points (a draw is half a point) come with Wilson's intervals of 95 %, which are
@@ -13,7 +14,6 @@ somewhat wide for points, as if there were no draws.
 """
 
 import argparse
-import dataclasses
 import json
 import math
 import pathlib
@@ -44,12 +44,13 @@ from benchmarks.connect_four import (
 from benchmarks.dual import make_params
 from benchmarks.variants import with_budget
 from dualmctx import AlphaZero
-from dualmctx.assemble import load_trained
 from dualmctx.checkpoint import open_checkpoints
-from dualmctx.evaluate import make_evaluate, score_exactly
+from dualmctx.evaluations import make_evaluate
+from dualmctx.exam import score_exactly
 from dualmctx.plot import read_rows
 from dualmctx.policies import REGISTRY
 from dualmctx.runs import read_config
+from dualmctx.trained import Trained, load_trained, policy_of
 from dualmctx.types import Policy
 
 GAME = "connect_four"
@@ -115,38 +116,16 @@ def estimate(share: float, number: int) -> Estimate:
     return Estimate(*(round(x, 3) for x in (share, middle - half, middle + half)))
 
 
-def policy_of(search: dict[str, Any]) -> Policy:
-    """Makes a search from the part of a run's `config.json`; functions are the defaults.
-
-    Raises:
-      ValueError: when it does not name its variant, in one line.
-    """
-    if "variant" not in search:
-        raise ValueError("the run's config.json does not name its search; choose a --variant")
-    policy = REGISTRY[search["variant"]].policy()
-    return with_saved(policy, {name: search[name] for name in search if name != "variant"})
-
-
-def with_saved(options: Any, saved: dict[str, Any]) -> Any:
-    """Changes options to what JSON holds of them."""
-    changed = {}
-    for name, value in saved.items():
-        old = getattr(options, name)
-        if dataclasses.is_dataclass(old):
-            changed[name] = with_saved(old, value)
-        elif not callable(old):
-            changed[name] = tuple(value) if isinstance(value, list) else value
-    return dataclasses.replace(options, **changed)
-
-
-def load_all(folder: pathlib.Path, which: str) -> list[tuple[Any, float | None]]:
+def load_all(source: pathlib.Path, which: str) -> list[tuple[Trained, float | None]]:
     """Loads the newest checkpoint of a run or all of them, each with its minutes of training."""
-    game = read_config(folder)["game"]
+    is_run = source.is_dir()
+    record = read_config(source) if is_run else load_trained(source).record
+    game = record["game"]
     if game.replace("-", "_") != GAME:
-        raise ValueError(f"{folder} is a run of {game}; only {GAME} has a perfect player here")
-    steps = open_checkpoints(folder / "checkpoints").steps() if which == "all" else []
-    found = [load_trained(folder, step) for step in steps or [None]]
-    metrics = folder / "metrics.jsonl"
+        raise ValueError(f"{source} is a run of {game}; only {GAME} has a perfect player here")
+    steps = open_checkpoints(source / "checkpoints").steps() if is_run and which == "all" else []
+    found = [load_trained(source, step) for step in steps or [None]]
+    metrics = source / "metrics.jsonl"
     rows = read_rows(metrics) if metrics.exists() else []
     minutes = {row["iteration"]: round(row["seconds"] / 60, 1) for row in rows}
     return [(trained, minutes.get(trained.iteration)) for trained in found]
@@ -157,8 +136,7 @@ def subjects(options: argparse.Namespace) -> list[Subject]:
     if options.run is None:
         return [untrained(options)]
     loaded = load_all(options.run, options.checkpoints)
-    record = loaded[0][0].record["search"]
-    policy = REGISTRY[options.variant].policy() if options.variant else policy_of(record)
+    policy = policy_of(loaded[0][0].record, options.variant)
     if options.simulations is not None:
         policy = with_budget(policy, options.simulations)
     return [
@@ -295,7 +273,13 @@ def read_options(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, 
     """Reads the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     add = parser.add_argument
-    add("run", type=pathlib.Path, nargs="?", metavar="RUN", help="a training run's folder")
+    add(
+        "run",
+        type=pathlib.Path,
+        nargs="?",
+        metavar="RUN",
+        help="a run's folder, a .npz file, or a name",
+    )
     add("--checkpoints", choices=("newest", "all"), default="newest", help="of the run")
     add("--variant", choices=tuple(REGISTRY), help="search with its defaults; else the run's own")
     add("--simulations", type=int, help="a move, shared out over several trees; else its own")

@@ -15,15 +15,14 @@ from dualmctx.checkpoint import Checkpoints, open_checkpoints
 from dualmctx.cluster import gather, leading
 from dualmctx.config import Config, Exams
 from dualmctx.devices import choose_devices, share
-from dualmctx.evaluate import make_evaluate
+from dualmctx.evaluations import make_evaluate
 from dualmctx.exam import Exact, ExamFn, make_exact_exam, make_match_exam
 from dualmctx.memory import SearchMemory, search_memory
 from dualmctx.model import make_search_fn
-from dualmctx.network import make_network
 from dualmctx.policies import REGISTRY
-from dualmctx.runs import RunFolder, create_run, read_config, reopen_run, to_dict
+from dualmctx.runs import RunFolder, create_run, reopen_run, to_dict
+from dualmctx.trained import network_of
 from dualmctx.training import Trainer, make_trainer
-from dualmctx.types import Params
 
 # Beyond this many actions, few of them are legal in the games here.
 _MANY_ACTIONS, _FEW_CHILDREN = 512, 128
@@ -127,56 +126,6 @@ def follower_of(name: str, config: Config) -> Trainer:
     """Makes what a process needs that does as the first one says."""
     env = games.make(config.game, **config.game_parameters)
     return trainer_of(config, env, network_of(record_of(name, config), env))
-
-
-def network_of(record: dict[str, Any], env: Any) -> Any:
-    """Makes the network of a run from its `config.json`, for a game as `games.make` gives it."""
-    options = record["network"]
-    depths = options["head_depths"]
-    names = ("width", "num_blocks", "num_heads", "separate_trunks", "trunk")
-    return make_network(
-        env.num_actions,
-        env.observation_shape,
-        head_depths=None if depths is None else tuple(depths),
-        **{name: options[name] for name in names},
-    )
-
-
-class Trained(NamedTuple):
-    """What a run has learned so far.
-
-    Attributes:
-      env: the game, as `games.make` gives it.
-      network: the run's network.
-      params: its parameters at a checkpoint.
-      iteration: of that checkpoint.
-      record: the run's `config.json`.
-    """
-
-    env: Any
-    network: Any
-    params: Params
-    iteration: int
-    record: dict[str, Any]
-
-
-def load_trained(folder: Path, iteration: int | None = None) -> Trained:
-    """Loads what a run has learned from its folder, without the state of its training.
-
-    Args:
-      folder: the run's.
-      iteration: of the checkpoint; the newest one's if `None`.
-
-    Returns:
-      The network as it was then.
-
-    Raises:
-      ValueError: when there is no run or no such checkpoint, in one line.
-    """
-    record = read_config(folder)
-    env = games.make(record["game"], **record["game_parameters"])
-    iteration, state = open_checkpoints(folder / "checkpoints").read(iteration)
-    return Trained(env, network_of(record, env), state["params"], iteration, record)
 
 
 def check_memory(env: Any, network: Any, trainer: Trainer, config: Config) -> TrainingMemory:

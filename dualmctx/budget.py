@@ -125,12 +125,12 @@ def require_memory(
     """
     if limit is None or memory.total <= limit:
         return
-    there = f"--memory-limit is {_readable(limit)}"
-    there = there if is_asked_for else f"{_readable(limit)} are free"
+    there = f"--memory-limit is {readable(limit)}"
+    there = there if is_asked_for else f"{readable(limit)} are free"
     search = memory.search
     raise ValueError(
         f"a search of {search.batch_size:,} games with {search.num_nodes:,} nodes each needs "
-        f"{_readable(search.total)}, the whole run {_readable(memory.total)}, and {there}; use "
+        f"{readable(search.total)}, the whole run {readable(memory.total)}, and {there}; use "
         f"{_remedy(memory, limit, savings)}"
     )
 
@@ -151,6 +151,27 @@ def _remedy(memory: TrainingMemory, limit: int, savings: Sequence[str]) -> str:
     return ", ".join(parts[:-1]) + " or " + parts[-1] if len(parts) > 1 else parts[0]
 
 
+def require_batch_memory(batch_size: int, needed: int, limit: int | None) -> None:
+    """Refuses a batch of positions to evaluate that does not fit.
+
+    Args:
+      batch_size: positions that a device evaluates at once.
+      needed: bytes that it takes.
+      limit: bytes there are; `None` where that is not known, and nothing is refused.
+
+    Raises:
+      ValueError: when the batch does not fit, in one line with the need, the limit and the remedy.
+    """
+    if limit is None or needed <= limit:
+        return
+    fitting = batch_size * limit // needed
+    smaller = f"a smaller --batch, such as {2 ** (fitting.bit_length() - 1)}, or "
+    raise ValueError(
+        f"a batch of {batch_size:,} positions needs {readable(needed)} of a device, and "
+        f"{readable(limit)} are free; use {smaller if fitting else ''}fewer --simulations"
+    )
+
+
 def describe_memory(memory: TrainingMemory) -> str:
     """Describes in a line what a run needs."""
     parts = {
@@ -159,9 +180,10 @@ def describe_memory(memory: TrainingMemory) -> str:
         "replay": memory.replay,
         "exams": memory.exam,
     }
-    described = ", ".join(f"{name} {_readable(size)}" for name, size in parts.items())
-    return f"memory: {_readable(memory.total)} at most ({described})"
+    described = ", ".join(f"{name} {readable(size)}" for name, size in parts.items())
+    return f"memory: {readable(memory.total)} at most ({described})"
 
 
-def _readable(size: int) -> str:
+def readable(size: int) -> str:
+    """Writes a number of bytes in MiB or GiB."""
     return f"{size / _GIB:,.1f} GiB" if size >= _GIB else f"{size / 2**20:,.1f} MiB"

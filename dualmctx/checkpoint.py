@@ -9,6 +9,9 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
+# The reasons are orbax's, tensorstore's, zstd's or our own.
+_UNREADABLE = (ValueError, KeyError, TypeError, OSError, RuntimeError)
+
 
 class Restored(NamedTuple):
     """What was read back.
@@ -70,8 +73,7 @@ class Checkpoints(NamedTuple):
         for step in steps:
             try:
                 state = self._read(step, like)
-            # The reasons are orbax's, tensorstore's, zstd's or our own.
-            except (ValueError, KeyError, TypeError, OSError, RuntimeError) as error:
+            except _UNREADABLE as error:
                 damaged[step] = _in_short(error)
             else:
                 return Restored(state, step, damaged)
@@ -96,13 +98,21 @@ class Checkpoints(NamedTuple):
           Its iterations and its state.
 
         Raises:
-          ValueError: when there is no such checkpoint, in one line.
+          ValueError: when there is no such checkpoint, or it cannot be read, in one line.
         """
         step = self.latest() if step is None else step
         if step is None or step not in self.manager.all_steps():
             which = "no checkpoint" if step is None else f"no checkpoint of iteration {step}"
             raise ValueError(f"there is {which} in {self.manager.directory}")
-        content = self.manager.restore(step, args=ocp.args.StandardRestore())
+        try:
+            content = self.manager.restore(step, args=ocp.args.StandardRestore())
+            # Dictionaries hold the arrays in another order than the state that was saved.
+            found = np.sort(_with_checksums(content["state"])["checksums"])
+            if not np.array_equal(found, np.sort(content["checksums"])):
+                raise ValueError("its checksums are wrong, so the file is damaged")
+        except _UNREADABLE as error:
+            where = f"the checkpoint of iteration {step} in {self.manager.directory}"
+            raise ValueError(f"{where} cannot be read: {_in_short(error)}") from error
         return step, jax.tree.map(jax.numpy.asarray, content["state"])
 
     def _read(self, step: int, like: Any) -> Any:

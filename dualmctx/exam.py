@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from dualmctx.arena import PlayerFn, Score, make_match, search_player
-from dualmctx.evaluate import EvaluatePositions, Evaluations, score_exactly
+from dualmctx.evaluations import EvaluatePositions, Evaluations
 from dualmctx.types import Params, SearchFn
 
 
@@ -26,6 +26,34 @@ class Exact(NamedTuple):
     optimal_actions: np.ndarray
     values: np.ndarray
     on_optimal_path: np.ndarray
+
+
+def score_exactly(
+    evaluations: Evaluations, optimal_actions: np.ndarray, values: np.ndarray
+) -> dict[str, float]:
+    """Scores evaluations against the exact solution of a game.
+
+    Args:
+      evaluations: of `[S]` positions, by a network whose last head is the final one.
+      optimal_actions: `[S, A]` bool, the actions that keep a position's value.
+      values: `[S]` exact values in {-1, 0, 1}, for the player to move.
+
+    Returns:
+      Shares in [0, 1]: `search_optimal` and `network_optimal`, of optimal actions; and
+      `search_value` and `network_value`, of values that round to the exact one.
+    """
+    row = np.arange(len(values))
+
+    def is_right(value: np.ndarray) -> float:
+        # Halfway between two results is undecided, hence wrong.
+        return float(np.mean(np.abs(value - values) < 0.5))
+
+    return {
+        "search_optimal": float(np.mean(optimal_actions[row, evaluations.action])),
+        "network_optimal": float(np.mean(optimal_actions[row, evaluations.network_action[:, -1]])),
+        "search_value": is_right(evaluations.value),
+        "network_value": is_right(evaluations.network_value[:, -1]),
+    }
 
 
 ExamFn = Callable[[Params, chex.PRNGKey], dict[str, float]]

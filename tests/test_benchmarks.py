@@ -1,6 +1,5 @@
 """The benchmarks run, at a tiny size, and compare like with like."""
 
-import dataclasses
 import json
 import pathlib
 import random
@@ -17,6 +16,7 @@ from benchmarks import (
     contempt,
     dual,
     engine,
+    evaluation,
     memory,
     pgx_loop,
     scaling,
@@ -26,11 +26,11 @@ from benchmarks import (
     variants,
 )
 from benchmarks.dual import make_params
-from dualmctx.assemble import network_of, record_of
+from dualmctx.assemble import record_of
 from dualmctx.checkpoint import open_checkpoints
 from dualmctx.config import Config, NetworkOptions
-from dualmctx.policies import REGISTRY, AlphaZero, Dual
-from dualmctx.runs import to_dict
+from dualmctx.policies import AlphaZero, Dual
+from dualmctx.trained import export_trained, load_trained, network_of
 
 
 def test_engine_benchmark_compares_equal_searches(tmp_path: pathlib.Path) -> None:
@@ -39,6 +39,32 @@ def test_engine_benchmark_compares_equal_searches(tmp_path: pathlib.Path) -> Non
     rows = json.loads(file.read_text())
     assert [row["rule"] for row in rows] == list(engine.RULES)
     assert all(row["same_visits"] and row["ours_us"] > 0 for row in rows)
+
+
+@pytest.mark.slow
+def test_evaluation_benchmark_compares_equal_searches(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "rows.json"
+    evaluation.main(["--quick", "--repeats", "1", "--json", str(file)])
+    found = json.loads(file.read_text())
+    assert [(row["engine"], row["batch"]) for row in found["rows"]] == [
+        ("dualmctx", 4),
+        ("mctx", 4),
+    ]
+    assert all(row["same"] == 1 and row["per_second"] > 0 for row in found["rows"])
+    assert found["saturated"] == {"dualmctx, gumbel": 4, "mctx, gumbel": 4}
+
+
+def test_evaluation_benchmark_needs_full_batches(capsys: pytest.CaptureFixture) -> None:
+    with pytest.raises(SystemExit):
+        evaluation.main(["--number", "96"])
+    assert "--batches has 64; each must divide --number 96" in capsys.readouterr().err
+
+
+def test_an_engine_saturates_where_it_is_nearly_the_fastest() -> None:
+    speeds = {32: 40.0, 64: 96.0, 128: 94.0, 256: 100.0}
+    row = evaluation.Row("puct", 0, "mctx", 0, 0, 0, 0, 0)
+    rows = [row._replace(batch=size, per_second=speed) for size, speed in speeds.items()]
+    assert evaluation.saturation(rows) == {"mctx, puct": 64}
 
 
 @pytest.mark.slow
@@ -282,18 +308,6 @@ def test_a_match_gives_points_to_who_wins() -> None:
     assert play(jnp.array([6, 0]), first=True) == [0, 0]
 
 
-@pytest.mark.parametrize("name", REGISTRY)
-def test_a_search_is_read_back_from_its_run(name: str) -> None:
-    policy = REGISTRY[name].policy()
-    budget = policy.num_simulations
-    other = tuple(n + 1 for n in budget) if isinstance(budget, tuple) else budget + 1
-    policy = dataclasses.replace(policy, num_simulations=other)
-    saved = json.loads(json.dumps({"variant": name} | to_dict(policy)))
-    assert strength.policy_of(saved) == policy
-    with pytest.raises(ValueError, match="choose a --variant"):
-        strength.policy_of(to_dict(policy))
-
-
 SEARCH = Dual(num_simulations=(2, 2), num_rounds=1)
 
 
@@ -357,3 +371,13 @@ def test_strength_benchmark_searches_as_asked(run_folder: pathlib.Path) -> None:
     [subject] = strength.subjects(options)
     assert subject.policy == AlphaZero(3).noiseless()
     assert subject.iteration == 7
+
+
+def test_strength_benchmark_measures_an_exported_file(
+    run_folder: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    export_trained(load_trained(run_folder, 5), tmp_path / "five.npz")
+    _, options = strength.read_options([str(tmp_path / "five.npz"), "--checkpoints", "all"])
+    [subject] = strength.subjects(options)
+    assert (subject.iteration, subject.minutes) == (5, None)
+    assert subject.policy == SEARCH.noiseless()

@@ -19,11 +19,12 @@ import numpy as np
 import pytest
 
 import train
-from dualmctx.assemble import assemble, load_trained
+from dualmctx.assemble import assemble
 from dualmctx.checkpoint import open_checkpoints
 from dualmctx.config import Config
 from dualmctx.devices import make_mesh, shardings, share
 from dualmctx.lines import describe_loss, without_losses
+from dualmctx.trained import load_trained
 
 ROOT = Path(train.__file__).parent
 ARGUMENTS = [

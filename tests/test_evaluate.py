@@ -12,8 +12,15 @@ import pytest
 import games
 from dualmctx import AlphaZero, Puct, make_network, make_search_fn
 from dualmctx.arena import batch_player
-from dualmctx.evaluate import Evaluations, make_evaluate, score_exactly
-from dualmctx.exam import Exact, is_solved, make_exact_exam, make_match_exam, take_exams
+from dualmctx.evaluations import Evaluations, make_evaluate
+from dualmctx.exam import (
+    Exact,
+    is_solved,
+    make_exact_exam,
+    make_match_exam,
+    score_exactly,
+    take_exams,
+)
 
 CALM = Puct(dirichlet_fraction=0.0, temperature=0.0)
 ENV = games.make("nim", pile=20)
@@ -55,26 +62,6 @@ def test_the_batch_size_makes_no_difference(batch_size: int) -> None:
     assert (found.action_weights.shape, found.network_value.shape) == ((20, 3), (20, 2))
 
 
-def test_every_position_has_draws_of_its_own() -> None:
-    """Whatever the batch size: a search that plays at random, asked of one position 20 times."""
-    network, params, states = setup()
-
-    def search_fn(params: Any, rng_keys: Any, state: Any) -> Any:
-        draws = jax.vmap(lambda key: jax.random.uniform(key, (3,)))(rng_keys)
-        layer = SimpleNamespace(node_values=draws)
-        tree = SimpleNamespace(layers=(layer,))
-        return SimpleNamespace(action=draws, action_weights=draws, search_tree=tree)
-
-    same = select(states, [4] * NUM_POSITIONS)
-    found = [
-        make_evaluate(network, search_fn, size)(params, jax.random.PRNGKey(0), same).value
-        for size in (1, 7, 20)
-    ]
-    assert len(set(found[0].tolist())) == NUM_POSITIONS
-    np.testing.assert_array_equal(found[0], found[1])
-    np.testing.assert_array_equal(found[0], found[2])
-
-
 @pytest.mark.parametrize("index", [[3], [5, 0], range(7), range(8), [4, 4, 19]])
 def test_neither_do_the_other_positions(index: Any) -> None:
     evaluate, all_of_them = evaluated(7)
@@ -102,27 +89,14 @@ def test_evaluations_are_the_networks_and_the_searchs() -> None:
     assert found.value[one] > found.network_value[one, -1]
 
 
-def test_the_value_is_the_final_trees() -> None:
-    """By a stand-in for a search with two trees."""
-    network, params, states = setup()
-
-    def search_fn(params: Any, rng_key: Any, state: Any) -> Any:
-        piles = state._x.pile.astype(jnp.float32)
-        layers = [SimpleNamespace(node_values=jnp.stack([x, -x], 1)) for x in (piles + 50, piles)]
-        return SimpleNamespace(
-            action=piles.astype(jnp.int32),
-            action_weights=jnp.zeros((len(piles), 3)),
-            search_tree=SimpleNamespace(layers=layers),
-        )
-
-    found = make_evaluate(network, search_fn, 6)(params, jax.random.PRNGKey(0), states)
-    np.testing.assert_array_equal(found.value, states._x.pile)
-    np.testing.assert_array_equal(found.action, states._x.pile)
+def evaluations(**known: Any) -> Evaluations:
+    """Makes evaluations of which an exam reads only some."""
+    unread = dict.fromkeys(Evaluations._fields, next(iter(known.values())))
+    return Evaluations(**unread | known)
 
 
-HAND_MADE = Evaluations(
+HAND_MADE = evaluations(
     action=np.array([0, 1, 2, 1]),
-    action_weights=np.zeros((4, 3)),
     value=np.array([0.51, 0.49, -0.6, 0.5]),
     network_action=np.array([[0, 2], [1, 2], [2, 2], [1, 2]]),
     network_value=np.array([[1, -0.4], [0, 0.4], [-1, -0.51], [1, 0.9]]),
@@ -172,9 +146,9 @@ def test_a_short_exam_takes_some_positions_and_the_whole_path(
 
     def evaluate(params: Any, rng_key: Any, states: Any) -> Evaluations:
         asked.append(states.tolist())
-        return Evaluations(
-            *(np.zeros((len(states), 2), int)[:, 0] for _ in range(3)),
-            *(np.zeros((len(states), 2), int) for _ in range(2)),
+        none = np.zeros((len(states), 2), int)
+        return evaluations(
+            action=none[:, 0], value=none[:, 0], network_action=none, network_value=none
         )
 
     on_path = np.arange(10) == 3

@@ -24,6 +24,7 @@ from dualmctx import assemble
 from dualmctx.checkpoint import open_checkpoints
 from dualmctx.policies import REGISTRY
 from dualmctx.runs import create_run, reopen_run
+from dualmctx.trained import load_trained, network_of
 
 ROOT = Path(train.__file__).parent
 SMALL = [
@@ -124,7 +125,7 @@ def test_a_summary_has_the_numbers(finished: Finished) -> None:
 
 
 def test_what_was_learned_can_be_loaded_alone(finished: Finished) -> None:
-    trained = assemble.load_trained(finished.out)
+    trained = load_trained(finished.out)
     assert (trained.iteration, trained.record["preset"]) == (NUM_ITERATIONS, "connect2")
     _, state = open_checkpoints(finished.out / "checkpoints").read()
     jax.tree.map(np.testing.assert_array_equal, trained.params, state["params"])
@@ -135,11 +136,11 @@ def test_what_was_learned_can_be_loaded_alone(finished: Finished) -> None:
 
 def test_what_is_not_a_run_is_not_loaded(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no config\.json, so there is no run there$"):
-        assemble.load_trained(tmp_path)
+        load_trained(tmp_path)
     record = assemble.record_of("nim", train.parse(["nim"])[1])
     (tmp_path / "config.json").write_text(json.dumps(record))
     with pytest.raises(ValueError, match=r"^there is no checkpoint in "):
-        assemble.load_trained(tmp_path)
+        load_trained(tmp_path)
 
 
 @pytest.mark.parametrize("variant", REGISTRY)
@@ -149,7 +150,7 @@ def test_a_network_is_known_by_the_record_alone(variant: str) -> None:
     record = json.loads(json.dumps(assemble.record_of("hsr", config)))
     assert record["search"]["variant"] == variant
     env = games.make("hsr")
-    network = assemble.network_of(record, env)
+    network = network_of(record, env)
     outputs = jax.eval_shape(
         lambda key, x: network.apply(network.init(key, x), x),
         jax.random.PRNGKey(0),

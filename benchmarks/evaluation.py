@@ -1,0 +1,223 @@
+"""Positions a second of batch evaluation: `python -m benchmarks.evaluation [--json FILE]`.
+
+Connect Four, positions after four random moves, evaluated by `dualmctx.Evaluator` and by mctx in a
+Python loop over the same batches, both from the host's arrays to the host's arrays. mctx searches
+from whole pgx states, as pgx's AlphaZero example has it (`benchmarks.pgx_loop`), with the same
+network, rule and number of simulations, and returns the action, the weights, and the root's value,
+visits and Q; the evaluator returns a principal variation, the heads' opinions and legal actions
+besides. `puct` is MuZero's rule in both. `same` is the share of positions with the same action;
+under `puct` equal visits are drawn among.
+
+Times are medians of whole passes over all positions, in one process and in turns; compilation is
+apart. A search saturates at the smallest batch that reaches 95 % of its best speed.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import mctx
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import dualmctx
+import games
+from benchmarks import pgx_loop
+from benchmarks.dual import make_params, positions
+from dualmctx.types import Policy
+
+SEARCHES = ("puct", "gumbel")
+# The share of the best speed at which a search counts as saturated.
+NEARLY = 0.95
+
+
+class Sizes(NamedTuple):
+    """What is measured; every batch size divides the number of positions."""
+
+    number: int
+    batches: tuple[int, ...]
+    simulations: int
+    trunk: str
+    width: int
+    blocks: int
+
+
+class Row(NamedTuple):
+    """An engine at a batch size; `ratio` is our positions a second over this engine's."""
+
+    search: str
+    batch: int
+    engine: str
+    compile_s: float
+    seconds: float
+    per_second: float
+    ratio: float
+    same: float
+
+
+class Engine(NamedTuple):
+    """`(states) -> [S] actions`, compiled, and the seconds that compiling took."""
+
+    evaluate: Callable[[Any], np.ndarray]
+    compile_s: float
+
+
+def our_policy(search: str, simulations: int) -> Policy:
+    """Makes our variant of a search of mctx's."""
+    return {"puct": dualmctx.MuZero, "gumbel": dualmctx.Gumbel}[search](simulations)
+
+
+def our_engine(env: Any, network: Any, params: Any, policy: Policy, batch_size: int) -> Engine:
+    """Makes the evaluator."""
+    start = time.perf_counter()
+    evaluator = dualmctx.make_evaluator(env, network, params, policy, batch_size=batch_size)
+    return Engine(lambda states: evaluator(states).action, time.perf_counter() - start)
+
+
+def mctx_engine(
+    env: Any, network: Any, params: Any, states: Any, *, search: str, sizes: Sizes, batch_size: int
+) -> Engine:
+    """Makes the loop over mctx's search, without noise."""
+    evaluate, recurrent_fn = pgx_loop.make_model(env, network)
+    calm: dict[str, Any] = {
+        "puct": {"dirichlet_fraction": 0.0, "temperature": 0.0},
+        "gumbel": {"gumbel_scale": 0.0},
+    }[search]
+
+    @jax.jit
+    def run(params: Any, rng_key: Any, state: Any) -> tuple:
+        logits, value = evaluate(params, state)
+        output = pgx_loop.SEARCHES[search](
+            params=params,
+            rng_key=rng_key,
+            root=mctx.RootFnOutput(prior_logits=logits, value=value, embedding=state),
+            recurrent_fn=recurrent_fn,
+            num_simulations=sizes.simulations,
+            invalid_actions=~state.legal_action_mask,
+            **calm,
+        )
+        return output.action, output.action_weights, output.search_tree.summary()
+
+    key = jax.random.PRNGKey(0)
+
+    def batch(states: Any, first: int) -> Any:
+        return jax.tree.map(lambda x: x[first : first + batch_size], states)
+
+    start = time.perf_counter()
+    compiled = run.lower(params, key, batch(states, 0)).compile()
+    compile_s = time.perf_counter() - start
+
+    def loop(states: Any) -> np.ndarray:
+        starts = range(0, sizes.number, batch_size)
+        found = [jax.device_get(compiled(params, key, batch(states, first))) for first in starts]
+        return np.concatenate([action for action, *_ in found])
+
+    return Engine(loop, compile_s)
+
+
+def measure(search: str, batch_size: int, sizes: Sizes, repeats: int) -> list[Row]:
+    """Measures both engines in turns, each after a pass that is not timed."""
+    env = games.make("connect_four")
+    states = jax.device_get(positions(env, sizes.number))
+    network = dualmctx.make_network(
+        env.num_actions,
+        env.observation_shape,
+        trunk=sizes.trunk,  # pyright: ignore[reportArgumentType]
+        width=sizes.width,
+        num_blocks=sizes.blocks,
+    )
+    params = make_params(network, states, 0)
+    policy = our_policy(search, sizes.simulations)
+    engines = {
+        "dualmctx": our_engine(env, network, params, policy, batch_size),
+        "mctx": mctx_engine(
+            env, network, params, states, search=search, sizes=sizes, batch_size=batch_size
+        ),
+    }
+    actions = {name: engine.evaluate(states) for name, engine in engines.items()}
+    seconds: dict[str, list[float]] = {name: [] for name in engines}
+    for _ in range(repeats):
+        for name, engine in engines.items():
+            start = time.perf_counter()
+            engine.evaluate(states)
+            seconds[name].append(time.perf_counter() - start)
+    medians = {name: statistics.median(times) for name, times in seconds.items()}
+    return [
+        Row(
+            search=search,
+            batch=batch_size,
+            engine=name,
+            compile_s=round(engine.compile_s, 2),
+            seconds=round(medians[name], 4),
+            per_second=round(sizes.number / medians[name], 1),
+            ratio=round(medians[name] / medians["dualmctx"], 2),
+            same=round(float(np.mean(actions[name] == actions["dualmctx"])), 3),
+        )
+        for name, engine in engines.items()
+    ]
+
+
+def saturation(rows: list[Row]) -> dict[str, int]:
+    """Returns for each search and engine the smallest batch that is nearly the fastest."""
+    found = {}
+    for name in dict.fromkeys(f"{row.engine}, {row.search}" for row in rows):
+        mine = [row for row in rows if f"{row.engine}, {row.search}" == name]
+        best = max(row.per_second for row in mine)
+        found[name] = min(row.batch for row in mine if row.per_second >= NEARLY * best)
+    return found
+
+
+def read_options(arguments: list[str] | None) -> tuple[Any, Sizes]:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    add = parser.add_argument
+    add("--json", type=pathlib.Path, metavar="FILE", help="write the rows here")
+    add("--only", choices=SEARCHES, help="one of the searches")
+    add("--repeats", type=int, default=3, help="timed passes of each engine")
+    add("--number", type=int, default=1024, help="of positions")
+    add("--batches", type=int, nargs="+", default=[32, 64, 128, 256, 512, 1024], metavar="B")
+    add("--simulations", type=int, default=32, help="a position")
+    add("--width", type=int, default=32, help="features of the network, four residual blocks")
+    add("--quick", action="store_true", help="a tiny size, to see that it runs")
+    options = parser.parse_args(arguments)
+    sizes = Sizes(
+        options.number, tuple(options.batches), options.simulations, "conv", options.width, 4
+    )
+    if options.quick:
+        options.only, sizes = "gumbel", Sizes(8, (4,), 2, "mlp", 4, 1)
+    wrong = [size for size in sizes.batches if size < 1 or sizes.number % size]
+    if wrong:
+        parser.error(f"--batches has {wrong[0]}; each must divide --number {sizes.number}")
+    return options, sizes
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs the benchmark and prints its table."""
+    options, sizes = read_options(arguments)
+    searches = [options.only] if options.only else list(SEARCHES)
+    device = jax.devices()[0].device_kind
+    title = f"{sizes}, mctx {mctx.__version__}, JAX {jax.__version__}, {device}"
+    table, rows = Table(*Row._fields, title=title), []
+    for search in searches:
+        for batch_size in sizes.batches:
+            for row in measure(search, batch_size, sizes, options.repeats):
+                rows.append(row)
+                table.add_row(*map(str, row))
+                print(row, flush=True)
+    Console().print(table)
+    saturated = saturation(rows)
+    for name, batch_size in saturated.items():
+        print(f"{name}: saturated at a batch of {batch_size}")
+    if options.json:
+        content = {"rows": [row._asdict() for row in rows], "saturated": saturated}
+        options.json.write_text(json.dumps(content, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+"""Evaluations: what a network and a search say of a batch of positions."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from dualmctx.arrays import like
+from dualmctx.batching import digest, fill_batches, join, position_keys
+from dualmctx.model import mask_illegal
+from dualmctx.reading import Decision, principal_variation, read_root
+from dualmctx.types import Params, SearchFn
+
+# Moves of a principal variation.
+_LONGEST_LINE = 32
+
+
+class Evaluations(NamedTuple):
+    """What was said of `[S]` positions, as NumPy arrays; H heads of the network, K search trees.
+
+    Where the game is over nobody is asked: `value` and `tree_values` are the game's result, 0 for a
+    draw, and there are no legal actions.
+
+    Attributes:
+      legal_action_mask: `[S, A]` bool.
+      action: `[S]` int32, the best action by the search; -1 where the game is over.
+      value: `[S]` in [-1, 1], the search's value, for the player to move.
+      action_weights: `[S, A]` of the search, which sum to 1; 0 where the game is over.
+      visits: `[S, A]` int32, of the root's actions in the search's last tree, as the search counts
+        them: under a window, updates.
+      qvalues: `[S, A]` Q of the root's actions there, for the player to move; NaN if not visited.
+      principal_variation: `[S, D]` int32, the best action, then the most visited one of each node
+        that it leads to in the last tree, the lowest of equals; -1 after its end. D is 32 or what
+        the search can reach.
+      tree_values: `[S, K]` the root's value in each tree, for the player to move.
+      network_action: `[S, H]` int32, each head's likeliest legal action; -1 where the game is over.
+      network_policy: `[S, H, A]` each head's probabilities over legal actions; 0 where it is over.
+      network_value: `[S, H]` each head's value, for the player to move; NaN where it is over.
+      heads_agree: `[S]` bool, whether all heads have the same likeliest action; true for one head
+        and where the game is over.
+      heads_distance: `[S]` in [0, 1], the largest total variation distance of a head's policy from
+        the last one's; NaN for one head and where the game is over.
+    """
+
+    legal_action_mask: Any
+    action: Any
+    value: Any
+    action_weights: Any
+    visits: Any
+    qvalues: Any
+    principal_variation: Any
+    tree_values: Any
+    network_action: Any
+    network_policy: Any
+    network_value: Any
+    heads_agree: Any
+    heads_distance: Any
+
+
+class Heads(NamedTuple):
+    """What the network says of `[B]` positions by itself; as in `Evaluations`."""
+
+    action: chex.Array
+    policy: chex.Array
+    value: chex.Array
+
+
+DecideFn = Callable[[Params, chex.PRNGKey, Any, Heads], Decision]
+"""`(params, [B] keys, [B] states, heads) -> Decision`; it consumes the keys."""
+
+EvaluateBatch = Callable[[Params, chex.PRNGKey, chex.Array, Any], Evaluations]
+"""`(params, key, [B, 2] digests, [B] states) -> [B] evaluations`, pure."""
+
+EvaluatePositions = Callable[[Params, chex.PRNGKey, Any], Evaluations]
+
+
+def make_evaluate(network: Any, search_fn: SearchFn, batch_size: int) -> EvaluatePositions:
+    """Makes the function that evaluates any number of positions, compiled for one batch size.
+
+    Args:
+      network: a `dualmctx.network.Network`.
+      search_fn: a variant bound to the game and the network, without noise.
+      batch_size: positions a call of the device; the last batch is filled up by repetition.
+
+    Returns:
+      `(params, rng_key, state) -> Evaluations` for `[S]` game states, S at least 1. It consumes
+      the key, of which each position gets one of its own, so what is said of a position does not
+      depend on the batch size.
+    """
+    evaluate_batch = jax.jit(make_evaluate_batch(network, by_search(search_fn)))
+
+    def evaluate(params: Params, rng_key: chex.PRNGKey, state: Any) -> Evaluations:
+        num_positions = state.current_player.shape[0]
+        positions = (digest(range(num_positions)), state)
+        batches = fill_batches(positions, batch_size)
+        return join([evaluate_batch(params, rng_key, *batch) for batch in batches], num_positions)
+
+    return evaluate
+
+
+def make_evaluate_batch(network: Any, decide_fn: DecideFn) -> EvaluateBatch:
+    """Makes the function that evaluates one batch on a device.
+
+    Args:
+      network: a `dualmctx.network.Network`.
+      decide_fn: who decides, `by_search` or `by_network`.
+
+    Returns:
+      The function, to be jitted. A position's key is folded from the key and its digest, so it
+      depends neither on the position's place nor on the rest of the batch.
+    """
+
+    def evaluate_batch(
+        params: Params, rng_key: chex.PRNGKey, digests: chex.Array, state: Any
+    ) -> Evaluations:
+        heads = _ask_heads(network, params, state)
+        decision = decide_fn(params, position_keys(rng_key, digests), state, heads)
+        agree, distance = _compare_heads(heads)
+        over = state.terminated | state.truncated
+
+        def unless_over(found: chex.Array, otherwise: Any) -> chex.Array:
+            return jnp.where(like(over, found), otherwise, found)
+
+        result = jnp.take_along_axis(state.rewards, state.current_player[:, None], axis=1)
+        return Evaluations(
+            legal_action_mask=unless_over(state.legal_action_mask, False),
+            action=unless_over(decision.action.astype(jnp.int32), -1),
+            value=unless_over(decision.value, result[:, 0]),
+            action_weights=unless_over(decision.action_weights, 0.0),
+            visits=unless_over(decision.visits, 0),
+            qvalues=unless_over(decision.qvalues, jnp.nan),
+            principal_variation=unless_over(decision.principal_variation, -1),
+            tree_values=unless_over(decision.tree_values, result),
+            network_action=unless_over(heads.action, -1),
+            network_policy=unless_over(heads.policy, 0.0),
+            network_value=unless_over(heads.value, jnp.nan),
+            heads_agree=unless_over(agree, True),
+            heads_distance=unless_over(distance, jnp.nan),
+        )
+
+    return evaluate_batch
+
+
+def by_search(search_fn: SearchFn) -> DecideFn:
+    """Makes a search decide; its last tree says what it found."""
+
+    def decide(params: Params, rng_keys: chex.PRNGKey, state: Any, heads: Heads) -> Decision:
+        del heads
+        output = search_fn(params, rng_keys, state)
+        tree, num_actions = output.search_tree, state.legal_action_mask.shape[-1]
+        visits, qvalues = read_root(tree, num_actions)
+        length = min(tree.num_nodes - 1, _LONGEST_LINE)
+        return Decision(
+            action=output.action,
+            action_weights=output.action_weights,
+            value=tree.layers[-1].node_values[:, 0],
+            visits=visits,
+            qvalues=qvalues,
+            principal_variation=principal_variation(tree, output.action, length),
+            tree_values=jnp.stack([x.node_values[:, 0] for x in tree.layers], axis=-1),
+        )
+
+    return decide
+
+
+def by_network(params: Params, rng_keys: chex.PRNGKey, state: Any, heads: Heads) -> Decision:
+    """Decides by the last head alone; there are no trees, no visits and no Q."""
+    del params, rng_keys
+    action, none = heads.action[:, -1], jnp.zeros_like(state.legal_action_mask, jnp.int32)
+    return Decision(
+        action=action,
+        action_weights=heads.policy[:, -1],
+        value=heads.value[:, -1],
+        visits=none,
+        qvalues=jnp.full(none.shape, jnp.nan),
+        principal_variation=action[:, None],
+        tree_values=jnp.zeros((*action.shape, 0)),
+    )
+
+
+def _ask_heads(network: Any, params: Params, state: Any) -> Heads:
+    outputs = network.apply(params, state.observation)
+    logits = [mask_illegal(output.logits, state.legal_action_mask) for output in outputs]
+    logits = jnp.stack(logits, axis=1)
+    return Heads(
+        action=jnp.argmax(logits, axis=-1).astype(jnp.int32),
+        policy=jax.nn.softmax(logits, axis=-1),
+        value=jnp.stack([output.value for output in outputs], axis=-1),
+    )
+
+
+def _compare_heads(heads: Heads) -> tuple[chex.Array, chex.Array]:
+    """Returns whether the heads agree and how far they are apart; see `Evaluations`."""
+    agree = jnp.all(heads.action == heads.action[:, -1:], axis=-1)
+    if heads.action.shape[1] == 1:
+        return agree, jnp.full(agree.shape, jnp.nan)
+    differences = jnp.abs(heads.policy[:, :-1] - heads.policy[:, -1:])
+    return agree, jnp.max(jnp.sum(differences, axis=-1) / 2, axis=-1)

@@ -1,0 +1,588 @@
+"""What is said of positions: read off the trees as a person would, and the same in every batch."""
+
+import hashlib
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dualmctx
+import games
+from dualmctx import (
+    MPV,
+    AlphaGo,
+    AlphaZero,
+    Chain,
+    Contempt,
+    Dual,
+    Evaluations,
+    Evaluator,
+    Gumbel,
+    MuZero,
+    Puct,
+    evaluator,
+    export_trained,
+    make_evaluator,
+)
+from dualmctx.batching import check_states, digest, fill_batches, join, position_keys
+from dualmctx.budget import require_batch_memory
+from dualmctx.evaluations import by_search, make_evaluate_batch
+from dualmctx.policies import REGISTRY
+from dualmctx.runs import to_dict
+from dualmctx.trained import Trained
+from games import plain
+
+ROOT = Path(__file__).parents[1]
+KEY = jax.random.PRNGKey(3)
+POLICIES = {
+    "dual": Dual((12, 7), 3),
+    "chain": Chain((8, 6, 4), 2),
+    "mpv": MPV((6, 5)),
+    "alphazero": AlphaZero(20),
+    "gumbel": Gumbel(12),
+    "muzero": MuZero(12),
+    "alphago": AlphaGo(10, rollout_policy="uniform"),
+    "contempt": Contempt(20, 3),
+    # What changes how a root is read: updates in place of visits, slots in place of actions.
+    "window": AlphaZero(20, Puct(window=1)),
+    "gumbel window": Gumbel(12, window=1),
+    "few children": AlphaZero(20, Puct(max_children=2)),
+}
+NUM_TREES = {"dual": 2, "chain": 3, "mpv": 2}
+
+
+class Positions(NamedTuple):
+    """All `[S]` histories of connect2, padded with -1, and what is known of the last positions."""
+
+    env: Any
+    histories: list[tuple[int, ...]]
+    states: Any
+    boards: list[Any]
+
+
+def all_histories(rules: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
+    """Plays every game of a small one, by its plain rules; ends are among them."""
+
+    def play(history: tuple[int, ...], position: Any) -> Iterator[Any]:
+        yield history, position
+        if rules.result(position) is None:
+            for action, after in rules.moves(position).items():
+                yield from play((*history, action), after)
+
+    yield from play((), rules.start())
+
+
+def replay(env: Any, histories: list[tuple[int, ...]]) -> Any:
+    longest = max(map(len, histories))
+    return games.replay(env, [[*x, *[-1] * (longest - len(x))] for x in histories])
+
+
+@pytest.fixture(scope="module")
+def connect2() -> Positions:
+    env = games.make("connect2")
+    histories, boards = zip(*all_histories(plain.CONNECT2), strict=True)
+    states = jax.device_get(replay(env, list(histories)))
+    return Positions(env, list(histories), states, list(boards))
+
+
+def opinionated(network: Any, env: Any) -> Any:
+    """Makes parameters that have opinions; an untrained network's heads are zero."""
+    shape = (1, *env.observation_shape)
+    params = jax.eval_shape(network.init, KEY, jax.ShapeDtypeStruct(shape, jnp.float32))
+    draws = np.random.default_rng(0)
+    return jax.tree.map(lambda x: draws.normal(0, 0.5, x.shape).astype(x.dtype), params)
+
+
+def make_net(env: Any, num_heads: int = 2, **options: Any) -> Any:
+    blocks = max(2, num_heads)
+    return dualmctx.make_network(
+        env.num_actions,
+        env.observation_shape,
+        width=4,
+        head_depths=None if options else tuple(range(1, blocks + 1))[-num_heads:],
+        num_blocks=blocks,
+        **options,
+    )
+
+
+class Told(NamedTuple):
+    """What a variant says of all positions of connect2, and the trees that it was read off."""
+
+    said: Evaluations
+    action: np.ndarray
+    action_weights: np.ndarray
+    tree: Any
+
+
+@pytest.fixture(scope="module", params=POLICIES)
+def told(request: pytest.FixtureRequest, connect2: Positions) -> tuple[str, Any, Told]:
+    name, env = request.param, connect2.env
+    policy = POLICIES[name].noiseless()
+    separate = getattr(policy, "separate_trunks", False)
+    options = {"num_heads": 2, "separate_trunks": True} if separate else {}
+    network = make_net(env, **({"num_heads": len(policy.heads)} | options))
+    params = opinionated(network, env)
+    search_fn = dualmctx.make_search_fn(env, network, policy)
+
+    @jax.jit
+    def tell(params: Any, digests: Any, states: Any) -> tuple:
+        outputs = []
+
+        def overheard(*arguments: Any) -> Any:
+            outputs.append(search_fn(*arguments))
+            return outputs[0]
+
+        evaluate_batch = make_evaluate_batch(network, by_search(overheard))
+        said = evaluate_batch(params, KEY, digests, states)
+        [output] = outputs
+        return said, output.action, output.action_weights, output.search_tree
+
+    digests = digest(range(len(connect2.histories)))
+    found = Told(*jax.device_get(tell(params, digests, connect2.states)))
+    return name, (network, params), found
+
+
+def slots(tree: Any, element: int, node: int) -> list[int]:
+    """Lists what the slots of a node stand for."""
+    actions = tree.embeddings.actions
+    number = tree.children_index.shape[-1]
+    return list(range(number)) if actions is None else actions[element, node].tolist()
+
+
+def plain_line(tree: Any, element: int, action: int, length: int) -> list[int]:
+    """Follows the most visited line of the last tree by hand."""
+    visits, index = tree.layers[-1].children_visits[element], tree.children_index[element]
+    node, slot, line = 0, slots(tree, element, 0).index(action), []
+    while len(line) < length:
+        line.append(slots(tree, element, node)[slot])
+        if visits[node, slot] == 0:
+            break
+        node = index[node, slot]
+        counts = visits[node].tolist()
+        if max(counts) == 0:
+            break
+        slot = counts.index(max(counts))
+    return line
+
+
+def test_a_root_is_read_as_it_stands(told: tuple, connect2: Positions) -> None:
+    name, _, (said, action, action_weights, tree) = told
+    layer = tree.layers[-1]
+    over = [plain.CONNECT2.result(board) is not None for board in connect2.boards]
+    for s in np.flatnonzero(~np.array(over)):
+        assert said.action[s] == action[s]
+        np.testing.assert_array_equal(said.action_weights[s], action_weights[s])
+        assert said.value[s] == layer.node_values[s, 0]
+        roots = [x.node_values[s, 0] for x in tree.layers]
+        np.testing.assert_array_equal(said.tree_values[s], roots)
+        visits, qvalues = [0] * 4, [np.nan] * 4
+        for slot, of in enumerate(slots(tree, s, 0)):
+            visits[of] = layer.children_visits[s, 0, slot]
+            if visits[of]:
+                qvalues[of] = layer.children_qvalues[s, 0, slot]
+        np.testing.assert_array_equal(said.visits[s], visits)
+        np.testing.assert_array_equal(said.qvalues[s], qvalues)
+        legal = plain.CONNECT2.moves(connect2.boards[s])
+        assert np.flatnonzero(said.legal_action_mask[s]).tolist() == list(legal)
+        assert said.visits[s].sum() == said.visits[s][list(legal)].sum() > 0
+    assert said.tree_values.shape[1] == NUM_TREES.get(name, 1)
+
+
+def test_the_principal_variation_is_the_most_visited_line(told: tuple, connect2: Positions) -> None:
+    _, _, (said, _, _, tree) = told
+    lines = said.principal_variation
+    lengths = []
+    for s, board in enumerate(connect2.boards):
+        if plain.CONNECT2.result(board) is None:
+            line = plain_line(tree, s, said.action[s], lines.shape[1])
+            lengths.append(len(line))
+            assert lines[s].tolist() == line + [-1] * (lines.shape[1] - len(line))
+            # Played on, it stays within the rules, to the end of the game at most.
+            for action in line:
+                board = plain.CONNECT2.moves(board)[action]
+    assert max(lengths) >= 2
+
+
+def test_a_finished_game_has_its_result_and_nothing_else(told: tuple, connect2: Positions) -> None:
+    said, results = told[2].said, []
+    for s, board in enumerate(connect2.boards):
+        result = plain.CONNECT2.result(board)
+        if result is None:
+            continue
+        for_mover = result if plain.CONNECT2.mover(board) == 0 else -result
+        results.append(for_mover)
+        assert said.value[s] == for_mover
+        assert (said.tree_values[s] == for_mover).all()
+        assert said.action[s] == -1
+        for nothing in (said.legal_action_mask, said.action_weights, said.visits):
+            assert not nothing[s].any()
+        for nothing in (said.principal_variation, said.network_action):
+            assert (nothing[s] == -1).all()
+        for unknown in (said.qvalues, said.network_value, said.heads_distance):
+            assert np.isnan(unknown[s]).all()
+        assert said.heads_agree[s]
+    assert set(results) == {-1, 0}
+
+
+def test_the_heads_speak_for_themselves(told: tuple, connect2: Positions) -> None:
+    _, (network, params), (said, *_) = told
+    outputs = network.apply(params, connect2.states.observation)
+    agreed, num_heads = set(), len(outputs)
+    assert said.network_value.shape == (len(connect2.boards), num_heads)
+    for s, board in enumerate(connect2.boards):
+        if plain.CONNECT2.result(board) is not None:
+            continue
+        legal, policies = list(plain.CONNECT2.moves(board)), []
+        for head, output in enumerate(outputs):
+            odds = {a: np.exp(np.float64(output.logits[s, a])) for a in legal}
+            policy = [odds.get(a, 0) / sum(odds.values()) for a in range(4)]
+            np.testing.assert_allclose(said.network_policy[s, head], policy, atol=1e-6)
+            np.testing.assert_allclose(said.network_value[s, head], output.value[s], atol=1e-6)
+            assert said.network_action[s, head] == np.argmax(policy)
+            policies.append(policy)
+        distances = [sum(abs(np.subtract(x, policies[-1]))) / 2 for x in policies[:-1]]
+        expected = max(distances, default=np.nan)
+        np.testing.assert_allclose(said.heads_distance[s], expected, atol=1e-6)
+        assert said.heads_agree[s] == (len(set(said.network_action[s].tolist())) == 1)
+        agreed.add(bool(said.heads_agree[s]))
+    # One head agrees with itself.
+    assert agreed == ({True} if num_heads == 1 else {True, False})
+
+
+def test_every_variant_is_in_the_table() -> None:
+    assert set(REGISTRY) <= set(POLICIES)
+
+
+# Rollouts are all draws, so a value tells of the position's key.
+ROLLOUTS = AlphaGo(6, rollout_mix=1.0, rollout_policy="uniform")
+
+
+@pytest.fixture(scope="module")
+def evaluators(connect2: Positions) -> dict[int, Evaluator]:
+    """One for batches of 1, 7 and 256 each."""
+    network = make_net(connect2.env)
+    params = opinionated(network, connect2.env)
+    return {
+        size: make_evaluator(connect2.env, network, params, ROLLOUTS, batch_size=size, seed=5)
+        for size in (1, 7, 256)
+    }
+
+
+def assert_same(one: Evaluations, other: Evaluations) -> None:
+    """Equal but for the rounding of the network's products."""
+    for name, x, y in zip(Evaluations._fields, one, other, strict=True):
+        if np.issubdtype(x.dtype, np.floating):
+            np.testing.assert_allclose(x, y, rtol=1e-5, atol=2e-6, err_msg=name)
+        else:
+            np.testing.assert_array_equal(x, y, err_msg=name)
+
+
+def assert_equal(one: Evaluations, other: Evaluations) -> None:
+    for name, x, y in zip(Evaluations._fields, one, other, strict=True):
+        np.testing.assert_array_equal(x, y, err_msg=name)
+
+
+def at(index: Any, tree: Any) -> Any:
+    return jax.tree.map(lambda x: x[index], tree)
+
+
+@pytest.mark.parametrize("size", [1, 7])
+def test_the_batch_size_makes_no_difference(
+    evaluators: dict[int, Evaluator], connect2: Positions, size: int
+) -> None:
+    ids = [f"position {s}" for s in range(len(connect2.boards))]
+    expected = evaluators[256](connect2.states, ids)
+    assert_same(evaluators[size](connect2.states, ids), expected)
+
+
+@pytest.mark.parametrize("size", [1, 7, 256])
+def test_neither_do_order_and_company(
+    evaluators: dict[int, Evaluator], connect2: Positions, size: int
+) -> None:
+    evaluate, ids = evaluators[size], np.arange(len(connect2.boards))
+    expected = evaluate(connect2.states, ids)
+    backwards = ids[::-1]
+    assert_same(evaluate(at(backwards, connect2.states), backwards), at(backwards, expected))
+    some = ids[3:11]
+    assert_same(evaluate(at(some, connect2.states), some), at(some, expected))
+    # In the same place even to the last bit.
+    assert_equal(evaluate(at(ids[:3], connect2.states), ids[:3]), at(ids[:3], expected))
+
+
+def test_draws_are_those_of_seed_and_id(
+    evaluators: dict[int, Evaluator], connect2: Positions
+) -> None:
+    evaluate = evaluators[7]
+    same = at([1] * 21, connect2.states)
+    values = evaluate(same).value
+    assert len(set(values.tolist())) > 3
+    np.testing.assert_array_equal(values, evaluate(same, range(21)).value)
+    np.testing.assert_array_equal(values, evaluate(same, [str(x) for x in range(21)]).value)
+    np.testing.assert_array_equal(values, evaluate(same, np.arange(21)).value)
+    assert len(set(evaluate(same, ["a"] * 21).value.tolist())) == 1
+    other = make_evaluator(
+        evaluate.env,
+        evaluate.network,
+        opinionated(evaluate.network, evaluate.env),
+        ROLLOUTS,
+        batch_size=7,
+        seed=6,
+    )
+    assert (other(same).value != values).any()
+
+
+def test_noise_is_left_out(evaluators: dict[int, Evaluator]) -> None:
+    assert evaluators[7].policy == ROLLOUTS.noiseless() != ROLLOUTS
+
+
+def test_digests_are_the_same_everywhere() -> None:
+    # By BLAKE2b of 8 bytes of "0", "7" and "é", as two little-endian words.
+    for identity in (0, "7", "é", -(10**30)):
+        whole = hashlib.blake2b(str(identity).encode(), digest_size=8).digest()
+        low, high = (int.from_bytes(x, "little") for x in (whole[:4], whole[4:]))
+        assert digest([identity]).tolist() == [[low, high]]
+    assert digest(["\ud800"]).shape == (1, 2)
+    assert digest([]).shape == (0, 2)
+    keys = position_keys(KEY, digest(range(1000)))
+    assert len(np.unique(np.asarray(keys), axis=0)) == 1000
+    one = jax.random.fold_in(jax.random.fold_in(KEY, 2), 3)
+    np.testing.assert_array_equal(position_keys(KEY, jnp.uint32([[2, 3]])), one[None])
+
+
+def test_any_number_of_positions_compiles_nothing(
+    evaluators: dict[int, Evaluator], connect2: Positions, caplog: pytest.LogCaptureFixture
+) -> None:
+    def compiled() -> int:
+        return sum("Compiling" in record.getMessage() for record in caplog.records)
+
+    number = len(connect2.boards)
+    with caplog.at_level(logging.WARNING), jax.log_compiles():
+        for some in (1, 6, 7, 8, 20, number):
+            found = evaluators[7](at(slice(some), connect2.states))
+            assert all(len(x) == some for x in found)
+            assert evaluators[7].start(at(slice(some), connect2.states)).result().value.any()
+        assert compiled() == 0
+        # Which is seen where it happens.
+        jax.jit(lambda x: x + 41)(jnp.ones(3))
+        assert compiled() > 0
+    none = evaluators[7](at(slice(0), connect2.states))
+    assert [x.shape[0] for x in none] == [0] * len(Evaluations._fields)
+    assert none.visits.shape == (0, 4)
+
+
+def test_positions_are_started_and_fetched_later(
+    evaluators: dict[int, Evaluator], connect2: Positions
+) -> None:
+    evaluate, halves = evaluators[7], (slice(0, 20), slice(20, None))
+    ids = range(len(connect2.boards))
+    pending = [evaluate.start(at(half, connect2.states), ids[half]) for half in halves]
+    # In any order, and as often as one likes.
+    results = [x.result() for x in (pending[1], pending[0], pending[0])]
+    expected = evaluate(connect2.states)
+    assert_same(join([results[2], results[0]], len(ids)), expected)
+    assert_equal(results[1], results[2])
+
+
+def test_a_batch_is_fetched_while_the_next_one_is_evaluated() -> None:
+    events = []
+
+    def pending(number: int) -> Any:
+        events.append(f"start {number}")
+        return SimpleNamespace(result=lambda: events.append(f"fetch {number}"))
+
+    assert len(list(evaluator._in_turns(pending(i) for i in range(3)))) == 3
+    assert events == ["start 0", "start 1", "fetch 0", "start 2", "fetch 1", "fetch 2"]
+    assert list(evaluator._in_turns(iter(()))) == []
+
+
+def test_progress_is_shown_on_request(
+    evaluators: dict[int, Evaluator], connect2: Positions, capsys: pytest.CaptureFixture
+) -> None:
+    evaluators[7](connect2.states)
+    assert capsys.readouterr() == ("", "")
+    evaluators[7](connect2.states, progress=True)
+    out, shown = capsys.readouterr()
+    assert out == ""
+    assert "evaluating" in shown
+    assert "100%" in shown
+
+
+def test_batches_are_filled_by_repetition() -> None:
+    batches = list(fill_batches((np.arange(5), np.arange(10).reshape(5, 2)), 3))
+    assert [x.tolist() for x, _ in batches] == [[0, 1, 2], [3, 4, 0]]
+    assert batches[1][1].tolist() == [[6, 7], [8, 9], [0, 1]]
+    assert join([x for x, _ in batches], 5).tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("name", ["hsr", "nim"])
+def test_the_network_alone(name: str) -> None:
+    """Of positions whose end is good for the player to move too."""
+    env = games.make("hsr", k=2, q=3, n=5) if name == "hsr" else games.make("nim", pile=5)
+    rules = plain.HSR(2, 3, 5) if name == "hsr" else plain.Nim(5, 3)
+    histories, positions = zip(*all_histories(rules), strict=True)
+    network = make_net(env)
+    found = dualmctx.evaluate(
+        replay(env, list(histories)),
+        None,
+        opinionated(network, env),
+        env=env,
+        network=network,
+        batch_size=64,
+    )
+    results = set()
+    for s, position in enumerate(positions):
+        result = rules.result(position)
+        if result is None:
+            assert found.action[s] == found.network_action[s, -1] in rules.moves(position)
+            assert found.value[s] == found.network_value[s, -1]
+            np.testing.assert_array_equal(found.action_weights[s], found.network_policy[s, -1])
+            assert found.principal_variation[s].tolist() == [found.action[s]]
+        else:
+            results.add(result if rules.mover(position) == 0 else -result)
+            assert found.value[s] == (result if rules.mover(position) == 0 else -result)
+            assert (found.action[s], found.principal_variation[s].tolist()) == (-1, [-1])
+    assert results == ({-1, 1} if name == "hsr" else {-1})
+    assert not found.visits.any()
+    assert np.isnan(found.qvalues).all()
+    assert found.tree_values.shape == (len(positions), 0)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A network as a run would have exported it."""
+    env = games.make("nim", pile=6)
+    network = make_net(env, num_heads=2)
+    options = {"trunk": "mlp", "width": 4, "num_blocks": 2, "num_heads": 2, "head_depths": [1, 2]}
+    record = {
+        "game": "nim",
+        "game_parameters": {"pile": 6},
+        "search": {"variant": "dual"} | to_dict(Dual((5, 3), 3)),
+        "network": options | {"separate_trunks": False, "compact_states": True},
+    }
+    path = tmp_path_factory.mktemp("exported") / "nim.npz"
+    export_trained(Trained(env, network, opinionated(network, env), 3, record), path)
+    return path
+
+
+def test_a_checkpoint_brings_its_own_search(file: Path) -> None:
+    evaluate = Evaluator.from_checkpoint(file, batch_size=8)
+    assert evaluate.policy == Dual((5, 3), 3).noiseless()
+    assert (evaluate.game, evaluate.num_heads, evaluate.batch_size) == ("nim", 2, 8)
+    assert evaluate.env.observation_shape == (7,)
+    found = evaluate(replay(evaluate.env, [(), (0,), (0, 1), (2, 2)]))
+    assert found.visits.sum(axis=1).tolist() == [3, 3, 3, 0]
+    assert found.value[3] == -1
+
+
+def test_another_search_can_be_asked_for(file: Path) -> None:
+    evaluate = Evaluator.from_checkpoint(
+        file, variant="alphazero", simulations=2, batch_size=4, iteration=3
+    )
+    assert evaluate.policy == AlphaZero(2).noiseless()
+    assert evaluate(replay(evaluate.env, [(), (0,)])).visits.sum(axis=1).tolist() == [2, 2]
+    alone = Evaluator.from_checkpoint(file, network_only=True, batch_size=4)
+    assert alone.policy is None
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"batch_size": 0}, r"batch_size is 0; it must be at least 1"),
+        ({"seed": -1}, r"seed is -1; it must be from 0 to 4294967295"),
+        ({"devices": 99}, r"devices is 99; it must be at most \d+, which process 0 has"),
+        ({"variant": "chess"}, r"variant is chess; it must be one of dual, .*"),
+        ({"variant": "chain"}, r"head_depths is 1 2; it must name at least 3 depths, .*"),
+        ({"simulations": 9}, r"num_simulations is 9; it must be two numbers .*"),
+        ({"iteration": 4}, r"iteration is 4; .*nim.npz holds that of iteration 3"),
+    ],
+)
+def test_bad_options_are_refused_in_a_line(file: Path, options: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=rf"\A{words}\Z"):
+        Evaluator.from_checkpoint(file, **options)
+
+
+def test_what_is_no_batch_of_states_is_refused_in_a_line(
+    evaluators: dict[int, Evaluator], connect2: Positions
+) -> None:
+    evaluate, states = evaluators[7], connect2.states
+    what = "the states are no batch of connect2's"
+    nim = games.make("nim").init(KEY)
+    bad = {
+        rf"{what}, but State; make them by the game's own env": nim,
+        rf"{what}: \.current_player is int32 \[\], not int32 \[S\]": at(0, states),
+        rf"{what}: \.observation is float32 \[53, 8\], not bool \[S, 8\]": states.replace(
+            observation=states.observation.astype(np.float32)
+        ),
+        rf"{what}: \.rewards is float32 \[2, 2\], not float32 \[S, 2\]": states.replace(
+            rewards=states.rewards[:2]
+        ),
+    }
+    for words, given in bad.items():
+        with pytest.raises(ValueError, match=rf"\A{words}\Z"):
+            evaluate(given)
+    few = at(slice(2), states)
+    for ids, words in (
+        ([1], "there are 1 ids for 2 states; give one for each"),
+        ([1, 2.5], r"an id is 2\.5; it must be a string or a whole number"),
+        ([True, 2], "an id is True; it must be a string or a whole number"),
+        ([None, 2], "an id is None; it must be a string or a whole number"),
+    ):
+        with pytest.raises(ValueError, match=rf"\A{words}\Z"):
+            evaluate.start(few, ids)
+    assert check_states("connect2", states, evaluate.shapes) == 53
+
+
+def test_a_batch_that_does_not_fit_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluator, "free_memory", lambda: 2**16)
+    words = (
+        r"\Aa batch of 4,096 positions needs [\d.]+ MiB of a device, and 0\.1 MiB are free; use "
+        r"a smaller --batch, such as \d+, or fewer --simulations\Z"
+    )
+    with pytest.raises(ValueError, match=words):
+        Evaluator.from_checkpoint(file, batch_size=4096)
+
+
+def test_the_remedy_fits() -> None:
+    require_batch_memory(100, 1000, None)
+    require_batch_memory(100, 1000, 1000)
+    with pytest.raises(ValueError, match=r"needs 1\.0 GiB .* --batch, such as 32, or fewer"):
+        require_batch_memory(100, 2**30, 2**29)
+    with pytest.raises(ValueError, match=r"are free; use fewer --simulations$"):
+        require_batch_memory(1, 1000, 999)
+
+
+def check_devices() -> None:
+    """Runs where there are 8 devices: what is said on one of them and on all."""
+    env = games.make("connect2")
+    network = make_net(env)
+    states = replay(env, [history for history, _ in all_histories(plain.CONNECT2)])
+    one, eight = (
+        make_evaluator(env, network, opinionated(network, env), ROLLOUTS, batch_size=16, devices=n)
+        for n in (1, None)
+    )
+    said = eight.start(states).batches[0]
+    assert len(said.value.addressable_shards) == 8
+    assert {shard.data.shape for shard in said.visits.addressable_shards} == {(2, 4)}
+    assert_same(one(states), eight(states))
+    with pytest.raises(ValueError, match=r"^batch_size is 12; .* 8 devices: use 16, or fewer"):
+        make_evaluator(env, network, None, ROLLOUTS, batch_size=12)
+
+
+def test_eight_devices_say_what_one_says() -> None:
+    flags = os.environ | {
+        "XLA_FLAGS": f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=8",
+        "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "tests"))),
+    }
+    program = "import test_evaluator; test_evaluator.check_devices()"
+    command = [sys.executable, "-W", "error", "-c", program]
+    done = subprocess.run(command, env=flags, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]

@@ -1,0 +1,274 @@
+"""What a run has learned is loaded from its folder, a file or a name, and from nothing else."""
+
+import dataclasses
+import json
+import pickle
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+from dualmctx import export_trained, load_trained, trained
+from dualmctx.checkpoint import open_checkpoints
+from dualmctx.policies import MPV, REGISTRY, Chain, Dual
+from dualmctx.runs import to_dict
+from dualmctx.trained import Trained, model_options_of, network_of, policy_of, trained_names
+
+SEARCH = Dual(num_simulations=(3, 2), num_rounds=2)
+RECORD: dict[str, Any] = {
+    "game": "nim",
+    "game_parameters": {"pile": 9},
+    "search": {"variant": "dual"} | to_dict(SEARCH),
+    "network": {
+        **{"trunk": "auto", "width": 4, "num_blocks": 2, "num_heads": 2, "head_depths": None},
+        **{"separate_trunks": False, "kept_activations": "bfloat16", "compact_states": True},
+    },
+}
+
+
+class Saved(NamedTuple):
+    """A run of two checkpoints, and the later one as a file."""
+
+    run: Path
+    file: Path
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
+    folder = tmp_path_factory.mktemp("saved")
+    run, file = folder / "run", folder / "files" / "nim.npz"
+    run.mkdir()
+    (run / "config.json").write_text(json.dumps(RECORD))
+    env = games.make("nim", pile=9)
+    network = network_of(RECORD, env)
+    checkpoints = open_checkpoints(run / "checkpoints")
+    init = jax.jit(network.init)
+    for step in (5, 7):
+        params = init(jax.random.PRNGKey(step), jnp.zeros((1, *env.observation_shape)))
+        checkpoints.save(step, {"params": params, "iteration": jnp.int32(step)})
+    checkpoints.wait()
+    export_trained(load_trained(run), file)
+    return Saved(run, file)
+
+
+def assert_same(one: Trained, other: Trained) -> None:
+    jax.tree.map(np.testing.assert_array_equal, one.params, other.params)
+    assert (one.iteration, one.record, one.network) == (
+        other.iteration,
+        other.record,
+        other.network,
+    )
+    assert (one.env.id, one.env.num_actions) == (other.env.id, other.env.num_actions)
+
+
+def test_a_file_holds_what_its_run_has_learned(saved: Saved) -> None:
+    assert_same(load_trained(saved.file), load_trained(saved.run))
+    found = load_trained(str(saved.file))
+    assert (found.iteration, found.record) == (7, RECORD)
+    assert found.env.observation_shape == (10,)
+    with np.load(saved.file, allow_pickle=False) as arrays:
+        assert arrays["params/stem/kernel"].shape == (10, 4)
+    # Written complete or not at all.
+    assert [x.name for x in saved.file.parent.iterdir()] == ["nim.npz"]
+
+
+def test_an_earlier_checkpoint_can_be_asked_for(saved: Saved) -> None:
+    early, late = load_trained(saved.run, 5), load_trained(saved.run)
+    assert (early.iteration, late.iteration) == (5, 7)
+    kernels = (x.params["params"]["stem"]["kernel"] for x in (early, late))
+    assert not np.array_equal(*kernels)
+    assert_same(load_trained(saved.file, 7), late)
+    with pytest.raises(ValueError, match=r"^iteration is 5; .*nim.npz holds that of iteration 7$"):
+        load_trained(saved.file, 5)
+    with pytest.raises(ValueError, match="there is no checkpoint of iteration 6"):
+        load_trained(saved.run, 6)
+
+
+def test_a_network_that_comes_with_the_package_has_a_name(
+    saved: Saved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trained, "_SHIPPED", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"^nim-9 is neither .* \(none yet\)$"):
+        load_trained("nim-9")
+    for name in ("nim-9", "other"):
+        shutil.copy(saved.file, tmp_path / f"{name}.npz")
+    assert trained_names() == ["nim-9", "other"]
+    for name in ("nim-9", "nim_9"):
+        assert_same(load_trained(name), load_trained(saved.file))
+    with pytest.raises(ValueError, match=r"^go is neither .* \(nim-9, other\)$"):
+        load_trained("go")
+
+
+def test_all_names_that_come_with_the_package_load() -> None:
+    for name in trained_names():
+        assert policy_of(load_trained(name).record)
+
+
+def rewrite(file: Path, to: Path, **changes: Any) -> Path:
+    """Copies a file with some arrays exchanged, or left out where there is nothing instead."""
+    with np.load(file) as arrays:
+        content = {name: arrays[name] for name in arrays.files}
+    content |= {name.replace("__", "/"): x for name, x in changes.items()}
+    np.savez(to, allow_pickle=True, **{name: x for name, x in content.items() if x is not None})
+    return to
+
+
+class Bomb:
+    """Leaves a mark when it is unpickled."""
+
+    def __reduce__(self) -> Any:
+        return (Path.touch, (Path("executed"),))
+
+
+KERNEL = "params__stem__kernel"
+
+
+def as_bytes(record: Any) -> np.ndarray:
+    return np.frombuffer(json.dumps(record).encode(), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({KERNEL: None}, r"does not fit .*: it has no params/stem/kernel$"),
+        ({"params__x": np.ones(3)}, r"does not fit .*: it has an array too many, params/x$"),
+        ({KERNEL: np.ones((10, 5), "f")}, r"kernel is float32 \[10, 5\], not float32 \[10, 4\]$"),
+        ({KERNEL: np.ones((10, 4))}, r"kernel is float64 \[10, 4\], not float32 \[10, 4\]$"),
+        ({KERNEL: np.array([Bomb()], object)}, "is damaged, or no network of ours: Object arrays"),
+        ({"record": None}, "is damaged, or no network of ours: 'record"),
+        ({"record": np.zeros(4, np.uint8)}, "is damaged, or no network of ours: Expecting value"),
+        ({"record": as_bytes([1])}, "is damaged, or no network of ours: "),
+        ({"record": as_bytes({})}, r"has a record that cannot be read: KeyError\('game'\)$"),
+        ({"record": as_bytes(RECORD | {"game": "chess"})}, "chess has no parameter 'pile'"),
+        ({"record": as_bytes(RECORD | {"network": 3})}, "a record that cannot be read: TypeError"),
+        ({"iteration": np.ones(3)}, "is damaged, or no network of ours: "),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_a_line(
+    saved: Saved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: Any, reason: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = rewrite(saved.file, tmp_path / "other.npz", **changes)
+    with pytest.raises(ValueError, match=reason) as error:
+        load_trained(file)
+    assert "\n" not in str(error.value)
+    assert not Path("executed").exists()
+
+
+def test_damaged_and_foreign_files_are_refused_in_a_line(
+    saved: Saved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    whole, file = saved.file.read_bytes(), tmp_path / "x.npz"
+    kernel = next(x for x in zipfile.ZipFile(saved.file).infolist() if "stem/kernel" in x.filename)
+    changed = bytearray(whole)
+    # Behind the header of that member, where its numbers are.
+    changed[kernel.header_offset + len(kernel.filename) + 120] ^= 255
+    contents = {
+        "empty": b"",
+        "text": b"a text\nof lines",
+        "cut": whole[: len(whole) // 2],
+        "changed": bytes(changed),
+        "pickled": pickle.dumps(Bomb()),
+    }
+    for content in contents.values():
+        file.write_bytes(content)
+        with pytest.raises(
+            ValueError, match=r"x\.npz is damaged, or no network of ours: "
+        ) as error:
+            load_trained(file)
+        assert "\n" not in str(error.value)
+    np.save(tmp_path / "array.npy", np.ones(3))
+    with pytest.raises(ValueError, match="no network of ours"):
+        load_trained(tmp_path / "array.npy")
+    assert not Path("executed").exists()
+
+
+def test_a_damaged_checkpoint_is_refused_in_a_line(saved: Saved, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(saved.run, run)
+    # The numbers are in the largest file.
+    parts = [x for x in (run / "checkpoints" / "7").rglob("*") if x.is_file()]
+    largest = max(parts, key=lambda x: x.stat().st_size)
+    content = bytearray(largest.read_bytes())
+    content[len(content) // 2] ^= 255
+    largest.write_bytes(content)
+    with pytest.raises(
+        ValueError, match=r"checkpoint of iteration 7 in .* cannot be read"
+    ) as error:
+        load_trained(run)
+    assert "\n" not in str(error.value)
+    assert load_trained(run, 5).iteration == 5
+
+
+def test_a_run_without_checkpoints_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(RECORD))
+    with pytest.raises(ValueError, match=r"^there is no checkpoint in "):
+        load_trained(tmp_path)
+    assert [x.name for x in tmp_path.iterdir()] == ["config.json"]
+
+
+def test_only_a_file_of_arrays_is_written(saved: Saved, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"net\.zip; its name must end in \.npz$"):
+        export_trained(load_trained(saved.file), tmp_path / "net.zip")
+    found = load_trained(saved.file)
+    unwritable = found._replace(record={"a": object()})
+    with pytest.raises(TypeError):
+        export_trained(unwritable, tmp_path / "net.npz")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_a_search_is_read_back_from_its_run(name: str) -> None:
+    policy = REGISTRY[name].policy()
+    budget = policy.num_simulations
+    other = tuple(n + 1 for n in budget) if isinstance(budget, tuple) else budget + 1
+    policy = dataclasses.replace(policy, num_simulations=other)
+    record = json.loads(json.dumps({"search": {"variant": name} | to_dict(policy)}))
+    assert policy_of(record) == policy
+    assert policy_of(record, name) == REGISTRY[name].policy()
+    with pytest.raises(ValueError, match="choose a --variant"):
+        policy_of({"search": to_dict(policy)})
+
+
+def test_a_search_can_have_other_budgets() -> None:
+    assert policy_of(RECORD) == SEARCH
+    assert policy_of(RECORD, None, (8, 4)) == dataclasses.replace(SEARCH, num_simulations=(8, 4))
+    # No more rounds than simulations of the later trees.
+    assert policy_of(RECORD, None, (8, 1)) == Dual((8, 1), num_rounds=1)
+    assert policy_of(RECORD, "chain", (8, 2, 3)) == Chain((8, 2, 3), num_rounds=3)
+    assert policy_of(RECORD, "mpv", (8, 2)) == MPV((8, 2))
+    for simulations in (9, (9,), [9]):
+        assert policy_of(RECORD, "alphazero", simulations).num_simulations == 9
+    bad = {
+        "variant is azero; it must be one of dual, ": ("azero", None),
+        "num_simulations is 9; it must be two numbers": (None, 9),
+        "num_simulations is 3 2 1; it must be two numbers": (None, (3, 2, 1)),
+        "num_simulations is .*; it must be a whole number": ("gumbel", (3, 2)),
+        "num_simulations is 0; it must be at least 1": ("muzero", 0),
+    }
+    for words, (variant, simulations) in bad.items():
+        with pytest.raises(ValueError, match=f"^{words}"):
+            policy_of(RECORD, variant, simulations)
+
+
+@pytest.mark.parametrize(
+    "search", [None, 3, {"variant": "dual", "puct": 3}, {"variant": "dual", "depth": 3}]
+)
+def test_a_search_that_cannot_be_read_is_refused_in_a_line(search: Any) -> None:
+    with pytest.raises(ValueError, match=r"^the record's search cannot be read: "):
+        policy_of({"search": search})
+
+
+def test_options_of_the_model_are_the_runs() -> None:
+    options = model_options_of(RECORD)
+    assert options == {"activations_dtype": "bfloat16", "compact_states": True}
+    older = {"network": {"width": 4}}
+    assert model_options_of(older) == {"activations_dtype": None, "compact_states": False}

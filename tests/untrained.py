@@ -1,0 +1,31 @@
+"""Networks that nobody has trained, as files: all that a command needs, in no time."""
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+
+import games
+import train
+from dualmctx.assemble import record_of
+from dualmctx.trained import Trained, export_trained, network_of
+
+TINY = ("--network.width", "4", "--network.num-blocks", "2", "--network.trunk", "mlp")
+
+
+def make_untrained(preset: str, *flags: str) -> Trained:
+    """Makes a network whose heads are random, as they would be zero."""
+    name, config = train.parse([preset, *TINY, *flags])
+    record = record_of(name, config)
+    env = games.make(record["game"], **record["game_parameters"])
+    network = network_of(record, env)
+    params = network.init(jax.random.PRNGKey(1), jnp.zeros((1, *env.observation_shape)))
+    leaves, structure = jax.tree.flatten(params)
+    keys = jax.random.split(jax.random.PRNGKey(2), len(leaves))
+    noisy = [x + jax.random.normal(key, x.shape) / 4 for x, key in zip(leaves, keys, strict=True)]
+    return Trained(env, network, jax.tree.unflatten(structure, noisy), 7, record)
+
+
+def export_untrained(path: Path, preset: str, *flags: str) -> Path:
+    export_trained(make_untrained(preset, *flags), path)
+    return path
