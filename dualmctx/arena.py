@@ -1,4 +1,4 @@
-"""The arena: batched games between two players, each side in half of them."""
+"""The arena: batched games of two players, in pairs in which each has either side once."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
@@ -7,13 +7,29 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.arrays import pick
+from dualmctx.boards import (
+    Boards,
+    Record,
+    Seat,
+    at_seat,
+    find_seat,
+    is_going_on,
+    keys_at_seat,
+    move,
+    put_at_seat,
+    set_up,
+    to_record,
+)
+from dualmctx.keys import element_keys
 from dualmctx.reuse import advance, no_tree
 from dualmctx.types import Params, SearchFn
 
+# Longer than any game here.
+MAX_PLIES = 1024
+
 
 class PlayerFn(Protocol):
-    """Chooses `[B]` actions in `[B]` game states; the key is consumed."""
+    """Chooses `[B]` actions in `[B]` game states, with `[B]` keys, which are consumed."""
 
     def __call__(self, params: Params, rng_key: chex.PRNGKey, state: Any) -> chex.Array:
         """Chooses `[B]` actions."""
@@ -25,15 +41,14 @@ class Player(NamedTuple):
 
     Attributes:
       start: `(params, state) -> memory` before the first move of the `[B]` games.
-      choose: `(params, rng_key, state, memory) -> (action, thought)`; the key is consumed. It is
-        asked at every move of the match and heard only where it is its turn.
-      observe: `(memory, thought, action, is_own) -> memory` after a move: `[B]` int32 actions
-        played, `[B]` bool whether they are the player's own.
+      choose: `(params, rng_key, state, memory) -> (action, memory)` where it is its turn, with
+        `[B]` keys, which are consumed; the memory is that after the action.
+      observe: `(memory, action) -> memory` after `[B]` actions of the other player.
     """
 
     start: Callable[[Params, Any], Any]
     choose: Callable[[Params, chex.PRNGKey, Any, Any], tuple[chex.Array, Any]]
-    observe: Callable[[Any, Any, chex.Array, chex.Array], Any]
+    observe: Callable[[Any, chex.Array], Any]
 
 
 class Score(NamedTuple):
@@ -42,6 +57,16 @@ class Score(NamedTuple):
     wins: chex.Array
     draws: chex.Array
     losses: chex.Array
+
+
+class PlayGames(Protocol):
+    """Plays pairs of games; see `make_games`."""
+
+    def __call__(
+        self, params: tuple[Params, Params], rng_keys: chex.PRNGKey, openings: chex.Array
+    ) -> Record:
+        """Plays all games; consumes the keys."""
+        ...
 
 
 class MatchFn(Protocol):
@@ -76,11 +101,10 @@ def reusing_player(search_fn: SearchFn, *, kept_nodes: int) -> Player:
 
     def choose(params: Params, rng_key: chex.PRNGKey, state: Any, kept: Any) -> tuple:
         output = search_fn(params, rng_key, state, kept)
-        return output.action, output.search_tree
+        return output.action, advance(output.search_tree, output.action, max_kept=kept_nodes)
 
-    def observe(kept: Any, tree: Any, action: chex.Array, is_own: chex.Array) -> Any:
-        own, other = (advance(x, action, max_kept=kept_nodes) for x in (tree, kept))
-        return pick(is_own, own, other)
+    def observe(kept: Any, action: chex.Array) -> Any:
+        return advance(kept, action, max_kept=kept_nodes)
 
     return Player(start, choose, observe)
 
@@ -90,7 +114,7 @@ def forgetful(player: PlayerFn) -> Player:
     return Player(
         start=lambda params, state: None,
         choose=lambda params, rng_key, state, memory: (player(params, rng_key, state), None),
-        observe=lambda memory, thought, action, is_own: None,
+        observe=lambda memory, action: None,
     )
 
 
@@ -99,19 +123,77 @@ def batch_player(player: Any) -> PlayerFn:
 
     def choose(params: Params, rng_key: chex.PRNGKey, state: Any) -> chex.Array:
         del params
-        keys = jax.random.split(rng_key, state.current_player.shape[0])
+        keys = element_keys(rng_key, state.current_player.shape[0])
         return jax.vmap(player)(keys, state)
 
     return choose
 
 
+def make_games(
+    env: Any, players: tuple[PlayerFn | Player, PlayerFn | Player], *, max_plies: int = MAX_PLIES
+) -> PlayGames:
+    """Makes the function that plays pairs of games, all side by side and each with its own keys.
+
+    How a game goes depends neither on the other pairs nor on its place among them. Shorter games
+    wait for the longest one.
+
+    Args:
+      env: a game as `games.make` gives it.
+      players: the two players.
+      max_plies: T, the opening's included; a longer game is cut short and drawn.
+
+    Returns:
+      `(params, rng_keys, openings) -> Record`, to be jitted: the parameters of each player, `[H]`
+      keys, which are consumed, and `[H, D]` legal actions with which both games of a pair begin,
+      -1 after the last.
+    """
+    one, other = map(with_memory, players)
+
+    def play(params: tuple[Params, Params], rng_keys: chex.PRNGKey, openings: chex.Array) -> Record:
+        boards = set_up(env, rng_keys, openings, max_plies)
+
+        def turn(carry: tuple) -> tuple:
+            boards, memory, other_memory = carry
+            seats = find_seat(boards, 0), find_seat(boards, 1)
+            action, memory = choose_at(seats[0], one, params[0], boards, memory)
+            reply, other_memory = choose_at(seats[1], other, params[1], boards, other_memory)
+            memory = observe_at(seats[1], one, memory, reply)
+            other_memory = observe_at(seats[0], other, other_memory, action)
+            return move(env, boards, seats, (action, reply)), memory, other_memory
+
+        memories = one.start(params[0], boards.state), other.start(params[1], boards.state)
+        carry = (boards, *memories)
+        return to_record(jax.lax.while_loop(lambda c: jnp.any(is_going_on(c[0])), turn, carry)[0])
+
+    return play
+
+
+def with_memory(player: PlayerFn | Player) -> Player:
+    """Returns a player that has a memory, if of nothing."""
+    return player if isinstance(player, Player) else forgetful(player)
+
+
+def choose_at(
+    seat: Seat, player: Player, params: Params, boards: Boards, memory: Any
+) -> tuple[chex.Array, Any]:
+    """Lets a player choose where it has to move; returns `[H]` actions and its `[2 H]` memory."""
+    state, mine = at_seat(seat, (boards.state, memory))
+    action, mine = player.choose(params, keys_at_seat(seat, boards), state, mine)
+    return action, put_at_seat(seat, memory, mine)
+
+
+def observe_at(seat: Seat, player: Player, memory: Any, action: chex.Array) -> Any:
+    """Tells a player of the `[H]` actions of the other one; returns its `[2 H]` memory."""
+    return put_at_seat(seat, memory, player.observe(at_seat(seat, memory), action))
+
+
 def make_match(
     env: Any, players: tuple[PlayerFn | Player, PlayerFn | Player], num_games: int
 ) -> MatchFn:
-    """Makes a match of two players on one game, all games side by side.
+    """Makes a match of two players from the start of the game, all games side by side.
 
-    The first player moves first in the first half of the games. Which player has which identity
-    in pgx's `current_player` is drawn anew in each game, as pgx does.
+    The first player moves first in half of the games. Which player has which identity in pgx's
+    `current_player` is drawn anew for each two games, as pgx does.
 
     Args:
       env: a game as `games.make` gives it.
@@ -126,42 +208,12 @@ def make_match(
     """
     if num_games < 2 or num_games % 2:
         raise ValueError(f"num_games is {num_games}; it must be even and at least 2")
-
-    one, other = (x if isinstance(x, Player) else forgetful(x) for x in players)
+    play, num_pairs = make_games(env, players), num_games // 2
 
     def match(params: Params, rng_key: chex.PRNGKey) -> Score:
-        init_key, play_key = jax.random.split(rng_key)
-        state = jax.vmap(env.init)(jax.random.split(init_key, num_games))
-        moves_first = jnp.arange(num_games) < num_games // 2
-        identity = jnp.where(moves_first, state.current_player, 1 - state.current_player)
-
-        def is_over(state: Any) -> chex.Array:
-            return state.terminated | state.truncated
-
-        def step(carry: tuple) -> tuple:
-            state, result, memories, rng_key = carry
-            rng_key, first_key, second_key = jax.random.split(rng_key, 3)
-            first, thought = one.choose(params, first_key, state, memories[0])
-            second, other_thought = other.choose(params, second_key, state, memories[1])
-            is_first = state.current_player == identity
-            action = jnp.where(is_first, first, second)
-            memories = (
-                one.observe(memories[0], thought, action, is_first),
-                other.observe(memories[1], other_thought, action, ~is_first),
-            )
-            # pgx leaves a game that is over as it is and pays nothing for it again.
-            state = jax.vmap(env.step)(state, action)
-            result += jnp.take_along_axis(state.rewards, identity[:, None], axis=1)[:, 0]
-            return state, result, memories, rng_key
-
-        memories = (one.start(params, state), other.start(params, state))
-        carry = (state, jnp.zeros(num_games), memories, play_key)
-        result = jax.lax.while_loop(lambda c: ~jnp.all(is_over(c[0])), step, carry)[1]
-        halves = result.reshape(2, -1)
-        return Score(
-            wins=jnp.sum(halves > 0, axis=1),
-            draws=jnp.sum(halves == 0, axis=1),
-            losses=jnp.sum(halves < 0, axis=1),
-        )
+        rng_keys = jax.random.split(rng_key, num_pairs)
+        openings = jnp.zeros((num_pairs, 0), jnp.int32)
+        result = play((params, params), rng_keys, openings).result
+        return Score(*(jnp.sum(result == x, axis=1) for x in (1, 0, -1)))
 
     return match

@@ -13,7 +13,14 @@ from double_move import DoubleMoveNim, solve_double_move
 import dualmctx
 import games
 from dualmctx import AlphaZero, Puct, make_network, make_search_fn
-from dualmctx.arena import Player, batch_player, make_match, reusing_player, search_player
+from dualmctx.arena import (
+    Player,
+    batch_player,
+    make_games,
+    make_match,
+    reusing_player,
+    search_player,
+)
 
 CALM = Puct(dirichlet_fraction=0.0, temperature=0.0)
 fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
@@ -107,7 +114,7 @@ def test_sides_are_halves_whatever_the_identities(num_games: int) -> None:
 
 
 def test_each_player_moves_only_where_it_is_its_turn() -> None:
-    """The stand-ins look at the number of stones: taking 1 of 3 is the first player's alone."""
+    """The stand-ins look at the number of stones: taking all of 3 is the first player's alone."""
     env = games.make("nim", pile=3, max_take=3)
 
     def always(action: int) -> Any:
@@ -125,13 +132,14 @@ def test_players_get_keys_of_their_own() -> None:
 
     def spy(params: Any, rng_key: Any, state: Any) -> Any:
         assert params == "params"
-        jax.debug.callback(lambda key: keys.append(tuple(key.tolist())), rng_key)
+        jax.debug.callback(lambda found: keys.extend(map(tuple, found.tolist())), rng_key)
         return jnp.zeros_like(state.current_player)
 
     env = games.make("nim", pile=4)
-    make_match(env, (spy, spy), 2)("params", jax.random.PRNGKey(0))
+    make_match(env, (spy, spy), 6)("params", jax.random.PRNGKey(0))
     jax.effects_barrier()
-    assert len(keys) == len(set(keys)) == 8
+    # Four moves in each of six games.
+    assert len(keys) == len(set(keys)) == 24
 
 
 def test_batch_player_draws_for_each_game() -> None:
@@ -159,12 +167,14 @@ def test_a_player_remembers_its_game() -> None:
     """Answering n stones by 4 - n wins 8 stones for who moves second, without a look at them."""
 
     def choose(params: Any, rng_key: Any, state: Any, last: Any) -> tuple:
-        return jnp.maximum(2 - last, 0), state.current_player
+        # Its own moves are not what it answers.
+        return jnp.maximum(2 - last, 0), last + 7
 
-    def observe(last: Any, mover: Any, action: Any, is_own: Any) -> Any:
-        return jnp.where(is_own, mover + 7, action)  # its own moves are not what it answers
-
-    mirror = Player(lambda params, state: jnp.zeros_like(state.current_player), choose, observe)
+    mirror = Player(
+        start=lambda params, state: jnp.zeros_like(state.current_player),
+        choose=choose,
+        observe=lambda last, action: action,
+    )
     stranger = batch_player(games.random_player())
     for players, results in (((mirror, stranger), "wins"), ((stranger, mirror), "losses")):
         score = make_match(ENVS["nim lost"], players, NUM_GAMES)(None, jax.random.PRNGKey(0))
@@ -173,46 +183,133 @@ def test_a_player_remembers_its_game() -> None:
 
 
 def test_a_reusing_player_follows_both_players_moves() -> None:
-    """Its tree after two moves is the search's, advanced twice; others' turns add nothing to it."""
+    """Its tree after its move and an answer is the search's, advanced twice."""
     env, policy = ENVS["tic_tac_toe"], AlphaZero(13, kept_nodes=9)
     most = policy.kept_nodes
     network = make_network(env.num_actions, (1,), width=8, num_blocks=2)
     search_fn = make_search_fn(env, network, policy.noiseless())
     player = reusing_player(search_fn, kept_nodes=most)
-    state = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 4))
+    state = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 2))
     params = network.init(jax.random.PRNGKey(1), state.observation)
     choose, search = fast_jit(player.choose), fast_jit(search_fn)
     advance = fast_jit(functools.partial(dualmctx.advance, max_kept=most))
     observe, step = fast_jit(player.observe), jax.jit(jax.vmap(env.step))
-    memory, expected = player.start(params, state), None
-    for ply in range(6):
-        # Two games in which it moves first, two in which it moves second.
-        is_own = jnp.array([True, True, False, False]) ^ bool(ply % 2)
-        key = jax.random.PRNGKey(ply)
-        action, thought = choose(params, key, state, memory)
-        if expected is None:
-            output = search(params, key, state)
-            np.testing.assert_array_equal(action, output.action)
-        else:
-            output = search(params, key, state, expected)
-            np.testing.assert_array_equal(action, output.action)
-        legal = state.legal_action_mask
-        action = jnp.where(is_own, action, jnp.argmax(legal, axis=-1)).astype(jnp.int32)
-        memory = observe(memory, thought, action, is_own)
-        own = advance(output.search_tree, action)
-        other = own if expected is None else advance(expected, action)
-        expected = jax.tree.map(
-            lambda x, y, w=is_own: jnp.where(w.reshape((-1,) + (1,) * (x.ndim - 1)), x, y),
-            own,
-            jax.tree.map(jnp.zeros_like, own) if ply == 0 else other,
-        )
-        jax.tree.map(np.testing.assert_array_equal, memory.layers, expected.layers)
+    memory = expected = player.start(params, state)
+    for turn in range(3):
+        keys = jax.random.split(jax.random.PRNGKey(turn), 2)
+        action, memory = choose(params, keys, state, memory)
+        output = search(params, keys, state, expected)
+        np.testing.assert_array_equal(action, output.action)
         state = step(state, action)
+        answer = jnp.argmax(state.legal_action_mask, axis=-1).astype(jnp.int32)
+        memory = observe(memory, answer)
+        expected = advance(advance(output.search_tree, action), answer)
+        state = step(state, answer)
+        jax.tree.map(np.testing.assert_array_equal, memory.layers, expected.layers)
         has_tree = memory.layers[0].node_visits[:, 0] > 0
-        assert has_tree[:2].all() if ply == 0 else has_tree.any()
-        at_root = jax.tree.map(lambda x: x[:, 0], memory.embeddings.state)
-        board = at_root._x.board[has_tree]
+        assert has_tree.any()
+        board = jax.tree.map(lambda x: x[:, 0], memory.embeddings.state)._x.board[has_tree]
         np.testing.assert_array_equal(board, state._x.board[has_tree])
+
+
+@functools.cache
+def plain_functions(name: str) -> Any:
+    return jax.jit(ENVS[name].init), jax.jit(ENVS[name].step)
+
+
+def plain_game(name: str, moves: list[int]) -> list[Any]:
+    """Plays a game one move at a time; returns all states."""
+    init, step = plain_functions(name)
+    states = [jax.device_get(init(jax.random.PRNGKey(3)))]
+    for action in moves:
+        assert not states[-1].terminated
+        assert states[-1].legal_action_mask[action]
+        states.append(jax.device_get(step(states[-1], action)))
+    return states
+
+
+OPENINGS = {
+    "tic_tac_toe": [[4, 0, -1], [-1, -1, -1], [8, 1, 0], [0, -1, -1]],
+    "double_move": [[1, -1], [0, 0], [-1, -1], [0, -1]],
+}
+
+
+@functools.cache
+def pair_play(name: str, max_plies: int) -> Any:
+    """Returns games of a random player that prefers one action, and of a random one."""
+    random_one = batch_player(games.random_player())
+
+    def biased(params: Any, rng_key: Any, state: Any) -> Any:
+        return jnp.where(
+            state.legal_action_mask[:, params], params, random_one(None, rng_key, state)
+        )
+
+    return jax.jit(make_games(ENVS[name], (biased, biased), max_plies=max_plies))
+
+
+@pytest.mark.parametrize("name", OPENINGS)
+def test_a_record_is_what_was_played(name: str) -> None:
+    """Each player has its own parameters: whose turn it was shows in the action it prefers."""
+    openings = np.array(OPENINGS[name], np.int32)
+    keys = jax.random.split(jax.random.PRNGKey(2), len(openings))
+    own = (1, 0)
+    record = jax.device_get(pair_play(name, 9)(own, keys, openings))
+    assert record.is_over.all()
+    for row in range(2):
+        played = record.actions[row], record.result[row], record.num_chosen[row]
+        for opening, actions, result, num_chosen in zip(openings, *played, strict=True):
+            moves = [int(x) for x in actions if x >= 0]
+            start = [int(x) for x in opening if x >= 0]
+            assert moves[: len(start)] == start
+            assert actions[len(moves) :].tolist() == [-1] * (9 - len(moves))
+            states = plain_game(name, moves)
+            first = states[0].current_player
+            assert states[-1].terminated
+            assert states[-1].rewards[first] == (-result if row else result)
+            chosen = [0, 0]
+            for before, action in list(zip(states, moves, strict=False))[len(start) :]:
+                is_one = (before.current_player == first) == (row == 0)
+                chosen[0 if is_one else 1] += 1
+                preferred = own[0 if is_one else 1]
+                assert not before.legal_action_mask[preferred] or action == preferred
+            assert num_chosen.tolist() == chosen
+
+
+def test_a_game_depends_neither_on_its_place_nor_on_the_batch() -> None:
+    openings = np.array(OPENINGS["tic_tac_toe"], np.int32)
+    keys = jax.random.split(jax.random.PRNGKey(2), len(openings))
+    play = pair_play("tic_tac_toe", 9)
+    whole = play((1, 0), keys, openings)
+    order = np.array([2, 0, 3, 1])
+    moved = play((1, 0), keys[order], openings[order])
+    np.testing.assert_array_equal(moved.actions, whole.actions[:, order])
+    for i in range(len(openings)):
+        alone = play((1, 0), keys[i : i + 1], openings[i : i + 1])
+        np.testing.assert_array_equal(alone.actions[:, 0], whole.actions[:, i])
+    # Both games of a pair draw for themselves.
+    assert (whole.actions[0] != whole.actions[1]).any()
+
+
+def test_a_game_that_is_too_long_is_cut_short_and_drawn() -> None:
+    openings = np.array(OPENINGS["tic_tac_toe"], np.int32)
+    keys = jax.random.split(jax.random.PRNGKey(2), len(openings))
+    whole, cut = (pair_play("tic_tac_toe", x)((1, 0), keys, openings) for x in (9, 6))
+    np.testing.assert_array_equal(cut.actions, whole.actions[:, :, :6])
+    is_over = (whole.actions[:, :, 6:] < 0).all(-1)
+    assert 0 < is_over.sum() < is_over.size
+    np.testing.assert_array_equal(cut.is_over, is_over)
+    np.testing.assert_array_equal(cut.result, np.where(is_over, whole.result, 0))
+
+
+def test_a_search_is_asked_for_half_of_the_boards() -> None:
+    sizes: list[int] = []
+
+    def spy(params: Any, rng_key: Any, state: Any) -> Any:
+        sizes.append(len(state.current_player))
+        return jnp.zeros_like(state.current_player)
+
+    make_match(games.make("nim", pile=4), (spy, spy), 6)(None, jax.random.PRNGKey(0))
+    assert set(sizes) == {3}
 
 
 def test_a_match_of_reusing_players() -> None:

@@ -1,0 +1,124 @@
+"""Davidson's model of games with draws: strengths by maximum likelihood, many tables at once."""
+
+import numpy as np
+
+# Newton's method: steps at most, the length of one, and the gradient a game that is exact enough.
+_MAX_STEPS, _LONGEST_STEP, _TOLERANCE = 100, 2.0, 1e-10
+# Keeps the equations solvable where the results leave a strength open.
+_RIDGE = 1e-9
+
+
+def fit(
+    wins: np.ndarray, draws: np.ndarray, *, prior_games: float = 1.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Fits strengths and the share of draws.
+
+    With strengths θ and one parameter ν for all,
+        P(i wins) : P(j wins) : P(draw) = e^θ_i : e^θ_j : ν e^((θ_i + θ_j) / 2)
+    The likelihood is concave in (θ, log ν), so Newton's method finds its maximum; players who have
+    won everything come out far away, not at infinity (see `reach`). A little prior knowledge of ν
+    is added. Without it games that are won or drawn, but never lost, are likeliest for an infinite
+    difference and an infinite ν, and so say nothing.
+
+    Args:
+      wins: `[..., P, P]` games that i won against j, at `[i, j]`.
+      draws: `[..., P, P]` games that they drew, symmetric.
+      prior_games: the weight of that knowledge: games between equals of which half are drawn; 0 for
+        maximum likelihood alone.
+
+    Returns:
+      `[..., P]` strengths θ of mean 0, and `[...]` the share of draws between equals, ν / (2 + ν).
+
+    Source: Davidson 1970; Newman 2023, "Efficient computation of rankings from pairwise
+    comparisons", section 4.
+    """
+    num_players = wins.shape[-1]
+    games = wins + np.swapaxes(wins, -1, -2) + draws
+    points, num_draws = (wins + draws / 2).sum(-1), draws.sum((-1, -2)) / 2
+    scale = 1 + games.sum((-1, -2))
+    x = np.zeros((*wins.shape[:-2], num_players + 1))
+    for _ in range(_MAX_STEPS):
+        expected, information = _derivatives(x, games)
+        gradient = np.concatenate([points, num_draws[..., None]], -1) - expected
+        drawn = _share_of_draws(x)
+        gradient[..., -1] += prior_games * (0.5 - drawn)
+        information[..., -1, -1] += prior_games * drawn * (1 - drawn)
+        if np.all(np.abs(gradient) < _TOLERANCE * scale[..., None]):
+            break
+        information += _RIDGE * scale[..., None, None] * np.eye(num_players + 1)
+        step = np.linalg.solve(information, gradient[..., None])[..., 0]
+        longest = np.abs(step).max(-1, keepdims=True)
+        x += step * np.minimum(1, _LONGEST_STEP / np.maximum(longest, _LONGEST_STEP))
+    strengths = x[..., :-1]
+    return strengths - strengths.mean(-1, keepdims=True), _share_of_draws(x)
+
+
+def _share_of_draws(x: np.ndarray) -> np.ndarray:
+    """Returns the share of draws between equals, `[...]`."""
+    return 1 / (1 + 2 * np.exp(-x[..., -1]))
+
+
+def _derivatives(x: np.ndarray, games: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns expected points and draws `[..., P + 1]`, and the information matrix.
+
+    Args:
+      x: `[..., P + 1]` strengths and log ν.
+      games: `[..., P, P]` played, symmetric.
+    """
+    strengths, log_ratio = x[..., :-1], x[..., -1, None, None]
+    half = (strengths[..., :, None] - strengths[..., None, :]) / 2
+    total = np.exp(half) + np.exp(-half) + np.exp(log_ratio)
+    win, draw = np.exp(half) / total, np.exp(log_ratio) / total
+    score = win + draw / 2
+    variance = games * (win + draw / 4 - score**2)
+    expected = np.concatenate(
+        [(games * score).sum(-1), (games * draw).sum((-1, -2))[..., None] / 2], -1
+    )
+    mixed = (games * draw * (0.5 - score)).sum(-1)
+    of_draws = (games * draw * (1 - draw)).sum((-1, -2)) / 2
+    information = np.zeros((*x.shape, x.shape[-1]))
+    # Two players' points in a game have a constant sum.
+    information[..., :-1, :-1] = variance.sum(-1)[..., None] * np.eye(games.shape[-1]) - variance
+    information[..., :-1, -1] = information[..., -1, :-1] = mixed
+    information[..., -1, -1] = of_draws
+    return expected, information
+
+
+def reach(wins: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """Tells who is bounded from below by whom.
+
+    A player's strength is bounded from below by another's if it has scored against it, or against
+    somebody so bounded; a difference is finite iff this holds both ways.
+
+    Args:
+      wins: see `fit`.
+      draws: likewise.
+
+    Returns:
+      `[..., P, P]` bool, true at `[i, j]` where j bounds i from below; so everyone itself.
+
+    Source: Ford 1957, "Solution of a ranking problem from binary comparisons".
+    """
+    found = (wins + draws > 0) | np.eye(wins.shape[-1], dtype=bool)
+    for _ in range((wins.shape[-1] - 1).bit_length()):
+        paths = found.astype(np.float32)
+        found = paths @ paths > 0
+    return found
+
+
+def relative(strengths: np.ndarray, bounds: np.ndarray, is_anchor: np.ndarray) -> np.ndarray:
+    """Returns strengths relative to the mean of some players.
+
+    Args:
+      strengths: `[..., P]` as fitted.
+      bounds: `[..., P, P]` as `reach` gives it.
+      is_anchor: `[P]` bool, these players.
+
+    Returns:
+      `[..., P]`: infinite where the results bound it from one side only, NaN where from none.
+    """
+    from_below = bounds[..., :, is_anchor].all(-1)
+    from_above = bounds[..., is_anchor, :].all(-2)
+    finite = strengths - strengths[..., is_anchor].mean(-1, keepdims=True)
+    open_ended = np.where(from_below, np.inf, np.where(from_above, -np.inf, np.nan))
+    return np.where(from_below & from_above, finite, open_ended)

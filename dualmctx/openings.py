@@ -1,0 +1,140 @@
+"""Openings: the actions with which both games of a pair begin."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import games
+from dualmctx.arrays import pick
+from dualmctx.keys import split_key
+from dualmctx.policies.root import sample_action
+
+Opening = tuple[int, ...]
+AcceptFn = Callable[[Any], np.ndarray]
+"""Which of `[S]` game states may follow an opening, `[S]` bool; anything for finished games."""
+# Candidates at once, and how many there are before too few of them are found fit.
+_BATCH, _MAX_BATCHES = 1024, 100
+
+
+def any_position(states: Any) -> np.ndarray:
+    """Accepts every position."""
+    return np.ones(states.terminated.shape, bool)
+
+
+def balanced(value_fn: Callable[[Any], Any], limit: float) -> AcceptFn:
+    """Accepts positions of a small value.
+
+    Args:
+      value_fn: gives `[S]` values in [-1, 1] of `[S]` states, as an evaluator's.
+      limit: of their size, inclusive.
+    """
+    return lambda states: np.abs(np.asarray(value_fn(states))) <= limit
+
+
+def drawn(env: Any) -> AcceptFn:
+    """Accepts positions of a small game that perfect play draws.
+
+    Raises:
+      ValueError: when the game cannot be solved, in one line.
+    """
+    solution = games.solve(env)
+    codes = jax.jit(jax.vmap(solution.code_fn))
+    return lambda states: solution.code_values[np.asarray(codes(states))] == 0
+
+
+def from_start(number: int) -> list[Opening]:
+    """Returns as many openings without an action: all games begin at the start.
+
+    Players without noise then play the same two games in every pair.
+    """
+    return [()] * number
+
+
+def random_openings(
+    env: Any,
+    number: int,
+    *,
+    plies: int | Sequence[int],
+    seed: int,
+    accept: AcceptFn = any_position,
+) -> list[Opening]:
+    """Draws distinct openings of uniformly random legal actions, after which the game goes on.
+
+    Args:
+      env: a game as `games.make` gives it.
+      number: of openings. A larger one begins with those of a smaller one.
+      plies: how long they are; of several lengths each is as likely.
+      seed: of all draws.
+      accept: which positions they may lead to.
+
+    Returns:
+      The openings.
+
+    Raises:
+      ValueError: when there are not as many, or a length is bad, in one line.
+    """
+    lengths = np.atleast_1d(np.asarray(plies, np.int32))
+    if lengths.size == 0 or lengths.min() < 1:
+        raise ValueError(f"plies is {plies}; openings have at least 1")
+    play = jax.jit(lambda keys: _play_randomly(env, keys, lengths))
+    found: dict[Opening, None] = {}
+    for batch in range(_MAX_BATCHES):
+        keys = jax.random.split(jax.random.fold_in(jax.random.PRNGKey(seed), batch), _BATCH)
+        actions, states = play(keys)
+        is_over = np.asarray(states.terminated | states.truncated)
+        for row in np.asarray(actions)[~is_over & accept(states)]:
+            found[tuple(row[row >= 0].tolist())] = None
+            if len(found) == number:
+                return list(found)
+    tries = _BATCH * _MAX_BATCHES
+    raise ValueError(
+        f"only {len(found)} of {number} openings of {plies} plies were found in {tries:,} tries; "
+        "ask for fewer, more plies, or accept more positions"
+    )
+
+
+def check_openings(env: Any, openings: Sequence[Opening]) -> None:
+    """Checks openings that somebody else made.
+
+    Raises:
+      ValueError: when one has an illegal action, or the game is over after it, in one line.
+    """
+    if not any(openings):
+        return
+    states, first_bad = games.replay_checked(env, as_rows(openings))
+    is_over = np.asarray(states.terminated | states.truncated)
+    for opening, bad, over in zip(openings, np.asarray(first_bad), is_over, strict=True):
+        if bad >= 0:
+            raise ValueError(f"opening {list(opening)} has an illegal action at ply {bad + 1}")
+        if over:
+            raise ValueError(f"the game is over after opening {list(opening)}; leave it out")
+
+
+def as_rows(openings: Sequence[Sequence[int]], width: int | None = None) -> np.ndarray:
+    """Returns `[S, D]` int32, -1 after the last action; D is `width`, or the longest length."""
+    rows = np.full((len(openings), max(map(len, openings)) if width is None else width), -1)
+    for row, opening in zip(rows, openings, strict=True):
+        row[: len(opening)] = opening
+    return rows.astype(np.int32)
+
+
+def _play_randomly(env: Any, keys: chex.PRNGKey, lengths: np.ndarray) -> tuple[chex.Array, Any]:
+    """Plays `[S]` games; returns `[S, D]` actions, -1 after the last, and the states."""
+    init_keys, length_keys, play_keys = split_key(keys, 3)
+    length = jax.vmap(lambda key: jax.random.choice(key, jnp.asarray(lengths)))(length_keys)
+
+    def step(state: Any, ply: chex.Array) -> tuple[Any, chex.Array]:
+        ply_keys = jax.vmap(jax.random.fold_in, (0, None))(play_keys, ply)
+        legal = state.legal_action_mask.astype(jnp.float32)
+        action = sample_action(ply_keys, legal, 1.0)
+        is_played = (ply < length) & ~(state.terminated | state.truncated)
+        state = pick(is_played, jax.vmap(env.step)(state, action), state)
+        return state, jnp.where(is_played, action, -1)
+
+    state = jax.vmap(env.init)(init_keys)
+    state, actions = jax.lax.scan(step, state, jnp.arange(lengths.max()))
+    return actions.T, state

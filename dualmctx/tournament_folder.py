@@ -1,0 +1,66 @@
+"""The folder of a tournament: its settings, its games, and what is still to be played."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from dualmctx.game_file import Game
+
+GAMES, SETTINGS = "games.jsonl", "tournament.json"
+
+
+def settle(folder: Path, settings: dict[str, Any]) -> None:
+    """Writes the settings of a tournament, which may have gained players and openings meanwhile.
+
+    Args:
+      folder: the tournament's; it is made if there is none.
+      settings: `openings` and `players` may grow, the rest must not change.
+
+    Raises:
+      ValueError: when they do not go together with those that are there, in one line.
+    """
+    file = folder / SETTINGS
+    if file.exists():
+        settings = _merge(_read(file), json.loads(json.dumps(settings)), folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    draft = folder / f".{SETTINGS}.new"
+    draft.write_text(json.dumps(settings) + "\n")
+    draft.replace(file)
+
+
+def count_done(games: list[Game]) -> dict[tuple[str, str], int]:
+    """Counts the pairs of each two players, which are there in order.
+
+    Raises:
+      ValueError: when one is missing, in one line.
+    """
+    done: dict[tuple[str, str], int] = {}
+    for game in games[::2]:
+        expected = done.get(game.players, 0)
+        if game.pair != expected:
+            players = " and ".join(game.players)
+            raise ValueError(f"{GAMES} has pair {game.pair} of {players} in place of {expected}")
+        done[game.players] = expected + 1
+    return done
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(file.read_text()))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{file} cannot be read: {error}") from error
+
+
+def _merge(old: dict[str, Any], new: dict[str, Any], folder: Path) -> dict[str, Any]:
+    where = f"the tournament in {folder}"
+    for name in new.keys() - {"openings", "players"}:
+        if old.get(name) != new[name]:
+            remedy = "choose another folder"
+            raise ValueError(f"{where} has {name} {old.get(name)}, not {new[name]}; {remedy}")
+    shorter, longer = sorted((old["openings"], new["openings"]), key=len)
+    if longer[: len(shorter)] != shorter:
+        raise ValueError(f"{where} has other openings; choose another folder")
+    for name in old["players"].keys() & new["players"].keys():
+        if old["players"][name] != new["players"][name]:
+            raise ValueError(f"{where} has another player {name!r}; choose another name or folder")
+    return new | {"openings": longer, "players": old["players"] | new["players"]}

@@ -1,0 +1,355 @@
+"""Ratings: against other libraries and plain counting, on players of known strength."""
+
+import itertools
+import json
+import math
+import random
+import sys
+from typing import Any
+
+import evalica
+import numpy as np
+import pytest
+from scipy import optimize
+
+from dualmctx.alpha_rank import alpha_rank, payoffs
+from dualmctx.davidson import fit, reach, relative
+from dualmctx.ratings import ELO, Rating, Ratings, rate, rate_sides
+from dualmctx.results import Results, count_pairs, games_by_side, games_of, resample
+
+Pair = tuple[str, str, int, int]
+
+
+def random_pairs(players: str, number: int, seed: int) -> list[Pair]:
+    rng = random.Random(seed)
+    return [
+        (*rng.sample(players, 2), rng.choice((-1, 0, 1)), rng.choice((-1, 0, 1)))
+        for _ in range(number)
+    ]
+
+
+def games_in(pairs: list[Pair]) -> list[tuple[str, str, int]]:
+    """Returns who had the first side, who the second, and the first one's result."""
+    found = []
+    for one, other, first, second in pairs:
+        found += [(one, other, first), (other, one, -second)]
+    return found
+
+
+def test_games_are_counted() -> None:
+    pairs = random_pairs("ABCD", 60, 0)
+    results = count_pairs("ABCD", pairs)
+    wins, draws = np.zeros((4, 4), int), np.zeros((4, 4), int)
+    side_wins, side_draws = np.zeros((8, 8), int), np.zeros((8, 8), int)
+    for one, other, result in games_in(pairs):
+        i, j = "ABCD".index(one), "ABCD".index(other)
+        if result == 0:
+            for a, b in ((i, j), (j, i)):
+                draws[a, b] += 1
+            for a, b in ((i, j + 4), (j + 4, i)):
+                side_draws[a, b] += 1
+        elif result > 0:
+            wins[i, j] += 1
+            side_wins[i, j + 4] += 1
+        else:
+            wins[j, i] += 1
+            side_wins[j + 4, i] += 1
+    for found, expected in (
+        (games_of(results.pairs), (wins, draws)),
+        (games_by_side(results.pairs), (side_wins, side_draws)),
+    ):
+        np.testing.assert_array_equal(found, expected)
+    some = count_pairs("DB", [x for x in pairs if {x[0], x[1]} == {"B", "D"}])
+    np.testing.assert_array_equal(results.select("DB").pairs, some.pairs)
+
+
+@pytest.mark.parametrize(
+    ("players", "pairs", "line"),
+    [
+        ("ABA", [], "there are two players 'A'; names must differ"),
+        ("AB", [("A", "C", 0, 0)], "no player 'C': there are A, B"),
+        ("AB", [("A", "B", 0, 2)], "a game's result is 2; it must be -1, 0 or 1"),
+    ],
+)
+def test_what_cannot_be_counted_is_refused(players: str, pairs: list[Pair], line: str) -> None:
+    with pytest.raises(ValueError, match=f"^{line}$"):
+        count_pairs(players, pairs)
+
+
+def test_pairs_are_resampled_as_pairs() -> None:
+    """Of A and B one game of a pair is won iff the other is lost; of B and C all are drawn."""
+    pairs = [("A", "B", 1, -1)] * 30 + [("B", "A", 1, -1)] * 10 + [("B", "C", 0, 0)] * 7
+    results = count_pairs("ABC", pairs)
+    drawn = resample(np.random.default_rng(0), results, 500)
+    assert drawn.shape == (500, 3, 3, 3, 3)
+    np.testing.assert_array_equal(
+        drawn.sum((3, 4)), np.tile(results.pairs.sum((2, 3)), (500, 1, 1))
+    )
+    assert not drawn[:, results.pairs == 0].any()
+    mixed = count_pairs("AB", [("A", "B", 1, 1)] * 30 + [("A", "B", -1, -1)] * 10)
+    won = resample(np.random.default_rng(0), mixed, 2000)[:, 0, 1, 2, 2]
+    assert won.mean() == pytest.approx(30, abs=0.3)
+    assert won.var() == pytest.approx(40 * 0.75 * 0.25, rel=0.1)
+
+
+@pytest.mark.parametrize(("players", "seed"), [("ABC", 1), ("ABCDEF", 2)])
+def test_strengths_are_evalicas(players: str, seed: int) -> None:
+    pairs = random_pairs(players, 50, seed)
+    outcome = {1: evalica.Winner.X, 0: evalica.Winner.Draw, -1: evalica.Winner.Y}
+    first, second, results = zip(*games_in(pairs), strict=True)
+    winners = [outcome[x] for x in results]
+    theirs = evalica.newman(first, second, winners, tolerance=1e-14, limit=100_000)
+    strengths, draw_rate = fit(*games_of(count_pairs(players, pairs).pairs), prior_games=0)
+    expected = np.log(theirs.scores.loc[list(players)].to_numpy())
+    np.testing.assert_allclose(strengths, expected - expected.mean(), atol=1e-8)
+    assert draw_rate == pytest.approx(theirs.v / (1 + theirs.v), abs=1e-6)
+
+
+def log_likelihood(x: np.ndarray, games: list[tuple[str, str, int]], prior: float) -> float:
+    """Davidson's model, a game at a time; x are strengths of the first sides, the second, log ν."""
+    ratio, total = math.exp(x[-1]), 0.0
+    for one, other, result in games:
+        strong, weak = x["ABC".index(one)], x[3 + "ABC".index(other)]
+        weights = {1: math.exp(strong), -1: math.exp(weak)}
+        weights[0] = ratio * math.exp((strong + weak) / 2)
+        total += math.log(weights[result] / sum(weights.values()))
+    drawn = ratio / (2 + ratio)
+    return total + prior * (math.log(drawn) + math.log(1 - drawn)) / 2
+
+
+def test_strengths_by_side_are_likeliest() -> None:
+    """By a general optimiser, a game at a time."""
+    pairs = random_pairs("ABC", 30, 3)
+    strengths, draw_rate = fit(*games_by_side(count_pairs("ABC", pairs).pairs), prior_games=2)
+    games = games_in(pairs)
+    found = optimize.minimize(lambda x: -log_likelihood(x, games, 2), np.zeros(7), tol=1e-9)
+    np.testing.assert_allclose(strengths, found.x[:6] - found.x[:6].mean(), atol=1e-4)
+    assert draw_rate == pytest.approx(math.exp(found.x[6]) / (2 + math.exp(found.x[6])), abs=1e-4)
+
+
+def test_tables_are_fitted_each_for_itself() -> None:
+    tables = [count_pairs("ABC", random_pairs("ABC", 20, seed)).pairs for seed in range(3)]
+    together = fit(*games_of(np.array(tables)))
+    for i, table in enumerate(tables):
+        alone = fit(*games_of(table))
+        np.testing.assert_allclose(
+            [*together[0][i], together[1][i]], [*alone[0], alone[1]], atol=1e-9
+        )
+
+
+def test_who_bounds_whom() -> None:
+    rng = np.random.default_rng(0)
+    wins = (rng.random((200, 5, 5)) < 0.15) & ~np.eye(5, dtype=bool)
+    found = reach(wins.astype(int), np.zeros_like(wins, int))
+    for table, bounds in zip(wins, found, strict=True):
+        for i in range(5):
+            seen, front = {i}, [i]
+            while front:
+                front = [j for k in front for j in np.flatnonzero(table[k]) if j not in seen]
+                seen.update(front)
+            assert set(np.flatnonzero(bounds[i])) == seen
+    one = np.array([[True, True, False], [False, True, False], [False, False, True]])
+    anchor = np.array([False, True, False])
+    strengths = relative(np.array([1.0, 2.0, 3.0]), one, anchor)
+    np.testing.assert_array_equal(strengths, [np.inf, 0, np.nan])
+    np.testing.assert_array_equal(
+        relative(np.zeros(3), one, np.array([True, False, False])), [0, -np.inf, np.nan]
+    )
+
+
+def by_name(ratings: Ratings) -> dict[str, Rating]:
+    return {row.name: row for row in ratings.players}
+
+
+def test_400_elo_are_ten_to_one() -> None:
+    pairs = [("A", "B", 1, 1)] * 500 + [("A", "B", -1, -1)] * 50 + [("A", "B", 0, 0)] * 50
+    ratings = rate(count_pairs("AB", pairs), anchor="B")
+    one = by_name(ratings)["A"]
+    assert one.elo == pytest.approx(400, abs=1)
+    assert one.low < 400 < one.high
+    assert one[4:] == (1000, 100, 100)
+    assert by_name(ratings)["B"] == Rating("B", 0.0, 0.0, 0.0, 100, 100, 1000)
+    assert ratings.anchor == ("B",)
+    mean = rate(count_pairs("AB", pairs))
+    assert [row.elo for row in mean.players] == pytest.approx([200, -200], abs=0.5)
+    json.dumps(ratings._asdict(), allow_nan=False)
+
+
+def test_a_player_who_has_won_everything_is_bounded_from_below_only() -> None:
+    lows = []
+    for number in (20, 200):
+        pairs = [("B", "C", 1, -1), ("B", "C", -1, 1)] * 20 + [("A", "B", 1, 1)] * number
+        rows = by_name(rate(count_pairs("ABC", pairs)))
+        assert (rows["A"].elo, rows["A"].high) == (None, None)
+        lows.append(rows["A"].low)
+        # The others are compared with one another, and with nothing else.
+        assert rows["B"].elo == pytest.approx(-rows["C"].elo, abs=1e-6)
+        assert rows["B"].low < 0 < rows["B"].high
+    # As if ln 40 pairs more had been lost.
+    odds = [number / math.log(40) for number in (20, 200)]
+    assert lows == pytest.approx([400 * math.log10(x) for x in odds], rel=0.05)
+    reverse = by_name(rate(count_pairs("AB", [("A", "B", -1, -1)] * 20), anchor="B"))
+    assert (reverse["A"].elo, reverse["A"].low) == (None, None)
+    assert reverse["A"].high == pytest.approx(-400 * math.log10(odds[0]), rel=0.05)
+
+
+def test_players_without_a_link_are_not_compared() -> None:
+    pairs = [("A", "B", 1, -1), ("B", "A", 0, 1)] * 5 + [("C", "D", 0, 1)] * 5
+    rows = by_name(rate(count_pairs("ABCDE", pairs)))
+    assert rows["A"].elo == -rows["B"].elo
+    for name in "CDE":
+        assert rows[name][1:4] == (None, None, None)
+    # Nor are those of whom both have only beaten a third.
+    above = by_name(rate(count_pairs("ABC", [("A", "C", 1, 1), ("B", "C", 1, 1)] * 5), anchor="A"))
+    assert above["B"][1:4] == (None, None, None)
+    assert by_name(rate(count_pairs("AB", [])))["B"][1:4] == (None, None, None)
+
+
+@pytest.mark.parametrize("result", [(0, 0), (1, -1)])
+def test_results_that_never_differ_do_not_make_an_interval_without_width(result: Any) -> None:
+    widths = []
+    for number in (20, 500):
+        rows = by_name(rate(count_pairs("AB", [("A", "B", *result)] * number)))
+        assert rows["A"].elo == pytest.approx(0, abs=1e-6)
+        assert rows["A"].high == pytest.approx(-rows["A"].low)
+        widths.append(rows["A"].high)
+    assert widths[1] > 1
+    if result == (1, -1):
+        assert widths[1] < widths[0] / 5
+
+
+def test_draws_bound_a_player_who_never_lost() -> None:
+    rows = by_name(rate(count_pairs("AB", [("A", "B", 1, 0), ("A", "B", 0, 0)] * 20)))
+    assert 0 < rows["A"].low < rows["A"].elo < rows["A"].high < 1000
+
+
+def test_sides_are_compared_once_three_players_have_met() -> None:
+    pairs = random_pairs("ABC", 90, 4)
+    rows = rate_sides(count_pairs("ABC", pairs), num_resamples=50).players
+    names = [f"{name} ({side})" for side in ("first", "second") for name in "ABC"]
+    assert [row.name for row in rows] == names
+    assert all(row.low < row.elo < row.high for row in rows)
+    assert sum(row.elo for row in rows) == pytest.approx(0, abs=1e-6)
+    two = [x for x in pairs if "C" not in x]
+    rows = by_name(rate_sides(count_pairs("AB", two), num_resamples=50, anchor="A (first)"))
+    assert rows["A (first)"].elo == 0
+    assert rows["B (second)"].elo is not None
+    assert rows["A (second)"][1:4] == rows["B (first)"][1:4] == (None, None, None)
+    itself = [*two, *[("A", "A", 1, 0), ("B", "B", -1, 1)] * 5]
+    rows = rate_sides(count_pairs("AB", itself), num_resamples=50).players
+    assert all(row.elo is not None for row in rows)
+
+
+STRENGTHS = {"A": 0.0, "B": 100.0, "C": 150.0, "D": 300.0}
+
+
+def draw_result(uniform: float, difference: float) -> int:
+    """Returns a result under Davidson's model with ν = 1."""
+    win, loss = math.exp(difference / ELO / 2), math.exp(-difference / ELO / 2)
+    total = win + loss + 1
+    return 1 if uniform < win / total else -1 if uniform > 1 - loss / total else 0
+
+
+def synthetic(rng: random.Random, number: int, side: float = 0.0) -> Results:
+    """Plays everybody against everybody else; both games of a pair have the same luck."""
+    pairs = []
+    for one, other in itertools.combinations(STRENGTHS, 2):
+        gap = STRENGTHS[one] - STRENGTHS[other]
+        for _ in range(number):
+            luck = rng.random()
+            pairs.append((one, other, draw_result(luck, gap + side), draw_result(luck, gap - side)))
+    return count_pairs(STRENGTHS, pairs)
+
+
+def test_intervals_cover_what_is_true() -> None:
+    """Games are alike in a pair, so that intervals from resampled games cover 84 % only."""
+    rng, hits = random.Random(0), []
+    mean = sum(STRENGTHS.values()) / len(STRENGTHS)
+    for seed in range(200):
+        ratings = rate(synthetic(rng, 30), num_resamples=200, seed=seed)
+        for row in ratings.players:
+            hits.append(row.low <= STRENGTHS[row.name] - mean <= row.high)
+    assert 0.92 <= np.mean(hits) <= 0.98
+
+
+def test_many_games_give_what_is_true() -> None:
+    results = synthetic(random.Random(1), 3000, side=120.0)
+    rows = by_name(rate_sides(results, anchor="A (first)", num_resamples=50))
+    for name, strength in STRENGTHS.items():
+        assert rows[f"{name} (first)"].elo == pytest.approx(strength, abs=12)
+        # The side is worth 120 to everyone.
+        assert rows[f"{name} (second)"].elo == pytest.approx(strength - 120, abs=12)
+
+
+def test_an_unknown_anchor_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^no player 'X' to be the anchor: there are A, B$"):
+        rate(count_pairs("AB", []), anchor="X")
+
+
+def test_alpha_rank_of_known_games() -> None:
+    better = [("A", "B", 1, 0), ("B", "C", 1, 0), ("A", "C", 1, 1)] * 10
+    ranked = alpha_rank(count_pairs("ABC", better), num_resamples=10)
+    assert ranked.mass == pytest.approx((1, 0, 0))
+    assert ranked.leads == (1, 0, 0)
+    assert (ranked.population, ranked.alpha, ranked.threshold) == (50, 100.0, 0.9)
+    circle = [("A", "B", 1, 1), ("B", "C", 1, 1), ("C", "A", 1, 1)] * 10
+    assert alpha_rank(count_pairs("ABC", circle), num_resamples=10).mass == pytest.approx(
+        [1 / 3] * 3
+    )
+    json.dumps(ranked._asdict())
+
+
+def test_alpha_rank_is_the_distribution_of_its_chain() -> None:
+    """By plain Python: theorem 2.1.3's fixation probabilities, and powers of the matrix."""
+    results = count_pairs("ABCD", random_pairs("ABCD", 60, 5))
+    m, alpha = 10, 0.5
+    table = payoffs(results.pairs)
+    chain = np.zeros((4, 4))
+    for old, new in itertools.permutations(range(4), 2):
+        # Local selection: what a mutant gets of the rest, less what they get of it.
+        gain = alpha * (table[new, old] - table[old, new])
+        fixed = 1 / m if gain == 0 else (1 - math.exp(-gain)) / (1 - math.exp(-m * gain))
+        chain[old, new] = fixed / 3
+    chain += np.diag(1 - chain.sum(1))
+    expected = np.linalg.matrix_power(chain, 4096)[0]
+    ranked = alpha_rank(results, population=m, alpha=alpha, num_resamples=5)
+    assert ranked.mass == pytest.approx(expected, abs=1e-9)
+
+
+def test_alpha_rank_of_noise_leads_in_some_resamples_only() -> None:
+    """One win in 80 games decides the mass, but not the resamples."""
+    noise = [("A", "B", 1, -1), ("A", "B", -1, 1)] * 20 + [("A", "B", 1, 0)]
+    ranked = alpha_rank(count_pairs("AB", noise), num_resamples=100)
+    assert ranked.mass[0] > 0.7
+    assert sum(ranked.leads) < 1.01
+    rng = random.Random(0)
+    noise = [("A", "B", rng.choice((-1, 1)), rng.choice((-1, 1))) for _ in range(40)]
+    noise += [("A", "B", 1, 1)] * (1 + sum(-sum(x[2:]) for x in noise) // 2)
+    ranked = alpha_rank(count_pairs("AB", noise), num_resamples=100)
+    assert ranked.mass[0] > 0.9
+    assert 0.2 < ranked.leads[0] < 0.9
+    assert ranked.mean_mass[0] == pytest.approx(ranked.leads[0], abs=0.2)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "options", "line"),
+    [
+        ([], {}, "A and B have not met; α-rank needs games of every two players"),
+        ([("A", "B", 1, 1)], {"alpha": 700}, "alpha is 700; it must be positive and at most 300"),
+        ([("A", "B", 1, 1)], {"population": 1}, "population is 1; it must be at least 2"),
+        (
+            [("A", "B", 1, 1)],
+            {"threshold": 0.4},
+            "threshold is 0.4; it must be at least 0.5 and below 1",
+        ),
+    ],
+)
+def test_what_alpha_rank_cannot_do_is_refused(pairs: Any, options: Any, line: str) -> None:
+    with pytest.raises(ValueError, match=f"^{line}$"):
+        alpha_rank(count_pairs("AB", pairs), **options)
+
+
+def test_alpha_rank_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "open_spiel.python.egt", None)
+    with pytest.raises(ModuleNotFoundError, match=r"^α-rank needs OpenSpiel: pip install [^\n]+$"):
+        alpha_rank(count_pairs("AB", [("A", "B", 1, 1)]))

@@ -1,0 +1,477 @@
+"""Tournaments: every game is saved as it was played, and a stop changes nothing."""
+
+import dataclasses
+import functools
+import json
+import pathlib
+import random
+import re
+import sys
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+from dualmctx import AlphaZero, Dual, make_network
+from dualmctx.arena import Player, batch_player, make_games
+from dualmctx.costs import FREE, MoveCost, move_cost
+from dualmctx.entrants import Entrant, engine, perfect, uniform_random
+from dualmctx.game_file import Game, append_games, mend_games, read_games, results_of
+from dualmctx.host_games import play_on_host
+from dualmctx.hosts import each, openspiel_mcts, perfect_connect_four
+from dualmctx.network import Network
+from dualmctx.openings import as_rows, balanced, drawn, from_start, random_openings
+from dualmctx.ratings import rate
+from dualmctx.tournament import Tournament, gauntlet, pair_keys, play_tournament, round_robin
+from dualmctx.usage import count_usage, sample_positions, seconds_a_move
+from test_variants import COUNTS, table
+
+ENV = games.make("connect2")
+OPENINGS = ((), (0,), (1,), (2,), (3,))
+SEARCH = AlphaZero(5)
+
+
+@functools.cache
+def network() -> tuple[Network, Any]:
+    made = make_network(ENV.num_actions, ENV.observation_shape, width=4, num_blocks=2)
+    return made, made.init(jax.random.PRNGKey(0), jnp.zeros((1, *ENV.observation_shape)))
+
+
+def free_cell(history: list[int], seed: int) -> int:
+    return random.Random(seed).choice([cell for cell in range(4) if cell not in history])
+
+
+HOST = Entrant("host", each(free_cell), about={"kind": "any free cell"})
+
+
+def tournament(**changes: Any) -> Tournament:
+    players = (engine("net", ENV, *network(), SEARCH), perfect(ENV), HOST)
+    made = Tournament(ENV, players, round_robin(3), OPENINGS, seed=1, batch_size=2)
+    return dataclasses.replace(made, **changes)
+
+
+def play_all(folder: pathlib.Path, **changes: Any) -> list[Game]:
+    return [x for chunk in play_tournament(tournament(**changes), folder) for x in chunk.games]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, list[Game]]:
+    """A tournament without a stop: what is on file, and the games that it told of."""
+    folder = tmp_path_factory.mktemp("whole") / "new"
+    played = play_all(folder)
+    return (folder / "games.jsonl").read_bytes(), played
+
+
+def plain_result(moves: tuple[int, ...]) -> int:
+    """Plays Connect2 by hand; returns the first side's result."""
+    cells = [0] * 4
+    for ply, cell in enumerate(moves):
+        assert cells[cell] == 0
+        cells[cell] = 1 if ply % 2 == 0 else -1
+        won = any(cells[i] == cells[i + 1] == cells[cell] for i in range(3))
+        assert not won or ply == len(moves) - 1
+    assert won or len(moves) == 4
+    return cells[moves[-1]] if won else 0
+
+
+def test_every_pairing_plays_every_opening_on_both_sides(whole: Any) -> None:
+    _, played = whole
+    expected = [
+        (names[::side], pair)
+        for start in (0, 2, 4)
+        for names in (("net", "perfect"), ("host", "net"), ("host", "perfect"))
+        for pair in range(start, min(start + 2, 5))
+        for side in (1, -1)
+    ]
+    assert [(game.players, game.pair) for game in played] == expected
+    for game in played:
+        opening = OPENINGS[game.pair]
+        assert game.moves[: game.opening] == opening
+        assert game.result == plain_result(game.moves)
+        chosen = range(game.opening, len(game.moves))
+        assert game.num_chosen == tuple(sum(ply % 2 == side for ply in chosen) for side in (0, 1))
+        assert game.is_over
+        assert game.seed == 1
+
+
+def test_every_pair_of_games_has_its_own_key() -> None:
+    numbers = np.arange(50)
+    players = (("a", "b"), ("a", "c"), ("b", "c"), ("ab", ""), ("a", "a"))
+    found = [pair_keys(seed, *names, numbers) for seed in (0, 1) for names in players]
+    keys = np.concatenate(found)
+    assert len(np.unique(keys, axis=0)) == len(keys) == 500
+    # A pair's key is the same among others.
+    np.testing.assert_array_equal(pair_keys(0, "a", "b", numbers[7:9]), found[0][7:9])
+
+
+def test_a_saved_game_can_be_played_again(whole: Any, tmp_path: pathlib.Path) -> None:
+    content, played = whole
+    file = tmp_path / "games.jsonl"
+    file.write_bytes(content)
+    saved = read_games(file)
+    assert saved == played
+    rows = as_rows([game.moves for game in saved])
+    states, start = games.replay(ENV, rows), games.replay(ENV, rows[:, :0])
+    assert states.terminated.all()
+    first = np.asarray(start.current_player)
+    rewards = np.asarray(states.rewards)[np.arange(len(saved)), first]
+    assert rewards.tolist() == [game.result for game in saved]
+
+
+def test_results_are_of_pairs(whole: Any) -> None:
+    _, played = whole
+    results = results_of(("host", "net", "perfect"), played)
+    expected = np.zeros((3, 3, 3, 3), int)
+    for first, second in zip(played[::2], played[1::2], strict=True):
+        i, j = (results.players.index(name) for name in first.players)
+        expected[i, j, first.result + 1, 1 - second.result] += 1
+    np.testing.assert_array_equal(results.pairs, expected)
+    some = results_of(("perfect", "net"), played)
+    np.testing.assert_array_equal(some.pairs, results.select(("perfect", "net")).pairs)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2, 3.5, 7, 12, 29.1])
+def test_a_stop_changes_nothing(kept: float, whole: Any, tmp_path: pathlib.Path) -> None:
+    """As if it had been killed after so many games, in the middle of a line or of a pair too."""
+    content, played = whole
+    play_all(tmp_path / "t", openings=OPENINGS[:1])  # settings; its games are overwritten
+    lines = content.splitlines(keepends=True)
+    part = b"".join(lines[: int(kept)]) + lines[int(kept)][: int(len(lines[0]) * (kept % 1))]
+    file = tmp_path / "t" / "games.jsonl"
+    file.write_bytes(part)
+    fresh = play_all(tmp_path / "t")
+    assert file.read_bytes() == content
+    assert fresh == played[int(kept) // 2 * 2 :]
+    assert play_all(tmp_path / "t") == []
+
+
+def test_players_and_openings_may_be_added(whole: Any, tmp_path: pathlib.Path) -> None:
+    _, played = whole
+    few = tournament().entrants[:0:-1]
+    first = play_all(tmp_path, entrants=few, pairings=round_robin(2), openings=OPENINGS[:3])
+    rest = play_all(tmp_path)
+    by_name = {(game.players, game.pair): game for game in (*first, *rest)}
+    assert by_name == {(game.players, game.pair): game for game in played}
+    # A tournament of fewer leaves what is there alone.
+    assert play_all(tmp_path, entrants=few, pairings=round_robin(2), openings=OPENINGS[:3]) == []
+    assert len(json.loads((tmp_path / "tournament.json").read_text())["openings"]) == 5
+
+
+def test_games_do_not_depend_on_the_batch(whole: Any, tmp_path: pathlib.Path) -> None:
+    _, played = whole
+    others = play_all(tmp_path, batch_size=5)
+    assert sorted(others) == sorted(played)
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"seed": 2}, "has seed 1, not 2; choose another folder"),
+        ({"batch_size": 3}, "has batch_size 2, not 3; choose another folder"),
+        ({"about": {"pile": 3}}, "has about {}, not {'pile': 3}; choose another folder"),
+        ({"openings": ((1,), (0,))}, "has other openings; choose another folder"),
+        (
+            {"entrants": (dataclasses.replace(HOST, about={}),), "pairings": ()},
+            "has another player 'host'; choose another name or folder",
+        ),
+    ],
+)
+def test_another_tournament_is_refused(
+    changes: dict, line: str, whole: Any, tmp_path: pathlib.Path
+) -> None:
+    next(play_tournament(tournament(), tmp_path))
+    (tmp_path / "games.jsonl").write_bytes(whole[0])
+    with pytest.raises(ValueError, match=re.escape(f"the tournament in {tmp_path} {line}") + "$"):
+        play_all(tmp_path, **changes)
+    assert (tmp_path / "games.jsonl").read_bytes() == whole[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        (
+            {"entrants": (HOST, HOST)},
+            "name 'host' is empty or there twice; give each player its own",
+        ),
+        ({"pairings": ((0, 3),)}, "pairing (0, 3): there are 3 players, counted from 0"),
+        (
+            {"pairings": ((0, 1), (1, 0))},
+            "two players meet in two pairings; give them more openings instead",
+        ),
+        ({"batch_size": 0}, "batch_size is 0; it must be at least 1"),
+        ({"openings": ()}, "max_plies is 1024; openings take up to 0 of them"),
+        ({"openings": ((1, 1),)}, "opening [1, 1] has an illegal action at ply 2"),
+        ({"openings": ((0, 3, 1),)}, "the game is over after opening [0, 3, 1]; leave it out"),
+    ],
+)
+def test_what_cannot_be_played_is_refused(changes: dict, line: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
+        tournament(**changes)
+
+
+@pytest.mark.parametrize(
+    ("number", "line", "message"),
+    [
+        (2, b"{}\n", "line 3 is not a game: "),
+        (3, b'{"players": ["a"]}\n', "line 4 is not a game: "),
+        (4, b"\xff\n", "line 5 is not a game: "),
+        (1, None, "line 2 is not the second game of the pair before it"),
+    ],
+)
+def test_a_file_of_something_else_is_refused(
+    number: int, line: bytes | None, message: str, whole: Any, tmp_path: pathlib.Path
+) -> None:
+    lines = whole[0].splitlines(keepends=True)
+    lines[number] = lines[5] if line is None else line
+    file = tmp_path / "games.jsonl"
+    file.write_bytes(b"".join(lines))
+    with pytest.raises(ValueError, match=r"^[^\n]+$") as caught:
+        mend_games(file)
+    assert message in str(caught.value)
+    assert file.read_bytes() == b"".join(lines)
+
+
+def test_a_pair_that_is_missing_is_told_of(whole: Any, tmp_path: pathlib.Path) -> None:
+    next(play_tournament(tournament(), tmp_path))
+    lines = whole[0].splitlines(keepends=True)
+    (tmp_path / "games.jsonl").write_bytes(b"".join(lines[2:]))
+    with pytest.raises(
+        ValueError, match=r"^games.jsonl has pair 1 of net and perfect in place of 0"
+    ):
+        next(play_tournament(tournament(), tmp_path))
+
+
+def test_pairings() -> None:
+    assert round_robin(3) == ((0, 1), (0, 2), (1, 2))
+    assert round_robin(2, with_self=True) == ((0, 0), (0, 1), (1, 1))
+    assert gauntlet(4) == ((0, 1), (0, 2), (0, 3))
+    assert gauntlet(4, 2) == ((0, 2), (0, 3), (1, 2), (1, 3))
+
+
+def test_a_player_may_meet_itself(tmp_path: pathlib.Path) -> None:
+    random_one = uniform_random()
+    changes = {"entrants": (random_one,), "pairings": round_robin(1, with_self=True)}
+    played = play_all(tmp_path, **changes, openings=tuple(from_start(40)))
+    assert len(played) == 80
+    assert play_all(tmp_path, **changes, openings=tuple(from_start(40))) == []
+    # Both games of a pair are drawn anew.
+    assert sum(a.moves != b.moves for a, b in zip(played[::2], played[1::2], strict=True)) > 20
+
+
+def test_perfect_play_is_rated_above_random_play(tmp_path: pathlib.Path) -> None:
+    entrants = (uniform_random(), perfect(ENV))
+    changes = {"entrants": entrants, "pairings": ((0, 1),), "openings": tuple(from_start(60))}
+    played = play_all(tmp_path, **changes, batch_size=60)
+    rows = rate(results_of(("random", "perfect"), played), anchor="random").players
+    assert rows[1].low > 100
+    assert rows[1].losses < rows[1].wins
+
+
+def no_cells(params: Any, state: Any) -> Any:
+    """Remembers how often the other player took each cell, and how often it did."""
+    return jnp.zeros((*state.current_player.shape, 2, 4), jnp.int32)
+
+
+def choose_by_memory(params: Any, rng_key: Any, state: Any, seen: Any) -> tuple[Any, Any]:
+    near = jnp.roll(seen[:, 0], 1, axis=-1) * 3.0 - jnp.roll(seen[:, 1], 1, axis=-1)
+    logits = jnp.where(state.legal_action_mask, near + params, -jnp.inf)
+    action = jax.vmap(jax.random.categorical)(rng_key, logits).astype(jnp.int32)
+    return action, seen.at[:, 1].add(jax.nn.one_hot(action, 4, dtype=jnp.int32))
+
+
+def see(seen: Any, action: Any) -> Any:
+    return seen.at[:, 0].add(jax.nn.one_hot(action, 4, dtype=jnp.int32))
+
+
+def test_games_on_the_host_are_those_on_the_device() -> None:
+    players = Player(no_cells, choose_by_memory, see), batch_player(games.random_player())
+    params = (jnp.array([0.0, 1.0, 0.0, 2.0]), None)
+    keys = pair_keys(0, "a", "b", np.arange(20))
+    openings = as_rows([(), (0,), (3,), ()] * 5)
+    expected = jax.jit(make_games(ENV, players, max_plies=6))(params, keys, openings)
+    found = play_on_host(ENV, players, params, keys, openings, 6)
+    jax.tree.map(np.testing.assert_array_equal, found, jax.device_get(expected))
+
+
+def test_a_host_player_is_asked_where_it_has_to_move() -> None:
+    asked: list[tuple[tuple[int, ...], int]] = []
+
+    def choose(histories: list[list[int]], seeds: list[int]) -> list[int]:
+        asked.extend((tuple(x), seed) for x, seed in zip(histories, seeds, strict=True))
+        return [*map(free_cell, histories, seeds)]
+
+    player = HOST.player._replace(choose=choose)
+    keys, openings = pair_keys(0, "a", "b", np.arange(3)), as_rows([(), (0,), (3,)])
+    record = play_on_host(ENV, (player, HOST.player), (None, None), keys, openings, 9)
+    expected = []
+    for row in range(2):
+        for actions, opening in zip(record.actions[row], openings, strict=True):
+            moves = actions[actions >= 0].tolist()
+            start = int(np.sum(opening >= 0))
+            expected += [tuple(moves[:ply]) for ply in range(start, len(moves)) if ply % 2 == row]
+    assert sorted(x for x, _ in asked) == sorted(expected)
+    assert len({seed for _, seed in asked}) == len(asked)
+    assert all(0 <= seed < 2**31 for _, seed in asked)
+
+
+def test_entrants_share_programs_but_not_parameters(tmp_path: pathlib.Path) -> None:
+    made, params = network()
+    one, other = (engine(name, ENV, made, params, SEARCH.noiseless()) for name in "ab")
+    assert one.player is other.player
+    assert engine("c", ENV, made, params, SEARCH).player is not one.player
+    assert engine("d", ENV, made, params, AlphaZero(5, kept_nodes=3)).player is not one.player
+
+    def prefer(params: Any, rng_key: Any, state: Any) -> Any:
+        legal = state.legal_action_mask
+        return jnp.where(legal[:, params], params, jnp.argmax(legal, axis=-1))
+
+    cells = {"left": 0, "middle": 2, "right": 3}
+    entrants = tuple(Entrant(name, prefer, jnp.int32(cell)) for name, cell in cells.items())
+    made = tournament(entrants=entrants, pairings=round_robin(3), openings=((),))
+    chunks = list(play_tournament(made, tmp_path))
+    for chunk in chunks:
+        for game in chunk.games:
+            assert game.moves[:2] == tuple(cells[name] for name in game.players)
+    first, *later = (chunk.compile_seconds for chunk in chunks)
+    assert max(later) < first / 10
+
+
+@pytest.mark.parametrize(("name", "policy", "depths", "options"), COUNTS)
+def test_costs_are_those_of_the_table(name: str, policy: Any, depths: Any, options: dict) -> None:
+    row = next(row for row in table("variant | formula") if name in row["variant"])
+    network = Network(9, head_depths=depths)
+    blocks = int(row["blocks a move"].split(" = ")[1])
+    cost = move_cost(policy, network, **options)
+    assert cost.blocks == blocks
+    budgets = policy.num_simulations
+    assert cost.simulations == (sum(budgets) if isinstance(budgets, tuple) else budgets)
+
+
+def test_costs_of_rollouts_without_a_limit_are_open() -> None:
+    [policy] = [row[1] for row in COUNTS if row[0] == "rollouts of 10 moves"]
+    network = Network(9, head_depths=(2, 4))
+    assert move_cost(policy, network).evaluations == 85 * 11
+    endless = dataclasses.replace(policy, rollout_length=None)
+    assert move_cost(endless, network) == MoveCost(85, None, None)
+    assert move_cost(dataclasses.replace(endless, rollout_mix=0.0), network).blocks == 340
+    assert move_cost(Dual((3, 0), 1), network) == MoveCost(3, 3, 6)
+
+
+def test_what_players_spent(whole: Any) -> None:
+    _, played = whole
+    entrants = tournament().entrants
+    net, exact, host = count_usage(entrants, played)
+    assert [row.name for row in (net, exact, host)] == ["net", "perfect", "host"]
+    for row in (net, exact, host):
+        mine = [game for game in played if row.name in game.players]
+        moves = [
+            len(
+                range(
+                    game.opening + (game.opening + game.players.index(row.name)) % 2,
+                    len(game.moves),
+                    2,
+                )
+            )
+            for game in mine
+        ]
+        assert (row.games, row.moves) == (len(mine), sum(moves))
+    assert net[3:] == (5 * net.moves, 5 * net.moves, 10 * net.moves)
+    assert exact[3:] == (0, 0, 0)
+    assert host[3:] == (None, None, None)
+    positions = sample_positions(played, 6, seed=0)
+    known = {game.moves[:ply] for game in played for ply in range(game.opening, len(game.moves))}
+    assert len(positions) == 6
+    assert set(positions) <= known
+    for entrant in entrants:
+        assert 0 < seconds_a_move(ENV, entrant, positions, repeats=2) < 10
+
+
+def test_random_openings_are_distinct_and_go_on() -> None:
+    env = games.make("tic_tac_toe")
+    found = random_openings(env, 40, plies=(1, 3), seed=0)
+    assert len(set(found)) == len(found) == 40
+    assert {len(opening) for opening in found} == {1, 3}
+    states, first_bad = games.replay_checked(env, as_rows(found))
+    assert (first_bad == -1).all()
+    assert not states.terminated.any()
+    assert random_openings(env, 10, plies=(1, 3), seed=0) == found[:10]
+    assert random_openings(env, 10, plies=(1, 3), seed=1) != found[:10]
+    with pytest.raises(ValueError, match=r"^plies is 0; openings have at least 1$"):
+        random_openings(env, 1, plies=0, seed=0)
+
+
+def test_openings_may_be_balanced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In Connect2 an edge draws and a middle cell wins."""
+    assert set(random_openings(ENV, 2, plies=1, seed=0, accept=drawn(ENV))) == {(0,), (3,)}
+    fit = balanced(lambda states: ~states.legal_action_mask[:, 0] * 0.5, 0.4)
+    assert set(random_openings(ENV, 3, plies=1, seed=0, accept=fit)) == {(1,), (2,), (3,)}
+    monkeypatch.setattr("dualmctx.openings._MAX_BATCHES", 2)
+    with pytest.raises(ValueError, match=r"^only 3 of 4 openings of 1 plies were found in 2,048 "):
+        random_openings(ENV, 4, plies=1, seed=0, accept=fit)
+
+
+def test_openspiels_search_plays() -> None:
+    pytest.importorskip("pyspiel")
+    env = games.make("tic_tac_toe")
+    entrant = openspiel_mcts(env, 200)
+    assert (entrant.name, entrant.cost) == ("mcts-200", MoveCost(200, 0, 0))
+    solution = games.solve(env)
+    index = [i for i in range(0, len(solution.values), 60) if len(solution.histories[i])]
+    histories = [[int(x) for x in solution.histories[i] if x >= 0] for i in index]
+    found = entrant.player.choose(histories, list(range(len(index))))
+    legal = solution.legal_actions[index, found]
+    assert legal.all()
+    assert solution.optimal_actions[index, found].mean() > 0.8
+    # A choice depends on its history and seed alone.
+    backwards = entrant.player.choose(histories[::-1], list(range(len(index)))[::-1])
+    assert backwards == found[::-1]
+    with pytest.raises(ValueError, match=r"^OpenSpiel's MCTS plays connect_four, othello, tic_tac"):
+        openspiel_mcts(ENV, 10)
+    with pytest.raises(ValueError, match=r"^num_simulations is 0; it must be at least 1$"):
+        openspiel_mcts(env, 0)
+
+
+def test_the_perfect_player_of_connect_four_plays() -> None:
+    pytest.importorskip("bitbully")
+    env = games.make("connect_four")
+    entrant = perfect_connect_four(env)
+    assert entrant.cost == FREE
+    # The centre wins; then four in a row wins at once; with three of the other's, it must block.
+    histories = [[], [0, 6, 0, 6, 0, 6], [1, 0, 1, 0, 2, 0]]
+    assert entrant.player.choose(histories, [0, 1, 2]) == [3, 0, 0]
+    with pytest.raises(ValueError, match=r"^bitbully plays connect_four, not connect2$"):
+        perfect_connect_four(ENV)
+
+
+@pytest.mark.parametrize(
+    ("module", "make", "line"),
+    [
+        (
+            "pyspiel",
+            lambda env: openspiel_mcts(env, 9),
+            r"^OpenSpiel's MCTS needs pyspiel: pip [^\n]+$",
+        ),
+        (
+            "bitbully",
+            perfect_connect_four,
+            r"^the perfect player of Connect Four needs bitbully: [^\n]+",
+        ),
+    ],
+)
+def test_what_is_missing_is_told(
+    module: str, make: Any, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ModuleNotFoundError, match=line):
+        make(games.make("connect_four"))
+
+
+def test_games_are_appended(whole: Any, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "games.jsonl"
+    assert mend_games(file) == []
+    for start in range(0, 6, 2):
+        append_games(file, whole[1][start : start + 2])
+    assert file.read_bytes() == b"".join(whole[0].splitlines(keepends=True)[:6])
