@@ -1,5 +1,7 @@
 """dualmctx: Dual Monte Carlo Tree Search and its relatives, fully batched, in JAX."""
 
+from dualmctx.evaluations import Evaluations
+from dualmctx.evaluator import Evaluator, evaluate, make_evaluator
 from dualmctx.export import to_mctx
 from dualmctx.memory import SearchMemory, search_memory
 from dualmctx.model import Model, make_model, make_search_fn
@@ -7,6 +9,7 @@ from dualmctx.network import Network, make_network
 from dualmctx.policies import MPV, AlphaGo, AlphaZero, Chain, Contempt, Dual, Gumbel, MuZero, Puct
 from dualmctx.policies.children import played_actions
 from dualmctx.reuse import advance
+from dualmctx.trained import Trained, export_trained, load_trained
 from dualmctx.tree import Tree
 from dualmctx.types import Embedding
 
@@ -18,14 +21,21 @@ __all__ = (
     "Contempt",
     "Dual",
     "Embedding",
+    "Evaluations",
+    "Evaluator",
     "Gumbel",
     "Model",
     "MuZero",
     "Network",
     "Puct",
     "SearchMemory",
+    "Trained",
     "Tree",
     "advance",
+    "evaluate",
+    "export_trained",
+    "load_trained",
+    "make_evaluator",
     "make_model",
     "make_network",
     "make_search_fn",

@@ -3,11 +3,19 @@
 import contextlib
 import io
 import re
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import tyro
 
 C = TypeVar("C")
+Positional = tyro.conf.Positional
+"""Marks a field that is no flag but an argument by its place."""
+named = tyro.conf.arg
+"""Annotates a field with what its value is called in `--help`: `metavar=...`."""
+Unprefixed = tyro.conf.OmitArgPrefixes
+"""Marks a field of nested options whose flags are named without the field."""
+REQUIRED: Any = tyro.MISSING
+"""The default of a field that has none."""
 
 
 def parse_flags(default: C, arguments: list[str], program: str, description: str) -> C:

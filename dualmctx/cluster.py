@@ -38,7 +38,12 @@ class Order(enum.IntEnum):
     END = 6
 
 
-def join(coordinator: str, num_processes: int | None = None, process_id: int | None = None) -> None:
+def join(
+    coordinator: str,
+    num_processes: int | None = None,
+    process_id: int | None = None,
+    program: str = "train.py",
+) -> None:
     """Makes this process one of several, before JAX starts its devices.
 
     Args:
@@ -46,13 +51,14 @@ def join(coordinator: str, num_processes: int | None = None, process_id: int | N
         Open MPI say.
       num_processes: how many there are; `None` with `auto`.
       process_id: the number of this one, from 0; `None` with `auto`.
+      program: how the command is called where it says that a process was lost.
 
     Raises:
       ValueError: when nothing says how many processes there are, or the first one cannot be
         reached within five minutes, in one line.
     """
     is_auto = coordinator == "auto"
-    _filter_stderr()
+    _filter_stderr(program)
     try:
         jax.distributed.initialize(
             None if is_auto else coordinator,
@@ -220,12 +226,12 @@ def _leave(error: BaseException) -> None:
     os._exit(130 if isinstance(error, KeyboardInterrupt) else 1)
 
 
-def _filter_stderr() -> None:
+def _filter_stderr(program: str) -> None:
     """Has what goes to standard error, of JAX's runtime too, pass `lines`."""
     given, taken = os.pipe()
     os.posix_spawn(
         sys.executable,
-        [sys.executable, "-I", "-S", str(Path(lines.__file__))],
+        [sys.executable, "-I", "-S", str(Path(lines.__file__)), program],
         os.environ,
         file_actions=[(os.POSIX_SPAWN_DUP2, given, 0), (os.POSIX_SPAWN_CLOSE, taken)],
         # It ends when this process has.

@@ -126,7 +126,7 @@ class Config:
             raise ValueError(f"memory_limit is {self.memory_limit}; it must be above 0")
         if self.devices is not None and self.devices < 1:
             raise ValueError(f"devices is {self.devices}; it must be at least 1")
-        _check_processes(self.coordinator, self.num_processes, self.process_id)
+        check_processes(self.coordinator, self.num_processes, self.process_id)
 
 
 def _check_exams(exams: Exams) -> None:
@@ -146,10 +146,14 @@ def _check_exams(exams: Exams) -> None:
         )
 
 
-def _check_processes(
+def check_processes(
     coordinator: str | None, num_processes: int | None, process_id: int | None
 ) -> None:
-    """Checks the options of several processes."""
+    """Checks the options of several processes.
+
+    Raises:
+      ValueError: when they do not go together, in one line.
+    """
     if coordinator is None or coordinator == "auto":
         for name, value in (("num_processes", num_processes), ("process_id", process_id)):
             if value is not None:

@@ -12,11 +12,12 @@ _HEADER = re.compile(r"[IWEF]\d{4} [\d:.]+ +\d+ (\S+?):\d+\] ")
 _OF_LOSSES = ("coordination_service", "preemption_sync_manager", "client.h", "distributed")
 
 
-def without_losses(lines: Iterable[str]) -> Iterator[str]:
+def without_losses(lines: Iterable[str], program: str = "train.py") -> Iterator[str]:
     """Passes lines on, all but those of the runtime about lost processes; adds one in their place.
 
     Args:
       lines: of the standard error, with their ends.
+      program: how the command is called.
 
     Yields:
       Lines.
@@ -33,10 +34,10 @@ def without_losses(lines: Iterable[str]) -> Iterator[str]:
         else:
             yield line
     if is_last:
-        yield describe_loss("".join(kept)) + "\n"
+        yield describe_loss("".join(kept), program) + "\n"
 
 
-def describe_loss(text: str) -> str:
+def describe_loss(text: str, program: str = "train.py") -> str:
     """Describes in a line which processes were lost, from what the runtime says."""
     listed = re.search(r"stopped sending heartbeats\):\n(.*?)\nThe tasks have crashed", text, re.S)
     numbers = re.findall(r"(\d+)\s*$", listed[1], re.M) if listed else []
@@ -46,10 +47,10 @@ def describe_loss(text: str) -> str:
     names = " and ".join(numbers)
     who = f"process{'es' if len(numbers) > 1 else ''} {names}" if numbers else "another process"
     verb = "were" if len(numbers) > 1 else "was"
-    return f"train.py: {who} {verb} lost, so this one ends; --resume goes on from the last save"
+    return f"{program}: {who} {verb} lost, so this one ends; --resume goes on from the last save"
 
 
 if __name__ == "__main__":
-    for line in without_losses(sys.stdin):
+    for line in without_losses(sys.stdin, *sys.argv[1:]):
         sys.stderr.write(line)
         sys.stderr.flush()

@@ -1,0 +1,8 @@
+"""`python -m dualmctx` is the command `dualmctx`."""
+
+import sys
+
+from dualmctx.command import main
+
+if __name__ == "__main__":
+    sys.exit(main())

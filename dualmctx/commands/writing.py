@@ -1,0 +1,141 @@
+"""Rows on their way out: to standard output at once, or to a file that a kill leaves whole."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import jax
+
+from dualmctx.answers import Answered, answer
+from dualmctx.cluster import is_first, require_same
+from dualmctx.commands.progress import progress
+from dualmctx.commands.source import Source
+from dualmctx.evaluator import Evaluator
+from dualmctx.parts import Counts, Results, has_end, join_parts, reopen_part
+from dualmctx.results_file import to_line, write_results
+from dualmctx.rows import Row
+
+X = TypeVar("X")
+# Positions that a process takes before it is the next one's turn.
+_POSITIONS_IN_TURN = 1024
+_SECONDS_BETWEEN_LOOKS = 0.2
+
+
+class Task(NamedTuple):
+    """What is to be evaluated by whom, and whether the first error is the last row."""
+
+    evaluator: Evaluator
+    source: Source
+    strict: bool
+
+    def answers(self, after: int = 0) -> Iterator[Answered]:
+        """Answers this process's share of the positions in the lines after one."""
+        process, num_processes = jax.process_index(), jax.process_count()
+        mine = (
+            question
+            for number, question in enumerate(self.source.questions)
+            if number // _POSITIONS_IN_TURN % num_processes == process and question.line > after
+        )
+        for answered in answer(
+            self.evaluator, self.source.batches(self.evaluator.batch_size, mine)
+        ):
+            rows = list(_until_error(answered.rows)) if self.strict else answered.rows
+            yield answered._replace(rows=rows)
+            if self.strict and "error" in rows[-1]:
+                where = f"{self.source.name}, line {rows[-1]['line']}"
+                print(f"{where}: {rows[-1]['error']}; stopped there", file=sys.stderr)
+                return
+
+
+def _until_error(rows: list[Row]) -> Iterator[Row]:
+    """Passes rows on up to the first that says what is wrong, that one too."""
+    for row in rows:
+        yield row
+        if "error" in row:
+            return
+
+
+def write_out(task: Task) -> Counts:
+    """Writes rows to standard output, each batch as soon as it is done."""
+    counts = Counts(0, 0)
+    # On a terminal the rows themselves show how far it is.
+    num_bytes = None if sys.stdout.isatty() else task.source.num_bytes
+    with progress(num_bytes) as show:
+        for answered in task.answers():
+            counts = counts.add(answered.rows)
+            sys.stdout.buffer.writelines(map(to_line, answered.rows))
+            sys.stdout.buffer.flush()
+            show(counts.rows, answered.end)
+    return counts
+
+
+def write_file(task: Task, results: Results, *, resume: bool) -> Counts:
+    """Writes this process's part of the rows; the first one joins all parts to the results.
+
+    Raises:
+      ValueError: as `Results.claim`; and when another process runs something else.
+      KeyboardInterrupt: after Ctrl-C, with what is kept and how to go on.
+    """
+    before = time.monotonic()
+    if is_first():
+        results.claim(resume=resume)
+    # The others wait here for the first.
+    require_same(results.settings)
+    if results.finished() is None:
+        path = results.part(jax.process_index())
+        try:
+            write_part(task, path)
+            if is_first():
+                join_all(results, strict=task.strict)
+        except KeyboardInterrupt:
+            remedy = "" if task.source.num_bytes is None else "; --resume goes on from there"
+            raise KeyboardInterrupt(f": the rows so far are in {path}{remedy}") from None
+    counts = wait_for(results.finished)
+    if is_first():
+        seconds = time.monotonic() - before
+        print(
+            f"{results.path}: {counts.rows:,} rows, {counts.errors:,} of them errors, "
+            f"in {seconds:,.1f} s",
+            file=sys.stderr,
+        )
+    return counts
+
+
+def write_part(task: Task, path: Path) -> None:
+    """Writes the rows of this process's positions that are not there yet."""
+    part = reopen_part(path)
+    if part.is_complete:
+        return
+    num_bytes = task.source.num_bytes if is_first() else None
+    with path.open("ab") as file, progress(num_bytes) as show:
+        # A strict task may have been stopped right after its last row.
+        if not (task.strict and part.counts.errors):
+            for answered in task.answers(after=part.last_line):
+                part = part.append(file, answered.rows)
+                show(part.counts.rows, answered.end)
+        part.complete(file)
+
+
+def join_all(results: Results, *, strict: bool) -> None:
+    """Waits for the parts of all processes and joins them to the results."""
+    parts = [results.part(process) for process in range(jax.process_count())]
+    wait_for(lambda: all(map(has_end, parts)) or None)
+    counts = Counts(0, 0)
+
+    def counted() -> Iterator[Row]:
+        nonlocal counts
+        for row in join_parts(parts, strict=strict):
+            counts = counts.add([row])
+            yield row
+
+    write_results(counted(), results.path)
+    results.finish(counts)
+
+
+def wait_for(look: Callable[[], X | None]) -> X:
+    """Looks now and then until there is something; a lost process ends this one too (`cluster`)."""
+    while (found := look()) is None:
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
+    return found

@@ -1,0 +1,208 @@
+"""Answers: rows say what the evaluator says, each of its own position, or what is wrong with it."""
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dualmctx.answers
+from dualmctx.answers import answer
+from dualmctx.evaluator import Evaluator, make_evaluator
+from dualmctx.policies import Dual
+from dualmctx.positions_file import Question
+from dualmctx.results_file import to_line
+from dualmctx.streams import full_batches
+from untrained import make_untrained
+
+BATCH_SIZE = 4
+START = "rnbqk/ppppp/5/PPPPP/RNBQK w - - 0 1"
+MATED = "k4/1Q3/2K2/5/5 b - - 0 9"
+
+
+def make(preset: str, policy: Any = None) -> Evaluator:
+    trained = make_untrained(preset)
+    return make_evaluator(
+        trained.env, trained.network, trained.params, policy, batch_size=BATCH_SIZE
+    )
+
+
+@pytest.fixture(scope="module")
+def dual() -> Evaluator:
+    return make("connect-four", Dual(num_simulations=(6, 3), num_rounds=1))
+
+
+@pytest.fixture(scope="module")
+def network() -> Evaluator:
+    return make("connect-four")
+
+
+@pytest.fixture(scope="module")
+def chess() -> Evaluator:
+    return make("gardner-chess")
+
+
+def ask(evaluator: Evaluator, *moves: Any, fen: str | None = None) -> list[dict[str, Any]]:
+    questions = [Question(i, f"q{i}", x, fen, end=10 * i) for i, x in enumerate(moves, start=1)]
+    answered = list(answer(evaluator, full_batches(questions, BATCH_SIZE)))
+    assert [x.end for x in answered] == [x[-1].end for x in full_batches(questions, BATCH_SIZE)]
+    rows = [row for x in answered for row in x.rows]
+    assert [(row["id"], row["line"]) for row in rows] == [(x.id, x.line) for x in questions]
+    return rows
+
+
+def play(env: Any, moves: list[int]) -> Any:
+    step, state = jax.jit(env.step), env.init(jax.random.PRNGKey(0))
+    for move in moves:
+        state = step(state, move)
+    return state
+
+
+def test_rows_say_what_the_evaluator_says(dual: Evaluator) -> None:
+    """Field by field, beside positions that are wrong and in batches that are not full."""
+    games_ = ["", "4", "44", "x", "4444444", "1213141", "445566", "111111", "53"]
+    good = [x for x in games_ if x not in ("x", "4444444")]
+    rows = [row for row in ask(dual, *games_) if "error" not in row]
+    assert [row["id"] for row in rows] == [f"q{games_.index(x) + 1}" for x in good]
+    states = [play(dual.env, [int(x) - 1 for x in moves]) for moves in good]
+    stacked = jax.tree.map(lambda *x: np.stack(x), *states)
+    found = dual(stacked, [row["id"] for row in rows])
+    near = {"rel": 0, "abs": 1e-6, "nan_ok": True}
+    for i, (row, state) in enumerate(zip(rows, states, strict=True)):
+        over = bool(state.terminated)
+        assert row["value"] == pytest.approx(found.value[i], **near)
+        assert row["tree_values"] == pytest.approx(found.tree_values[i].tolist(), **near)
+        assert row["network_value"] == (
+            [None] * 2 if over else pytest.approx(found.network_value[i], **near)
+        )
+        assert row["heads_agree"] == found.heads_agree[i]
+        assert row["heads_distance"] == (
+            None if over else pytest.approx(found.heads_distance[i], **near)
+        )
+        legal = [] if over else [a for a in range(7) if state.legal_action_mask[a]]
+        assert [x["action"] for x in row["legal"]] == legal
+        assert row["action"] == (None if over else found.action[i])
+        assert row["move"] == (None if over else str(found.action[i] + 1))
+        line = [str(a + 1) for a in found.principal_variation[i] if a >= 0]
+        assert row["pv"] == line
+        assert over or row["pv"][0] == row["move"]
+        for x in row["legal"]:
+            a = x["action"]
+            assert x["move"] == str(a + 1)
+            assert x["visits"] == found.visits[i, a]
+            q = found.qvalues[i, a]
+            assert x["q"] == (None if math.isnan(q) else pytest.approx(q, **near))
+            assert x["weight"] == pytest.approx(found.action_weights[i, a], **near)
+            assert x["network_policy"] == pytest.approx(found.network_policy[i, :, a], **near)
+    values = [row["value"] for row in rows]
+    assert values[good.index("1213141")] == -1  # lost by the player to move
+    assert len(set(values)) == len(values)
+
+
+def test_without_a_search_there_are_no_trees(network: Evaluator) -> None:
+    [row] = ask(network, "4")
+    assert row["tree_values"] == []
+    assert [(x["visits"], x["q"]) for x in row["legal"]] == [(None, None)] * 7
+    weights = [x["weight"] for x in row["legal"]]
+    assert weights == [x["network_policy"][-1] for x in row["legal"]]
+    assert row["action"] == int(np.argmax(weights))
+
+
+@pytest.mark.parametrize(
+    ("moves", "error"),
+    [
+        ("8", r"move 1, '8', "),
+        ("e2e4", r"move 1, 'e2e4', "),
+        ([7], r"move 1, 7, "),
+        ([-1], r"move 1, -1, "),
+        ([10**30], r"move 1, 10+\.*0*, "),
+        (["1" * 5000], r"move 1, '1+\.\.\.1+', "),
+        ("4444444", r"move 7 of '4444444' is illegal$"),
+        ([3] * 8, r"move 7 of \[3, 3, 3, 3, 3, 3, \.\.\.\] is illegal$"),
+        ("12131415", r"move 8 of '12131415' comes after the end of the game$"),
+        ("1" * 100_000, r"move 7 of '1{12}\.\.\.1{13}' is illegal$"),
+    ],
+)
+def test_what_is_wrong_is_said(network: Evaluator, moves: Any, error: str) -> None:
+    first, row, last = ask(network, "4", moves, "4")
+    assert re.search(error, row["error"])
+    assert set(row) == {"id", "line", "error"}
+    assert {**first, "id": 0, "line": 0} == {**last, "id": 0, "line": 0}
+
+
+def test_a_game_without_fens_has_none(network: Evaluator) -> None:
+    [row] = ask(network, "", fen=START)
+    assert "connect_four" in row["error"]
+
+
+def test_long_games_are_played_in_pieces(network: Evaluator, monkeypatch: Any) -> None:
+    games_ = ["4545", "123456712345671", "1213141", "12131415", "4444444", "44444443", ""]
+    whole = ask(network, *games_)
+    monkeypatch.setattr(dualmctx.answers, "_MOVES_AT_ONCE", 3)
+    assert ask(network, *games_) == whole
+    assert ["error" in row for row in whole] == [False, False, False, True, True, True, False]
+
+
+def test_chess_begins_at_a_fen(chess: Evaluator) -> None:
+    [start] = ask(chess, "")
+    [same] = ask(chess, "", fen=START)
+    assert same == start
+    [after] = ask(chess, "a2a3 b4b3")
+    [black] = ask(chess, ["b4b3"], fen="rnbqk/ppppp/P4/1PPPP/RNBQK b - - 0 1")
+    assert [x["move"] for x in black["legal"]] == [x["move"] for x in after["legal"]]
+    [mated] = ask(chess, "", fen=MATED)
+    assert (mated["value"], mated["action"], mated["legal"]) == (-1.0, None, [])
+    wrong = ask(chess, "a1a5", "a2a3 a2a3", "d2d4", [10**9])
+    assert all("error" in row for row in wrong)
+    [row] = ask(chess, "", fen="rnbqk/ppppp/5/PPPPP/RNBQQ w - - 0 1")
+    assert "error" in row
+
+
+def test_the_next_batch_starts_before_the_last_is_finished(
+    network: Evaluator, monkeypatch: Any
+) -> None:
+    said: list[str] = []
+    start, finish = dualmctx.answers._start, dualmctx.answers._finish
+
+    def started(evaluator: Evaluator, batch: list[Question]) -> Any:
+        said.append(f"start {batch[0].line}")
+        return start(evaluator, batch)
+
+    def finished(evaluator: Evaluator, it: Any) -> Any:
+        said.append(f"finish {it.questions[0].line}")
+        return finish(evaluator, it)
+
+    def batches() -> Iterator[list[Question]]:
+        for line in (1, 2, 0, 3, 0, 4):
+            said.append(f"read {line}")
+            yield [Question(line, line)] if line else []
+
+    monkeypatch.setattr(dualmctx.answers, "_start", started)
+    monkeypatch.setattr(dualmctx.answers, "_finish", finished)
+    assert [x.rows[0]["line"] for x in answer(network, batches())] == [1, 2, 3, 4]
+    assert said == [
+        *("read 1", "start 1", "read 2", "start 2", "finish 1", "read 0", "finish 2"),
+        *("read 3", "start 3", "read 0", "finish 3", "read 4", "start 4", "finish 4"),
+    ]
+
+
+moves = st.text(max_size=12) | st.text("1234567, ", max_size=30)
+moves |= st.lists(st.integers() | st.text(max_size=3) | st.integers(0, 6), max_size=12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(moves, st.none() | st.text(max_size=9)), min_size=1, max_size=4))
+def test_whatever_is_asked_a_row_answers(network: Evaluator, asked: list[tuple]) -> None:
+    questions = [Question(i, i, *x) for i, x in enumerate(asked, start=1)]
+    [answered] = answer(network, [questions])
+    assert [row["line"] for row in answered.rows] == [x.line for x in questions]
+    for row in answered.rows:
+        assert json.loads(to_line(row)) == row
+        assert row.get("error", "x").isprintable()
+        assert len(row.get("error", "")) < 400

@@ -1,0 +1,369 @@
+"""The command `dualmctx evaluate`: what it writes, what it refuses, and how it goes on."""
+
+import csv
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from pyarrow import parquet
+
+import dualmctx.commands.evaluate
+import dualmctx.commands.writing
+from dualmctx.command import SUBCOMMANDS, main
+from dualmctx.commands.searching import Searcher, Searching, load
+from untrained import export_untrained
+
+ROOT = Path(__file__).parents[1]
+BATCH_SIZE = 4
+# Twenty positions, two of which are wrong.
+MOVES = ["4", "x", "1213141", "4444444", *(str(i) * j for i in range(1, 5) for j in range(4))]
+ASKED = [{"id": f"q{i}", "moves": moves} for i, moves in enumerate(MOVES)]
+
+
+class Setting(NamedTuple):
+    """A network that needs no time, and positions in files."""
+
+    network: str
+    searcher: Searcher
+    jsonl: str
+    csv: str
+
+
+@pytest.fixture(scope="module")
+def setting(tmp_path_factory: pytest.TempPathFactory) -> Setting:
+    folder = tmp_path_factory.mktemp("evaluate")
+    network = str(export_untrained(folder / "c4.npz", "connect-four"))
+    lines = "".join(json.dumps(x) + "\n" for x in ASKED)
+    (folder / "p.jsonl").write_text(lines)
+    (folder / "p.csv").write_text(
+        "id,moves\n" + "".join(f"{x['id']},{x['moves']}\n" for x in ASKED)
+    )
+    searcher = load(network, Searching(network_only=True), BATCH_SIZE)
+    return Setting(network, searcher, str(folder / "p.jsonl"), str(folder / "p.csv"))
+
+
+@pytest.fixture
+def quick(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> Setting:
+    """Has the command take the network that is compiled already."""
+
+    def take(checkpoint: str, options: Searching, batch_size: int) -> Searcher:
+        return setting.searcher._replace(record=setting.searcher.record | {"seed": options.seed})
+
+    monkeypatch.setattr(dualmctx.commands.evaluate, "load", take)
+    return setting
+
+
+def evaluate(setting: Setting, positions: str, out: Path | str, *flags: str) -> int:
+    return main(["evaluate", setting.network, positions, "--out", str(out), *flags])
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def names(folder: Path) -> set[str]:
+    return {x.name for x in folder.iterdir()}
+
+
+def test_every_format_has_the_rows(quick: Setting, tmp_path: Path, capfd: Any) -> None:
+    assert evaluate(quick, quick.jsonl, tmp_path / "x.jsonl") == 1
+    said = capfd.readouterr()
+    assert re.fullmatch(r".*x\.jsonl: 20 rows, 2 of them errors, in [\d.]+ s\n", said.err)
+    assert said.out == ""
+    rows = read(tmp_path / "x.jsonl")
+    assert [(x["id"], x["line"]) for x in rows] == [(f"q{i}", i + 1) for i in range(20)]
+    assert [x["id"] for x in rows if "error" in x] == ["q1", "q3"]
+    assert evaluate(quick, quick.csv, tmp_path / "x.parquet") == 1
+    found = parquet.read_table(tmp_path / "x.parquet").to_pylist()
+    # A header comes before the first position.
+    expected = [{**dict.fromkeys(found[0]), **row, "line": row["line"] + 1} for row in rows]
+    assert found == expected
+    assert evaluate(quick, quick.csv, tmp_path / "x.csv") == 1
+    with (tmp_path / "x.csv").open(newline="") as file:
+        records = list(csv.DictReader(file))
+    assert [x["error"] or json.loads(x["legal"]) for x in records] == [
+        row.get("error", row.get("legal")) for row in rows
+    ]
+    files = {"x.jsonl", "x.parquet", "x.csv"}
+    assert names(tmp_path) == files | {f"{x}.settings.json" for x in files}
+    settings = json.loads((tmp_path / "x.csv.settings.json").read_text())
+    assert settings["finished"] == {"rows": 20, "errors": 2}
+    assert settings["settings"]["game"] == "connect_four"
+
+
+def test_standard_output_gets_the_same_rows(quick: Setting, tmp_path: Path, capfd: Any) -> None:
+    assert evaluate(quick, quick.jsonl, tmp_path / "x.jsonl") == 1
+    capfd.readouterr()
+    assert evaluate(quick, quick.jsonl, "-") == 1
+    assert capfd.readouterr().out == (tmp_path / "x.jsonl").read_text()
+
+
+@pytest.fixture
+def standard_input(tmp_path: Path) -> Iterator[Any]:
+    """Puts a file in the place of standard input."""
+    before = os.dup(0)
+
+    def put(path: str) -> None:
+        with open(path, "rb") as file:
+            os.dup2(file.fileno(), 0)
+
+    yield put
+    os.dup2(before, 0)
+    os.close(before)
+
+
+def test_standard_input_gives_the_same_rows(
+    quick: Setting, tmp_path: Path, standard_input: Any, capfd: Any
+) -> None:
+    assert evaluate(quick, quick.jsonl, tmp_path / "x.jsonl") == 1
+    for out in ("-", str(tmp_path / "y.jsonl")):
+        standard_input(quick.jsonl)
+        assert evaluate(quick, "-", out) == 1
+    whole = (tmp_path / "x.jsonl").read_text()
+    assert (tmp_path / "y.jsonl").read_text() == capfd.readouterr().out == whole
+
+
+def test_strict_stops_at_the_first_error(quick: Setting, tmp_path: Path, capfd: Any) -> None:
+    assert evaluate(quick, quick.jsonl, tmp_path / "x.jsonl", "--strict") == 1
+    rows = read(tmp_path / "x.jsonl")
+    assert ["error" in row for row in rows] == [False, True]
+    assert f"{quick.jsonl}, line 2: move 1, 'x'," in capfd.readouterr().err
+    assert evaluate(quick, quick.jsonl, "-", "--strict") == 1
+    assert capfd.readouterr().out == (tmp_path / "x.jsonl").read_text()
+
+
+def test_all_well_is_0(quick: Setting, tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("moves\n4\n44\n")
+    assert evaluate(quick, str(tmp_path / "p.csv"), tmp_path / "x.jsonl", "--strict") == 0
+
+
+def stop_after(number: int, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Has Ctrl-C pressed when so many batches are written."""
+    answers, left = dualmctx.commands.writing.answer, [number]
+
+    def stopped(*arguments: Any) -> Iterator[Any]:
+        for answered in answers(*arguments):
+            if not left[0]:
+                raise KeyboardInterrupt
+            left[0] -= 1
+            yield answered
+
+    return monkeypatch.setattr(dualmctx.commands.writing, "answer", stopped)
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
+def test_ctrl_c_loses_and_repeats_nothing(
+    quick: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any, suffix: str
+) -> None:
+    whole, out = tmp_path / f"whole.{suffix}", tmp_path / f"x.{suffix}"
+    assert evaluate(quick, quick.jsonl, whole) == 1
+    for number in (2, 0, 1):
+        capfd.readouterr()
+        with monkeypatch.context() as patch:
+            stop_after(number, patch)
+            assert evaluate(quick, quick.jsonl, out, "--resume") == 130
+        part = f"{out}.part-0"
+        assert capfd.readouterr().err == (
+            f"dualmctx evaluate: stopped: the rows so far are in {part}; "
+            "--resume goes on from there\n"
+        )
+        assert not out.exists()
+    assert len(Path(part).read_text().splitlines()) == 3 * BATCH_SIZE
+    assert evaluate(quick, quick.jsonl, out) == 2
+    assert "which exists or is being made" in capfd.readouterr().err
+    assert evaluate(quick, quick.jsonl, out, "--resume", "--seed", "1") == 2
+    assert "made with other settings: seed (0 → 1)" in capfd.readouterr().err
+    with Path(part).open("a") as file:
+        file.write('{"id":"half')
+    assert evaluate(quick, quick.jsonl, out, "--resume") == 1
+    assert out.read_bytes() == whole.read_bytes()
+    assert names(tmp_path) == {f"{x.name}{y}" for x in (out, whole) for y in ("", ".settings.json")}
+    # What is done stays done.
+    assert evaluate(quick, quick.jsonl, out, "--resume") == 1
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_other_positions_are_refused(quick: Setting, tmp_path: Path, capfd: Any) -> None:
+    assert evaluate(quick, quick.jsonl, tmp_path / "x.csv") == 1
+    assert evaluate(quick, quick.csv, tmp_path / "x.csv", "--resume") == 2
+    assert "other settings: positions (" in capfd.readouterr().err
+
+
+# The command as it is, but each batch takes a while.
+SLOW = """
+import sys, time
+from dualmctx import command
+from dualmctx.commands import writing
+answer = writing.answer
+def slow(*arguments):
+    for answered in answer(*arguments):
+        time.sleep(0.2)
+        yield answered
+writing.answer, writing._POSITIONS_IN_TURN = slow, 3
+sys.exit(command.main(sys.argv[1:]))
+"""
+
+
+def start(*arguments: str) -> subprocess.Popen:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM", "OMPI", "KUBE"))}
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", SLOW, "evaluate", *arguments],
+        env={**clean, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_kill_loses_and_repeats_nothing(setting: Setting, tmp_path: Path) -> None:
+    whole, out = tmp_path / "whole.jsonl", tmp_path / "x.jsonl"
+    flags = ["--network-only", "--batch", str(BATCH_SIZE)]
+    assert evaluate(setting, setting.jsonl, whole, *flags) == 1
+    process = start(setting.network, setting.jsonl, "--out", str(out), *flags)
+    part, deadline = tmp_path / "x.jsonl.part-0", time.monotonic() + 600
+    while not part.exists() or part.read_bytes().count(b"\n") < BATCH_SIZE:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert BATCH_SIZE <= part.read_bytes().count(b"\n") < len(ASKED)
+    assert evaluate(setting, setting.jsonl, out, "--resume", *flags) == 1
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_two_processes_share_the_positions(setting: Setting, tmp_path: Path) -> None:
+    whole, out = tmp_path / "whole.jsonl", tmp_path / "x.jsonl"
+    flags = ["--network-only", "--batch", str(BATCH_SIZE)]
+    assert evaluate(setting, setting.jsonl, whole, *flags) == 1
+    with socket.socket() as server:
+        server.bind(("localhost", 0))
+        port = server.getsockname()[1]
+    flags += ["--coordinator", f"localhost:{port}", "--num-processes", "2", "--process-id"]
+    arguments = [setting.network, setting.jsonl, "--out", str(out), *flags]
+    both = [start(*arguments, i) for i in ("0", "1")]
+    try:
+        said = [process.communicate(timeout=600) for process in both]
+    finally:
+        for process in both:
+            process.kill()
+    assert [process.returncode for process in both] == [1, 1], said
+    assert "20 rows, 2 of them errors" in said[0][1]
+    assert said[1] == ("", "")
+    assert read(out) == read(whole)
+    assert names(tmp_path) == {f"{x.name}{y}" for x in (out, whole) for y in ("", ".settings.json")}
+
+
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [
+        (["--variant", "x"], "variant is x; it must be one of dual, chain"),
+        (["--simulations", "1", "2", "3"], "num_simulations"),
+        (["--batch", "0"], "batch_size is 0; it must be at least 1"),
+        (["--batch", "many"], "--batch"),
+        (["--seed", "-1"], "seed is -1; it must be from 0 to 4294967295"),
+        (["--game", "nim"], "game is nim; c4.npz plays connect_four"),
+        (["--network-only", "--variant", "dual"], "network_only does without a search"),
+        (["--iteration", "8"], "iteration is 8; "),
+        (["--devices", "1000"], "devices is 1000; it must be at most"),
+        (["--num-processes", "2"], "num_processes is 2; it must be left out"),
+        (["--coordinator", "x:1", "--num-processes", "2", "--process-id", "2"], "process_id is 2"),
+        (["--out", "x.txt"], "out is x.txt; its name must end in"),
+        (["--out", "none/x.csv"], "there is no folder none"),
+        (["--out", "-", "--resume"], "out is -; it must be a file with --resume"),
+        (["--outt", "x.csv"], "--outt"),
+    ],
+)
+def test_bad_flags_are_refused_in_a_line(
+    setting: Setting,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: Any,
+    flags: list[str],
+    error: str,
+) -> None:
+    monkeypatch.chdir(Path(setting.network).parent)
+    before = names(Path())
+    assert main(["evaluate", "c4.npz", "p.jsonl", "--out", "out.csv", *flags]) == 2
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert re.fullmatch(rf"dualmctx evaluate: .*{re.escape(error)}.*\n", said.err)
+    assert names(Path()) == before
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "positions", "error"),
+    [
+        ("c4.npz", "none.jsonl", "positions is none.jsonl; there is no such file"),
+        ("c4.npz", "folder.csv", "positions is folder.csv; there is no such file"),
+        ("c4.npz", "p.txt", "must end in one of .jsonl, .csv, or be - alone"),
+        ("c4.npz", "empty.jsonl", "empty.jsonl has no positions"),
+        ("c4.npz", "empty.csv", "empty.csv has no positions"),
+        ("c4.npz", "header.csv", "header.csv: the header has no column moves or fen; it is 'a, b'"),
+        ("none", "p.jsonl", "none is neither a run's folder, nor an exported .npz file, nor"),
+        ("damaged.npz", "p.jsonl", "damaged.npz is damaged, or no network of ours"),
+        ("folder.csv", "p.jsonl", "folder.csv has no config.json, so there is no run there"),
+    ],
+)
+def test_bad_files_are_refused_in_a_line(
+    setting: Setting,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: Any,
+    checkpoint: str,
+    positions: str,
+    error: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("c4.npz").write_bytes(Path(setting.network).read_bytes())
+    Path("damaged.npz").write_bytes(Path(setting.network).read_bytes()[:999])
+    Path("p.jsonl").write_text('{"moves": ""}\n')
+    Path("empty.jsonl").touch()
+    Path("empty.csv").write_text("moves\n\n")
+    Path("header.csv").write_text("a,b\n1,2\n")
+    Path("p.txt").touch()
+    Path("folder.csv").mkdir()
+    assert main(["evaluate", checkpoint, positions]) == 2
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert re.fullmatch(rf"dualmctx evaluate: .*{re.escape(error)}.*\n", said.err)
+
+
+def test_parquet_without_pyarrow_is_refused_at_once(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: Any
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert evaluate(setting, setting.jsonl, tmp_path / "x.parquet") == 2
+    assert "pyarrow is not installed; use pip install" in capfd.readouterr().err
+    assert names(tmp_path) == set()
+
+
+@pytest.mark.parametrize("name", SUBCOMMANDS)
+def test_every_command_has_help(name: str, capfd: Any) -> None:
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main([name, "--help"])
+    assert f"usage: dualmctx {name}" in capfd.readouterr().out
+    assert main([name]) == 2
+    assert re.fullmatch(rf"dualmctx {name}: Missing .*\n", capfd.readouterr().err)
+
+
+def test_the_command_itself_has_help(capfd: Any) -> None:
+    assert main(["--help"]) == 0
+    said = capfd.readouterr().out
+    assert all(f"  {name} " in said for name in SUBCOMMANDS)
+    assert main([]) == 2
+    capfd.readouterr()
+    assert main(["evalute"]) == 2
+    assert capfd.readouterr().err == (
+        f"dualmctx: there is no command 'evalute'; there are {', '.join(SUBCOMMANDS)}\n"
+    )

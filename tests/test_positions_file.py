@@ -1,0 +1,233 @@
+"""Positions as they are asked for: every line is a question or says in a line why not."""
+
+import csv
+import io
+import json
+import re
+import tracemalloc
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from dualmctx.positions_file import LONGEST_LINE, Question, read_csv, read_json_lines
+
+DEEP = "[" * 100_000
+
+
+def json_lines(data: bytes) -> list[Question]:
+    return list(read_json_lines(io.BytesIO(data)))
+
+
+def csv_lines(data: bytes) -> list[Question]:
+    return list(read_csv(io.BytesIO(data)))
+
+
+def only(questions: list[Question]) -> Question:
+    [question] = questions
+    return question
+
+
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        ('{"moves": [3, 3, "c4"]}', (1, 1, [3, 3, "c4"], None)),
+        ('{"id": "a b", "moves": "332"}', (1, "a b", "332", None)),
+        ('{"id": -7, "fen": "8/8 w"}', (1, -7, "", "8/8 w")),
+        ('{"fen": "f", "moves": "e2e4 e7e5"}\r', (1, 1, "e2e4 e7e5", "f")),
+        ('\ufeff{"moves": ""}', (1, 1, "", None)),
+        ('\n \n{"id": "é", "moves": []}', (3, "é", [], None)),
+        (
+            '{"id": 123456789012345678901234567890, "moves": []}',
+            (1, 123456789012345678901234567890),
+        ),
+    ],
+)
+def test_a_line_of_json_is_a_question(text: str, question: tuple) -> None:
+    found = only(json_lines(text.encode() + b"\n"))
+    assert found.error is None
+    assert found[: len(question)] == question
+    assert found.end == len(text.encode()) + 1
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        (b"nonsense", r"not JSON: Expecting value at character 1"),
+        (b'{"moves": "1"', r"not JSON: Expecting ',' delimiter at character 14"),
+        (b"[1, 2]", r"not a JSON object but \[1, 2\]"),
+        (b"null", r"not a JSON object but None"),
+        (b"{}", r"neither moves nor fen is given"),
+        (b'{"moves": 3}', r"moves is 3; it must be text or a list of whole numbers and texts"),
+        (b'{"moves": null}', r"moves is None; it must be text or a list .*"),
+        (b'{"moves": [true]}', r"moves is \[True\]; .*"),
+        (b'{"moves": [1.0]}', r"moves is \[1\.0\]; .*"),
+        (b'{"moves": [[1]]}', r"moves is \[\[1\]\]; .*"),
+        (b'{"moves": [1e999]}', r"moves is \[inf\]; .*"),
+        (b'{"moves": [' + b"1" * 5000 + b"]}", r"Exceeds the limit .*"),
+        (b'{"fen": ["x"]}', r"fen is \['x'\]; it must be text"),
+        (b'{"moves": [], "fen": null}', r"fen is None; it must be text"),
+        (b'{"moves": [], "id": NaN}', r"NaN is no number in JSON"),
+        (b'{"moves": [], "id": -Infinity}', r"-Infinity is no number in JSON"),
+        (b'{"moves": [], "id": 1.5}', r"id is 1\.5; it must be a whole number or printable text"),
+        (b'{"moves": [], "id": null}', r"id is None; .*"),
+        (b'{"moves": [], "id": true}', r"id is True; .*"),
+        (b'{"moves": [], "id": ""}', r"id is ''; .*"),
+        (b'{"moves": [], "id": "a\\nb"}', r"id is 'a\\nb'; .*"),
+        (b'{"moves": [], "id": "\\u0000"}', r"id is '\\x00'; .*"),
+        (b'{"moves": [], "id": "\\ud800"}', r"id is '\\ud800'; .*"),
+        (
+            b'{"moves": [], "mvoes": []}',
+            r"there is no field 'mvoes'; the fields are id, moves, fen",
+        ),
+        (b'{"moves": [], "moves": [1]}', r"the JSON names a field twice"),
+        (b'{"moves": "\xff"}', r"byte 12 is not UTF-8"),
+        (b"\x00\x00", r"not JSON: .*"),
+        (b'{"moves": "\x00"}', r"not JSON: Invalid control character at character 12"),
+        (DEEP.encode(), r"the JSON is nested too deeply"),
+        (b'{"moves": ' + DEEP.encode(), r"the JSON is nested too deeply"),
+        (b" " * LONGEST_LINE + b"{}", r"the line is longer than 1048576 bytes"),
+    ],
+)
+def test_a_bad_line_says_why(line: bytes, error: str) -> None:
+    bad, good = json_lines(line + b'\n{"moves": [1]}')
+    assert bad.error is not None
+    assert re.fullmatch(error, bad.error)
+    assert (bad.line, bad.id) == (1, None)
+    assert good == Question(2, 2, [1], end=len(line) + 15)
+
+
+def test_an_error_has_the_id_where_it_can_be_read() -> None:
+    assert only(json_lines(b'{"id": "x", "moves": 1}')).id == "x"
+    assert only(csv_lines(b"id,moves\nx,[1.5]\n")).id == "x"
+
+
+def test_ids_may_be_given_twice() -> None:
+    data = b'{"id": 1, "moves": []}\n' * 2
+    assert [(x.line, x.id) for x in json_lines(data)] == [(1, 1), (2, 1)]
+
+
+def test_csv_has_columns_by_name() -> None:
+    data = b'id,elo,moves,fen\na,1,"3, 4",\n,2,"[3, ""c""]","x y"\n\nb,,,\r\n'
+    assert [x[:5] for x in csv_lines(data)] == [
+        (2, "a", "3, 4", None, None),
+        (3, 3, [3, "c"], "x y", None),
+        (5, "b", "", None, None),
+    ]
+    assert csv_lines(b"\xef\xbb\xbf moves \n1\n")[0].moves == "1"
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        (b"1,2,3", "3 cells; the header has 2 columns"),
+        (b"1", "1 cells; the header has 2 columns"),
+        (b'1,"2', "not CSV: unexpected end of data"),
+        (b'1,"2"3', "not CSV: ',' expected after '\"'"),
+        (b"1," + b"2" * 200_000, "not CSV: field larger than field limit (131072)"),
+        (b"1,[2", "not JSON: Expecting ',' delimiter at character 3"),
+        (b"1," + DEEP[:100_000].encode(), "the JSON is nested too deeply"),
+        (b"1,\xff", "byte 3 is not UTF-8"),
+        (b"a\x00,1", "id is 'a\\x00'; it must be a whole number or printable text"),
+    ],
+)
+def test_a_bad_record_says_why(line: bytes, error: str) -> None:
+    bad, good = csv_lines(b"id,moves\n" + line + b"\n7,1\n")
+    assert (bad.line, bad.id, bad.error) == (2, None, error)
+    assert (good.line, good.id, good.moves) == (3, "7", "1")
+
+
+def test_a_record_without_a_position_says_so() -> None:
+    assert only(csv_lines(b"id,fen\n1,\n")).error == "neither moves nor fen is given"
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (b"id;moves\n1;2\n", "the header has no column moves or fen; it is 'id;moves'"),
+        (b"moves,moves\n1,2\n", "the header names a column twice"),
+        (b'"moves\n1\n', "line 1, the header: not CSV: unexpected end of data"),
+        (b"\n\xff\n1\n", "line 2, the header: byte 1 is not UTF-8"),
+        (b"x" * (LONGEST_LINE + 1), "line 1, the header: the line is longer than 1048576 bytes"),
+    ],
+)
+def test_a_bad_header_is_refused(data: bytes, error: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(error)}$"):
+        csv_lines(data)
+
+
+def test_an_empty_file_has_no_positions() -> None:
+    assert (
+        json_lines(b"") == json_lines(b"\n \r\n\t") == csv_lines(b"") == csv_lines(b"moves\n") == []
+    )
+
+
+class Endless(io.RawIOBase):
+    """A line of 100 MB, then a good one, of which only what is asked for is made."""
+
+    def __init__(self) -> None:
+        self._left, self._rest = 100 * 2**20, b'\n{"moves": [1]}\n'
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if self._left:
+            number = min(len(buffer), self._left)
+            buffer[:number] = b"x" * number
+            self._left -= number
+            return number
+        number = min(len(buffer), len(self._rest))
+        buffer[:number], self._rest = self._rest[:number], self._rest[number:]
+        return number
+
+
+def test_a_line_of_100_megabytes_is_passed_over_in_little_memory() -> None:
+    tracemalloc.start()
+    bad, good = read_json_lines(io.BufferedReader(Endless()))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert bad.error == "the line is longer than 1048576 bytes"
+    assert (good.line, good.moves) == (2, [1])
+    assert peak < 8 * 2**20
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+objects = st.dictionaries(st.sampled_from(["id", "moves", "fen", "x"]), values)
+lines = (
+    st.binary(max_size=40)
+    | st.text().map(lambda x: x.encode("utf-8", "surrogatepass"))
+    | objects.map(lambda x: json.dumps(x).encode())
+    | st.lists(st.text(), max_size=4).map(lambda x: to_csv(x).encode("utf-8", "surrogatepass"))
+)
+
+
+def to_csv(cells: list[str]) -> str:
+    file = io.StringIO()
+    csv.writer(file).writerow(cells)
+    return file.getvalue()
+
+
+@given(st.lists(lines, max_size=5).map(b"\n".join))
+@example(b'{"id": "\\ud800", "moves": []}')
+@example(b'"\r",')
+def test_whatever_comes_a_line_is_one_question(data: bytes) -> None:
+    """Also after a header of CSV; blank lines are none, and errors are single lines."""
+    numbers = [i for i, line in enumerate(data.split(b"\n"), start=1) if is_asked(line, i)]
+    for questions, first in ((json_lines(data), 0), (csv_lines(b"id,moves\n" + data), 1)):
+        assert [x.line - first for x in questions] == numbers
+        for question in questions:
+            if question.error is None:
+                assert str(question.id).isprintable()
+                assert isinstance(question.moves, str | list)
+            else:
+                assert question.error.count("\n") == 0
+
+
+def is_asked(line: bytes, number: int) -> bool:
+    return bool((line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).strip())

@@ -1,0 +1,225 @@
+"""Files of results: every format holds the same rows, and a kill leaves parts to go on from."""
+
+import csv
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import parquet
+
+from dualmctx import results_file
+from dualmctx.parts import Counts, Part, Results, has_end, join_parts, reopen_part
+from dualmctx.results_file import WRITERS, check_results, to_line, write_results
+
+MOVE = {"action": 1, "move": "2", "network_policy": [0.25, 1.0], "weight": 1.0}
+ROWS: list[dict[str, Any]] = [
+    {"id": None, "line": 1, "error": 'not JSON: "é", so ,'},
+    {
+        **{"id": "a", "line": 2, "action": 1, "move": "2", "value": -0.5, "pv": ["2", "1"]},
+        **{"network_value": [0.5, -1.0], "tree_values": [0.1], "heads_agree": True},
+        **{"heads_distance": 0.125, "legal": [{**MOVE, "visits": 3, "q": None}]},
+    },
+    {
+        **{"id": 7, "line": 5, "action": None, "move": None, "value": 1.0, "pv": []},
+        **{"network_value": [None, None], "tree_values": [], "heads_agree": False},
+        **{"heads_distance": None, "legal": []},
+    },
+]
+EXPECTED = {name: [row.get(name) for row in ROWS] for name in results_file._COLUMNS}
+
+
+def write_part(path: Path, rows: list[dict[str, Any]], *, complete: bool = True) -> Part:
+    part = Part(path)
+    with path.open("ab") as file:
+        for row in rows:
+            part = part.append(file, [row])
+        return part.complete(file) if complete else part
+
+
+def test_json_lines_have_the_rows(tmp_path: Path) -> None:
+    write_results(iter(ROWS), tmp_path / "x.jsonl")
+    lines = (tmp_path / "x.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == ROWS
+
+
+def test_csv_has_the_rows_with_json_in_cells(tmp_path: Path) -> None:
+    write_results(iter(ROWS), tmp_path / "x.csv")
+    with (tmp_path / "x.csv").open(newline="") as file:
+        records = list(csv.DictReader(file))
+
+    def read(name: str, cell: str) -> Any:
+        if cell == "":
+            return None
+        return cell if name in ("id", "move", "error") else json.loads(cell)
+
+    found = {name: [read(name, record[name]) for record in records] for name in EXPECTED}
+    assert found == EXPECTED | {"id": [None, "a", "7"]}
+    assert list(records[0]) == list(EXPECTED)
+
+
+def test_parquet_has_the_rows_in_nested_columns(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(results_file, "_ROWS_IN_A_GROUP", 2)
+    write_results(iter(ROWS), tmp_path / "x.parquet")
+    table = parquet.read_table(tmp_path / "x.parquet")
+    assert table.to_pydict() == EXPECTED | {"id": [None, "a", "7"]}
+    assert parquet.ParquetFile(tmp_path / "x.parquet").num_row_groups == 2
+    legal = table.schema.field("legal").type.value_type
+    assert {legal.field(i).name for i in range(legal.num_fields)} == {*MOVE, "visits", "q"}
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_a_file_is_complete_or_not_there(tmp_path: Path, suffix: str) -> None:
+    def broken() -> Any:
+        yield ROWS[0]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_results(broken(), tmp_path / f"x{suffix}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_not_a_number_cannot_be_written() -> None:
+    with pytest.raises(ValueError, match="Out of range"):
+        to_line({"value": math.nan})
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("x.txt", r"must end in one of \.jsonl, \.csv, \.parquet, or be - alone$"),
+        ("results", r"must end in one of"),
+        ("none/x.csv", r"there is no folder none$"),
+    ],
+)
+def test_bad_names_are_refused(name: str, error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        check_results(Path(name))
+
+
+def test_parquet_without_pyarrow_says_what_to_do(monkeypatch: Any) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ValueError, match=r'^pyarrow is not installed; use pip install "dualmctx\['):
+        check_results(Path("x.parquet"))
+
+
+def test_a_part_cut_anywhere_is_whole_up_to_a_row(tmp_path: Path) -> None:
+    """However a kill cuts it: whole rows stay, the rest is made anew, and the end is the same."""
+    path = tmp_path / "part"
+    whole = write_part(path, ROWS)
+    content = path.read_bytes()
+    assert (whole.counts, whole.last_line, whole.is_complete) == (Counts(3, 1), 5, True)
+    assert reopen_part(path) == whole
+    for size in range(len(content)):
+        path.write_bytes(content[:size])
+        part = reopen_part(path)
+        lines = content[:size].count(b"\n")
+        assert path.read_bytes() == b"".join(content.splitlines(keepends=True)[:lines])
+        assert part.counts.rows == lines
+        assert not part.is_complete
+        left = [row for row in ROWS if row["line"] > part.last_line]
+        with path.open("ab") as file:
+            for row in left:
+                part = part.append(file, [row])
+            assert part.complete(file) == whole
+        assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"\x00" * 50 + b"\n",
+        b"[]\n",
+        b"{}\n",
+        b'{"line":1}\n',
+        b'{"line":"3"}\n',
+        b"[" * 99999 + b"\n",
+    ],
+)
+def test_rows_after_damage_are_made_anew(tmp_path: Path, damage: bytes) -> None:
+    path, good = tmp_path / "part", b"".join(map(to_line, ROWS[:2]))
+    path.write_bytes(good + damage + to_line(ROWS[2]))
+    assert reopen_part(path) == Part(path, Counts(2, 1), 2)
+    assert path.read_bytes() == good
+
+
+def test_an_end_that_does_not_fit_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "part"
+    path.write_bytes(to_line(ROWS[0]) + to_line({"end": {"rows": 2, "errors": 1}}))
+    assert reopen_part(path) == Part(path, Counts(1, 1), 1)
+
+
+def test_the_end_is_seen_from_outside(tmp_path: Path) -> None:
+    path = tmp_path / "part"
+    assert not has_end(path)
+    write_part(path, ROWS, complete=False)
+    assert not has_end(path)
+    with path.open("ab") as file:
+        reopen_part(path).complete(file)
+    assert has_end(path)
+
+
+def test_parts_are_joined_by_their_lines(tmp_path: Path) -> None:
+    rows = [{"line": i} | ({"error": "x"} if i in (4, 7) else {}) for i in range(1, 10)]
+    paths = [tmp_path / str(i) for i in range(3)]
+    for i, path in enumerate(paths):
+        write_part(path, rows[i::3])
+    assert list(join_parts(paths, strict=False)) == rows
+    assert list(join_parts(paths, strict=True)) == rows[:4]
+
+
+def names(folder: Path) -> set[str]:
+    return {x.name for x in folder.iterdir()}
+
+
+def make_results(folder: Path, **settings: Any) -> Results:
+    return Results(folder / "x.csv", {"seed": 0, "search": {"n": 1}} | settings)
+
+
+def test_a_file_that_exists_is_refused(tmp_path: Path) -> None:
+    results = make_results(tmp_path)
+    results.part(5).touch()
+    results.claim(resume=False)
+    assert names(tmp_path) == {"x.csv.settings.json"}
+    assert results.finished() is None
+    with pytest.raises(ValueError, match=r"x\.csv, which exists or is being made; .*--resume$"):
+        results.claim(resume=False)
+    other = Results(tmp_path / "y.csv", {})
+    other.path.touch()
+    with pytest.raises(ValueError, match=r"y\.csv, which exists"):
+        other.claim(resume=False)
+    with pytest.raises(ValueError, match=r"y\.csv has no y\.csv\.settings\.json to go on with$"):
+        other.claim(resume=True)
+
+
+def test_it_goes_on_with_the_same_settings_only(tmp_path: Path) -> None:
+    make_results(tmp_path).claim(resume=True)
+    make_results(tmp_path).part(0).touch()
+    make_results(tmp_path).claim(resume=True)
+    assert make_results(tmp_path).part(0).exists()
+    other = make_results(tmp_path, search={"n": 2}, seed=3)
+    with pytest.raises(ValueError, match=r"settings: search\.n \(1 → 2\), seed \(0 → 3\)$"):
+        other.claim(resume=True)
+
+
+def test_it_is_finished_once(tmp_path: Path) -> None:
+    results = make_results(tmp_path)
+    results.claim(resume=False)
+    for process in range(2):
+        results.part(process).touch()
+    results.finish(Counts(3, 1))
+    assert results.finished() == Counts(3, 1)
+    assert names(tmp_path) == {"x.csv.settings.json"}
+    results.claim(resume=True)
+    assert results.finished() == Counts(3, 1)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", "\x00", '{"settings": 1}', '{"settings": {}, "finished": {}}']
+)
+def test_damaged_settings_are_one_line(tmp_path: Path, content: str) -> None:
+    (tmp_path / "x.csv.settings.json").write_text(content)
+    with pytest.raises(ValueError, match=r"settings\.json cannot be read \(.*\); begin anew"):
+        make_results(tmp_path).claim(resume=True)

@@ -1,0 +1,154 @@
+"""The long-lived mode: what waits is one batch, and a single question is answered at once."""
+
+import json
+import queue
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dualmctx.streams import full_batches, waiting_batches
+from untrained import export_untrained
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_full_batches_are_full() -> None:
+    assert list(full_batches(range(7), 3)) == [[0, 1, 2], [3, 4, 5], [6]]
+    assert list(full_batches([], 3)) == []
+
+
+def test_whatever_waits_is_a_batch() -> None:
+    """Items are handed on as soon as nothing further waits; before each wait is an empty batch."""
+    sent: queue.Queue[Any] = queue.Queue()
+    batches = waiting_batches(iter(sent.get, None), 3)
+    assert next(batches) == []
+    for item in "abcde":
+        sent.put(item)
+    found: list[list[str]] = []
+    while sum(map(len, found)) < 5:
+        found.append(next(batches))
+    assert [x for batch in found for x in batch] == list("abcde")
+    assert max(map(len, found)) <= 3
+    assert next(batches) == []
+    sent.put("f")
+    assert next(x for x in batches if x) == ["f"]
+    sent.put(None)
+    assert [x for x in batches if x] == []
+
+
+def test_a_stream_is_not_read_far_ahead() -> None:
+    read: list[int] = []
+
+    def items() -> Iterator[int]:
+        for i in range(100):
+            read.append(i)
+            yield i
+
+    batches = waiting_batches(items(), 4)
+    first = next(x for x in batches if x)
+    # Two batches wait, one is handed out, one more item is on its way into the queue.
+    assert len(read) <= 8 + 4 + 1
+    assert [*first, *(x for batch in batches for x in batch)] == list(range(100))
+
+
+def test_what_reading_raises_is_raised_at_its_place() -> None:
+    def items() -> Iterator[int]:
+        yield 1
+        raise OSError("gone")
+
+    batches = (x for x in waiting_batches(items(), 4) if x)
+    assert next(batches) == [1]
+    with pytest.raises(OSError, match="gone"):
+        next(batches)
+
+
+def test_a_program_talks_to_it(tmp_path: Path) -> None:
+    network = export_untrained(tmp_path / "c4.npz", "connect-four")
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-W", "error", "-m", "dualmctx", "serve", str(network)),
+            *("--network-only", "--batch", "4"),
+        ],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+
+    def send(line: str) -> None:
+        process.stdin.write(line + "\n")
+        process.stdin.flush()
+
+    try:
+        # One at a time: each answer comes before there is another question.
+        for i, moves in enumerate(["", "4", "44"]):
+            send(json.dumps({"id": f"q{i}", "moves": moves}))
+            row = json.loads(process.stdout.readline())
+            assert (row["id"], row["line"]) == (f"q{i}", i + 1)
+            assert len(row["legal"]) == 7
+        for line in ("nonsense", '{"id": "bad", "moves": "9"}', "", '{"moves": "1"}'):
+            send(line)
+        rows = [json.loads(process.stdout.readline()) for _ in range(3)]
+        assert [(x["id"], x["line"], "error" in x) for x in rows] == [
+            *((None, 4, True), ("bad", 5, True), (7, 7, False))
+        ]
+        send('{"id": "last", "moves": "1213141"}')
+        out, errors = process.communicate(timeout=600)
+    finally:
+        process.kill()
+    [last] = map(json.loads, out.splitlines())
+    assert (last["id"], last["value"], last["action"]) == ("last", -1.0, None)
+    assert errors == "dualmctx serve: ready, connect_four on cpu\n"
+    assert process.returncode == 0
+
+
+# A command that waits for standard input, as `serve` does.
+WAITING = """
+import signal, sys
+from dualmctx import command
+from dualmctx.commands.source import open_standard_input
+from dualmctx.positions_file import read_json_lines
+from dualmctx.streams import waiting_batches
+
+def main(arguments):
+    for batch in waiting_batches(read_json_lines(open_standard_input()), 4):
+        print(len(batch), flush=True)
+    return 0
+
+# Whatever the tests were started from.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+module = type(sys)("waiting")
+module.main = main
+sys.modules["waiting"] = module
+command.SUBCOMMANDS["waiting"] = command.Subcommand("waiting", "")
+sys.exit(command.main(["waiting"]))
+"""
+
+
+def test_ctrl_c_ends_it_while_it_waits() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", WAITING],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        # Before it waits.
+        assert process.stdout.readline() == "0\n"
+        process.send_signal(signal.SIGINT)
+        # Standard input stays open.
+        assert process.wait(600) == 130
+        assert process.communicate() == ("", "dualmctx waiting: stopped\n")
+    finally:
+        process.kill()
