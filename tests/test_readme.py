@@ -1,5 +1,6 @@
 """What the documents tell a reader to type works."""
 
+import io
 import pathlib
 import re
 import shlex
@@ -7,6 +8,7 @@ import shlex
 import pytest
 
 import train
+from dualmctx.command import main
 
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -50,3 +52,27 @@ def test_pictures_exist() -> None:
     pictures = re.findall(r"!\[.*?\]\((.*?)\)", README)
     assert pictures
     assert all((ROOT / picture).exists() for picture in pictures)
+
+
+def evaluations() -> list[str]:
+    lines = "\n".join(blocks(README, "sh")).splitlines()
+    return [line for line in lines if "dualmctx evaluate" in line]
+
+
+@pytest.mark.parametrize("line", evaluations())
+def test_evaluations_run(
+    line: str,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "positions.jsonl").write_text('{"moves": ""}\n')
+    *echo, command = (shlex.split(part) for part in line.split("|"))
+    if echo:
+        typed = io.BytesIO(f"{echo[0][1]}\n".encode())
+        monkeypatch.setattr("dualmctx.commands.source.open_standard_input", lambda: typed)
+    assert main(command[1:]) == 0
+    results = tmp_path / command[command.index("--out") + 1] if "--out" in command else None
+    written = results.read_text() if results else capfd.readouterr().out
+    assert len(written.splitlines()) == (2 if ".csv" in line else 1)
