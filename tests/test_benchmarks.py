@@ -17,6 +17,7 @@ from benchmarks import (
     dual,
     engine,
     evaluation,
+    mates,
     memory,
     pgx_loop,
     scaling,
@@ -52,6 +53,21 @@ def test_evaluation_benchmark_compares_equal_searches(tmp_path: pathlib.Path) ->
     ]
     assert all(row["same"] == 1 and row["per_second"] > 0 for row in found["rows"])
     assert found["saturated"] == {"dualmctx, gumbel": 4, "mctx, gumbel": 4}
+
+
+@pytest.mark.slow
+def test_mates_benchmark_finds_all_of_a_few(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "result.json"
+    mates.main(["--quick", "--json", str(file)])
+    found = json.loads(file.read_text())
+    assert (found["positions"], found["found"], found["missed"]) == (4, 4, [])
+
+
+def test_mates_benchmark_knows_a_mate() -> None:
+    fool = "rnbqkbnr/pppp1ppp/4p3/8/6P1/5P2/PPPPP2P/RNBQKBNR b KQkq g3 0 2"
+    assert mates.mates(fool) == {"d8h4"}
+    for fen in mates.mating_positions(2, seed=3):
+        assert mates.mates(fen)
 
 
 def test_evaluation_benchmark_needs_full_batches(capsys: pytest.CaptureFixture) -> None:
