@@ -183,11 +183,12 @@ def read_options(arguments: list[str] | None) -> tuple[Any, Sizes]:
     add("--number", type=int, default=1024, help="of positions")
     add("--batches", type=int, nargs="+", default=[32, 64, 128, 256, 512, 1024], metavar="B")
     add("--simulations", type=int, default=32, help="a position")
+    add("--trunk", choices=("conv", "mlp"), default="conv", help="of the network")
     add("--width", type=int, default=32, help="features of the network, four residual blocks")
     add("--quick", action="store_true", help="a tiny size, to see that it runs")
     options = parser.parse_args(arguments)
     sizes = Sizes(
-        options.number, tuple(options.batches), options.simulations, "conv", options.width, 4
+        options.number, tuple(options.batches), options.simulations, options.trunk, options.width, 4
     )
     if options.quick:
         options.only, sizes = "gumbel", Sizes(8, (4,), 2, "mlp", 4, 1)
