@@ -19,6 +19,8 @@ class Subcommand(NamedTuple):
 SUBCOMMANDS: dict[str, Subcommand] = {
     "evaluate": Subcommand("dualmctx.commands.evaluate", "evaluates the positions of a file"),
     "serve": Subcommand("dualmctx.commands.serve", "answers positions that another program sends"),
+    "compare": Subcommand("dualmctx.commands.compare", "plays players against each other"),
+    "reproduce": Subcommand("dualmctx.commands.reproduce", "repeats the experiments of the paper"),
     "export": Subcommand("dualmctx.commands.export", "writes what a run has learned to one file"),
 }
 _BROKEN_PIPE = 141

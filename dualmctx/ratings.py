@@ -11,6 +11,8 @@ from dualmctx.results import Results, games_by_side, games_of, resample
 
 # A difference of 400 multiplies the odds of winning to losing by ten.
 ELO = 400 / math.log(10)
+# Strengths closer than this differ by rounding only.
+_SAME = 1e-6
 # Numbers of a table that are resampled at once.
 _MAX_NUMBERS = 2**22
 
@@ -163,7 +165,8 @@ def _rate(
     least, most = _ends(wins, draws, is_anchor, num_games * bears)
     # Nothing varies where all games of all players ended alike, which is not to say it could not.
     is_alone = is_anchor & (is_anchor.sum() == 1)
-    is_silent = np.isfinite(elo) & (low == high) & ~is_alone
+    is_same = np.isclose(low, high, rtol=0, atol=_SAME)
+    is_silent = np.isfinite(elo) & is_same & ~is_alone
     low = np.select([is_silent | (elo == np.inf), np.isfinite(elo)], [least, low], -np.inf)
     high = np.select([is_silent | (elo == -np.inf), np.isfinite(elo)], [most, high], np.inf)
     scales = ([_finite(ELO * x) for x in column] for column in (elo, low, high))

@@ -57,15 +57,20 @@ def create_run(path: Path, config: dict[str, Any]) -> RunFolder:
     Raises:
       ValueError: when the folder holds something already, in one line; nothing is changed then.
     """
+    check_new(path)
+    path.mkdir(parents=True, exist_ok=True)
+    folder = RunFolder(path)
+    folder.write_json("config.json", config)
+    return folder
+
+
+def check_new(path: Path) -> None:
+    """Refuses the folder of a new run that holds something already, by a one-line `ValueError`."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ValueError(
             f"--out {path} exists and is not empty; choose another folder, or go on with "
             f"--out {path} --resume"
         )
-    path.mkdir(parents=True, exist_ok=True)
-    folder = RunFolder(path)
-    folder.write_json("config.json", config)
-    return folder
 
 
 def reopen_run(path: Path, config: dict[str, Any]) -> RunFolder:

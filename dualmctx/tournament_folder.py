@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from dualmctx.game_file import Game
+from dualmctx.runs import flatten
 
 GAMES, SETTINGS = "games.jsonl", "tournament.json"
 
@@ -60,7 +61,15 @@ def _merge(old: dict[str, Any], new: dict[str, Any], folder: Path) -> dict[str, 
     shorter, longer = sorted((old["openings"], new["openings"]), key=len)
     if longer[: len(shorter)] != shorter:
         raise ValueError(f"{where} has other openings; choose another folder")
-    for name in old["players"].keys() & new["players"].keys():
+    for name in sorted(old["players"].keys() & new["players"].keys()):
         if old["players"][name] != new["players"][name]:
-            raise ValueError(f"{where} has another player {name!r}; choose another name or folder")
+            fields = _differences(old["players"][name], new["players"][name])
+            remedy = "choose another name or folder"
+            raise ValueError(f"{where} has another player {name!r}: {fields}; {remedy}")
     return new | {"openings": longer, "players": old["players"] | new["players"]}
+
+
+def _differences(old: dict[str, Any], new: dict[str, Any]) -> str:
+    before, after = flatten(old), flatten(new)
+    names = sorted(x for x in before | after if before.get(x) != after.get(x))
+    return ", ".join(f"{x} ({before.get(x)} → {after.get(x)})" for x in names)

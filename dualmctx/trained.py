@@ -1,6 +1,7 @@
 """What a run has learned: loaded from its folder, from one exported file, or by a name."""
 
 import dataclasses
+import hashlib
 import json
 import zipfile
 import zlib
@@ -105,6 +106,14 @@ def export_trained(trained: Trained, path: Path | str) -> None:
 def trained_names() -> list[str]:
     """Lists the networks that come with the package."""
     return sorted(file.stem for file in _SHIPPED.glob("*.npz"))
+
+
+def digest_of(params: Params) -> str:
+    """Returns a short text that tells parameters apart."""
+    digest = hashlib.sha256()
+    for x in jax.tree.leaves(params):
+        digest.update(np.ascontiguousarray(x).tobytes())
+    return digest.hexdigest()[:16]
 
 
 def network_of(record: dict[str, Any], env: Any) -> Any:

@@ -218,6 +218,12 @@ def test_results_that_never_differ_do_not_make_an_interval_without_width(result:
         assert widths[1] < widths[0] / 5
 
 
+def test_pairs_of_one_point_each_leave_rounding_only_and_no_interval_without_width() -> None:
+    pairs = [("A", "B", 1, -1)] * 21 + [("A", "B", -1, 1)] * 20 + [("A", "B", 0, 0)] * 9
+    row = by_name(rate(count_pairs("AB", pairs)))["A"]
+    assert row.low < -10 < 10 < row.high
+
+
 def test_draws_bound_a_player_who_never_lost() -> None:
     rows = by_name(rate(count_pairs("AB", [("A", "B", 1, 0), ("A", "B", 0, 0)] * 20)))
     assert 0 < rows["A"].low < rows["A"].elo < rows["A"].high < 1000

@@ -175,7 +175,8 @@ def test_games_do_not_depend_on_the_batch(whole: Any, tmp_path: pathlib.Path) ->
         ({"openings": ((1,), (0,))}, "has other openings; choose another folder"),
         (
             {"entrants": (dataclasses.replace(HOST, about={}),), "pairings": ()},
-            "has another player 'host'; choose another name or folder",
+            "has another player 'host': about.kind (any free cell → None); choose another name or "
+            "folder",
         ),
     ],
 )

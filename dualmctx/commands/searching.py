@@ -1,15 +1,11 @@
 """What is asked of a network and a search: the flags, and the evaluator made from them."""
 
 import dataclasses
-import hashlib
 from typing import Any, NamedTuple
-
-import jax
-import numpy as np
 
 from dualmctx.evaluator import Evaluator, make_evaluator
 from dualmctx.runs import to_dict
-from dualmctx.trained import Trained, load_trained, model_options_of, policy_of
+from dualmctx.trained import Trained, digest_of, load_trained, model_options_of, policy_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,14 +75,11 @@ def load(checkpoint: str, options: Searching, batch_size: int) -> Searcher:
 
 
 def _record(trained: Trained, policy: Any, seed: int) -> dict[str, Any]:
-    digest = hashlib.sha256()
-    for x in jax.tree.leaves(trained.params):
-        digest.update(np.ascontiguousarray(x).tobytes())
     return {
         "game": trained.env.id,
         "game_parameters": trained.record["game_parameters"],
         "iteration": trained.iteration,
-        "network": digest.hexdigest()[:16],
+        "network": digest_of(trained.params),
         "search": None if policy is None else {"policy": type(policy).__name__} | to_dict(policy),
         "seed": seed,
     }

@@ -1,0 +1,54 @@
+"""The openings that `dualmctx compare` plays from."""
+
+from typing import Any
+
+import numpy as np
+
+import games
+from dualmctx.commands.lineup import Lineup
+from dualmctx.evaluator import make_evaluator
+from dualmctx.openings import AcceptFn, Opening, balanced, drawn, from_start, random_openings
+from dualmctx.trained import model_options_of
+
+START, RANDOM, BALANCED = "start", "random", "balanced"
+# The largest value that a network may give a balanced position, and positions at once.
+_LIMIT, _BATCH = 0.2, 256
+
+
+def choose_openings(
+    rule: str, lineup: Lineup, number: int, plies: tuple[int, ...], seed: int
+) -> list[Opening]:
+    """Chooses openings.
+
+    Args:
+      rule: `start`, the start of the game each time; `random`, distinct openings of random moves;
+        `balanced`, those of them that perfect play draws in a small game, in others those that the
+        first network values near 0.
+      lineup: the game and its players.
+      number: of openings.
+      plies: their lengths.
+      seed: of all draws.
+
+    Raises:
+      ValueError: when there are not as many, in one line.
+    """
+    if rule == START:
+        return from_start(number)
+    if rule == RANDOM:
+        return random_openings(lineup.env, number, plies=plies, seed=seed)
+    accept = _accept_balanced(lineup)
+    return random_openings(lineup.env, number, plies=plies, seed=seed, accept=accept)
+
+
+def _accept_balanced(lineup: Lineup) -> AcceptFn:
+    if games.is_solvable(lineup.env):
+        if not np.any(games.solve(lineup.env).values == 0):
+            raise ValueError(f"{lineup.env.id} has no draws, so nothing is balanced; take random")
+        return drawn(lineup.env)
+    trained = lineup.trained
+    if trained is None:
+        raise ValueError("there is no network to tell what is balanced; take random openings")
+    options: dict[str, Any] = model_options_of(trained.record)
+    parts = (trained.env, trained.network, trained.params, None)
+    evaluator = make_evaluator(*parts, batch_size=_BATCH, devices=1, **options)
+    return balanced(lambda states: evaluator(states).value, _LIMIT)

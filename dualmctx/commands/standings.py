@@ -1,0 +1,51 @@
+"""The result of a comparison on a terminal."""
+
+from typing import Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from dualmctx.report_page import by_strength, show_elo, show_interval, show_number
+
+
+def standings(report: dict[str, Any]) -> Table:
+    """Lays out the players of a report, the best first."""
+    game, number = report["settings"]["game"], report["games"]["played"]
+    title = f"{game}, {number:,} games; simulations (budget), blocks and ms a move"
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table.pad_edge = False
+    table.add_column("", overflow="fold")
+    columns = (
+        "Elo",
+        f"{report['ratings']['level']:.0%}",
+        "points",
+        "α-rank",
+        "budget",
+        "blocks",
+        "ms",
+    )
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    for row in by_strength(report["players"]):
+        table.add_row(
+            Text(row["name"]),
+            show_elo(row),
+            show_interval(row),
+            f"{row['score']:.1%}",
+            show_number(row["mass"]),
+            show_number(row["simulations"]),
+            show_number(row["blocks"]),
+            show_number(1000 * row["seconds"]),
+        )
+    return table
+
+
+def describe_test(test: dict[str, Any]) -> str:
+    """Says in a line where a sequential test stands."""
+    decided = "not decided" if test["accepted"] is None else f"{test['accepted']} accepted"
+    return (
+        f"SPRT: {decided} after {test['num_pairs']} pairs; H0: {test['player']} leads by "
+        f"{test['elo0']:g} Elo, H1: by {test['elo1']:g}; log-likelihood ratio "
+        f"{test['log_likelihood_ratio']:.2f} in ({test['lower']:.2f}, {test['upper']:.2f})"
+    )

@@ -1,0 +1,97 @@
+"""Players as a command line names them.
+
+A player is `[NAME=][CHECKPOINT[@ITERATION]+]SEARCH[:OPTION=VALUE ...]`.
+"""
+
+import dataclasses
+from typing import Self
+
+OWN, RANDOM, PERFECT, OPENSPIEL = "own", "random", "perfect", "openspiel"
+NETWORKLESS = (RANDOM, PERFECT, OPENSPIEL)
+NEWEST = "newest"
+
+
+@dataclasses.dataclass(frozen=True)
+class PlayerSpec:
+    """A player as it was asked for.
+
+    Attributes:
+      name: by which its results are known; by default the text itself.
+      search: a variant of the registry; `own`, the one that the network was trained with; or one of
+        `NETWORKLESS`.
+      checkpoint: a run's folder, an exported file or a shipped name; `None` for the default one.
+      iteration: of the run's checkpoint; `None` for the newest.
+      simulations: a move, one number for each tree; `None` where it is left open.
+      options: of the search, `(name, value)` as they were written.
+    """
+
+    name: str
+    search: str
+    checkpoint: str | None = None
+    iteration: int | None = None
+    simulations: tuple[int, ...] | None = None
+    options: tuple[tuple[str, str], ...] = ()
+
+    def kin(self) -> Self:
+        """Returns what players have in common that differ in name and simulations only."""
+        return dataclasses.replace(self, name="", simulations=None)
+
+
+def parse_player(text: str) -> PlayerSpec:
+    """Reads a player.
+
+    Raises:
+      ValueError: when it is none, in one line.
+    """
+    try:
+        return _parse(text)
+    except ValueError as error:
+        raise ValueError(f"player {text!r}: {error}") from None
+
+
+def _parse(text: str) -> PlayerSpec:
+    head, *parts = text.split(":")
+    name, head = head.split("=", 1) if "=" in head else (text, head)
+    source, search = head.rsplit("+", 1) if "+" in head else (None, head)
+    if not name or not search or source == "":
+        raise ValueError("write [NAME=][CHECKPOINT[@ITERATION]+]SEARCH[:OPTION=VALUE ...]")
+    if source is not None and search in NETWORKLESS:
+        raise ValueError(f"{search} plays without a network; leave {source} out")
+    checkpoint, iteration = (None, None) if source is None else _split_source(source)
+    options = dict(map(_split_option, parts))
+    if len(options) < len(parts):
+        raise ValueError("an option is there twice")
+    simulations = options.pop("simulations", None)
+    return PlayerSpec(
+        name=name,
+        search=search,
+        checkpoint=checkpoint,
+        iteration=iteration,
+        simulations=None if simulations is None else _parse_simulations(simulations),
+        options=tuple(options.items()),
+    )
+
+
+def _split_source(source: str) -> tuple[str, int | None]:
+    checkpoint, _, iteration = source.partition("@")
+    if iteration in ("", NEWEST):
+        return checkpoint, None
+    if not iteration.isdecimal():
+        raise ValueError(f"the iteration is {iteration}; it must be a number or {NEWEST}")
+    return checkpoint, int(iteration)
+
+
+def _split_option(part: str) -> tuple[str, str]:
+    name, _, value = part.partition("=")
+    if not name or not value:
+        raise ValueError(f"option {part!r} must be OPTION=VALUE")
+    return name.replace("-", "_"), value
+
+
+def _parse_simulations(value: str) -> tuple[int, ...]:
+    numbers = value.split(",")
+    if not all(number.isdecimal() for number in numbers) or not any(map(int, numbers)):
+        raise ValueError(
+            f"simulations is {value}; it must be a number, or one for each tree with commas between"
+        )
+    return tuple(map(int, numbers))

@@ -1,0 +1,204 @@
+"""The report of a comparison: from games and what they cost to tables that JSON can hold."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dualmctx.alpha_rank import AlphaRank, alpha_rank
+from dualmctx.elo_costs import elo_a_doubling
+from dualmctx.entrants import Entrant
+from dualmctx.game_file import Game, results_of
+from dualmctx.ratings import Rating, rate, rate_sides
+from dualmctx.results import Results, games_by_side, games_of
+from dualmctx.sprt import Sprt, Verdict
+from dualmctx.usage import count_usage
+
+# Below these a warning is due: games of two players, the share of them that differ.
+_FEW_GAMES, _DISTINCT = 100, 0.9
+# Times a move that differ by a larger factor are not the same.
+_SAME_TIME = 1.1
+# How far apart the costs of a player must be to say what a doubling is worth.
+_APART = 1.5
+
+
+class Comparison(NamedTuple):
+    """What a report is of.
+
+    Attributes:
+      entrants: the players.
+      played: all games, both of a pair one after the other.
+      seconds: a move, of each player by name.
+      by_side: whether a player on the first side is another one than on the second.
+      kin: names of players that differ in their simulations only, a group each.
+      anchor: see `rate`.
+      test: a sequential test of the first two players; `None` for none.
+      verdict: where it stands.
+      timed: names of players who were given the same time a move.
+    """
+
+    entrants: tuple[Entrant, ...]
+    played: list[Game]
+    seconds: dict[str, float]
+    by_side: bool = False
+    kin: Sequence[Sequence[str]] = ()
+    anchor: str | None = None
+    test: Sprt | None = None
+    verdict: Verdict | None = None
+    timed: Sequence[str] = ()
+
+
+def make_report(comparison: Comparison) -> dict[str, Any]:
+    """Makes the report; docs/compare.md has its fields.
+
+    Args:
+      comparison: of players of which every two have met.
+
+    Raises:
+      ValueError: when the anchor is no player, in one line.
+    """
+    names = [entrant.name for entrant in comparison.entrants]
+    played = comparison.played
+    # Games of a player with itself say what a side is worth, and nothing else.
+    results = results_of(names, [game for game in played if len(set(game.players)) == 2])
+    ratings = rate(results, anchor=comparison.anchor)
+    ranks = _rank(results)
+    rows = [
+        _player(comparison, place, rating, ranks) for place, rating in enumerate(ratings.players)
+    ]
+    report = {
+        "players": rows,
+        "ratings": ratings._asdict() | {"players": names},
+        "ratings_by_side": _rate_sides(comparison, names) if comparison.by_side else None,
+        "crosstable": _table(*games_of(results.pairs)),
+        "by_side": _sides(results_of(names, played)),
+        "alpha_rank": ranks and ranks._asdict(),
+        "doublings": _doublings(comparison, results, rows),
+        "sprt": _describe_test(comparison, names),
+        "games": count_games(played),
+    }
+    return report | {"warnings": list_warnings(comparison, report)}
+
+
+def count_games(played: Sequence[Game]) -> dict[str, int]:
+    """Counts games: all, those that differ in players or moves, and those cut short."""
+    return {
+        "played": len(played),
+        "distinct": len({(game.players, game.moves) for game in played}),
+        "cut_short": sum(not game.is_over for game in played),
+    }
+
+
+def list_warnings(comparison: Comparison, report: dict[str, Any]) -> list[str]:
+    """Lists what whoever reads a report should know, a sentence each."""
+    warnings = []
+    pairings: dict[tuple[str, ...], list[Game]] = defaultdict(list)
+    for game in comparison.played:
+        pairings[tuple(sorted(game.players))].append(game)
+    fewest = min(map(len, pairings.values()))
+    if fewest < _FEW_GAMES:
+        warnings.append(f"Two players met in {fewest} games only: intervals are wide.")
+    for (one, other), rows in pairings.items():
+        distinct = count_games(rows)["distinct"]
+        if distinct < _DISTINCT * len(rows):
+            warnings.append(
+                f"Only {distinct} of {len(rows)} games of {one} and {other} differ: a repeated "
+                "game is no new evidence, so intervals are too narrow."
+            )
+    open_ended = [row["name"] for row in report["players"] if None in (row["low"], row["high"])]
+    if open_ended:
+        warnings.append(f"The games leave an interval open: {', '.join(open_ended)}.")
+    cut = report["games"]["cut_short"]
+    if cut:
+        warnings.append(f"{cut} games were cut short and count as drawn.")
+    timed = {name: comparison.seconds[name] for name in comparison.timed}
+    if timed and max(timed.values()) > _SAME_TIME * min(timed.values()):
+        slow, fast = (end(timed, key=timed.__getitem__) for end in (max, min))
+        percent = 100 * (timed[slow] / timed[fast] - 1)
+        warnings.append(
+            f"Measured again after the games, a move of {slow} took {percent:.0f} % longer than "
+            f"one of {fast}: the seconds are equal only as far as that."
+        )
+    if report["alpha_rank"] is None:
+        warnings.append('There is no α-rank without OpenSpiel: pip install "dualmctx[compare]".')
+    return warnings
+
+
+def _player(
+    comparison: Comparison, place: int, rating: Rating, ranks: AlphaRank | None
+) -> dict[str, Any]:
+    """Describes a player: its results, and what a move of it costs."""
+    entrant = comparison.entrants[place]
+    [usage] = count_usage([entrant], comparison.played)
+    seconds = comparison.seconds[entrant.name]
+    simulations, evaluations, blocks = entrant.cost or (None,) * 3
+    games = rating.wins + rating.draws + rating.losses
+    return rating._asdict() | {
+        "score": (rating.wins + rating.draws / 2) / games if games else None,
+        "moves": usage.moves,
+        "simulations": simulations,
+        "evaluations": evaluations,
+        "blocks": blocks,
+        "seconds": seconds,
+        "simulations_a_second": simulations / seconds if simulations else None,
+        "mass": ranks and ranks.mass[place],
+        "leads": ranks and ranks.leads[place],
+        "about": entrant.about,
+    }
+
+
+def _rank(results: Results) -> AlphaRank | None:
+    try:
+        return alpha_rank(results)
+    except ModuleNotFoundError:
+        return None
+
+
+def _rate_sides(comparison: Comparison, names: Sequence[str]) -> dict[str, Any]:
+    ratings = rate_sides(results_of(names, comparison.played))
+    return ratings._asdict() | {"players": [row._asdict() for row in ratings.players]}
+
+
+def _table(wins: np.ndarray, draws: np.ndarray) -> list[list[dict[str, Any] | None]]:
+    """Returns what the row's player did against the column's; `None` where they have not met."""
+    return [
+        [_score(won, drawn, lost) for won, drawn, lost in zip(*rows, strict=True)]
+        for rows in zip(wins.tolist(), draws.tolist(), wins.T.tolist(), strict=True)
+    ]
+
+
+def _score(won: int, drawn: int, lost: int) -> dict[str, Any] | None:
+    if not won + drawn + lost:
+        return None
+    return {"wins": won, "draws": drawn, "losses": lost, "points": won + drawn / 2}
+
+
+def _sides(results: Results) -> list[list[dict[str, Any] | None]]:
+    """Returns what the row's player did on the first side against the column's on the second."""
+    number = len(results.players)
+    table = _table(*games_by_side(results.pairs))
+    return [row[number:] for row in table[:number]]
+
+
+def _doublings(
+    comparison: Comparison, results: Results, rows: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Measures what a doubling is worth where a player stands at several budgets."""
+    by_name = {row["name"]: row for row in rows}
+    found = []
+    for names in comparison.kin:
+        for cost in ("simulations", "blocks", "seconds"):
+            costs = [by_name[name][cost] for name in names]
+            # What differs by little says nothing of a doubling.
+            if all(costs) and max(costs) / min(costs) >= _APART:
+                found.append({"cost": cost} | elo_a_doubling(results, names, costs)._asdict())
+    return found
+
+
+def _describe_test(comparison: Comparison, names: Sequence[str]) -> dict[str, Any] | None:
+    test, verdict = comparison.test, comparison.verdict
+    if test is None or verdict is None:
+        return None
+    settings = {name: getattr(test, name) for name in ("elo0", "elo1", "alpha", "beta")}
+    return {"player": names[0], "opponent": names[1]} | settings | verdict._asdict()

@@ -1,0 +1,82 @@
+"""When an algorithm has converged: rules over the evaluations of its checkpoints."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+MASS, CONFIDENCE, IN_A_ROW = 0.9, 0.95, 3
+"""The mass of α-rank that leads, in which share of resamples, in how many evaluations."""
+
+
+class Evaluated(NamedTuple):
+    """What the evaluations of an algorithm's checkpoints found, a number each, in order.
+
+    Attributes:
+      steps: of training.
+      seconds: of training alone until then.
+      leads: share of resamples in which the checkpoint's α-rank mass exceeds `MASS`, among all
+        checkpoints of all algorithms up to the same step.
+      score: mean result in [0, 1] against the untrained networks of all algorithms.
+      level: the same against the last checkpoint of AlphaZero; its own is ½ by definition.
+      optimal: share of optimal moves by the search, wherever optimal play can lead; empty where
+        there is no exact solution.
+    """
+
+    steps: tuple[int, ...]
+    seconds: tuple[float, ...]
+    leads: tuple[float, ...]
+    score: tuple[float, ...]
+    level: tuple[float, ...]
+    optimal: tuple[float, ...]
+
+
+RULES = {
+    "alpha-rank": f"mass above {MASS} in {CONFIDENCE:.0%} of resamples, {IN_A_ROW} times in a row",
+    "authors": f"σ(4.9 (2w − 1))² above {MASS}, w the score against the untrained networks",
+    "level": f"at least half the points against AlphaZero's last, {IN_A_ROW} times in a row",
+    "perfect": f"optimal wherever optimal play can lead, {IN_A_ROW} times in a row",
+}
+"""The rules by their names; `docs/reproduce.md` says what each can tell."""
+
+
+def first_in_a_row(flags: Sequence[bool], number: int) -> int | None:
+    """Returns the place of the first of so many true flags in a row, `None` if there are none."""
+    run = 0
+    for i, flag in enumerate(flags):
+        run = run + 1 if flag else 0
+        if run == number:
+            return i - number + 1
+    return None
+
+
+def authors_score(score: float) -> float:
+    """Computes what the paper's authors call α-rank, from a share of points w in [0, 1].
+
+    Formula: σ(4.9 (2w − 1))², above 0.9 if w is above 0.7977.
+
+    Source: the authors' own script.
+    """
+    return 1 / (1 + math.exp(-4.9 * (2 * score - 1))) ** 2
+
+
+def converged(found: Evaluated, rule: str) -> int | None:
+    """Returns the place of the evaluation at which an algorithm has converged by a rule.
+
+    Where a rule asks for several evaluations in a row it is the first of them. Untrained networks
+    have converged by none: only evaluations after step 0 count.
+
+    Args:
+      found: by the evaluations.
+      rule: one of `RULES`.
+
+    Returns:
+      The place, or `None` if it has not converged.
+    """
+    flags = {
+        "alpha-rank": [x >= CONFIDENCE for x in found.leads],
+        "authors": [authors_score(x) > MASS for x in found.score],
+        "level": [x >= 0.5 for x in found.level],
+        "perfect": [x == 1 for x in found.optimal],
+    }[rule]
+    trained = [flag and step > 0 for flag, step in zip(flags, found.steps, strict=False)]
+    return first_in_a_row(trained, 1 if rule == "authors" else IN_A_ROW)

@@ -1,0 +1,207 @@
+"""The experiments: games, algorithms, who is compared with whom, and how large it all is."""
+
+import dataclasses
+from typing import NamedTuple
+
+from dualmctx.costs import MoveCost, move_cost
+from dualmctx.policies import MPV, AlphaZero, Dual, Puct
+from dualmctx.types import Policy
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """How large the experiments are; by default as the paper has it, where it says.
+
+    Raises:
+      ValueError: when numbers do not go together, in one line.
+    """
+
+    steps: int = 16
+    """Training steps of each run."""
+    positions: int = 4096
+    """New positions a step."""
+    num_games: int = 128
+    """Games of self-play side by side."""
+    batch_size: int = 128
+    """Positions an optimiser step; a training step takes as many as go into the buffer."""
+    buffer_steps: int = 4
+    """Steps whose positions the replay buffer holds."""
+    learning_rate: float = 1e-3
+    """Peak of the learning rate."""
+    budgets: tuple[int, int] = (50, 35)
+    """Simulations of the small and of the large tree; AlphaZero has their sum."""
+    num_rounds: int = 5
+    """Rounds of this project's own variants."""
+    width: int = 64
+    """Features of the networks."""
+    num_blocks: int = 4
+    """Residual blocks of AlphaZero's and Dual's network and of MPV's small one, at least 2."""
+    evaluate_every: int = 2
+    """Steps from one checkpoint that plays to the next."""
+    openings: int = 16
+    """Openings from which any two checkpoints play a pair of games."""
+    resamples: int = 100
+    """Resamples of the pairs of games, for intervals and α-rank."""
+
+    def __post_init__(self) -> None:
+        """Checks what no part of the program checks by itself."""
+        for name in ("steps", "buffer_steps", "evaluate_every", "openings", "resamples"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.num_blocks < 2:
+            raise ValueError(f"num_blocks is {self.num_blocks}; Dual needs at least 2")
+        for name in ("num_games", "batch_size"):
+            value = getattr(self, name)
+            if value < 1 or self.positions < 1 or self.positions % value:
+                raise ValueError(
+                    f"positions is {self.positions}; it must be a multiple of {name} ({value})"
+                )
+
+    @property
+    def evaluated(self) -> tuple[int, ...]:
+        """The steps whose checkpoints play, from 0, the untrained networks; the last one too."""
+        return tuple(sorted({*range(0, self.steps + 1, self.evaluate_every), self.steps}))
+
+    def passes(self, step: int) -> int:
+        """Returns how often the learner goes over as many positions as a step adds."""
+        return min(step, self.buffer_steps)
+
+
+QUICK = Size(
+    steps=3,
+    positions=512,
+    num_games=32,
+    batch_size=64,
+    buffer_steps=2,
+    budgets=(12, 8),
+    num_rounds=4,
+    width=16,
+    evaluate_every=1,
+    openings=4,
+    resamples=20,
+)
+"""Shows in minutes that everything works, and nothing else."""
+
+
+class GameRow(NamedTuple):
+    """A game of the paper.
+
+    Attributes:
+      game: its name in `games`.
+      window: τ of the paper's Dual. The paper has it grow with the logarithm of the state space;
+        the number is our reading.
+      temperature_plies: plies of self-play that are drawn from the search's weights.
+      opening_plies: random plies with which matches begin, each length as likely.
+    """
+
+    game: str
+    window: int
+    temperature_plies: int
+    opening_plies: tuple[int, ...]
+
+
+GAMES = {
+    "hsr": GameRow("hsr", 3, 8, (1, 2, 3)),
+    "nim": GameRow("nim", 2, 8, (1, 2, 3, 4, 5, 6)),
+    "connect-four": GameRow("connect_four", 15, 12, (1, 2, 3, 4)),
+}
+
+
+class Algorithm(NamedTuple):
+    """Who learns: a search, and the depths of the network's heads or of separate networks.
+
+    Attributes:
+      policy: the search of self-play.
+      depths: blocks before each head.
+      keep_activations: see `make_model`.
+    """
+
+    policy: Policy
+    depths: tuple[int, ...]
+    keep_activations: bool = True
+
+    @property
+    def cost(self) -> MoveCost:
+        """What a move costs."""
+        return move_cost(self.policy, self, keep_activations=self.keep_activations)
+
+    @property
+    def head_depths(self) -> tuple[int, ...]:
+        """The depths, by their name in a network."""
+        return self.depths
+
+
+class Comparison(NamedTuple):
+    """Algorithms that are compared: the first, Dual's, with each of the others."""
+
+    title: str
+    candidate: str
+    others: tuple[str, ...]
+
+    @property
+    def algorithms(self) -> tuple[str, ...]:
+        """All names, the candidate last, as in the paper's table."""
+        return (*self.others, self.candidate)
+
+
+COMPARISONS = {
+    "paper": Comparison("The paper's setting", "dual", ("alphazero", "mpv")),
+    "best": Comparison(
+        "This project's Dual, equal simulations", "dual-best", ("alphazero", "mpv-best")
+    ),
+    "cost": Comparison("This project's Dual, equal network cost", "dual-best", ("alphazero-cost",)),
+    "seconds": Comparison(
+        "This project's Dual, equal seconds a move", "dual-best", ("alphazero-seconds",)
+    ),
+}
+
+
+def make_algorithms(row: GameRow, size: Size) -> dict[str, Algorithm]:
+    """Makes all algorithms but `alphazero-seconds`, whose budget is measured.
+
+    `dual` is the paper's: sequential, a window, the large tree's visits, every evaluation by the
+    whole network. `mpv` differs from it by its networks, and has no window. The `-best` ones have
+    rounds, the regularised policy, no window, and for Dual kept activations. `alphazero-cost` has
+    the simulations that run as many blocks of the network as those of `dual-best`.
+    """
+    small, large = size.budgets
+    depth = size.num_blocks
+    shared, separate = (depth // 2, depth), (depth, depth + depth // 2)
+    rounds = min(size.num_rounds, large)
+    best = Algorithm(Dual(size.budgets, num_rounds=rounds), shared)
+    equal_cost = max(1, round((best.cost.blocks or 0) / depth))
+    return {
+        "alphazero": alphazero(small + large, size),
+        "mpv": Algorithm(
+            MPV(size.budgets, schedule="small_first", action_weights="large_visits"), separate
+        ),
+        "dual": Algorithm(
+            Dual(
+                size.budgets,
+                num_rounds=1,
+                action_weights="large_visits",
+                puct=Puct(window=row.window),
+            ),
+            shared,
+            keep_activations=False,
+        ),
+        "mpv-best": Algorithm(MPV(size.budgets, schedule=_slots(size.budgets, rounds)), separate),
+        "dual-best": best,
+        "alphazero-cost": alphazero(equal_cost, size),
+    }
+
+
+def alphazero(num_simulations: int, size: Size) -> Algorithm:
+    """Makes AlphaZero, whose network has the final head alone."""
+    return Algorithm(AlphaZero(num_simulations), (size.num_blocks,))
+
+
+def _slots(budgets: tuple[int, int], num_rounds: int) -> tuple[int, ...]:
+    """Returns MPV's schedule in rounds as even as Dual's: 0 for a small slot, 1 for a large one."""
+    shares = [
+        [total * (i + 1) // num_rounds - total * i // num_rounds for i in range(num_rounds)]
+        for total in budgets
+    ]
+    return tuple(
+        slot for pair in zip(*shares, strict=True) for s in (0, 1) for slot in [s] * pair[s]
+    )

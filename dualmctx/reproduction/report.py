@@ -1,0 +1,141 @@
+"""The report of a reproduction: the paper's table and figures beside ours, in three formats."""
+
+import base64
+import html
+import json
+import platform
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+
+from dualmctx.reproduction.convergence import RULES
+from dualmctx.reproduction.figures import draw_curves
+from dualmctx.reproduction.paper import SOURCE
+from dualmctx.reproduction.tables import Table, convergence, explain, ratios, times
+
+_TITLE = "Dual MCTS, reproduced"
+_NOTE = (
+    "Seconds are of self-play and learning alone; compiling, saving, exams and matches are apart. "
+    "Intervals are of 95 % over seeds (Student's t). A dash stands for what there is not; in the "
+    "place of a time to converge it says that a run did not converge within its steps."
+)
+
+
+class Section(NamedTuple):
+    """A comparison in a game: its title, sentences, tables, and the picture's path from here."""
+
+    title: str
+    sentences: list[str]
+    tables: list[Table]
+    picture: str
+
+
+def describe_machine() -> dict[str, str]:
+    """Says where and with what it ran."""
+    packages = ("jax", "jaxlib", "pgx", "mctx", "open_spiel", "dualmctx")
+    versions = {name: metadata.version(name) for name in packages}
+    return {
+        "device": jax.devices()[0].device_kind,
+        "cpus": platform.processor() or platform.machine(),
+        "python": platform.python_version(),
+        **versions,
+    }
+
+
+def write_report(report: dict[str, Any], folder: Path) -> list[Path]:
+    """Writes `report.json`, the pictures, `report.md` and `report.html`; returns these files.
+
+    The HTML page is complete in itself.
+
+    Args:
+      report: `command`, `size`, `seeds`, `machine`, and of each game and comparison under `games`
+        what `summarize` returns.
+      folder: where.
+    """
+    sections = list(_sections(report, folder))
+    files = {
+        "report.json": json.dumps(report, indent=1) + "\n",
+        "report.md": to_markdown(report, sections),
+        "report.html": to_html(report, sections, folder),
+    }
+    for name, text in files.items():
+        draft = folder / f".{name}.new"
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(folder / name)
+    return [folder / name for name in files]
+
+
+def _sections(report: dict[str, Any], folder: Path) -> Iterator[Section]:
+    for game, comparisons in report["games"].items():
+        for name, summary in comparisons.items():
+            picture = f"figures/{game}-{name}.png"
+            title = f"{game}: {summary['title']}"
+            draw_curves(summary, title, folder / picture)
+            tables = [times(summary), convergence(summary), ratios(game, summary)]
+            yield Section(title, explain(summary), tables, picture)
+
+
+def _preamble(report: dict[str, Any]) -> list[str]:
+    machine = ", ".join(f"{name} {value}" for name, value in report["machine"].items())
+    size = ", ".join(f"{name} {value}" for name, value in report["size"].items())
+    rules = "; ".join(f"{name}: {text}" for name, text in RULES.items())
+    return [
+        f"Command: {report['command']}",
+        f"Seeds: {', '.join(map(str, report['seeds']))}. Size: {size}.",
+        f"Machine: {machine}.",
+        f"Paper: {SOURCE}.",
+        _NOTE,
+        f"Rules of convergence: {rules}.",
+    ]
+
+
+def to_markdown(report: dict[str, Any], sections: list[Section]) -> str:
+    """Writes the report as Markdown, with the pictures beside it."""
+    lines = [f"# {_TITLE}", ""]
+    for paragraph in _preamble(report):
+        lines += [paragraph, ""]
+    for section in sections:
+        lines += [f"## {section.title}", "", f"![{section.title}]({section.picture})", ""]
+        for sentence in section.sentences:
+            lines += [sentence, ""]
+        for table in section.tables:
+            rows = [table.head, ("---",) * len(table.head), *table.rows]
+            lines += [f"**{table.title}**", "", *(f"| {' | '.join(row)} |" for row in rows), ""]
+    return "\n".join(lines)
+
+
+def to_html(report: dict[str, Any], sections: list[Section], folder: Path) -> str:
+    """Writes the report as one page that needs nothing else."""
+    body = [f"<h1>{_TITLE}</h1>"]
+    body += [f"<p>{html.escape(paragraph)}</p>" for paragraph in _preamble(report)]
+    for section in sections:
+        title = html.escape(section.title)
+        data = base64.b64encode((folder / section.picture).read_bytes()).decode()
+        body += [
+            f"<h2>{title}</h2>",
+            f'<img alt="{title}" src="data:image/png;base64,{data}">',
+            *(f"<p>{html.escape(sentence)}</p>" for sentence in section.sentences),
+            *map(_html_table, section.tables),
+        ]
+    head = f'<meta charset="utf-8"><title>{_TITLE}</title><style>{_STYLE}</style>'
+    return (
+        f'<!doctype html><html lang="en"><head>{head}</head><body>{"".join(body)}</body></html>\n'
+    )
+
+
+def _html_table(table: Table) -> str:
+    def row(cells: tuple[str, ...], tag: str) -> str:
+        return f"<tr>{''.join(f'<{tag}>{html.escape(x)}</{tag}>' for x in cells)}</tr>"
+
+    rows = "".join(row(cells, "td") for cells in table.rows)
+    return f"<h3>{html.escape(table.title)}</h3><table>{row(table.head, 'th')}{rows}</table>"
+
+
+_STYLE = (
+    "body{font:16px/1.5 sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}"
+    "table{border-collapse:collapse}td,th{border:1px solid #ccc;padding:.2rem .6rem;"
+    "text-align:right}td:first-child,th:first-child{text-align:left}img{max-width:100%}"
+)

@@ -1,0 +1,176 @@
+"""The stages of an experiment: training, matches, ratings; each goes on where it was stopped."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dualmctx.game_file import read_games
+from dualmctx.plot import read_rows
+from dualmctx.reproduction.equal_seconds import EqualSeconds, equal_algorithm, measure
+from dualmctx.reproduction.experiments import (
+    COMPARISONS,
+    GAMES,
+    Algorithm,
+    Comparison,
+    Size,
+    make_algorithms,
+)
+from dualmctx.reproduction.matches import make_matches, read_curves
+from dualmctx.reproduction.runs import is_done, open_run, train
+from dualmctx.reproduction.steps import Learning, Row, make_learning
+from dualmctx.reproduction.summary import Outcome, summarize
+from dualmctx.tournament import play_tournament
+from dualmctx.tournament_folder import GAMES as GAMES_FILE
+
+ShowFn = Callable[[str, int, int], None]
+"""Is told what is being done, and how much of it is done, of how much."""
+
+
+class Experiment(NamedTuple):
+    """What is to be done in a game.
+
+    Attributes:
+      game: of the paper.
+      size: how large it is.
+      seeds: of the runs.
+      comparisons: by their names in `COMPARISONS`.
+      folder: of this game.
+    """
+
+    game: str
+    size: Size
+    seeds: tuple[int, ...]
+    comparisons: tuple[str, ...]
+    folder: Path
+
+    @property
+    def chosen(self) -> dict[str, Comparison]:
+        """The comparisons."""
+        return {name: COMPARISONS[name] for name in self.comparisons}
+
+    def run_folder(self, algorithm: str, seed: int) -> Path:
+        """Returns the folder of a run."""
+        return self.folder / algorithm / f"seed-{seed}"
+
+    def match_folder(self, seed: int) -> Path:
+        """Returns the folder of the matches of a seed."""
+        return self.folder / "matches" / f"seed-{seed}"
+
+
+def run_experiment(experiment: Experiment, show: ShowFn) -> dict[str, Any]:
+    """Does what is still to be done in a game, and summarises it.
+
+    Args:
+      experiment: what.
+      show: is told how far it is.
+
+    Returns:
+      What `summarize` returns for each comparison.
+
+    Raises:
+      ValueError: when the folder holds something else, in one line.
+    """
+    algorithms = choose_algorithms(experiment, show)
+    row, size = GAMES[experiment.game], experiment.size
+    learnings = {name: make_learning(name, x, row, size) for name, x in algorithms.items()}
+    train_all(experiment, learnings, show)
+    for seed in experiment.seeds:
+        play_all(experiment, learnings, seed, show)
+    return read_all(experiment, algorithms, show)
+
+
+def choose_algorithms(experiment: Experiment, show: ShowFn) -> dict[str, Algorithm]:
+    """Makes the algorithms that the comparisons need; a measured budget is measured once."""
+    row, size = GAMES[experiment.game], experiment.size
+    names = {name for x in experiment.chosen.values() for name in x.algorithms}
+    made = make_algorithms(row, size)
+    if "alphazero-seconds" in names:
+        file = experiment.folder / "equal-seconds.json"
+        if not file.exists():
+            what = f"{experiment.game}: measuring searches"
+            show(what, 0, 1)
+            experiment.folder.mkdir(parents=True, exist_ok=True)
+            draft = file.with_name(f".{file.name}.new")
+            draft.write_text(json.dumps(measure(made, row, size)._asdict()) + "\n")
+            draft.replace(file)
+            show(what, 1, 1)
+        made["alphazero-seconds"] = equal_algorithm(_read_seconds(file), size)
+    return {name: x for name, x in made.items() if name in names}
+
+
+def _read_seconds(file: Path) -> EqualSeconds:
+    try:
+        return EqualSeconds(**json.loads(file.read_text()))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{file} cannot be read ({error}); remove it to measure anew") from error
+
+
+def train_all(experiment: Experiment, learnings: dict[str, Learning], show: ShowFn) -> None:
+    """Trains all algorithms with all seeds."""
+    wanted = [
+        (x, seed, experiment.run_folder(x.name, seed))
+        for seed in experiment.seeds
+        for x in learnings.values()
+    ]
+    if all(is_done(learning, path) for learning, _, path in wanted):
+        return
+    what, total = f"{experiment.game}: training", len(wanted) * experiment.size.steps
+    show(what, 0, total)
+    runs = [open_run(*x) for x in wanted]
+    done = sum(run.step for run in runs)
+    show(what, done, total)
+    for _ in train(runs, experiment.size.steps):
+        done += 1
+        show(what, done, total)
+
+
+def play_all(
+    experiment: Experiment, learnings: dict[str, Learning], seed: int, show: ShowFn
+) -> None:
+    """Plays the matches of a seed that have not been played."""
+    folders = {name: experiment.run_folder(name, seed) for name in learnings}
+    matches = make_matches(
+        GAMES[experiment.game],
+        experiment.size,
+        seed,
+        learnings,
+        folders,
+        experiment.chosen.values(),
+    )
+    file = experiment.match_folder(seed) / GAMES_FILE
+    total = 2 * len(matches.pairings) * len(matches.openings)
+    done = len(read_games(file)) if file.exists() else 0
+    what = f"{experiment.game}: games of seed {seed}"
+    show(what, done, total)
+    for chunk in play_tournament(matches, experiment.match_folder(seed)):
+        done += len(chunk.games)
+        show(what, done, total)
+
+
+def read_all(
+    experiment: Experiment, algorithms: dict[str, Algorithm], show: ShowFn
+) -> dict[str, Any]:
+    """Reads off runs and games what they say."""
+    rows = {
+        name: {seed: _rows(experiment, name, seed) for seed in experiment.seeds}
+        for name in algorithms
+    }
+    what, total = f"{experiment.game}: ratings", len(experiment.chosen) * len(experiment.seeds)
+    summaries, done = {}, 0
+    for name, comparison in experiment.chosen.items():
+        outcomes: dict[str, dict[int, Outcome]] = {x: {} for x in comparison.algorithms}
+        for seed in experiment.seeds:
+            show(what, done, total)
+            own = {x: rows[x][seed] for x in comparison.algorithms}
+            curves = read_curves(experiment.match_folder(seed), comparison, experiment.size, own)
+            for x, curve in curves.items():
+                outcomes[x][seed] = Outcome(own[x], curve)
+            done += 1
+            show(what, done, total)
+        summaries[name] = summarize(experiment.game, comparison, algorithms, outcomes)
+    return summaries
+
+
+def _rows(experiment: Experiment, name: str, seed: int) -> list[Row]:
+    return read_rows(experiment.run_folder(name, seed) / "metrics.jsonl")[: experiment.size.steps]

@@ -1,0 +1,174 @@
+"""What the runs and their games say together: means over seeds, ratios, when each converged."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.stats
+
+from dualmctx.reproduction.convergence import RULES, converged
+from dualmctx.reproduction.experiments import Algorithm, Comparison
+from dualmctx.reproduction.matches import Curve
+from dualmctx.reproduction.paper import TABLE_1, published_ratio
+from dualmctx.reproduction.steps import Row
+
+SECONDS = ("seconds", "selfplay_seconds", "learn_seconds")
+_LEVEL = 0.95
+
+
+class Outcome(NamedTuple):
+    """What came of an algorithm with a seed.
+
+    Attributes:
+      rows: of its run.
+      curve: of its checkpoints.
+    """
+
+    rows: list[Row]
+    curve: Curve
+
+
+class Estimate(NamedTuple):
+    """A mean over seeds.
+
+    Attributes:
+      mean: of the values.
+      low: lower end of the interval of 95 % by Student's t; `None` for a single value.
+      high: upper end, likewise.
+      values: of each seed.
+    """
+
+    mean: float
+    low: float | None
+    high: float | None
+    values: tuple[float, ...]
+
+
+def estimate(values: Sequence[float]) -> Estimate | None:
+    """Estimates a mean from a value a seed; `None` where there is none."""
+    if not values:
+        return None
+    mean, number = float(np.mean(values)), len(values)
+    if number == 1:
+        return Estimate(mean, None, None, tuple(values))
+    error = float(np.std(values, ddof=1)) / math.sqrt(number)
+    half = float(scipy.stats.t.ppf((1 + _LEVEL) / 2, number - 1)) * error
+    return Estimate(mean, mean - half, mean + half, tuple(values))
+
+
+def estimate_ratio(ratios: Sequence[float]) -> Estimate | None:
+    """Estimates a ratio, by the mean of its logarithms."""
+    found = estimate([math.log(x) for x in ratios])
+    if found is None:
+        return None
+    mean, low, high = (None if x is None else math.exp(x) for x in found[:3])
+    return Estimate(mean or 0.0, low, high, tuple(ratios))
+
+
+def summarize(
+    game: str,
+    comparison: Comparison,
+    algorithms: Mapping[str, Algorithm],
+    outcomes: Mapping[str, Mapping[int, Outcome]],
+) -> dict[str, Any]:
+    """Summarises a comparison in a game.
+
+    Args:
+      game: of the paper.
+      comparison: who is compared with whom.
+      algorithms: by their names.
+      outcomes: of each algorithm with each seed.
+
+    Returns:
+      What JSON can hold: for each algorithm its time a step, when it converged by each rule and its
+      curves; and the ratios of the candidate to each of the others, by seeds.
+    """
+    return {
+        "title": comparison.title,
+        "candidate": comparison.candidate,
+        "algorithms": {
+            name: _algorithm(algorithms[name], outcomes[name]) | _published(game, comparison, name)
+            for name in comparison.algorithms
+        },
+        "ratios": {
+            other: _ratios(algorithms, outcomes, comparison.candidate, other)
+            | _published_ratios(game, comparison, other)
+            for other in comparison.others
+        },
+    }
+
+
+def _algorithm(algorithm: Algorithm, outcomes: Mapping[int, Outcome]) -> dict[str, Any]:
+    return {
+        "cost": algorithm.cost._asdict(),
+        **{name: _dict(estimate([_mean(x, name) for x in outcomes.values()])) for name in SECONDS},
+        "converged": {
+            rule: {
+                seed: None if place is None else _place(x.curve, place)
+                for seed, x in outcomes.items()
+                for place in [converged(x.curve.found, rule)]
+            }
+            for rule in RULES
+        },
+        "curves": {
+            seed: x.curve._asdict() | {"found": x.curve.found._asdict()}
+            for seed, x in outcomes.items()
+        },
+    }
+
+
+def _ratios(
+    algorithms: Mapping[str, Algorithm],
+    outcomes: Mapping[str, Mapping[int, Outcome]],
+    one: str,
+    other: str,
+) -> dict[str, Any]:
+    """Compares an algorithm with another, seed by seed, so that both had the same machine."""
+    seeds = list(outcomes[one])
+
+    def totals(rule: str) -> list[float]:
+        found = [(_total(outcomes[one][x], rule), _total(outcomes[other][x], rule)) for x in seeds]
+        return [x / y for x, y in found if x is not None and y is not None]
+
+    blocks = [algorithms[name].cost.blocks or 0 for name in (one, other)]
+    return {
+        "blocks": blocks[0] / blocks[1],
+        **{
+            name: _dict(
+                estimate_ratio(
+                    [_mean(outcomes[one][x], name) / _mean(outcomes[other][x], name) for x in seeds]
+                )
+            )
+            for name in SECONDS
+        },
+        "total": {rule: _dict(estimate_ratio(totals(rule))) for rule in RULES},
+    }
+
+
+def _published(game: str, comparison: Comparison, name: str) -> dict[str, Any]:
+    is_there = comparison.candidate in TABLE_1[game]
+    return {"paper": TABLE_1[game][name]._asdict() if is_there else None}
+
+
+def _published_ratios(game: str, comparison: Comparison, other: str) -> dict[str, Any]:
+    if comparison.candidate not in TABLE_1[game]:
+        return {"paper": None}
+    return {"paper": {x: published_ratio(game, x, other) for x in ("step", "total")}}
+
+
+def _mean(outcome: Outcome, name: str) -> float:
+    return float(np.mean([row[name] for row in outcome.rows]))
+
+
+def _place(curve: Curve, place: int) -> dict[str, float]:
+    return {"step": curve.found.steps[place], "seconds": curve.found.seconds[place]}
+
+
+def _total(outcome: Outcome, rule: str) -> float | None:
+    place = converged(outcome.curve.found, rule)
+    return None if place is None else outcome.curve.found.seconds[place]
+
+
+def _dict(found: Estimate | None) -> dict[str, Any] | None:
+    return None if found is None else found._asdict()

@@ -1,0 +1,109 @@
+"""The tables of the report: the paper's Table 1 and ratios, ours beside them."""
+
+from typing import Any, NamedTuple
+
+from dualmctx.reproduction.convergence import RULES
+
+NONE = "–"
+AIMS = {"alphazero": {"step": 0.55, "total": 0.6}, "mpv": {"step": 0.45, "total": 0.5}}
+"""What this project is to reach in Connect Four: Dual's time by that of each, at most."""
+
+
+class Table(NamedTuple):
+    """A table: what stands above it, the head, and rows of as many cells."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+def explain(summary: dict[str, Any]) -> list[str]:
+    """Says why the candidate's step takes what it takes: what of it is search, what is learning."""
+    return [
+        f"A step of {summary['candidate']} takes {found['seconds']['mean']:.2f} of one of {other}: "
+        f"its self-play {found['selfplay_seconds']['mean']:.2f}, with {found['blocks']:.2f} of the "
+        f"blocks of the network a move, and its learning {found['learn_seconds']['mean']:.2f}. "
+        f"Learning is {_learning_share(summary, other):.0%} of a step of {other}, "
+        f"{_learning_share(summary, summary['candidate']):.0%} of one of {summary['candidate']}."
+        for other, found in summary["ratios"].items()
+    ]
+
+
+def _learning_share(summary: dict[str, Any], name: str) -> float:
+    found = summary["algorithms"][name]
+    return found["learn_seconds"]["mean"] / found["seconds"]["mean"]
+
+
+def times(summary: dict[str, Any]) -> Table:
+    """Lays out what a step takes, and where."""
+    head = ("algorithm", "simulations a move", "blocks a move", "seconds a step", "of self-play")
+    rows = [
+        (
+            name,
+            str(found["cost"]["simulations"]),
+            str(found["cost"]["blocks"]),
+            *(show(found[x]) for x in ("seconds", "selfplay_seconds", "learn_seconds")),
+            show_paper(found["paper"], "step"),
+        )
+        for name, found in summary["algorithms"].items()
+    ]
+    return Table("Time a step", (*head, "of learning", "paper, time a step"), rows)
+
+
+def convergence(summary: dict[str, Any]) -> Table:
+    """Lays out when each algorithm converged, by each rule: steps and seconds, seed by seed."""
+    head = ("algorithm", *(f"{rule}: steps; seconds" for rule in RULES), "paper: steps; time")
+    rows = []
+    for name, found in summary["algorithms"].items():
+        cells = [show_places(list(found["converged"][rule].values())) for rule in RULES]
+        paper = found["paper"]
+        published = NONE if paper is None else f"{paper['steps']}; {paper['total']:.2f}"
+        rows.append((name, *cells, published))
+    return Table("Steps and seconds to converge, a seed each", head, rows)
+
+
+def ratios(game: str, summary: dict[str, Any]) -> Table:
+    """Lays out the candidate's time by that of each other algorithm."""
+    candidate = summary["candidate"]
+    head = ("quantity", *(f"{candidate} / {other}" for other in summary["ratios"]))
+    columns = [
+        _ratio_column(found, AIMS.get(other.split("-")[0]) if game == "connect-four" else None)
+        for other, found in summary["ratios"].items()
+    ]
+    names = columns[0].keys()
+    rows = [(name, *(column[name] for column in columns)) for name in names]
+    return Table("Ratios", head, rows)
+
+
+def _ratio_column(found: dict[str, Any], aim: dict[str, float] | None) -> dict[str, str]:
+    return {
+        "time a step": show(found["seconds"]),
+        "time a step, paper": show_paper(found["paper"], "step"),
+        "time a step, aim": NONE if aim is None else f"≤ {aim['step']}",
+        "self-play": show(found["selfplay_seconds"]),
+        "learning": show(found["learn_seconds"]),
+        "blocks a move": f"{found['blocks']:.2f}",
+        **{f"time to converge, {rule}": show(found["total"][rule]) for rule in RULES},
+        "time to converge, paper": show_paper(found["paper"], "total"),
+        "time to converge, aim": NONE if aim is None else f"≤ {aim['total']}",
+    }
+
+
+def show(found: dict[str, Any] | None) -> str:
+    """Shows an estimate with its interval, if it has one."""
+    if found is None:
+        return NONE
+    interval = "" if found["low"] is None else f" [{found['low']:.2f}, {found['high']:.2f}]"
+    return f"{found['mean']:.2f}{interval}"
+
+
+def show_paper(published: dict[str, float] | None, name: str) -> str:
+    """Shows a number of the paper's, if it has one."""
+    return NONE if published is None else f"{published[name]:.2f}"
+
+
+def show_places(places: list[dict[str, float] | None]) -> str:
+    """Shows when each seed converged."""
+    if not any(places):
+        return NONE
+    return ", ".join(NONE if x is None else f"{x['step']}; {x['seconds']:.1f}" for x in places)

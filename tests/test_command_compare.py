@@ -1,0 +1,561 @@
+"""`dualmctx compare`: from a command line to games, budgets and a report."""
+
+import dataclasses
+import functools
+import io
+import json
+import re
+import shlex
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+import games
+from dualmctx.cli import parse_flags
+from dualmctx.command import main
+from dualmctx.commands import compare, playing
+from dualmctx.commands import lineup as lineups
+from dualmctx.commands.budgets import Budgets, read_budgets, set_budgets, write_budgets
+from dualmctx.commands.lineup import Lineup, load_lineup
+from dualmctx.commands.opening_rules import choose_openings
+from dualmctx.equal_costs import split
+from dualmctx.game_file import Game, read_games, results_of
+from dualmctx.player_spec import parse_player
+from dualmctx.policies import REGISTRY
+from dualmctx.ratings import rate
+from dualmctx.sprt import Sprt, count_scores, judge
+from dualmctx.tournament import Chunk
+from untrained import export_untrained
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "compare.md").read_text()
+PLAYERS = ("net=alphazero:simulations=4", "random", "perfect")
+FLAGS = ("--games", "20", "--opening-plies", "1", "2", "--batch", "4")
+COMMAND = ("compare", *PLAYERS, *FLAGS)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Networks that nobody has trained."""
+    folder = tmp_path_factory.mktemp("networks")
+    export_untrained(folder / "connect2.npz", "connect2", "--search.num-simulations", "4", "3")
+    export_untrained(folder / "tic.npz", "tic-tac-toe")
+    chain = ("--search.variant", "chain", "--network.num-blocks", "4")
+    export_untrained(folder / "four.npz", "connect-four", *chain)
+    return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shared_programs() -> Any:
+    """Loads a network once, so that commands share what is compiled for it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lineups, "load_trained", functools.cache(lineups.load_trained))
+        yield
+
+
+@pytest.fixture
+def no_timing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves out the measurement of seconds, which compiles every search once more."""
+    monkeypatch.setattr(compare, "seconds_a_move", lambda env, entrant, positions: 0.001)
+
+
+def run(files: Path, *arguments: str) -> int:
+    given = ("--checkpoint", str(files / "connect2.npz"))
+    return main([*arguments, *given])
+
+
+@pytest.fixture(scope="module")
+def whole(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A comparison that nothing stopped."""
+    folder = tmp_path_factory.mktemp("whole") / "out"
+    assert run(files, *COMMAND, "--out", str(folder)) == 0
+    return folder
+
+
+def content(folder: Path) -> dict[str, Any]:
+    """Reads a report without what depends on the clock and the command."""
+    report = json.loads((folder / "report.json").read_text())
+    del report["settings"]["command"]
+    del report["doublings"]
+    for row in report["players"]:
+        del row["seconds"], row["simulations_a_second"]
+    return report
+
+
+def test_everything_is_written_and_shown(files: Path, whole: Path, capfd: Any) -> None:
+    out = str(whole)
+    assert run(files, *COMMAND, "--out", out, "--resume") == 0
+    shown = capfd.readouterr().out
+    written = {"config.json", "budgets.json", "tournament.json", "games.jsonl"}
+    written |= {"report.json", "report.html", "elo.png"}
+    assert {file.name for file in whole.iterdir()} == written
+    report = json.loads((whole / "report.json").read_text())
+    page = (whole / "report.html").read_text()
+    assert "http" not in page
+    for row in report["players"]:
+        assert row["name"] in shown
+        assert f"<td>{row['name']}</td>" in page
+        assert 0 < row["seconds"] < 10
+    assert run(files, "compare") == 2
+    assert "players given: 0; name two at least" in capfd.readouterr().err
+    assert f"in {out}: report.html, report.json, elo.png, games.jsonl" in shown
+    assert "Two players met in 20 games only: intervals are wide." in shown
+    assert (whole / "elo.png").read_bytes().startswith(b"\x89PNG")
+    names = [row["name"] for row in report["players"]]
+    assert names == ["net", "random", "perfect"]
+    played = read_games(whole / "games.jsonl")
+    assert len(played) == report["games"]["played"] == 60
+    ratings = rate(results_of(names, played))
+    assert [row["elo"] for row in report["players"]] == [row.elo for row in ratings.players]
+    assert [row["blocks"] for row in report["players"]] == [4 * 2, 0, 0]
+    assert report["settings"]["command"] == shlex.join(
+        ["dualmctx", *COMMAND, "--out", out, "--checkpoint", str(files / "connect2.npz")]
+    )
+    assert report["versions"]["jax"]
+
+
+def stop_after(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Presses Ctrl-C after so many pieces of a tournament."""
+    play_all = playing.play_tournament
+
+    def play(*given: Any) -> Any:
+        chunks = play_all(*given)
+        for _ in range(number):
+            yield next(chunks)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(playing, "play_tournament", play)
+
+
+def test_a_stop_changes_nothing(
+    files: Path, whole: Path, tmp_path: Path, no_timing: None, capfd: Any
+) -> None:
+    out = tmp_path / "an out"
+    with pytest.MonkeyPatch.context() as patch:
+        stop_after(2, patch)
+        assert run(files, *COMMAND, "--out", str(out)) == 130
+    said = capfd.readouterr().err.splitlines()[-1]
+    assert f"compare: stopped: games so far are in {out / 'games.jsonl'}; to go on: " in said
+    assert len(read_games(out / "games.jsonl")) == 16
+    assert not (out / "report.json").exists()
+    program, *arguments = shlex.split(said.split("to go on: ")[1])
+    assert (program, main(arguments)) == ("dualmctx", 0)
+    assert (out / "games.jsonl").read_bytes() == (whole / "games.jsonl").read_bytes()
+    assert content(out) == content(whole)
+
+
+def test_players_and_games_may_be_added(
+    files: Path, whole: Path, tmp_path: Path, no_timing: None
+) -> None:
+    out = str(tmp_path / "out")
+    few, flags = ("compare", *PLAYERS[1:]), ("--out", out, "--opening-plies", "1", "2")
+    assert run(files, *few, *flags, "--games", "8") == 0
+    # Its batch of 4 pairs stays.
+    assert run(files, *few, PLAYERS[0], *flags, "--games", "20", "--resume") == 0
+    found = content(tmp_path / "out")
+    assert sorted(read_games(tmp_path / "out" / "games.jsonl")) == sorted(
+        read_games(whole / "games.jsonl")
+    )
+    assert sorted(row["wins"] for row in found["players"]) == sorted(
+        row["wins"] for row in content(whole)["players"]
+    )
+    assert run(files, *few, *flags, "--games", "8", "--resume") == 0
+    assert [row["name"] for row in content(tmp_path / "out")["players"]] == ["random", "perfect"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        (
+            ["--seed", "1", "--budget", "network", "--resume"],
+            "has another configuration: budget (simulations → network), seed (0 → 1)",
+        ),
+        (["--opening-plies", "1", "--resume"], "configuration: opening_plies ([1, 2] → [1])"),
+        (["--batch", "5", "--resume"], "has another configuration: batch (4 → 5)"),
+        ([], "exists and is not empty; choose another folder, or go on with --out"),
+    ],
+)
+def test_other_settings_are_refused(
+    changes: list[str], line: str, files: Path, whole: Path, capfd: Any
+) -> None:
+    before = (whole / "games.jsonl").read_bytes()
+    assert run(files, *COMMAND, "--out", str(whole), *changes) == 2
+    said = capfd.readouterr().err
+    assert said.startswith("dualmctx compare: ")
+    assert line in said
+    assert said.count("\n") == 1
+    assert (whole / "games.jsonl").read_bytes() == before
+
+
+def test_another_player_of_the_same_name_is_refused(
+    files: Path, whole: Path, tmp_path: Path, capfd: Any
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(whole, out)
+    for player, line in [
+        ("net=alphazero:simulations=4:c_puct=2", "about.search.puct.c_puct (1.25 → 2.0); choose"),
+        ("net=gumbel:simulations=4", "about.search.policy (AlphaZero → Gumbel), "),
+    ]:
+        arguments = ("compare", player, *PLAYERS[1:], *FLAGS, "--resume", "--out", str(out))
+        assert run(files, *arguments) == 2
+        said = capfd.readouterr().err
+        assert "has another player 'net': " in said
+        assert line in said
+
+
+@pytest.mark.parametrize(
+    ("players", "line"),
+    [
+        ("random", "players given: 1; name two at least"),
+        ("random random", "two players are called 'random'; write NAME=... to tell them apart"),
+        ("random duel", "player 'duel': its search is duel; it must be one of dual, chain, "),
+        ("random duel", "contempt, own, random, perfect, openspiel"),
+        ("random none/at/all+dual", "none/at/all is neither a run's folder, nor an exported .npz"),
+        ("random dual:rounds=2", "player 'dual:rounds=2': dual has no option rounds; it has simu"),
+        ("random dual:num_rounds=x", "'dual:num_rounds=x': "),
+        ("random dual:num_rounds=400", "num_rounds is 400; it must be "),
+        ("random gumbel:qtransform=1", "gumbel has no option qtransform; it has simulations, max_"),
+        ("random dual:simulations=1,2,3", "num_simulations is 1 2 3; it must be two numbers"),
+        ("random alphazero:simulations=1,2", "player 'alphazero:simulations=1,2': num_simulations"),
+        ("random chain", "player 'chain': head_depths is 1 2; it must name at least 3 depths"),
+        ("random random:simulations=5", "player 'random:simulations=5': random has no options"),
+        (
+            "random dual openspiel",
+            "player 'openspiel': OpenSpiel's MCTS plays connect_four, othello, ",
+        ),
+        ("random dual --anchor dull", "anchor is dull; it must be one of random, dual"),
+        ("random dual --games 3", "games is 3; it must be even and at least 2"),
+        ("random dual --games 400 --opening-plies 1", "only 4 of 200 openings of (1,) plies were"),
+        ("random dual --simulations 0", "simulations is 0; it must be at least 1"),
+        ("random dual --seed -1", "seed is -1; it must be from 0 to 4294967295"),
+        ("random dual perfect --sprt 0 10", "sprt tests two players; there are 3"),
+        ("random dual --sprt 10 0", "elo1 is 0.0; it must be above elo0, which is 10.0"),
+        ("random dual --game nim", "game is nim; the networks play connect2"),
+        ("random dual --max-plies 2", "max_plies is 2; openings take up to 2 of them"),
+        ("random dual --resume", "has no config.json, so there is no run there"),
+    ],
+)
+def test_bad_input_is_told_in_a_line(
+    players: str, line: str, files: Path, tmp_path: Path, capfd: Any
+) -> None:
+    out = tmp_path / "out"
+    assert run(files, "compare", *FLAGS, "--out", str(out), *players.split()) == 2
+    said = capfd.readouterr().err
+    assert said.startswith("dualmctx compare: ")
+    assert line in said
+    assert said.count("\n") == 1
+    assert not out.exists()
+
+
+def test_a_game_must_be_known_and_the_same_for_all(files: Path, tmp_path: Path, capfd: Any) -> None:
+    out = ("--out", str(tmp_path / "out"))
+    for arguments, line in [
+        (("random", "perfect"), "nobody has a network; say with --game what is to be played"),
+        (("random", "dual"), "player 'dual' names no checkpoint; write CHECKPOINT+dual, or give "),
+        (
+            (f"a={files}/tic.npz+dual", f"b={files}/connect2.npz+dual"),
+            "player 'b' plays connect2, the first one tic_tac_toe",
+        ),
+        (("random", "perfect", "--game", "go_9x9"), "player 'perfect': no solver for 'go_9x9'"),
+    ]:
+        assert main(["compare", *arguments, *out]) == 2
+        assert line in capfd.readouterr().err
+
+
+def lineup(files: Path, *players: str, name: str = "four", total: int = 85) -> Lineup:
+    specs = [parse_player(player) for player in players]
+    return load_lineup(specs, str(files / f"{name}.npz"), None, {}, total)
+
+
+def cost_of(found: Lineup, budgets: Budgets) -> dict[str, Any]:
+    return {
+        x.spec.name: x.enter(budgets.players[x.spec.name].simulations).cost
+        for x in found.candidates
+    }
+
+
+def no_clock(entrant: Any) -> float:
+    raise AssertionError
+
+
+def test_players_without_a_number_share_the_default(files: Path) -> None:
+    found = lineup(
+        files, "dual", "alphazero", "chain", "own", "random", "gumbel", "dual:simulations=9"
+    )
+    asked = [candidate.simulations for candidate in found.candidates]
+    assert asked == [(50, 35), (85,), (40, 25, 20), (40, 25, 20), None, (85,), (5, 4)]
+    fewer = lineup(files, "dual", "alphazero", "own", total=10).candidates
+    assert [candidate.simulations for candidate in fewer] == [(6, 4), (10,), (40, 25, 20)]
+    entrants = [candidate.enter(candidate.simulations) for candidate in found.candidates]
+    searches = [entrant.about.get("search") for entrant in entrants]
+    # As in exams: no noise, the best move.
+    assert all(x["puct"]["dirichlet_fraction"] == 0 for x in searches if x and "puct" in x)
+    assert searches[3] == searches[2] | {"num_rounds": 5}
+    assert searches[5]["gumbel_scale"] == 0
+    assert found.env is found.trained.env
+
+
+def test_options_are_those_of_the_search(files: Path) -> None:
+    texts = (
+        "dual:window=3:num_rounds=7",
+        "alphazero:regularized=act,search:kept-nodes=8",
+        "own:c_puct=3",
+    )
+    found = [x.enter(None).about["search"] for x in lineup(files, *texts).candidates]
+    assert (found[0]["puct"]["window"], found[0]["num_rounds"]) == (3, 7)
+    assert (found[1]["puct"]["regularized"], found[1]["kept_nodes"]) == (["act", "search"], 8)
+    assert (found[2]["puct"]["c_puct"], found[2]["policy"]) == (3.0, "Chain")
+
+
+# The other one needs networks of its own.
+@pytest.mark.parametrize("variant", sorted(REGISTRY.keys() - {"mpv"}))
+def test_every_variant_can_be_named(variant: str, files: Path) -> None:
+    [candidate] = lineup(files, variant).candidates
+    policy = candidate.enter(candidate.simulations).about["search"]["policy"]
+    assert policy == REGISTRY[variant].policy.__name__
+
+
+def test_blocks_of_the_network_agree(files: Path) -> None:
+    texts = ("dual:simulations=50,35", "alphazero", "chain", "random", "gumbel:simulations=7")
+    found = lineup(files, *texts, name="four")
+    budgets = set_budgets("network", found.candidates, no_clock)
+    assert (budgets.reference, budgets.target) == (texts[0], 50 * 1 + 35 * 3)
+    costs = cost_of(found, budgets)
+    # The next simulation of one tree costs 4 blocks.
+    for name in ("alphazero", "gumbel:simulations=7"):
+        assert abs(costs[name].blocks - 155) <= 2
+        assert budgets.players[name].simulations == (39,)
+    assert abs(costs["chain"].blocks - 155) <= 1
+    assert budgets.players["random"].simulations is None
+    shape = budgets.players["chain"].simulations
+    assert shape == split(sum(shape), (40, 25, 20))
+
+
+def test_blocks_that_are_open_are_refused(files: Path) -> None:
+    texts = ("dual", "alphago:rollout_length=none")
+    with pytest.raises(ValueError, match=r"^player 'alphago.*': [^\n]+ give it rollout_length$"):
+        set_budgets("network", lineup(files, *texts).candidates, no_clock)
+
+
+def clock(entrant: Any) -> float:
+    """A machine on which a move has a fixed cost and one for each block."""
+    return 0.001 + 1e-5 * entrant.cost.blocks
+
+
+def test_seconds_agree_and_what_was_measured_is_kept(files: Path, tmp_path: Path) -> None:
+    found = lineup(files, "alphazero:simulations=100", "dual:simulations=6,4", "random")
+    budgets = set_budgets("seconds", found.candidates, clock)
+    assert (budgets.reference, budgets.target) == (
+        "alphazero:simulations=100",
+        pytest.approx(0.005),
+    )
+    dual = budgets.players["dual:simulations=6,4"]
+    assert dual.measured[-1].simulations == dual.simulations
+    assert dual.measured[-1].seconds == pytest.approx(0.005, rel=0.01)
+    assert 2 <= len(dual.measured) <= 4
+    write_budgets(tmp_path, budgets)
+    known = read_budgets(tmp_path)
+    assert known == budgets
+    # Whoever joins gets the same cost; nobody else is measured anew.
+    more = lineup(files, "gumbel", "dual:simulations=6,4", "alphazero:simulations=100")
+    joined = set_budgets("seconds", more.candidates, clock, known)
+    assert joined.players["gumbel"].simulations == (100,)
+    assert joined.target == budgets.target
+    for name in ("dual:simulations=6,4", "alphazero:simulations=100"):
+        assert joined.players[name] == budgets.players[name]
+    changed = lineup(files, "alphazero:simulations=100", "dual:simulations=6,4", total=1)
+    other = dataclasses.replace(changed.candidates[1].spec, simulations=(9, 9))
+    moved = changed.candidates[1]._replace(spec=other, simulations=(9, 9))
+    with pytest.raises(ValueError, match=r"had other simulations \(6 \+ 4 → 9 \+ 9\); choose"):
+        set_budgets("seconds", [moved], no_clock, known)
+
+
+def test_players_are_timed_before_the_games(
+    files: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    sizes = []
+
+    def measure(env: Any, entrant: Any, positions: Any) -> float:
+        sizes.append(len(positions))
+        return clock(entrant)
+
+    monkeypatch.setattr(compare, "seconds_a_move", measure)
+    flags = ["alphazero:simulations=20", "dual", *FLAGS, "--budget", "seconds"]
+    options = parse_flags(compare.Options(), flags, "", "")
+    tournament, budgets = compare.prepare(options, lineup(files, *flags[:2], name="connect2"), 4)
+    assert set(sizes) == {4}
+    chosen = [entrant.cost.simulations for entrant in tournament.entrants]
+    assert chosen == [sum(row.simulations) for row in budgets.players.values()]
+    said = capfd.readouterr().err.splitlines()
+    assert said[0] == "alphazero:simulations=20: 20 simulations, 1.4 ms a move"
+    assert len(said) == len(sizes)
+
+
+def test_openings_are_as_asked(files: Path) -> None:
+    tic = lineup(files, "dual", "random", name="tic")
+    assert choose_openings("start", tic, 3, (4,), 0) == [(), (), ()]
+    found = choose_openings("balanced", tic, 20, (2, 3), 0)
+    assert choose_openings("random", tic, 20, (2, 3), 0) != found
+    solution = games.solve(tic.env)
+    histories = [[int(x) for x in row if x >= 0] for row in solution.histories]
+    values = dict(zip(map(stones, histories), solution.values, strict=True))
+    assert {values[stones(opening)] for opening in found} == {0}
+
+
+def stones(moves: Any) -> tuple[frozenset, frozenset]:
+    """Returns the cells of each side."""
+    return frozenset(moves[::2]), frozenset(moves[1::2])
+
+
+def test_balance_is_the_networks_where_nothing_is_solved(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = lineup(files, "dual", "random", name="connect2")
+    monkeypatch.setattr("games.is_solvable", lambda env: False)
+    asked = []
+
+    def make(env: Any, network: Any, params: Any, policy: Any, **options: Any) -> Any:
+        assert policy is None
+        asked.append(options["batch_size"])
+        # Values by whether the first cell is free.
+        return lambda states: SimpleNamespace(value=0.5 * states.legal_action_mask[:, 0])
+
+    monkeypatch.setattr("dualmctx.commands.opening_rules.make_evaluator", make)
+    assert choose_openings("balanced", made, 1, (1,), 0) == [(0,)]
+    assert asked
+    with pytest.raises(ValueError, match=r"^there is no network to tell what is balanced"):
+        choose_openings("balanced", made._replace(trained=None), 1, (1,), 0)
+
+
+def test_games_without_draws_have_no_balance() -> None:
+    nim = load_lineup([parse_player("random")], None, "nim", {"pile": 6}, 85)
+    assert nim.game_parameters == {"pile": 6}
+    with pytest.raises(ValueError, match=r"^nim has no draws, so nothing is balanced; take random"):
+        choose_openings("balanced", nim, 1, (1,), 0)
+
+
+SPRT = ("compare", "perfect", "random", "--game", "connect2", "--openings", "start", "--batch", "8")
+
+
+def test_a_test_ends_the_games(tmp_path: Path, no_timing: None, capfd: Any) -> None:
+    command = [*SPRT, "--games", "400", "--sprt", "0", "60", "--out", str(tmp_path / "out")]
+    assert main(command) == 0
+    shown = capfd.readouterr().out
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    test, number = report["sprt"], report["games"]["played"]
+    assert (test["accepted"], test["player"], test["opponent"]) == ("H1", "perfect", "random")
+    assert number == 2 * test["num_pairs"] < 400
+    assert number % 16 == 0
+    assert "SPRT: H1 accepted after" in shown
+    assert "H1 accepted after" in (tmp_path / "out" / "report.html").read_text()
+    played = read_games(tmp_path / "out" / "games.jsonl")
+    counts = count_scores(results_of(["perfect", "random"], played[:-16]), "perfect", "random")
+    assert judge(Sprt(0, 60), counts).accepted is None
+    # Decided is decided.
+    assert main([*command, "--resume"]) == 0
+    assert read_games(tmp_path / "out" / "games.jsonl") == played
+
+
+def test_the_first_decision_stands() -> None:
+    """A test that has been decided once, then undecided, then decided the other way."""
+    won, lost = (1, -1), (-1, 1)
+    rows = []
+    for pair, (first, second) in enumerate([won] * 60 + [lost] * 400):
+        rows.append(Game(("a", "b"), pair, 0, 0, (), first, True, (1, 1)))
+        rows.append(Game(("b", "a"), pair, 0, 0, (), second, True, (1, 1)))
+    mirror = [game._replace(players=("a", "a")) for game in rows[:40]]
+    found = playing.first_verdict(Sprt(0, 20), ["a", "b"], [*mirror, *rows], 10, 500)
+    assert found.accepted == "H1"
+    assert found.num_pairs % 10 == 0
+    assert found.num_pairs <= 60
+    late = playing.first_verdict(Sprt(0, 20), ["a", "b"], rows, 450, 460)
+    assert (late.accepted, late.num_pairs) == ("H0", 450)
+    # No look before the batch is there.
+    early = playing.first_verdict(Sprt(0, 20), ["a", "b"], rows[:100], 60, 500)
+    assert (early.accepted, early.num_pairs) == (None, 0)
+
+
+def test_sides_with_two_tasks_are_rated_apart(tmp_path: Path, no_timing: None) -> None:
+    out = tmp_path / "out"
+    game = ("--game", "hsr", "--game-parameters", "k", "2", "q", "2", "n", "3")
+    flags = ("--games", "80", "--openings", "start", "--batch", "40", "--anchor", "random")
+    assert main(["compare", "random", "perfect", *game, *flags, "--out", str(out)]) == 0
+    report = json.loads((out / "report.json").read_text())
+    sides = report["ratings_by_side"]["players"]
+    assert [row["name"] for row in sides] == [
+        "random (first)",
+        "perfect (first)",
+        "random (second)",
+        "perfect (second)",
+    ]
+    # Each with itself too, so that the sides of a player can be compared.
+    assert report["games"]["played"] == 240
+    assert report["by_side"][0][0]["wins"] + report["by_side"][0][0]["losses"] == 80
+    assert report["players"][0]["elo"] == 0
+    assert report["settings"]["game_parameters"] == {"k": 2, "q": 2, "n": 3}
+
+
+def chunk(*results: int) -> Chunk:
+    made = [
+        Game((("a", "b"), ("b", "a"))[i % 2], 0, 0, 0, (), result, True, (0, 0))
+        for i, result in enumerate(results)
+    ]
+    return Chunk(made, 1.0, 0.0)
+
+
+def test_a_log_file_gets_lines_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([5.0, 10.0, 25.0])
+    monkeypatch.setattr(playing.time, "monotonic", lambda: next(clock))
+    said = io.StringIO()
+    with playing.progress(100, 40, Console(file=said, width=200)) as show:
+        show(chunk(1, 0))
+        show(chunk(1, 1, 0, -1))
+    # In 20 s 6 games; 54 are left.
+    assert said.getvalue() == "46 of 100 games  0.3 a second  0:03:00 left  a – b +2 =1 −1\n"
+
+
+def test_a_terminal_shows_a_line() -> None:
+    said = io.StringIO()
+    with playing.progress(100, 40, Console(file=said, force_terminal=True, width=120)) as show:
+        show(chunk(1, -1))
+    assert "compiling" in said.getvalue()
+    assert "42 of 100 games" in said.getvalue()
+    assert "a – b +2 =0 −0" in said.getvalue()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
+
+
+COMMANDS = [line for block in blocks("sh") for line in block.splitlines() if line]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_page_has_commands_that_are_valid(command: str) -> None:
+    program, name, *arguments = shlex.split(command)
+    assert (program, name) == ("dualmctx", "compare")
+    options = parse_flags(compare.Options(), arguments, program, "")
+    searches = [parse_player(player).search for player in options.players]
+    assert set(searches) <= {*REGISTRY, "own", "random", "perfect", "openspiel"}
+
+
+def test_the_page_describes_every_field(whole: Path) -> None:
+    report = json.loads((whole / "report.json").read_text())
+    for name in (*report, *report["players"][0]):
+        assert f"`{name}`" in PAGE, name
+    for field in dataclasses.fields(compare.Options):
+        if field.name != "players":
+            assert f"--{field.name.replace('_', '-')}" in PAGE, field.name
+
+
+def test_the_first_command_of_the_page_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _, *arguments = shlex.split(COMMANDS[0])
+    assert main(arguments) == 0
+    assert (tmp_path / "runs/comparison/report.html").exists()

@@ -1,0 +1,402 @@
+"""The report of a comparison, against the same numbers counted by hand."""
+
+import itertools
+import math
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dualmctx.costs import FREE, MoveCost
+from dualmctx.elo_costs import elo_a_doubling
+from dualmctx.entrants import Entrant, Host
+from dualmctx.equal_costs import scale_to_cost, scale_to_seconds, split
+from dualmctx.game_file import Game, results_of
+from dualmctx.player_spec import PlayerSpec, parse_player
+from dualmctx.ratings import rate
+from dualmctx.report import Comparison, count_games, make_report
+from dualmctx.report_page import by_strength, make_page, show_elo, show_interval, show_number
+from dualmctx.report_plots import draw_costs, draw_elo
+from dualmctx.results import count_pairs
+from dualmctx.sprt import Sprt, judge
+
+NAMES = ("<b>&$x_1$", "small", "lost")
+HOST = Host(lambda histories, seeds: [0 for _ in histories])
+COSTS = (MoveCost(40, 40, 80), MoveCost(10, 10, 20), FREE)
+SECONDS = dict(zip(NAMES, (0.002, 0.001, 0.0005), strict=True))
+# Of the first player of each two: results on the first side and on the second, pair by pair.
+PLAYED = {
+    (0, 1): [(1, 1)] * 30 + [(1, 0)] * 12 + [(-1, 0)] * 6 + [(0, -1)] * 5,
+    (0, 2): [(1, 1)] * 44 + [(1, -1)] * 6,
+    (1, 2): [(1, 1)] * 40 + [(-1, 1)] * 9 + [(0, 1)],
+}
+
+
+def make_games(players: tuple[str, str], results: list[tuple[int, int]]) -> list[Game]:
+    made = []
+    for pair, (first, second) in enumerate(results):
+        for names, result in ((players, first), (players[::-1], -second)):
+            is_over = result != 0
+            made.append(Game(names, pair, 0, 1, (pair, 7, 7), result, is_over, (0, 2)))
+    return made
+
+
+GAMES = [
+    game for (i, j), results in PLAYED.items() for game in make_games((NAMES[i], NAMES[j]), results)
+]
+ENTRANTS = tuple(Entrant(name, HOST, cost=cost) for name, cost in zip(NAMES, COSTS, strict=True))
+RESULTS = results_of(NAMES, GAMES)
+
+
+@pytest.fixture(scope="module")
+def comparison() -> Comparison:
+    test = Sprt(0, 10)
+    return Comparison(ENTRANTS, GAMES, SECONDS, True, [NAMES[:2]], None, test, judge(test, [1] * 5))
+
+
+@pytest.fixture(scope="module")
+def report(comparison: Comparison) -> dict[str, Any]:
+    pytest.importorskip("pyspiel")
+    settings = {"game": "connect2", "batch": 4}
+    budget = {"asked": [4, 3], "simulations": [8, 6], "measured": []}
+    row = budget | {"measured": [{"simulations": [4, 3], "seconds": 0.25}]}
+    budgets = {
+        "rule": "seconds",
+        "reference": "small",
+        "target": 0.5,
+        "players": dict(zip(NAMES, (budget, row, budget | {"asked": None}), strict=True)),
+    }
+    told = {"settings": settings, "versions": {}, "machine": {}, "budgets": budgets}
+    return told | make_report(comparison)
+
+
+def test_tables_are_those_counted_by_hand(report: dict[str, Any]) -> None:
+    for i, j in itertools.product(range(3), repeat=2):
+        both, side = [], []
+        for game in GAMES:
+            if game.players == (NAMES[i], NAMES[j]):
+                both.append(game.result)
+                side.append(game.result)
+            elif game.players == (NAMES[j], NAMES[i]):
+                both.append(-game.result)
+        for table, results in (("crosstable", both), ("by_side", side)):
+            found = report[table][i][j]
+            if i == j:
+                assert found is None
+                continue
+            counts = {"wins": results.count(1), "draws": results.count(0)}
+            counts["losses"] = len(results) - sum(counts.values())
+            points = (len(results) + sum(results)) / 2
+            assert found == counts | {"points": points}
+
+
+def test_a_players_row_says_what_it_did_and_what_it_costs(report: dict[str, Any]) -> None:
+    first, small, lost = report["players"]
+    mine = [game for game in GAMES if "small" in game.players]
+    assert small["wins"] + small["draws"] + small["losses"] == len(mine) == 206
+    points = sum((1 + game.result * (1 if game.players[0] == "small" else -1)) / 2 for game in mine)
+    assert small["score"] == pytest.approx(points / 206)
+    assert (small["simulations"], small["evaluations"], small["blocks"]) == (10, 10, 20)
+    assert small["simulations_a_second"] == pytest.approx(10_000)
+    # The second of the two had chosen both moves.
+    assert small["moves"] == 2 * sum(game.players[1] == "small" for game in mine)
+    assert first["simulations_a_second"] == pytest.approx(20_000)
+    assert lost["simulations_a_second"] is None
+    assert first["mass"] == pytest.approx(1, abs=1e-3)
+    assert first["low"] < first["elo"] < first["high"]
+
+
+def test_sides_are_rated_apart(report: dict[str, Any], comparison: Comparison) -> None:
+    names = [row["name"] for row in report["ratings_by_side"]["players"]]
+    assert names == [f"{name} ({side})" for side in ("first", "second") for name in NAMES]
+    assert make_report(comparison._replace(by_side=False))["ratings_by_side"] is None
+
+
+def test_games_of_a_player_with_itself_change_no_rating(comparison: Comparison) -> None:
+    mirror = make_games(("small", "small"), [(1, -1), (1, 0)])
+    one = make_report(comparison)
+    other = make_report(comparison._replace(played=[*GAMES, *mirror]))
+    for name in ("ratings", "crosstable", "alpha_rank"):
+        assert one[name] == other[name]
+    # Of the first side in a player's games with itself; there are four of them.
+    assert other["by_side"][1][1] == {"wins": 3, "draws": 1, "losses": 0, "points": 3.5}
+
+
+def test_warnings_tell_what_is_amiss(report: dict[str, Any], comparison: Comparison) -> None:
+    drawn = sum(game.result == 0 for game in GAMES)
+    assert report["games"] == {"played": 306, "distinct": 306, "cut_short": drawn}
+    assert report["warnings"] == [f"{drawn} games were cut short and count as drawn."]
+    same = [game._replace(moves=(1,), is_over=True) for game in GAMES if game.players[0] != "lost"]
+    same = [game for game in same if game.players[1] != "lost"][:40]
+    assert count_games(same)["distinct"] == 2
+    pair = comparison._replace(entrants=ENTRANTS[:2], played=same, by_side=False, test=None)
+    # The first 20 pairs were all won.
+    assert make_report(pair)["warnings"] == [
+        "Two players met in 40 games only: intervals are wide.",
+        f"Only 2 of 40 games of {NAMES[0]} and small differ: a repeated game is no new evidence, "
+        "so intervals are too narrow.",
+        # The first is the anchor.
+        "The games leave an interval open: small.",
+    ]
+
+
+def test_times_that_have_drifted_are_told(comparison: Comparison) -> None:
+    times = dict(zip(NAMES, (0.002, 0.0025, 0.0001), strict=True))
+    told = make_report(comparison._replace(seconds=times, timed=NAMES[:2]))["warnings"]
+    assert told[1] == (
+        f"Measured again after the games, a move of small took 25 % longer than one of {NAMES[0]}: "
+        "the seconds are equal only as far as that."
+    )
+    times["small"] = 0.0021
+    assert len(make_report(comparison._replace(seconds=times, timed=NAMES[:2]))["warnings"]) == 1
+
+
+def test_without_openspiel_there_is_no_alpha_rank(
+    comparison: Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(results: Any) -> None:
+        raise ModuleNotFoundError("α-rank needs OpenSpiel")
+
+    monkeypatch.setattr("dualmctx.report.alpha_rank", refuse)
+    found = make_report(comparison)
+    assert found["alpha_rank"] is None
+    assert [row["mass"] for row in found["players"]] == [None] * 3
+    assert found["warnings"][-1] == (
+        'There is no α-rank without OpenSpiel: pip install "dualmctx[compare]".'
+    )
+
+
+def test_a_doubling_is_the_slope_between_two_players(report: dict[str, Any]) -> None:
+    first, small, _ = report["players"]
+    by_cost = {row["cost"]: row for row in report["doublings"]}
+    assert list(by_cost) == ["simulations", "blocks", "seconds"]
+    for cost, doublings in (("simulations", 2), ("blocks", 2), ("seconds", 1)):
+        row = by_cost[cost]
+        assert row["players"] == NAMES[:2]
+        slope = (first["elo"] - small["elo"]) / doublings
+        assert row["elo"] == pytest.approx(slope)
+        assert row["low"] < slope < row["high"]
+        assert row["percent"] == pytest.approx(100 * (2 ** (1 / slope) - 1))
+
+
+def test_a_doubling_is_the_least_squares_line() -> None:
+    rng = np.random.default_rng(0)
+    names, costs = tuple("abcd"), (100.0, 10.0, 40.0, 20.0)
+    pairs = [
+        (one, other, *rng.integers(-1, 2, 2).tolist())
+        for one, other in itertools.combinations(names, 2)
+        for _ in range(30)
+    ]
+    results = count_pairs(names, pairs)
+    elo = {row.name: row.elo for row in rate(results).players}
+    chosen = ("d", "a", "c")
+    x = [math.log2(costs[names.index(name)]) for name in chosen]
+    expected = np.polyfit(x, [elo[name] for name in chosen], 1)[0]
+    found = elo_a_doubling(results, chosen, [costs[names.index(name)] for name in chosen])
+    assert found.elo == pytest.approx(expected)
+
+
+def test_a_doubling_may_be_open() -> None:
+    results = count_pairs("ab", [("a", "b", 1, 1)] * 20)
+    found = elo_a_doubling(results, "ab", [2.0, 1.0])
+    assert found[1:] == (None, None, None, None)
+    # Some resamples lack the only draw, which bounds the difference.
+    results = count_pairs("ab", [("a", "b", 1, 1)] * 20 + [("a", "b", 0, 1)])
+    found = elo_a_doubling(results, "ab", [2.0, 1.0])
+    assert found.elo is not None
+    assert (found.low, found.high) == (None, None)
+
+
+class Page(HTMLParser):
+    """Checks that tags close; collects text and sources."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open, self.text, self.sources = [], [], []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.sources += [value for name, value in attrs if name in ("src", "href")]
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def test_the_page_needs_nothing_else(report: dict[str, Any]) -> None:
+    ranked = by_strength(report["players"])
+    pictures = {"elo": draw_elo(ranked), "costs": draw_costs(ranked)}
+    assert all(picture.startswith(b"\x89PNG") for picture in pictures.values())
+    html = make_page(report, pictures)
+    assert "http" not in html
+    page = Page()
+    page.feed(html)
+    assert page.open == []
+    assert len(page.sources) == 2
+    assert all(source.startswith("data:image/png;base64,iVBOR") for source in page.sources)
+    for row in ranked:
+        # In each of four tables, twice in those with a column of its own.
+        assert sum(text == row["name"] for text in page.text) >= 6
+        assert show_interval(row) in page.text
+    text = " ".join(page.text)
+    for words in ("3 players, 306 games", "cost of small: 0.500 seconds a move", "H0"):
+        assert words in text
+    assert "4 + 3: 250" in text
+
+
+def row_of(name: str, elo: float | None, low: float | None, high: float | None) -> dict[str, Any]:
+    return {"name": name, "elo": elo, "low": low, "high": high, "blocks": 3, "seconds": 0.1}
+
+
+def test_open_ratings_are_shown_and_drawn() -> None:
+    rows = [
+        row_of("won all", None, 310.4, None),
+        row_of("weak", -100.0, -130.0, -70.0),
+        row_of("lost all", None, None, -300.0),
+        row_of("strong", 100.0, 70.0, None),
+    ]
+    names = [row["name"] for row in by_strength(rows)]
+    assert names == ["won all", "strong", "weak", "lost all"]
+    assert [show_elo(row) for row in rows] == ["–", "−100", "–", "+100"]
+    shown = ["+310 … +∞", "−130 … −70", "−∞ … −300", "+70 … +∞"]
+    assert [show_interval(row) for row in rows] == shown
+    for draw in (draw_elo, draw_costs):
+        assert draw(rows).startswith(b"\x89PNG")
+        assert draw([row_of("nothing", None, None, None)]).startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "–"),
+        (0, "0"),
+        (0.0, "0"),
+        (12_345, "12,345"),
+        (1234.5, "1,234"),
+        (123.4, "123"),
+        (12.34, "12.3"),
+        (0.001234, "0.00123"),
+        (-0.5, "-0.500"),
+    ],
+)
+def test_numbers_have_three_digits(value: float | None, shown: str) -> None:
+    assert show_number(value) == shown
+
+
+def test_simulations_are_split_in_proportion() -> None:
+    assert split(85, (50, 35)) == (50, 35)
+    assert split(10, (50, 35)) == (6, 4)
+    assert split(2, (50, 35)) == (1, 1)
+    assert split(7, (50, 0)) == (7, 0)
+    assert split(1, (0, 3)) == (0, 1)
+    for shape in ((50, 35), (40, 25, 20), (1, 100), (3,), (7, 0, 2)):
+        for total in range(sum(map(bool, shape)), 200):
+            found = split(total, shape)
+            assert sum(found) == total
+            assert all((x > 0) == (y > 0) for x, y in zip(found, shape, strict=True))
+            shares = [total * y / sum(shape) for y in shape]
+            gaps = [x - share for x, share in zip(found, shares, strict=True)]
+            # Whole numbers next to a share, save where a tree keeps its one simulation.
+            assert all(abs(gap) < 1 or 1 in found for gap in gaps)
+
+
+@pytest.mark.parametrize("shape", [(50, 35), (40, 25, 20), (85,), (1, 10), (5, 0)])
+@pytest.mark.parametrize("depths", [(2, 2, 1), (4, 6, 3), (3, 0, 9)])
+@pytest.mark.parametrize("target", [3, 170, 1000])
+def test_blocks_agree_within_a_step(
+    shape: tuple[int, ...], depths: tuple[int, ...], target: float
+) -> None:
+    def cost(simulations: tuple[int, ...]) -> float:
+        return sum(x * y for x, y in zip(simulations, depths, strict=False))
+
+    found = scale_to_cost(shape, cost, target)
+    least = sum(map(bool, shape))
+    costs = [cost(split(total, shape)) for total in range(least, 4000)]
+    assert abs(cost(found) - target) == min(abs(x - target) for x in costs)
+
+
+def test_seconds_agree_where_time_is_a_line() -> None:
+    asked: list[int] = []
+
+    def measure(simulations: tuple[int, ...]) -> float:
+        asked.append(sum(simulations))
+        return 0.004 + 0.0001 * sum(simulations)
+
+    rows = scale_to_seconds((50, 35), measure, 0.03)
+    assert rows[-1].simulations == split(260, (50, 35))
+    assert rows[-1].seconds == pytest.approx(0.03)
+    # As given, by proportion, on the line.
+    assert asked[:3] == [85, round(85 * 0.03 / 0.0125), 260]
+    assert len(asked) == len(set(asked)) <= 4
+    assert {row.simulations for row in rows} == {split(total, (50, 35)) for total in asked}
+
+
+def test_seconds_end_at_the_nearest_that_was_measured() -> None:
+    noise = iter((1.0, 0.5, 0.7))
+    rows = scale_to_seconds((8,), lambda simulations: next(noise), 0.8)
+    assert rows[-1].seconds == 0.7
+    # A target out of reach leaves each tree its one simulation.
+    rows = scale_to_seconds((8, 8), lambda simulations: 1.0 + sum(simulations), 0.01)
+    assert rows[-1] == ((1, 1), 3.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("dual", PlayerSpec("dual", "dual")),
+        (
+            "name=dual:simulations=50,35:num-rounds=5",
+            PlayerSpec("name", "dual", None, None, (50, 35), (("num_rounds", "5"),)),
+        ),
+        (
+            "runs/c4@newest+gumbel:simulations=85",
+            PlayerSpec("runs/c4@newest+gumbel:simulations=85", "gumbel", "runs/c4", None, (85,)),
+        ),
+        ("old=runs/c4@20+own", PlayerSpec("old", "own", "runs/c4", 20)),
+        (
+            "m=openspiel:simulations=9:uct_c=2",
+            PlayerSpec("m", "openspiel", None, None, (9,), (("uct_c", "2"),)),
+        ),
+        ("x=a+b.npz+chain", PlayerSpec("x", "chain", "a+b.npz")),
+    ],
+)
+def test_players_are_read(text: str, expected: PlayerSpec) -> None:
+    assert parse_player(text) == expected
+
+
+def test_kin_differ_in_simulations_only() -> None:
+    texts = ("dual", "x=dual:simulations=8,4", "y=dual:window=2", "z=gumbel", "a+dual", "a@3+dual")
+    one, other, *rest = (parse_player(text).kin() for text in texts)
+    assert one == other
+    assert len({one, *rest}) == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", "write [NAME=][CHECKPOINT[@ITERATION]+]SEARCH[:OPTION=VALUE ...]"),
+        ("=dual", "write [NAME=]"),
+        ("name=", "write [NAME=]"),
+        ("+dual", "write [NAME=]"),
+        ("runs/c4+", "write [NAME=]"),
+        ("runs/c4@2x+dual", "the iteration is 2x; it must be a number or newest"),
+        ("runs/c4+random", "random plays without a network; leave runs/c4 out"),
+        ("dual:5", "option '5' must be OPTION=VALUE"),
+        ("dual:=5", "option '=5' must be OPTION=VALUE"),
+        ("dual:window=", "option 'window=' must be OPTION=VALUE"),
+        ("dual:", "option '' must be OPTION=VALUE"),
+        ("dual:window=1:window=2", "an option is there twice"),
+        ("dual:simulations=5,-1", "simulations is 5,-1; it must be a number, or one for each tree"),
+        ("dual:simulations=0,0", "simulations is 0,0; it must be"),
+        ("dual:simulations=5,", "simulations is 5,; it must be"),
+    ],
+)
+def test_what_is_no_player_is_refused_in_a_line(text: str, line: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"player {text!r}: {line}")) as caught:
+        parse_player(text)
+    assert "\n" not in str(caught.value)

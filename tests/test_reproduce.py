@@ -1,0 +1,452 @@
+"""The paper's experiments: what a step is, who meets whom, when somebody has converged."""
+
+import dataclasses
+import html.parser
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from dualmctx import command
+from dualmctx.commands import reproduce
+from dualmctx.game_file import Game, append_games
+from dualmctx.policies import AlphaZero
+from dualmctx.reproduction import runs as runs_module
+from dualmctx.reproduction.convergence import (
+    RULES,
+    Evaluated,
+    authors_score,
+    converged,
+    first_in_a_row,
+)
+from dualmctx.reproduction.equal_seconds import interpolate
+from dualmctx.reproduction.experiments import (
+    COMPARISONS,
+    GAMES,
+    Algorithm,
+    Size,
+    make_algorithms,
+)
+from dualmctx.reproduction.matches import Curve, checkpoint_name, pair_up, read_curves
+from dualmctx.reproduction.paper import TABLE_1, published_ratio
+from dualmctx.reproduction.report import write_report
+from dualmctx.reproduction.runs import Run, is_done, load_step, open_run, train
+from dualmctx.reproduction.steps import Learning, compile_step, make_learning
+from dualmctx.reproduction.summary import Outcome, estimate, estimate_ratio, summarize
+from dualmctx.tournament_folder import GAMES as GAMES_FILE
+
+TINY = Size(
+    steps=3,
+    positions=32,
+    num_games=8,
+    batch_size=16,
+    buffer_steps=2,
+    budgets=(3, 2),
+    width=4,
+    num_blocks=2,
+    evaluate_every=2,
+    openings=2,
+    resamples=10,
+)
+
+
+def untimed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{k: v for k, v in row.items() if "seconds" not in k} for row in rows]
+
+
+def arrays(path: Path, step: int) -> list[np.ndarray]:
+    return jax.tree.leaves(load_step(path, step).params)
+
+
+# What a step is.
+
+
+@pytest.fixture(scope="module")
+def learning() -> Learning:
+    return make_learning("alphazero", Algorithm(AlphaZero(2), (2,)), GAMES["nim"], TINY)
+
+
+@pytest.fixture(scope="module")
+def program(learning: Learning) -> Any:
+    return compile_step(learning, learning.init(0))
+
+
+def train_some(
+    learning: Learning, program: Any, folder: Path, steps: int, number: int | None = None
+) -> list[Run]:
+    """Trains two runs so far, or until so many steps are done in all; returns what was told."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs_module, "compile_step", lambda learning, state: program)
+        patch.setattr(runs_module, "make_exam", lambda learning: None)
+        made = [open_run(learning, seed, folder / str(seed)) for seed in (5, 6)]
+        return list(itertools.islice(train(made, steps), number))
+
+
+@pytest.fixture(scope="module")
+def whole(
+    learning: Learning, program: Any, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, list[Run]]:
+    folder = tmp_path_factory.mktemp("whole")
+    return folder, train_some(learning, program, folder, 3)
+
+
+def test_a_step_plays_so_many_positions_and_learns_the_buffer(whole: Any) -> None:
+    _, told = whole
+    assert [(x.step, x.seed) for x in told] == list(itertools.product((1, 2, 3), (5, 6)))
+    last = told[-1]
+    assert [row["positions"] for row in last.rows] == [32, 32, 32]
+    # Batches of 16 in a buffer of 32, 64 and, as it is full, 64 positions.
+    assert [row["updates"] for row in last.rows] == [2, 4, 4]
+    counts = [x for x in jax.tree.leaves(last.state.opt_state) if x.ndim == 0]
+    assert counts
+    assert {int(x) for x in counts} == {10}
+    buffer = last.state.buffer_state
+    assert buffer.is_full
+    assert jax.tree.leaves(buffer.experience)[0].shape[:2] == (8, 8)
+    for row in last.rows:
+        assert row["seconds"] == row["selfplay_seconds"] + row["learn_seconds"]
+        assert min(row["selfplay_seconds"], row["learn_seconds"]) > 0
+
+
+@pytest.mark.parametrize("stops", [(1,), (3, 1)])
+def test_a_stop_changes_nothing(
+    stops: tuple[int, ...], whole: Any, learning: Learning, program: Any, tmp_path: Path
+) -> None:
+    for number in stops:
+        train_some(learning, program, tmp_path, 3, number)
+    assert not is_done(learning, tmp_path / "6")
+    told = train_some(learning, program, tmp_path, 3)
+    # Those that are behind go first.
+    assert [(x.seed, x.step) for x in told] == [(x.seed, x.step) for x in whole[1][sum(stops) :]]
+    for seed, run in zip((5, 6), told[-2:], strict=True):
+        assert is_done(learning, tmp_path / str(seed))
+        assert untimed(run.rows) == untimed(whole[1][-2:][seed - 5].rows)
+        for step in range(4):
+            expected = arrays(whole[0] / str(seed), step)
+            for found, wanted in zip(arrays(tmp_path / str(seed), step), expected, strict=True):
+                np.testing.assert_array_equal(found, wanted)
+
+
+def test_another_run_is_refused(whole: Any, learning: Learning) -> None:
+    with pytest.raises(ValueError, match=r"another configuration: seed \(5 → 7\)"):
+        open_run(learning, 7, whole[0] / "5")
+
+
+# Who learns, and who meets whom.
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_the_algorithms_are_the_papers(game: str) -> None:
+    made = make_algorithms(GAMES[game], Size())
+    costs = {name: x.cost for name, x in made.items()}
+    assert {name: x.blocks for name, x in costs.items()} == {
+        "alphazero": 85 * 4,
+        "mpv": 50 * 4 + 35 * 6,
+        "dual": 50 * 2 + 35 * 4,
+        "mpv-best": 50 * 4 + 35 * 6,
+        "dual-best": 50 * 2 + 35 * 2,
+        "alphazero-cost": 42 * 4,
+    }
+    assert {name for name, x in costs.items() if x.simulations != 85} == {"alphazero-cost"}
+    dual: Any = made["dual"].policy
+    mpv: Any = made["mpv-best"].policy
+    assert dual.puct.window == {"hsr": 3, "nim": 2, "connect-four": 15}[game]
+    assert (dual.num_rounds, mpv.rounds) == (1, ((10, 7),) * 5)
+
+
+def test_all_of_one_comparison_meet_and_nobody_else() -> None:
+    names = [name for name in ("dual", "dual-best", "mpv", "alphazero-cost") for _ in range(2)]
+    met = pair_up(names, COMPARISONS.values())
+    expected = {
+        (i, j)
+        for i, j in itertools.combinations(range(8), 2)
+        if names[i] == names[j]
+        or {names[i], names[j]} in ({"dual", "mpv"}, {"dual-best", names[7]})
+    }
+    assert set(met) == expected
+    assert len(met) == len(expected)
+
+
+@pytest.mark.parametrize(
+    ("dual", "expected"),
+    [(0.2, 20), (0.5, 50), (0.254, 25), (0.01, 1), (1000.0, 160)],
+)
+def test_equal_seconds_are_on_the_line_through_two_measurements(dual: float, expected: int) -> None:
+    assert interpolate((40, 80), (0.4, 0.8), dual) == expected
+
+
+def test_equal_seconds_without_a_line() -> None:
+    assert interpolate((40, 80), (0.4, 0.3), 0.2) == 40
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"positions": 100}, "positions is 100; it must be a multiple of num_games"),
+        ({"steps": 0}, "steps is 0"),
+        ({"num_blocks": 1}, "num_blocks is 1; Dual needs at least 2"),
+        ({"openings": 0}, "openings is 0"),
+    ],
+)
+def test_bad_sizes_are_refused(changes: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(Size(), **changes)
+
+
+def test_the_last_step_is_evaluated_and_the_first() -> None:
+    assert TINY.evaluated == (0, 2, 3)
+
+
+# When somebody has converged.
+
+YES, NO = True, False
+
+
+@pytest.mark.parametrize(
+    ("flags", "number", "expected"),
+    [
+        ([], 1, None),
+        ([NO, YES], 1, 1),
+        ([YES, YES, NO, YES, YES, YES, YES], 3, 3),
+        ([YES, YES, NO, YES, YES], 3, None),
+        ([YES, YES, YES], 3, 0),
+    ],
+)
+def test_first_in_a_row(flags: list[bool], number: int, expected: int | None) -> None:
+    assert first_in_a_row(flags, number) == expected
+
+
+def test_the_authors_threshold() -> None:
+    assert authors_score(0.5) == pytest.approx(0.25)
+    assert authors_score(0.7976) < 0.9 < authors_score(0.7977)
+
+
+def evaluated(**changes: Any) -> Evaluated:
+    numbers = (0.0,) * 6
+    found = Evaluated((0, 2, 4, 6, 8, 10), (0, 1, 2, 3, 4, 5), numbers, numbers, numbers, numbers)
+    return found._replace(**changes)
+
+
+@pytest.mark.parametrize(
+    ("rule", "changes", "expected"),
+    [
+        ("alpha-rank", {"leads": (0, 0.95, 1, 0.95, 0, 0)}, 1),
+        ("alpha-rank", {"leads": (0, 0.95, 0.94, 0.95, 1, 1)}, 3),
+        ("alpha-rank", {"leads": (1, 1, 1, 0, 0, 0)}, None),  # not the untrained one
+        ("authors", {"score": (0.9, 0.79, 0.8, 0, 0, 0)}, 2),
+        ("authors", {"score": (0.9, 0.79, 0.797, 0, 0, 0)}, None),
+        ("level", {"level": (0.5, 0.49, 0.5, 0.5, 0.6, 0)}, 2),
+        ("level", {"level": (0.5, 0.5, 0.5, 0.4, 0.5, 0.5)}, None),
+        ("perfect", {"optimal": (0, 1, 0.99, 1, 1, 1)}, 3),
+        ("perfect", {"optimal": ()}, None),
+    ],
+)
+def test_rules_of_convergence(rule: str, changes: dict[str, Any], expected: int | None) -> None:
+    assert converged(evaluated(**changes), rule) == expected
+
+
+# What the games say.
+
+SEED_ROWS = [{"seconds": 2.0, "selfplay_seconds": 1.5, "learn_seconds": 0.5}] * 3
+STRENGTH = {"alphazero": (0, 1, 4), "mpv": (0, 1, 2), "dual": (0, 3, 5)}
+
+
+def write_games(folder: Path) -> None:
+    """Writes two pairs of games of any two checkpoints, which the stronger one always wins."""
+    players = [(n, s, STRENGTH[n][i]) for n in STRENGTH for i, s in enumerate(TINY.evaluated)]
+    for one, other in itertools.combinations(players, 2):
+        names = checkpoint_name(*one[:2]), checkpoint_name(*other[:2])
+        result = int(np.sign(one[2] - other[2]))
+        for pair in range(2):
+            game = Game(names, pair, 0, 0, (0,), result, True, (1, 0))
+            other_side = game._replace(players=names[::-1], result=-result)
+            append_games(folder / GAMES_FILE, [game, other_side])
+
+
+@pytest.fixture(scope="module")
+def curves(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Curve]:
+    folder = tmp_path_factory.mktemp("games")
+    write_games(folder)
+    rows = dict.fromkeys(STRENGTH, SEED_ROWS)
+    return read_curves(folder, COMPARISONS["paper"], TINY, rows)
+
+
+def test_curves_of_games_that_the_stronger_one_wins(curves: dict[str, Curve]) -> None:
+    dual, alphazero = curves["dual"].found, curves["alphazero"].found
+    assert dual.seconds == (0.0, 4.0, 6.0)
+    # At first all draw; then Dual's newest beats whatever there is so far.
+    assert dual.leads == (0.0, 1.0, 1.0)
+    assert alphazero.leads == (0.0, 0.0, 0.0)
+    assert curves["dual"].mass == pytest.approx((1 / 3, 1, 1), abs=1e-3)
+    assert dual.score == alphazero.score == (0.5, 1.0, 1.0)
+    assert dual.level == (0.0, 0.0, 1.0)
+    assert alphazero.level == (0.0, 0.0, 0.5)
+    assert dual.optimal == ()
+    # Who has lost to all stronger ones and beaten all weaker ones is bounded by none.
+    assert curves["dual"].elo[-1] is None
+
+
+def test_ratios_to_the_paper() -> None:
+    ratios = {
+        game: [round(published_ratio(game, x, y), 2) for x in ("step", "total") for y in others]
+        for game, others in ((game, ("alphazero", "mpv")) for game in TABLE_1)
+    }
+    assert ratios == {
+        "hsr": [0.90, 0.68, 0.90, 0.77],
+        "nim": [0.92, 0.67, 0.92, 0.78],
+        "connect-four": [0.82, 0.62, 0.76, 0.75],
+    }
+
+
+def test_estimates() -> None:
+    """By hand: mean 4, standard error 2 / √3, and 4.3027 of Student's t with 2 degrees."""
+    found = estimate([2.0, 4.0, 6.0])
+    assert found is not None
+    half = 4.302653 * 2 / 3**0.5
+    assert found[:3] == pytest.approx((4, 4 - half, 4 + half))
+    assert estimate([3.0]) == (3.0, None, None, (3.0,))
+    assert estimate([]) is estimate_ratio([]) is None
+    ratio = estimate_ratio([0.5, 2.0])
+    assert ratio is not None
+    assert ratio.mean == pytest.approx(1)
+    assert ratio.low is not None
+    assert ratio.high is not None
+    assert ratio.low * ratio.high == pytest.approx(1)
+
+
+class Cells(html.parser.HTMLParser):
+    """Reads the cells of all tables, and what the page loads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cells: list[str] = []
+        self.sources: list[str] = []
+        self.is_cell = False
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.is_cell = tag in ("td", "th")
+        self.sources += [value for name, value in attrs if name in ("src", "href")]
+
+    def handle_data(self, data: str) -> None:
+        if self.is_cell:
+            self.cells.append(data)
+        self.is_cell = False
+
+
+def test_the_report_has_every_cell(curves: dict[str, Curve], tmp_path: Path) -> None:
+    algorithms = make_algorithms(GAMES["connect-four"], Size())
+    outcomes = {
+        name: {seed: Outcome([{k: factor * v for k, v in x.items()} for x in SEED_ROWS], curve)}
+        for (name, curve), factor in zip(curves.items(), (2.0, 4.0, 1.0), strict=True)
+        for seed in (0,)
+    }
+    summary = summarize("connect-four", COMPARISONS["paper"], algorithms, outcomes)
+    report = {
+        "command": "dualmctx reproduce",
+        "size": {"steps": 3},
+        "seeds": [0],
+        "machine": {"device": "cpu"},
+        "games": {"connect-four": {"paper": summary}},
+    }
+    files = write_report(report, tmp_path)
+    assert [x.name for x in files] == ["report.json", "report.md", "report.html"]
+    saved = json.loads(files[0].read_text())
+    found = saved["games"]["connect-four"]["paper"]
+    assert found["algorithms"]["dual"]["converged"]["authors"] == {"0": {"step": 2, "seconds": 4.0}}
+    page = Cells()
+    page.feed(files[2].read_text())
+    assert all(cell.strip() for cell in page.cells)
+    assert [x.split(",")[0] for x in page.sources] == ["data:image/png;base64"]
+    assert "http" not in files[2].read_text()
+    markdown = files[1].read_text()
+    assert (
+        "A step of dual takes 0.25 of one of mpv: its self-play 0.25, with 0.59 of the blocks of "
+        "the network a move, and its learning 0.25. Learning is 25% of a step of mpv, 25% of one "
+        "of dual."
+    ) in markdown
+    rows = [line.strip("| ").split(" | ") for line in markdown.splitlines() if line[:1] == "|"]
+    written = {row[0]: row[1:] for row in rows}
+    assert written["time a step"] == ["0.50", "0.25"]
+    assert written["time a step, paper"] == ["0.82", "0.62"]
+    assert written["time a step, aim"] == ["≤ 0.55", "≤ 0.45"]
+    assert written["time to converge, paper"] == ["0.76", "0.75"]
+    assert written["blocks a move"] == ["0.71", "0.59"]
+    assert {f"time to converge, {rule}" for rule in RULES} <= written.keys()
+    tables = [row for row in rows if row[0] == "dual"]
+    assert tables[0] == ["dual", "85", "240", "2.00", "1.50", "0.50", "15.32"]
+    assert tables[1] == ["dual", "–", "2; 4.0", "–", "–", "12; 183.84"]
+    assert (tmp_path / "figures" / "connect-four-paper.png").stat().st_size > 1000
+    assert set(page.cells) >= {cell for row in rows for cell in row if cell != "---"}
+
+
+# The command.
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--seeds", "1", "1"], "seeds is 1 1; it must be some, each once"),
+        (["--games", "chess"], "games"),
+        (["--positions", "100"], "positions is 100; it must be a multiple of num_games (128)"),
+        (["--resume"], "no config.json"),
+    ],
+)
+def test_bad_input_is_one_line(
+    flags: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(["reproduce", "--out", str(tmp_path / "new"), *flags]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "new").exists()
+
+
+def test_after_ctrl_c_it_says_how_to_go_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reproduce, "run_experiment", stop)
+    assert command.main(["reproduce", "--out", str(tmp_path / "new")]) == 130
+    assert "and --resume goes on" in capsys.readouterr().err
+    assert command.main(["reproduce", "--out", str(tmp_path / "new"), "--resume"]) == 130
+    grown = ["--resume", "--games", "nim", "--seeds", "9", "--comparisons", "best"]
+    assert command.main(["reproduce", "--out", str(tmp_path / "new"), *grown]) == 130
+    assert command.main(["reproduce", "--out", str(tmp_path / "new"), *grown, "--steps", "9"]) == 2
+    assert "size.steps (16 → 9)" in capsys.readouterr().err
+
+
+TOY = [
+    *("--quick", "--games", "nim", "--steps", "2", "--budgets", "3", "2", "--num-rounds", "2"),
+    *("--width", "4", "--num-blocks", "2", "--positions", "32", "--num-games", "8"),
+    *("--batch-size", "16", "--openings", "2", "--resamples", "5"),
+]
+
+
+@pytest.mark.slow
+def test_the_whole_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "new"
+    assert command.main(["reproduce", *TOY, "--out", str(out)]) == 0
+    report = json.loads((out / "report.json").read_text())
+    assert report["games"].keys() == {"nim"}
+    found = report["games"]["nim"]["paper"]["algorithms"]
+    assert found.keys() == {"alphazero", "mpv", "dual"}
+    content = (out / "nim" / "matches" / "seed-0" / "games.jsonl").read_bytes()
+    # 9 checkpoints, 2 openings, both sides.
+    assert content.count(b"\n") == 36 * 2 * 2
+    # Nothing is left to be done.
+    assert command.main(["reproduce", *TOY, "--out", str(out), "--resume"]) == 0
+    assert (out / "nim" / "matches" / "seed-0" / "games.jsonl").read_bytes() == content
+    again = json.loads((out / "report.json").read_text())
+    assert again | {"command": ""} == report | {"command": ""}
+    capsys.readouterr()
+    assert command.main(["reproduce", *TOY, "--out", str(out)]) == 2
+    assert "exists and is not empty" in capsys.readouterr().err
+    other = [*TOY, "--out", str(out), "--resume", "--width", "8"]
+    assert command.main(["reproduce", *other]) == 2
+    assert "size.width (4 → 8)" in capsys.readouterr().err
