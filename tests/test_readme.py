@@ -8,7 +8,12 @@ import shlex
 import pytest
 
 import train
+from dualmctx.cli import parse_flags
 from dualmctx.command import main
+from dualmctx.commands import compare
+from dualmctx.player_spec import parse_player
+from dualmctx.policies import REGISTRY
+from dualmctx.trained import trained_names
 
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -76,3 +81,10 @@ def test_evaluations_run(
     results = tmp_path / command[command.index("--out") + 1] if "--out" in command else None
     written = results.read_text() if results else capfd.readouterr().out
     assert len(written.splitlines()) == (2 if ".csv" in line else 1)
+
+
+@pytest.mark.parametrize("line", commands("dualmctx compare"))
+def test_comparisons_are_valid(line: str) -> None:
+    options = parse_flags(compare.Options(), shlex.split(line)[2:], "dualmctx compare", "")
+    assert {parse_player(player).search for player in options.players} <= {*REGISTRY, "random"}
+    assert options.checkpoint in trained_names()
