@@ -216,11 +216,12 @@ def to_csv(cells: list[str]) -> str:
 @given(st.lists(lines, max_size=5).map(b"\n".join))
 @example(b'{"id": "\\ud800", "moves": []}')
 @example(b'"\r",')
+@example(b"\xef\xbb\xbf")
 def test_whatever_comes_a_line_is_one_question(data: bytes) -> None:
     """Also after a header of CSV; blank lines are none, and errors are single lines."""
-    numbers = [i for i, line in enumerate(data.split(b"\n"), start=1) if is_asked(line, i)]
-    for questions, first in ((json_lines(data), 0), (csv_lines(b"id,moves\n" + data), 1)):
-        assert [x.line - first for x in questions] == numbers
+    for questions, first in ((json_lines(data), 1), (csv_lines(b"id,moves\n" + data), 2)):
+        numbered = enumerate(data.split(b"\n"), start=first)
+        assert [x.line for x in questions] == [i for i, line in numbered if is_asked(line, i)]
         for question in questions:
             if question.error is None:
                 assert str(question.id).isprintable()
