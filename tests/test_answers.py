@@ -196,7 +196,7 @@ moves = st.text(max_size=12) | st.text("1234567, ", max_size=30)
 moves |= st.lists(st.integers() | st.text(max_size=3) | st.integers(0, 6), max_size=12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(moves, st.none() | st.text(max_size=9)), min_size=1, max_size=4))
 def test_whatever_is_asked_a_row_answers(network: Evaluator, asked: list[tuple]) -> None:
     questions = [Question(i, i, *x) for i, x in enumerate(asked, start=1)]

@@ -361,14 +361,14 @@ def position_or_one_line(name, text):
 
 
 @NAMES
-@hypothesis.settings(max_examples=200, deadline=None, derandomize=True)
+@hypothesis.settings(max_examples=200)
 @hypothesis.given(text=st.text() | st.text("pPkKqQ12358/ wb-e36") | st.none() | st.integers())
 def test_any_text_is_a_fen_or_one_line(name, text):
     position_or_one_line(name, text)
 
 
 @NAMES
-@hypothesis.settings(max_examples=200, deadline=None, derandomize=True)
+@hypothesis.settings(max_examples=200)
 @hypothesis.given(data=st.data())
 def test_a_fen_with_a_letter_changed_is_a_fen_or_one_line(name, data):
     fen = data.draw(st.sampled_from(set_up(name)[0]))

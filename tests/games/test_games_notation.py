@@ -172,7 +172,7 @@ FUZZED = {
 
 
 @pytest.mark.parametrize("name", games.available())
-@hypothesis.settings(max_examples=60, deadline=None, derandomize=True)
+@hypothesis.settings(max_examples=60)
 @hypothesis.given(data=st.data())
 def test_any_moves_are_actions_or_one_line(name, data):
     moves = data.draw(FUZZED[name] | st.floats() | st.dictionaries(st.text(), st.none()))
