@@ -1,8 +1,11 @@
 """Settings for every test; JAX reads them when it is imported."""
 
+import gc
 import os
 import pathlib
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
 
 # On a GPU, sums are in another order and the exact comparisons with mctx fail.
@@ -20,3 +23,18 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 # The same examples every time, and none fails because the machine is busy.
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.load_profile("steady")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def programs_are_dropped() -> Iterator[None]:
+    """Drops what a file's tests have compiled.
+
+    Each program takes some memory maps, of which Linux gives a process 65,530; the whole suite
+    needs more, and then XLA crashes.
+    """
+    yield
+    # Only now: JAX reads the settings above.
+    import jax
+
+    jax.clear_caches()
+    gc.collect()
