@@ -354,7 +354,7 @@ def test_every_command_has_help(name: str, capfd: Any) -> None:
         main([name, "--help"])
     assert f"usage: dualmctx {name}" in capfd.readouterr().out
     assert main([name]) == 2
-    assert re.fullmatch(rf"dualmctx {name}: Missing .*\n", capfd.readouterr().err)
+    assert re.fullmatch(rf"dualmctx {name}: .+\n", capfd.readouterr().err)
 
 
 def test_the_command_itself_has_help(capfd: Any) -> None:

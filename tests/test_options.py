@@ -18,6 +18,7 @@ from oracle import options
 from oracle.cases import ALPHAZERO, CALM, RULES, fast_jit
 from oracle.compare import TOLERANCE, assert_same_search, run_engine
 from oracle.models import HashModel
+from oracle.selfplay import tree_of
 
 SEEDS = (0, 1, 2, 3)
 KINDS = ("plain", "same player twice", "often terminal")
@@ -169,8 +170,7 @@ def test_self_play_acts_by_one_policy_and_learns_another() -> None:
         legal = state.legal_action_mask
         first, last = jnp.argmax(legal, axis=-1), 8 - jnp.argmax(legal[:, ::-1], axis=-1)
         act, learn = (jax.nn.one_hot(x, 9) for x in (last, first))
-        tree = types.SimpleNamespace(node_values=jnp.zeros((legal.shape[0], 1)))
-        tree.layers = (tree,)
+        tree = tree_of(jnp.zeros(legal.shape[0]))
         return ActingOutput(action=last, action_weights=learn, acting_weights=act, search_tree=tree)
 
     play_options = SelfPlay(num_games=2, num_steps=4)
