@@ -45,7 +45,7 @@ from benchmarks.dual import make_params
 from benchmarks.variants import with_budget
 from dualmctx import AlphaZero
 from dualmctx.checkpoint import open_checkpoints
-from dualmctx.evaluations import make_evaluate
+from dualmctx.evaluation.evaluations import make_evaluate
 from dualmctx.exam import score_exactly
 from dualmctx.plot import read_rows
 from dualmctx.policies import REGISTRY

@@ -1,7 +1,7 @@
 """dualmctx: Dual Monte Carlo Tree Search and its relatives, fully batched, in JAX."""
 
-from dualmctx.evaluations import Evaluations
-from dualmctx.evaluator import Evaluator, evaluate, make_evaluator
+from dualmctx.evaluation.evaluations import Evaluations
+from dualmctx.evaluation.evaluator import Evaluator, evaluate, make_evaluator
 from dualmctx.export import to_mctx
 from dualmctx.memory import SearchMemory, search_memory
 from dualmctx.model import Model, make_model, make_search_fn

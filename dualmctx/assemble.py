@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 import jax
 
 import games
-from dualmctx.arena import batch_player
 from dualmctx.augment import make_augment
 from dualmctx.budget import TrainingMemory, free_memory, require_memory, training_memory
 from dualmctx.checkpoint import Checkpoints, open_checkpoints
 from dualmctx.cluster import gather, leading
 from dualmctx.config import Config, Exams
 from dualmctx.devices import choose_devices, share
-from dualmctx.evaluations import make_evaluate
+from dualmctx.evaluation.evaluations import make_evaluate
 from dualmctx.exam import Exact, ExamFn, make_exact_exam, make_match_exam
+from dualmctx.matches.arena import batch_player
 from dualmctx.memory import SearchMemory, search_memory
 from dualmctx.model import make_search_fn
 from dualmctx.policies import REGISTRY

@@ -7,8 +7,8 @@ import chex
 import jax
 import numpy as np
 
-from dualmctx.arena import PlayerFn, Score, make_match, search_player
-from dualmctx.evaluations import EvaluatePositions, Evaluations
+from dualmctx.evaluation.evaluations import EvaluatePositions, Evaluations
+from dualmctx.matches.arena import PlayerFn, Score, make_match, search_player
 from dualmctx.types import Params, SearchFn
 
 

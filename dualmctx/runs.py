@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dualmctx.plot import read_rows
+from dualmctx.whole import write_whole
 
 
 class RunFolder(NamedTuple):
@@ -39,16 +40,12 @@ class RunFolder(NamedTuple):
         if not self.metrics.exists():
             return []
         rows = [row for row in read_rows(self.metrics) if row["iteration"] <= num_iterations]
-        draft = self.path / ".metrics.new"
-        draft.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        draft.replace(self.metrics)
+        write_whole(self.metrics, "".join(json.dumps(row) + "\n" for row in rows))
         return rows
 
     def write_json(self, name: str, content: dict[str, Any]) -> None:
         """Writes a JSON file, complete or not at all."""
-        draft = self.path / f".{name}.new"
-        draft.write_text(json.dumps(_finite(content), indent=2) + "\n")
-        draft.replace(self.path / name)
+        write_whole(self.path / name, json.dumps(_finite(content), indent=2) + "\n")
 
 
 def create_run(path: Path, config: dict[str, Any]) -> RunFolder:

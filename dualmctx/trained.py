@@ -17,6 +17,7 @@ from dualmctx.network import make_network
 from dualmctx.policies import REGISTRY
 from dualmctx.runs import read_config
 from dualmctx.types import Params, Policy
+from dualmctx.whole import replacing
 
 # Networks that come with the package.
 _SHIPPED = Path(__file__).with_name("trained_networks")
@@ -94,13 +95,8 @@ def export_trained(trained: Trained, path: Path | str) -> None:
     arrays = {name: np.asarray(x) for name, x in _by_name(trained.params).items()}
     arrays[_RECORD] = np.frombuffer(json.dumps(trained.record).encode(), np.uint8)
     arrays[_ITERATION] = np.array(trained.iteration, np.int64)
-    draft = path.with_name(f".{path.name}.new")
-    try:
-        with draft.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    with replacing(path) as draft, draft.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays)
 
 
 def trained_names() -> list[str]:

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import dualmctx.answers
-from dualmctx.answers import answer
-from dualmctx.evaluator import Evaluator, make_evaluator
+import dualmctx.evaluation.answers
+from dualmctx.evaluation.answers import answer
+from dualmctx.evaluation.evaluator import Evaluator, make_evaluator
+from dualmctx.evaluation.positions_file import Question
+from dualmctx.evaluation.results_file import to_line
+from dualmctx.evaluation.streams import full_batches
 from dualmctx.policies import Dual
-from dualmctx.positions_file import Question
-from dualmctx.results_file import to_line
-from dualmctx.streams import full_batches
 from untrained import make_untrained
 
 BATCH_SIZE = 4
@@ -144,7 +144,7 @@ def test_a_game_without_fens_has_none(network: Evaluator) -> None:
 def test_long_games_are_played_in_pieces(network: Evaluator, monkeypatch: Any) -> None:
     games_ = ["4545", "123456712345671", "1213141", "12131415", "4444444", "44444443", ""]
     whole = ask(network, *games_)
-    monkeypatch.setattr(dualmctx.answers, "_MOVES_AT_ONCE", 3)
+    monkeypatch.setattr(dualmctx.evaluation.answers, "_MOVES_AT_ONCE", 3)
     assert ask(network, *games_) == whole
     assert ["error" in row for row in whole] == [False, False, False, True, True, True, False]
 
@@ -168,7 +168,7 @@ def test_the_next_batch_starts_before_the_last_is_finished(
     network: Evaluator, monkeypatch: Any
 ) -> None:
     said: list[str] = []
-    start, finish = dualmctx.answers._start, dualmctx.answers._finish
+    start, finish = dualmctx.evaluation.answers._start, dualmctx.evaluation.answers._finish
 
     def started(evaluator: Evaluator, batch: list[Question]) -> Any:
         said.append(f"start {batch[0].line}")
@@ -183,8 +183,8 @@ def test_the_next_batch_starts_before_the_last_is_finished(
             said.append(f"read {line}")
             yield [Question(line, line)] if line else []
 
-    monkeypatch.setattr(dualmctx.answers, "_start", started)
-    monkeypatch.setattr(dualmctx.answers, "_finish", finished)
+    monkeypatch.setattr(dualmctx.evaluation.answers, "_start", started)
+    monkeypatch.setattr(dualmctx.evaluation.answers, "_finish", finished)
     assert [x.rows[0]["line"] for x in answer(network, batches())] == [1, 2, 3, 4]
     assert said == [
         *("read 1", "start 1", "read 2", "start 2", "finish 1", "read 0", "finish 2"),

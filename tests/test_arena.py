@@ -13,7 +13,7 @@ from double_move import DoubleMoveNim, solve_double_move
 import dualmctx
 import games
 from dualmctx import AlphaZero, Puct, make_network, make_search_fn
-from dualmctx.arena import (
+from dualmctx.matches.arena import (
     Player,
     batch_player,
     make_games,

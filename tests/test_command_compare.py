@@ -22,13 +22,13 @@ from dualmctx.commands import lineup as lineups
 from dualmctx.commands.budgets import Budgets, read_budgets, set_budgets, write_budgets
 from dualmctx.commands.lineup import Lineup, load_lineup
 from dualmctx.commands.opening_rules import choose_openings
-from dualmctx.equal_costs import split
-from dualmctx.game_file import Game, read_games, results_of
-from dualmctx.player_spec import parse_player
+from dualmctx.matches.equal_costs import split
+from dualmctx.matches.game_file import Game, read_games, results_of
+from dualmctx.matches.player_spec import parse_player
+from dualmctx.matches.tournament import Chunk
 from dualmctx.policies import REGISTRY
-from dualmctx.ratings import rate
-from dualmctx.sprt import Sprt, count_scores, judge
-from dualmctx.tournament import Chunk
+from dualmctx.ratings.elo import rate
+from dualmctx.ratings.sprt import Sprt, count_scores, judge
 from untrained import export_untrained
 
 ROOT = Path(__file__).parents[1]

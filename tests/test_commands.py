@@ -23,7 +23,7 @@ from dualmctx.checkpoint import open_checkpoints
 from dualmctx.command import main
 from dualmctx.commands.progress import progress
 from dualmctx.commands.searching import Searcher, Searching, load
-from dualmctx.results_file import _COLUMNS
+from dualmctx.evaluation.results_file import _COLUMNS
 from dualmctx.runs import create_run
 from dualmctx.trained import Trained, load_trained
 from untrained import make_untrained

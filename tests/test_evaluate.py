@@ -11,8 +11,7 @@ import pytest
 
 import games
 from dualmctx import AlphaZero, Puct, make_network, make_search_fn
-from dualmctx.arena import batch_player
-from dualmctx.evaluations import Evaluations, make_evaluate
+from dualmctx.evaluation.evaluations import Evaluations, make_evaluate
 from dualmctx.exam import (
     Exact,
     is_solved,
@@ -21,6 +20,7 @@ from dualmctx.exam import (
     score_exactly,
     take_exams,
 )
+from dualmctx.matches.arena import batch_player
 
 CALM = Puct(dirichlet_fraction=0.0, temperature=0.0)
 ENV = games.make("nim", pile=20)

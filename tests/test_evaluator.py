@@ -29,13 +29,13 @@ from dualmctx import (
     Gumbel,
     MuZero,
     Puct,
-    evaluator,
     export_trained,
     make_evaluator,
 )
-from dualmctx.batching import check_states, digest, fill_batches, join, position_keys
 from dualmctx.budget import require_batch_memory
-from dualmctx.evaluations import by_search, make_evaluate_batch
+from dualmctx.evaluation import evaluator
+from dualmctx.evaluation.batching import check_states, digest, fill_batches, join, position_keys
+from dualmctx.evaluation.evaluations import by_search, make_evaluate_batch
 from dualmctx.policies import REGISTRY
 from dualmctx.runs import to_dict
 from dualmctx.trained import Trained

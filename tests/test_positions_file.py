@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dualmctx.positions_file import LONGEST_LINE, Question, read_csv, read_json_lines
+from dualmctx.evaluation.positions_file import LONGEST_LINE, Question, read_csv, read_json_lines
 
 DEEP = "[" * 100_000
 

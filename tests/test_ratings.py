@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from dualmctx.alpha_rank import alpha_rank, payoffs
-from dualmctx.davidson import fit, reach, relative
-from dualmctx.ratings import ELO, Rating, Ratings, rate, rate_sides
-from dualmctx.results import Results, count_pairs, games_by_side, games_of, resample
+from dualmctx.ratings.alpha_rank import alpha_rank, payoffs
+from dualmctx.ratings.davidson import fit, reach, relative
+from dualmctx.ratings.elo import ELO, Rating, Ratings, rate, rate_sides
+from dualmctx.ratings.results import Results, count_pairs, games_by_side, games_of, resample
 
 Pair = tuple[str, str, int, int]
 

@@ -11,7 +11,7 @@ import train
 from dualmctx.cli import parse_flags
 from dualmctx.command import main
 from dualmctx.commands import compare
-from dualmctx.player_spec import parse_player
+from dualmctx.matches.player_spec import parse_player
 from dualmctx.policies import REGISTRY
 from dualmctx.trained import trained_names
 

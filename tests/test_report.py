@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dualmctx.costs import FREE, MoveCost
-from dualmctx.elo_costs import elo_a_doubling
-from dualmctx.entrants import Entrant, Host
-from dualmctx.equal_costs import scale_to_cost, scale_to_seconds, split
-from dualmctx.game_file import Game, results_of
-from dualmctx.player_spec import PlayerSpec, parse_player
-from dualmctx.ratings import rate
-from dualmctx.report import Comparison, count_games, make_report
-from dualmctx.report_page import by_strength, make_page, show_elo, show_interval, show_number
-from dualmctx.report_plots import draw_costs, draw_elo
-from dualmctx.results import count_pairs
-from dualmctx.sprt import Sprt, judge
+from dualmctx.matches.costs import FREE, MoveCost
+from dualmctx.matches.entrants import Entrant, Host
+from dualmctx.matches.equal_costs import scale_to_cost, scale_to_seconds, split
+from dualmctx.matches.game_file import Game, results_of
+from dualmctx.matches.player_spec import PlayerSpec, parse_player
+from dualmctx.ratings.elo import rate
+from dualmctx.ratings.elo_costs import elo_a_doubling
+from dualmctx.ratings.results import count_pairs
+from dualmctx.ratings.sprt import Sprt, judge
+from dualmctx.reports.page import by_strength, make_page, show_elo, show_interval, show_number
+from dualmctx.reports.plots import draw_costs, draw_elo
+from dualmctx.reports.report import Comparison, count_games, make_report
 
 NAMES = ("<b>&$x_1$", "small", "lost")
 HOST = Host(lambda histories, seeds: [0 for _ in histories])
@@ -159,7 +159,7 @@ def test_without_openspiel_there_is_no_alpha_rank(
     def refuse(results: Any) -> None:
         raise ModuleNotFoundError("α-rank needs OpenSpiel")
 
-    monkeypatch.setattr("dualmctx.report.alpha_rank", refuse)
+    monkeypatch.setattr("dualmctx.reports.report.alpha_rank", refuse)
     found = make_report(comparison)
     assert found["alpha_rank"] is None
     assert [row["mass"] for row in found["players"]] == [None] * 3

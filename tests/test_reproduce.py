@@ -13,7 +13,8 @@ import pytest
 
 from dualmctx import command
 from dualmctx.commands import reproduce
-from dualmctx.game_file import Game, append_games
+from dualmctx.matches.game_file import Game, append_games
+from dualmctx.matches.tournament_folder import GAMES as GAMES_FILE
 from dualmctx.policies import AlphaZero
 from dualmctx.reproduction import runs as runs_module
 from dualmctx.reproduction.convergence import (
@@ -37,7 +38,6 @@ from dualmctx.reproduction.report import write_report
 from dualmctx.reproduction.runs import Run, is_done, load_step, open_run, train
 from dualmctx.reproduction.steps import Learning, compile_step, make_learning
 from dualmctx.reproduction.summary import Outcome, estimate, estimate_ratio, summarize
-from dualmctx.tournament_folder import GAMES as GAMES_FILE
 
 TINY = Size(
     steps=3,

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from dualmctx import results_file
-from dualmctx.parts import Counts, Part, Results, has_end, join_parts, reopen_part
-from dualmctx.results_file import WRITERS, check_results, to_line, write_results
+from dualmctx.evaluation import results_file
+from dualmctx.evaluation.parts import Counts, Part, Results, has_end, join_parts, reopen_part
+from dualmctx.evaluation.results_file import WRITERS, check_results, to_line, write_results
 
 MOVE = {"action": 1, "move": "2", "network_policy": [0.25, 1.0], "weight": 1.0}
 ROWS: list[dict[str, Any]] = [

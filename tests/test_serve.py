@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dualmctx.streams import full_batches, waiting_batches
+from dualmctx.evaluation.streams import full_batches, waiting_batches
 from untrained import export_untrained
 
 ROOT = Path(__file__).parents[1]
@@ -115,8 +115,8 @@ WAITING = """
 import signal, sys
 from dualmctx import command
 from dualmctx.commands.source import open_standard_input
-from dualmctx.positions_file import read_json_lines
-from dualmctx.streams import waiting_batches
+from dualmctx.evaluation.positions_file import read_json_lines
+from dualmctx.evaluation.streams import waiting_batches
 
 def main(arguments):
     for batch in waiting_batches(read_json_lines(open_standard_input()), 4):

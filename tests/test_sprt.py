@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from dualmctx.results import count_pairs
-from dualmctx.sprt import SCORES, Sprt, count_scores, judge, log_likelihood_ratio
+from dualmctx.ratings.results import count_pairs
+from dualmctx.ratings.sprt import SCORES, Sprt, count_scores, judge, log_likelihood_ratio
 
 
 def score(elo: float) -> float:

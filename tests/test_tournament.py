@@ -16,17 +16,23 @@ import pytest
 
 import games
 from dualmctx import AlphaZero, Dual, make_network
-from dualmctx.arena import Player, batch_player, make_games
-from dualmctx.costs import FREE, MoveCost, move_cost
-from dualmctx.entrants import Entrant, engine, perfect, uniform_random
-from dualmctx.game_file import Game, append_games, mend_games, read_games, results_of
-from dualmctx.host_games import play_on_host
-from dualmctx.hosts import each, openspiel_mcts, perfect_connect_four
+from dualmctx.matches.arena import Player, batch_player, make_games
+from dualmctx.matches.costs import FREE, MoveCost, move_cost
+from dualmctx.matches.entrants import Entrant, engine, perfect, uniform_random
+from dualmctx.matches.game_file import Game, append_games, mend_games, read_games, results_of
+from dualmctx.matches.host_games import play_on_host
+from dualmctx.matches.hosts import each, openspiel_mcts, perfect_connect_four
+from dualmctx.matches.openings import as_rows, balanced, drawn, from_start, random_openings
+from dualmctx.matches.tournament import (
+    Tournament,
+    gauntlet,
+    pair_keys,
+    play_tournament,
+    round_robin,
+)
+from dualmctx.matches.usage import count_usage, sample_positions, seconds_a_move
 from dualmctx.network import Network
-from dualmctx.openings import as_rows, balanced, drawn, from_start, random_openings
-from dualmctx.ratings import rate
-from dualmctx.tournament import Tournament, gauntlet, pair_keys, play_tournament, round_robin
-from dualmctx.usage import count_usage, sample_positions, seconds_a_move
+from dualmctx.ratings.elo import rate
 from test_variants import COUNTS, table
 
 ENV = games.make("connect2")
@@ -409,7 +415,7 @@ def test_openings_may_be_balanced(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(random_openings(ENV, 2, plies=1, seed=0, accept=drawn(ENV))) == {(0,), (3,)}
     fit = balanced(lambda states: ~states.legal_action_mask[:, 0] * 0.5, 0.4)
     assert set(random_openings(ENV, 3, plies=1, seed=0, accept=fit)) == {(1,), (2,), (3,)}
-    monkeypatch.setattr("dualmctx.openings._MAX_BATCHES", 2)
+    monkeypatch.setattr("dualmctx.matches.openings._MAX_BATCHES", 2)
     with pytest.raises(ValueError, match=r"^only 3 of 4 openings of 1 plies were found in 2,048 "):
         random_openings(ENV, 4, plies=1, seed=0, accept=fit)
 

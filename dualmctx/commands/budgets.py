@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dualmctx.commands.lineup import Candidate
-from dualmctx.entrants import Entrant
-from dualmctx.equal_costs import Measured, Simulations, scale_to_cost, scale_to_seconds
+from dualmctx.matches.entrants import Entrant
+from dualmctx.matches.equal_costs import Measured, Simulations, scale_to_cost, scale_to_seconds
+from dualmctx.whole import write_whole
 
 SIMULATIONS, NETWORK, SECONDS = "simulations", "network", "seconds"
 FILE = "budgets.json"
@@ -97,9 +98,7 @@ def read_budgets(folder: Path) -> Budgets | None:
 
 def write_budgets(folder: Path, budgets: Budgets) -> None:
     """Writes budgets, complete or not at all."""
-    draft = folder / f".{FILE}.new"
-    draft.write_text(json.dumps(to_json(budgets)) + "\n")
-    draft.replace(folder / FILE)
+    write_whole(folder / FILE, json.dumps(to_json(budgets)) + "\n")
 
 
 def to_json(budgets: Budgets) -> dict[str, Any]:

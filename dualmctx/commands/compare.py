@@ -14,24 +14,24 @@ from typing import Annotated, Any, Literal
 import jax
 from rich.console import Console
 
-from dualmctx.arena import MAX_PLIES
 from dualmctx.cli import REQUIRED, Positional, named, parse_flags
 from dualmctx.commands.budgets import Budgets, read_budgets, set_budgets, to_json, write_budgets
 from dualmctx.commands.lineup import Lineup, load_lineup
 from dualmctx.commands.opening_rules import choose_openings
 from dualmctx.commands.playing import play, select_games
 from dualmctx.commands.standings import describe_test, standings
-from dualmctx.entrants import Entrant, Host
-from dualmctx.game_file import read_games
-from dualmctx.player_spec import PlayerSpec, parse_player
-from dualmctx.report import Comparison, make_report
-from dualmctx.report_page import by_strength, make_page
-from dualmctx.report_plots import draw_costs, draw_elo
+from dualmctx.matches.arena import MAX_PLIES
+from dualmctx.matches.entrants import Entrant, Host
+from dualmctx.matches.game_file import read_games
+from dualmctx.matches.player_spec import PlayerSpec, parse_player
+from dualmctx.matches.tournament import Tournament, round_robin
+from dualmctx.matches.tournament_folder import GAMES
+from dualmctx.matches.usage import sample_positions, seconds_a_move
+from dualmctx.ratings.sprt import Sprt
+from dualmctx.reports.page import by_strength, make_page
+from dualmctx.reports.plots import draw_costs, draw_elo
+from dualmctx.reports.report import Comparison, make_report
 from dualmctx.runs import RunFolder, check_new, create_run, read_config, reopen_run
-from dualmctx.sprt import Sprt
-from dualmctx.tournament import Tournament, round_robin
-from dualmctx.tournament_folder import GAMES
-from dualmctx.usage import sample_positions, seconds_a_move
 
 _PROGRAM = "dualmctx compare"
 _DESCRIPTION = """Plays players against each other, each two from the same openings on both sides,

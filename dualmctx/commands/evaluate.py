@@ -16,8 +16,8 @@ from dualmctx.commands.searching import Searching, load
 from dualmctx.commands.source import STANDARD, open_source
 from dualmctx.commands.writing import Task, write_file, write_out
 from dualmctx.config import check_processes
-from dualmctx.parts import Results
-from dualmctx.results_file import check_results
+from dualmctx.evaluation.parts import Results
+from dualmctx.evaluation.results_file import check_results
 
 _PROGRAM = "dualmctx evaluate"
 _DESCRIPTION = """Evaluates positions by a network and a search: the best move, values, visits and Q

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import games
 from dualmctx.cli import parse_flags
-from dualmctx.entrants import Entrant, engine, perfect, uniform_random
-from dualmctx.equal_costs import Simulations, split
-from dualmctx.hosts import openspiel_mcts, perfect_connect_four
-from dualmctx.player_spec import NETWORKLESS, OPENSPIEL, OWN, PERFECT, RANDOM, PlayerSpec
+from dualmctx.matches.entrants import Entrant, engine, perfect, uniform_random
+from dualmctx.matches.equal_costs import Simulations, split
+from dualmctx.matches.hosts import openspiel_mcts, perfect_connect_four
+from dualmctx.matches.player_spec import NETWORKLESS, OPENSPIEL, OWN, PERFECT, RANDOM, PlayerSpec
 from dualmctx.runs import to_dict
 from dualmctx.trained import (
     Trained,

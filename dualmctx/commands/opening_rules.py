@@ -6,8 +6,15 @@ import numpy as np
 
 import games
 from dualmctx.commands.lineup import Lineup
-from dualmctx.evaluator import make_evaluator
-from dualmctx.openings import AcceptFn, Opening, balanced, drawn, from_start, random_openings
+from dualmctx.evaluation.evaluator import make_evaluator
+from dualmctx.matches.openings import (
+    AcceptFn,
+    Opening,
+    balanced,
+    drawn,
+    from_start,
+    random_openings,
+)
 from dualmctx.trained import model_options_of
 
 START, RANDOM, BALANCED = "start", "random", "balanced"

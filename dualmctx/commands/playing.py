@@ -9,10 +9,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from dualmctx.game_file import Game, mend_games, results_of
-from dualmctx.sprt import Sprt, Verdict, count_scores, judge
-from dualmctx.tournament import Chunk, Tournament, play_tournament
-from dualmctx.tournament_folder import GAMES
+from dualmctx.matches.game_file import Game, mend_games, results_of
+from dualmctx.matches.tournament import Chunk, Tournament, play_tournament
+from dualmctx.matches.tournament_folder import GAMES
+from dualmctx.ratings.sprt import Sprt, Verdict, count_scores, judge
 
 _SECONDS_BETWEEN_LINES = 10.0
 

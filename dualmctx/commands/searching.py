@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any, NamedTuple
 
-from dualmctx.evaluator import Evaluator, make_evaluator
+from dualmctx.evaluation.evaluator import Evaluator, make_evaluator
 from dualmctx.runs import to_dict
 from dualmctx.trained import Trained, digest_of, load_trained, model_options_of, policy_of
 

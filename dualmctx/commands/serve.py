@@ -7,13 +7,13 @@ from typing import Annotated
 
 import jax
 
-from dualmctx.answers import answer
 from dualmctx.cli import REQUIRED, Positional, Unprefixed, named, parse_flags
 from dualmctx.commands.searching import Searching, load
 from dualmctx.commands.source import open_standard_input
-from dualmctx.positions_file import Question, read_json_lines
-from dualmctx.results_file import to_line
-from dualmctx.streams import waiting_batches
+from dualmctx.evaluation.answers import answer
+from dualmctx.evaluation.positions_file import Question, read_json_lines
+from dualmctx.evaluation.results_file import to_line
+from dualmctx.evaluation.streams import waiting_batches
 
 _PROGRAM = "dualmctx serve"
 _DESCRIPTION = """Answers positions until the input ends: reads JSON lines from standard input and

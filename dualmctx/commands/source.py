@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from dualmctx.positions_file import READERS, Question, read_json_lines
-from dualmctx.streams import full_batches, waiting_batches
+from dualmctx.evaluation.positions_file import READERS, Question, read_json_lines
+from dualmctx.evaluation.streams import full_batches, waiting_batches
 
 STANDARD = "-"
 """What standard input and output are called."""

@@ -8,14 +8,14 @@ from typing import NamedTuple, TypeVar
 
 import jax
 
-from dualmctx.answers import Answered, answer
 from dualmctx.cluster import is_first, require_same
 from dualmctx.commands.progress import progress
 from dualmctx.commands.source import Source
-from dualmctx.evaluator import Evaluator
-from dualmctx.parts import Counts, Results, has_end, join_parts, reopen_part
-from dualmctx.results_file import to_line, write_results
-from dualmctx.rows import Row
+from dualmctx.evaluation.answers import Answered, answer
+from dualmctx.evaluation.evaluator import Evaluator
+from dualmctx.evaluation.parts import Counts, Results, has_end, join_parts, reopen_part
+from dualmctx.evaluation.results_file import to_line, write_results
+from dualmctx.evaluation.rows import Row
 
 X = TypeVar("X")
 # Positions that a process takes before it is the next one's turn.

@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-from dualmctx.entrants import engine
-from dualmctx.openings import random_openings
+from dualmctx.matches.entrants import engine
+from dualmctx.matches.openings import random_openings
+from dualmctx.matches.usage import seconds_a_move
 from dualmctx.reproduction.experiments import Algorithm, GameRow, Size, alphazero
 from dualmctx.reproduction.steps import Learning, make_learning
-from dualmctx.usage import seconds_a_move
 
 
 class EqualSeconds(NamedTuple):

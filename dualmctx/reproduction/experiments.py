@@ -3,7 +3,7 @@
 import dataclasses
 from typing import NamedTuple
 
-from dualmctx.costs import MoveCost, move_cost
+from dualmctx.matches.costs import MoveCost, move_cost
 from dualmctx.policies import MPV, AlphaZero, Dual, Puct
 from dualmctx.types import Policy
 

@@ -7,18 +7,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualmctx.alpha_rank import alpha_rank, payoffs
-from dualmctx.entrants import Entrant, engine
-from dualmctx.game_file import read_games, results_of
-from dualmctx.openings import random_openings
-from dualmctx.ratings import rate
+from dualmctx.matches.entrants import Entrant, engine
+from dualmctx.matches.game_file import read_games, results_of
+from dualmctx.matches.openings import random_openings
+from dualmctx.matches.tournament import Tournament
+from dualmctx.matches.tournament_folder import GAMES
+from dualmctx.ratings.alpha_rank import alpha_rank, payoffs
+from dualmctx.ratings.elo import rate
+from dualmctx.ratings.results import Results
 from dualmctx.reproduction.convergence import Evaluated
 from dualmctx.reproduction.experiments import Comparison, GameRow, Size
 from dualmctx.reproduction.runs import load_step
 from dualmctx.reproduction.steps import Learning, Row
-from dualmctx.results import Results
-from dualmctx.tournament import Tournament
-from dualmctx.tournament_folder import GAMES
 
 
 class Curve(NamedTuple):

@@ -15,6 +15,7 @@ from dualmctx.reproduction.convergence import RULES
 from dualmctx.reproduction.figures import draw_curves
 from dualmctx.reproduction.paper import SOURCE
 from dualmctx.reproduction.tables import Table, convergence, explain, ratios, times
+from dualmctx.whole import write_whole
 
 _TITLE = "Dual MCTS, reproduced"
 _NOTE = (
@@ -62,9 +63,7 @@ def write_report(report: dict[str, Any], folder: Path) -> list[Path]:
         "report.html": to_html(report, sections, folder),
     }
     for name, text in files.items():
-        draft = folder / f".{name}.new"
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(folder / name)
+        write_whole(folder / name, text)
     return [folder / name for name in files]
 
 

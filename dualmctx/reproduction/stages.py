@@ -5,7 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dualmctx.game_file import read_games
+from dualmctx.matches.game_file import read_games
+from dualmctx.matches.tournament import play_tournament
+from dualmctx.matches.tournament_folder import GAMES as GAMES_FILE
 from dualmctx.plot import read_rows
 from dualmctx.reproduction.equal_seconds import EqualSeconds, equal_algorithm, measure
 from dualmctx.reproduction.experiments import (
@@ -20,8 +22,7 @@ from dualmctx.reproduction.matches import make_matches, read_curves
 from dualmctx.reproduction.runs import is_done, open_run, train
 from dualmctx.reproduction.steps import Learning, Row, make_learning
 from dualmctx.reproduction.summary import Outcome, summarize
-from dualmctx.tournament import play_tournament
-from dualmctx.tournament_folder import GAMES as GAMES_FILE
+from dualmctx.whole import write_whole
 
 ShowFn = Callable[[str, int, int], None]
 """Is told what is being done, and how much of it is done, of how much."""
@@ -91,9 +92,7 @@ def choose_algorithms(experiment: Experiment, show: ShowFn) -> dict[str, Algorit
             what = f"{experiment.game}: measuring searches"
             show(what, 0, 1)
             experiment.folder.mkdir(parents=True, exist_ok=True)
-            draft = file.with_name(f".{file.name}.new")
-            draft.write_text(json.dumps(measure(made, row, size)._asdict()) + "\n")
-            draft.replace(file)
+            write_whole(file, json.dumps(measure(made, row, size)._asdict()) + "\n")
             show(what, 1, 1)
         made["alphazero-seconds"] = equal_algorithm(_read_seconds(file), size)
     return {name: x for name, x in made.items() if name in names}

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from dualmctx.rows import Row
+from dualmctx.evaluation.rows import Row
+from dualmctx.whole import replacing
 
 _COLUMNS = (
     *("id", "line", "error", "action", "move", "value", "network_value", "tree_values"),
@@ -94,12 +95,8 @@ WRITERS: dict[str, Callable[[Iterable[Row], Path], None]] = {
 
 def write_results(rows: Iterable[Row], path: Path) -> None:
     """Writes rows to a file, complete or not at all, in the format of its suffix."""
-    draft = path.with_name(f".{path.name}.new")
-    try:
+    with replacing(path) as draft:
         WRITERS[path.suffix](rows, draft)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def check_results(path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from dualmctx.results import Results, count_pairs
+from dualmctx.ratings.results import Results, count_pairs
 
 
 class Game(NamedTuple):

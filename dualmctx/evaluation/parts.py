@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from dualmctx.results_file import to_line
-from dualmctx.rows import Row
+from dualmctx.evaluation.results_file import to_line
+from dualmctx.evaluation.rows import Row
 from dualmctx.runs import flatten
+from dualmctx.whole import write_whole
 
 
 class Counts(NamedTuple):
@@ -197,6 +198,4 @@ class Results(NamedTuple):
             raise ValueError(f"{file} cannot be read ({reason}); begin anew without it") from error
 
     def _write(self, content: dict[str, Any]) -> None:
-        draft = self.path.with_name(f".{self.path.name}.settings.new")
-        draft.write_text(json.dumps(content, indent=2) + "\n")
-        draft.replace(self._settings_file)
+        write_whole(self._settings_file, json.dumps(content, indent=2) + "\n")

@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dualmctx.game_file import Game
+from dualmctx.matches.game_file import Game
 from dualmctx.runs import flatten
+from dualmctx.whole import write_whole
 
 GAMES, SETTINGS = "games.jsonl", "tournament.json"
 
@@ -24,9 +25,7 @@ def settle(folder: Path, settings: dict[str, Any]) -> None:
     if file.exists():
         settings = _merge(_read(file), json.loads(json.dumps(settings)), folder)
     folder.mkdir(parents=True, exist_ok=True)
-    draft = folder / f".{SETTINGS}.new"
-    draft.write_text(json.dumps(settings) + "\n")
-    draft.replace(file)
+    write_whole(file, json.dumps(settings) + "\n")
 
 
 def count_done(games: list[Game]) -> dict[tuple[str, str], int]:

@@ -7,7 +7,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.boards import (
+from dualmctx.keys import element_keys
+from dualmctx.matches.boards import (
     Boards,
     Record,
     Seat,
@@ -20,7 +21,6 @@ from dualmctx.boards import (
     set_up,
     to_record,
 )
-from dualmctx.keys import element_keys
 from dualmctx.reuse import advance, no_tree
 from dualmctx.types import Params, SearchFn
 

@@ -7,8 +7,8 @@ import chex
 import jax
 import numpy as np
 
-from dualmctx.arena import Player, PlayerFn, choose_at, observe_at, with_memory
-from dualmctx.boards import (
+from dualmctx.matches.arena import Player, PlayerFn, choose_at, observe_at, with_memory
+from dualmctx.matches.boards import (
     Boards,
     Record,
     Seat,
@@ -19,7 +19,7 @@ from dualmctx.boards import (
     set_up,
     to_record,
 )
-from dualmctx.entrants import Host
+from dualmctx.matches.entrants import Host
 from dualmctx.types import Params
 
 AnyPlayer = PlayerFn | Player | Host

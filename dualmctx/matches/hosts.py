@@ -4,8 +4,8 @@ import importlib
 import random
 from typing import Any
 
-from dualmctx.costs import FREE, MoveCost
-from dualmctx.entrants import Entrant, Host
+from dualmctx.matches.costs import FREE, MoveCost
+from dualmctx.matches.entrants import Entrant, Host
 
 # Games whose actions have the same numbers there; `tests/games/test_games_openspiel.py` plays them.
 _OPENSPIEL_GAMES = ("connect_four", "othello", "tic_tac_toe")

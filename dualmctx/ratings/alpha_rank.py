@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualmctx.results import Results, games_of, resample
+from dualmctx.ratings.results import Results, games_of, resample
 
 # Beyond this the numbers that OpenSpiel exponentiates overflow.
 _MAX_ALPHA = 300

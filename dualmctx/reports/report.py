@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualmctx.alpha_rank import AlphaRank, alpha_rank
-from dualmctx.elo_costs import elo_a_doubling
-from dualmctx.entrants import Entrant
-from dualmctx.game_file import Game, results_of
-from dualmctx.ratings import Rating, rate, rate_sides
-from dualmctx.results import Results, games_by_side, games_of
-from dualmctx.sprt import Sprt, Verdict
-from dualmctx.usage import count_usage
+from dualmctx.matches.entrants import Entrant
+from dualmctx.matches.game_file import Game, results_of
+from dualmctx.matches.usage import count_usage
+from dualmctx.ratings.alpha_rank import AlphaRank, alpha_rank
+from dualmctx.ratings.elo import Rating, rate, rate_sides
+from dualmctx.ratings.elo_costs import elo_a_doubling
+from dualmctx.ratings.results import Results, games_by_side, games_of
+from dualmctx.ratings.sprt import Sprt, Verdict
 
 # Below these a warning is due: games of two players, the share of them that differ.
 _FEW_GAMES, _DISTINCT = 100, 0.9

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.arrays import like
-from dualmctx.batching import digest, fill_batches, join, position_keys
+from dualmctx.evaluation.batching import digest, fill_batches, join, position_keys
+from dualmctx.evaluation.reading import Decision, principal_variation, read_root
 from dualmctx.model import mask_illegal
-from dualmctx.reading import Decision, principal_variation, read_root
 from dualmctx.types import Params, SearchFn
 
 # Moves of a principal variation.

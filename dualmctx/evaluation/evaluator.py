@@ -10,7 +10,6 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
-from dualmctx.batching import check_states, digest, fill_batches, join
 from dualmctx.budget import free_memory, require_batch_memory
 from dualmctx.devices import (
     SPLIT,
@@ -21,7 +20,8 @@ from dualmctx.devices import (
     on_each,
     shardings,
 )
-from dualmctx.evaluations import Evaluations, by_network, by_search, make_evaluate_batch
+from dualmctx.evaluation.batching import check_states, digest, fill_batches, join
+from dualmctx.evaluation.evaluations import Evaluations, by_network, by_search, make_evaluate_batch
 from dualmctx.memory import num_bytes, search_memory
 from dualmctx.model import make_search_fn
 from dualmctx.trained import load_trained, model_options_of, policy_of

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from dualmctx.results import Results
+from dualmctx.ratings.results import Results
 
 # Points of a pair, as shares of its two games.
 SCORES = np.arange(5) / 4

@@ -6,8 +6,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from dualmctx.davidson import fit, reach, relative
-from dualmctx.results import Results, games_by_side, games_of, resample
+from dualmctx.ratings.davidson import fit, reach, relative
+from dualmctx.ratings.results import Results, games_by_side, games_of, resample
 
 # A difference of 400 multiplies the odds of winning to losing by ten.
 ELO = 400 / math.log(10)

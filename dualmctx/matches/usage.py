@@ -8,10 +8,10 @@ import jax
 import numpy as np
 
 import games
-from dualmctx.arena import with_memory
-from dualmctx.entrants import Entrant, Host
-from dualmctx.game_file import Game
-from dualmctx.openings import as_rows
+from dualmctx.matches.arena import with_memory
+from dualmctx.matches.entrants import Entrant, Host
+from dualmctx.matches.game_file import Game
+from dualmctx.matches.openings import as_rows
 
 
 class Usage(NamedTuple):

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualmctx.davidson import fit, reach
-from dualmctx.ratings import ELO
-from dualmctx.results import Results, games_of, resample
+from dualmctx.ratings.davidson import fit, reach
+from dualmctx.ratings.elo import ELO
+from dualmctx.ratings.results import Results, games_of, resample
 
 
 class Doubling(NamedTuple):

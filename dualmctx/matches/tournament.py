@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from dualmctx.arena import MAX_PLIES, make_games
-from dualmctx.boards import Record
-from dualmctx.entrants import Entrant, Host
-from dualmctx.game_file import Game, append_games, mend_games
-from dualmctx.host_games import play_on_host
-from dualmctx.openings import Opening, as_rows, check_openings
-from dualmctx.tournament_folder import GAMES, count_done, settle
+from dualmctx.matches.arena import MAX_PLIES, make_games
+from dualmctx.matches.boards import Record
+from dualmctx.matches.entrants import Entrant, Host
+from dualmctx.matches.game_file import Game, append_games, mend_games
+from dualmctx.matches.host_games import play_on_host
+from dualmctx.matches.openings import Opening, as_rows, check_openings
+from dualmctx.matches.tournament_folder import GAMES, count_done, settle
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

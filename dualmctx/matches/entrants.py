@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import games
-from dualmctx.arena import Player, PlayerFn, batch_player, reusing_player, search_player
-from dualmctx.costs import FREE, MoveCost, move_cost
+from dualmctx.matches.arena import Player, PlayerFn, batch_player, reusing_player, search_player
+from dualmctx.matches.costs import FREE, MoveCost, move_cost
 from dualmctx.model import make_search_fn
 from dualmctx.types import Params, Policy
 

@@ -8,9 +8,9 @@ import jax
 import numpy as np
 
 import games
-from dualmctx.evaluator import Evaluator, Pending
-from dualmctx.positions_file import Question
-from dualmctx.rows import Row, describe
+from dualmctx.evaluation.evaluator import Evaluator, Pending
+from dualmctx.evaluation.positions_file import Question
+from dualmctx.evaluation.rows import Row, describe
 
 # Moves that are played in one call; longer games take several.
 _MOVES_AT_ONCE = 64

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 import games
-from dualmctx.evaluations import Evaluations
+from dualmctx.evaluation.evaluations import Evaluations
 
 Row = dict[str, Any]
 # Digits after the point: more than that is the rounding of the network's products.

@@ -1,0 +1,1 @@
+"""Games between players: matches on the device, players of other libraries, tournaments."""

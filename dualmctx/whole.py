@@ -1,0 +1,25 @@
+"""Files that are complete or not there at all, whenever the process is killed."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yields the path of a draft beside a file, which replaces the file at the end.
+
+    Where what is done with the draft fails, the file stays as it was and the draft is removed.
+    """
+    draft = path.with_name(f".{path.name}.new")
+    try:
+        yield draft
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Writes a text in UTF-8 to a file, which holds either this or what it held before."""
+    with replacing(path) as draft:
+        draft.write_text(text, encoding="utf-8")
