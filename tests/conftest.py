@@ -1,5 +1,6 @@
 """Settings for every test; JAX reads them when it is imported."""
 
+import collections
 import gc
 import os
 import pathlib
@@ -25,16 +26,35 @@ settings.register_profile("steady", derandomize=True, deadline=None)
 settings.load_profile("steady")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+    """Of a test marked `sampled(n)` each n-th case always runs; the others are slow."""
+    places = collections.Counter()
+    for item in items:
+        marker = item.get_closest_marker("sampled")
+        if marker is None:
+            continue
+        if places[item.function] % marker.args[0]:
+            item.add_marker(pytest.mark.slow)
+        places[item.function] += 1
+
+
+# Linux gives a process 65,530 memory maps.
+_MANY_MAPS = 30_000
+
+
 @pytest.fixture(scope="module", autouse=True)
 def programs_are_dropped() -> Iterator[None]:
-    """Drops what a file's tests have compiled.
+    """Drops what the tests have compiled, once that is much.
 
-    Each program takes some memory maps, of which Linux gives a process 65,530; the whole suite
-    needs more, and then XLA crashes.
+    Each program takes some memory maps; the whole suite needs more than there are, and then XLA
+    crashes. Dropping them after each file would compile small operations over and over.
     """
     yield
-    # Only now: JAX reads the settings above.
-    import jax
+    maps = pathlib.Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > _MANY_MAPS:
+        # Only now: JAX reads the settings above.
+        import jax
 
-    jax.clear_caches()
-    gc.collect()
+        jax.clear_caches()
+        gc.collect()

@@ -312,6 +312,7 @@ def test_a_search_is_asked_for_half_of_the_boards() -> None:
     assert set(sizes) == {3}
 
 
+@pytest.mark.slow
 def test_a_match_of_reusing_players() -> None:
     """8 stones, an indifferent network, and a tree that sees to the end: theory's result."""
     env, policy = ENVS["nim lost"], AlphaZero(300, CALM, kept_nodes=120)

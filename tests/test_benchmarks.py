@@ -34,6 +34,7 @@ from dualmctx.policies import AlphaZero, Dual
 from dualmctx.trained import export_trained, load_trained, network_of
 
 
+@pytest.mark.slow
 def test_engine_benchmark_compares_equal_searches(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "rows.json"
     engine.main(["--quick", "--repeats", "1", "--json", str(file)])
@@ -95,6 +96,7 @@ def test_dual_benchmark_compares_all_searches(tmp_path: pathlib.Path) -> None:
     assert all(row["ms"] > 0 for row in rows)
 
 
+@pytest.mark.slow
 def test_memory_benchmark_predicts_what_xla_reports(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "rows.json"
     memory.main(["--quick", "--json", str(file)])

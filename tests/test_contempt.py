@@ -54,6 +54,7 @@ def sampled(results: list[Any]) -> int:
     return sum(result.sampled for result in results)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("limit", [1, 3, 10, -3, 1000, -1000])
 @pytest.mark.parametrize("rules", list(RULES.values()), ids=list(RULES))
 def test_whole_trees_equal_the_twins(rules: Any, limit: int) -> None:

@@ -174,6 +174,7 @@ def plain_line(tree: Any, element: int, action: int, length: int) -> list[int]:
     return line
 
 
+@pytest.mark.sampled(3)
 def test_a_root_is_read_as_it_stands(told: tuple, connect2: Positions) -> None:
     name, _, (said, action, action_weights, tree) = told
     layer = tree.layers[-1]
@@ -197,6 +198,7 @@ def test_a_root_is_read_as_it_stands(told: tuple, connect2: Positions) -> None:
     assert said.tree_values.shape[1] == NUM_TREES.get(name, 1)
 
 
+@pytest.mark.sampled(3)
 def test_the_principal_variation_is_the_most_visited_line(told: tuple, connect2: Positions) -> None:
     _, _, (said, _, _, tree) = told
     lines = said.principal_variation
@@ -212,6 +214,7 @@ def test_the_principal_variation_is_the_most_visited_line(told: tuple, connect2:
     assert max(lengths) >= 2
 
 
+@pytest.mark.sampled(3)
 def test_a_finished_game_has_its_result_and_nothing_else(told: tuple, connect2: Positions) -> None:
     said, results = told[2].said, []
     for s, board in enumerate(connect2.boards):

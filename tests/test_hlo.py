@@ -106,6 +106,7 @@ def num_elements(shape: str) -> int:
     return math.prod(int(n) for n in match[1].split(",") if n) if match else 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", POLICIES)
 def test_no_pass_over_the_tree_in_the_simulation_loop(name: str) -> None:
     hlo = optimised_hlo(POLICIES[name])

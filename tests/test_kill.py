@@ -17,12 +17,12 @@ from dualmctx.plot import read_rows
 
 ROOT = Path(train.__file__).parent
 NUM_ITERATIONS, KEEP = 14, 2
-# Two trees that are kept from move to move, and a checkpoint an iteration.
+# A tree that is kept from move to move, and a checkpoint an iteration.
 ARGUMENTS = [
     "connect2",
     *("--network.width", "8", "--network.num-blocks", "2", "--selfplay.num-games", "8"),
     *("--learner.num-updates", "2", "--exams.num-games", "4", "--exams.every", "0"),
-    *("--search.num-simulations", "3", "2", "--search.num-rounds", "1", "--search.kept-nodes", "3"),
+    *("--search.variant", "alphazero", "--search.num-simulations", "4", "--search.kept-nodes", "3"),
     *("--num-iterations", str(NUM_ITERATIONS), "--checkpoint-every", "1", "--keep", str(KEEP)),
 ]
 

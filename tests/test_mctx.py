@@ -161,6 +161,7 @@ def test_root_is_mctxs_where_games_end(case: str, world: str) -> None:
         assert not jnp.any(below & (tree.parents >= 0)), "a node below a terminal one"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("illegal", [0.1, 0.97])
 @pytest.mark.parametrize("qtransform", [_min_max, _siblings, _completed, None])
 def test_gumbel_among_many_actions_is_mctxs(qtransform: Any, illegal: float) -> None:

@@ -64,6 +64,7 @@ WINDOWS = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("name", ["muzero", "gumbel"])

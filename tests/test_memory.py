@@ -71,6 +71,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", CASES)
 def test_the_prediction_is_what_xla_reports(case: str) -> None:
     game, trunk, policy, batch_size, options = CASES[case]

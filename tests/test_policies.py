@@ -184,6 +184,7 @@ def at(place: Any, tree: Any) -> Any:
     return jax.tree.map(operator.itemgetter(place), tree)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("game", "name"), ALONE)
 def test_an_element_alone_finds_the_same(game: str, name: str) -> None:
     here, expected = arena(game, name), searched(game, name)

@@ -163,6 +163,7 @@ def fast_step() -> Any:
     )
 
 
+@pytest.mark.sampled(3)
 @policies
 @pytest.mark.parametrize("rules", [SHORT, BANNED, CHAIN], ids=["short", "banned", "chain"])
 def test_episodes_equal_the_twins(name: str, rules: Any) -> None:

@@ -74,6 +74,7 @@ def test_alphazero_meets_max_depth():
     assert total(results, "depth_hits") > 40
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("policy", list(POLICIES.values()), ids=list(POLICIES))
 @rules_cases
 def test_dual(policy, rules):
@@ -116,6 +117,7 @@ def test_dual_with_invalid_root_actions(policy):
     assert all(action not in result.nodes[0].children for action, result in enumerate(results))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("window", [1, 2, 3, 60])
 @rules_cases
 def test_dual_windowed(rules, window):

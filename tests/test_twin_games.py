@@ -83,6 +83,7 @@ def assert_twin_agrees(name, policy):
     return results
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", GAMES)
 def test_dual_on_a_game(name):
     results = assert_twin_agrees(name, POLICIES[name])

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 import games
-from dualmctx.assemble import make_exams, record_of
+from dualmctx.assemble import make_exams, record_of, trainer_of
 from dualmctx.config import Config, Exams, NetworkOptions
 from dualmctx.exam import ExamFn
 from dualmctx.learner import Learner, Losses, make_learn, make_optimizer
@@ -20,7 +20,7 @@ from dualmctx.reproduction.experiments import Algorithm, GameRow, Size
 from dualmctx.selfplay import SelfPlay, make_play
 from dualmctx.targets import make_samples
 from dualmctx.trained import network_of
-from dualmctx.training import TrainState, make_trainer
+from dualmctx.training import TrainState
 
 Row = dict[str, Any]
 StepFn = Callable[[TrainState], tuple[TrainState, Row]]
@@ -81,18 +81,11 @@ def make_learning(name: str, algorithm: Algorithm, row: GameRow, size: Size) -> 
             capacity=size.positions * size.buffer_steps,
         ),
         num_iterations=size.steps,
+        devices=1,
     )
     env = games.make(row.game)
     network = network_of(record_of(name, config), env)
-    trainer = make_trainer(
-        env,
-        network,
-        config.search,
-        config.selfplay,
-        config.learner,
-        num_iterations=config.num_iterations,
-        devices=jax.devices()[:1],
-    )
+    trainer = trainer_of(config, env, network)
     return Learning(
         name, env, network, algorithm, config, size, lambda seed: on_device(trainer.init(seed))
     )
