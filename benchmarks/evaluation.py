@@ -84,24 +84,17 @@ def mctx_engine(
     env: Any, network: Any, params: Any, states: Any, *, search: str, sizes: Sizes, batch_size: int
 ) -> Engine:
     """Makes the loop over mctx's search, without noise."""
-    evaluate, recurrent_fn = pgx_loop.make_model(env, network)
-    calm: dict[str, Any] = {
+    calm: dict[str, float] = {
         "puct": {"dirichlet_fraction": 0.0, "temperature": 0.0},
         "gumbel": {"gumbel_scale": 0.0},
     }[search]
+    search_fn = pgx_loop.make_search(
+        env, network, pgx_loop.SEARCHES[search], sizes.simulations, **calm
+    )
 
     @jax.jit
     def run(params: Any, rng_key: Any, state: Any) -> tuple:
-        logits, value = evaluate(params, state)
-        output = pgx_loop.SEARCHES[search](
-            params=params,
-            rng_key=rng_key,
-            root=mctx.RootFnOutput(prior_logits=logits, value=value, embedding=state),
-            recurrent_fn=recurrent_fn,
-            num_simulations=sizes.simulations,
-            invalid_actions=~state.legal_action_mask,
-            **calm,
-        )
+        output = search_fn(params, rng_key, state)
         return output.action, output.action_weights, output.search_tree.summary()
 
     key = jax.random.PRNGKey(0)

@@ -131,22 +131,35 @@ def make_model(env: Any, network: Any) -> tuple[Callable, Callable]:
     return evaluate, recurrent_fn
 
 
+def make_search(
+    env: Any, network: Any, search: Callable, num_simulations: int, **options: float
+) -> Callable:
+    """Makes `(params, rng_key, state) -> mctx.PolicyOutput` of a search of mctx's."""
+    evaluate, recurrent_fn = make_model(env, network)
+
+    def run(params: Any, rng_key: Any, state: Any) -> Any:
+        logits, value = evaluate(params, state)
+        return search(
+            params=params,
+            rng_key=rng_key,
+            root=mctx.RootFnOutput(prior_logits=logits, value=value, embedding=state),
+            recurrent_fn=recurrent_fn,
+            num_simulations=num_simulations,
+            invalid_actions=~state.legal_action_mask,
+            **options,
+        )
+
+    return run
+
+
 def make_play(env: Any, network: Any, search: Callable, sizes: Sizes) -> Callable:
     """Makes `(params, key) -> [T, B] Step`, from new games."""
-    evaluate, recurrent_fn = make_model(env, network)
+    run = make_search(env, network, search, sizes.num_simulations)
 
     def play(params: Any, rng_key: Any) -> Step:
         def step(state: Any, rng_key: Any) -> tuple:
             search_key, reset_key = jax.random.split(rng_key)
-            logits, value = evaluate(params, state)
-            output = search(
-                params=params,
-                rng_key=search_key,
-                root=mctx.RootFnOutput(prior_logits=logits, value=value, embedding=state),
-                recurrent_fn=recurrent_fn,
-                num_simulations=sizes.num_simulations,
-                invalid_actions=~state.legal_action_mask,
-            )
+            output = run(params, search_key, state)
             keys = jax.random.split(reset_key, sizes.num_games)
             after = jax.vmap(auto_reset(env.step, env.init))(state, output.action, keys)
             return after, Step(

@@ -34,7 +34,7 @@ def total(results, counter):
     return sum(getattr(result.counters, counter) for result in results)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("policy", list(POLICIES.values()), ids=list(POLICIES))
 @rules_cases
 def test_chain(policy, rules):

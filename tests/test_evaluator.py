@@ -236,6 +236,7 @@ def test_a_finished_game_has_its_result_and_nothing_else(told: tuple, connect2: 
     assert set(results) == {-1, 0}
 
 
+@pytest.mark.sampled(3)
 def test_the_heads_speak_for_themselves(told: tuple, connect2: Positions) -> None:
     _, (network, params), (said, *_) = told
     outputs = network.apply(params, connect2.states.observation)

@@ -34,7 +34,7 @@ POLICIES = {
 agrees = functools.partial(assert_twin_agrees, search=chains.mpv)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("policy", list(POLICIES.values()), ids=list(POLICIES))
 @rules_cases
 def test_mpv(policy, rules):

@@ -77,7 +77,7 @@ def assert_same_rows(tree: Any, element: int, nodes: list[Any]) -> None:
             np.testing.assert_allclose(actual, expected, rtol=0, atol=TOLERANCE)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", POLICIES)
 def test_whole_trees_are_the_twins(name: str, kind: str) -> None:

@@ -58,9 +58,15 @@ POLICIES = {
     "muzero noisy": MuZero(64, window=2, explore_fraction=0.5),
 }
 IN_HSR = {name for name in POLICIES if "noisy" in name} | {"dual few children"}
-CASES = [("hsr" if name in IN_HSR else "tic_tac_toe", name) for name in POLICIES]
+GAMES = {name: "hsr" if name in IN_HSR else "tic_tac_toe" for name in POLICIES}
 # One of each variant.
-ALONE = [case for case in CASES if case[1] in REGISTRY]
+ALONE = [(game, name) for name, game in GAMES.items() if name in REGISTRY]
+# Windows and noise are in other rows too, and in the twins' tests.
+OFTEN_SEEN = {"alphazero window", "contempt noisy", "muzero noisy"}
+CASES = [
+    pytest.param(game, name, marks=pytest.mark.slow if name in OFTEN_SEEN else ())
+    for name, game in GAMES.items()
+]
 # Moves from the start, and the only good answer.
 TIC_TAC_TOE = {
     "win": ((0, 3, 1, 4), 2),
@@ -218,7 +224,7 @@ def test_same_key_same_result_and_one_trace(game: str, name: str) -> None:
     assert here.search._cache_size() == before
 
 
-@pytest.mark.parametrize(("game", "name"), [case for case in CASES if case[0] != "hsr"])
+@pytest.mark.parametrize(("game", "name"), [case for case in CASES if case.values[0] != "hsr"])
 def test_finds_the_only_move(game: str, name: str) -> None:
     """A network that knows nothing suffices to win at once, and to stop the opponent's win."""
     here = arena(game, name)
