@@ -51,7 +51,7 @@ PRESETS: dict[str, Config] = {
         game="connect_four",
         search=Gumbel(num_simulations=32),
         network=NetworkOptions(trunk="mlp", width=384, num_blocks=2, head_depths=(1, 2)),
-        selfplay=SelfPlay(num_games=512, num_steps=16, random_plies=12),
+        selfplay=SelfPlay(num_games=512, num_steps=16, temperature_plies=12, random_plies=12),
         learner=Learner(
             learning_rate=2e-3,
             search_value_weight=0.5,
@@ -63,7 +63,6 @@ PRESETS: dict[str, Config] = {
         exams=Exams(every=100),
         num_iterations=520,
         checkpoint_every=50,
-        keep=40,
     ),
     # The larger games, small enough to learn something on two CPU cores within ten minutes. To play
     # well each needs a GPU, and there 128 features or more, hundreds of simulations, hundreds of
