@@ -5,7 +5,6 @@ import gc
 import os
 import pathlib
 from collections.abc import Iterator
-from importlib import metadata
 
 import pytest
 from hypothesis import settings
@@ -14,11 +13,7 @@ from hypothesis import settings
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 # Compiling is most of a test's time, and half of it goes into machine code that hardly runs.
-_FLAGS = "--xla_backend_optimization_level=0"
-if metadata.version("jaxlib").startswith("0.10."):
-    # Nearly half of the rest goes into this; later versions end the process at a flag they lack.
-    _FLAGS += " --xla_cpu_use_fusion_emitters=false"
-os.environ.setdefault("XLA_FLAGS", _FLAGS)
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 # A second run with this cache takes about a quarter of the
 # first. A damaged entry (a run was killed while writing) costs one compilation and no failure.
