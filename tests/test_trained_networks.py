@@ -11,8 +11,8 @@ from dualmctx.trained import load_trained, trained_names
 NAMES = trained_names()
 
 
-def test_every_solved_preset_has_one() -> None:
-    assert {"connect2", "hsr", "nim", "tic-tac-toe"} <= set(NAMES)
+def test_these_presets_have_one() -> None:
+    assert set(NAMES) == {"connect-four", "connect2", "hsr", "nim", "tic-tac-toe"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -29,3 +29,21 @@ def test_the_network_alone_plays_optimally_wherever_optimal_play_leads(name: str
     output = jax.jit(trained.network.apply)(trained.params, states.observation)[-1]
     action = np.argmax(mask_illegal(output.logits, states.legal_action_mask), axis=-1)
     assert solution.optimal_actions[here][np.arange(len(action)), action].all()
+
+
+@pytest.mark.parametrize(
+    ("moves", "columns"),
+    [
+        pytest.param("", {3}, id="the only first move that wins"),
+        pytest.param("414141", {3}, id="four above each other"),
+        pytest.param("41414", {3}, id="the other's four above each other"),
+        pytest.param("334455", {1, 5}, id="four side by side"),
+    ],
+)
+def test_the_network_of_connect_four_knows_the_beginnings(moves: str, columns: set[int]) -> None:
+    """How strong it is: `python -m benchmarks.strength connect-four`."""
+    trained = load_trained("connect-four")
+    history = games.parse_moves(trained.env, moves)
+    states = games.replay(trained.env, np.array([[*history, -1]], np.int32))
+    output = trained.network.apply(trained.params, states.observation)[-1]
+    assert int(mask_illegal(output.logits, states.legal_action_mask)[0].argmax()) in columns
