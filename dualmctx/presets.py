@@ -50,7 +50,7 @@ PRESETS: dict[str, Config] = {
     "connect-four": Config(
         game="connect_four",
         search=Gumbel(num_simulations=32),
-        network=NetworkOptions(trunk="mlp", width=384, num_blocks=2, head_depths=(1, 2)),
+        network=NetworkOptions(trunk="mlp", width=384, num_blocks=2),
         selfplay=SelfPlay(num_games=512, num_steps=16, temperature_plies=12, random_plies=12),
         learner=Learner(
             learning_rate=2e-3,
