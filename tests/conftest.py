@@ -15,8 +15,8 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Compiling is most of a test's time, and half of it goes into machine code that hardly runs.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
-# A second run with this cache takes about a quarter of the
-# first. A damaged entry (a run was killed while writing) costs one compilation and no failure.
+# What the other worker or an earlier run has compiled. A damaged entry (a run was killed while
+# writing) costs one compilation and no failure.
 _CACHE = pathlib.Path(__file__).parents[1] / ".cache" / "jax"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_CACHE))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
