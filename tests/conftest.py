@@ -2,6 +2,7 @@
 
 import collections
 import gc
+import importlib.metadata
 import os
 import pathlib
 from collections.abc import Iterator
@@ -12,8 +13,12 @@ from hypothesis import settings
 # On a GPU, sums are in another order and the exact comparisons with mctx fail.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
-# Compiling is most of a test's time, and half of it goes into machine code that hardly runs.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# Compiling is most of a test's time, and half of it goes into machine code that hardly runs. The
+# older way to fuse takes half as long too; newer XLA has no other, and no such flag.
+_XLA_FLAGS = ["--xla_backend_optimization_level=0"]
+if importlib.metadata.version("jaxlib").startswith("0.10."):
+    _XLA_FLAGS.append("--xla_cpu_use_fusion_emitters=false")
+os.environ.setdefault("XLA_FLAGS", " ".join(_XLA_FLAGS))
 
 # What the other worker or an earlier run has compiled. A damaged entry (a run was killed while
 # writing) costs one compilation and no failure.

@@ -2,6 +2,7 @@
 
 import dataclasses
 import html.parser
+import io
 import itertools
 import json
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from rich.console import Console
 
 from dualmctx import command
 from dualmctx.commands import reproduce
@@ -421,27 +423,46 @@ def test_after_ctrl_c_it_says_how_to_go_on(
     assert "size.steps (16 → 9)" in capsys.readouterr().err
 
 
+def test_a_log_file_gets_lines_at_both_ends_and_now_and_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = iter([100.0, 105.0, 112.0, 113.0, 114.0])
+    monkeypatch.setattr(reproduce.time, "monotonic", lambda: next(clock))
+    said = io.StringIO()
+    with reproduce.showing(Console(file=said, width=200)) as show:
+        # Two steps were there before.
+        for done in (2, 3, 4, 6):
+            show("nim: training", done, 6)
+        show("nim: ratings", 0, 1)
+    lines = ["nim: training: 2/6", "nim: training: 4/6  0:00:12 left", "nim: training: 6/6"]
+    assert said.getvalue().splitlines() == [*lines, "nim: ratings: 0/1"]
+
+
 TOY = [
-    *("--quick", "--games", "nim", "--steps", "2", "--budgets", "3", "2", "--num-rounds", "2"),
-    *("--width", "4", "--num-blocks", "2", "--positions", "32", "--num-games", "8"),
-    *("--batch-size", "16", "--openings", "2", "--resamples", "5"),
+    *("--quick", "--games", "nim", "--comparisons", "seconds", "--steps", "2"),
+    *("--budgets", "3", "2", "--num-rounds", "2", "--width", "4", "--num-blocks", "2"),
+    *("--positions", "32", "--num-games", "8", "--batch-size", "16", "--openings", "2"),
+    *("--resamples", "5"),
 ]
 
 
-@pytest.mark.slow
 def test_the_whole_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "new"
     assert command.main(["reproduce", *TOY, "--out", str(out)]) == 0
     report = json.loads((out / "report.json").read_text())
     assert report["games"].keys() == {"nim"}
-    found = report["games"]["nim"]["paper"]["algorithms"]
-    assert found.keys() == {"alphazero", "mpv", "dual"}
+    found = report["games"]["nim"]["seconds"]["algorithms"]
+    assert found.keys() == {"alphazero-seconds", "dual-best"}
     content = (out / "nim" / "matches" / "seed-0" / "games.jsonl").read_bytes()
-    # 9 checkpoints, 2 openings, both sides.
-    assert content.count(b"\n") == 36 * 2 * 2
-    # Nothing is left to be done.
+    # 6 checkpoints, 2 openings, both sides.
+    assert content.count(b"\n") == 15 * 2 * 2
+    measured = json.loads((out / "nim" / "equal-seconds.json").read_text())
+    config = json.loads((out / "nim" / "alphazero-seconds" / "seed-0" / "config.json").read_text())
+    assert config["search"]["num_simulations"] == measured["simulations"]
+    # Nothing is left to be done, and nothing is measured anew.
     assert command.main(["reproduce", *TOY, "--out", str(out), "--resume"]) == 0
     assert (out / "nim" / "matches" / "seed-0" / "games.jsonl").read_bytes() == content
+    assert json.loads((out / "nim" / "equal-seconds.json").read_text()) == measured
     again = json.loads((out / "report.json").read_text())
     assert again | {"command": ""} == report | {"command": ""}
     capsys.readouterr()
@@ -450,3 +471,13 @@ def test_the_whole_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     other = [*TOY, "--out", str(out), "--resume", "--width", "8"]
     assert command.main(["reproduce", *other]) == 2
     assert "size.width (4 → 8)" in capsys.readouterr().err
+
+
+def test_the_quick_size(tmp_path: Path) -> None:
+    assert command.main(["reproduce", "--quick", "--out", str(tmp_path / "new")]) == 0
+    report = json.loads((tmp_path / "new" / "report.json").read_text())
+    assert report["games"].keys() == {"nim", "connect-four"}
+    for comparisons in report["games"].values():
+        found = comparisons["paper"]["algorithms"]
+        assert found.keys() == {"alphazero", "mpv", "dual"}
+        assert all(x["seconds"]["mean"] > 0 for x in found.values())

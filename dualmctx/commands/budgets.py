@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dualmctx.commands.lineup import Candidate
+from dualmctx.commands.candidates import Candidate
 from dualmctx.matches.entrants import Entrant
 from dualmctx.matches.equal_costs import Measured, Simulations, scale_to_cost, scale_to_seconds
 from dualmctx.whole import write_whole

@@ -1,17 +1,13 @@
 """`dualmctx compare PLAYER PLAYER …`: games of players against each other, and a report of them."""
 
 import dataclasses
-import importlib.metadata
 import itertools
 import json
-import os
-import platform
 import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import jax
 from rich.console import Console
 
 from dualmctx.cli import REQUIRED, Positional, named, parse_flags
@@ -28,6 +24,7 @@ from dualmctx.matches.tournament import Tournament, round_robin
 from dualmctx.matches.tournament_folder import GAMES
 from dualmctx.matches.usage import sample_positions, seconds_a_move
 from dualmctx.ratings.sprt import Sprt
+from dualmctx.reports.machine import machine, versions
 from dualmctx.reports.page import by_strength, make_page
 from dualmctx.reports.plots import draw_costs, draw_elo
 from dualmctx.reports.report import Comparison, make_report
@@ -224,7 +221,7 @@ def write_report(
     folder: RunFolder, settings: dict[str, Any], budgets: Budgets, found: dict[str, Any]
 ) -> None:
     """Writes the report and shows what is in it."""
-    made_with = {"versions": _versions(), "machine": _machine()}
+    made_with = {"versions": versions(), "machine": machine()}
     report = {"settings": settings, "budgets": to_json(budgets), **made_with, **found}
     ranked = by_strength(found["players"])
     pictures = {"elo": draw_elo(ranked), "costs": draw_costs(ranked)}
@@ -237,17 +234,3 @@ def write_report(
     files = "report.html, report.json, elo.png, games.jsonl"
     for line in (*lines, *report["warnings"], f"in {folder.path}: {files}"):
         console.print(line, soft_wrap=True, markup=False)
-
-
-def _versions() -> dict[str, str | None]:
-    found: dict[str, str | None] = {"python": platform.python_version()}
-    for name in ("dualmctx", "jax", "jaxlib", "mctx", "numpy", "pgx", "open_spiel"):
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = None
-    return found
-
-
-def _machine() -> dict[str, Any]:
-    return {"device": jax.devices()[0].device_kind, "cores": os.cpu_count()}

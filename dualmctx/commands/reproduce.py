@@ -21,8 +21,9 @@ from rich.progress import (
 )
 
 from dualmctx.cli import Unprefixed, parse_flags
+from dualmctx.reports.machine import machine, versions
 from dualmctx.reproduction.experiments import QUICK, Size
-from dualmctx.reproduction.report import describe_machine, write_report
+from dualmctx.reproduction.report import write_report
 from dualmctx.reproduction.stages import Experiment, ShowFn, run_experiment
 from dualmctx.runs import create_run, reopen_run, to_dict
 
@@ -87,7 +88,7 @@ def main(arguments: list[str]) -> int:
         "command": shlex.join(["dualmctx", "reproduce", *arguments]),
         "size": to_dict(options.size),
         "seeds": list(options.seeds),
-        "machine": describe_machine(),
+        "machine": machine() | versions(),
         "games": {},
     }
     try:

@@ -3,13 +3,9 @@
 import base64
 import html
 import json
-import platform
 from collections.abc import Iterator
-from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import jax
 
 from dualmctx.reproduction.convergence import RULES
 from dualmctx.reproduction.figures import draw_curves
@@ -32,18 +28,6 @@ class Section(NamedTuple):
     sentences: list[str]
     tables: list[Table]
     picture: str
-
-
-def describe_machine() -> dict[str, str]:
-    """Says where and with what it ran."""
-    packages = ("jax", "jaxlib", "pgx", "mctx", "open_spiel", "dualmctx")
-    versions = {name: metadata.version(name) for name in packages}
-    return {
-        "device": jax.devices()[0].device_kind,
-        "cpus": platform.processor() or platform.machine(),
-        "python": platform.python_version(),
-        **versions,
-    }
 
 
 def write_report(report: dict[str, Any], folder: Path) -> list[Path]:
