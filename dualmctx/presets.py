@@ -61,7 +61,7 @@ PRESETS: dict[str, Config] = {
             augment=True,
         ),
         exams=Exams(every=100),
-        num_iterations=520,
+        num_iterations=800,
         checkpoint_every=50,
     ),
     # The larger games, small enough to learn something on two CPU cores within ten minutes. To play

@@ -1,10 +1,13 @@
 """The paper's experiments: what a step is, who meets whom, when somebody has converged."""
 
+import contextlib
 import dataclasses
 import html.parser
 import io
 import itertools
 import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +41,7 @@ from dualmctx.reproduction.matches import Curve, checkpoint_name, pair_up, read_
 from dualmctx.reproduction.paper import TABLE_1, published_ratio
 from dualmctx.reproduction.report import write_report
 from dualmctx.reproduction.runs import Run, is_done, load_step, open_run, train
+from dualmctx.reproduction.stages import ShowFn
 from dualmctx.reproduction.steps import Learning, compile_step, make_learning
 from dualmctx.reproduction.summary import Outcome, estimate, estimate_ratio, summarize
 
@@ -222,6 +226,20 @@ def test_first_in_a_row(flags: list[bool], number: int, expected: int | None) ->
     assert first_in_a_row(flags, number) == expected
 
 
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ([NO, YES, NO], None),
+        ([NO, YES, YES], 1),
+        ([YES, YES, YES, NO, YES], 0),
+        ([NO, NO, YES], 2),
+        ([], None),
+    ],
+)
+def test_first_in_a_row_or_to_the_end(flags: list[bool], expected: int | None) -> None:
+    assert first_in_a_row(flags, 3, or_to_the_end=True) == expected
+
+
 def test_the_authors_threshold() -> None:
     assert authors_score(0.5) == pytest.approx(0.25)
     assert authors_score(0.7976) < 0.9 < authors_score(0.7977)
@@ -229,25 +247,37 @@ def test_the_authors_threshold() -> None:
 
 def evaluated(**changes: Any) -> Evaluated:
     numbers = (0.0,) * 6
-    found = Evaluated((0, 2, 4, 6, 8, 10), (0, 1, 2, 3, 4, 5), numbers, numbers, numbers, numbers)
+    found = Evaluated(
+        steps=(0, 2, 4, 6, 8, 10),
+        seconds=(0, 20, 40, 60, 80, 100),
+        leads=numbers,
+        score=numbers,
+        level=numbers,
+        optimal=(),
+        trained=(10, 20, 30, 40, 50, 60, 70, 80, 90, 100),
+    )
     return found._replace(**changes)
 
 
 @pytest.mark.parametrize(
-    ("rule", "changes", "expected"),
+    ("rule", "changes", "step"),
     [
-        ("alpha-rank", {"leads": (0, 0.95, 1, 0.95, 0, 0)}, 1),
-        ("alpha-rank", {"leads": (0, 0.95, 0.94, 0.95, 1, 1)}, 3),
+        ("alpha-rank", {"leads": (0, 0.95, 1, 0.95, 0, 0)}, 2),
+        ("alpha-rank", {"leads": (0, 0.95, 0.94, 0.95, 1, 1)}, 6),
         ("alpha-rank", {"leads": (1, 1, 1, 0, 0, 0)}, None),  # not the untrained one
-        ("authors", {"score": (0.9, 0.79, 0.8, 0, 0, 0)}, 2),
+        ("alpha-rank", {"leads": (0, 0, 0, 0, 1, 1)}, None),
+        ("authors", {"score": (0.9, 0.79, 0.8, 0, 0, 0)}, 4),
         ("authors", {"score": (0.9, 0.79, 0.797, 0, 0, 0)}, None),
-        ("level", {"level": (0.5, 0.49, 0.5, 0.5, 0.6, 0)}, 2),
-        ("level", {"level": (0.5, 0.5, 0.5, 0.4, 0.5, 0.5)}, None),
-        ("perfect", {"optimal": (0, 1, 0.99, 1, 1, 1)}, 3),
+        ("level", {"level": (0.5, 0.49, 0.5, 0.5, 0.6, 0)}, 4),
+        ("level", {"level": (0.5, 0.5, 0.5, 0.4, 0.5, 0.5)}, 8),
+        ("level", {"level": (0.5, 0.5, 0.5, 0.4, 0.5, 0.4)}, None),
+        ("perfect", {"optimal": (0.9, 1, 1, 0.99, 1, 1, 1, 1, 1, 1)}, 5),
+        ("perfect", {"optimal": (0.9,) * 8 + (1, 1)}, None),
         ("perfect", {"optimal": ()}, None),
     ],
 )
-def test_rules_of_convergence(rule: str, changes: dict[str, Any], expected: int | None) -> None:
+def test_rules_of_convergence(rule: str, changes: dict[str, Any], step: int | None) -> None:
+    expected = None if step is None else (step, 10 * step)
     assert converged(evaluated(**changes), rule) == expected
 
 
@@ -274,7 +304,7 @@ def curves(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Curve]:
     folder = tmp_path_factory.mktemp("games")
     write_games(folder)
     rows = dict.fromkeys(STRENGTH, SEED_ROWS)
-    return read_curves(folder, COMPARISONS["paper"], TINY, rows)
+    return read_curves(folder, GAMES["nim"], COMPARISONS["paper"], TINY, rows)
 
 
 def test_curves_of_games_that_the_stronger_one_wins(curves: dict[str, Curve]) -> None:
@@ -288,8 +318,27 @@ def test_curves_of_games_that_the_stronger_one_wins(curves: dict[str, Curve]) ->
     assert dual.level == (0.0, 0.0, 1.0)
     assert alphazero.level == (0.0, 0.0, 0.5)
     assert dual.optimal == ()
+    assert dual.trained == (2.0, 4.0, 6.0)
     # Who has lost to all stronger ones and beaten all weaker ones is bounded by none.
     assert curves["dual"].elo[-1] is None
+    assert curves["alphazero"].elo[-1] == 0
+    assert curves["dual"].first == curves["dual"].second == ()
+
+
+def test_where_the_sides_have_two_tasks_each_is_rated(tmp_path: Path) -> None:
+    """Whoever has the first side wins three games of four, whoever plays: 190.8 Elo."""
+    comparison, size = COMPARISONS["cost"], dataclasses.replace(TINY, steps=1, evaluate_every=1)
+    names = [checkpoint_name(x, step) for x in comparison.algorithms for step in size.evaluated]
+    for one, other in itertools.combinations(names, 2):
+        for pair in range(40):
+            game = Game((one, other), pair, 0, 0, (0,), 1 if pair % 4 else -1, True, (1, 0))
+            append_games(tmp_path / GAMES_FILE, [game, game._replace(players=(other, one))])
+    rows = dict.fromkeys(comparison.algorithms, SEED_ROWS)
+    found = read_curves(tmp_path, GAMES["hsr"], comparison, size, rows)
+    for curve in found.values():
+        assert curve.elo == pytest.approx((0, 0), abs=1e-6)
+        assert curve.first == pytest.approx((0, 0), abs=1e-6)
+        assert curve.second == pytest.approx((-190.8,) * 2, abs=0.5)
 
 
 def test_ratios_to_the_paper() -> None:
@@ -350,7 +399,6 @@ def test_the_report_has_every_cell(curves: dict[str, Curve], tmp_path: Path) -> 
     report = {
         "command": "dualmctx reproduce",
         "size": {"steps": 3},
-        "seeds": [0],
         "machine": {"device": "cpu"},
         "games": {"connect-four": {"paper": summary}},
     }
@@ -380,7 +428,11 @@ def test_the_report_has_every_cell(curves: dict[str, Curve], tmp_path: Path) -> 
     assert {f"time to converge, {rule}" for rule in RULES} <= written.keys()
     tables = [row for row in rows if row[0] == "dual"]
     assert tables[0] == ["dual", "85", "240", "2.00", "1.50", "0.50", "15.32"]
-    assert tables[1] == ["dual", "–", "2; 4.0", "–", "–", "12; 183.84"]
+    assert tables[1] == ["dual", "–", "2; 4.0", "3; 6.0", "–", "12; 183.84"]
+    # Nobody bounds the Elo of who has won everything; nobody knows optimal moves, or has two tasks.
+    assert tables[2] == ["dual", "–", "1.00", "1.00"]
+    assert "3 in a row begin at step 0 at the latest" in markdown
+    assert "Seeds: 0." in markdown
     assert (tmp_path / "figures" / "connect-four-paper.png").stat().st_size > 1000
     assert set(page.cells) >= {cell for row in rows for cell in row if cell != "---"}
 
@@ -395,6 +447,9 @@ def test_the_report_has_every_cell(curves: dict[str, Curve], tmp_path: Path) -> 
         (["--games", "chess"], "games"),
         (["--positions", "100"], "positions is 100; it must be a multiple of num_games (128)"),
         (["--resume"], "no config.json"),
+        (["--games", "nim", "--learning-rate", "0"], "learning_rate is 0.0; it must be positive"),
+        (["--games", "nim", "--num-rounds", "0"], "num_rounds is 0"),
+        (["--games", "nim", "--openings", "100"], "openings"),
     ],
 )
 def test_bad_input_is_one_line(
@@ -403,6 +458,17 @@ def test_bad_input_is_one_line(
     assert command.main(["reproduce", "--out", str(tmp_path / "new"), *flags]) == 2
     said = capsys.readouterr().err
     assert message in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "new").exists()
+
+
+def test_without_open_spiel_nothing_is_begun(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "open_spiel.python.egt.alpharank", None)
+    assert command.main(["reproduce", "--out", str(tmp_path / "new")]) == 2
+    said = capsys.readouterr().err
+    assert 'pip install "dualmctx[compare]"' in said
     assert said.count("\n") == 1
     assert not (tmp_path / "new").exists()
 
@@ -420,7 +486,7 @@ def test_after_ctrl_c_it_says_how_to_go_on(
     grown = ["--resume", "--games", "nim", "--seeds", "9", "--comparisons", "best"]
     assert command.main(["reproduce", "--out", str(tmp_path / "new"), *grown]) == 130
     assert command.main(["reproduce", "--out", str(tmp_path / "new"), *grown, "--steps", "9"]) == 2
-    assert "size.steps (16 → 9)" in capsys.readouterr().err
+    assert "size.steps (18 → 9)" in capsys.readouterr().err
 
 
 def test_a_log_file_gets_lines_at_both_ends_and_now_and_then(
@@ -446,9 +512,29 @@ TOY = [
 ]
 
 
-def test_the_whole_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@contextlib.contextmanager
+def showing_until(what: str, number: int) -> Iterator[ShowFn]:
+    """Presses Ctrl-C when so much of something is done."""
+
+    def show(this: str, done: int, total: int) -> None:
+        if what in this and done >= number:
+            raise KeyboardInterrupt
+
+    yield show
+
+
+def test_the_whole_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = tmp_path / "new"
-    assert command.main(["reproduce", *TOY, "--out", str(out)]) == 0
+    resume: list[str] = []
+    for what, number in (("training", 3), ("games", 8)):
+        with monkeypatch.context() as patch:
+            patch.setattr(reproduce, "showing", lambda x=(what, number): showing_until(*x))
+            assert command.main(["reproduce", *TOY, "--out", str(out), *resume]) == 130
+        resume = ["--resume"]
+    assert not (out / "report.json").exists()
+    assert command.main(["reproduce", *TOY, "--out", str(out), "--resume"]) == 0
     report = json.loads((out / "report.json").read_text())
     assert report["games"].keys() == {"nim"}
     found = report["games"]["nim"]["seconds"]["algorithms"]
@@ -465,6 +551,11 @@ def test_the_whole_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert json.loads((out / "nim" / "equal-seconds.json").read_text()) == measured
     again = json.loads((out / "report.json").read_text())
     assert again | {"command": ""} == report | {"command": ""}
+    # What another session has found stays in the report.
+    report["games"]["hsr"] = {"seconds": report["games"]["nim"]["seconds"]}
+    (out / "report.json").write_text(json.dumps(report))
+    assert command.main(["reproduce", *TOY, "--out", str(out), "--resume"]) == 0
+    assert json.loads((out / "report.json").read_text())["games"] == report["games"]
     capsys.readouterr()
     assert command.main(["reproduce", *TOY, "--out", str(out)]) == 2
     assert "exists and is not empty" in capsys.readouterr().err

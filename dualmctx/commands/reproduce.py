@@ -3,12 +3,13 @@
 import contextlib
 import dataclasses
 import datetime
-import importlib.util
+import importlib
+import json
 import shlex
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.progress import (
@@ -24,8 +25,8 @@ from dualmctx.cli import Unprefixed, parse_flags
 from dualmctx.reports.machine import machine, versions
 from dualmctx.reproduction.experiments import QUICK, Size
 from dualmctx.reproduction.report import write_report
-from dualmctx.reproduction.stages import Experiment, ShowFn, run_experiment
-from dualmctx.runs import create_run, reopen_run, to_dict
+from dualmctx.reproduction.stages import Experiment, ShowFn, check_experiment, run_experiment
+from dualmctx.runs import check_new, create_run, reopen_run, to_dict
 
 _PROGRAM = "dualmctx reproduce"
 _DESCRIPTION = """Trains AlphaZero, MPV-MCTS and Dual MCTS on the paper's games, has their
@@ -79,25 +80,33 @@ def main(arguments: list[str]) -> int:
     """Runs the command; returns its exit code."""
     default = _QUICK if "--quick" in arguments else Options()
     options = parse_flags(default, arguments, _PROGRAM, _DESCRIPTION)
-    # What comes last should not fail first after hours.
-    if importlib.util.find_spec("pyspiel") is None:
-        raise ValueError('α-rank needs OpenSpiel: pip install "dualmctx[compare]"')
+    _require_open_spiel()
     out = Path(options.out)
-    (reopen_run if options.resume else create_run)(out, {"size": to_dict(options.size)})
+    experiments = [
+        Experiment(game, options.size, options.seeds, options.comparisons, out / game)
+        for game in options.games
+    ]
+    record = {"size": to_dict(options.size)}
+    if options.resume:
+        reopen_run(out, record)
+    else:
+        check_new(out)
+    for experiment in experiments:
+        check_experiment(experiment)
+    if not options.resume:
+        create_run(out, record)
     report = {
         "command": shlex.join(["dualmctx", "reproduce", *arguments]),
-        "size": to_dict(options.size),
-        "seeds": list(options.seeds),
+        **record,
         "machine": machine() | versions(),
-        "games": {},
+        "games": earlier_games(out),
     }
     try:
-        for game in options.games:
-            experiment = Experiment(
-                game, options.size, options.seeds, options.comparisons, out / game
-            )
+        for experiment in experiments:
             with showing() as show:
-                report["games"][game] = run_experiment(experiment, show)
+                found = run_experiment(experiment, show)
+            earlier = report["games"].get(experiment.game, {})
+            report["games"][experiment.game] = earlier | found
             # What is there may be read while the next game is played.
             files = write_report(report, out)
     except KeyboardInterrupt:
@@ -106,6 +115,27 @@ def main(arguments: list[str]) -> int:
         ) from None
     print(f"written: {', '.join(map(str, files))}")
     return 0
+
+
+def _require_open_spiel() -> None:
+    """Refuses to begin without α-rank: what comes last should not fail after hours."""
+    try:
+        importlib.import_module("open_spiel.python.egt.alpharank")
+    except ImportError as error:
+        raise ValueError(
+            f'α-rank needs OpenSpiel ({error}): pip install "dualmctx[compare]"'
+        ) from None
+
+
+def earlier_games(out: Path) -> dict[str, Any]:
+    """Reads what an earlier report in a folder says of its games; nothing if there is none."""
+    file = out / "report.json"
+    try:
+        return json.loads(file.read_text())["games"] if file.exists() else {}
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{file} cannot be read ({error}); remove it, and it is made anew"
+        ) from error
 
 
 @contextlib.contextmanager

@@ -8,6 +8,18 @@ MASS, CONFIDENCE, IN_A_ROW = 0.9, 0.95, 3
 """The mass of α-rank that leads, in which share of resamples, in how many evaluations."""
 
 
+class Place(NamedTuple):
+    """Where in its training an algorithm was.
+
+    Attributes:
+      step: of training.
+      seconds: of training alone until then.
+    """
+
+    step: int
+    seconds: float
+
+
 class Evaluated(NamedTuple):
     """What the evaluations of an algorithm's checkpoints found, a number each, in order.
 
@@ -17,9 +29,10 @@ class Evaluated(NamedTuple):
       leads: share of resamples in which the checkpoint's α-rank mass exceeds `MASS`, among all
         checkpoints of all algorithms up to the same step.
       score: mean result in [0, 1] against the untrained networks of all algorithms.
-      level: the same against the last checkpoint of AlphaZero; its own is ½ by definition.
-      optimal: share of optimal moves by the search, wherever optimal play can lead; empty where
-        there is no exact solution.
+      level: the same against the reference's last checkpoint; its own is ½ by definition.
+      optimal: share of optimal moves by the search, wherever optimal play can lead, after each step
+        of training; empty where there is no exact solution.
+      trained: seconds of training until the end of each step.
     """
 
     steps: tuple[int, ...]
@@ -28,25 +41,32 @@ class Evaluated(NamedTuple):
     score: tuple[float, ...]
     level: tuple[float, ...]
     optimal: tuple[float, ...]
+    trained: tuple[float, ...]
 
 
 RULES = {
     "alpha-rank": f"mass above {MASS} in {CONFIDENCE:.0%} of resamples, {IN_A_ROW} times in a row",
     "authors": f"σ(4.9 (2w − 1))² above {MASS}, w the score against the untrained networks",
-    "level": f"at least half the points against AlphaZero's last, {IN_A_ROW} times in a row",
-    "perfect": f"optimal wherever optimal play can lead, {IN_A_ROW} times in a row",
+    "level": f"at least half the points against the last checkpoint of the first algorithm of the "
+    f"table, {IN_A_ROW} times in a row or to the end of the run",
+    "perfect": f"optimal wherever optimal play can lead, {IN_A_ROW} steps in a row",
 }
 """The rules by their names; `docs/reproduce.md` says what each can tell."""
 
 
-def first_in_a_row(flags: Sequence[bool], number: int) -> int | None:
-    """Returns the place of the first of so many true flags in a row, `None` if there are none."""
+def first_in_a_row(
+    flags: Sequence[bool], number: int, *, or_to_the_end: bool = False
+) -> int | None:
+    """Returns the place of the first of so many true flags in a row, `None` if there are none.
+
+    With `or_to_the_end` fewer will do if they are the last ones.
+    """
     run = 0
     for i, flag in enumerate(flags):
         run = run + 1 if flag else 0
         if run == number:
             return i - number + 1
-    return None
+    return len(flags) - run if run and or_to_the_end else None
 
 
 def authors_score(score: float) -> float:
@@ -59,8 +79,8 @@ def authors_score(score: float) -> float:
     return 1 / (1 + math.exp(-4.9 * (2 * score - 1))) ** 2
 
 
-def converged(found: Evaluated, rule: str) -> int | None:
-    """Returns the place of the evaluation at which an algorithm has converged by a rule.
+def converged(found: Evaluated, rule: str) -> Place | None:
+    """Finds where an algorithm has converged by a rule.
 
     Where a rule asks for several evaluations in a row it is the first of them. Untrained networks
     have converged by none: only evaluations after step 0 count.
@@ -72,11 +92,15 @@ def converged(found: Evaluated, rule: str) -> int | None:
     Returns:
       The place, or `None` if it has not converged.
     """
+    if rule == "perfect":
+        place = first_in_a_row([x == 1 for x in found.optimal], IN_A_ROW)
+        return None if place is None else Place(place + 1, found.trained[place])
     flags = {
         "alpha-rank": [x >= CONFIDENCE for x in found.leads],
         "authors": [authors_score(x) > MASS for x in found.score],
         "level": [x >= 0.5 for x in found.level],
-        "perfect": [x == 1 for x in found.optimal],
     }[rule]
-    trained = [flag and step > 0 for flag, step in zip(flags, found.steps, strict=False)]
-    return first_in_a_row(trained, 1 if rule == "authors" else IN_A_ROW)
+    after = [flag and step > 0 for flag, step in zip(flags, found.steps, strict=True)]
+    number = 1 if rule == "authors" else IN_A_ROW
+    place = first_in_a_row(after, number, or_to_the_end=rule == "level")
+    return None if place is None else Place(found.steps[place], found.seconds[place])

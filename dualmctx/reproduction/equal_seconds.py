@@ -1,11 +1,12 @@
 """How many simulations AlphaZero makes in the time of a move of Dual, as measured here."""
 
+import itertools
 from typing import NamedTuple
 
 from dualmctx.matches.entrants import engine
-from dualmctx.matches.openings import random_openings
 from dualmctx.matches.usage import seconds_a_move
 from dualmctx.reproduction.experiments import Algorithm, GameRow, Size, alphazero
+from dualmctx.reproduction.matches import make_openings
 from dualmctx.reproduction.steps import Learning, make_learning
 
 
@@ -29,7 +30,8 @@ def measure(algorithms: dict[str, Algorithm], row: GameRow, size: Size) -> Equal
     """Measures both searches on positions of a batch of self-play, compiling apart."""
     names = ("alphazero-cost", "alphazero", "dual-best")
     made = [make_learning(name, algorithms[name], row, size) for name in names]
-    histories = random_openings(made[0].env, size.num_games, plies=row.opening_plies, seed=0)
+    openings = make_openings(made[0].env, row, size, seed=0)
+    histories = list(itertools.islice(itertools.cycle(openings), size.num_games))
     less, more, dual = (_seconds(learning, histories) for learning in made)
     budgets = (made[0].algorithm.cost.simulations, made[1].algorithm.cost.simulations)
     return EqualSeconds(interpolate(budgets, (less, more), dual), dual, budgets, (less, more))

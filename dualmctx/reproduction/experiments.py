@@ -16,8 +16,9 @@ class Size:
       ValueError: when numbers do not go together, in one line.
     """
 
-    steps: int = 16
-    """Training steps of each run."""
+    steps: int = 18
+    """Training steps of each run. Who is to converge by three evaluations in a row has to by four
+    steps before the end; the paper's last one takes 13."""
     positions: int = 4096
     """New positions a step."""
     num_games: int = 128
@@ -38,7 +39,7 @@ class Size:
     """Residual blocks of AlphaZero's and Dual's network and of MPV's small one, at least 2."""
     evaluate_every: int = 2
     """Steps from one checkpoint that plays to the next."""
-    openings: int = 16
+    openings: int = 8
     """Openings from which any two checkpoints play a pair of games."""
     resamples: int = 100
     """Resamples of the pairs of games, for intervals and α-rank."""
@@ -92,16 +93,18 @@ class GameRow(NamedTuple):
         the number is our reading.
       temperature_plies: plies of self-play that are drawn from the search's weights.
       opening_plies: random plies with which matches begin, each length as likely.
+      has_two_tasks: whether a player on the first side is another one than on the second.
     """
 
     game: str
     window: int
     temperature_plies: int
     opening_plies: tuple[int, ...]
+    has_two_tasks: bool = False
 
 
 GAMES = {
-    "hsr": GameRow("hsr", 3, 8, (1, 2, 3)),
+    "hsr": GameRow("hsr", 3, 8, (1, 2, 3), has_two_tasks=True),
     "nim": GameRow("nim", 2, 8, (1, 2, 3, 4, 5, 6)),
     "connect-four": GameRow("connect_four", 15, 12, (1, 2, 3, 4)),
 }

@@ -9,25 +9,31 @@ import numpy as np
 
 from dualmctx.matches.entrants import Entrant, engine
 from dualmctx.matches.game_file import read_games, results_of
-from dualmctx.matches.openings import random_openings
+from dualmctx.matches.openings import Opening, random_openings
 from dualmctx.matches.tournament import Tournament
 from dualmctx.matches.tournament_folder import GAMES
 from dualmctx.ratings.alpha_rank import alpha_rank, payoffs
-from dualmctx.ratings.elo import rate
+from dualmctx.ratings.elo import Rating, rate, rate_sides
 from dualmctx.ratings.results import Results
 from dualmctx.reproduction.convergence import Evaluated
 from dualmctx.reproduction.experiments import Comparison, GameRow, Size
 from dualmctx.reproduction.runs import load_step
 from dualmctx.reproduction.steps import Learning, Row
 
+# Of a run's rows: what its search does wherever optimal play can lead.
+_OPTIMAL = "path/search_optimal"
+
 
 class Curve(NamedTuple):
     """An algorithm's checkpoints among all of a comparison, a number for each step evaluated.
 
     Attributes:
-      elo: relative to the mean of those comparable; `None` where the games do not bound it.
+      elo: relative to the reference's last checkpoint; `None` where the games do not bound it.
       low: lower end of the interval of 95 %, likewise.
       high: upper end.
+      first: Elo on the first side, relative to the reference's last checkpoint there; empty where
+        both sides have the same task.
+      second: Elo on the second side, relative to the same.
       mass: of α-rank among all checkpoints up to the same step.
       found: what the rules of convergence read.
     """
@@ -35,6 +41,8 @@ class Curve(NamedTuple):
     elo: tuple[float | None, ...]
     low: tuple[float | None, ...]
     high: tuple[float | None, ...]
+    first: tuple[float | None, ...]
+    second: tuple[float | None, ...]
     mass: tuple[float, ...]
     found: Evaluated
 
@@ -69,19 +77,27 @@ def make_matches(
     names = sorted({name for x in chosen for name in x.algorithms})
     players = [(name, step) for name in names for step in size.evaluated]
     env = learnings[names[0]].env
-    openings = [()]
-    if size.openings > 1:
-        plies = row.opening_plies
-        openings += random_openings(env, size.openings - 1, plies=plies, seed=seed)
     return Tournament(
         env,
         tuple(_entrant(env, learnings[name], folders[name], step) for name, step in players),
         pair_up([name for name, _ in players], chosen),
-        tuple(openings),
+        make_openings(env, row, size, seed),
         seed=seed,
         batch_size=size.openings,
         about={"seed": seed},
     )
+
+
+def make_openings(env: object, row: GameRow, size: Size, seed: int) -> tuple[Opening, ...]:
+    """Makes the openings of matches: the start of the game and random ones.
+
+    Raises:
+      ValueError: when the game has not that many, in one line.
+    """
+    if size.openings == 1:
+        return ((),)
+    found = random_openings(env, size.openings - 1, plies=row.opening_plies, seed=seed)
+    return ((), *found)
 
 
 def pair_up(names: Sequence[str], comparisons: Iterable[Comparison]) -> tuple[tuple[int, int], ...]:
@@ -107,12 +123,15 @@ def _entrant(env: object, learning: Learning, folder: Path, step: int) -> Entran
 
 
 def read_curves(
-    folder: Path, comparison: Comparison, size: Size, rows: Mapping[str, list[Row]]
+    folder: Path, row: GameRow, comparison: Comparison, size: Size, rows: Mapping[str, list[Row]]
 ) -> dict[str, Curve]:
     """Reads off the games of one seed how good each checkpoint of a comparison was.
 
+    The reference is the last checkpoint of the comparison's first algorithm.
+
     Args:
       folder: of the tournament.
+      row: the game.
       comparison: whose algorithms.
       size: of the experiment.
       rows: of the algorithms' runs.
@@ -121,30 +140,45 @@ def read_curves(
       A curve for each algorithm.
     """
     steps, games = size.evaluated, read_games(folder / GAMES)
-    names = [checkpoint_name(x, step) for x in comparison.algorithms for step in steps]
-    results = results_of(names, games)
-    ratings = {x.name: x for x in rate(results, num_resamples=size.resamples).players}
+    results = results_of(
+        [checkpoint_name(x, step) for x in comparison.algorithms for step in steps], games
+    )
+    reference = checkpoint_name(comparison.others[0], steps[-1])
+    untrained = [checkpoint_name(x, steps[0]) for x in comparison.algorithms]
+    ratings = _ratings(results, reference, row, size)
     ranked = [_rank_until(results, comparison, steps[: i + 1], size) for i in range(len(steps))]
-    reference = comparison.others[0]
     curves = {}
     for name in comparison.algorithms:
         own = [checkpoint_name(name, step) for step in steps]
+        trained = tuple(itertools.accumulate(x["seconds"] for x in rows[name]))
         found = Evaluated(
             steps=steps,
-            seconds=tuple(sum(x["seconds"] for x in rows[name][:step]) for step in steps),
+            seconds=tuple(trained[step - 1] if step else 0.0 for step in steps),
             leads=tuple(found[x][1] for found, x in zip(ranked, own, strict=True)),
-            score=_scores(
-                results, own, [checkpoint_name(x, steps[0]) for x in comparison.algorithms]
-            ),
-            level=_scores(results, own, [checkpoint_name(reference, steps[-1])]),
-            optimal=_optimal(rows[name], steps),
+            score=_scores(results, own, untrained),
+            level=_scores(results, own, [reference]),
+            optimal=tuple(x[_OPTIMAL] for x in rows[name] if _OPTIMAL in x),
+            trained=trained,
         )
         curves[name] = Curve(
             *(tuple(getattr(ratings[x], part) for x in own) for part in ("elo", "low", "high")),
+            *(
+                tuple(ratings[f"{x} ({side})"].elo for x in own if row.has_two_tasks)
+                for side in ("first", "second")
+            ),
             mass=tuple(found[x][0] for found, x in zip(ranked, own, strict=True)),
             found=found,
         )
     return curves
+
+
+def _ratings(results: Results, reference: str, row: GameRow, size: Size) -> dict[str, Rating]:
+    """Rates all checkpoints by name, and where it makes a difference each on either side."""
+    found = rate(results, anchor=reference, num_resamples=size.resamples).players
+    if row.has_two_tasks:
+        anchor = f"{reference} (first)"
+        found += rate_sides(results, anchor=anchor, num_resamples=size.resamples).players
+    return {x.name: x for x in found}
 
 
 def _rank_until(
@@ -161,11 +195,3 @@ def _scores(results: Results, own: list[str], others: list[str]) -> tuple[float,
     table = (payoffs(results.pairs) + 1) / 2
     columns = [results.players.index(x) for x in others]
     return tuple(float(np.mean(table[results.players.index(x), columns])) for x in own)
-
-
-def _optimal(rows: list[Row], steps: tuple[int, ...]) -> tuple[float, ...]:
-    """Returns the share of optimal moves after each step; nothing is known of untrained ones."""
-    name = "path/search_optimal"
-    if not rows or name not in rows[0]:
-        return ()
-    return tuple(rows[step - 1][name] if step else 0.0 for step in steps)

@@ -7,17 +7,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dualmctx.reproduction.convergence import RULES
+from dualmctx.reproduction.convergence import IN_A_ROW, RULES
+from dualmctx.reproduction.experiments import Size
 from dualmctx.reproduction.figures import draw_curves
 from dualmctx.reproduction.paper import SOURCE
-from dualmctx.reproduction.tables import Table, convergence, explain, ratios, times
+from dualmctx.reproduction.tables import Table, convergence, explain, ratios, strength, times
 from dualmctx.whole import write_whole
 
 _TITLE = "Dual MCTS, reproduced"
 _NOTE = (
     "Seconds are of self-play and learning alone; compiling, saving, exams and matches are apart. "
     "Intervals are of 95 % over seeds (Student's t). A dash stands for what there is not; in the "
-    "place of a time to converge it says that a run did not converge within its steps."
+    "place of a time to converge it says that a run did not converge within its steps. A ratio of "
+    "times to converge is over the seeds in which both did, which flatters whoever fails when it "
+    "is hard; read it with the table of steps. Elo is relative to the last checkpoint of the first "
+    "algorithm of a table, on its first side where the sides are rated apart."
 )
 
 
@@ -36,8 +40,8 @@ def write_report(report: dict[str, Any], folder: Path) -> list[Path]:
     The HTML page is complete in itself.
 
     Args:
-      report: `command`, `size`, `seeds`, `machine`, and of each game and comparison under `games`
-        what `summarize` returns.
+      report: `command`, `size`, `machine`, and of each game and comparison under `games` what
+        `summarize` returns.
       folder: where.
     """
     sections = list(_sections(report, folder))
@@ -57,21 +61,30 @@ def _sections(report: dict[str, Any], folder: Path) -> Iterator[Section]:
             picture = f"figures/{game}-{name}.png"
             title = f"{game}: {summary['title']}"
             draw_curves(summary, title, folder / picture)
-            tables = [times(summary), convergence(summary), ratios(game, summary)]
-            yield Section(title, explain(summary), tables, picture)
+            tables = [
+                times(summary),
+                convergence(summary),
+                strength(summary),
+                ratios(game, summary),
+            ]
+            seeds = f"Seeds: {', '.join(map(str, summary['seeds']))}."
+            yield Section(title, [seeds, *explain(summary)], tables, picture)
 
 
 def _preamble(report: dict[str, Any]) -> list[str]:
     machine = ", ".join(f"{name} {value}" for name, value in report["machine"].items())
     size = ", ".join(f"{name} {value}" for name, value in report["size"].items())
     rules = "; ".join(f"{name}: {text}" for name, text in RULES.items())
+    evaluated = Size(**report["size"]).evaluated
     return [
         f"Command: {report['command']}",
-        f"Seeds: {', '.join(map(str, report['seeds']))}. Size: {size}.",
+        f"Size: {size}.",
         f"Machine: {machine}.",
         f"Paper: {SOURCE}.",
         _NOTE,
-        f"Rules of convergence: {rules}.",
+        f"Rules of convergence: {rules}. Checkpoints play after steps "
+        f"{', '.join(map(str, evaluated))}; {IN_A_ROW} in a row begin at step "
+        f"{evaluated[-IN_A_ROW:][0]} at the latest.",
     ]
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import jax
 
-from dualmctx.checkpoint import Checkpoints, open_checkpoints
+from dualmctx.checkpoint import Checkpoints, claim_checkpoints
 from dualmctx.exam import ExamFn
 from dualmctx.plot import read_rows
 from dualmctx.reproduction.steps import (
@@ -62,7 +62,7 @@ def open_run(learning: Learning, seed: int, path: Path) -> Run:
     """
     open_folder = reopen_run if (path / "config.json").exists() else create_run
     folder = open_folder(path, learning.record(seed))
-    checkpoints = open_checkpoints(folder.checkpoints, keep=2)
+    checkpoints = claim_checkpoints(folder.checkpoints)
     state = learning.init(seed)
     if checkpoints.latest() is not None:
         restored = checkpoints.restore(state)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import games
 from dualmctx.matches.game_file import read_games
 from dualmctx.matches.tournament import play_tournament
 from dualmctx.matches.tournament_folder import GAMES as GAMES_FILE
@@ -18,9 +19,9 @@ from dualmctx.reproduction.experiments import (
     Size,
     make_algorithms,
 )
-from dualmctx.reproduction.matches import make_matches, read_curves
+from dualmctx.reproduction.matches import make_matches, make_openings, read_curves
 from dualmctx.reproduction.runs import is_done, open_run, train
-from dualmctx.reproduction.steps import Learning, Row, make_learning
+from dualmctx.reproduction.steps import Learning, Row, make_config, make_learning
 from dualmctx.reproduction.summary import Outcome, summarize
 from dualmctx.whole import write_whole
 
@@ -79,6 +80,18 @@ def run_experiment(experiment: Experiment, show: ShowFn) -> dict[str, Any]:
     for seed in experiment.seeds:
         play_all(experiment, learnings, seed, show)
     return read_all(experiment, algorithms, show)
+
+
+def check_experiment(experiment: Experiment) -> None:
+    """Checks what can be checked before anything is written or compiled for long.
+
+    Raises:
+      ValueError: when sizes do not fit the game, in one line.
+    """
+    row, size = GAMES[experiment.game], experiment.size
+    for algorithm in make_algorithms(row, size).values():
+        make_config(algorithm, row, size)
+    make_openings(games.make(row.game), row, size, seed=experiment.seeds[0])
 
 
 def choose_algorithms(experiment: Experiment, show: ShowFn) -> dict[str, Algorithm]:
@@ -162,7 +175,8 @@ def read_all(
         for seed in experiment.seeds:
             show(what, done, total)
             own = {x: rows[x][seed] for x in comparison.algorithms}
-            curves = read_curves(experiment.match_folder(seed), comparison, experiment.size, own)
+            folder, row = experiment.match_folder(seed), GAMES[experiment.game]
+            curves = read_curves(folder, row, comparison, experiment.size, own)
             for x, curve in curves.items():
                 outcomes[x][seed] = Outcome(own[x], curve)
             done += 1

@@ -57,13 +57,13 @@ class Learning(NamedTuple):
         return record_of(self.name, dataclasses.replace(self.config, seed=seed))
 
 
-def make_learning(name: str, algorithm: Algorithm, row: GameRow, size: Size) -> Learning:
-    """Puts an algorithm and a game together; nothing is compiled yet.
+def make_config(algorithm: Algorithm, row: GameRow, size: Size) -> Config:
+    """Configures how an algorithm learns a game.
 
     Raises:
-      ValueError: when sizes do not fit, in one line.
+      ValueError: when an option is out of range, in one line.
     """
-    config = Config(
+    return Config(
         game=row.game,
         search=algorithm.policy,
         network=NetworkOptions(
@@ -83,6 +83,15 @@ def make_learning(name: str, algorithm: Algorithm, row: GameRow, size: Size) -> 
         num_iterations=size.steps,
         devices=1,
     )
+
+
+def make_learning(name: str, algorithm: Algorithm, row: GameRow, size: Size) -> Learning:
+    """Puts an algorithm and a game together; nothing is compiled yet.
+
+    Raises:
+      ValueError: when sizes do not fit, in one line.
+    """
+    config = make_config(algorithm, row, size)
     env = games.make(row.game)
     network = network_of(record_of(name, config), env)
     trainer = trainer_of(config, env, network)

@@ -1,7 +1,7 @@
 """What the runs and their games say together: means over seeds, ratios, when each converged."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,12 +81,14 @@ def summarize(
       outcomes: of each algorithm with each seed.
 
     Returns:
-      What JSON can hold: for each algorithm its time a step, when it converged by each rule and its
-      curves; and the ratios of the candidate to each of the others, by seeds.
+      What JSON can hold: for each algorithm its time a step, when it converged by each rule, how
+      strong it became and its curves; and the ratios of the candidate to each of the others, by
+      seeds. A ratio of times to converge is over the seeds in which both have.
     """
     return {
         "title": comparison.title,
         "candidate": comparison.candidate,
+        "seeds": list(outcomes[comparison.candidate]),
         "algorithms": {
             name: _algorithm(algorithms[name], outcomes[name]) | _published(game, comparison, name)
             for name in comparison.algorithms
@@ -105,12 +107,13 @@ def _algorithm(algorithm: Algorithm, outcomes: Mapping[int, Outcome]) -> dict[st
         **{name: _dict(estimate([_mean(x, name) for x in outcomes.values()])) for name in SECONDS},
         "converged": {
             rule: {
-                seed: None if place is None else _place(x.curve, place)
+                seed: None if place is None else place._asdict()
                 for seed, x in outcomes.items()
                 for place in [converged(x.curve.found, rule)]
             }
             for rule in RULES
         },
+        "last": {name: _dict(found) for name, found in _last([x.curve for x in outcomes.values()])},
         "curves": {
             seed: x.curve._asdict() | {"found": x.curve.found._asdict()}
             for seed, x in outcomes.items()
@@ -161,13 +164,24 @@ def _mean(outcome: Outcome, name: str) -> float:
     return float(np.mean([row[name] for row in outcome.rows]))
 
 
-def _place(curve: Curve, place: int) -> dict[str, float]:
-    return {"step": curve.found.steps[place], "seconds": curve.found.seconds[place]}
+def _last(curves: Sequence[Curve]) -> Iterator[tuple[str, Estimate | None]]:
+    """Yields what the last checkpoints are like, by the seeds that say it."""
+    last = [x.found for x in curves]
+    columns = {
+        "elo": [x.elo[-1] for x in curves],
+        "first": [x.first[-1] for x in curves if x.first],
+        "second": [x.second[-1] for x in curves if x.second],
+        "score": [x.score[-1] for x in last],
+        "level": [x.level[-1] for x in last],
+        "optimal": [x.optimal[-1] for x in last if x.optimal],
+    }
+    for name, values in columns.items():
+        yield name, estimate([x for x in values if x is not None])
 
 
 def _total(outcome: Outcome, rule: str) -> float | None:
     place = converged(outcome.curve.found, rule)
-    return None if place is None else outcome.curve.found.seconds[place]
+    return None if place is None else place.seconds
 
 
 def _dict(found: Estimate | None) -> dict[str, Any] | None:

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 from dualmctx.reproduction.convergence import RULES
 
 NONE = "–"
-AIMS = {"alphazero": {"step": 0.55, "total": 0.6}, "mpv": {"step": 0.45, "total": 0.5}}
+_ALPHAZERO, _MPV = {"step": 0.55, "total": 0.6}, {"step": 0.45, "total": 0.5}
+AIMS = {"alphazero": _ALPHAZERO, "mpv": _MPV, "mpv-best": _MPV}
 """What this project is to reach in Connect Four: Dual's time by that of each, at most."""
 
 
@@ -62,12 +63,39 @@ def convergence(summary: dict[str, Any]) -> Table:
     return Table("Steps and seconds to converge, a seed each", head, rows)
 
 
+def strength(summary: dict[str, Any]) -> Table:
+    """Lays out how strong the last checkpoints are."""
+    reference, seeds = next(iter(summary["algorithms"])), len(summary["seeds"])
+    columns = {
+        "Elo": ("elo", 0),
+        "Elo, first side": ("first", 0),
+        "Elo, second side": ("second", 0),
+        f"points against {reference}'s last": ("level", 2),
+        "points against the untrained": ("score", 2),
+        "optimal moves": ("optimal", 3),
+    }
+    lasts = {name: found["last"] for name, found in summary["algorithms"].items()}
+    # What is known of nobody is not asked in this game.
+    asked = {
+        head: column
+        for head, column in columns.items()
+        if any(x[column[0]] is not None for x in lasts.values())
+    }
+    rows = [
+        (name, *(show(last[part], seeds, digits) for part, digits in asked.values()))
+        for name, last in lasts.items()
+    ]
+    return Table("The last checkpoints", ("algorithm", *asked), rows)
+
+
 def ratios(game: str, summary: dict[str, Any]) -> Table:
     """Lays out the candidate's time by that of each other algorithm."""
     candidate = summary["candidate"]
     head = ("quantity", *(f"{candidate} / {other}" for other in summary["ratios"]))
     columns = [
-        _ratio_column(found, AIMS.get(other.split("-")[0]) if game == "connect-four" else None)
+        _ratio_column(
+            found, AIMS.get(other) if game == "connect-four" else None, len(summary["seeds"])
+        )
         for other, found in summary["ratios"].items()
     ]
     names = columns[0].keys()
@@ -75,7 +103,9 @@ def ratios(game: str, summary: dict[str, Any]) -> Table:
     return Table("Ratios", head, rows)
 
 
-def _ratio_column(found: dict[str, Any], aim: dict[str, float] | None) -> dict[str, str]:
+def _ratio_column(
+    found: dict[str, Any], aim: dict[str, float] | None, seeds: int
+) -> dict[str, str]:
     return {
         "time a step": show(found["seconds"]),
         "time a step, paper": show_paper(found["paper"], "step"),
@@ -83,18 +113,21 @@ def _ratio_column(found: dict[str, Any], aim: dict[str, float] | None) -> dict[s
         "self-play": show(found["selfplay_seconds"]),
         "learning": show(found["learn_seconds"]),
         "blocks a move": f"{found['blocks']:.2f}",
-        **{f"time to converge, {rule}": show(found["total"][rule]) for rule in RULES},
+        **{f"time to converge, {rule}": show(found["total"][rule], seeds) for rule in RULES},
         "time to converge, paper": show_paper(found["paper"], "total"),
         "time to converge, aim": NONE if aim is None else f"≤ {aim['total']}",
     }
 
 
-def show(found: dict[str, Any] | None) -> str:
-    """Shows an estimate with its interval, if it has one."""
+def show(found: dict[str, Any] | None, seeds: int = 0, digits: int = 2) -> str:
+    """Shows an estimate with its interval, if it has one, and of how many seeds, if not of all."""
     if found is None:
         return NONE
-    interval = "" if found["low"] is None else f" [{found['low']:.2f}, {found['high']:.2f}]"
-    return f"{found['mean']:.2f}{interval}"
+    number = len(found["values"])
+    part = f" ({number} of {seeds} seeds)" if number < seeds else ""
+    ends = [found["low"], found["high"]]
+    interval = "" if None in ends else f" [{', '.join(f'{x:.{digits}f}' for x in ends)}]"
+    return f"{found['mean']:.{digits}f}{interval}{part}"
 
 
 def show_paper(published: dict[str, float] | None, name: str) -> str:
