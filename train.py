@@ -2,12 +2,13 @@
 
 Presets: connect2, nim, hsr, tic-tac-toe, connect-four, othello, hex, go-9x9, gardner-chess, chess.
 `python train.py PRESET --help` lists every field with its default. The exit code is 0 at the end of
-a run, 2 for bad input, 3 when training has failed, and 130 after Ctrl-C.
+a run, 2 for bad input or where memory, the disk or the network fails, 3 when training has failed,
+and 130 after Ctrl-C or SIGTERM. These end the iteration and save; a second one stops at once. The
+same command with --resume goes on.
 """
 
 import contextlib
 import dataclasses
-import logging
 import shlex
 import sys
 import time
@@ -18,24 +19,25 @@ import jax
 
 from dualmctx.assemble import Run, assemble, follower_of, record_of
 from dualmctx.budget import describe_memory
+from dualmctx.checkpoint import quietly
 from dualmctx.cli import parse_flags, take_flag
 from dualmctx.cluster import follow, is_first, join, lead, require_same, spread
 from dualmctx.config import Config
 from dualmctx.devices import choose_devices, local
-from dualmctx.display import Display, stopped_by_ctrl_c, summary_table
+from dualmctx.display import Display, summary_table
 from dualmctx.exam import is_solved, take_exams
-from dualmctx.health import find_trouble
+from dualmctx.health import FAILURES, find_trouble, in_a_line
 from dualmctx.plot import plot_training
 from dualmctx.policies import REGISTRY
 from dualmctx.presets import PRESETS
 from dualmctx.sinks import Sink, require_wandb, tensorboard, weights_and_biases
+from dualmctx.stopping import stopped_by_sigterm, stopped_on_request
 from dualmctx.training import IterateFn, TrainState
 
 
+@quietly()
 def main(arguments: list[str]) -> int:
     """Runs the command; returns its exit code."""
-    # orbax logs every phase of every save.
-    logging.getLogger("absl").setLevel(logging.ERROR)
     try:
         try:
             name, config = parse(arguments)
@@ -44,9 +46,10 @@ def main(arguments: list[str]) -> int:
                 require_same(record_of(name, config) | {"devices": config.devices})
         except ValueError as error:
             fail(str(error))
-        if is_first():
+        if not is_first():
+            return follow(lambda: follower_of(name, config), config.seed)
+        with stopped_by_sigterm():
             return lead(lambda: run_here(name, config))
-        return follow(lambda: follower_of(name, config), config.seed)
     except KeyboardInterrupt as stop:
         print(f"train.py: stopped at once{''.join(stop.args)}", file=sys.stderr)
         return 130
@@ -60,8 +63,8 @@ def run_here(name: str, config: Config) -> int:
             wandb = None if config.wandb is None else require_wandb()
             run = assemble(name, config)
             state, rows = start(run)
-        except (ValueError, OSError, jax.errors.JaxRuntimeError) as error:
-            fail(str(error).split("\n")[0])
+        except ValueError as error:
+            fail(in_a_line(error))
         with contextlib.ExitStack() as stack:
             done, folder = int(state.iteration), run.folder.path
             sinks = [stack.enter_context(tensorboard(folder / "tensorboard", done))]
@@ -69,6 +72,8 @@ def run_here(name: str, config: Config) -> int:
                 logs = weights_and_biases(wandb, folder, str(config.wandb), run.record)
                 sinks.append(stack.enter_context(logs))
             return train(run, state, rows, sinks)
+    except FAILURES as error:
+        fail(in_a_line(error) + ("" if run is None else f"; {what_is_left(run, error)}"))
     except KeyboardInterrupt:
         # Without a folder there is nothing to go on with.
         remedy = [] if run is None else ["; --resume goes on from the last save"]
@@ -84,9 +89,11 @@ def parse(arguments: list[str]) -> tuple[str, Config]:
     if not arguments or arguments[0] in ("-h", "--help"):
         print((__doc__ or "").strip())
         raise SystemExit(0 if arguments else 2)
-    name, *rest = arguments
+    # Games are named with underscores.
+    given, *rest = arguments
+    name = given.replace("_", "-")
     if name not in PRESETS:
-        raise ValueError(f"there is no preset {name!r}; the presets are {', '.join(PRESETS)}")
+        raise ValueError(f"there is no preset {given!r}; the presets are {', '.join(PRESETS)}")
     default = PRESETS[name]
     variant, rest = take_flag(rest, "--search.variant")
     if variant is not None:
@@ -135,10 +142,12 @@ def start(run: Run) -> tuple[TrainState, list[dict[str, Any]]]:
     Raises:
       ValueError: when the checkpoint cannot be read, in one line.
     """
-    state = run.trainer.init(run.config.seed)
     # A run that was stopped before its first save goes on from its beginning.
-    if run.config.resume and run.checkpoints.latest() is not None:
-        restored = run.checkpoints.restore(state)
+    if not run.config.resume or run.checkpoints.latest() is None:
+        state = run.trainer.init(run.config.seed)
+    else:
+        # By its shapes alone, as the device may not have room for two states.
+        restored = run.checkpoints.restore(run.shapes)
         state = spread(restored.state, run.trainer.shardings)
         for step, reason in restored.damaged.items():
             aside = run.checkpoints.set_aside(step)
@@ -151,7 +160,7 @@ def start(run: Run) -> tuple[TrainState, list[dict[str, Any]]]:
 
 
 def train(run: Run, state: TrainState, rows: list[dict[str, Any]], sinks: Sequence[Sink]) -> int:
-    """Trains to the end, to Ctrl-C or until something is wrong; returns the exit code."""
+    """Trains to the end, until it is to stop or something is wrong; returns the exit code."""
     config, folder = run.config, run.folder
     with Display(config.num_iterations, int(state.iteration)) as display:
         display.say(f"{run.name}: {describe(run)}; writing to {folder.path}")
@@ -159,7 +168,7 @@ def train(run: Run, state: TrainState, rows: list[dict[str, Any]], sinks: Sequen
         before = time.perf_counter()
         iterate = run.trainer.compile(state)
         display.say(f"compiled in {time.perf_counter() - before:.0f} s")
-        with stopped_by_ctrl_c(display) as stop:
+        with stopped_on_request(display.say) as stop:
             while int(state.iteration) < config.num_iterations and not stop:
                 if 0 < config.exams.stop_when_solved <= solved_in_a_row(rows):
                     display.say(f"optimal play in {solved_in_a_row(rows)} exams in a row: done")
@@ -174,9 +183,9 @@ def train(run: Run, state: TrainState, rows: list[dict[str, Any]], sinks: Sequen
                     return give_up(run, row, trouble)
                 if row["iteration"] % config.checkpoint_every == 0:
                     run.checkpoints.save(row["iteration"], state)
-    run.checkpoints.save(int(state.iteration), state)
-    run.checkpoints.wait()
-    if stop and int(state.iteration) < config.num_iterations:
+            run.checkpoints.save(int(state.iteration), state)
+            run.checkpoints.wait()
+    if stop:
         display.say(
             f"saved iteration {int(state.iteration)}; go on with: "
             f"{shlex.join(['python', *sys.argv])}{'' if config.resume else ' --resume'}"
@@ -192,15 +201,32 @@ def give_up(run: Run, row: dict[str, Any], trouble: str) -> int:
     Nothing is saved: the newest checkpoint is of an iteration that was well.
     """
     run.checkpoints.wait()
-    last = run.checkpoints.latest()
-    where = f"iteration {last} in {run.folder.checkpoints}"
     print(
-        f"train.py: training failed in iteration {row['iteration']}: {trouble}; the last good "
-        f"checkpoint is {'none' if last is None else where}; start a new run with a --learner."
-        f"learning-rate below {run.config.learner.learning_rate:g}, as --resume would fail again",
+        f"train.py: training failed in iteration {row['iteration']}: {trouble}; "
+        f"{last_checkpoint(run)}; start a new run with a --learner.learning-rate below "
+        f"{run.config.learner.learning_rate:g}, as --resume would fail again",
         file=sys.stderr,
     )
     return 3
+
+
+def what_is_left(run: Run, error: BaseException) -> str:
+    """Says what a run that could not go on has saved, and how it goes on."""
+    with contextlib.suppress(OSError):
+        run.checkpoints.wait()
+    resume = "--resume " + ("begins anew" if run.checkpoints.latest() is None else "goes on there")
+    is_of_device = isinstance(error, jax.errors.JaxRuntimeError)
+    if isinstance(error, MemoryError) or (is_of_device and "RESOURCE_EXHAUSTED" in str(error)):
+        smaller = "a new run with a smaller --selfplay.num-games or --learner.capacity takes less"
+        return f"{last_checkpoint(run)}; with more memory or devices {resume}, {smaller}"
+    return f"{last_checkpoint(run)}; when that is put right, {resume}"
+
+
+def last_checkpoint(run: Run) -> str:
+    """Says which checkpoint is the newest."""
+    last = run.checkpoints.latest()
+    where = f"iteration {last} in {run.folder.checkpoints}"
+    return f"the last good checkpoint is {'none' if last is None else where}"
 
 
 def solved_in_a_row(rows: list[dict[str, Any]]) -> int:

@@ -1,10 +1,15 @@
 """OpenSpiel's Python AlphaZero as a training loop, for `benchmarks.throughput`.
 
 Its own pieces: `MCTSBot` with PUCT and noise, `AlphaZeroEvaluator`, whose cache starts anew with
-each iteration's weights, its residual network of the same depth and width, and that model's
-`update`. An iteration is a game, and the share of an optimiser step that its positions are, as each
-is learned once. Its processes are left out: self-play and learning take turns in this one. It
-evaluates a position at a time, without `jax.jit`, as it comes.
+each iteration's weights, its network of the same depth and width, and that model's `update`. An
+iteration is a game, and the share of an optimiser step that its positions are, as each is learned
+once. It is made for N actor processes and a learner, which are left out: self-play and learning
+take turns in this one, so N cores could make it N times as fast at best. It evaluates a position
+at a time, without `jax.jit`, as it comes.
+
+Its network is not ours in all: batch normalisation where ours normalises over features, no
+residual connections between dense layers, one dense layer more in the policy's head, and heads of
+other widths.
 
 Source: OpenSpiel 2 (open_spiel/python/algorithms/alpha_zero/alpha_zero.py: actor and learner).
 """
@@ -29,6 +34,15 @@ TEMPERATURE_PLIES = 10
 TRUNKS = {"conv": "resnet", "mlp": "mlp"}
 
 
+def depth_of(trunk: str, num_blocks: int) -> int:
+    """Returns the depth that OpenSpiel's network needs to have as many layers as ours.
+
+    Its residual block has two convolutions after a first one, as ours; its block of an "mlp" is one
+    dense layer, where ours has two after a first one.
+    """
+    return num_blocks if trunk == "conv" else 2 * num_blocks + 1
+
+
 def make_loop(network: Any, sizes: Sizes, *, trunk: str, width: int, num_blocks: int) -> Loop:
     """Makes the loop with OpenSpiel's network, or with one of ours, jitted, that does not learn.
 
@@ -37,7 +51,7 @@ def make_loop(network: Any, sizes: Sizes, *, trunk: str, width: int, num_blocks:
       sizes: of the search and of an optimiser step.
       trunk: of OpenSpiel's network, "conv" for residual blocks or "mlp" for dense layers.
       width: likewise.
-      num_blocks: likewise.
+      num_blocks: blocks of ours, to which OpenSpiel's network is made as deep.
 
     Returns:
       The loop; `init` takes a seed.
@@ -53,8 +67,9 @@ def make_loop(network: Any, sizes: Sizes, *, trunk: str, width: int, num_blocks:
             return OurModel(network, seed)
         shape, actions = game.observation_tensor_shape(), game.num_distinct_actions()
         kind, rate, folder = TRUNKS[trunk], sizes.learning_rate, None
+        depth = depth_of(trunk, num_blocks)
         return model_linen.Model.build_model(
-            kind, shape, actions, width, num_blocks, 0.0, rate, folder, seed
+            kind, shape, actions, width, depth, 0.0, rate, folder, seed
         )
 
     def learn(model: Any, positions: list[tuple]) -> float:

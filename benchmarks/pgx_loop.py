@@ -8,6 +8,9 @@ device by `jax.jit` where the example has `pmap`, and any Flax network of ours, 
 beside its parameters, where the example has a Haiku one with BatchNorm. Besides the example's
 Gumbel search there is mctx's MuZero search, the PUCT of mctx.
 
+As every iteration starts new games, a position has a value target only if its game ends within the
+iteration. The example plays 256 moves; with a few, nearly all values are masked, at the same cost.
+
 Source: pgx 2 (sotetsuk/pgx, examples/alphazero/train.py).
 """
 

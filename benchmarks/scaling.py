@@ -6,7 +6,7 @@ single devices. `split` is the rate over that of one device with all these games
 costs where devices share their cores, as those of a CPU do:
 `XLA_FLAGS=--xla_force_host_platform_device_count=8 python -m benchmarks.scaling`.
 
-Times are medians of iterations after one that is not timed.
+Times and rates are medians of iterations after one that is not timed.
 """
 
 import argparse
@@ -41,6 +41,15 @@ FULL = Sizes(64, 8, 32, 128, 32, (1, 2, 4, 8))
 QUICK = Sizes(2, 2, 2, 4, 4, (1,))
 
 
+class Speed(NamedTuple):
+    """Medians over the iterations of a run."""
+
+    num_games: int
+    selfplay_s: float
+    learn_s: float
+    per_second: float
+
+
 class Row(NamedTuple):
     """A number of devices; times are of an iteration."""
 
@@ -53,8 +62,8 @@ class Row(NamedTuple):
     split: float
 
 
-def measure(sizes: Sizes, num_devices: int, share: int, repeats: int) -> dict[str, float]:
-    """Returns median seconds and positions a second of `num_devices`.
+def measure(sizes: Sizes, num_devices: int, share: int, repeats: int) -> Speed:
+    """Measures training on `num_devices`.
 
     Args:
       sizes: of an iteration on one device.
@@ -84,35 +93,45 @@ def measure(sizes: Sizes, num_devices: int, share: int, repeats: int) -> dict[st
     for _ in range(repeats + 1):
         state, row = iterate(state)
         rows.append(row)
-    medians = {
-        name: statistics.median(row[name] for row in rows[1:])
-        for name in ("selfplay_seconds", "learn_seconds")
-    }
-    rate = num_games * sizes.num_steps / sum(medians.values())
-    return medians | {"num_games": num_games, "per_second": rate}
+    return summarize(num_games, rows[1:])
+
+
+def summarize(num_games: int, rows: list[dict[str, Any]]) -> Speed:
+    """Returns the medians of iterations' metrics; the rate is that of each iteration."""
+    both = [(row["selfplay_seconds"], row["learn_seconds"]) for row in rows]
+    rates = [row["positions"] / sum(pair) for row, pair in zip(rows, both, strict=True)]
+    selfplay, learn = (statistics.median(x) for x in zip(*both, strict=True))
+    return Speed(num_games, selfplay, learn, statistics.median(rates))
+
+
+def compare(spread: dict[int, Speed], together: dict[int, Speed]) -> list[Row]:
+    """Makes the rows of the table.
+
+    Args:
+      spread: by the number of devices, 1 among them, that many of them.
+      together: by the same numbers, one device with all of their games.
+    """
+    single = spread[1].per_second
+    return [
+        Row(
+            number,
+            *speed,
+            efficiency=speed.per_second / (number * single),
+            split=speed.per_second / together[number].per_second,
+        )
+        for number, speed in spread.items()
+    ]
 
 
 def measure_all(sizes: Sizes, repeats: int) -> list[Row]:
     """Measures each number of devices that there is."""
-    rows: list[Row] = []
+    spread, together = {}, {}
     for number in sizes.numbers:
         if number > len(jax.devices()):
             break
-        many = measure(sizes, number, 1, repeats)
-        one = many if number == 1 else measure(sizes, 1, number, repeats)
-        single = rows[0].per_second if rows else many["per_second"]
-        rows.append(
-            Row(
-                devices=number,
-                num_games=int(many["num_games"]),
-                selfplay_s=many["selfplay_seconds"],
-                learn_s=many["learn_seconds"],
-                per_second=many["per_second"],
-                efficiency=many["per_second"] / (number * single),
-                split=many["per_second"] / one["per_second"],
-            )
-        )
-    return rows
+        spread[number] = measure(sizes, number, 1, repeats)
+        together[number] = spread[1] if number == 1 else measure(sizes, 1, number, repeats)
+    return compare(spread, together)
 
 
 def show(rows: list[Row]) -> None:
@@ -121,7 +140,7 @@ def show(rows: list[Row]) -> None:
     table = Table(*names, title=jax.devices()[0].device_kind)
     for row in rows:
         table.add_row(
-            *(str(row.devices), str(row.num_games)),
+            *(f"{row.devices}", f"{row.num_games}"),
             *(f"{row.selfplay_s:.2f}", f"{row.learn_s:.2f}", f"{row.per_second:,.0f}"),
             *(f"{row.efficiency:.0%}", f"{row.split:.2f}"),
         )

@@ -1,16 +1,22 @@
 """Positions a second of whole training loops: `python -m benchmarks.throughput [--json FILE]`.
 
 Connect Four, self-play and learning: ours, pgx's AlphaZero example (`benchmarks.pgx_loop`) and
-OpenSpiel's Python AlphaZero (`benchmarks.openspiel_loop`). All in one process and in turns, with
-the same number of games side by side, of moves an iteration, of simulations a move, of positions
-and of optimiser steps an iteration (each position is learned once), and the same network: ours with
-one head; OpenSpiel's loop has its own of the same depth and width, and in one row ours, jitted,
-which does not learn there. `gumbel` is Gumbel AlphaZero, as that example has it; `puct` is
-AlphaZero, with mctx's MuZero rule in the example's loop.
+OpenSpiel's Python AlphaZero (`benchmarks.openspiel_loop`), all in one process and in turns. Ours
+and the example's have the same network (ours, with one head), games side by side, moves an
+iteration, simulations a move, rule of selection and optimiser steps an iteration, in which each
+position is learned once. `gumbel` is Gumbel AlphaZero, as the example has it. In `puct` both have
+the rule of mctx's MuZero, `dualmctx.MuZero` and `mctx.muzero_policy`: that row is the example's
+loop with another search than its own.
 
-Times are medians of iterations after one that is not timed; compilation is apart. The last row of
-a case is the network alone: as many evaluations of as many positions as self-play asks for, one
-after the other, and nothing else.
+OpenSpiel's is made for many actor processes, and is run here as one: a game after the other, with
+AlphaZero's PUCT and as many simulations. It has a network of its own, as deep and wide as ours, and
+in one row ours, jitted, which does not learn there.
+
+Rates are medians of the rates of single iterations, times medians of theirs, after one that is not
+timed; compilation is apart. The example begins new games in each iteration, so that with as few
+moves as here few of them end or none, and nearly all of its values are masked: its optimiser steps
+take as long, but it learns policies alone. The last row of a case is the network by itself: as many
+evaluations of as many positions as self-play asks for, one after the other, and nothing else.
 """
 
 import argparse
@@ -49,6 +55,7 @@ CASES = (
     ("gumbel", Sizes(num_games=512, num_steps=4, num_simulations=32, batch_size=512)),
     ("puct", Sizes(num_games=64, num_steps=8, num_simulations=85, batch_size=256)),
 )
+EXAMPLE = {"gumbel": "pgx example", "puct": "pgx example, mctx's MuZero search"}
 QUICK = (("puct", Sizes(num_games=4, num_steps=4, num_simulations=2, batch_size=8)),)
 
 
@@ -67,8 +74,8 @@ class Row(NamedTuple):
 
 
 def our_loop(env: Any, network: Any, search: str, sizes: Sizes) -> Loop:
-    """Makes our loop of the same sizes."""
-    make_policy = {"gumbel": dualmctx.Gumbel, "puct": dualmctx.AlphaZero}[search]
+    """Makes our loop of the same sizes, by the rule that `pgx_loop.SEARCHES` has by that name."""
+    make_policy = {"gumbel": dualmctx.Gumbel, "puct": dualmctx.MuZero}[search]
     positions = sizes.num_games * sizes.num_steps
     learner = Learner(
         learning_rate=sizes.learning_rate,
@@ -83,7 +90,7 @@ def our_loop(env: Any, network: Any, search: str, sizes: Sizes) -> Loop:
 
 
 def time_in_turns(loops: dict[str, Loop], repeats: int) -> dict[str, dict[str, float]]:
-    """Returns each loop's median seconds and positions an iteration, after one not timed."""
+    """Returns each loop's medians over iterations, after one not timed; see `medians`."""
     states = {name: loop.iterate(loop.init(0))[0] for name, loop in loops.items()}
     rows: dict[str, list] = {name: [] for name in loops}
     for _ in range(repeats):
@@ -92,11 +99,17 @@ def time_in_turns(loops: dict[str, Loop], repeats: int) -> dict[str, dict[str, f
             states[name], metrics = loop.iterate(states[name])
             # A loop that does not do all it would counts its seconds itself.
             rows[name].append({"seconds": time.perf_counter() - start} | metrics)
-    names = ("positions", "seconds", "selfplay_seconds", "learn_seconds")
-    return {
-        loop: {name: statistics.median(row[name] for row in found) for name in names}
-        for loop, found in rows.items()
-    }
+    return {name: medians(found) for name, found in rows.items()}
+
+
+def medians(rows: list[dict[str, float]]) -> dict[str, float]:
+    """Returns the medians of positions, seconds and positions a second over iterations.
+
+    The rate is that of each iteration: a game of OpenSpiel's takes as long as it has moves.
+    """
+    rated = [row | {"per_second": row["positions"] / row["seconds"]} for row in rows]
+    names = ("positions", "selfplay_seconds", "learn_seconds", "per_second")
+    return {name: statistics.median(row[name] for row in rated) for name in names}
 
 
 def network_seconds(env: Any, network: Any, batch_size: int, repeats: int = 20) -> float:
@@ -131,7 +144,7 @@ def measure(case: tuple[str, Sizes], repeats: int, size: Size, *, is_quick: bool
     )
     loops = {
         "dualmctx": our_loop(env, network, search, sizes),
-        "pgx example": pgx_loop.make_loop(env, network, search, sizes),
+        EXAMPLE[search]: pgx_loop.make_loop(env, network, search, sizes),
     }
     if search == "puct":
         openspiel = functools.partial(openspiel_loop.make_loop, sizes=sizes, **size._asdict())
@@ -142,13 +155,10 @@ def measure(case: tuple[str, Sizes], repeats: int, size: Size, *, is_quick: bool
     found = time_in_turns(loops, repeats)
     calls = (sizes.num_simulations + 1) * sizes.num_steps
     alone = calls * network_seconds(env, network, sizes.num_games)
-    found["network alone"] = {
-        "positions": sizes.num_games * sizes.num_steps,
-        "seconds": alone,
-        "selfplay_seconds": alone,
-        "learn_seconds": 0.0,
-    }
-    speeds = {name: row["positions"] / row["seconds"] for name, row in found.items()}
+    positions = sizes.num_games * sizes.num_steps
+    row = {"positions": positions, "seconds": alone, "selfplay_seconds": alone}
+    found["network alone"] = medians([row | {"learn_seconds": 0.0}])
+    ours = found["dualmctx"]["per_second"]
     return [
         Row(
             search=search,
@@ -158,8 +168,8 @@ def measure(case: tuple[str, Sizes], repeats: int, size: Size, *, is_quick: bool
             positions=int(row["positions"]),
             selfplay_s=round(row["selfplay_seconds"], 3),
             learn_s=round(row["learn_seconds"], 3),
-            per_second=round(speeds[name], 2),
-            ratio=round(speeds["dualmctx"] / speeds[name], 2),
+            per_second=round(row["per_second"], 2),
+            ratio=round(ours / row["per_second"], 2),
         )
         for name, row in found.items()
     ]

@@ -10,7 +10,7 @@ import jax
 import games
 from dualmctx.augment import make_augment
 from dualmctx.budget import TrainingMemory, free_memory, require_memory, training_memory
-from dualmctx.checkpoint import Checkpoints, open_checkpoints
+from dualmctx.checkpoint import Checkpoints, claim_checkpoints
 from dualmctx.cluster import gather, leading
 from dualmctx.config import Config, Exams
 from dualmctx.devices import choose_devices, share
@@ -22,7 +22,7 @@ from dualmctx.model import make_search_fn
 from dualmctx.policies import REGISTRY
 from dualmctx.runs import RunFolder, create_run, reopen_run, to_dict
 from dualmctx.trained import network_of
-from dualmctx.training import Trainer, make_trainer
+from dualmctx.training import Trainer, TrainState, make_trainer
 
 # Beyond this many actions, few of them are legal in the games here.
 _MANY_ACTIONS, _FEW_CHILDREN = 512, 128
@@ -34,7 +34,11 @@ _ANY_PLACE: dict[str, Any] = {
 
 
 class Run(NamedTuple):
-    """A run, put together from its configuration."""
+    """A run, put together from its configuration.
+
+    Attributes:
+      shapes: what it trains, by shapes and dtypes alone.
+    """
 
     config: Config
     name: str
@@ -43,6 +47,7 @@ class Run(NamedTuple):
     folder: RunFolder
     checkpoints: Checkpoints
     trainer: Trainer
+    shapes: TrainState
     exams: tuple[ExamFn, ...]
     last_exams: tuple[ExamFn, ...]
     num_positions: dict[str, int]
@@ -69,10 +74,11 @@ def assemble(name: str, config: Config) -> Run:
     search_fn = make_search_fn(env, network, config.search.noiseless(), **options)
     exams, last_exams, num_positions = make_exams(env, network, search_fn, config.exams)
     trainer = trainer_of(config, env, network)
-    memory = check_memory(env, network, trainer, config)
+    shapes = jax.eval_shape(trainer.init, config.seed)
+    memory = check_memory(env, network, config, share(shapes, trainer.shardings))
     path = Path(config.out or f"runs/{name}")
     folder = (reopen_run if config.resume else create_run)(path, record)
-    checkpoints = open_checkpoints(folder.checkpoints, keep=config.keep, fetch=gather)
+    checkpoints = claim_checkpoints(folder.checkpoints, keep=config.keep, fetch=gather)
     return Run(
         config=config,
         name=name,
@@ -81,6 +87,7 @@ def assemble(name: str, config: Config) -> Run:
         folder=folder,
         checkpoints=checkpoints,
         trainer=leading(trainer),
+        shapes=shapes,
         exams=exams,
         last_exams=last_exams,
         num_positions=num_positions,
@@ -128,8 +135,8 @@ def follower_of(name: str, config: Config) -> Trainer:
     return trainer_of(config, env, network_of(record_of(name, config), env))
 
 
-def check_memory(env: Any, network: Any, trainer: Trainer, config: Config) -> TrainingMemory:
-    """Predicts what a run takes of the memory of each device.
+def check_memory(env: Any, network: Any, config: Config, shapes: TrainState) -> TrainingMemory:
+    """Predicts what a run takes of the memory of each device, whose share of the state is given.
 
     Raises:
       ValueError: when that is more than there is, in one line.
@@ -140,14 +147,19 @@ def check_memory(env: Any, network: Any, trainer: Trainer, config: Config) -> Tr
     memory = training_memory(
         search,
         network,
-        share(jax.eval_shape(trainer.init, config.seed), trainer.shardings),
+        shapes,
         batch_size=config.learner.batch_size // num_devices,
         num_added=num_games * config.selfplay.num_steps,
         exam=exam_memory(env, search, config.exams),
     )
     there = free_memory() if limit is None else int(limit * 2**30)
-    offers = tuple(savings(env, config))
-    require_memory(memory, there, is_asked_for=limit is not None, savings=offers)
+    require_memory(
+        memory,
+        there,
+        is_asked_for=limit is not None,
+        num_devices=num_devices,
+        savings=tuple(savings(env, config)),
+    )
     return memory
 
 

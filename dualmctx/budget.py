@@ -110,14 +110,16 @@ def require_memory(
     limit: int | None,
     *,
     is_asked_for: bool,
+    num_devices: int = 1,
     savings: Sequence[str] = (),
 ) -> None:
     """Refuses a run that does not fit.
 
     Args:
-      memory: what it needs.
-      limit: bytes there are; `None` where that is not known, and nothing is refused.
+      memory: what it needs of each device.
+      limit: bytes there are of each; `None` where that is not known, and nothing is refused.
       is_asked_for: whether the limit is the user's own, not what is free.
+      num_devices: how many share the games evenly.
       savings: flags that this run could have to take less, besides smaller numbers.
 
     Raises:
@@ -128,14 +130,15 @@ def require_memory(
     there = f"--memory-limit is {readable(limit)}"
     there = there if is_asked_for else f"{readable(limit)} are free"
     search = memory.search
+    each = f" of each of {num_devices} devices" if num_devices > 1 else ""
     raise ValueError(
         f"a search of {search.batch_size:,} games with {search.num_nodes:,} nodes each needs "
-        f"{readable(search.total)}, the whole run {readable(memory.total)}, and {there}; use "
-        f"{_remedy(memory, limit, savings)}"
+        f"{readable(search.total)}{each}, the whole run {readable(memory.total)}, and {there}; use "
+        f"{_remedy(memory, limit, num_devices, savings)}"
     )
 
 
-def _remedy(memory: TrainingMemory, limit: int, savings: Sequence[str]) -> str:
+def _remedy(memory: TrainingMemory, limit: int, num_devices: int, savings: Sequence[str]) -> str:
     """Says what makes a run fit."""
     if memory.state + memory.gradient > limit:
         return "a smaller --learner.capacity, --learner.batch-size or --network.width"
@@ -145,8 +148,9 @@ def _remedy(memory: TrainingMemory, limit: int, savings: Sequence[str]) -> str:
     num_games = memory.search.batch_size * room // (memory.search.total + memory.positions)
     parts = []
     if num_games >= 1:
-        # A power of two is a round number for a batch.
-        parts.append(f"--selfplay.num-games {2 ** (num_games.bit_length() - 1)}")
+        # A power of two is a round number for a batch, and the flag is for all devices.
+        fitting = num_devices * 2 ** (num_games.bit_length() - 1)
+        parts.append(f"--selfplay.num-games {fitting}")
     parts += ["fewer simulations", *savings]
     return ", ".join(parts[:-1]) + " or " + parts[-1] if len(parts) > 1 else parts[0]
 

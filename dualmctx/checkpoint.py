@@ -1,7 +1,10 @@
 """Checkpoints: the whole state of training, so that a run goes on where it stopped."""
 
+import contextlib
+import logging
+import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,8 +12,8 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
-# The reasons are orbax's, tensorstore's, zstd's or our own.
-_UNREADABLE = (ValueError, KeyError, TypeError, OSError, RuntimeError)
+# What reading and writing raise: orbax, tensorstore, zstd or we ourselves.
+_FAILURES = (ValueError, KeyError, TypeError, OSError, RuntimeError)
 
 
 class Restored(NamedTuple):
@@ -41,16 +44,36 @@ class Checkpoints(NamedTuple):
     fetch: Callable[[Any], Any]
 
     def save(self, step: int, state: Any) -> None:
-        """Saves a state after `step` iterations, in the background; a step is saved only once."""
+        """Saves a state after `step` iterations, in the background; a step is saved only once.
+
+        Raises:
+          OSError: when this checkpoint or the one before it cannot be written, in one line.
+        """
         if step in self.manager.all_steps():
             return
         # Fetched first: training goes on in the same buffers while orbax still writes.
         content = _with_checksums(self.fetch(state))
-        self.manager.save(step, args=ocp.args.StandardSave(content))
+        with self._writing():
+            self.manager.save(step, args=ocp.args.StandardSave(content))
 
     def wait(self) -> None:
-        """Waits until everything is written."""
-        self.manager.wait_until_finished()
+        """Waits until everything is written.
+
+        Raises:
+          OSError: when it cannot be, in one line.
+        """
+        with self._writing():
+            self.manager.wait_until_finished()
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except _FAILURES as error:
+            # orbax counts a checkpoint as soon as it is begun.
+            self.manager.reload()
+            where = f"a checkpoint in {self.manager.directory}"
+            raise OSError(f"{where} cannot be written: {_in_short(error)}") from error
 
     def latest(self) -> int | None:
         """Returns the iterations of the newest checkpoint, `None` if there is none."""
@@ -73,7 +96,7 @@ class Checkpoints(NamedTuple):
         for step in steps:
             try:
                 state = self._read(step, like)
-            except _UNREADABLE as error:
+            except _FAILURES as error:
                 damaged[step] = _in_short(error)
             else:
                 return Restored(state, step, damaged)
@@ -110,7 +133,7 @@ class Checkpoints(NamedTuple):
             found = np.sort(_with_checksums(content["state"])["checksums"])
             if not np.array_equal(found, np.sort(content["checksums"])):
                 raise ValueError("its checksums are wrong, so the file is damaged")
-        except _UNREADABLE as error:
+        except _FAILURES as error:
             where = f"the checkpoint of iteration {step} in {self.manager.directory}"
             raise ValueError(f"{where} cannot be read: {_in_short(error)}") from error
         return step, jax.tree.map(jax.numpy.asarray, content["state"])
@@ -141,11 +164,15 @@ class Checkpoints(NamedTuple):
 
 
 def _in_short(error: Exception) -> str:
-    """Returns the first line of an error, without tensorstore's description of all it opened."""
+    """Returns the first line of an error, without tensorstore's description of all it opened.
+
+    Of a long one the middle is left out: it is of paths, and the cause is at the end.
+    """
     line = (
         (str(error).strip() or type(error).__name__).split("\n")[0].split(" [tensorstore_spec")[0]
     )
-    return line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]} …"
+    half = _LONGEST_REASON // 2
+    return line if len(line) <= _LONGEST_REASON else f"{line[:half]} … {line[-half:]}"
 
 
 _LONGEST_REASON = 200
@@ -162,10 +189,24 @@ def _fetch(state: Any) -> Any:
     return jax.tree.map(np.asarray, state)
 
 
-def open_checkpoints(
+def open_checkpoints(folder: Path) -> Checkpoints:
+    """Opens a folder of checkpoints, made if need be; a run may be writing there meanwhile.
+
+    Args:
+      folder: where they are.
+
+    Returns:
+      The checkpoints.
+    """
+    return Checkpoints(_manage(folder), _fetch)
+
+
+def claim_checkpoints(
     folder: Path, *, keep: int = 2, fetch: Callable[[Any], Any] = _fetch
 ) -> Checkpoints:
-    """Opens a folder of checkpoints, made if need be.
+    """Opens a folder of checkpoints, made if need be, for the one run that writes there.
+
+    What a kill has left of a checkpoint that was being written is removed.
 
     Args:
       folder: where they are.
@@ -175,11 +216,33 @@ def open_checkpoints(
     Returns:
       The checkpoints.
     """
+    return Checkpoints(_manage(folder, max_to_keep=keep, cleanup_tmp_directories=True), fetch)
+
+
+def _manage(folder: Path, **options: Any) -> ocp.CheckpointManager:
     folder.mkdir(parents=True, exist_ok=True)
     this = jax.process_index()
     # Only this process has the folder open; orbax would wait for the others.
     alone = ocp.options.MultiprocessingOptions(primary_host=this, active_processes={this})
-    options = ocp.CheckpointManagerOptions(
-        max_to_keep=keep, create=False, multiprocessing_options=alone
-    )
-    return Checkpoints(ocp.CheckpointManager(folder.resolve(), options=options), fetch)
+    wanted = ocp.CheckpointManagerOptions(create=False, multiprocessing_options=alone, **options)
+    return ocp.CheckpointManager(folder.resolve(), options=wanted)
+
+
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """Leaves it to the caller to say what fails: orbax logs all it does, tensorstore each array."""
+    logger, hook = logging.getLogger("absl"), sys.unraisablehook
+    level = logger.level
+
+    def pass_on(raised: Any) -> None:
+        # Of each array that was on its way when another one could not be written.
+        if str(raised.exc_value) != "Event loop is closed":
+            hook(raised)
+
+    logger.setLevel(logging.CRITICAL)
+    sys.unraisablehook = pass_on
+    try:
+        yield
+    finally:
+        sys.unraisablehook = hook
+        logger.setLevel(level)

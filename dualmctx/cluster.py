@@ -4,6 +4,7 @@ Every process runs the same programs on its own devices. What comes next, the fi
 the others before it begins: so Ctrl-C, an exam's result or a failure are decisions of one process.
 """
 
+import contextlib
 import enum
 import hashlib
 import json
@@ -12,7 +13,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from dualmctx import devices, lines
+from dualmctx.health import FAILURES, in_a_line
+from dualmctx.stopping import SIGNALS
 from dualmctx.training import IterateFn, Trainer, TrainState
 
 HEARTBEAT_SECONDS = 30
@@ -36,6 +39,10 @@ class Order(enum.IntEnum):
     GATHER = 4
     SPREAD = 5
     END = 6
+
+
+class Abandoned(Exception):
+    """What all processes do together has failed in the first one; the others wait in it."""
 
 
 def join(
@@ -75,9 +82,12 @@ def join(
         ) from error
     except (RuntimeError, jax.errors.JaxRuntimeError) as error:
         raise ValueError(f"coordinator is {coordinator}; {str(error).splitlines()[0]}") from error
+    # JAX has taken SIGTERM, and would do nothing with it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if not is_first():
-        # The first process decides on Ctrl-C, and speaks.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # The first process decides when to stop, and speaks; launchers signal to all.
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
@@ -146,7 +156,9 @@ def _follow(make_trainer: Callable[[], Trainer], seed: int) -> int:
         if order == Order.INIT:
             state = trainer.init(seed)
         elif order == Order.SPREAD:
-            state = devices.spread(_received(state), trainer.shardings)
+            # Nothing is initialised where a state is restored.
+            shapes = jax.eval_shape(trainer.init, seed)
+            state = devices.spread(_received(shapes), trainer.shardings)
         elif order == Order.COMPILE:
             iterate = trainer.compile(state)
         elif order == Order.ITERATE:
@@ -163,16 +175,16 @@ def leading(trainer: Trainer) -> Trainer:
         return trainer
 
     def init(seed: int) -> TrainState:
-        _tell(Order.INIT)
-        return trainer.init(seed)
+        with _together(Order.INIT):
+            return trainer.init(seed)
 
     def compile_for(state: TrainState) -> IterateFn:
-        _tell(Order.COMPILE)
-        iterate = trainer.compile(state)
+        with _together(Order.COMPILE):
+            iterate = trainer.compile(state)
 
         def iterate_all(state: TrainState) -> tuple[TrainState, dict[str, float]]:
-            _tell(Order.ITERATE)
-            return iterate(state)
+            with _together(Order.ITERATE):
+                return iterate(state)
 
         return iterate_all
 
@@ -181,16 +193,16 @@ def leading(trainer: Trainer) -> Trainer:
 
 def gather(state: Any) -> Any:
     """Fetches a whole state from all devices, as NumPy arrays."""
-    _tell(Order.GATHER)
-    return devices.gather(state)
+    with _together(Order.GATHER):
+        return devices.gather(state)
 
 
 def spread(state: Any, shardings: Any) -> Any:
     """Spreads a whole state of NumPy arrays, as a checkpoint has it, over all devices."""
     if not jax.distributed.is_initialized():
         return devices.spread(state, shardings)
-    _tell(Order.SPREAD)
-    return devices.spread(_received(state), shardings)
+    with _together(Order.SPREAD):
+        return devices.spread(_received(state), shardings)
 
 
 def _received(state: Any) -> Any:
@@ -201,6 +213,22 @@ def _received(state: Any) -> Any:
         return np.asarray(multihost_utils.broadcast_one_to_all(given))
 
     return jax.tree.map(receive, state)
+
+
+@contextlib.contextmanager
+def _together(order: Order) -> Iterator[None]:
+    """Has the others do what this process does meanwhile.
+
+    Raises:
+      Abandoned: when it fails here and others are waiting in it.
+    """
+    try:
+        _tell(order)
+        yield
+    except Exception as error:
+        if jax.distributed.is_initialized():
+            raise Abandoned from error
+        raise
 
 
 def _tell(order: Order, value: int = 0) -> None:
@@ -215,15 +243,24 @@ def _hear() -> tuple[Order, int]:
 
 def _leave(error: BaseException) -> None:
     """Ends this process at once where it has failed, as the others would wait for it in vain."""
+    if isinstance(error, Abandoned):
+        error = error.__cause__ or error
     if isinstance(error, ValueError | RuntimeError):
         # So a lost process shows. JAX's runtime then ends this one, and says which it was.
         time.sleep(HEARTBEAT_SECONDS + 15)
+    code = 1
     if isinstance(error, KeyboardInterrupt):
+        code = 130
         print(f"train.py: stopped at once{''.join(error.args)}", file=sys.stderr)
+    elif isinstance(error, FAILURES):
+        code = 2
+        who = f"process {jax.process_index()}"
+        remedy = "--resume goes on from the last save"
+        print(f"train.py: {who} has failed: {in_a_line(error)}; {remedy}", file=sys.stderr)
     else:
         traceback.print_exception(error)
     sys.stdout.flush()
-    os._exit(130 if isinstance(error, KeyboardInterrupt) else 1)
+    os._exit(code)
 
 
 def _filter_stderr(program: str) -> None:
@@ -235,7 +272,7 @@ def _filter_stderr(program: str) -> None:
         os.environ,
         file_actions=[(os.POSIX_SPAWN_DUP2, given, 0), (os.POSIX_SPAWN_CLOSE, taken)],
         # It ends when this process has.
-        setsigmask=[signal.SIGINT],
+        setsigmask=SIGNALS,
     )
     os.dup2(taken, 2)
     os.close(taken)

@@ -1,10 +1,7 @@
 """What training shows: a live line on a terminal, plain lines in a log file."""
 
-import contextlib
 import datetime
-import signal
 import time
-from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
@@ -95,24 +92,6 @@ class Display:
         pace = (time.monotonic() - since) / (iteration - start)
         seconds = round(pace * (self._num_iterations - iteration))
         return f"{datetime.timedelta(seconds=seconds)} left"
-
-
-@contextlib.contextmanager
-def stopped_by_ctrl_c(display: Display) -> Iterator[list[bool]]:
-    """Turns the first Ctrl-C into a request; a second one stops at once."""
-    stop: list[bool] = []
-
-    def request(number: int, frame: Any) -> None:
-        if stop:
-            raise KeyboardInterrupt
-        stop.append(True)
-        display.say("finishing this iteration, then saving (Ctrl-C again stops at once) …")
-
-    before = signal.signal(signal.SIGINT, request)
-    try:
-        yield stop
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def describe_rates(row: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Whether training is still well: what ends a run that learns nothing any more."""
+"""Whether training is still well: what ends a run that learns nothing any more, or cannot go on."""
 
 import math
 from statistics import median
@@ -11,6 +11,9 @@ from dualmctx.types import Params
 
 _NUM_ROWS = 50
 _FACTOR = 10
+
+FAILURES = (OSError, MemoryError, jax.errors.JaxRuntimeError)
+"""Raised where memory, the disk, the network or a device fails; no fault of the program."""
 
 
 @jax.jit
@@ -52,3 +55,8 @@ def find_trouble(
             if loss > limit:
                 return f"{name} is {loss:.3g}, more than {limit:.3g}"
     return None
+
+
+def in_a_line(error: BaseException) -> str:
+    """Describes an error by the first line of its message."""
+    return (str(error).strip() or type(error).__name__).split("\n")[0]

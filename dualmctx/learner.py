@@ -39,7 +39,8 @@ class Learner:
     batch_size: int = 256
     """Positions an optimiser step."""
     num_updates: int = 16
-    """Optimiser steps an iteration."""
+    """Optimiser steps an iteration. The replay ratio, how often a position is learned on average,
+    is num_updates * batch_size / (num_games * num_steps); it stands in each row of the metrics."""
     capacity: int = 65_536
     """Positions in the replay buffer."""
     augment: bool = False

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dualmctx.plot import read_rows
-from dualmctx.whole import write_whole
+from dualmctx.whole import is_draft, write_whole
 
 
 class RunFolder(NamedTuple):
@@ -31,12 +31,18 @@ class RunFolder(NamedTuple):
         return self.path / "metrics.jsonl"
 
     def append_row(self, row: dict[str, Any]) -> None:
-        """Appends a row to the metrics, complete with its line end."""
+        """Appends a row to the metrics, complete with its line end.
+
+        A full disk may leave a part of it, which `keep_rows` drops.
+        """
         with self.metrics.open("a") as file:
             file.write(json.dumps(_finite(row)) + "\n")
 
     def keep_rows(self, num_iterations: int) -> list[dict[str, Any]]:
-        """Drops rows later than an iteration, which a resumed run makes anew; returns the rest."""
+        """Drops rows later than an iteration, which a resumed run makes anew; returns the rest.
+
+        A last row of which there is only a part is dropped too.
+        """
         if not self.metrics.exists():
             return []
         rows = [row for row in read_rows(self.metrics) if row["iteration"] <= num_iterations]
@@ -63,7 +69,7 @@ def create_run(path: Path, config: dict[str, Any]) -> RunFolder:
 
 def check_new(path: Path) -> None:
     """Refuses the folder of a new run that holds something already, by a one-line `ValueError`."""
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+    if path.exists() and (not path.is_dir() or not all(map(is_draft, path.iterdir()))):
         raise ValueError(
             f"--out {path} exists and is not empty; choose another folder, or go on with "
             f"--out {path} --resume"

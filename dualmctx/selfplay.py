@@ -45,9 +45,11 @@ class SelfPlay:
     resign_below: float | None = None
     """A player resigns a position that the search gives less than this, in (-1, 0); `None` plays
     every game to its end. AlphaGo Zero chose it such that less than 5 % of the resigned games could
-    have been won."""
+    have been won; here that share is the sum of `resign_errors` over that of `resign_tests`."""
     play_on_fraction: float = 0.1
-    """Share of the games in which nobody resigns, which show what resigning would have cost."""
+    """Share of the games in which nobody resigns, which show what resigning would have cost: a
+    test is such a game in which a player would have resigned, an error one that the first of them
+    did not lose. Each counts once, when the game ends."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
@@ -79,12 +81,15 @@ class Games(NamedTuple):
       ply: `[B]` int32, moves played so far in each game.
       random_plies: `[B]` int32, how many of its first moves are random.
       plays_on: `[B]` bool, games in which nobody resigns.
+      would_resign: `[B]` int32, the player who would have been the first to resign a game played
+        on, by identity; -1 where nobody would have so far.
     """
 
     state: Any
     ply: chex.Array
     random_plies: chex.Array
     plays_on: chex.Array
+    would_resign: chex.Array
 
 
 class Steps(NamedTuple):
@@ -97,10 +102,13 @@ class Steps(NamedTuple):
       action: `[T, B]` int32, the move played.
       reward: `[T, B]` of the mover.
       discount: `[T, B]` -1, +1 or 0, see `dualmctx.types`.
-      is_end: `[T, B]` bool, whether the move ended its game, or the mover resigned.
+      is_end: `[T, B]` bool, whether the move was its game's last, also where the mover resigned.
+      is_truncated: `[T, B]` bool, whether the game was stopped after the move without a result.
       is_random: `[T, B]` bool, whether the move was drawn without a look at the search.
       value: `[T, B]` the search's value of the position, for the player to move; see `best_value`.
-      is_tested: `[T, B]` bool, positions that would have been resigned, in games played on.
+      is_resign_test: `[T, B]` bool, whether the move ended a game played on in which a player would
+        have resigned.
+      is_resign_error: `[T, B]` bool, likewise one that the first such player did not lose.
     """
 
     observation: chex.Array
@@ -110,9 +118,11 @@ class Steps(NamedTuple):
     reward: chex.Array
     discount: chex.Array
     is_end: chex.Array
+    is_truncated: chex.Array
     is_random: chex.Array
     value: chex.Array
-    is_tested: chex.Array
+    is_resign_test: chex.Array
+    is_resign_error: chex.Array
 
 
 class PlayFn(Protocol):
@@ -127,11 +137,13 @@ def start_games(env: Any, rng_keys: chex.PRNGKey, options: SelfPlay) -> Games:
     """Starts `[B]` new games, by `[B]` keys."""
     init_keys, random_keys, resign_keys = split_key(rng_keys, 3)
     most, share = options.random_plies + 1, options.play_on_fraction
+    zeros = jnp.zeros(init_keys.shape[0], jnp.int32)
     return Games(
         state=jax.vmap(env.init)(init_keys),
-        ply=jnp.zeros(init_keys.shape[0], jnp.int32),
+        ply=zeros,
         random_plies=jax.vmap(lambda key: jax.random.randint(key, (), 0, most))(random_keys),
         plays_on=jax.vmap(lambda key: jax.random.uniform(key) < share)(resign_keys),
+        would_resign=zeros - 1,
     )
 
 
@@ -145,11 +157,17 @@ def best_value(tree: Any) -> chex.Array:
     return jnp.take_along_axis(last.children_qvalues[:, Tree.ROOT_INDEX], best, axis=-1)[:, 0]
 
 
+def _has_lost(state: Any, player: chex.Array) -> chex.Array:
+    """Returns `[B]` bool, whether these players lost their games; anything where there is none."""
+    player = jnp.maximum(player, 0)
+    return jnp.take_along_axis(state.rewards, player[:, None], axis=1)[:, 0] < 0
+
+
 def make_play(env: Any, search_fn: SearchFn, options: SelfPlay, *, kept_nodes: int = 0) -> PlayFn:
     """Makes the function that plays `num_steps` moves in every game.
 
-    A game that ends is replaced by a new one before the next search, so that no search starts
-    from a position in which the game is over.
+    A game that ends or is truncated is replaced by a new one before the next search, so that no
+    search starts from a position in which the game is over.
 
     With `kept_nodes` each search goes on from the last one's tree below the move played, and mixes
     noise into the prior of its new root. The first search of a game has no tree, nor has the
@@ -177,6 +195,13 @@ def make_play(env: Any, search_fn: SearchFn, options: SelfPlay, *, kept_nodes: i
         is_random = games.ply < games.random_plies
         return jnp.where(is_random, sample_action(random_keys, legal, 1.0), action), is_random
 
+    def resign(games: Games, value: chex.Array, is_random: chex.Array) -> tuple:
+        limit = -jnp.inf if options.resign_below is None else options.resign_below
+        is_hopeless = (value < limit) & ~is_random
+        is_first = is_hopeless & games.plays_on & (games.would_resign < 0)
+        would_resign = jnp.where(is_first, games.state.current_player, games.would_resign)
+        return is_hopeless & ~games.plays_on, would_resign
+
     def step(params: Params, carry: tuple, rng_keys: chex.PRNGKey) -> tuple[tuple, Steps]:
         games, kept = carry
         search_keys, action_keys, start_keys = split_key(rng_keys, 3)
@@ -185,10 +210,10 @@ def make_play(env: Any, search_fn: SearchFn, options: SelfPlay, *, kept_nodes: i
         state = jax.vmap(env.step)(games.state, action)
         reward, discount = edge_signs(games.state, state)
         value = best_value(output.search_tree)
-        limit = -jnp.inf if options.resign_below is None else options.resign_below
-        is_hopeless = (value < limit) & ~is_random
-        resigns = is_hopeless & ~games.plays_on
-        is_end = state.terminated | state.truncated | resigns
+        resigns, would_resign = resign(games, value, is_random)
+        has_result = state.terminated | resigns
+        is_end = has_result | state.truncated
+        is_test = state.terminated & (would_resign >= 0)
         steps = Steps(
             observation=games.state.observation,
             legal_action_mask=games.state.legal_action_mask,
@@ -197,12 +222,14 @@ def make_play(env: Any, search_fn: SearchFn, options: SelfPlay, *, kept_nodes: i
             reward=jnp.where(resigns, -1, reward),
             discount=jnp.where(resigns, 0, discount),
             is_end=is_end,
+            is_truncated=is_end & ~has_result,
             is_random=is_random,
             value=value,
-            is_tested=is_hopeless & games.plays_on,
+            is_resign_test=is_test,
+            is_resign_error=is_test & ~_has_lost(state, would_resign),
         )
         new = start_games(env, start_keys, options)
-        going_on = games._replace(state=state, ply=games.ply + 1)
+        going_on = games._replace(state=state, ply=games.ply + 1, would_resign=would_resign)
         kept = keep(output.search_tree, action, is_end)
         return (pick(is_end, new, going_on), kept), steps
 

@@ -12,6 +12,8 @@ from tensorboardX.event_file_writer import EventsWriter
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 from tensorboardX.proto.summary_pb2 import Summary
 
+from dualmctx.whole import write_whole
+
 Sink = Callable[[dict[str, Any]], None]
 """Takes a row of `metrics.jsonl`."""
 
@@ -86,16 +88,25 @@ def weights_and_biases(
       folder: the run's, in which the name that the run has there is kept.
       project: of Weights & Biases.
       config: shown with the run.
+
+    Raises:
+      ConnectionError: when wandb cannot begin the run or log to it, in one line.
     """
     name = folder / "wandb_id"
     if not name.exists():
-        name.write_text(uuid.uuid4().hex[:16])
+        write_whole(name, uuid.uuid4().hex[:16])
     options = {"id": name.read_text(), "resume": "allow", "dir": str(folder), "config": config}
-    run = wandb.init(project=project, name=folder.name, **options)
     try:
-        yield lambda row: run.log(_numbers(row), step=row["iteration"])
-    finally:
-        run.finish()
+        run = wandb.init(project=project, name=folder.name, **options)
+        try:
+            yield lambda row: run.log(_numbers(row), step=row["iteration"])
+        finally:
+            run.finish()
+    except wandb.Error as error:
+        reason = str(error).strip().split("\n")[0]
+        raise ConnectionError(
+            f"wandb has failed: {reason}; use WANDB_MODE=offline, or leave --wandb out"
+        ) from error
 
 
 def _numbers(row: dict[str, Any]) -> dict[str, float]:

@@ -19,7 +19,8 @@ class Samples(NamedTuple):
       value: `[...]` what the game has brought from here on, for the player to move; the game's
         result once it has ended.
       rest: `[...]` in {-1, 0, 1}, the sign with which the rest of the game will count: 0 once it
-        has ended.
+        is over.
+      is_truncated: `[...]` bool, whether the game was stopped without a result.
       is_random: `[...]` bool, whether the move was drawn without a look at the search.
       search_value: `[...]` what the search expected, for the player to move.
     """
@@ -29,13 +30,14 @@ class Samples(NamedTuple):
     policy: chex.Array
     value: chex.Array
     rest: chex.Array
+    is_truncated: chex.Array
     is_random: chex.Array
     search_value: chex.Array
 
     @property
     def has_value(self) -> chex.Array:
         """`[...]` bool, whether the result is known and comes of moves that the search chose."""
-        return (self.rest == 0) & ~self.is_random
+        return (self.rest == 0) & ~self.is_truncated & ~self.is_random
 
     def value_target(self, search_value_weight: float = 0.0) -> tuple[chex.Array, chex.Array]:
         """Returns `[...]` what the value head is to say, and `[...]` bool, where that is known.
@@ -63,7 +65,7 @@ def game_results(reward: chex.Array, discount: chex.Array) -> tuple[chex.Array, 
       discount: `[T, B]`.
 
     Returns:
-      `[T, B]` z and `[T, B]` ρ, which is 0 where the game ended.
+      `[T, B]` z and `[T, B]` ρ, which is 0 where the game is over.
     """
 
     def back(carry: tuple, step: tuple) -> tuple:
@@ -79,25 +81,30 @@ def game_results(reward: chex.Array, discount: chex.Array) -> tuple[chex.Array, 
 def make_samples(steps: Steps) -> Samples:
     """Turns `[T, B]` moves of self-play into positions to learn from, on the same axes.
 
-    The value target is the game's result, where it follows from moves that the search chose. The
-    policy target is the search's weights, also where a random move was played.
+    The value target is the game's result, where it follows from moves that the search chose; a
+    truncated game has none. The policy target is the search's weights, also where a random move was
+    played.
 
     Source: Silver et al. 2017 (AlphaGo Zero), "Self-play training pipeline".
     """
     value, rest = game_results(steps.reward, steps.discount)
+    # A stop goes back through the moves of its game as a reward does, whoever moved.
+    stop = steps.is_truncated.astype(steps.discount.dtype)
+    is_truncated = game_results(stop, jnp.abs(steps.discount))[0] > 0
     return Samples(
         observation=steps.observation,
         legal_action_mask=steps.legal_action_mask,
         policy=steps.action_weights,
         value=value,
         rest=rest,
+        is_truncated=is_truncated,
         is_random=steps.is_random,
         search_value=steps.value,
     )
 
 
 def prolong(samples: Samples, following: Samples) -> Samples:
-    """Tells positions how their game went on; nothing changes where it has ended.
+    """Tells positions how their game went on; nothing changes where it is over.
 
     A game longer than the steps of an iteration is known in pieces. Were its first positions left
     without a value, long games would be missing from what the network learns of the opening.
@@ -109,4 +116,5 @@ def prolong(samples: Samples, following: Samples) -> Samples:
     return samples._replace(
         value=samples.value + samples.rest * following.value,
         rest=samples.rest * following.rest,
+        is_truncated=samples.is_truncated | ((samples.rest != 0) & following.is_truncated),
     )

@@ -92,6 +92,7 @@ def make_trainer(
       ValueError: when settings do not fit each other or the devices, in one line.
     """
     num_games, num_added = selfplay.num_games, selfplay.num_games * selfplay.num_steps
+    replay_ratio = learner.num_updates * learner.batch_size / num_added
     buffer = make_replay(learner.capacity, learner.batch_size, num_games, selfplay.num_steps)
     mesh = make_mesh(devices)
     check_split(mesh, num_games=num_games, batch_size=learner.batch_size)
@@ -123,8 +124,8 @@ def make_trainer(
 
     def play_share(params: Params, rng_keys: Any, games: Games, buffer_state: Any) -> tuple:
         games, steps = play(params, rng_keys, games)
-        samples = make_samples(steps)
-        return games, add(buffer, buffer_state, samples), total(_count(steps, samples))
+        buffer_state = add(buffer, buffer_state, make_samples(steps))
+        return games, buffer_state, total(count_games(steps))
 
     specs = _specs(jax.eval_shape(init, jax.random.PRNGKey(0)))
 
@@ -141,7 +142,8 @@ def make_trainer(
         learn_jit = jax.jit(learn, donate_argnums=(0, 1), out_shardings=shardings(mesh, WHOLE))
         play = play_jit.lower(params, rng_key, state.games, state.buffer_state).compile()
         learning = learn_jit.lower(params, state.opt_state, state.buffer_state, rng_key).compile()
-        return functools.partial(_iterate, play, learning, num_added)
+        sizes = {"positions": num_added, "replay_ratio": replay_ratio}
+        return functools.partial(_iterate, play, learning, sizes)
 
     spread = shardings(mesh, specs)
     init_jit = jax.jit(init, out_shardings=spread)
@@ -166,7 +168,7 @@ def _split_batch(
 
 
 def _iterate(
-    play: Any, learn: Any, num_added: int, state: TrainState
+    play: Any, learn: Any, sizes: dict[str, float], state: TrainState
 ) -> tuple[TrainState, dict[str, float]]:
     rng_key, play_key, learn_key = jax.random.split(state.rng_key, 3)
     start = time.perf_counter()
@@ -182,17 +184,25 @@ def _iterate(
     state = TrainState(params, opt_state, buffer_state, games, rng_key, iteration)
     metrics = _metrics(jax.device_get(counts), jax.device_get(losses))
     seconds = {"selfplay_seconds": middle - start, "learn_seconds": end - middle}
-    return state, metrics | {"positions": num_added} | seconds
+    return state, metrics | sizes | seconds
 
 
-def _count(steps: Steps, samples: Samples) -> dict[str, chex.Array]:
+def count_games(steps: Steps) -> dict[str, chex.Array]:
+    """Counts the games that `[T, B]` moves ended, each of them once.
+
+    Returns:
+      Scalars: `games` in all, and of these the `truncated` ones, the `draws` and the
+      `wins_by_mover`, won by who moved last; `resign_tests` and `resign_errors`, see
+      `SelfPlay.play_on_fraction`.
+    """
+    has_result = steps.is_end & ~steps.is_truncated
     return {
         "games": jnp.sum(steps.is_end),
-        "draws": jnp.sum(steps.is_end & (steps.reward == 0)),
-        "wins_by_mover": jnp.sum(steps.is_end & (steps.reward > 0)),
-        "resign_tests": jnp.sum(steps.is_tested),
-        # Of those whose game ended in this iteration.
-        "resign_errors": jnp.sum(steps.is_tested & (samples.rest == 0) & (samples.value > -1)),
+        "truncated": jnp.sum(steps.is_truncated),
+        "draws": jnp.sum(has_result & (steps.reward == 0)),
+        "wins_by_mover": jnp.sum(has_result & (steps.reward > 0)),
+        "resign_tests": jnp.sum(steps.is_resign_test),
+        "resign_errors": jnp.sum(steps.is_resign_error),
     }
 
 

@@ -4,6 +4,8 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+_DRAFT = ".new"
+
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
@@ -11,12 +13,17 @@ def replacing(path: Path) -> Iterator[Path]:
 
     Where what is done with the draft fails, the file stays as it was and the draft is removed.
     """
-    draft = path.with_name(f".{path.name}.new")
+    draft = path.with_name(f".{path.name}{_DRAFT}")
     try:
         yield draft
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def is_draft(path: Path) -> bool:
+    """Tells whether a file is a draft, which only a kill leaves behind."""
+    return path.name.startswith(".") and path.name.endswith(_DRAFT)
 
 
 def write_whole(path: Path, text: str) -> None:

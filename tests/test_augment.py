@@ -36,6 +36,7 @@ def make_positions(name: str, num_copies: int = 1) -> Samples:
         policy=(weights / weights.sum(axis=1, keepdims=True)).astype(np.float32),
         value=draws.choice([-1.0, 0.0, 1.0], number).astype(np.float32),
         rest=draws.choice([-1.0, 0.0, 1.0], number).astype(np.float32),
+        is_truncated=np.arange(number) % 5 == 1,
         is_random=draws.random(number) < 0.3,
         search_value=draws.uniform(-1, 1, number).astype(np.float32),
     )
@@ -81,7 +82,7 @@ def test_nothing_else_changes(name: str) -> None:
     found = augment(name, samples)
     for before, after in zip(samples, found, strict=True):
         assert (before.shape, before.dtype) == (after.shape, after.dtype)
-    for field in ("value", "rest", "is_random", "has_value", "search_value"):
+    for field in ("value", "rest", "is_truncated", "is_random", "has_value", "search_value"):
         np.testing.assert_array_equal(getattr(found, field), getattr(samples, field))
 
 

@@ -4,9 +4,11 @@ import dataclasses
 import functools
 import io
 import json
+import math
 import re
 import shlex
 import shutil
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,6 +31,7 @@ from dualmctx.matches.tournament import Chunk
 from dualmctx.policies import REGISTRY
 from dualmctx.ratings.elo import rate
 from dualmctx.ratings.sprt import Sprt, count_scores, judge
+from dualmctx.reports.page import show_elo
 from untrained import export_untrained
 
 ROOT = Path(__file__).parents[1]
@@ -235,6 +238,10 @@ def test_another_player_of_the_same_name_is_refused(
         ("random dual perfect --sprt 0 10", "sprt tests two players; there are 3"),
         ("random dual --sprt 10 0", "elo1 is 0.0; it must be above elo0, which is 10.0"),
         ("random dual --game nim", "game is nim; the networks play connect2"),
+        (
+            "random dual --game-parameters pile 31",
+            "pile is 31; the networks play connect2: leave it out",
+        ),
         ("random dual --max-plies 2", "max_plies is 2; openings take up to 2 of them"),
         ("random dual --resume", "has no config.json, so there is no run there"),
     ],
@@ -264,6 +271,50 @@ def test_a_game_must_be_known_and_the_same_for_all(files: Path, tmp_path: Path, 
     ]:
         assert main(["compare", *arguments, *out]) == 2
         assert line in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("module", "player", "line"),
+    [
+        (
+            "bitbully",
+            "perfect",
+            "the perfect player of Connect Four needs bitbully: pip install bitbully "
+            "bitbully-databases (AGPL)",
+        ),
+        (
+            "pyspiel",
+            "openspiel",
+            'OpenSpiel\'s MCTS needs pyspiel: pip install "dualmctx[compare]"',
+        ),
+    ],
+)
+def test_a_package_that_is_missing_is_told_in_a_line(
+    module: str,
+    player: str,
+    line: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capfd: Any,
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    arguments = ["compare", player, "random", "--game", "connect_four"]
+    assert main([*arguments, "--out", str(tmp_path / "out")]) == 2
+    said = capfd.readouterr().err
+    assert said.startswith(f"dualmctx compare: player '{player}': {line}")
+    assert said.count("\n") == 1
+
+
+def test_parameters_must_be_the_networks(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = lineups.load_trained(str(files / "connect2.npz"))
+    sized = trained._replace(record=trained.record | {"game_parameters": {"size": 4, "win": 2}})
+    monkeypatch.setattr(lineups, "load_trained", lambda *given: sized)
+    asked = [parse_player("dual")], "sized.npz", None
+    found = load_lineup(*asked, {"size": 4}, 85)
+    assert found.game_parameters == {"size": 4, "win": 2}
+    line = r"^size is 5; the networks play connect2 size 4 win 2: leave it out$"
+    with pytest.raises(ValueError, match=line):
+        load_lineup(*asked, {"size": 5}, 85)
 
 
 def lineup(files: Path, *players: str, name: str = "four", total: int = 85) -> Lineup:
@@ -451,6 +502,9 @@ def test_a_test_ends_the_games(tmp_path: Path, no_timing: None, capfd: Any) -> N
     assert number == 2 * test["num_pairs"] < 400
     assert number % 16 == 0
     assert "SPRT: H1 accepted after" in shown
+    score = report["players"][0]["score"]
+    assert test["elo"] == pytest.approx(400 * math.log10(score / (1 - score)))
+    assert f"Elo of the mean score, which the test is about: {show_elo(test)}\n" in shown
     assert "H1 accepted after" in (tmp_path / "out" / "report.html").read_text()
     played = read_games(tmp_path / "out" / "games.jsonl")
     counts = count_scores(results_of(["perfect", "random"], played[:-16]), "perfect", "random")
@@ -481,7 +535,7 @@ def test_the_first_decision_stands() -> None:
 
 def test_sides_with_two_tasks_are_rated_apart(tmp_path: Path, no_timing: None) -> None:
     out = tmp_path / "out"
-    game = ("--game", "hsr", "--game-parameters", "k", "2", "q", "2", "n", "3")
+    game = ("--game", "hsr", "--game-parameters", "k", "2", "q", "2", "n", "4")
     flags = ("--games", "80", "--openings", "start", "--batch", "40", "--anchor", "random")
     assert main(["compare", "random", "perfect", *game, *flags, "--out", str(out)]) == 0
     report = json.loads((out / "report.json").read_text())
@@ -495,8 +549,9 @@ def test_sides_with_two_tasks_are_rated_apart(tmp_path: Path, no_timing: None) -
     # Each with itself too, so that the sides of a player can be compared.
     assert report["games"]["played"] == 240
     assert report["by_side"][0][0]["wins"] + report["by_side"][0][0]["losses"] == 80
-    assert report["players"][0]["elo"] == 0
-    assert report["settings"]["game_parameters"] == {"k": 2, "q": 2, "n": 3}
+    assert report["players"][0]["elo"] == sides[0]["elo"] == 0
+    assert sides[2]["elo"] not in (None, 0)
+    assert report["settings"]["game_parameters"] == {"k": 2, "q": 2, "n": 4}
 
 
 def chunk(*results: int) -> Chunk:

@@ -1,5 +1,6 @@
 """Several processes: they train as one does, and one that is lost ends the others in a line."""
 
+import functools
 import json
 import os
 import re
@@ -11,20 +12,25 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import train
+from dualmctx import cluster
 from dualmctx.assemble import assemble
 from dualmctx.checkpoint import open_checkpoints
+from dualmctx.cluster import Order
 from dualmctx.config import Config
-from dualmctx.devices import make_mesh, shardings, share
+from dualmctx.devices import WHOLE, make_mesh, shardings, share
+from dualmctx.health import FAILURES
 from dualmctx.lines import describe_loss, without_losses
 from dualmctx.trained import load_trained
+from dualmctx.training import Trainer
 
 ROOT = Path(train.__file__).parent
 ARGUMENTS = [
@@ -76,8 +82,11 @@ def command():
     numbers, flag = cluster.gather(state)
     assert np.array_equal(numbers, np.arange(7, 19).reshape(4, 3))
     assert flag.dtype == bool and flag
-    print("ready", flush=True)
-    sys.stdin.read()
+    try:
+        print("ready", flush=True)
+        sys.stdin.read()
+    except KeyboardInterrupt:
+        return 6
     return 5
 
 cluster.join(sys.argv[1], *map(int, sys.argv[2:]))
@@ -151,6 +160,13 @@ def wait_for_rows(out: Path, number: int, process: subprocess.Popen) -> None:
         time.sleep(0.02)
 
 
+def wait_until_ready(process: subprocess.Popen) -> None:
+    line = ""
+    while "ready" not in line:
+        line = str(process.stdout and process.stdout.readline())
+        assert line, process.communicate()
+
+
 def untimed_rows(out: Path) -> list[dict[str, Any]]:
     rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     return [{k: v for k, v in row.items() if "second" not in k or "/" in k} for row in rows]
@@ -200,10 +216,7 @@ def test_arrays_go_to_and_fro_and_the_first_process_may_be_lost() -> None:
     port = f"localhost:{free_port()}"
     both = [start(SMALL, port, "2", i, num_devices=2) for i in ("0", "1")]
     try:
-        line = ""
-        while "ready" not in line:
-            line = str(both[0].stdout and both[0].stdout.readline())
-            assert line, both[0].communicate()
+        wait_until_ready(both[0])
         both[0].kill()
         code, out, errors = said(both[1], 30)
     finally:
@@ -214,11 +227,84 @@ def test_arrays_go_to_and_fro_and_the_first_process_may_be_lost() -> None:
     assert (out, errors) == ("", loss_line(0))
 
 
-def test_all_end_as_the_first_does_under_slurm() -> None:
-    """Here with exit code 5."""
+def test_sigterm_goes_to_all_and_the_first_decides_under_slurm() -> None:
+    """All end as the first does, here with exit code 6."""
     port = free_port()
     both = [start(SMALL, "auto", cluster=slurm(i, port)) for i in range(2)]
-    assert [said(x)[0::2] for x in both] == [(5, ""), (5, "")]
+    try:
+        wait_until_ready(both[0])
+        for process in reversed(both):
+            process.send_signal(signal.SIGTERM)
+        assert [said(x)[0::2] for x in both] == [(6, ""), (6, "")]
+    finally:
+        for process in both:
+            process.kill()
+
+
+def test_a_process_that_follows_restores_without_initialising(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By its shapes alone, as the device may have no room for two states."""
+    spread: Any = shardings(make_mesh(), (WHOLE, WHOLE))
+    arrays, found = [], []
+
+    def init(seed: Any) -> Any:
+        state = jnp.arange(3) + seed, jnp.float32(2) * seed
+        arrays.extend(x for x in state if not isinstance(x, jax.core.Tracer))
+        return state
+
+    def compile_for(state: Any) -> Any:
+        found.append(state)
+        return lambda state: (state, {})
+
+    trainer = Trainer(init, compile_for, spread)
+    orders = iter([(Order.SPREAD, 0), (Order.COMPILE, 0), (Order.ITERATE, 0), (Order.END, 7)])
+    monkeypatch.setattr(cluster, "_hear", lambda: next(orders))
+    monkeypatch.setattr(cluster, "is_first", lambda: False)
+    assert cluster.follow(lambda: trainer, 100) == 7
+    assert arrays == []
+    # What the first process would have sent.
+    assert [(x.shape, x.dtype) for x in found[0]] == [((3,), jnp.int32), ((), jnp.float32)]
+
+
+class Left(BaseException):
+    """Stands for the end of the process."""
+
+
+def test_what_fails_in_all_ends_the_process_and_what_fails_in_one_is_told(
+    capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others wait in the former for the first process, which could tell them nothing then."""
+
+    def leave(code: int) -> None:
+        raise Left(code)
+
+    told = []
+    monkeypatch.setattr(jax.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(cluster, "_tell", lambda order, value=0: told.append((order, value)))
+    monkeypatch.setattr(cluster, "time", SimpleNamespace(sleep=lambda _: None))
+    monkeypatch.setattr(cluster.os, "_exit", leave)
+
+    def fails(_: Any) -> Any:
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory\nof process 0")
+
+    def handled(step: Any) -> int:
+        """As train.py does with what fails in its own process."""
+        try:
+            return step(0)
+        except FAILURES:
+            return 2
+
+    nothing: Any = None
+    trainer = cluster.leading(Trainer(fails, fails, nothing))
+    for step, order in ((trainer.init, Order.INIT), (trainer.compile, Order.COMPILE)):
+        with pytest.raises(Left, match="2"):
+            cluster.lead(functools.partial(handled, step))
+        line = "train.py: process 0 has failed: RESOURCE_EXHAUSTED: Out of memory; --resume "
+        assert capsys.readouterr().err == f"{line}goes on from the last save\n"
+        assert told.pop() == (order, 0)
+    assert cluster.lead(lambda: sys.exit(2)) == 2
+    assert told == [(Order.END, 2)]
 
 
 COMMAND = "import sys, train; sys.exit(train.main(sys.argv[1:]))"

@@ -1,12 +1,13 @@
-"""What ends a run that learns nothing any more, and what does not."""
+"""What ends a run that learns nothing any more or cannot go on, and what does not."""
 
 import math
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import pytest
 
-from dualmctx.health import find_trouble
+from dualmctx.health import FAILURES, find_trouble, in_a_line
 
 GOOD = {"w": jnp.ones((2, 3)), "b": (jnp.zeros(2), jnp.float32(1))}
 NUM_ACTIONS = 8  # uniform play loses at most log 8 = 2.08
@@ -59,3 +60,18 @@ def test_one_bad_parameter_is_found(bad: float) -> None:
     params = GOOD | {"w": GOOD["w"].at[1, 2].set(bad)}
     words = "a parameter of the network is not finite"
     assert find_trouble(row(0.5), [], params, NUM_ACTIONS) == words
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (OSError(28, "No space left on device", "a file"), "[Errno 28] No space left on device"),
+        (jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory\nof it"), "RESOURCE_EXH"),
+        (MemoryError(), "MemoryError"),
+    ],
+)
+def test_failures_become_a_line(error: Exception, line: str) -> None:
+    assert isinstance(error, FAILURES)
+    assert in_a_line(error).startswith(line)
+    assert "\n" not in in_a_line(error)
+    assert not isinstance(ValueError("of the program"), FAILURES)

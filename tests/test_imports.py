@@ -21,6 +21,7 @@ MAY_IMPORT = {
     "games": {"types"},
     "dualmctx.types": set(),
     "dualmctx.whole": set(),
+    "dualmctx.stopping": set(),
     "dualmctx.arrays": set(),
     "dualmctx.keys": set(),
     "dualmctx.tree": {"types", "arrays"},

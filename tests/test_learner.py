@@ -50,6 +50,7 @@ def make_positions(num_positions: int, observation: np.ndarray | None = None) ->
         policy=jnp.asarray(policy, jnp.float32),
         value=jnp.asarray(draws.choice([-1.0, 0.0, 1.0], num_positions), jnp.float32),
         rest=jnp.asarray(np.arange(num_positions) % 3 == 1, jnp.float32),
+        is_truncated=jnp.asarray(np.arange(num_positions) == 3),
         is_random=jnp.zeros(num_positions, bool),
         search_value=jnp.asarray(draws.uniform(-1, 1, num_positions), jnp.float32),
     )
@@ -221,7 +222,8 @@ def test_gradients_are_clipped() -> None:
 def numbers(first: int, num_steps: int, num_games: int) -> Samples:
     """Makes `[T, B]` ends of games that hold their step in every field; 100 more a game."""
     x = first + jnp.arange(num_steps)[:, None] + 100 * jnp.arange(num_games)
-    return Samples(x, jnp.stack([x] * 2, -1), jnp.stack([x] * 2, -1), x, 0 * x, x < 0, x)
+    two = jnp.stack([x] * 2, -1)
+    return Samples(x, two, two, x, 0 * x, x < 0, x < 0, x)
 
 
 def one_of(samples: Samples) -> Samples:
@@ -275,22 +277,28 @@ def test_older_positions_hear_how_their_game_went_on(num_steps: int) -> None:
     discount = np.where(is_end, 0.0, draws.choice([-1.0, 1.0], (12, 5)))
     reward = np.where(is_end, draws.choice([-1.0, 0.0, 1.0], (12, 5)), 0.0)
     reward[4, 1] = 0.5
+    stop = is_end & (draws.random((12, 5)) < 0.4)
 
-    def samples(reward: np.ndarray, discount: np.ndarray) -> Samples:
-        value, rest = game_results(*(jnp.asarray(x, jnp.float32) for x in (reward, discount)))
-        return numbers(0, *reward.shape)._replace(value=value, rest=rest)
+    def samples(reward: np.ndarray, discount: np.ndarray, stop: np.ndarray) -> Samples:
+        reward, discount, stop = (jnp.asarray(x, jnp.float32) for x in (reward, discount, stop))
+        value, rest = game_results(reward, discount)
+        is_truncated = game_results(stop, abs(discount))[0] > 0
+        shape = numbers(0, *reward.shape)
+        return shape._replace(value=value, rest=rest, is_truncated=is_truncated)
 
-    whole = samples(reward, discount)
+    whole = samples(reward, discount, stop)
     buffer = make_replay(60, 4, 5, num_steps)
     state = buffer.init(one_of(whole))
     for t in range(0, 12, num_steps):
-        state = add(buffer, state, samples(*(x[t : t + num_steps] for x in (reward, discount))))
-    for field in ("value", "rest"):
+        piece = (x[t : t + num_steps] for x in (reward, discount, stop))
+        state = add(buffer, state, samples(*piece))
+    for field in ("value", "rest", "is_truncated"):
         found = getattr(state.experience, field)
         np.testing.assert_array_equal(found, np.asarray(getattr(whole, field)).T)
     # Games went on from one piece to the next, and some are not at their end.
     assert (is_end[num_steps - 1 : -1 : num_steps]).mean() < 0.9
     assert (whole.rest != 0).any()
+    assert 0.1 < whole.is_truncated.mean() < 0.9
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from dualmctx import (
     Dual,
     Gumbel,
     Puct,
+    assemble,
     make_network,
     make_search_fn,
     search_memory,
@@ -28,6 +29,7 @@ from dualmctx.budget import TrainingMemory, describe_memory, free_memory, requir
 from dualmctx.config import Exams
 from dualmctx.memory import SearchMemory
 from dualmctx.selfplay import SelfPlay, make_play, start_games
+from dualmctx.trained import network_of
 
 GIB = 2**30
 
@@ -149,6 +151,30 @@ def test_what_does_not_fit_is_refused_with_the_remedy() -> None:
     examined = dataclasses.replace(RUN, exam=20 * GIB)
     with pytest.raises(ValueError, match=r"whole run 21.0 GiB, .* use a smaller --exams.num-games"):
         require_memory(examined, 13 * GIB, is_asked_for=False)
+
+
+@pytest.mark.parametrize(("num_devices", "fitting"), [(1, 512), (6, 3072), (8, 4096)])
+def test_the_remedy_is_a_number_for_all_devices(num_devices: int, fitting: int) -> None:
+    """The memory is of one device, the flag of the whole run, in equal shares."""
+    with pytest.raises(ValueError, match=r"8\.0 GiB are free") as error:
+        require_memory(RUN, 8 * GIB, is_asked_for=False, num_devices=num_devices)
+    assert f"use --selfplay.num-games {fitting} or" in str(error.value)
+    where = f"12.0 GiB of each of {num_devices} devices, the whole run"
+    assert (where in str(error.value)) == (num_devices > 1)
+
+
+def test_a_run_on_several_devices_names_games_for_all_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(assemble, "choose_devices", lambda _: [None] * 3)
+    monkeypatch.setattr(assemble, "search_memory", lambda *_, **__: SEARCH)
+    monkeypatch.setattr(assemble, "training_memory", lambda *_, **__: RUN)
+    name, config = train.parse(["nim", "--selfplay.num-games", "3072", "--memory-limit", "8"])
+    env = games.make("nim")
+    shapes: Any = None
+    network = network_of(assemble.record_of(name, config), env)
+    with pytest.raises(ValueError, match=r"of each of 3 devices, .* use --selfplay.num-games 1536"):
+        assemble.check_memory(env, network, config, shapes)
 
 
 BOTH = ["--search.puct.max-children 128", "--network.compact-states"]

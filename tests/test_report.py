@@ -13,6 +13,7 @@ from dualmctx.matches.costs import FREE, MoveCost
 from dualmctx.matches.entrants import Entrant, Host
 from dualmctx.matches.equal_costs import scale_to_cost, scale_to_seconds, split
 from dualmctx.matches.game_file import Game, results_of
+from dualmctx.matches.openings import Start
 from dualmctx.matches.player_spec import PlayerSpec, parse_player
 from dualmctx.ratings.elo import rate
 from dualmctx.ratings.elo_costs import elo_a_doubling
@@ -20,14 +21,14 @@ from dualmctx.ratings.results import count_pairs
 from dualmctx.ratings.sprt import Sprt, judge
 from dualmctx.reports.page import by_strength, make_page, show_elo, show_interval, show_number
 from dualmctx.reports.plots import draw_costs, draw_elo
-from dualmctx.reports.report import Comparison, count_games, make_report
+from dualmctx.reports.report import Played, count_games, make_report
 
 NAMES = ("<b>&$x_1$", "small", "lost")
 HOST = Host(lambda histories, seeds: [0 for _ in histories])
 COSTS = (MoveCost(40, 40, 80), MoveCost(10, 10, 20), FREE)
 SECONDS = dict(zip(NAMES, (0.002, 0.001, 0.0005), strict=True))
 # Of the first player of each two: results on the first side and on the second, pair by pair.
-PLAYED = {
+OUTCOMES = {
     (0, 1): [(1, 1)] * 30 + [(1, 0)] * 12 + [(-1, 0)] * 6 + [(0, -1)] * 5,
     (0, 2): [(1, 1)] * 44 + [(1, -1)] * 6,
     (1, 2): [(1, 1)] * 40 + [(-1, 1)] * 9 + [(0, 1)],
@@ -44,20 +45,25 @@ def make_games(players: tuple[str, str], results: list[tuple[int, int]]) -> list
 
 
 GAMES = [
-    game for (i, j), results in PLAYED.items() for game in make_games((NAMES[i], NAMES[j]), results)
+    game
+    for (i, j), results in OUTCOMES.items()
+    for game in make_games((NAMES[i], NAMES[j]), results)
 ]
 ENTRANTS = tuple(Entrant(name, HOST, cost=cost) for name, cost in zip(NAMES, COSTS, strict=True))
+# After the first move the second side moves.
+STARTS = {(move,): Start(1, bytes([move])) for move in range(60)}
 RESULTS = results_of(NAMES, GAMES)
 
 
 @pytest.fixture(scope="module")
-def comparison() -> Comparison:
+def played() -> Played:
     test = Sprt(0, 10)
-    return Comparison(ENTRANTS, GAMES, SECONDS, True, [NAMES[:2]], None, test, judge(test, [1] * 5))
+    told = (True, [NAMES[:2]], None, test, judge(test, np.ones(5)))
+    return Played(ENTRANTS, GAMES, STARTS, SECONDS, *told)
 
 
 @pytest.fixture(scope="module")
-def report(comparison: Comparison) -> dict[str, Any]:
+def report(played: Played) -> dict[str, Any]:
     pytest.importorskip("pyspiel")
     settings = {"game": "connect2", "batch": 4}
     budget = {"asked": [4, 3], "simulations": [8, 6], "measured": []}
@@ -69,7 +75,7 @@ def report(comparison: Comparison) -> dict[str, Any]:
         "players": dict(zip(NAMES, (budget, row, budget | {"asked": None}), strict=True)),
     }
     told = {"settings": settings, "versions": {}, "machine": {}, "budgets": budgets}
-    return told | make_report(comparison)
+    return told | make_report(played)
 
 
 def test_tables_are_those_counted_by_hand(report: dict[str, Any]) -> None:
@@ -108,30 +114,36 @@ def test_a_players_row_says_what_it_did_and_what_it_costs(report: dict[str, Any]
     assert first["low"] < first["elo"] < first["high"]
 
 
-def test_sides_are_rated_apart(report: dict[str, Any], comparison: Comparison) -> None:
+def test_sides_are_rated_apart(report: dict[str, Any], played: Played) -> None:
     names = [row["name"] for row in report["ratings_by_side"]["players"]]
     assert names == [f"{name} ({side})" for side in ("first", "second") for name in NAMES]
-    assert make_report(comparison._replace(by_side=False))["ratings_by_side"] is None
+    assert make_report(played._replace(by_side=False))["ratings_by_side"] is None
+    anchored = make_report(played._replace(anchor="small"))["ratings_by_side"]
+    assert anchored["anchor"] == ("small (first)",)
+    zero = report["ratings_by_side"]["players"][1]["elo"]
+    assert abs(zero) > 1
+    for before, row in zip(report["ratings_by_side"]["players"], anchored["players"], strict=True):
+        assert row["elo"] == (before["elo"] and pytest.approx(before["elo"] - zero))
 
 
-def test_games_of_a_player_with_itself_change_no_rating(comparison: Comparison) -> None:
+def test_games_of_a_player_with_itself_change_no_rating(played: Played) -> None:
     mirror = make_games(("small", "small"), [(1, -1), (1, 0)])
-    one = make_report(comparison)
-    other = make_report(comparison._replace(played=[*GAMES, *mirror]))
+    one = make_report(played)
+    other = make_report(played._replace(games=[*GAMES, *mirror]))
     for name in ("ratings", "crosstable", "alpha_rank"):
         assert one[name] == other[name]
     # Of the first side in a player's games with itself; there are four of them.
     assert other["by_side"][1][1] == {"wins": 3, "draws": 1, "losses": 0, "points": 3.5}
 
 
-def test_warnings_tell_what_is_amiss(report: dict[str, Any], comparison: Comparison) -> None:
+def test_warnings_tell_what_is_amiss(report: dict[str, Any], played: Played) -> None:
     drawn = sum(game.result == 0 for game in GAMES)
     assert report["games"] == {"played": 306, "distinct": 306, "cut_short": drawn}
     assert report["warnings"] == [f"{drawn} games were cut short and count as drawn."]
     same = [game._replace(moves=(1,), is_over=True) for game in GAMES if game.players[0] != "lost"]
     same = [game for game in same if game.players[1] != "lost"][:40]
-    assert count_games(same)["distinct"] == 2
-    pair = comparison._replace(entrants=ENTRANTS[:2], played=same, by_side=False, test=None)
+    assert count_games(same, STARTS)["distinct"] == 2
+    pair = played._replace(entrants=ENTRANTS[:2], games=same, by_side=False, test=None)
     # The first 20 pairs were all won.
     assert make_report(pair)["warnings"] == [
         "Two players met in 40 games only: intervals are wide.",
@@ -142,25 +154,51 @@ def test_warnings_tell_what_is_amiss(report: dict[str, Any], comparison: Compari
     ]
 
 
-def test_times_that_have_drifted_are_told(comparison: Comparison) -> None:
+def test_a_game_is_repeated_from_the_same_position_by_the_same_moves() -> None:
+    starts = {
+        (0, 1, 2): Start(1, b"one"),
+        (2, 1, 0): Start(1, b"one"),
+        (5,): Start(0, b"one"),
+        (4, 4, 4): Start(1, b"other"),
+    }
+
+    def played(players: str, opening: tuple[int, ...], move: int) -> Game:
+        one, other = players
+        return Game((one, other), 0, 0, len(opening), (*opening, move), 1, True, (0, 1))
+
+    first = played("ab", (0, 1, 2), 7)
+    for game, is_repeated in [
+        (played("ab", (2, 1, 0), 7), True),
+        # On the other side, but b moves again.
+        (played("ba", (5,), 7), True),
+        (played("ab", (5,), 7), False),
+        (played("ba", (2, 1, 0), 7), False),
+        (played("ab", (2, 1, 0), 6), False),
+        (played("ab", (4, 4, 4), 7), False),
+        (played("cb", (2, 1, 0), 7), False),
+    ]:
+        assert count_games([first, game], starts)["distinct"] == 2 - is_repeated
+
+
+def test_times_that_have_drifted_are_told(played: Played) -> None:
     times = dict(zip(NAMES, (0.002, 0.0025, 0.0001), strict=True))
-    told = make_report(comparison._replace(seconds=times, timed=NAMES[:2]))["warnings"]
+    told = make_report(played._replace(seconds=times, timed=NAMES[:2]))["warnings"]
     assert told[1] == (
         f"Measured again after the games, a move of small took 25 % longer than one of {NAMES[0]}: "
         "the seconds are equal only as far as that."
     )
     times["small"] = 0.0021
-    assert len(make_report(comparison._replace(seconds=times, timed=NAMES[:2]))["warnings"]) == 1
+    assert len(make_report(played._replace(seconds=times, timed=NAMES[:2]))["warnings"]) == 1
 
 
 def test_without_openspiel_there_is_no_alpha_rank(
-    comparison: Comparison, monkeypatch: pytest.MonkeyPatch
+    played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(results: Any) -> None:
         raise ModuleNotFoundError("α-rank needs OpenSpiel")
 
     monkeypatch.setattr("dualmctx.reports.report.alpha_rank", refuse)
-    found = make_report(comparison)
+    found = make_report(played)
     assert found["alpha_rank"] is None
     assert [row["mass"] for row in found["players"]] == [None] * 3
     assert found["warnings"][-1] == (
@@ -244,7 +282,10 @@ def test_the_page_needs_nothing_else(report: dict[str, Any]) -> None:
         assert sum(text == row["name"] for text in page.text) >= 6
         assert show_interval(row) in page.text
     text = " ".join(page.text)
-    for words in ("3 players, 306 games", "cost of small: 0.500 seconds a move", "H0"):
+    for words in (
+        *("3 players, 306 games", "cost of small: 0.500 seconds a move", "H0"),
+        *(f"Elo of the mean score of {NAMES[0]} in these games: +0", "odds of ten to one"),
+    ):
         assert words in text
     assert "4 + 3: 250" in text
 

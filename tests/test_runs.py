@@ -1,10 +1,13 @@
 """The folder of a run: configuration, metrics, checkpoints, picture, and what is shown."""
 
+import contextlib
 import dataclasses
 import gc
 import io
 import json
 import math
+import resource
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ import pytest
 from rich.console import Console
 
 from dualmctx import display
-from dualmctx.checkpoint import open_checkpoints
+from dualmctx.checkpoint import Checkpoints, claim_checkpoints, open_checkpoints, quietly
 from dualmctx.plot import plot_training, read_rows
 from dualmctx.runs import RunFolder, create_run, flatten, reopen_run, to_dict
 
@@ -48,6 +51,25 @@ def test_nothing_is_overwritten(kind: str, tmp_path: Path) -> None:
     assert str(out) in str(error.value)
     assert "\n" not in str(error.value)
     assert contents(tmp_path) == before
+
+
+def test_a_kill_while_the_configuration_was_written_leaves_a_new_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    # What is killed removes nothing any more.
+    monkeypatch.setattr(Path, "replace", killed)
+    monkeypatch.setattr(Path, "unlink", lambda *_, **__: None)
+    with pytest.raises(KeyboardInterrupt):
+        create_run(tmp_path / "run", CONFIG)
+    monkeypatch.undo()
+    [draft] = contents(tmp_path / "run")
+    assert draft != "config.json"
+    folder = create_run(tmp_path / "run", CONFIG)
+    assert reopen_run(tmp_path / "run", CONFIG) == folder
+    assert list(contents(tmp_path / "run")) == ["config.json"]
 
 
 def test_a_run_is_reopened_only_with_its_configuration(tmp_path: Path) -> None:
@@ -132,14 +154,14 @@ def state_of(number: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("keep", [1, 2])
 def test_checkpoints_keep_the_newest(keep: int, tmp_path: Path) -> None:
-    checkpoints = open_checkpoints(tmp_path / "made" / "here", keep=keep)
+    checkpoints = claim_checkpoints(tmp_path / "made" / "here", keep=keep)
     assert checkpoints.latest() is None
     for step in (1, 2, 3, 5):
         checkpoints.save(step, state_of(step))
     # The end of a run may be due at the same time as a regular save.
     checkpoints.save(5, state_of(7))
     checkpoints.wait()
-    again = open_checkpoints(tmp_path / "made" / "here", keep=keep)
+    again = open_checkpoints(tmp_path / "made" / "here")
     assert sorted(again.manager.all_steps()) == [3, 5][-keep:]
     restored, step, damaged = again.restore(state_of(0))
     assert (again.latest(), step, damaged) == (5, 5, {})
@@ -147,6 +169,53 @@ def test_checkpoints_keep_the_newest(keep: int, tmp_path: Path) -> None:
     assert [x.tolist() for x in restored["b"]] == [5, True]
     assert restored["a"].dtype == jnp.float32
     assert type(restored["b"]) is tuple
+
+
+def save(checkpoints: Checkpoints, step: int, state: Any) -> None:
+    """Saves and waits, as what fails in the background is found later."""
+    checkpoints.save(step, state)
+    checkpoints.wait()
+
+
+@contextlib.contextmanager
+def no_files_above(num_bytes: int) -> Iterator[None]:
+    """Has the system refuse to write more to a file, as it does when the disk is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_checkpoint_that_cannot_be_written_is_said_in_a_line_and_does_not_count(
+    tmp_path: Path,
+) -> None:
+    checkpoints = claim_checkpoints(tmp_path)
+    save(checkpoints, 3, state_of(3))
+    rng = np.random.default_rng(0)
+    large = {f"{i}": jnp.asarray(rng.random(3000)) for i in range(40)}
+    words = r"^a checkpoint in .* cannot be written: "
+    with quietly(), no_files_above(100_000), pytest.raises(OSError, match=words) as error:
+        save(checkpoints, 5, large)
+    assert "File too large" in str(error.value)
+    assert "\n" not in str(error.value)
+    assert checkpoints.latest() == open_checkpoints(tmp_path).latest() == 3
+    save(claim_checkpoints(tmp_path), 5, large)
+    assert {x.name for x in tmp_path.iterdir()} == {"3", "5"}
+
+
+def test_what_a_kill_left_of_a_checkpoint_is_removed_by_the_run_alone(tmp_path: Path) -> None:
+    draft = tmp_path / "13.orbax-checkpoint-tmp"
+    save(claim_checkpoints(tmp_path), 5, state_of(5))
+    draft.mkdir()
+    (draft / "part").write_text("of an array")
+    reader = open_checkpoints(tmp_path)
+    assert (reader.latest(), reader.restore(state_of(0)).step, reader.read()[0]) == (5, 5, 5)
+    assert (draft / "part").exists()
+    # The run comes to other iterations.
+    save(claim_checkpoints(tmp_path), 7, state_of(7))
+    assert {x.name for x in tmp_path.iterdir()} == {"5", "7"}
 
 
 @pytest.mark.parametrize(

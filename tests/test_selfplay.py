@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import itertools
 import re
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -76,6 +77,14 @@ def plies(steps: Steps) -> np.ndarray:
         counts.append(count)
         count = np.where(is_end, 0, count + 1)
     return np.stack(counts)
+
+
+def whole_games(steps: Steps) -> Iterator[Steps]:
+    """Yields the `[T]` moves of each game that has ended; all columns begin with a game."""
+    for column in range(steps.is_end.shape[1]):
+        ends = np.flatnonzero(steps.is_end[:, column]) + 1
+        for start, end in itertools.pairwise([0, *ends]):
+            yield Steps(*(x[start:end, column] for x in steps))
 
 
 @pytest.mark.parametrize("name", ENVS)
@@ -259,7 +268,8 @@ def test_searches_go_on_from_the_tree_of_the_move_before() -> None:
             tree = output.search_tree
             favourite = tree.layers[-1].children_visits[:, 0].argmax(axis=-1)
             qvalues = tree.layers[-1].children_qvalues[:, 0][np.arange(6), favourite]
-            np.testing.assert_array_equal(steps.value[t], qvalues)
+            # Two programs may round the network's sums differently.
+            np.testing.assert_allclose(steps.value[t], qvalues, rtol=1e-5)
             if has_tree.any():
                 # The child's prior was clean, and the new root has noise of its own.
                 clean = here.clean_prior(state)[has_tree]
@@ -293,23 +303,31 @@ def test_hopeless_games_are_resigned_but_for_some() -> None:
     )
     first = start_games(env, jax.random.split(jax.random.key(0), 256), options)
     keys = jax.random.split(jax.random.key(1), 256)
-    _, steps = jax.jit(make_play(env, doubtful, options))(None, keys, first)
-    ply = plies(steps)
-    # Nobody resigns where a random move is due.
-    is_hopeless = (ply >= 2) & ~steps.is_random
-    goes_on = is_hopeless & steps.is_tested
-    resigned = is_hopeless & ~steps.is_tested
+    _, steps = jax.device_get(jax.jit(make_play(env, doubtful, options))(None, keys, first))
+    # In this game no move of one's own loses.
+    resigned = steps.reward == -1
     assert steps.is_end[resigned].all()
-    assert (steps.reward[resigned] == -1).all()
     assert (steps.discount[resigned] == 0).all()
-    assert not (steps.is_tested & ~is_hopeless).any()
-    # Games played on end by the rules alone.
-    assert (ply[goes_on] > 3).any()
-    starts = is_hopeless & (ply == 2)
-    np.testing.assert_allclose(steps.is_tested[starts].mean(), 0.25, atol=0.05)
+    starts = (plies(steps) == 2) & ~steps.is_random
+    np.testing.assert_allclose(resigned[starts].mean(), 0.75, atol=0.05)
+    errors = []
+    for game in whole_games(steps):
+        number = len(game.action)
+        # Nobody resigns where a random move is due.
+        hopeless = max(2, game.is_random.sum())
+        if game.reward[-1] == -1:
+            assert number == hopeless + 1
+            assert not (game.is_resign_test | game.is_resign_error).any()
+            continue
+        # Played on to the end by the rules; whoever was without hope first has to lose it.
+        assert game.is_resign_test.tolist() == [False] * (number - 1) + [True]
+        has_lost = game.reward[-1] == 1 and (number - 1 - hopeless) % 2 == 1
+        assert game.is_resign_error.tolist() == [False] * (number - 1) + [not has_lost]
+        errors.append(not has_lost)
+    assert 0.2 < np.mean(errors) < 0.8
     never = dataclasses.replace(options, resign_below=None)
     _, steps = jax.jit(make_play(env, doubtful, never))(None, keys, first)
-    assert not steps.is_tested.any()
+    assert not (steps.is_resign_test | steps.is_resign_error).any()
     assert (plies(steps)[steps.is_end] >= 4).all()
 
 

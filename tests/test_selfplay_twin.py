@@ -2,7 +2,9 @@
 
 import dataclasses
 import functools
-from typing import Any
+import itertools
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +21,7 @@ from dualmctx.types import ActingOutput
 from oracle import twin
 from oracle.cases import CALM
 from oracle.models import GameModel
-from oracle.selfplay import Move, Table, Thoughts, tree_of
+from oracle.selfplay import Move, Table, Thoughts, first_spared, tree_of
 
 ENVS = {
     "tic_tac_toe": games.make("tic_tac_toe"),
@@ -43,7 +45,9 @@ OPTIONS = SelfPlay(
 LATE = dataclasses.replace(
     OPTIONS, num_games=9, temperature=0.0, final_temperature=2.0, random_plies=0, resign_below=None
 )
-NUM_CALLS, LENGTH = 6, 13
+# Every move is drawn, to the end.
+DRAWN = dataclasses.replace(OPTIONS, num_games=3, final_temperature=1.0, resign_below=None)
+NUM_CALLS = 6
 fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 
@@ -94,20 +98,24 @@ def assert_same_steps(steps: Any, b: int, moves: list[Move]) -> None:
         np.testing.assert_allclose(found.value, move.value, rtol=1e-5, atol=1e-6)
         stays = 1 if move.next_mover == move.mover else -1
         assert (found.action, found.is_random) == (move.action, move.is_random)
-        assert (found.is_end, found.is_tested) == (move.is_end, move.is_tested)
+        assert (found.is_end, found.is_truncated) == (move.is_end, move.is_truncated)
+        assert found.is_resign_test == move.is_resign_test
+        assert found.is_resign_error == move.is_resign_error
         assert found.reward == move.rewards[move.mover]
         assert found.discount == (0 if move.is_end else stays)
 
 
 def assert_same_row(experience: Any, b: int, moves: list[Move]) -> None:
     """Compares a row of the replay buffer with all moves at table b so far."""
-    for t, move in list(enumerate(moves))[-LENGTH:]:
-        found = jax.tree.map(lambda x, t=t: x[b, t % LENGTH], experience)
+    length = experience.rest.shape[1]
+    for t, move in list(enumerate(moves))[-length:]:
+        found = jax.tree.map(lambda x, t=t: x[b, t % length], experience)
         np.testing.assert_array_equal(found.observation, move.observation)
         np.testing.assert_array_equal(found.legal_action_mask, move.legal)
         np.testing.assert_allclose(found.policy, move.weights, rtol=1e-5)
         np.testing.assert_allclose(found.search_value, move.value, rtol=1e-5, atol=1e-6)
-        assert (found.rest == 0, found.is_random) == (move.result is not None, move.is_random)
+        assert (found.rest == 0, found.is_random) == (move.is_over, move.is_random)
+        assert found.is_truncated == (move.is_over and move.result is None)
         assert found.has_value == move.has_value
         if move.has_value:
             assert found.value == move.result
@@ -117,9 +125,9 @@ def assert_twin_agrees(
     env: Any, options: SelfPlay, search_fn: Any, search_one: Any, params: Any = None
 ) -> list[Table]:
     """Plays some iterations with the engine, and each table by itself with the twin."""
-    number = options.num_games
+    number, length = options.num_games, 5 * options.num_steps // 2 + 1
     play = fast_jit(make_play(env, search_fn, options))
-    buffer = make_replay(number * LENGTH, 1, number, options.num_steps)
+    buffer = make_replay(number * length, 1, number, options.num_steps)
     keep = fast_jit(lambda state, steps: add(buffer, state, make_samples(steps)))
     found = fast_jit(lambda keys: start_games(env, keys, options))(keys_of(0, number))
     tables = [Table(env, search_one, options, key) for key in keys_of(0, number)]
@@ -140,6 +148,8 @@ def assert_twin_agrees(
     np.testing.assert_array_equal(found.ply, plies)
     np.testing.assert_array_equal(found.random_plies, [table.num_random for table in tables])
     np.testing.assert_array_equal(found.plays_on, [table.plays_on for table in tables])
+    spared = [first_spared(table.game) for table in tables]
+    np.testing.assert_array_equal(found.would_resign, spared)
     return tables
 
 
@@ -155,7 +165,11 @@ def test_self_play_is_the_twins(name: str) -> None:
     assert {-1, 1} <= {move.result for move in moves if move.has_value}
     # Some resign, some would have; a random move has a result, but not as a target.
     assert any(move.rewards[move.mover] == -1 for move in ends)
-    assert any(move.is_tested for move in moves)
+    tests = [move for move in moves if move.is_resign_test]
+    assert 0 < sum(move.is_resign_error for move in tests) < len(tests)
+    # In the longest games more than one position would have been resigned.
+    spared = [move for move in moves if move.is_spared and move.is_over]
+    assert len(tests) < len(spared) or name != "tic_tac_toe"
     assert any(move.is_random and move.result is not None for move in moves)
     assert {move.mover for move in ends} == {0, 1}
     twice = [m for m in moves if not m.is_end and m.next_mover == m.mover]
@@ -166,7 +180,7 @@ def test_draws_after_the_opening_and_games_to_their_ends() -> None:
     env = ENVS["tic_tac_toe"]
     tables = assert_twin_agrees(env, LATE, stand_in, fast_jit(think))
     moves = moves_of(tables)
-    assert not any(move.is_random or move.is_tested for move in moves)
+    assert not any(move.is_random or move.is_spared for move in moves)
     assert {move.result for move in moves} >= {-1, 0, 1, None}
     # Games that went on over a whole iteration.
     assert any(is_spread(table) for table in tables)
@@ -176,6 +190,77 @@ def is_spread(table: Table) -> bool:
     ends = np.flatnonzero([move.is_end for move in table.moves])
     begins = ends[:-1] + 1
     return (ends[1:] // LATE.num_steps - begins // LATE.num_steps > 1).any()
+
+
+class Family(NamedTuple):
+    """How a game of another family is played here.
+
+    `pass_or_swap` is the action that only this family has; `last_may_lose` says whether who moves
+    last can lose by it, as where points are counted.
+    """
+
+    num_steps: int
+    parameters: dict[str, int]
+    pass_or_swap: int | None = None
+    last_may_lose: bool = False
+
+
+FAMILIES = {
+    "connect_four": Family(8, {}),
+    "othello": Family(21, {}, pass_or_swap=64, last_may_lose=True),
+    "hex": Family(6, {"size": 3}, pass_or_swap=9),
+    "go_9x9": Family(12, {"max_terminal_steps": 25}, pass_or_swap=81, last_may_lose=True),
+    "animal_shogi": Family(25, {}),
+    "gardner_chess": Family(45, {}),
+    "chess": Family(90, {}),
+}
+DEAR = ("go_9x9", "animal_shogi", "gardner_chess", "chess")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(x, marks=pytest.mark.slow if x in DEAR else ()) for x in FAMILIES]
+)
+def test_self_play_of_every_family_is_the_twins(name: str) -> None:
+    family = FAMILIES[name]
+    env = games.make(name, **family.parameters)
+    options = dataclasses.replace(DRAWN, num_steps=family.num_steps)
+    moves = moves_of(assert_twin_agrees(env, options, stand_in, fast_jit(think)))
+    ends = [move for move in moves if move.is_end]
+    assert len(ends) >= options.num_games
+    assert any(move.has_value for move in moves)
+    assert family.pass_or_swap in {None, *(move.action for move in moves)}
+    lost = any(move.rewards[move.mover] == -1 for move in ends)
+    assert lost == family.last_may_lose
+
+
+def with_limit(env: Any, most_plies: int) -> Any:
+    """Returns a game that is stopped after so many plies, unless it ends by then."""
+
+    def step(state: Any, action: Any) -> Any:
+        after = env.step(state, action)
+        return after.replace(truncated=after._step_count >= most_plies)
+
+    return SimpleNamespace(init=env.init, step=step)
+
+
+def test_truncated_games_are_over_without_a_result() -> None:
+    """Stopped games reach over three iterations; some end in time, some by their last move."""
+    options, limit = dataclasses.replace(OPTIONS, num_steps=3), 7
+    env = with_limit(DoubleMoveNim(pile=10), limit)
+    tables = assert_twin_agrees(env, options, stand_in, fast_jit(think))
+    stops = sum(move.is_truncated for table in tables for move in table.moves)
+    games_of = [split(table.moves) for table in tables]
+    full = [game[-1] for some in games_of for game in some if len(game) == limit]
+    assert 0 < stops < len(full)
+    moves = moves_of(tables)
+    assert any(move.is_over and move.result is None and not move.is_random for move in moves)
+    assert {-1, 1} <= {move.result for move in moves if move.has_value}
+
+
+def split(moves: list[Move]) -> list[list[Move]]:
+    """Splits moves into the games that are over."""
+    ends = [0, *(t + 1 for t, move in enumerate(moves) if move.is_end)]
+    return [moves[start:end] for start, end in itertools.pairwise(ends)]
 
 
 def test_with_a_real_search() -> None:

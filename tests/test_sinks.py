@@ -117,3 +117,44 @@ def test_wandb_gets_every_row_and_knows_a_run_again(tmp_path: Path) -> None:
     assert (first["project"], first["name"], first["config"]) == ("games", "a run", {"seed": 3})
     assert first["resume"] == "allow"
     assert len(first["id"]) == 16
+
+
+@pytest.mark.parametrize("when", ["init", "log"])
+def test_a_failure_of_wandb_is_said_in_a_line(
+    when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wandb = Wandb()
+
+    def fails(*_: Any, **__: Any) -> Any:
+        raise Wandb.Error("no network\nafter 90 s")
+
+    monkeypatch.setattr(wandb, when, fails)
+    words = r"^wandb has failed: no network; use WANDB_MODE=offline, or leave --wandb out$"
+    with (
+        pytest.raises(ConnectionError, match=words),
+        weights_and_biases(wandb, tmp_path, "games", {}) as write,
+    ):
+        write(row(1))
+
+
+def test_the_name_of_a_run_is_written_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_text = Path.write_text
+
+    def tears(path: Path, text: str, **options: Any) -> None:
+        write_text(path, text[:3], **options)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", tears)
+    wandb = Wandb()
+    with (
+        pytest.raises(OSError, match="No space left"),
+        weights_and_biases(wandb, tmp_path, "games", {}),
+    ):
+        pass
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.undo()
+    with weights_and_biases(wandb, tmp_path, "games", {}):
+        pass
+    assert len(wandb.told[0]["id"]) == 16

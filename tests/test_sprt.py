@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
+from dualmctx.ratings.elo import rate
 from dualmctx.ratings.results import count_pairs
 from dualmctx.ratings.sprt import SCORES, Sprt, count_scores, judge, log_likelihood_ratio
 
@@ -64,7 +65,9 @@ def test_the_ratio_of_the_other_player_is_the_opposite() -> None:
 def test_extreme_counts_have_a_ratio() -> None:
     assert judge(Sprt(), np.zeros(5, int)).accepted is None
     assert judge(Sprt(), np.zeros(5, int)).log_likelihood_ratio == 0
+    assert judge(Sprt(), np.zeros(5, int)).elo is None
     assert judge(Sprt(), np.array([0, 0, 0, 0, 500])).accepted == "H1"
+    assert judge(Sprt(), np.array([0, 0, 0, 0, 500])).elo is None
     assert judge(Sprt(), np.array([500, 0, 0, 0, 0])).accepted == "H0"
     # Nothing but draws says that there is no lead.
     assert judge(Sprt(), np.array([0, 0, 500, 0, 0])).accepted == "H0"
@@ -78,7 +81,8 @@ def test_a_verdict_holds_beyond_walds_bounds() -> None:
         verdict = judge(test, np.array([100 - lead, 200, 400, 200, 100 + lead]))
         ratio = verdict.log_likelihood_ratio
         expected = "H1" if ratio >= test.upper else "H0" if ratio <= test.lower else None
-        assert verdict == (expected, ratio, test.lower, test.upper, 1000)
+        assert verdict[:5] == (expected, ratio, test.lower, test.upper, 1000)
+        assert score(verdict.elo) == pytest.approx((500 + lead) / 1000)
         seen.add(expected)
     assert seen == {"H0", "H1", None}
 
@@ -128,6 +132,21 @@ def test_pairs_are_counted_by_points() -> None:
     assert count_scores(results, "B", "A").tolist() == expected[::-1]
     with pytest.raises(ValueError, match=r"^no player 'X': there are A, B, C$"):
         count_scores(results, "A", "X")
+
+
+@pytest.mark.parametrize(
+    ("won", "drawn", "lost", "elos"), [(30, 50, 20, (35, 70)), (9, 0, 1, 2 * (382,))]
+)
+def test_elo_of_the_score_is_another_scale_than_that_of_ratings(
+    won: int, drawn: int, lost: int, elos: tuple[float, float]
+) -> None:
+    """The first row stands in docs/compare.md; without draws both are the same."""
+    kinds = {(1, 1): won, (0, 0): drawn, (-1, -1): lost}
+    pairs = [("A", "B", *kind) for kind, number in kinds.items() for _ in range(20 * number)]
+    results = count_pairs("AB", pairs)
+    of_score = judge(Sprt(), count_scores(results, "A", "B")).elo
+    rated, _ = rate(results, anchor="B", num_resamples=1).players
+    assert (of_score, rated.elo) == pytest.approx(elos, abs=1)
 
 
 @pytest.mark.parametrize(

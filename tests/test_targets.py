@@ -12,7 +12,7 @@ from double_move import DoubleMoveNim
 import games
 from dualmctx.model import edge_signs
 from dualmctx.selfplay import Steps
-from dualmctx.targets import game_results, make_samples
+from dualmctx.targets import game_results, make_samples, prolong
 
 ENVS = {
     "tic_tac_toe": games.make("tic_tac_toe"),
@@ -125,9 +125,11 @@ def make_steps(num_steps: int, num_games: int) -> Steps:
         reward=is_end.astype(np.float32),
         discount=np.where(is_end, 0, -1).astype(np.float32),
         is_end=is_end,
+        is_truncated=np.zeros(shape, bool),
         is_random=np.arange(num_steps)[:, None] < np.arange(num_games),
         value=draws.normal(size=shape),
-        is_tested=np.zeros(shape, bool),
+        is_resign_test=np.zeros(shape, bool),
+        is_resign_error=np.zeros(shape, bool),
     )
 
 
@@ -144,3 +146,41 @@ def test_samples_are_the_moves_with_values_where_the_search_decided_the_rest() -
     wanted = [[t >= b and t < 4 for b in range(4)] for t in range(5)]
     np.testing.assert_array_equal(samples.has_value, wanted)
     np.testing.assert_array_equal(samples.value[:4], [[-1] * 4, [1] * 4, [-1] * 4, [1] * 4])
+
+
+def test_truncated_games_have_no_value_target() -> None:
+    """A game is stopped at its third move; the next one ends, and the one after it goes on."""
+    steps = make_steps(6, 1)._replace(
+        reward=np.array([0, 0, 0, 0, 1, 0], np.float32)[:, None],
+        discount=np.array([-1, 1, 0, -1, 0, -1], np.float32)[:, None],
+        is_end=np.array([0, 0, 1, 0, 1, 0], bool)[:, None],
+        is_truncated=np.array([0, 0, 1, 0, 0, 0], bool)[:, None],
+        is_random=np.zeros((6, 1), bool),
+    )
+    samples = make_samples(steps)
+    assert samples.rest[:, 0].tolist() == [0, 0, 0, 0, 0, -1]
+    assert samples.is_truncated[:, 0].tolist() == [True] * 3 + [False] * 3
+    assert samples.has_value[:, 0].tolist() == [False] * 3 + [True] * 2 + [False]
+    target, is_known = samples.value_target(0.5)
+    assert is_known.all()
+    # The search's value alone, not half of a draw.
+    np.testing.assert_allclose(target[:3], steps.value[:3], rtol=1e-6)
+
+
+@pytest.mark.parametrize("is_truncated", [False, True])
+def test_what_is_known_later_is_told_to_the_games_in_progress(*, is_truncated: bool) -> None:
+    older = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), make_samples(make_steps(5, 1)))
+    assert older.rest[0].tolist() == [0, 0, 0, 0, -1]
+    following = jax.tree.map(lambda x: x[:, :1], older)._replace(
+        value=jnp.ones((1, 1)),
+        rest=jnp.zeros((1, 1)),
+        is_truncated=jnp.full((1, 1), is_truncated),
+    )
+    told = prolong(older, following)
+    assert told.is_truncated[0].tolist() == [False] * 4 + [is_truncated]
+    assert told.has_value[0].tolist() == [True] * 4 + [not is_truncated]
+    np.testing.assert_array_equal(told.value[0, :4], older.value[0, :4])
+    assert told.value[0, 4] == -1
+    # What comes next is another game.
+    again = prolong(told, following._replace(is_truncated=jnp.full((1, 1), not is_truncated)))
+    jax.tree.map(np.testing.assert_array_equal, again, told)

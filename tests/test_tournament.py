@@ -7,6 +7,7 @@ import pathlib
 import random
 import re
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -16,13 +17,22 @@ import pytest
 
 import games
 from dualmctx import AlphaZero, Dual, make_network
+from dualmctx.matches import tournament as tournaments
 from dualmctx.matches.arena import Player, batch_player, make_games
 from dualmctx.matches.costs import FREE, MoveCost, move_cost
 from dualmctx.matches.entrants import Entrant, engine, perfect, uniform_random
 from dualmctx.matches.game_file import Game, append_games, mend_games, read_games, results_of
 from dualmctx.matches.host_games import play_on_host
 from dualmctx.matches.hosts import each, openspiel_mcts, perfect_connect_four
-from dualmctx.matches.openings import as_rows, balanced, drawn, from_start, random_openings
+from dualmctx.matches.openings import (
+    as_rows,
+    balanced,
+    drawn,
+    find_starts,
+    from_start,
+    identify,
+    random_openings,
+)
 from dualmctx.matches.tournament import (
     Tournament,
     gauntlet,
@@ -338,12 +348,13 @@ def test_entrants_share_programs_but_not_parameters(tmp_path: pathlib.Path) -> N
     cells = {"left": 0, "middle": 2, "right": 3}
     entrants = tuple(Entrant(name, prefer, jnp.int32(cell)) for name, cell in cells.items())
     made = tournament(entrants=entrants, pairings=round_robin(3), openings=((),))
-    chunks = list(play_tournament(made, tmp_path))
-    for chunk in chunks:
-        for game in chunk.games:
-            assert game.moves[:2] == tuple(cells[name] for name in game.players)
-    first, *later = (chunk.compile_seconds for chunk in chunks)
-    assert max(later) < first / 10
+    before = tournaments._compile.cache_info().misses
+    played = [game for chunk in play_tournament(made, tmp_path) for game in chunk.games]
+    assert len(played) == 6
+    for game in played:
+        assert game.moves[:2] == tuple(cells[name] for name in game.players)
+    # One program for all three pairings.
+    assert tournaments._compile.cache_info().misses == before + 1
 
 
 @pytest.mark.parametrize(("name", "policy", "depths", "options"), COUNTS)
@@ -398,8 +409,10 @@ def test_what_players_spent(whole: Any) -> None:
 
 def test_random_openings_are_distinct_and_go_on() -> None:
     env = games.make("tic_tac_toe")
-    found = random_openings(env, 40, plies=(1, 3), seed=0)
-    assert len(set(found)) == len(found) == 40
+    found = random_openings(env, 100, plies=(1, 3), seed=0)
+    # By the cells of each side, whatever their order.
+    positions = {(frozenset(moves[::2]), frozenset(moves[1::2])) for moves in found}
+    assert len(positions) == len(found) == 100
     assert {len(opening) for opening in found} == {1, 3}
     states, first_bad = games.replay_checked(env, as_rows(found))
     assert (first_bad == -1).all()
@@ -408,6 +421,45 @@ def test_random_openings_are_distinct_and_go_on() -> None:
     assert random_openings(env, 10, plies=(1, 3), seed=1) != found[:10]
     with pytest.raises(ValueError, match=r"^plies is 0; openings have at least 1$"):
         random_openings(env, 1, plies=0, seed=0)
+
+
+def test_openings_are_as_many_as_positions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nim shows the pile alone, so that 20 stones less 4 to 12 are nine positions."""
+    nim = games.make("nim")
+
+    def stones_taken(plies: Any, number: int) -> list[int]:
+        found = random_openings(nim, number, plies=plies, seed=0)
+        return sorted(sum(opening) + len(opening) for opening in found)
+
+    assert stones_taken(4, 9) == list(range(4, 13))
+    # Two and three stones can be taken by one move or by two.
+    assert stones_taken((1, 2), 6) == list(range(1, 7))
+    monkeypatch.setattr("dualmctx.matches.openings._MAX_BATCHES", 2)
+    line = "only 9 of 10 openings of 4 plies were found in 2,048 tries, where those to one position"
+    with pytest.raises(ValueError, match=rf"^{line} count once; ask for fewer, [^\n]+$"):
+        stones_taken(4, 10)
+
+
+def test_a_start_is_who_has_to_move_and_what_is_seen() -> None:
+    starts = find_starts(ENV, [(0, 1, 2), (2, 1, 0), (0,), (), (3,), (0,)])
+    assert [(*moves, start.side) for moves, start in starts.items()] == [
+        (0, 1, 2, 1),
+        (2, 1, 0, 1),
+        (0, 1),
+        (0,),
+        (3, 1),
+    ]
+    assert starts[0, 1, 2] == starts[2, 1, 0]
+    assert len({start.position for start in starts.values()}) == 4
+    one, other = find_starts(games.make("nim"), [(1,), (0, 0)]).values()
+    assert (one.side, other.side) == (1, 0)
+    assert one.position == other.position
+
+
+def test_positions_with_other_legal_actions_differ() -> None:
+    seen, legal = np.ones((3, 2)), np.array([[True, False], [True, True], [True, False]])
+    found = identify(SimpleNamespace(observation=seen, legal_action_mask=legal))
+    assert found[0] == found[2] != found[1]
 
 
 def test_openings_may_be_balanced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -472,7 +524,7 @@ def test_what_is_missing_is_told(
     module: str, make: Any, line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ModuleNotFoundError, match=line):
+    with pytest.raises(ValueError, match=line):
         make(games.make("connect_four"))
 
 

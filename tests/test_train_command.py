@@ -1,6 +1,7 @@
 """The training command: what it writes, what it refuses, and how it goes on after Ctrl-C."""
 
 import contextlib
+import errno
 import io
 import json
 import os
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -20,10 +22,10 @@ import pytest
 
 import games
 import train
-from dualmctx import assemble
+from dualmctx import assemble, stopping
 from dualmctx.checkpoint import open_checkpoints
 from dualmctx.policies import REGISTRY
-from dualmctx.runs import create_run, reopen_run
+from dualmctx.runs import RunFolder, create_run, reopen_run
 from dualmctx.trained import load_trained, network_of
 
 ROOT = Path(train.__file__).parent
@@ -421,21 +423,84 @@ def test_a_run_without_a_checkpoint_goes_on_from_its_beginning(
     assert found[0][1] == []
 
 
+def test_a_run_goes_on_without_initialising_what_it_restores(
+    finished: Finished, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A device with room for one state only could not go on otherwise."""
+    put = assemble.assemble
+
+    def put_together(name: str, config: Any) -> Any:
+        run = put(name, config)
+        return run._replace(trainer=run.trainer._replace(init=lambda _: pytest.fail("two states")))
+
+    found = []
+    monkeypatch.setattr(train, "assemble", put_together)
+    trains_by(lambda _, *given: found.append(given) or 0, monkeypatch)
+    assert run_here([*ON_THE_WAY, "--resume"], finished.out, NUM_ITERATIONS) == 0
+    [(state, rows, _)] = found
+    assert int(state.iteration) == len(rows) == NUM_ITERATIONS
+    leaves = [np.asarray(x) for x in jax.tree.leaves(state)]
+    _, saved = open_checkpoints(finished.out / "checkpoints").read()
+    assert sum(x.nbytes for x in leaves) == sum(x.nbytes for x in jax.tree.leaves(saved))
+
+
+@pytest.mark.parametrize("name", ["go-9x9", "gardner-chess"])
+def test_presets_are_known_by_the_names_of_their_games(name: str) -> None:
+    assert train.parse([name.replace("-", "_")]) == train.parse([name])
+
+
 def test_a_second_ctrl_c_stops_in_a_line(
     tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    clock = [10.0]
+
     def interrupted(*args: Any) -> Any:
-        with train.stopped_by_ctrl_c(train.Display(1)) as stop:
-            signal.raise_signal(signal.SIGINT)
-            assert stop
-            signal.raise_signal(signal.SIGINT)
+        with train.stopped_on_request(train.Display(1).say) as stop:
+            for now in (10.0, 10.9, 11.1):
+                clock[0] = now
+                signal.raise_signal(signal.SIGINT)
+                assert stop
+            raise AssertionError("it went on")
 
     before = signal.getsignal(signal.SIGINT)
     monkeypatch.setattr(train, "train", interrupted)
+    monkeypatch.setattr(stopping, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     assert run_here(ALPHAZERO, tmp_path, 1) == 130
     said = capsys.readouterr()
     assert said.err.count("\n") == 1
+    assert clock == [11.1]
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_sigterm_is_like_ctrl_c(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a scheduler sends it, here in the second iteration, and twice as some launchers do."""
+    iterate_once = train.iterate_once
+
+    def signalled(run: Any, iterate: Any, state: Any, rows: list) -> Any:
+        if len(rows) == 1:
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
+        return iterate_once(run, iterate, state, rows)
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(train, "iterate_once", signalled)
+    assert run_here(ALPHAZERO, tmp_path, 9) == 130
+    said = capsys.readouterr()
+    assert "saved iteration 2; go on with: " in said.out
+    assert said.err == ""
+    assert last_checkpoint(tmp_path)[0] == 2
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_sigterm_before_training_stops_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trains_by(lambda *_: signal.raise_signal(signal.SIGTERM), monkeypatch)
+    assert run_here(ALPHAZERO, tmp_path, 1) == 130
+    line = "train.py: stopped at once; --resume goes on from the last save\n"
+    assert capsys.readouterr().err == line
 
 
 def test_ctrl_c_before_there_is_a_folder_promises_nothing(
@@ -447,6 +512,110 @@ def test_ctrl_c_before_there_is_a_folder_promises_nothing(
     monkeypatch.setattr(train, "assemble", interrupted)
     assert run_here(ALPHAZERO, tmp_path / "run", 1) == 130
     assert capsys.readouterr().err == "train.py: stopped at once\n"
+
+
+def failure(arguments: list[str], capsys: pytest.CaptureFixture) -> str:
+    """Runs a command that fails while it trains; returns its only line on standard error."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as error:
+        train.main(arguments)
+    assert error.value.code == 2
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    assert line.startswith("train.py: ")
+    return line
+
+
+def trains_by(train_fn: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has a run train by a stand-in, for which no memory is predicted."""
+    monkeypatch.setattr(assemble, "check_memory", lambda *_: None)
+    monkeypatch.setattr(train, "train", train_fn)
+
+
+def raising(error: Exception) -> Callable[..., int]:
+    def fails(*_: Any) -> int:
+        raise error
+
+    return fails
+
+
+def test_a_full_disk_ends_the_run_in_a_line_and_it_goes_on(
+    finished: Finished,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A part of the row is written, as it is when a disk becomes full."""
+    append_row = RunFolder.append_row
+
+    def torn(folder: RunFolder, row: dict[str, Any]) -> None:
+        if row["iteration"] < 5:
+            return append_row(folder, row)
+        with folder.metrics.open("a") as file:
+            file.write('{"iteration": 5, "sec')
+        raise OSError(errno.ENOSPC, "No space left on device", str(folder.metrics))
+
+    monkeypatch.setattr(RunFolder, "append_row", torn)
+    command = [*ON_THE_WAY, "--num-iterations", str(NUM_ITERATIONS), "--out", str(tmp_path)]
+    line = failure(command, capsys)
+    for words in (
+        "No space left on device",
+        f"the last good checkpoint is iteration 3 in {tmp_path / 'checkpoints'}; when that is put",
+        "right, --resume goes on there",
+    ):
+        assert words in line
+    monkeypatch.undo()
+    assert train.main([*command, "--resume"]) == 0
+    assert untimed(read_metrics(tmp_path)) == untimed(finished.rows)
+
+
+@pytest.mark.parametrize(
+    ("message", "remedy"),
+    [
+        ("RESOURCE_EXHAUSTED: Out of memory\nOf it", "more memory or devices --resume begins anew"),
+        ("INTERNAL: the device is gone", "when that is put right, --resume begins anew"),
+    ],
+)
+def test_a_device_that_fails_ends_the_run_in_a_line(
+    message: str,
+    remedy: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trains_by(raising(jax.errors.JaxRuntimeError(message)), monkeypatch)
+    line = failure([*ALPHAZERO, "--out", str(tmp_path)], capsys)
+    assert message.split("\n")[0] in line
+    assert remedy in line
+    assert "the last good checkpoint is none" in line
+
+
+def test_a_fault_of_the_program_is_not_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trains_by(raising(ValueError("shapes differ")), monkeypatch)
+    with pytest.raises(ValueError, match="shapes differ"):
+        run_here(ALPHAZERO, tmp_path, 1)
+
+
+def test_a_run_that_wandb_did_not_begin_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Wandb:
+        Error = type("Error", (Exception,), {})
+
+        @staticmethod
+        def init(**_: Any) -> Any:
+            raise Wandb.Error("no network")
+
+    trains_by(lambda *_: 99, monkeypatch)
+    monkeypatch.setattr(train, "require_wandb", lambda: Wandb)
+    command = [*ALPHAZERO, "--wandb", "games", "--out", str(tmp_path)]
+    line = failure(command, capsys)
+    assert "wandb has failed: no network; use WANDB_MODE=offline" in line
+    assert "--resume begins anew" in line
+    monkeypatch.setattr(Wandb, "init", lambda **_: SimpleNamespace(finish=lambda: None))
+    assert train.main([*command, "--resume"]) == 99
 
 
 def fails_after(num_iterations: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -532,8 +701,9 @@ def test_activations_are_kept_as_the_flag_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = []
+    nothing = SimpleNamespace(init=lambda _: None, shardings=None)
     for name in ("make_search_fn", "make_trainer"):
-        monkeypatch.setattr(assemble, name, lambda *_, **options: kept.append(options))
+        monkeypatch.setattr(assemble, name, lambda *_, **options: kept.append(options) or nothing)
     monkeypatch.setattr(assemble, "make_exams", lambda *_: ((), (), {}))
     monkeypatch.setattr(assemble, "check_memory", lambda *_: None)
     for i, flags in enumerate(([], ["--network.kept-activations", "bfloat16"])):

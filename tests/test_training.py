@@ -11,7 +11,7 @@ import games
 from dualmctx import AlphaZero, make_network, training
 from dualmctx.checkpoint import open_checkpoints
 from dualmctx.learner import Learner
-from dualmctx.selfplay import SelfPlay, make_play
+from dualmctx.selfplay import SelfPlay, Steps, make_play
 from dualmctx.training import IterateFn, Trainer, TrainState, make_trainer
 
 NUM_ITERATIONS = 30
@@ -74,8 +74,10 @@ def test_a_state_after_two_iterations(trainer: Trainer, iterate: IterateFn) -> N
             assert [bool((np.asarray(x) != 0).any()) for x in kernels] == [False, True]
     for row in rows:
         assert row["positions"] == 6 * 5
+        # 4 batches of 16 positions.
+        assert row["replay_ratio"] == 4 * 16 / (6 * 5)
         assert row["games"] == row["wins_by_mover"] > 0
-        assert row["draws"] == 0
+        assert row["draws"] == row["truncated"] == row["resign_tests"] == 0
         assert all(np.isfinite(x) for x in row.values())
         losses = {f"{kind}_loss_{head}" for kind in ("policy", "value") for head in range(2)}
         assert losses < set(row)
@@ -181,6 +183,30 @@ def test_self_play_keeps_the_nodes_that_the_policy_keeps(
     assert not any(
         "children" in str(path) for path, _ in jax.tree_util.tree_leaves_with_path(state)
     )
+
+
+def test_each_game_is_counted_once_and_by_its_result() -> None:
+    """A column each: won by the last to move, lost, drawn, stopped without a result, going on."""
+
+    def last(*flags: float) -> np.ndarray:
+        return np.stack([np.zeros(5), flags])
+
+    nothing = Steps(*[None] * len(Steps._fields))
+    steps = nothing._replace(
+        reward=last(1, -1, 0, 0, 0),
+        is_end=last(1, 1, 1, 1, 0) > 0,
+        is_truncated=last(0, 0, 0, 1, 0) > 0,
+        is_resign_test=last(1, 1, 1, 0, 0) > 0,
+        is_resign_error=last(0, 1, 1, 0, 0) > 0,
+    )
+    assert {name: int(x) for name, x in training.count_games(steps).items()} == {
+        "games": 4,
+        "truncated": 1,
+        "draws": 1,
+        "wins_by_mover": 1,
+        "resign_tests": 3,
+        "resign_errors": 2,
+    }
 
 
 def test_settings_that_do_not_fit_are_refused() -> None:

@@ -19,6 +19,7 @@ from dualmctx.commands.standings import describe_test, standings
 from dualmctx.matches.arena import MAX_PLIES
 from dualmctx.matches.entrants import Entrant, Host
 from dualmctx.matches.game_file import read_games
+from dualmctx.matches.openings import find_starts
 from dualmctx.matches.player_spec import PlayerSpec, parse_player
 from dualmctx.matches.tournament import Tournament, round_robin
 from dualmctx.matches.tournament_folder import GAMES
@@ -27,7 +28,7 @@ from dualmctx.ratings.sprt import Sprt
 from dualmctx.reports.machine import machine, versions
 from dualmctx.reports.page import by_strength, make_page
 from dualmctx.reports.plots import draw_costs, draw_elo
-from dualmctx.reports.report import Comparison, make_report
+from dualmctx.reports.report import Played, make_report
 from dualmctx.runs import RunFolder, check_new, create_run, read_config, reopen_run
 
 _PROGRAM = "dualmctx compare"
@@ -55,7 +56,8 @@ class Options:
     game: str | None = None
     """What is played, where no player has a network; a network of another game is refused."""
     game_parameters: dict[str, int] = dataclasses.field(default_factory=dict)
-    """Parameters of that game, such as `pile 31`, where no player has a network."""
+    """Parameters of that game, such as `pile 31`, where no player has a network; others than a
+    network's are refused."""
     budget: Literal["simulations", "network", "seconds"] = "simulations"
     """What is equal: simulations, as they are given; network, blocks evaluated a move; or seconds
     a move, measured here. The last two scale simulations to the cost of the first player that has
@@ -65,15 +67,15 @@ class Options:
     games: int = 200
     """Games of each two players, an even number; the most where --sprt ends them."""
     openings: Literal["random", "start", "balanced"] = "random"
-    """Distinct random openings; the start each time; or random ones that are drawn, by the solution
-    of a small game, by the first network's value otherwise."""
+    """Random openings to positions that differ; the start each time; or random ones that are drawn,
+    by the solution of a small game, by the first network's value otherwise."""
     opening_plies: tuple[int, ...] = (4,)
     """Lengths of random openings."""
     sprt: tuple[float, float] | None = None
     """Stop when it is decided, with 5 % of errors each way, whether the first of two players leads
     by the first or by the second of these numbers of Elo."""
     anchor: str | None = None
-    """The player whose Elo is 0; by default the mean of all is."""
+    """The player whose Elo is 0, by side its first side; by default the mean of all is."""
     batch: int | None = None
     """Pairs of games played at once; by default all, 64 at most."""
     max_plies: int = MAX_PLIES
@@ -123,12 +125,12 @@ def main(arguments: list[str]) -> int:
     try:
         test = options.sprt and Sprt(*options.sprt)
         verdict = play(tournament, folder, test)
-        comparison = measure(options, lineup, tournament, folder)._replace(
+        played = measure(options, lineup, tournament, folder)._replace(
             test=test,
             verdict=verdict,
             timed=[name for name, row in budgets.players.items() if row.measured],
         )
-        write_report(RunFolder(folder), told, budgets, make_report(comparison))
+        write_report(RunFolder(folder), told, budgets, make_report(played))
     except KeyboardInterrupt:
         kept = f": games so far are in {folder / GAMES}; to go on: {command} --resume"
         raise KeyboardInterrupt(kept) from None
@@ -195,21 +197,22 @@ def prepare(options: Options, lineup: Lineup, batch: int) -> tuple[Tournament, B
     return tournament, budgets
 
 
-def measure(options: Options, lineup: Lineup, tournament: Tournament, folder: Path) -> Comparison:
+def measure(options: Options, lineup: Lineup, tournament: Tournament, folder: Path) -> Played:
     """Reads the games, and measures the time of a move in positions from them."""
     names = [entrant.name for entrant in tournament.entrants]
-    played = select_games(names, read_games(folder / GAMES))
+    games = select_games(names, read_games(folder / GAMES))
     seconds = {}
     for entrant in tournament.entrants:
         size = _HOST_BATCH if isinstance(entrant.player, Host) else tournament.batch_size
-        positions = sample_positions(played, size, options.seed)
+        positions = sample_positions(games, size, options.seed)
         seconds[entrant.name] = seconds_a_move(tournament.env, entrant, positions)
     kin: dict[PlayerSpec, list[str]] = {}
     for candidate in lineup.candidates:
         kin.setdefault(candidate.spec.kin(), []).append(candidate.spec.name)
-    return Comparison(
+    return Played(
         entrants=tournament.entrants,
-        played=played,
+        games=games,
+        starts=find_starts(tournament.env, (game.moves[: game.opening] for game in games)),
         seconds=seconds,
         by_side=tournament.env.id in _TWO_TASKS,
         kin=[group for group in kin.values() if len(group) > 1],

@@ -39,7 +39,7 @@ def load_lineup(
       specs: the players.
       checkpoint: of those that name none.
       game: that all networks must be of; `None` for whatever they are of.
-      game_parameters: of the game where nobody has a network.
+      game_parameters: of the game; with networks none that are not theirs.
       simulations: a move, of all trees, of those that do not say.
 
     Raises:
@@ -55,7 +55,7 @@ def load_lineup(
         first = load_trained(checkpoint)
     if first is not None:
         env, parameters = first.env, first.record["game_parameters"]
-        _check_game(specs, loaded, env.id, parameters, game)
+        _check_game(specs, loaded, first, game, game_parameters)
         # One game for all, so that equal searches share compiled programs.
         loaded = [trained and trained._replace(env=env) for trained in loaded]
     elif game is None:
@@ -104,17 +104,22 @@ def _load(spec: PlayerSpec, checkpoint: str | None) -> Trained | None:
 def _check_game(
     specs: Sequence[PlayerSpec],
     loaded: Sequence[Trained | None],
-    game_id: str,
-    parameters: dict[str, Any],
+    first: Trained,
     game: str | None,
+    game_parameters: dict[str, int],
 ) -> None:
-    if game is not None and game.replace("-", "_") != game_id:
-        raise ValueError(f"game is {game}; the networks play {game_id}")
+    if game is not None and game.replace("-", "_") != first.env.id:
+        raise ValueError(f"game is {game}; the networks play {first.env.id}")
+    ours = _describe_game(first)
+    for name, value in game_parameters.items():
+        if first.record["game_parameters"].get(name) != value:
+            raise ValueError(f"{name} is {value}; the networks play {ours}: leave it out")
     for spec, trained in zip(specs, loaded, strict=True):
-        if trained is not None:
-            found = trained.env.id, trained.record["game_parameters"]
-            if found != (game_id, parameters):
-                theirs, ours = (
-                    f"{x} {y}".replace(" {}", "") for x, y in (found, (game_id, parameters))
-                )
-                raise ValueError(f"player {spec.name!r} plays {theirs}, the first one {ours}")
+        if trained is not None and _describe_game(trained) != ours:
+            theirs = _describe_game(trained)
+            raise ValueError(f"player {spec.name!r} plays {theirs}, the first one {ours}")
+
+
+def _describe_game(trained: Trained) -> str:
+    parameters = sorted(trained.record["game_parameters"].items())
+    return " ".join([trained.env.id, *(f"{name} {value}" for name, value in parameters)])

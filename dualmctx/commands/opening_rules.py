@@ -28,9 +28,9 @@ def choose_openings(
     """Chooses openings.
 
     Args:
-      rule: `start`, the start of the game each time; `random`, distinct openings of random moves;
-        `balanced`, those of them that perfect play draws in a small game, in others those that the
-        first network values near 0.
+      rule: `start`, the start of the game each time; `random`, random moves to positions that
+        differ; `balanced`, those of them that perfect play draws in a small game, in others those
+        that the first network values near 0.
       lineup: the game and its players.
       number: of openings.
       plies: their lengths.

@@ -47,5 +47,6 @@ def describe_test(test: dict[str, Any]) -> str:
     return (
         f"SPRT: {decided} after {test['num_pairs']} pairs; H0: {test['player']} leads by "
         f"{test['elo0']:g} Elo, H1: by {test['elo1']:g}; log-likelihood ratio "
-        f"{test['log_likelihood_ratio']:.2f} in ({test['lower']:.2f}, {test['upper']:.2f})"
+        f"{test['log_likelihood_ratio']:.2f} in ({test['lower']:.2f}, {test['upper']:.2f}); Elo of "
+        f"the mean score, which the test is about: {show_elo(test)}"
     )

@@ -28,8 +28,8 @@ def openspiel_mcts(
       The entrant; a move depends on the position and its seed alone.
 
     Raises:
-      ValueError: when the game's actions differ or the number is bad, in one line.
-      ModuleNotFoundError: when OpenSpiel is not installed, in one line.
+      ValueError: when the game's actions differ, the number is bad or OpenSpiel is not installed,
+        in one line.
     """
     if env.id not in _OPENSPIEL_GAMES:
         raise ValueError(f"OpenSpiel's MCTS plays {', '.join(_OPENSPIEL_GAMES)} here, not {env.id}")
@@ -66,8 +66,8 @@ def perfect_connect_four(env: Any, name: str = "perfect") -> Entrant:
       The entrant; of moves that are as good it draws one.
 
     Raises:
-      ValueError: when it is another game, in one line.
-      ModuleNotFoundError: when bitbully or its book of openings is not installed, in one line.
+      ValueError: when it is another game, or bitbully or its book of openings is not installed, in
+        one line.
     """
     if env.id != "connect_four":
         raise ValueError(f"bitbully plays connect_four, not {env.id}")
@@ -94,4 +94,4 @@ def _load(module: str, what: str, remedy: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise ModuleNotFoundError(f"{what} needs {module}: {remedy}") from error
+        raise ValueError(f"{what} needs {module}: {remedy} ({error})") from error

@@ -1,7 +1,8 @@
 """Openings: the actions with which both games of a pair begin."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -18,6 +19,18 @@ AcceptFn = Callable[[Any], np.ndarray]
 """Which of `[S]` game states may follow an opening, `[S]` bool; anything for finished games."""
 # Candidates at once, and how many there are before too few of them are found fit.
 _BATCH, _MAX_BATCHES = 1024, 100
+
+
+class Start(NamedTuple):
+    """Where the players of a game begin to choose.
+
+    Attributes:
+      side: that has to move; 0 is the one that moves first in the game.
+      position: see `identify`.
+    """
+
+    side: int
+    position: bytes
 
 
 def any_position(states: Any) -> np.ndarray:
@@ -62,7 +75,10 @@ def random_openings(
     seed: int,
     accept: AcceptFn = any_position,
 ) -> list[Opening]:
-    """Draws distinct openings of uniformly random legal actions, after which the game goes on.
+    """Draws openings of uniformly random legal actions, after which the game goes on.
+
+    Their positions differ: of the openings that lead to one position the first that is drawn is
+    taken, as from the others the same games would follow.
 
     Args:
       env: a game as `games.make` gives it.
@@ -81,20 +97,57 @@ def random_openings(
     if lengths.size == 0 or lengths.min() < 1:
         raise ValueError(f"plies is {plies}; openings have at least 1")
     play = jax.jit(lambda keys: _play_randomly(env, keys, lengths))
-    found: dict[Opening, None] = {}
+    found: dict[bytes, Opening] = {}
     for batch in range(_MAX_BATCHES):
         keys = jax.random.split(jax.random.fold_in(jax.random.PRNGKey(seed), batch), _BATCH)
         actions, states = play(keys)
         is_over = np.asarray(states.terminated | states.truncated)
-        for row in np.asarray(actions)[~is_over & accept(states)]:
-            found[tuple(row[row >= 0].tolist())] = None
+        rows, positions = np.asarray(actions), identify(states)
+        for i in np.flatnonzero(~is_over & accept(states)):
+            found.setdefault(positions[i], tuple(rows[i][rows[i] >= 0].tolist()))
             if len(found) == number:
-                return list(found)
+                return list(found.values())
     tries = _BATCH * _MAX_BATCHES
     raise ValueError(
-        f"only {len(found)} of {number} openings of {plies} plies were found in {tries:,} tries; "
-        "ask for fewer, more plies, or accept more positions"
+        f"only {len(found)} of {number} openings of {plies} plies were found in {tries:,} tries, "
+        "where those to one position count once; ask for fewer, for more plies or several lengths, "
+        "or accept more positions"
     )
+
+
+def identify(states: Any) -> list[bytes]:
+    """Identifies positions by what the player to move sees and may play.
+
+    No network knows more. The moves before a position and the side that is to move tell positions
+    apart only if the game shows them: Nim shows the pile alone, HSR whose task it is, chess and Go
+    the side and the last boards.
+
+    Args:
+      states: `[S]` game states.
+
+    Returns:
+      A digest of each, the same for the same position.
+    """
+    rows = zip(*map(np.asarray, (states.observation, states.legal_action_mask)), strict=True)
+    return [hashlib.sha256(seen.tobytes() + legal.tobytes()).digest() for seen, legal in rows]
+
+
+def find_starts(env: Any, openings: Iterable[Opening]) -> dict[Opening, Start]:
+    """Finds where openings lead to.
+
+    Args:
+      env: a game as `games.make` gives it.
+      openings: at least one, legal; some may be the same.
+
+    Returns:
+      The start of play after each.
+    """
+    distinct = list(dict.fromkeys(openings))
+    keys = jax.random.split(jax.random.PRNGKey(0), len(distinct))
+    begins = jax.jit(jax.vmap(env.init))(keys)
+    states, _ = games.replay_checked(env, as_rows(distinct), begins)
+    sides = np.asarray(states.current_player != begins.current_player, int).tolist()
+    return dict(zip(distinct, map(Start, sides, identify(states)), strict=True))
 
 
 def check_openings(env: Any, openings: Sequence[Opening]) -> None:

@@ -19,7 +19,8 @@ _BISECTIONS = 60
 class Sprt:
     """What is tested: elo0 against elo1, with the chances of error.
 
-    Elo is that of the mean score s, a draw half a point: s = 1 / (1 + 10^(-elo / 400)).
+    Elo is that of the mean score s, a draw half a point: s = 1 / (1 + 10^(-elo / 400)). That of
+    `ratings.elo` is of wins to losses alone: the same without draws, further from 0 with them.
 
     Raises:
       ValueError: when an option is out of range, in one line.
@@ -62,6 +63,8 @@ class Verdict(NamedTuple):
       lower: where H0 is accepted.
       upper: where H1 is.
       num_pairs: of games.
+      elo: of the player's mean score in them, on the scale of `Sprt`; `None` where it is open, as
+        where all games were won.
     """
 
     accepted: Literal["H0", "H1"] | None
@@ -69,6 +72,7 @@ class Verdict(NamedTuple):
     lower: float
     upper: float
     num_pairs: int
+    elo: float | None
 
 
 def judge(test: Sprt, counts: np.ndarray) -> Verdict:
@@ -83,9 +87,11 @@ def judge(test: Sprt, counts: np.ndarray) -> Verdict:
 
     Source: Wald 1945, "Sequential tests of statistical hypotheses".
     """
-    ratio = float(log_likelihood_ratio(test, np.asarray(counts)))
+    counts = np.asarray(counts)
+    ratio = float(log_likelihood_ratio(test, counts))
     accepted = "H1" if ratio >= test.upper else "H0" if ratio <= test.lower else None
-    return Verdict(accepted, ratio, test.lower, test.upper, int(np.sum(counts)))
+    elo = score_elo(float(counts @ SCORES), int(counts.sum()))
+    return Verdict(accepted, ratio, test.lower, test.upper, int(counts.sum()), elo)
 
 
 def log_likelihood_ratio(test: Sprt, counts: np.ndarray) -> np.ndarray:
@@ -137,6 +143,11 @@ def count_scores(results: Results, one: str, other: str) -> np.ndarray:
     return np.array(
         [np.trace(own[::-1], k - 2) + np.trace(theirs[::-1], 2 - k) for k in range(len(SCORES))]
     )
+
+
+def score_elo(points: float, most: float) -> float | None:
+    """Returns the Elo of a score, `None` for none or all of the points there are."""
+    return 400 * math.log10(points / (most - points)) if 0 < points < most else None
 
 
 def _score(elo: float) -> float:

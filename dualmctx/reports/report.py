@@ -1,13 +1,14 @@
 """The report of a comparison: from games and what they cost to tables that JSON can hold."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dualmctx.matches.entrants import Entrant
 from dualmctx.matches.game_file import Game, results_of
+from dualmctx.matches.openings import Opening, Start
 from dualmctx.matches.usage import count_usage
 from dualmctx.ratings.alpha_rank import AlphaRank, alpha_rank
 from dualmctx.ratings.elo import Rating, rate, rate_sides
@@ -23,23 +24,25 @@ _SAME_TIME = 1.1
 _APART = 1.5
 
 
-class Comparison(NamedTuple):
-    """What a report is of.
+class Played(NamedTuple):
+    """What a report is of: games, and what is known of them and of who played them.
 
     Attributes:
       entrants: the players.
-      played: all games, both of a pair one after the other.
+      games: all, both of a pair one after the other.
+      starts: where each of their openings leads to.
       seconds: a move, of each player by name.
       by_side: whether a player on the first side is another one than on the second.
       kin: names of players that differ in their simulations only, a group each.
-      anchor: see `rate`.
+      anchor: see `rate`; by side it is its first side.
       test: a sequential test of the first two players; `None` for none.
       verdict: where it stands.
       timed: names of players who were given the same time a move.
     """
 
     entrants: tuple[Entrant, ...]
-    played: list[Game]
+    games: list[Game]
+    starts: Mapping[Opening, Start]
     seconds: dict[str, float]
     by_side: bool = False
     kin: Sequence[Sequence[str]] = ()
@@ -49,58 +52,70 @@ class Comparison(NamedTuple):
     timed: Sequence[str] = ()
 
 
-def make_report(comparison: Comparison) -> dict[str, Any]:
+def make_report(played: Played) -> dict[str, Any]:
     """Makes the report; docs/compare.md has its fields.
 
     Args:
-      comparison: of players of which every two have met.
+      played: by players of which every two have met.
 
     Raises:
       ValueError: when the anchor is no player, in one line.
     """
-    names = [entrant.name for entrant in comparison.entrants]
-    played = comparison.played
+    names = [entrant.name for entrant in played.entrants]
     # Games of a player with itself say what a side is worth, and nothing else.
-    results = results_of(names, [game for game in played if len(set(game.players)) == 2])
-    ratings = rate(results, anchor=comparison.anchor)
+    results = results_of(names, [game for game in played.games if len(set(game.players)) == 2])
+    ratings = rate(results, anchor=played.anchor)
     ranks = _rank(results)
-    rows = [
-        _player(comparison, place, rating, ranks) for place, rating in enumerate(ratings.players)
-    ]
+    rows = [_player(played, place, rating, ranks) for place, rating in enumerate(ratings.players)]
     report = {
         "players": rows,
         "ratings": ratings._asdict() | {"players": names},
-        "ratings_by_side": _rate_sides(comparison, names) if comparison.by_side else None,
+        "ratings_by_side": _rate_sides(played, names) if played.by_side else None,
         "crosstable": _table(*games_of(results.pairs)),
-        "by_side": _sides(results_of(names, played)),
+        "by_side": _sides(results_of(names, played.games)),
         "alpha_rank": ranks and ranks._asdict(),
-        "doublings": _doublings(comparison, results, rows),
-        "sprt": _describe_test(comparison, names),
-        "games": count_games(played),
+        "doublings": _doublings(played, results, rows),
+        "sprt": _describe_test(played, names),
+        "games": count_games(played.games, played.starts),
     }
-    return report | {"warnings": list_warnings(comparison, report)}
+    return report | {"warnings": list_warnings(played, report)}
 
 
-def count_games(played: Sequence[Game]) -> dict[str, int]:
-    """Counts games: all, those that differ in players or moves, and those cut short."""
+def count_games(games: Sequence[Game], starts: Mapping[Opening, Start]) -> dict[str, int]:
+    """Counts games: all, those that are no repetition of another one, and those cut short.
+
+    A game is repeated where the same two players go on from the same position by the same moves,
+    the same one of them beginning, whatever the moves to that position.
+
+    Args:
+      games: to count.
+      starts: see `Played`.
+    """
     return {
-        "played": len(played),
-        "distinct": len({(game.players, game.moves) for game in played}),
-        "cut_short": sum(not game.is_over for game in played),
+        "played": len(games),
+        "distinct": len({_went_on(game, starts) for game in games}),
+        "cut_short": sum(not game.is_over for game in games),
     }
 
 
-def list_warnings(comparison: Comparison, report: dict[str, Any]) -> list[str]:
+def _went_on(game: Game, starts: Mapping[Opening, Start]) -> tuple[Any, ...]:
+    """Returns who was to move after the opening, against whom, in which position, and the moves."""
+    start = starts[game.moves[: game.opening]]
+    mover, other = game.players[start.side], game.players[1 - start.side]
+    return mover, other, start.position, game.moves[game.opening :]
+
+
+def list_warnings(played: Played, report: dict[str, Any]) -> list[str]:
     """Lists what whoever reads a report should know, a sentence each."""
     warnings = []
     pairings: dict[tuple[str, ...], list[Game]] = defaultdict(list)
-    for game in comparison.played:
+    for game in played.games:
         pairings[tuple(sorted(game.players))].append(game)
     fewest = min(map(len, pairings.values()))
     if fewest < _FEW_GAMES:
         warnings.append(f"Two players met in {fewest} games only: intervals are wide.")
     for (one, other), rows in pairings.items():
-        distinct = count_games(rows)["distinct"]
+        distinct = count_games(rows, played.starts)["distinct"]
         if distinct < _DISTINCT * len(rows):
             warnings.append(
                 f"Only {distinct} of {len(rows)} games of {one} and {other} differ: a repeated "
@@ -112,7 +127,7 @@ def list_warnings(comparison: Comparison, report: dict[str, Any]) -> list[str]:
     cut = report["games"]["cut_short"]
     if cut:
         warnings.append(f"{cut} games were cut short and count as drawn.")
-    timed = {name: comparison.seconds[name] for name in comparison.timed}
+    timed = {name: played.seconds[name] for name in played.timed}
     if timed and max(timed.values()) > _SAME_TIME * min(timed.values()):
         slow, fast = (end(timed, key=timed.__getitem__) for end in (max, min))
         percent = 100 * (timed[slow] / timed[fast] - 1)
@@ -125,13 +140,11 @@ def list_warnings(comparison: Comparison, report: dict[str, Any]) -> list[str]:
     return warnings
 
 
-def _player(
-    comparison: Comparison, place: int, rating: Rating, ranks: AlphaRank | None
-) -> dict[str, Any]:
+def _player(played: Played, place: int, rating: Rating, ranks: AlphaRank | None) -> dict[str, Any]:
     """Describes a player: its results, and what a move of it costs."""
-    entrant = comparison.entrants[place]
-    [usage] = count_usage([entrant], comparison.played)
-    seconds = comparison.seconds[entrant.name]
+    entrant = played.entrants[place]
+    [usage] = count_usage([entrant], played.games)
+    seconds = played.seconds[entrant.name]
     simulations, evaluations, blocks = entrant.cost or (None,) * 3
     games = rating.wins + rating.draws + rating.losses
     return rating._asdict() | {
@@ -155,8 +168,9 @@ def _rank(results: Results) -> AlphaRank | None:
         return None
 
 
-def _rate_sides(comparison: Comparison, names: Sequence[str]) -> dict[str, Any]:
-    ratings = rate_sides(results_of(names, comparison.played))
+def _rate_sides(played: Played, names: Sequence[str]) -> dict[str, Any]:
+    anchor = None if played.anchor is None else f"{played.anchor} (first)"
+    ratings = rate_sides(results_of(names, played.games), anchor=anchor)
     return ratings._asdict() | {"players": [row._asdict() for row in ratings.players]}
 
 
@@ -182,12 +196,12 @@ def _sides(results: Results) -> list[list[dict[str, Any] | None]]:
 
 
 def _doublings(
-    comparison: Comparison, results: Results, rows: Sequence[dict[str, Any]]
+    played: Played, results: Results, rows: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Measures what a doubling is worth where a player stands at several budgets."""
     by_name = {row["name"]: row for row in rows}
     found = []
-    for names in comparison.kin:
+    for names in played.kin:
         for cost in ("simulations", "blocks", "seconds"):
             costs = [by_name[name][cost] for name in names]
             # What differs by little says nothing of a doubling.
@@ -196,8 +210,8 @@ def _doublings(
     return found
 
 
-def _describe_test(comparison: Comparison, names: Sequence[str]) -> dict[str, Any] | None:
-    test, verdict = comparison.test, comparison.verdict
+def _describe_test(played: Played, names: Sequence[str]) -> dict[str, Any] | None:
+    test, verdict = played.test, played.verdict
     if test is None or verdict is None:
         return None
     settings = {name: getattr(test, name) for name in ("elo0", "elo1", "alpha", "beta")}

@@ -46,14 +46,24 @@ class Move:
     mover: int
     action: int
     is_random: bool
-    is_tested: bool
+    is_spared: bool
+    """Whether the mover would have resigned here, but for the game being played on."""
     rewards: list[float]
     """By identity."""
     is_end: bool
+    is_truncated: bool
+    """Whether the game was stopped after it, undecided."""
     next_mover: int
     """Whoever is to move after it; meaningless at the end of a game."""
+    is_over: bool = False
+    """Whether its game is."""
     result: float | None = None
-    """What the mover gets in this game from here on, once it has ended."""
+    """What the mover gets in this game from here on, once it has ended; of a truncated game nobody
+    will ever know."""
+    is_resign_test: bool = False
+    """Whether it ended a game played on in which somebody would have resigned."""
+    is_resign_error: bool = False
+    """Likewise one that the first of them did not lose."""
 
     @property
     def has_value(self) -> bool:
@@ -155,6 +165,7 @@ class Table:
         is_hopeless = limit is not None and thoughts.value < limit and not is_random
         resigns = is_hopeless and not self.plays_on
         after = self.state = self.step(before, np.int32(action))
+        stopped = bool(after.truncated) and not bool(after.terminated) and not resigns
         rewards = [1.0, 1.0] if resigns else np.asarray(after.rewards).tolist()
         if resigns:
             rewards[mover] = -1.0
@@ -166,16 +177,35 @@ class Table:
             mover=mover,
             action=action,
             is_random=is_random,
-            is_tested=is_hopeless and self.plays_on,
+            is_spared=bool(is_hopeless) and self.plays_on,
             rewards=rewards,
-            is_end=bool(after.terminated or after.truncated or resigns),
+            is_end=bool(after.terminated) or resigns or stopped,
+            is_truncated=stopped,
             next_mover=int(after.current_player),
         )
         self.game.append(move)
         self.moves.append(move)
         if move.is_end:
-            score(self.game)
+            finish(self.game)
             self.begin(start_key)
+
+
+def first_spared(game: list[Move]) -> int:
+    """Returns whoever would have been the first to resign, by identity; -1 if nobody."""
+    return next((move.mover for move in game if move.is_spared), -1)
+
+
+def finish(game: list[Move]) -> None:
+    """Writes down how a game ended, once it has."""
+    for move in game:
+        move.is_over = True
+    if game[-1].is_truncated:
+        return
+    score(game)
+    player, last = first_spared(game), game[-1]
+    if player >= 0:
+        last.is_resign_test = True
+        last.is_resign_error = last.rewards[player] > -1
 
 
 def score(game: list[Move]) -> None:
