@@ -62,15 +62,19 @@ class Learner:
 
 
 class Losses(NamedTuple):
-    """Means over a batch, `[H]` each, a number a head.
+    """Means over a batch, a number a head.
 
     Attributes:
-      policy: cross-entropy less the target's entropy, in nats; 0 is a perfect fit.
-      value: squared error where the target is known.
+      policy: `[H]` cross-entropy less the target's entropy, in nats; 0 is a perfect fit.
+      value: `[H]` squared error where the target is known.
+      target_entropy: scalar, of the policy's target, in nats. It falls as searches become decided:
+        the policy loss of a network that knows nothing is 0 at first, and the cross-entropy, the
+        sum of both, is what falls.
     """
 
     policy: chex.Array
     value: chex.Array
+    target_entropy: chex.Array
 
 
 AugmentFn = Callable[[chex.PRNGKey, Samples], Samples]
@@ -127,7 +131,8 @@ def compute_losses(
         divergence = optax.losses.kl_divergence(jax.nn.log_softmax(logits), samples.policy)
         policy_losses.append(jnp.mean(divergence))
         value_losses.append(jnp.sum(known * (target - output.value) ** 2) / num_known)
-    return Losses(jnp.stack(policy_losses), jnp.stack(value_losses))
+    entropy = jnp.mean(jnp.sum(jax.scipy.special.entr(samples.policy), axis=-1))
+    return Losses(jnp.stack(policy_losses), jnp.stack(value_losses), entropy)
 
 
 def make_learn(

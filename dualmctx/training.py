@@ -208,6 +208,7 @@ def count_games(steps: Steps) -> dict[str, chex.Array]:
 
 def _metrics(counts: dict[str, Any], losses: Losses) -> dict[str, float]:
     metrics: dict[str, float] = {name: int(count) for name, count in counts.items()}
+    metrics["target_entropy"] = float(losses.target_entropy)
     for head in range(len(losses.policy)):
         metrics[f"policy_loss_{head}"] = float(losses.policy[head])
         metrics[f"value_loss_{head}"] = float(losses.value[head])

@@ -67,6 +67,8 @@ def make_tables(num_positions: int) -> dict:
 def test_losses_are_their_formulas() -> None:
     samples, tables = make_positions(7), make_tables(7)
     found = losses_of(TABLE, tables, samples)
+    entropies = [-sum(x * np.log(x) for x in row if x > 0) for row in np.asarray(samples.policy)]
+    np.testing.assert_allclose(found.target_entropy, np.mean(entropies), rtol=1e-5)
     for head in range(2):
         divergence, squares = [], []
         for i in range(7):

@@ -162,7 +162,7 @@ def _stepper(play: Any, learn: Any, size: Size) -> StepFn:
         params, opt_state, losses = (
             state.params,
             state.opt_state,
-            Losses(jnp.zeros(1), jnp.zeros(1)),
+            Losses(jnp.zeros(1), jnp.zeros(1), jnp.zeros(())),
         )
         for key in keys:
             params, opt_state, losses = learn(params, opt_state, buffer_state, key)
