@@ -70,15 +70,16 @@ class Size:
 
 QUICK = Size(
     steps=3,
-    positions=512,
+    positions=256,
     num_games=32,
-    batch_size=64,
+    batch_size=32,
     buffer_steps=2,
-    budgets=(12, 8),
+    budgets=(8, 4),
     num_rounds=4,
-    width=16,
+    width=8,
+    num_blocks=2,
     evaluate_every=1,
-    openings=4,
+    openings=2,
     resamples=20,
 )
 """Shows in minutes that everything works, and nothing else."""
