@@ -249,7 +249,6 @@ def evaluated(**changes: Any) -> Evaluated:
     numbers = (0.0,) * 6
     found = Evaluated(
         steps=(0, 2, 4, 6, 8, 10),
-        seconds=(0, 20, 40, 60, 80, 100),
         leads=numbers,
         score=numbers,
         level=numbers,
@@ -309,7 +308,6 @@ def curves(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Curve]:
 
 def test_curves_of_games_that_the_stronger_one_wins(curves: dict[str, Curve]) -> None:
     dual, alphazero = curves["dual"].found, curves["alphazero"].found
-    assert dual.seconds == (0.0, 4.0, 6.0)
     # At first all draw; then Dual's newest beats whatever there is so far.
     assert dual.leads == (0.0, 1.0, 1.0)
     assert alphazero.leads == (0.0, 0.0, 0.0)

@@ -25,18 +25,16 @@ class Evaluated(NamedTuple):
 
     Attributes:
       steps: of training.
-      seconds: of training alone until then.
       leads: share of resamples in which the checkpoint's α-rank mass exceeds `MASS`, among all
         checkpoints of all algorithms up to the same step.
       score: mean result in [0, 1] against the untrained networks of all algorithms.
       level: the same against the reference's last checkpoint; its own is ½ by definition.
       optimal: share of optimal moves by the search, wherever optimal play can lead, after each step
         of training; empty where there is no exact solution.
-      trained: seconds of training until the end of each step.
+      trained: seconds of training alone until the end of each step, from the first on.
     """
 
     steps: tuple[int, ...]
-    seconds: tuple[float, ...]
     leads: tuple[float, ...]
     score: tuple[float, ...]
     level: tuple[float, ...]
@@ -94,7 +92,7 @@ def converged(found: Evaluated, rule: str) -> Place | None:
     """
     if rule == "perfect":
         place = first_in_a_row([x == 1 for x in found.optimal], IN_A_ROW)
-        return None if place is None else Place(place + 1, found.trained[place])
+        return None if place is None else _place(found, place + 1)
     flags = {
         "alpha-rank": [x >= CONFIDENCE for x in found.leads],
         "authors": [authors_score(x) > MASS for x in found.score],
@@ -103,4 +101,8 @@ def converged(found: Evaluated, rule: str) -> Place | None:
     after = [flag and step > 0 for flag, step in zip(flags, found.steps, strict=True)]
     number = 1 if rule == "authors" else IN_A_ROW
     place = first_in_a_row(after, number, or_to_the_end=rule == "level")
-    return None if place is None else Place(found.steps[place], found.seconds[place])
+    return None if place is None else _place(found, found.steps[place])
+
+
+def _place(found: Evaluated, step: int) -> Place:
+    return Place(step, found.trained[step - 1])

@@ -150,15 +150,13 @@ def read_curves(
     curves = {}
     for name in comparison.algorithms:
         own = [checkpoint_name(name, step) for step in steps]
-        trained = tuple(itertools.accumulate(x["seconds"] for x in rows[name]))
         found = Evaluated(
             steps=steps,
-            seconds=tuple(trained[step - 1] if step else 0.0 for step in steps),
             leads=tuple(found[x][1] for found, x in zip(ranked, own, strict=True)),
             score=_scores(results, own, untrained),
             level=_scores(results, own, [reference]),
             optimal=tuple(x[_OPTIMAL] for x in rows[name] if _OPTIMAL in x),
-            trained=trained,
+            trained=tuple(itertools.accumulate(x["seconds"] for x in rows[name])),
         )
         curves[name] = Curve(
             *(tuple(getattr(ratings[x], part) for x in own) for part in ("elo", "low", "high")),
