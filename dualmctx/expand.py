@@ -41,9 +41,15 @@ def expand(
       The new nodes have no visits yet; a backup counts the first.
     """
     is_new = path.child == Tree.UNVISITED
-    if is_active is not None:
+    state = get_state(tree, path.parent)
+    if is_active is None:
+        new, embedding = evaluate_fn(params, rng_key, path.action, state)
+    else:
         is_new &= is_active
-    new, embedding = evaluate_fn(params, rng_key, path.action, get_state(tree, path.parent))
+        # Few are active where a later tree runs out of nodes to evaluate: nearly always because its
+        # walks end at terminal nodes, and then there is nothing to evaluate.
+        is_needed = jnp.any(is_new)
+        new, embedding = _evaluate_if(is_needed, evaluate_fn, params, rng_key, path.action, state)
     _check_shapes(new, path.action.shape[0], tree.num_actions)
     leaf = jnp.where(is_new, node_index, path.child)
     edge = edge_index(tree, path.parent, path.action)
@@ -154,6 +160,18 @@ def refine(
         children_prior=tree.children_prior.at[batch, target].set(mixed_prior, mode="drop"),
     )
     return tree, jnp.where(is_mixed, mixed_value - old_value, 0)
+
+
+def _evaluate_if(
+    is_needed: chex.Array, evaluate_fn: EvaluateFn, *inputs: Any
+) -> tuple[Evaluation, Any]:
+    """Calls a function where a scalar says so, and makes zeros of the same shapes elsewhere."""
+
+    def skip(*inputs: Any) -> Any:
+        shapes = jax.eval_shape(evaluate_fn, *inputs)
+        return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+
+    return jax.lax.cond(is_needed, evaluate_fn, skip, *inputs)
 
 
 def _check_shapes(new: Evaluation, batch_size: int, num_actions: int) -> None:

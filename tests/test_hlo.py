@@ -74,12 +74,9 @@ def inside_loops(hlo: str, *, innermost: bool = False) -> list[tuple[str, str]]:
     all_steps = computations(hlo)
 
     def called(rest: str) -> list[str]:
-        names = re.findall(
-            r"(?:body|condition|calls|to_apply|branch_computations)=\{?([^,}]+)", rest
-        )
-        return [
-            n.strip().removeprefix("%") for n in names if n.strip().removeprefix("%") in all_steps
-        ]
+        attribute = r"(?:body|condition|calls|to_apply|\w+_computations?)=(\{[^}]*\}|[^,]+)"
+        names = [n for some in re.findall(attribute, rest) for n in some.strip("{}").split(",")]
+        return [n for n in (n.strip().removeprefix("%") for n in names) if n in all_steps]
 
     def reachable(name: str) -> list[tuple[str, str]]:
         steps = []

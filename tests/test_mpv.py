@@ -4,10 +4,14 @@ import dataclasses
 import functools
 import random
 
+import jax
+import jax.numpy as jnp
 import pytest
 
+import hash_model
 from dualmctx import MPV
 from dualmctx.search import even_rounds
+from hash_model import Rules
 from oracle import chain as chains
 from oracle.cases import CALM, FEW_RULES, RULES, WINDOWED, with_options
 from oracle.compare import assert_twin_agrees
@@ -44,6 +48,28 @@ def test_mpv(policy, rules):
 def test_the_large_tree_runs_out_of_leaves():
     results = agrees(POLICIES["random, large in majority"], RULES["plain"])
     assert sum(result.counters.fallbacks for result in results) > 0
+
+
+@pytest.mark.parametrize(
+    ("terminal", "budgets", "calls"), [(1.0, (12, 10), 12), (0.0, (3, 10), 3 + 7)]
+)
+def test_running_out_of_leaves_evaluates_new_nodes_alone(terminal, budgets, calls):
+    """Where the walks of the large tree end at terminal nodes, the network is not called."""
+    rules, num_actions, count = Rules(terminal=terminal), 4, []
+
+    def recurrent_fn(params, rng_key, action, embedding):
+        jax.debug.callback(lambda: count.append(1))
+        return hash_model.recurrent_fn(params, rng_key, action, embedding, num_actions)
+
+    root = hash_model.roots(jnp.arange(3), rules, num_actions)
+    refine_fn = functools.partial(hash_model.refine_fn, num_actions=num_actions)
+    policy = MPV(budgets, "small_first", puct=CALM)
+    output = jax.jit(policy, static_argnums=(3, 4))(
+        rules, jax.random.key(0), root, recurrent_fn, refine_fn
+    )
+    jax.block_until_ready(output)
+    jax.effects_barrier()
+    assert len(count) == calls
 
 
 @pytest.mark.parametrize(("value_mix", "prior_mix"), [(0.0, 1.0), (1.0, 0.0), (0.5, 0.7)])
