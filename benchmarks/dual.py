@@ -8,6 +8,9 @@ beside its time.
 AlphaZero takes 85 simulations, with our engine and with mctx's MuZero policy on the same functions
 (its rule has MuZero's two constants in place of AlphaZero's one). Dual takes 50 + 35. MPV-MCTS is
 the same search with two separate networks, of four and six blocks, so that nothing is resumed.
+
+Positions are early ones, four random moves each, and some from all over games, as self-play has
+them side by side: there are games about to end among those, whose searches find few new nodes.
 """
 
 import argparse
@@ -15,6 +18,7 @@ import json
 import pathlib
 import statistics
 import time
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -31,13 +35,14 @@ from dualmctx.search import even_rounds
 
 SMALL, LARGE = 50, 35
 ROUNDS = (1, 5, 35)
-BATCHES = (64, 1)
+BATCHES = (("early", 64), ("all", 64), ("early", 1))
 QUIET = Puct(dirichlet_fraction=0.0)
 
 
 class Row(NamedTuple):
     """A line of the table; ratios are of times, to the searches named."""
 
+    positions: str
     B: int
     search: str
     rounds: int
@@ -54,7 +59,7 @@ class Sizes(NamedTuple):
     small: int
     large: int
     rounds: tuple[int, ...]
-    batches: tuple[int, ...]
+    batches: tuple[tuple[str, int], ...]
     width: int
 
 
@@ -133,21 +138,34 @@ def make_searches(env: Any, state: Any, sizes: Sizes) -> dict[tuple[str, int], t
     return searches
 
 
-def positions(env: Any, batch_size: int) -> Any:
-    """Plays four random moves in each game, so that the positions differ."""
+def make_positions(env: Any, kind: str, batch_size: int) -> Any:
+    """Plays random moves: four in each game, or as many as there are games before it, at most 35.
+
+    Of games that end earlier it is the last position before the end.
+    """
     keys = jax.random.split(jax.random.PRNGKey(7), batch_size)
     state = jax.vmap(env.init)(keys)
-    for ply in range(4):
+    plies = jnp.full(batch_size, 4) if kind == "early" else jnp.arange(batch_size) % 36
+    step = jax.jit(jax.vmap(env.step))
+    is_playing = plies > 0
+    for ply in range(int(jnp.max(plies))):
         draws = jax.random.uniform(jax.random.PRNGKey(ply), state.legal_action_mask.shape)
         action = jnp.argmax(jnp.where(state.legal_action_mask, draws, -1), axis=-1)
-        state = jax.jit(jax.vmap(env.step))(state, action)
+        after = step(state, action)
+        is_playing &= (plies > ply) & ~after.terminated
+        state = jax.tree.map(partial(select, is_playing), after, state)
     return state
 
 
-def measure(batch_size: int, sizes: Sizes, repeats: int) -> list[Row]:
+def select(which: jax.Array, one: jax.Array, other: jax.Array) -> jax.Array:
+    """Takes the rows of one array where `[B]` bools say so, and of another elsewhere."""
+    return jnp.where(which.reshape(-1, *(1,) * (one.ndim - 1)), one, other)
+
+
+def measure(kind: str, batch_size: int, sizes: Sizes, repeats: int) -> list[Row]:
     """Times all searches in turns."""
     env = games.make("connect_four")
-    state = positions(env, batch_size)
+    state = make_positions(env, kind, batch_size)
     searches = make_searches(env, state, sizes)
     key = jax.random.PRNGKey(0)
     for (search, params), _ in searches.values():
@@ -164,6 +182,7 @@ def measure(batch_size: int, sizes: Sizes, repeats: int) -> list[Row]:
         time_ms, mpv = ms[name, rounds], ms.get(("MPV", rounds))
         rows.append(
             Row(
+                positions=kind,
                 B=batch_size,
                 search=name,
                 rounds=rounds,
@@ -186,9 +205,9 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     sizes = Sizes(SMALL, LARGE, ROUNDS, BATCHES, width=64)
     if options.quick:
-        sizes = Sizes(5, 4, (1, 2), (2,), width=8)
+        sizes = Sizes(5, 4, (1, 2), (("early", 2), ("all", 8)), width=8)
     table = Table(*Row._fields, title=f"Connect Four, JAX {jax.__version__}, {jax.devices()[0]}")
-    rows = [row for batch in sizes.batches for row in measure(batch, sizes, options.repeats)]
+    rows = [row for batch in sizes.batches for row in measure(*batch, sizes, options.repeats)]
     for row in rows:
         table.add_row(*("" if cell is None else str(cell) for cell in row))
     Console().print(table)

@@ -29,7 +29,7 @@ from rich.table import Table
 import dualmctx
 import games
 from benchmarks import pgx_loop
-from benchmarks.dual import make_params, positions
+from benchmarks.dual import make_params, make_positions
 from dualmctx.types import Policy
 
 SEARCHES = ("puct", "gumbel")
@@ -117,7 +117,7 @@ def mctx_engine(
 def measure(search: str, batch_size: int, sizes: Sizes, repeats: int) -> list[Row]:
     """Measures both engines in turns, each after a pass that is not timed."""
     env = games.make("connect_four")
-    states = jax.device_get(positions(env, sizes.number))
+    states = jax.device_get(make_positions(env, "early", sizes.number))
     network = dualmctx.make_network(
         env.num_actions,
         env.observation_shape,

@@ -32,7 +32,7 @@ from benchmarks import (
     throughput,
     variants,
 )
-from benchmarks.dual import make_params
+from benchmarks.dual import make_params, make_positions
 from dualmctx.assemble import record_of
 from dualmctx.checkpoint import open_checkpoints
 from dualmctx.config import Config, NetworkOptions
@@ -97,10 +97,23 @@ def test_dual_benchmark_compares_all_searches(tmp_path: pathlib.Path) -> None:
     dual.main(["--quick", "--repeats", "1", "--json", str(file)])
     rows = json.loads(file.read_text())
     names = ["mctx AlphaZero", "AlphaZero", *["Dual", "MPV"] * 2]
-    assert [row["search"] for row in rows] == names
+    assert [row["search"] for row in rows] == 2 * names
+    assert [row["positions"] for row in rows] == ["early"] * 6 + ["all"] * 6
     # Two blocks for each of 5 + 4 evaluations; four and six without anything to resume.
-    assert [row["blocks"] for row in rows] == [36, 36, 18, 44, 18, 44]
+    assert [row["blocks"] for row in rows] == 2 * [36, 36, 18, 44, 18, 44]
     assert all(row["ms"] > 0 for row in rows)
+
+
+def test_positions_from_all_over_games_are_none_that_ended() -> None:
+    env = games.make("connect_four")
+    state = make_positions(env, "all", 72)
+    plies = np.sum(np.any(np.asarray(state.observation), axis=-1), axis=(1, 2))
+    assert not np.any(state.terminated)
+    assert np.all(plies <= np.arange(72) % 36)
+    assert plies[0] == plies[36] == 0
+    # A random game has at least seven moves.
+    assert np.all(plies[1:7] == np.arange(1, 7))
+    assert np.max(plies) > 20
 
 
 @pytest.mark.slow

@@ -11,8 +11,11 @@ _PACKAGES = ("dualmctx", "jax", "jaxlib", "mctx", "numpy", "pgx", "open_spiel")
 
 
 def machine() -> dict[str, Any]:
-    """Says on what it runs."""
-    return {"device": jax.devices()[0].device_kind, "cores": os.cpu_count()}
+    """Says on what it runs; of a machine's cores those that it may use."""
+    # A process may be tied to some cores, but not on every system.
+    usable = getattr(os, "sched_getaffinity", None)
+    cores = os.cpu_count() if usable is None else len(usable(0))
+    return {"device": jax.devices()[0].device_kind, "cores": cores}
 
 
 def versions() -> dict[str, str | None]:
