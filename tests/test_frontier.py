@@ -1,0 +1,67 @@
+"""The nodes that a later tree evaluates next, against sorting them in Python."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dualmctx.expand import frontier
+from dualmctx.tree import Tree, allocate, replace_layer
+from dualmctx.types import Evaluation
+
+BATCH, NODES, LAYERS = 5, 40, 3
+
+
+def tree_with_visits(visits: np.ndarray, *, windowed: bool) -> Tree:
+    """Makes trees in which `[LAYERS, B, N]` simulations passed through each node."""
+    zeros = jnp.zeros(BATCH)
+    root = Evaluation(jnp.full((BATCH, 2), 0.5), zeros, zeros, zeros + 1)
+    tree = allocate(
+        root,
+        zeros,
+        num_nodes=NODES,
+        invalid_actions=jnp.zeros((BATCH, 2)),
+        num_layers=LAYERS,
+        windowed=windowed,
+    )
+    for layer, counts in enumerate(visits):
+        stats = tree.layers[layer]
+        if windowed:
+            # A window cuts the visits short, not what counts.
+            stats = stats.replace(node_visits=np.minimum(counts, 1), path_visits=counts)
+        else:
+            stats = stats.replace(node_visits=counts)
+        tree = replace_layer(tree, layer, stats)
+    return tree
+
+
+def in_order(visits: np.ndarray, layer: int) -> list[list[int]]:
+    """Sorts the nodes that wait for a layer: those visited by any other layer."""
+    others = [i for i in range(LAYERS) if i != layer]
+    return [
+        sorted(
+            (n for n in range(NODES) if visits[layer, b, n] == 0 and visits[others, b, n].any()),
+            key=lambda n: (*(-visits[i, b, n] for i in reversed(range(layer))), n),
+        )
+        for b in range(BATCH)
+    ]
+
+
+@pytest.mark.parametrize("windowed", [False, True])
+@pytest.mark.parametrize("layer", [1, 2])
+@pytest.mark.parametrize("scale", [1, 1_000, 1_000_000])
+def test_frontier(scale: int, layer: int, windowed: bool) -> None:
+    """Counts that fit into a number together, and some that do not."""
+    rng = np.random.default_rng(scale + layer)
+    counts = np.maximum(rng.integers(-4, 4, (LAYERS, BATCH, NODES)), 0)
+    visits = (scale * counts).astype(np.int32)
+    # The last element of the batch has next to nothing that waits.
+    visits[:, -1, 2:] = 0
+    expected = in_order(visits, layer)
+    assert min(map(len, expected)) < 10 < max(map(len, expected))
+    tree = tree_with_visits(visits, windowed=windowed)
+    leaves, is_valid = jax.jit(lambda tree: frontier(tree, 10, layer=layer))(tree)
+    for row, valid, nodes in zip(leaves, is_valid, expected, strict=True):
+        assert row[valid].tolist() == nodes[:10]
+        assert len(set(row.tolist())) == 10
+        assert not np.any(valid[len(nodes) :])
