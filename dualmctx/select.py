@@ -117,15 +117,22 @@ def explore_outside_window(
 
     def select(rng_key: Any, tree: Tree, node_index: chex.Array, depth: Any) -> chex.Array:
         greedy = select_fn(rng_key, tree, node_index, depth)
-        # A key for each tree, so that its draws do not depend on how many trees there are.
-        keys = node_keys(rng_key, EXPLORING, depth, node_index.shape[0])
-        draws = jax.vmap(lambda key: jax.random.uniform(key, (2,)))(keys)
         legal = is_legal(tree, node_index)
-        rank = jnp.floor(draws[:, 1] * jnp.sum(legal, axis=-1)).astype(jnp.int32)
-        uniform = jnp.argmax(jnp.cumsum(legal, axis=-1) > rank[:, None], axis=-1)
         is_outside = take(tree.layers[layer].heights, node_index) > window
-        explores = is_outside & (draws[:, 0] < explore_fraction * explore_decay**depth)
-        return jnp.where(explores, uniform.astype(jnp.int32), greedy)
+        # Walks that are over stay at the root.
+        is_outside &= (depth == 0) | (node_index != Tree.ROOT_INDEX)
+
+        def explore(greedy: chex.Array) -> chex.Array:
+            # A key for each tree, so that its draws do not depend on how many trees there are.
+            keys = node_keys(rng_key, EXPLORING, depth, node_index.shape[0])
+            shape = (1 + legal.shape[1],)
+            draws = jax.vmap(lambda key: jax.random.uniform(key, shape))(keys)
+            explores = is_outside & (draws[:, 0] < explore_fraction * explore_decay**depth)
+            uniform = argmax(jnp.where(legal, draws[:, 1:], -1))
+            return jnp.where(explores, uniform, greedy)
+
+        # Drawing takes as long as all else, and few nodes below the root are outside.
+        return jax.lax.cond(jnp.any(is_outside), explore, lambda greedy: greedy, greedy)
 
     return select
 
