@@ -89,12 +89,14 @@ PRESETS: dict[str, Config] = {
         exams=Exams(every=20, num_games=32),
         num_iterations=100,
     ),
+    # Games begin nearly anywhere and moves are drawn throughout: with best moves from ply 16 on,
+    # who has lost may as well pass, games end early, and what is learned loses to random play.
     # To be strong: ten blocks or more, and resignation, as most of a game is played when it is won.
     "go-9x9": Config(
         game="go_9x9",
         search=_SHORT,
         network=NetworkOptions(width=32, compact_states=True),
-        selfplay=SelfPlay(num_games=32, num_steps=32, temperature_plies=16, random_plies=8),
+        selfplay=SelfPlay(num_games=32, num_steps=32, temperature_plies=100, random_plies=100),
         learner=dataclasses.replace(_LEARNER, capacity=16_384),
         exams=Exams(every=50, num_games=16),
         num_iterations=100,

@@ -125,10 +125,11 @@ def explore_outside_window(
         def explore(greedy: chex.Array) -> chex.Array:
             # A key for each tree, so that its draws do not depend on how many trees there are.
             keys = node_keys(rng_key, EXPLORING, depth, node_index.shape[0])
-            shape = (1 + legal.shape[1],)
-            draws = jax.vmap(lambda key: jax.random.uniform(key, shape))(keys)
+            draws = jax.vmap(lambda key: jax.random.uniform(key, (2,)))(keys)
             explores = is_outside & (draws[:, 0] < explore_fraction * explore_decay**depth)
-            uniform = argmax(jnp.where(legal, draws[:, 1:], -1))
+            # By rank, so that the draw is the same where children are limited to the legal ones.
+            rank = jnp.floor(draws[:, 1] * jnp.sum(legal, axis=-1)).astype(jnp.int32)
+            uniform = argmax(jnp.cumsum(legal, axis=-1) > rank[:, None])
             return jnp.where(explores, uniform, greedy)
 
         # Drawing takes as long as all else, and few nodes below the root are outside.

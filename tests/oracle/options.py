@@ -19,11 +19,14 @@ from oracle.twin import SMALL, Node
 class Draws(twin.Draws):
     """One element's random numbers in one simulation, those of the drawn actions too."""
 
-    def at(self, depth: int, num_actions: int) -> tuple[Any, Any]:
-        """Returns a depth's numbers for the exploration, and Gumbel's, one for each action."""
+    def at(self, depth: int) -> tuple[Any, Any]:
+        """Returns the exploration's numbers of a depth, and a function of A to Gumbel's."""
         index, size = self.element
-        gumbels = _gumbels(self.rng_key, depth, size, num_actions)[index]
-        return super().at(depth, num_actions), gumbels
+
+        def gumbels(num_actions: int) -> np.ndarray:
+            return _gumbels(self.rng_key, depth, size, num_actions)[index]
+
+        return super().at(depth), gumbels
 
 
 @functools.partial(jax.jit, static_argnums=(2, 3))
@@ -56,7 +59,7 @@ class Search(twin.Search):
             return self.best(node, tree)
         policy = self.regularized(node)
         legal = np.flatnonzero(policy)
-        return int(legal[np.argmax(np.log(policy[legal]) + gumbels[legal])])
+        return int(legal[np.argmax(np.log(policy[legal]) + gumbels(len(policy))[legal])])
 
     def best(self, node: Node, tree: int) -> int:
         visits = visits_of(node)

@@ -103,16 +103,15 @@ class Draws(NamedTuple):
     element: tuple[int, int]
     """Its place in the batch, and the batch's size."""
 
-    def at(self, depth: int, num_actions: int) -> Any:
-        """Returns a depth's uniform numbers: one, and one for each action."""
-        index, size = self.element
-        return _draw(self.rng_key, depth, size, num_actions)[index]
+    def at(self, depth: int) -> Any:
+        """Returns the two uniform numbers of a depth."""
+        return _draw(self.rng_key, depth, self.element[1])[self.element[0]]
 
 
-@functools.partial(jax.jit, static_argnums=(2, 3))
-def _draw(rng_key: Any, depth: int, batch_size: int, num_actions: int) -> Any:
+@functools.partial(jax.jit, static_argnums=2)
+def _draw(rng_key: Any, depth: int, batch_size: int) -> Any:
     keys = keys_of(rng_key, EXPLORING, depth, batch_size)
-    return jax.vmap(lambda key: jax.random.uniform(key, (1 + num_actions,)))(keys)
+    return jax.vmap(lambda key: jax.random.uniform(key, (2,)))(keys)
 
 
 def keys_of(rng_key: Any, purpose: int, depth: Any, batch_size: int) -> Any:
@@ -185,8 +184,7 @@ class Search:
         """Runs one simulation in a tree; `draws` are for the exploration."""
         node = self.root
         while True:
-            drawn = draws.at(node.depth, len(node.prior)) if draws else None
-            action = self.choose(node, tree, drawn)
+            action = self.choose(node, tree, draws.at(node.depth) if draws else None)
             if action not in node.children:
                 node = self.create(node, action, mixes)
                 break
@@ -213,7 +211,7 @@ class Search:
             if draws[0] < epsilon:
                 self.counters.explored += 1
                 legal = np.flatnonzero(node.prior)
-                return int(max(legal, key=lambda action: draws[1 + action]))
+                return int(legal[math.floor(draws[1] * len(legal))])
         return self.best(node, tree)
 
     def best(self, node: Node, tree: int) -> int:
