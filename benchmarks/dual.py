@@ -18,7 +18,6 @@ import json
 import pathlib
 import statistics
 import time
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -30,6 +29,7 @@ from rich.table import Table
 import dualmctx
 import games
 from dualmctx import MPV, AlphaZero, Dual, Puct
+from dualmctx.arrays import pick
 from dualmctx.model import Model, make_model
 from dualmctx.search import even_rounds
 
@@ -153,13 +153,8 @@ def make_positions(env: Any, kind: str, batch_size: int) -> Any:
         action = jnp.argmax(jnp.where(state.legal_action_mask, draws, -1), axis=-1)
         after = step(state, action)
         is_playing &= (plies > ply) & ~after.terminated
-        state = jax.tree.map(partial(select, is_playing), after, state)
+        state = pick(is_playing, after, state)
     return state
-
-
-def select(which: jax.Array, one: jax.Array, other: jax.Array) -> jax.Array:
-    """Takes the rows of one array where `[B]` bools say so, and of another elsewhere."""
-    return jnp.where(which.reshape(-1, *(1,) * (one.ndim - 1)), one, other)
 
 
 def measure(kind: str, batch_size: int, sizes: Sizes, repeats: int) -> list[Row]:

@@ -122,7 +122,7 @@ def _sort_nodes(counts: list[chex.Array], is_waiting: chex.Array) -> chex.Array:
         operands = (*keys, nodes)
         return jax.lax.sort(operands, dimension=1, num_keys=len(keys), is_stable=True)[-1]
 
-    # XLA's CPU sorts numbers ten times as fast as tuples. Counts of one search nearly always fit
+    # XLA's CPU sorts numbers many times as fast as tuples. Counts of one search nearly always fit
     # into a number, but kept trees bring theirs along, and 50,000 nodes are too many.
     span = functools.reduce(jnp.multiply, [radix.astype(jnp.float32) for radix in radices])
     fits = span * num_nodes < 2**30

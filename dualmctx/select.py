@@ -132,7 +132,7 @@ def explore_outside_window(
             uniform = argmax(jnp.cumsum(legal, axis=-1) > rank[:, None])
             return jnp.where(explores, uniform, greedy)
 
-        # Drawing takes as long as all else, and few nodes below the root are outside.
+        # Drawing takes half as long as all else, and few nodes below the root are outside.
         return jax.lax.cond(jnp.any(is_outside), explore, lambda greedy: greedy, greedy)
 
     return select
