@@ -31,15 +31,17 @@ class NetworkOptions:
     separate_trunks: bool | None = None
     """Give each head a network of its own, the first one of num_blocks, the next half as large
     again; by default only for searches that are meant so (mpv)."""
-    kept_activations: Literal["float32", "bfloat16"] = "float32"
+    kept_activations: Literal["float32", "bfloat16", "none"] = "float32"
     """Type in which a search keeps the trunk's activations for the final head: exact, or rounded in
-    half the memory."""
+    half the memory; with none the final head runs the whole network anew, as the paper's does."""
     compact_states: bool = False
     """Hold the game states in a search's nodes packed: the same search, less memory where states
     are large (chess, go, shogi)."""
 
     def of_model(self) -> dict[str, Any]:
         """Returns the options of `make_model`."""
+        if self.kept_activations == "none":
+            return {"keep_activations": False, "compact_states": self.compact_states}
         return {"activations_dtype": self.kept_activations, "compact_states": self.compact_states}
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 import games
 from dualmctx.checkpoint import open_checkpoints
+from dualmctx.config import NetworkOptions
 from dualmctx.network import make_network
 from dualmctx.policies import REGISTRY
 from dualmctx.runs import read_config
@@ -127,11 +128,9 @@ def network_of(record: dict[str, Any], env: Any) -> Any:
 
 def model_options_of(record: dict[str, Any]) -> dict[str, Any]:
     """Returns the options of `make_model` with which a run trained, from its `config.json`."""
-    options = record["network"]
-    return {
-        "activations_dtype": options.get("kept_activations"),
-        "compact_states": options.get("compact_states", False),
-    }
+    names = ("kept_activations", "compact_states")
+    known = {name: record["network"][name] for name in names if name in record["network"]}
+    return NetworkOptions(**known).of_model()
 
 
 def policy_of(

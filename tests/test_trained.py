@@ -271,4 +271,6 @@ def test_options_of_the_model_are_the_runs() -> None:
     options = model_options_of(RECORD)
     assert options == {"activations_dtype": "bfloat16", "compact_states": True}
     older = {"network": {"width": 4}}
-    assert model_options_of(older) == {"activations_dtype": None, "compact_states": False}
+    assert model_options_of(older) == {"activations_dtype": "float32", "compact_states": False}
+    anew = {"network": {"kept_activations": "none"}}
+    assert model_options_of(anew) == {"keep_activations": False, "compact_states": False}

@@ -50,7 +50,7 @@ class Learning(NamedTuple):
     @property
     def options(self) -> dict[str, Any]:
         """Options of `make_model`."""
-        return {"keep_activations": self.algorithm.keep_activations}
+        return self.config.network.of_model()
 
     def record(self, seed: int) -> dict[str, Any]:
         """Returns what the `config.json` of a run holds."""
@@ -67,7 +67,10 @@ def make_config(algorithm: Algorithm, row: GameRow, size: Size) -> Config:
         game=row.game,
         search=algorithm.policy,
         network=NetworkOptions(
-            width=size.width, num_blocks=algorithm.depths[-1], head_depths=algorithm.depths
+            width=size.width,
+            num_blocks=algorithm.depths[-1],
+            head_depths=algorithm.depths,
+            kept_activations="float32" if algorithm.keep_activations else "none",
         ),
         selfplay=SelfPlay(
             num_games=size.num_games,
