@@ -4,7 +4,8 @@
 # make format  formats, and repairs what ruff can repair
 # make clean   removes .venv and every cache; keeps runs/
 #
-# Each makes .venv first when it is needed. PYTHON says with which Python: make test PYTHON=python3.12
+# Each makes .venv first when it is needed. PYTHON says with which Python: make test PYTHON=python3.12;
+# where .venv is of another one, make clean comes first.
 
 PYTHON ?= python3
 ARGS ?=
@@ -17,7 +18,7 @@ export PIP_BUILD_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: train test lint format clean
+.PHONY: train test lint format clean same-python
 .NOTPARALLEL:
 
 train: .venv/.runtime
@@ -40,13 +41,20 @@ clean:
 	@rm -rf .venv .cache .hypothesis .pytest_cache .ruff_cache build dist *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# Has whoever names a Python not be given another one.
+same-python:
+ifneq ($(origin PYTHON),file)
+	@[ ! -x $(BIN)/python ] || [ "$$($(PYTHON) -V 2>/dev/null)" = "$$($(BIN)/python -V)" ] || { \
+	    echo "$(PYTHON) is not the $$($(BIN)/python -V) of .venv: run make clean first, or leave PYTHON out."; exit 1; }
+endif
+
 # Two stamps: training needs only the runtime dependencies and starts sooner without the tools.
-.venv/.runtime: $(SOURCES)
+.venv/.runtime: $(SOURCES) | same-python
 	@echo "Setting up .venv to run (about a minute) ..."
 	@$(call install,.)
 	@touch $@
 
-.venv/.dev: $(SOURCES)
+.venv/.dev: $(SOURCES) | same-python
 	@echo "Setting up .venv to develop (one or two minutes) ..."
 	@$(call install,.[dev])
 	@touch .venv/.runtime $@

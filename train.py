@@ -9,6 +9,7 @@ same command with --resume goes on.
 
 import contextlib
 import dataclasses
+import os
 import shlex
 import sys
 import time
@@ -21,7 +22,7 @@ from dualmctx.assemble import Run, assemble, follower_of, record_of
 from dualmctx.budget import describe_memory
 from dualmctx.checkpoint import quietly
 from dualmctx.cli import parse_flags, take_flag
-from dualmctx.cluster import follow, is_first, join, lead, require_same, spread
+from dualmctx.cluster import follow, lead, spread
 from dualmctx.config import Config
 from dualmctx.devices import choose_devices, local
 from dualmctx.display import Display, summary_table
@@ -30,6 +31,7 @@ from dualmctx.health import FAILURES, find_trouble, in_a_line
 from dualmctx.plot import plot_training
 from dualmctx.policies import REGISTRY
 from dualmctx.presets import PRESETS
+from dualmctx.processes import is_first, join, require_same
 from dualmctx.sinks import Sink, require_wandb, tensorboard, weights_and_biases
 from dualmctx.stopping import stopped_by_sigterm, stopped_on_request
 from dualmctx.training import IterateFn, TrainState
@@ -187,12 +189,18 @@ def train(run: Run, state: TrainState, rows: list[dict[str, Any]], sinks: Sequen
             run.checkpoints.wait()
     if stop:
         display.say(
-            f"saved iteration {int(state.iteration)}; go on with: "
-            f"{shlex.join(['python', *sys.argv])}{'' if config.resume else ' --resume'}"
+            f"saved iteration {int(state.iteration)}; go on with: {this_command()}"
+            f"{'' if config.resume else ' --resume'}"
         )
         return 130
     finish(run, state, rows, display)
     return 0
+
+
+def this_command() -> str:
+    """Returns this process's command line, by its own interpreter, which may not be on the path."""
+    python = min(sys.executable, os.path.relpath(sys.executable), key=len)
+    return shlex.join([python, *sys.argv])
 
 
 def give_up(run: Run, row: dict[str, Any], trouble: str) -> int:
@@ -267,9 +275,8 @@ def examine(run: Run, state: TrainState) -> dict[str, Any]:
 def finish(run: Run, state: TrainState, rows: list[dict[str, Any]], display: Display) -> None:
     """Takes the last exams, writes the summary and the picture, prints the table."""
     display.say("last exam …")
-    results = take_exams(
-        run.last_exams, local(state.params), jax.random.PRNGKey(run.config.seed + 1)
-    )
+    seed = (run.config.seed + 1) % 2**32
+    results = take_exams(run.last_exams, local(state.params), jax.random.PRNGKey(seed))
     summary = {
         "title": f"{run.name} after {int(state.iteration)} iterations",
         "iterations": int(state.iteration),

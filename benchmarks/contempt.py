@@ -26,7 +26,7 @@ from rich.table import Table
 
 import dualmctx
 import games
-from benchmarks.dual import make_params
+from benchmarks.common import untrained
 from dualmctx import AlphaZero, Contempt, Puct
 from dualmctx.trained import load_trained
 
@@ -96,14 +96,6 @@ def load(folder: pathlib.Path) -> tuple[Any, Any, Any, str]:
         raise ValueError(f"{folder} is a run of {game}; the positions here are of connect_four")
     name = f"{game}, {trained.iteration} iterations"
     return trained.env, trained.network, trained.params, name
-
-
-def untrained() -> tuple[Any, Any, Any, str]:
-    """Makes a tiny network with opinions, to see that everything runs."""
-    env = games.make("connect_four")
-    network = dualmctx.make_network(env.num_actions, env.observation_shape, width=4, num_blocks=2)
-    state = jax.vmap(env.init)(jax.random.split(jax.random.key(0), 1))
-    return env, network, make_params(network, state, 0), "connect_four, untrained"
 
 
 def make_games(env: Any, searches: tuple[Any, ...]) -> Any:
@@ -255,7 +247,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.quick:
         sizes = Sizes(4, 16, 6, heat, (2,), (2,))
     try:
-        model = load(options.run) if options.run else untrained()
+        model = load(options.run) if options.run else (*untrained(), "connect_four, untrained")
     except ValueError as error:
         parser.error(str(error))
     title = f"{model[-1]}, {sizes.simulations} simulations, temperature {sizes.temperature}"

@@ -14,10 +14,9 @@ them side by side: there are games about to end among those, whose searches find
 """
 
 import argparse
+import functools
 import json
 import pathlib
-import statistics
-import time
 from typing import Any, NamedTuple
 
 import jax
@@ -28,10 +27,11 @@ from rich.table import Table
 
 import dualmctx
 import games
+from benchmarks.common import make_params, time_in_turns
 from dualmctx import MPV, AlphaZero, Dual, Puct
 from dualmctx.arrays import pick
 from dualmctx.model import Model, make_model
-from dualmctx.search import even_rounds
+from dualmctx.policies.mpv import in_rounds
 
 SMALL, LARGE = 50, 35
 ROUNDS = (1, 5, 35)
@@ -61,21 +61,6 @@ class Sizes(NamedTuple):
     rounds: tuple[int, ...]
     batches: tuple[tuple[str, int], ...]
     width: int
-
-
-def make_params(network: Any, state: Any, seed: int) -> Any:
-    """Makes parameters that have opinions; an untrained network's heads are zero."""
-    params = network.init(jax.random.PRNGKey(seed), state.observation[:1])
-    leaves, treedef = jax.tree.flatten(params)
-    keys = jax.random.split(jax.random.PRNGKey(seed + 1), len(leaves))
-    noisy = [x + 0.05 * jax.random.normal(k, x.shape) for k, x in zip(keys, leaves, strict=True)]
-    return jax.tree.unflatten(treedef, noisy)
-
-
-def in_rounds(budgets: tuple[int, int], num_rounds: int) -> tuple[int, ...]:
-    """Returns MPV-MCTS's slots in Dual's rounds."""
-    rounds = even_rounds(budgets, num_rounds)
-    return tuple(slot for small, large in rounds for slot in (0,) * small + (1,) * large)
 
 
 def make_searches(env: Any, state: Any, sizes: Sizes) -> dict[tuple[str, int], tuple[Any, int]]:
@@ -163,15 +148,11 @@ def measure(kind: str, batch_size: int, sizes: Sizes, repeats: int) -> list[Row]
     state = make_positions(env, kind, batch_size)
     searches = make_searches(env, state, sizes)
     key = jax.random.PRNGKey(0)
-    for (search, params), _ in searches.values():
-        jax.block_until_ready(search(params, key, state))
-    seconds: dict[tuple[str, int], list[float]] = {name: [] for name in searches}
-    for _ in range(repeats):
-        for name, ((search, params), _) in searches.items():
-            start = time.perf_counter()
-            jax.block_until_ready(search(params, key, state))
-            seconds[name].append(time.perf_counter() - start)
-    ms = {name: 1e3 * statistics.median(times) for name, times in seconds.items()}
+    runs = {
+        name: functools.partial(search, params, key, state)
+        for name, ((search, params), _) in searches.items()
+    }
+    ms = {name: 1e3 * seconds for name, seconds in time_in_turns(runs, repeats).items()}
     rows = []
     for name, rounds in searches:
         time_ms, mpv = ms[name, rounds], ms.get(("MPV", rounds))

@@ -15,7 +15,6 @@ import functools
 import json
 import pathlib
 import statistics
-import time
 from typing import NamedTuple
 
 import jax
@@ -25,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 import dualmctx
+from benchmarks.common import run_in_turns, search_by_puct, time_in_turns
 
 SIZES = ((512, 512, 7), (512, 128, 7), (64, 128, 7), (64, 200, 362), (16, 32, 4672))
 RULES = ("gumbel", "muzero", "puct")
@@ -87,17 +87,6 @@ def _mix(bits):
     return bits ^ (bits >> 15)
 
 
-def puct_for_mctx(rng_key, tree, node_index, depth, *, c_puct):
-    """Our PUCT rule, written for mctx's trees."""
-    del rng_key, depth
-    visits = tree.children_visits[node_index]
-    prior = jax.nn.softmax(tree.children_prior_logits[node_index])
-    qvalues = jnp.where(visits > 0, tree.qvalues(node_index), 0.0)
-    total = jnp.maximum(jnp.sum(visits), 1)
-    score = qvalues + c_puct * prior * jnp.sqrt(total) / (1 + visits)
-    return jnp.argmax(score).astype(jnp.int32)
-
-
 def make_searches(rule, batch_size, num_simulations, num_actions):
     """Makes two functions of a key that return root visits: mctx's search and ours."""
     root_fn, recurrent_fn = hash_model(num_actions)
@@ -105,16 +94,7 @@ def make_searches(rule, batch_size, num_simulations, num_actions):
     def theirs(rng_key):
         root = root_fn(batch_size)
         if rule == "puct":
-            select = functools.partial(puct_for_mctx, c_puct=1.25)
-            tree = mctx.search(
-                params=None,
-                rng_key=rng_key,
-                root=root,
-                recurrent_fn=recurrent_fn,
-                root_action_selection_fn=functools.partial(select, depth=0),
-                interior_action_selection_fn=select,
-                num_simulations=num_simulations,
-            )
+            tree = search_by_puct(None, rng_key, root, recurrent_fn, num_simulations, c_puct=1.25)
         else:
             policy = {"gumbel": mctx.gumbel_muzero_policy, "muzero": mctx.muzero_policy}[rule]
             tree = policy(None, rng_key, root, recurrent_fn, num_simulations).search_tree
@@ -138,10 +118,14 @@ def measure(rule, size, repeats):
     """Times both searches in turns."""
     batch_size, num_simulations, num_actions = size
     key = jax.random.PRNGKey(0)
-    searches, compile_seconds = compile_in_turns(rule, size, repeats)
-    visits = [search(key) for search in searches]
-    theirs, ours = (1e6 * t / num_simulations for t in time_in_turns(searches, repeats))
-    same = bool(jnp.all(visits[0] == visits[1]))
+    # Compiled anew each time.
+    compiling = {i: lambda i=i: make_searches(rule, *size)[i].lower(key).compile() for i in (0, 1)}
+    compiled = run_in_turns(compiling, repeats).values()
+    compile_seconds = [statistics.median(seconds for seconds, _ in times) for times in compiled]
+    searches = {i: functools.partial(times[-1][1], key) for i, times in enumerate(compiled)}
+    seconds = time_in_turns(searches, repeats)
+    theirs, ours = (1e6 * seconds[i] / num_simulations for i in (0, 1))
+    same = bool(jnp.all(searches[0]() == searches[1]()))
     return Row(
         batch_size,
         num_simulations,
@@ -155,36 +139,12 @@ def measure(rule, size, repeats):
     )
 
 
-def compile_in_turns(rule, size, repeats):
-    """Compiles both searches anew several times; returns them and the median seconds of each."""
-    key, seconds = jax.random.PRNGKey(0), [[], []]
-    for _ in range(repeats):
-        searches = []
-        for search, times in zip(make_searches(rule, *size), seconds, strict=True):
-            start = time.perf_counter()
-            searches.append(search.lower(key).compile())
-            times.append(time.perf_counter() - start)
-    return searches, [statistics.median(times) for times in seconds]
-
-
-def time_in_turns(searches, repeats):
-    """Returns the median seconds of each search, after one run that is not timed."""
-    key = jax.random.PRNGKey(0)
-    for search in searches:
-        jax.block_until_ready(search(key))
-    seconds = [[] for _ in searches]
-    for _ in range(repeats):
-        for search, times in zip(searches, seconds, strict=True):
-            start = time.perf_counter()
-            jax.block_until_ready(search(key))
-            times.append(time.perf_counter() - start)
-    return [statistics.median(times) for times in seconds]
-
-
 def growth(rule, sizes, repeats):
     """Returns microseconds a simulation of our search at two sizes, timed in turns."""
-    seconds = time_in_turns([make_searches(rule, *size)[1] for size in sizes], repeats)
-    return [1e6 * t / size[1] for t, size in zip(seconds, sizes, strict=True)]
+    key = jax.random.PRNGKey(0)
+    searches = {size: functools.partial(make_searches(rule, *size)[1], key) for size in sizes}
+    seconds = time_in_turns(searches, repeats)
+    return [1e6 * seconds[size] / size[1] for size in sizes]
 
 
 def main(arguments=None):

@@ -13,9 +13,9 @@ apart. A search saturates at the smallest batch that reaches 95 % of its best sp
 """
 
 import argparse
+import functools
 import json
 import pathlib
-import statistics
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -29,7 +29,8 @@ from rich.table import Table
 import dualmctx
 import games
 from benchmarks import pgx_loop
-from benchmarks.dual import make_params, make_positions
+from benchmarks.common import make_params, time_in_turns
+from benchmarks.dual import make_positions
 from dualmctx.types import Policy
 
 SEARCHES = ("puct", "gumbel")
@@ -134,13 +135,8 @@ def measure(search: str, batch_size: int, sizes: Sizes, repeats: int) -> list[Ro
         ),
     }
     actions = {name: engine.evaluate(states) for name, engine in engines.items()}
-    seconds: dict[str, list[float]] = {name: [] for name in engines}
-    for _ in range(repeats):
-        for name, engine in engines.items():
-            start = time.perf_counter()
-            engine.evaluate(states)
-            seconds[name].append(time.perf_counter() - start)
-    medians = {name: statistics.median(times) for name, times in seconds.items()}
+    runs = {name: functools.partial(x.evaluate, states) for name, x in engines.items()}
+    medians = time_in_turns(runs, repeats)
     return [
         Row(
             search=search,

@@ -14,11 +14,10 @@ import time
 
 import chess
 import jax
-from rich.console import Console
-from rich.progress import track
 
 import dualmctx
 import games
+from dualmctx.progress import showing
 
 GAME = "chess"
 # An untrained network's size makes no difference to its answers.
@@ -72,13 +71,15 @@ def measure(fens: list[str], simulations: int, batch: int) -> dict:
         env, network, params, policy, batch_size=batch, compact_states=True
     )
     before, missed = time.perf_counter(), []
-    for start in track(range(0, len(fens), batch), "searching", console=Console(stderr=True)):
-        part = fens[start : start + batch]
-        positions = [games.read_fen(env, fen) for fen in part]
-        answers = evaluator(games.set_up(env, positions), ids=part)
-        for fen, position, action in zip(part, positions, answers.action, strict=True):
-            if games.format_action(env, position, int(action)) not in mates(fen):
-                missed.append(fen)
+    with showing() as show:
+        for start in range(0, len(fens), batch):
+            show("searching", start, len(fens))
+            part = fens[start : start + batch]
+            positions = [games.read_fen(env, fen) for fen in part]
+            answers = evaluator(games.set_up(env, positions), ids=part)
+            for fen, position, action in zip(part, positions, answers.action, strict=True):
+                if games.format_action(env, position, int(action)) not in mates(fen):
+                    missed.append(fen)
     return {
         "positions": len(fens),
         "simulations": simulations,

@@ -24,6 +24,7 @@ from rich.table import Table
 
 import dualmctx
 import games
+from dualmctx.memory import num_bytes
 
 NUM_SIMULATIONS = 128
 # Actions kept a node where most of the game's actions are illegal in any state.
@@ -60,10 +61,6 @@ def open_game(name, batch_size=1):
         lambda rng_key: jax.vmap(env.init)(jax.random.split(rng_key, batch_size)), key
     )
     return _Game(env, states, key)
-
-
-def num_bytes(tree):
-    return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))
 
 
 def make_network(game, **options):

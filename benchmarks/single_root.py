@@ -29,6 +29,7 @@ from rich.table import Table
 
 import dualmctx
 import games
+from benchmarks.common import search_by_puct
 from dualmctx.model import make_model
 from dualmctx.network import HeadOutput
 
@@ -99,25 +100,9 @@ def make_mctx_search(env, network, num_simulations):
     """Makes the same of mctx's search, with our rule."""
     model = make_model(env, network)
 
-    def select(rng_key, tree, node_index, depth):
-        del rng_key, depth
-        visits = tree.children_visits[node_index]
-        prior = jax.nn.softmax(tree.children_prior_logits[node_index])
-        qvalues = jnp.where(visits > 0, tree.qvalues(node_index), 0.0)
-        total = jnp.maximum(jnp.sum(visits), 1)
-        score = qvalues + C_PUCT * prior * jnp.sqrt(total) / (1 + visits)
-        return jnp.argmax(jnp.where(prior > 0, score, -jnp.inf)).astype(jnp.int32)
-
     def run(params, states):
-        tree = mctx.search(
-            params=params,
-            rng_key=jax.random.key(0),
-            root=model.root_fn(params, states),
-            recurrent_fn=model.recurrent_fn,
-            root_action_selection_fn=functools.partial(select, depth=0),
-            interior_action_selection_fn=select,
-            num_simulations=num_simulations,
-        )
+        root, key = model.root_fn(params, states), jax.random.key(0)
+        tree = search_by_puct(params, key, root, model.recurrent_fn, num_simulations, C_PUCT)
         visits = tree.summary().visit_counts
         return jnp.argmax(visits, axis=-1), visits
 

@@ -30,6 +30,7 @@ from rich.table import Table
 
 import dualmctx
 import games
+from benchmarks.common import untrained
 from benchmarks.connect_four import (
     Positions,
     as_histories,
@@ -41,16 +42,14 @@ from benchmarks.connect_four import (
     read_positions,
     state_after,
 )
-from benchmarks.dual import make_params
-from benchmarks.variants import with_budget
 from dualmctx import AlphaZero
 from dualmctx.checkpoint import open_checkpoints
 from dualmctx.evaluation.evaluations import make_evaluate
 from dualmctx.exam import score_exactly
-from dualmctx.plot import read_rows
 from dualmctx.policies import REGISTRY
-from dualmctx.runs import read_config
-from dualmctx.trained import Trained, load_trained, policy_of
+from dualmctx.runs import read_config, read_rows
+from dualmctx.saved_search import policy_of
+from dualmctx.trained import Trained, load_trained
 from dualmctx.types import Policy
 
 GAME = "connect_four"
@@ -134,24 +133,14 @@ def load_all(source: pathlib.Path, which: str) -> list[tuple[Trained, float | No
 def subjects(options: argparse.Namespace) -> list[Subject]:
     """Loads what is to be measured, with the search that is asked for."""
     if options.run is None:
-        return [untrained(options)]
+        policy = AlphaZero(options.simulations or 4).noiseless()
+        return [Subject(*untrained(), policy, 0, None)]
     loaded = load_all(options.run, options.checkpoints)
-    policy = policy_of(loaded[0][0].record, options.variant)
-    if options.simulations is not None:
-        policy = with_budget(policy, options.simulations)
+    policy = policy_of(loaded[0][0].record, options.variant, options.simulations)
     return [
         Subject(x.env, x.network, x.params, policy.noiseless(), x.iteration, minutes)
         for x, minutes in loaded
     ]
-
-
-def untrained(options: argparse.Namespace) -> Subject:
-    """Makes a tiny network with opinions, to see that everything runs."""
-    env = games.make(GAME)
-    network = dualmctx.make_network(env.num_actions, env.observation_shape, width=4, num_blocks=2)
-    state = jax.vmap(env.init)(jax.random.split(jax.random.key(0), 1))
-    policy = AlphaZero(options.simulations or 4).noiseless()
-    return Subject(env, network, make_params(network, state, 0), policy, 0, None)
 
 
 class Tools(NamedTuple):

@@ -36,6 +36,7 @@ from rich.table import Table
 import dualmctx
 import games
 from benchmarks import openspiel_loop, pgx_loop
+from benchmarks.common import run_in_turns
 from benchmarks.pgx_loop import Loop, Sizes
 from dualmctx.learner import Learner
 from dualmctx.selfplay import SelfPlay
@@ -92,14 +93,17 @@ def our_loop(env: Any, network: Any, search: str, sizes: Sizes) -> Loop:
 def time_in_turns(loops: dict[str, Loop], repeats: int) -> dict[str, dict[str, float]]:
     """Returns each loop's medians over iterations, after one not timed; see `medians`."""
     states = {name: loop.iterate(loop.init(0))[0] for name, loop in loops.items()}
-    rows: dict[str, list] = {name: [] for name in loops}
-    for _ in range(repeats):
-        for name, loop in loops.items():
-            start = time.perf_counter()
-            states[name], metrics = loop.iterate(states[name])
-            # A loop that does not do all it would counts its seconds itself.
-            rows[name].append({"seconds": time.perf_counter() - start} | metrics)
-    return {name: medians(found) for name, found in rows.items()}
+
+    def iterate(name: str) -> dict[str, float]:
+        states[name], metrics = loops[name].iterate(states[name])
+        return metrics
+
+    found = run_in_turns({name: functools.partial(iterate, name) for name in loops}, repeats)
+    # A loop that does not do all it would counts its seconds itself.
+    return {
+        name: medians([{"seconds": seconds} | metrics for seconds, metrics in times])
+        for name, times in found.items()
+    }
 
 
 def medians(rows: list[dict[str, float]]) -> dict[str, float]:

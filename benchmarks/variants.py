@@ -31,6 +31,7 @@ from rich.table import Table
 import dualmctx
 import games
 from dualmctx.policies import REGISTRY
+from dualmctx.saved_search import with_simulations
 from dualmctx.types import Policy
 
 GAMES = ("connect2", "nim", "hsr", "tic_tac_toe")
@@ -114,15 +115,6 @@ def open_case(name: str) -> Case:
     return Case(name, env, states, solution.optimal_actions)
 
 
-def with_budget(policy: Any, total: int) -> Any:
-    """Gives a policy that many simulations, shared out over its trees as its own are."""
-    budgets = policy.num_simulations
-    if not isinstance(budgets, tuple):
-        return dataclasses.replace(policy, num_simulations=total)
-    rest = tuple(round(total * budget / sum(budgets)) for budget in budgets[1:])
-    return dataclasses.replace(policy, num_simulations=(total - sum(rest), *rest))
-
-
 def with_options(policy: Any, options: dict[str, Any]) -> Any:
     """Changes options, also those of options, as in `puct.window`.
 
@@ -139,7 +131,7 @@ def with_options(policy: Any, options: dict[str, Any]) -> Any:
 
 def searches(total: int) -> dict[str, Policy]:
     """Returns the variants of the registry by name, and those with options."""
-    found = {name: with_budget(row.policy(), total) for name, row in REGISTRY.items()}
+    found = {name: with_simulations(row.policy(), total) for name, row in REGISTRY.items()}
     for name, options in OPTIONS:
         try:
             policy = with_options(found[name], options)

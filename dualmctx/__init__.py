@@ -1,20 +1,23 @@
 """dualmctx: Dual Monte Carlo Tree Search and its relatives, fully batched, in JAX."""
 
 from dualmctx.evaluation.evaluations import Evaluations
-from dualmctx.evaluation.evaluator import Evaluator, evaluate, make_evaluator
+from dualmctx.evaluation.evaluator import Evaluator
+from dualmctx.evaluation.making import evaluate, load_evaluator, make_evaluator
 from dualmctx.export import to_mctx
 from dualmctx.memory import SearchMemory, search_memory
 from dualmctx.model import Model, make_model, make_search_fn
 from dualmctx.network import Network, make_network
 from dualmctx.policies import MPV, AlphaGo, AlphaZero, Chain, Contempt, Dual, Gumbel, MuZero, Puct
 from dualmctx.policies.children import played_actions
-from dualmctx.reuse import advance
+from dualmctx.reuse import advance, no_tree
 from dualmctx.trained import Trained, export_trained, load_trained
 from dualmctx.tree import Tree
-from dualmctx.types import Embedding
+from dualmctx.types import ActingOutput, Embedding, acting_weights
 
+__version__ = "0.1.0"
 __all__ = (
     "MPV",
+    "ActingOutput",
     "AlphaGo",
     "AlphaZero",
     "Chain",
@@ -31,14 +34,17 @@ __all__ = (
     "SearchMemory",
     "Trained",
     "Tree",
+    "acting_weights",
     "advance",
     "evaluate",
     "export_trained",
+    "load_evaluator",
     "load_trained",
     "make_evaluator",
     "make_model",
     "make_network",
     "make_search_fn",
+    "no_tree",
     "played_actions",
     "search_memory",
     "to_mctx",

@@ -74,7 +74,8 @@ def assemble(name: str, config: Config) -> Run:
     search_fn = make_search_fn(env, network, config.search.noiseless(), **options)
     exams, last_exams, num_positions = make_exams(env, network, search_fn, config.exams)
     trainer = trainer_of(config, env, network)
-    shapes = jax.eval_shape(trainer.init, config.seed)
+    # An argument would be traced as an int32, which holds half of the seeds.
+    shapes = jax.eval_shape(lambda: trainer.init(config.seed))
     memory = check_memory(env, network, config, share(shapes, trainer.shardings))
     path = Path(config.out or f"runs/{name}")
     folder = (reopen_run if config.resume else create_run)(path, record)

@@ -13,6 +13,19 @@ from dualmctx.memory import SearchMemory, allocated, num_bytes
 from dualmctx.types import Params
 
 _GIB = 2**30
+# What Linux says of the machine's memory, and of the share of it that this container has.
+_MEMINFO, _CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
+# Of both versions of control groups: the files of the limit and of what is used of it, and where
+# they say how much of that are caches that Linux would give up.
+_GROUP_FILES = (
+    ("memory.max", "memory.current", "memory.stat", "inactive_file"),
+    (
+        "memory/memory.limit_in_bytes",
+        "memory/memory.usage_in_bytes",
+        "memory/memory.stat",
+        "total_inactive_file",
+    ),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,24 +97,48 @@ def training_memory(
     )
 
 
-def free_memory() -> int | None:
+def free_memory(*, meminfo: Path = _MEMINFO, cgroup: Path = _CGROUP) -> int | None:
     """Returns the bytes that a device has left, or `None` if that cannot be known.
 
-    A CPU's devices, of which there is more than one for trials only, share what it has.
+    A CPU's devices, of which there is more than one for trials only, share what it has: what Linux
+    has, or what is left of the limit that a container sets, whichever is less.
+
+    Args:
+      meminfo: Linux's file of the machine's memory.
+      cgroup: the folder of this process's control group, of either version.
     """
     devices = jax.local_devices()
     device = devices[0]
     report = device.memory_stats() or {}
     if "bytes_limit" in report:
         return report["bytes_limit"] - report.get("bytes_in_use", 0)
+    if device.platform != "cpu":
+        return None
+    # Free memory as Linux counts it, with the caches that it would give up.
+    available = _field(meminfo, "MemAvailable:")
+    left = [None if available is None else 1024 * available]
+    for limit, usage, caches, cache in _GROUP_FILES:
+        most, used = _number(cgroup / limit), _number(cgroup / usage)
+        if most is not None and used is not None:
+            left.append(most - used + (_field(cgroup / caches, cache) or 0))
+    known = [max(x, 0) for x in left if x is not None]
+    return min(known) // len(devices) if known else None
+
+
+def _number(file: Path) -> int | None:
+    """Returns the number that a file holds; `None` if there is none, as in "max"."""
     try:
-        # Free memory as Linux counts it, with the caches that it would give up.
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        fields = dict(line.split(":", 1) for line in lines)
-        if device.platform != "cpu":
-            return None
-        return 1024 * int(fields["MemAvailable"].split()[0]) // len(devices)
-    except (OSError, KeyError):
+        return int(file.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _field(file: Path, name: str) -> int | None:
+    """Returns the number after a name that begins a line of a file; `None` if there is none."""
+    try:
+        rows = (line.split() for line in file.read_text().splitlines())
+        return next((int(row[1]) for row in rows if row[:1] == [name]), None)
+    except (OSError, ValueError, IndexError):
         return None
 
 
@@ -155,13 +192,16 @@ def _remedy(memory: TrainingMemory, limit: int, num_devices: int, savings: Seque
     return ", ".join(parts[:-1]) + " or " + parts[-1] if len(parts) > 1 else parts[0]
 
 
-def require_batch_memory(batch_size: int, needed: int, limit: int | None) -> None:
+def require_batch_memory(
+    batch_size: int, needed: int, limit: int | None, *, has_search: bool = True
+) -> None:
     """Refuses a batch of positions to evaluate that does not fit.
 
     Args:
       batch_size: positions that a device evaluates at once.
       needed: bytes that it takes.
       limit: bytes there are; `None` where that is not known, and nothing is refused.
+      has_search: whether fewer simulations would take less.
 
     Raises:
       ValueError: when the batch does not fit, in one line with the need, the limit and the remedy.
@@ -169,10 +209,11 @@ def require_batch_memory(batch_size: int, needed: int, limit: int | None) -> Non
     if limit is None or needed <= limit:
         return
     fitting = batch_size * limit // needed
-    smaller = f"a smaller --batch, such as {2 ** (fitting.bit_length() - 1)}, or "
+    remedies = [f"a smaller --batch, such as {2 ** (fitting.bit_length() - 1)}"] * bool(fitting)
+    remedies += ["fewer --simulations"] * has_search
     raise ValueError(
         f"a batch of {batch_size:,} positions needs {readable(needed)} of a device, and "
-        f"{readable(limit)} are free; use {smaller if fitting else ''}fewer --simulations"
+        f"{readable(limit)} are free; use {', or '.join(remedies) or 'another device'}"
     )
 
 

@@ -118,7 +118,7 @@ class Checkpoints(NamedTuple):
           step: its iterations; the newest checkpoint's if `None`.
 
         Returns:
-          Its iterations and its state.
+          Its iterations, and its state in NumPy arrays: nothing of it takes memory of a device.
 
         Raises:
           ValueError: when there is no such checkpoint, or it cannot be read, in one line.
@@ -136,7 +136,7 @@ class Checkpoints(NamedTuple):
         except _FAILURES as error:
             where = f"the checkpoint of iteration {step} in {self.manager.directory}"
             raise ValueError(f"{where} cannot be read: {_in_short(error)}") from error
-        return step, jax.tree.map(jax.numpy.asarray, content["state"])
+        return step, jax.tree.map(np.asarray, content["state"])
 
     def _read(self, step: int, like: Any) -> Any:
         shapes = _with_checksums(jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), like))

@@ -6,28 +6,20 @@ the others before it begins: so Ctrl-C, an exam's result or a failure are decisi
 
 import contextlib
 import enum
-import hashlib
-import json
 import os
-import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from dualmctx import devices, lines
+from dualmctx import devices, processes
 from dualmctx.health import FAILURES, in_a_line
-from dualmctx.stopping import SIGNALS
 from dualmctx.training import IterateFn, Trainer, TrainState
-
-HEARTBEAT_SECONDS = 30
-"""A process that is not heard of for so long is lost, and ends the others."""
 
 
 class Order(enum.IntEnum):
@@ -43,82 +35,6 @@ class Order(enum.IntEnum):
 
 class Abandoned(Exception):
     """What all processes do together has failed in the first one; the others wait in it."""
-
-
-def join(
-    coordinator: str,
-    num_processes: int | None = None,
-    process_id: int | None = None,
-    program: str = "train.py",
-) -> None:
-    """Makes this process one of several, before JAX starts its devices.
-
-    Args:
-      coordinator: where the first process can be reached, `HOST:PORT`, or `auto` for what SLURM or
-        Open MPI say.
-      num_processes: how many there are; `None` with `auto`.
-      process_id: the number of this one, from 0; `None` with `auto`.
-      program: how the command is called where it says that a process was lost.
-
-    Raises:
-      ValueError: when nothing says how many processes there are, or the first one cannot be
-        reached within five minutes, in one line.
-    """
-    is_auto = coordinator == "auto"
-    _filter_stderr(program)
-    try:
-        jax.distributed.initialize(
-            None if is_auto else coordinator,
-            num_processes,
-            process_id,
-            # Otherwise a process would take one device only where SLURM is found.
-            cluster_detection_method=None if is_auto else "deactivate",
-            heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
-        )
-    except ValueError as error:
-        raise ValueError(
-            "coordinator is auto, but neither SLURM nor Open MPI says how many processes there "
-            "are; use --coordinator HOST:PORT --num-processes N --process-id I"
-        ) from error
-    except (RuntimeError, jax.errors.JaxRuntimeError) as error:
-        raise ValueError(f"coordinator is {coordinator}; {str(error).splitlines()[0]}") from error
-    # JAX has taken SIGTERM, and would do nothing with it.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    if not is_first():
-        # The first process decides when to stop, and speaks; launchers signal to all.
-        for number in SIGNALS:
-            signal.signal(number, signal.SIG_IGN)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-
-
-def is_first() -> bool:
-    """Returns whether this process decides."""
-    return not jax.distributed.is_initialized() or jax.process_index() == 0
-
-
-def require_same(what: dict[str, Any]) -> None:
-    """Checks that all processes run the same.
-
-    Args:
-      what: what must be equal everywhere, as JSON can hold it.
-
-    Raises:
-      ValueError: in the first process, when another one differs, in one line.
-      SystemExit: in the others then, with code 2.
-    """
-    if not jax.distributed.is_initialized():
-        return
-    text = json.dumps([what, jax.__version__], sort_keys=True)
-    digest = np.frombuffer(hashlib.sha256(text.encode()).digest(), np.uint32)
-    digests = multihost_utils.process_allgather(digest)
-    others = np.flatnonzero((digests != digests[0]).any(axis=1))
-    if others.size and not is_first():
-        raise SystemExit(2)
-    if others.size:
-        raise ValueError(
-            f"process {others[0]} was started with other settings or another JAX than process 0; "
-            "give all processes the same flags"
-        )
 
 
 def lead(command: Callable[[], int]) -> int:
@@ -157,7 +73,7 @@ def _follow(make_trainer: Callable[[], Trainer], seed: int) -> int:
             state = trainer.init(seed)
         elif order == Order.SPREAD:
             # Nothing is initialised where a state is restored.
-            shapes = jax.eval_shape(trainer.init, seed)
+            shapes = jax.eval_shape(lambda: trainer.init(seed))
             state = devices.spread(_received(shapes), trainer.shardings)
         elif order == Order.COMPILE:
             iterate = trainer.compile(state)
@@ -209,7 +125,7 @@ def _received(state: Any) -> Any:
     """Returns the first process's arrays, in all; of others' only shapes and dtypes matter."""
 
     def receive(x: Any) -> Any:
-        given = np.asarray(x) if is_first() else np.zeros(x.shape, x.dtype)
+        given = np.asarray(x) if processes.is_first() else np.zeros(x.shape, x.dtype)
         return np.asarray(multihost_utils.broadcast_one_to_all(given))
 
     return jax.tree.map(receive, state)
@@ -247,7 +163,7 @@ def _leave(error: BaseException) -> None:
         error = error.__cause__ or error
     if isinstance(error, ValueError | RuntimeError):
         # So a lost process shows. JAX's runtime then ends this one, and says which it was.
-        time.sleep(HEARTBEAT_SECONDS + 15)
+        time.sleep(processes.HEARTBEAT_SECONDS + 15)
     code = 1
     if isinstance(error, KeyboardInterrupt):
         code = 130
@@ -261,19 +177,3 @@ def _leave(error: BaseException) -> None:
         traceback.print_exception(error)
     sys.stdout.flush()
     os._exit(code)
-
-
-def _filter_stderr(program: str) -> None:
-    """Has what goes to standard error, of JAX's runtime too, pass `lines`."""
-    given, taken = os.pipe()
-    os.posix_spawn(
-        sys.executable,
-        [sys.executable, "-I", "-S", str(Path(lines.__file__)), program],
-        os.environ,
-        file_actions=[(os.POSIX_SPAWN_DUP2, given, 0), (os.POSIX_SPAWN_CLOSE, taken)],
-        # It ends when this process has.
-        setsigmask=SIGNALS,
-    )
-    os.dup2(taken, 2)
-    os.close(taken)
-    os.close(given)

@@ -6,7 +6,8 @@ import os
 import sys
 from typing import NamedTuple
 
-import jax
+from dualmctx import __version__
+from dualmctx.health import FAILURES, in_a_line
 
 
 class Subcommand(NamedTuple):
@@ -34,13 +35,16 @@ def main(arguments: list[str] | None = None) -> int:
       arguments: what follows the program's name; by default of this process.
 
     Returns:
-      The exit code: 0 when all went well, 2 for bad input, in a line on standard error, 130 after
-      Ctrl-C, and what a subcommand has besides.
+      The exit code: 0 when all went well, 2 for bad input or where memory, the disk or the network
+      fails, in a line on standard error, 130 after Ctrl-C, and what a subcommand has besides.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     if not arguments or arguments[0] in ("-h", "--help"):
         print(describe())
         return 0 if arguments else 2
+    if arguments[0] == "--version":
+        print(f"dualmctx {__version__}")
+        return 0
     name, *rest = arguments
     if name not in SUBCOMMANDS:
         return fail("dualmctx", f"there is no command {name!r}; there are {', '.join(SUBCOMMANDS)}")
@@ -54,8 +58,8 @@ def main(arguments: list[str] | None = None) -> int:
         # Python would write the rest when it ends, in vain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE
-    except (ValueError, OSError, jax.errors.JaxRuntimeError) as error:
-        return fail(f"dualmctx {name}", str(error).split("\n")[0])
+    except (ValueError, *FAILURES) as error:
+        return fail(f"dualmctx {name}", in_a_line(error))
     except KeyboardInterrupt as stop:
         print(f"dualmctx {name}: stopped{''.join(stop.args)}", file=sys.stderr)
         return 130
@@ -77,5 +81,6 @@ def describe() -> str:
             *rows,
             "",
             "`dualmctx COMMAND --help` lists a command's arguments.",
+            "`dualmctx --version` says which version this is.",
         ]
     )

@@ -1,11 +1,13 @@
 """The configuration of a training run: every field is a flag of `train.py`."""
 
 import dataclasses
+import math
 import re
 from typing import TYPE_CHECKING, Any, Literal, Union
 
 from dualmctx.learner import Learner
 from dualmctx.policies import REGISTRY, Dual
+from dualmctx.policies.checks import check, check_count, is_whole
 from dualmctx.selfplay import SelfPlay
 from dualmctx.types import Policy
 
@@ -69,7 +71,7 @@ class Config:
 
     game: str = "hsr"
     """The game, as `games.make` knows it."""
-    game_parameters: dict[str, int] = dataclasses.field(default_factory=dict)
+    game_parameters: dict[str, int | float] = dataclasses.field(default_factory=dict)
     """Parameters of the game, such as `k 4 q 4 n 16`."""
     search: SearchOptions = dataclasses.field(default_factory=Dual)
     """The search; `--search.variant NAME` chooses another one."""
@@ -111,8 +113,7 @@ class Config:
     def __post_init__(self) -> None:
         """Checks the fields that no part of the program checks by itself."""
         for name in ("num_iterations", "checkpoint_every", "keep"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+            check_count(name, getattr(self, name), 1)
         budgets = self.search.num_simulations
         if isinstance(budgets, tuple) and min(budgets) < 1:
             raise ValueError(
@@ -120,14 +121,14 @@ class Config:
                 "least 1 (for a single tree there is --search.variant alphazero)"
             )
         # PRNGKey reads 32 bits: other numbers would repeat these seeds or overflow.
-        if not 0 <= self.seed < 2**32:
-            raise ValueError(f"seed is {self.seed}; it must be from 0 to {2**32 - 1}")
+        is_seed = is_whole(self.seed) and 0 <= self.seed < 2**32
+        check(is_seed, "seed", self.seed, f"a whole number from 0 to {2**32 - 1}")
         _check_exams(self.exams)
         # Not a number is neither above 0 nor below.
-        if self.memory_limit is not None and not self.memory_limit > 0:
-            raise ValueError(f"memory_limit is {self.memory_limit}; it must be above 0")
-        if self.devices is not None and self.devices < 1:
-            raise ValueError(f"devices is {self.devices}; it must be at least 1")
+        limit = self.memory_limit
+        is_limit = limit is None or 0 < limit < math.inf
+        check(is_limit, "memory_limit", limit, "above 0 and finite")
+        check_count("devices", self.devices, 1, "for all")
         check_processes(self.coordinator, self.num_processes, self.process_id)
 
 
@@ -135,9 +136,7 @@ def _check_exams(exams: Exams) -> None:
     """Checks the options of exams, which nothing else does."""
     minima = {"every": 0, "batch_size": 1, "max_positions": 1, "stop_when_solved": 0}
     for name, minimum in minima.items():
-        value = getattr(exams, name)
-        if value < minimum:
-            raise ValueError(f"exams.{name} is {value}; it must be at least {minimum}")
+        check_count(f"exams.{name}", getattr(exams, name), minimum)
     if exams.num_games < 2 or exams.num_games % 2:
         raise ValueError(f"exams.num_games is {exams.num_games}; it must be even and at least 2")
     solved = exams.stop_when_solved

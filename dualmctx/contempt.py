@@ -62,8 +62,7 @@ def sample_frozen(select_fn: SelectFn, limit: int, temperature: float) -> Select
 def draw(rng_keys: chex.PRNGKey, visits: chex.Array, temperature: float) -> chex.Array:
     """Draws `[B]` int32 actions in proportion to `[B, A]` visits^(1/T); consumes `[B]` keys.
 
-    An action without visits is never drawn where there is one
-    with visits.
+    An action without visits is never drawn where there is one with visits.
     """
     where = jax.vmap(jax.random.uniform)(rng_keys)[:, None]
     most = jnp.max(visits, axis=-1, keepdims=True)
@@ -88,10 +87,9 @@ def follow_visits(limit: int) -> TrackFn:
       The function; it writes the `Frozen` of the first layer.
     """
 
-    def track(tree: Tree, leaf: chex.Array, is_active: chex.Array | None) -> Tree:
+    def track(tree: Tree, leaf: chex.Array) -> Tree:
         layer = tree.layers[0]
         edge = edge_into(tree, leaf)
-        active = jnp.ones(leaf.shape, bool) if is_active is None else is_active
         side = take(layer.tracked.sides, edge.parent) * jnp.sign(edge.discount)
 
         def body(carry: tuple) -> tuple:
@@ -103,9 +101,9 @@ def follow_visits(limit: int) -> TrackFn:
             kept = put(kept, inside, visits, changes)
             return kept, jnp.where(climbs, edge_into(tree, inside).parent, node)
 
-        carry = (layer.tracked.visits, jnp.where(active, edge.parent, Tree.NO_PARENT))
+        carry = (layer.tracked.visits, edge.parent)
         visits = jax.lax.while_loop(lambda c: jnp.any(c[1] != Tree.NO_PARENT), body, carry)[0]
-        frozen = Frozen(visits, put(layer.tracked.sides, leaf, side, active))
+        frozen = Frozen(visits, put(layer.tracked.sides, leaf, side))
         return replace_layer(tree, 0, layer.replace(tracked=frozen))
 
     return track

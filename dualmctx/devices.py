@@ -19,17 +19,18 @@ def choose_devices(number: int | None) -> list[Any]:
     """Chooses the first devices of each process.
 
     Args:
-      number: how many of each process; by default all.
+      number: how many of each process, at least 1; by default all.
 
     Raises:
-      ValueError: when a process has fewer, in one line.
+      ValueError: when it is not at least 1, or a process has fewer, in one line.
     """
     chosen = []
     for process in range(jax.process_count()):
         there = [x for x in jax.devices() if x.process_index == process]
-        if number is not None and number > len(there):
+        if number is not None and not 1 <= number <= len(there):
             raise ValueError(
-                f"devices is {number}; it must be at most {len(there)}, which process {process} has"
+                f"devices is {number}; it must be from 1 to {len(there)}, "
+                f"which process {process} has"
             )
         chosen += there[:number]
     return chosen

@@ -1,6 +1,5 @@
 """What training shows: a live line on a terminal, plain lines in a log file."""
 
-import datetime
 import time
 from types import TracebackType
 from typing import Any
@@ -11,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-_SECONDS_BETWEEN_LINES = 10.0
+from dualmctx.progress import SECONDS_BETWEEN_LINES, Pace
 
 
 class Display:
@@ -28,8 +27,8 @@ class Display:
         """Prepares to show iterations from `done` up to `num_iterations`."""
         self.console = console or Console(highlight=False)
         self._last_line = 0.0
-        # When the first iteration was done: those before it may have been in another process.
-        self._first: tuple[int, float] | None = None
+        # By what the iterations since the first one took, exams too.
+        self._pace = Pace()
         self._lines = ["compiling …", ""]
         self._progress = Progress(
             TextColumn("training"),
@@ -69,29 +68,19 @@ class Display:
 
     def show(self, row: dict[str, Any]) -> None:
         """Shows an iteration, a row of `metrics.jsonl`."""
-        rates, left = describe_rates(row), self._left(row["iteration"])
+        self._pace.report(row["iteration"])
+        rates, left = describe_rates(row), self._pace.left(self._num_iterations)
         has_exam = any("/" in name for name in row)
         exam = f"iteration {row['iteration']}: {describe_exam(row)}" if has_exam else self._lines[1]
         self._lines = [rates, exam]
         self._progress.update(self._task, completed=row["iteration"], left=left)
-        is_due = time.monotonic() - self._last_line > _SECONDS_BETWEEN_LINES
+        is_due = time.monotonic() - self._last_line > SECONDS_BETWEEN_LINES
         if has_exam or (is_due and not self.console.is_terminal):
             self._last_line = time.monotonic()
             head = f"{row['iteration']:>5}/{self._num_iterations}  {row['seconds']:7.1f} s  "
             self.say(head + "  ".join([rates, *[left] * bool(left)]))
             if has_exam:
                 self.say(f"{'':11}{describe_exam(row)}")
-
-    def _left(self, iteration: int) -> str:
-        """Describes the time left, by what the iterations since the first one took, exams too."""
-        if self._first is None:
-            self._first = (iteration, time.monotonic())
-        start, since = self._first
-        if iteration == start:
-            return ""
-        pace = (time.monotonic() - since) / (iteration - start)
-        seconds = round(pace * (self._num_iterations - iteration))
-        return f"{datetime.timedelta(seconds=seconds)} left"
 
 
 def describe_rates(row: dict[str, Any]) -> str:

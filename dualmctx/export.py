@@ -16,15 +16,16 @@ def to_mctx(tree: Tree, layer: int = 0) -> mctx.Tree:
 
     Returns:
       The same trees in mctx's arrays. Probabilities are turned into logits, with the lowest finite
-      number for illegal actions; logits stay. Slots that hold no node are zero, -1 where there is
-      an index, and nothing stands below a terminal node, where mctx would have gone on.
+      number for illegal actions; logits stay. Slots that hold no node are zero, or -1 where there
+      is an index, as in mctx; so are the priors of nodes outside the layer. Nothing stands below a
+      terminal node, where mctx would have gone on.
     """
-    prior = tree.children_prior
+    prior, stats = tree.children_prior, tree.layers[layer]
     if not tree.prior_is_logits:
-        tiny = jnp.finfo(prior.dtype).tiny
-        logits = jnp.log(jnp.maximum(prior, tiny))
-        prior = jnp.where(prior > 0, logits, jnp.finfo(prior.dtype).min)
-    stats = tree.layers[layer]
+        limits = jnp.finfo(prior.dtype)
+        logits = jnp.log(jnp.maximum(prior, limits.tiny))
+        masked = jnp.where(prior > 0, logits, limits.min)
+        prior = jnp.where(stats.node_visits[..., None] > 0, masked, 0)
     is_child = stats.children_visits > 0
 
     def of_children(array: chex.Array) -> chex.Array:

@@ -10,6 +10,13 @@ import jax.numpy as jnp
 import optax
 
 from dualmctx.model import mask_illegal
+from dualmctx.policies.checks import (
+    check,
+    check_count,
+    check_not_negative,
+    check_positive,
+    check_share,
+)
 from dualmctx.replay import draw
 from dualmctx.targets import Samples
 from dualmctx.types import Params
@@ -30,7 +37,7 @@ class Learner:
     weight_decay: float = 1e-4
     """AdamW's weight decay, on matrices and kernels only."""
     max_gradient_norm: float = 1.0
-    """Gradients are scaled down to this global norm."""
+    """Gradients are scaled down to this global norm; inf leaves them as they are."""
     value_weight: float = 1.0
     """Weight of the value's squared error beside the policy's cross-entropy."""
     search_value_weight: float = 0.0
@@ -49,16 +56,15 @@ class Learner:
 
     def __post_init__(self) -> None:
         """Checks the options."""
-        for name in ("learning_rate", "max_gradient_norm", "batch_size", "num_updates"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be positive")
-        for name in ("warmup_steps", "weight_decay", "value_weight"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 0")
-        if not 0 <= self.search_value_weight <= 1:
-            raise ValueError(
-                f"search_value_weight is {self.search_value_weight}; it must be in [0, 1]"
-            )
+        for name in ("batch_size", "num_updates", "capacity"):
+            check_count(name, getattr(self, name), 1)
+        check_count("warmup_steps", self.warmup_steps, 0)
+        check_positive(self, "learning_rate")
+        check_not_negative(self, "weight_decay", "value_weight")
+        check_share(self, "search_value_weight")
+        # Infinite, it scales nothing.
+        norm = self.max_gradient_norm
+        check(norm > 0, "max_gradient_norm", norm, "positive")
 
 
 class Losses(NamedTuple):

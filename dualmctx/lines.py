@@ -1,6 +1,6 @@
 """Turns what JAX's runtime says when a process is lost into one line.
 
-A script by itself, without imports that take time: `cluster.join` starts it and sends it all that
+A script by itself, without imports that take time: `processes.join` starts it and sends it all that
 the process writes to its standard error.
 """
 

@@ -16,6 +16,10 @@ from dualmctx.select import argmax
 from dualmctx.tree import Tree, edge_index, edge_into, gather_children
 from dualmctx.types import SelectFn
 
+FLOOR = -1e9
+"""mctx's floor of a Gumbel root's scores keeps an action that is the only one considered, however
+unlikely."""
+
 
 class MctxRule(Protocol):
     """An action selection function of mctx: an unbatched key, tree, node index and depth."""
@@ -188,7 +192,7 @@ def gumbel_root(
     # Twice as many as it takes, as adding q̂ can make a tie of scores that were almost one.
     num_kept, actions = 2 * most, None
     if _is_local(qtransform) and logits.shape[-1] >= 2 * num_kept:
-        floored = jnp.where(is_invalid, -jnp.inf, jnp.maximum(_FLOOR, likely))
+        floored = jnp.where(is_invalid, -jnp.inf, jnp.maximum(FLOOR, likely))
         kept, actions = jax.lax.top_k(floored, num_kept)
         likely, is_invalid = jnp.take_along_axis(likely, actions, axis=-1), kept == -jnp.inf
 
@@ -198,7 +202,7 @@ def gumbel_root(
         visits = _passes(tree, view)
         is_due = visits == jnp.asarray(due)[num_considered, jnp.sum(visits, axis=-1)][:, None]
         completed = jax.vmap(qtransform, in_axes=(0, None))(view, 0)
-        score = jnp.maximum(_FLOOR, likely + completed)
+        score = jnp.maximum(FLOOR, likely + completed)
         return argmax(jnp.where(is_invalid | ~is_due, -jnp.inf, score), actions)
 
     return select
@@ -214,10 +218,6 @@ def _passes(tree: Tree, view: mctx.Tree) -> chex.Array:
     if passes is None:
         return view.children_visits[:, 0]
     return gather_children(view.children_index[:, 0], passes)
-
-
-# mctx's floor keeps an action that is the only one considered, however unlikely.
-_FLOOR = -1e9
 
 
 def _is_local(qtransform: QTransform) -> bool:

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.model import make_model, rollout_options
+from dualmctx.policies.checks import check_count
 from dualmctx.tree import Tree
 from dualmctx.types import Embedding, Policy
 
@@ -95,8 +96,7 @@ def search_memory(
     Raises:
       ValueError: when the batch size is not at least 1, in one line.
     """
-    if batch_size < 1:
-        raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
+    check_count("batch_size", batch_size, 1)
     output, calls = _trace(env, network, policy, batch_size, model_options)
     tree: Tree = output.search_tree
     traced = [(call, jax.jit(call.function).trace(*call.arguments)) for call in calls]

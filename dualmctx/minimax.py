@@ -58,7 +58,7 @@ def follow_minimax(*, window: int | None, layer: int = 0) -> TrackFn:
     here only those that were visited take part in the maximum.
     """
 
-    def track(tree: Tree, leaf: chex.Array, is_active: chex.Array | None) -> Tree:
+    def track(tree: Tree, leaf: chex.Array) -> Tree:
         stats = tree.layers[layer]
 
         def body(carry: tuple) -> tuple:
@@ -77,8 +77,7 @@ def follow_minimax(*, window: int | None, layer: int = 0) -> TrackFn:
             node = jnp.where(goes_on, edge.parent, Tree.NO_PARENT)
             return flat.reshape(rows.shape), node, height + 1
 
-        node = leaf if is_active is None else jnp.where(is_active, leaf, Tree.NO_PARENT)
-        carry: Any = (stats.children_minimax, node, jnp.int32(0))
+        carry: Any = (stats.children_minimax, leaf, jnp.int32(0))
         rows = jax.lax.while_loop(lambda c: jnp.any(c[1] != Tree.NO_PARENT), body, carry)[0]
         return replace_layer(tree, layer, stats.replace(children_minimax=rows))
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import mctx
 
 from dualmctx.packing import Packing, drop_observation, pack_bits
+from dualmctx.policies.checks import check_count
 from dualmctx.rollouts import play_out
 from dualmctx.types import Embedding, Params, Policy, RecurrentFn, RefineFn, RolloutFn, SearchFn
 
@@ -83,8 +84,8 @@ def make_model(
       The functions, pure and batched.
 
     Raises:
-      ValueError: when `activations_dtype` holds no fractions, or the network has too few heads, in
-        one line.
+      ValueError: when `activations_dtype` holds no fractions, `heads` names none or one twice, or
+        the network has too few, in one line.
     """
     kept_type = activations_dtype
     if kept_type is not None and not jnp.issubdtype(jnp.dtype(kept_type), jnp.floating):
@@ -143,14 +144,16 @@ def make_model(
 def _find_heads(head_depths: tuple[int, ...], heads: tuple[int, ...]) -> list[int]:
     """Returns the heads' places in the network, counted from 0."""
     number = len(head_depths)
-    found = [head % number for head in heads if -number <= head < number]
-    if len(set(found)) < len(heads):
+    needed = max((len(set(heads)), *(head + 1 if head >= 0 else -head for head in heads)))
+    if needed > number:
         depths = " ".join(map(str, head_depths))
-        needed = max(len(heads), *(head + 1 if head >= 0 else -head for head in heads))
         raise ValueError(
             f"head_depths is {depths}; it must name at least {needed} depths, one for each head"
             " that the search evaluates"
         )
+    found = [head % number for head in heads]
+    if not found or len(set(found)) < len(found):
+        raise ValueError(f"heads is {heads}; it must name one head or more, each once")
     return found
 
 
@@ -176,8 +179,7 @@ def make_rollout_fn(
     Raises:
       ValueError: when `max_length` is not at least 1, in one line.
     """
-    if max_length is not None and max_length < 1:
-        raise ValueError(f"max_length is {max_length}; it must be at least 1, or none for no limit")
+    check_count("max_length", max_length, 1, "for no limit")
     packing = _packing(env, compact_states)
 
     def logits_fn(params: Params, state: Any) -> chex.Array:

@@ -7,6 +7,8 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from dualmctx.policies.checks import check, check_count, is_whole
+
 
 class HeadOutput(NamedTuple):
     """What one head says.
@@ -127,6 +129,9 @@ class Network(nn.Module):
       num_blocks: residual blocks; the paper's network has 4 of width 64.
       head_depths: after how many blocks each head stands, increasing, the last one at the end.
 
+    Raises:
+      ValueError: when it is initialised or applied and these do not fit, in one line.
+
     Source: the paper's section 5 gives depth and width; Kadam, Xu, Lieberherr 2021.
     """
 
@@ -138,6 +143,8 @@ class Network(nn.Module):
 
     def setup(self) -> None:
         """Makes the layers."""
+        _check_trunk(self.trunk, "conv", "mlp")
+        _check_shared(self.num_blocks, self.head_depths)
         is_conv = self.trunk == "conv"
         self.stem = Conv(self.width) if is_conv else nn.Dense(self.width)
         self.blocks = [Block(self.width, is_conv) for _ in range(self.num_blocks)]
@@ -243,9 +250,9 @@ def make_network(
     Raises:
       ValueError: when a setting is out of range, in one line.
     """
-    for name, value in (("width", width), ("num_blocks", num_blocks)):
-        if value < 1:
-            raise ValueError(f"{name} is {value}; it must be at least 1")
+    check_count("width", width, 1)
+    check_count("num_blocks", num_blocks, 1)
+    _check_trunk(trunk, "auto", "conv", "mlp")
     is_board = len(observation_shape) == 3
     if trunk == "auto":
         trunk = "conv" if is_board else "mlp"
@@ -268,13 +275,21 @@ def _shared_depths(
                 f"num_blocks is {num_blocks}; it must be at least {number}, a block for each head"
             )
         head_depths = tuple(num_blocks * i // number for i in range(1, number + 1))
-    is_increasing = sorted(set(head_depths)) == list(head_depths)
-    if not head_depths or not is_increasing or head_depths[0] < 1 or head_depths[-1] != num_blocks:
+    _check_shared(num_blocks, head_depths)
+    return _enough(tuple(head_depths), num_heads)
+
+
+def _check_shared(num_blocks: int, head_depths: tuple[int, ...]) -> None:
+    is_right = all(map(is_whole, head_depths)) and sorted(set(head_depths)) == list(head_depths)
+    if not head_depths or not is_right or head_depths[0] < 1 or head_depths[-1] != num_blocks:
         raise ValueError(
             f"head_depths is {head_depths}; it must increase from at least 1 to"
             f" num_blocks={num_blocks}"
         )
-    return _enough(tuple(head_depths), num_heads)
+
+
+def _check_trunk(trunk: str, *known: str) -> None:
+    check(trunk in known, "trunk", trunk, f"one of {', '.join(known)}")
 
 
 def _separate_depths(
@@ -282,7 +297,7 @@ def _separate_depths(
 ) -> tuple[int, ...]:
     if head_depths is None:
         head_depths = tuple(num_blocks * (2 + i) // 2 for i in range(max(num_heads, 2)))
-    if not head_depths or min(head_depths) < 1:
+    if not head_depths or not all(is_whole(depth) and depth >= 1 for depth in head_depths):
         raise ValueError(
             f"head_depths is {head_depths}; it must be the blocks of each network, at least 1"
         )

@@ -1,6 +1,5 @@
 """Pictures of a training run, from its metrics."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +12,6 @@ _EXAMS = {
     "exact/search_optimal": "with search, all positions",
     "random/win_share": "games won against uniform random",
 }
-
-
-def read_rows(file: Path) -> list[dict[str, Any]]:
-    """Reads `metrics.jsonl`; a last line that is not complete is left out."""
-    rows = []
-    for line in file.read_text().splitlines():
-        try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError:
-            break
-    return rows
 
 
 def plot_training(rows: list[dict[str, Any]], title: str, file: Path) -> None:

@@ -62,7 +62,7 @@ def follow_rave(*, window: int | None, layer: int = 0) -> TrackFn:
     playout policy; here it ends at the leaf, so the path in the tree is all there is.
     """
 
-    def track(tree: Tree, leaf: chex.Array, is_active: chex.Array | None) -> Tree:
+    def track(tree: Tree, leaf: chex.Array) -> Tree:
         stats = tree.layers[layer]
         actions = jnp.arange(tree.num_actions)
 
@@ -88,10 +88,9 @@ def follow_rave(*, window: int | None, layer: int = 0) -> TrackFn:
             node = jnp.where(goes_on, parent, Tree.NO_PARENT)
             return rave, node, value, mine, theirs, height + 1
 
-        node = leaf if is_active is None else jnp.where(is_active, leaf, Tree.NO_PARENT)
         nothing = jnp.zeros((leaf.shape[0], tree.num_actions), bool)
         value = take(tree.raw_values, leaf)
-        carry: Any = (stats.children_rave, node, value, nothing, nothing, jnp.int32(0))
+        carry: Any = (stats.children_rave, leaf, value, nothing, nothing, jnp.int32(0))
         rave = jax.lax.while_loop(lambda c: jnp.any(c[1] != Tree.NO_PARENT), body, carry)[0]
         return replace_layer(tree, layer, stats.replace(children_rave=rave))
 

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.arrays import by_edge, like, put, take
-from dualmctx.tree import Layer, Tree, edge_index
-from dualmctx.types import Embedding, Params, SearchFn
+from dualmctx.tree import Layer, Tree, edge_index, slot_actions
+from dualmctx.types import Params, SearchFn
 
 
 def advance(
@@ -24,11 +24,12 @@ def advance(
     then unvisited, while the nodes above keep the counts and means that went through there.
 
     An element whose tree cannot be kept comes back without a node, its root with no visits:
-    elements to reset, and those whose action leads to no node or to a terminal one.
+    elements to reset, and those whose action leads to no node or to a terminal one, or is none
+    of the game's.
 
     Args:
       tree: the trees after a search.
-      action: `[B]` int32, the actions played at the roots.
+      action: `[B]` int32, the actions played at the roots; -1 for none.
       max_kept: number of nodes to keep beside the root, the policy's `kept_nodes`; at least 1.
       is_reset: `[B]` bool, elements that go on from another position, as in a new game.
 
@@ -103,22 +104,17 @@ def below(parents: chex.Array, is_top: chex.Array) -> chex.Array:
     return take(is_top, above)
 
 
-def root_actions(tree: Tree) -> chex.Array | None:
-    """Returns `[B, K]` int32, the actions that the root's slots stand for; `None` if themselves."""
-    embedding = tree.embeddings
-    if not isinstance(embedding, Embedding) or embedding.actions is None:
-        return None
-    return embedding.actions[:, Tree.ROOT_INDEX]
-
-
 def _played_child(tree: Tree, action: chex.Array) -> chex.Array:
     """Returns `[B]` int32, the root's child that an action leads to, -1 if there is none."""
     children = tree.children_index[:, Tree.ROOT_INDEX]
-    actions = root_actions(tree)
+    actions = slot_actions(tree)
     if actions is None:
-        return take(children, action)
+        is_action = (action >= 0) & (action < tree.num_actions)
+        child = take(children, jnp.where(is_action, action, 0))
+        return jnp.where(is_action, child, Tree.UNVISITED)
     # An action appears once among the slots, or not at all.
-    return jnp.max(jnp.where(actions == action[:, None], children, Tree.UNVISITED), axis=-1)
+    is_played = actions[:, Tree.ROOT_INDEX] == action[:, None]
+    return jnp.max(jnp.where(is_played, children, Tree.UNVISITED), axis=-1)
 
 
 class _Slots(NamedTuple):

@@ -7,7 +7,6 @@ import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dualmctx.plot import read_rows
 from dualmctx.whole import is_draft, write_whole
 
 
@@ -52,6 +51,17 @@ class RunFolder(NamedTuple):
     def write_json(self, name: str, content: dict[str, Any]) -> None:
         """Writes a JSON file, complete or not at all."""
         write_whole(self.path / name, json.dumps(_finite(content), indent=2) + "\n")
+
+
+def read_rows(file: Path) -> list[dict[str, Any]]:
+    """Reads `metrics.jsonl`; a last line that is not complete is left out."""
+    rows = []
+    for line in file.read_text().splitlines():
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+    return rows
 
 
 def create_run(path: Path, config: dict[str, Any]) -> RunFolder:

@@ -31,7 +31,8 @@ class Grow(NamedTuple):
       window: edges that a backup updates, `None` for all.
       layer: the tree that grows.
       leaves_per_step: K, simulations that `search` runs at once; 1 with a window.
-      track_fn: keeps what a variant tracks besides, `None` for nothing; with single leaves only.
+      track_fn: keeps what a variant tracks besides, `None` for nothing; with single leaves, and in
+        a tree that grows in all elements at once, as one that follows another does not.
       virtual_loss: n_vl, how many lost visits a leaf of such a step counts as until its value is
         known; 0 for one visit that leaves Q as it is.
     """
@@ -86,8 +87,8 @@ def simulate(
         tree = backup(tree, leaf, is_active, layer=grow.layer)
     else:
         tree = windowed_backup(tree, leaf, is_active, window=grow.window, layer=grow.layer)
-    if grow.track_fn is not None:
-        tree = grow.track_fn(tree, leaf, is_active)
+    if grow.track_fn is not None and is_active is None:
+        tree = grow.track_fn(tree, leaf)
     return rng_key, tree
 
 

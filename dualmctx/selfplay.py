@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from dualmctx.arrays import pick
 from dualmctx.keys import split_key
 from dualmctx.model import edge_signs
+from dualmctx.policies.checks import check, check_count, check_share, is_whole
 from dualmctx.policies.root import sample_action
 from dualmctx.reuse import advance, no_tree
 from dualmctx.tree import Tree
@@ -54,23 +55,20 @@ class SelfPlay:
     def __post_init__(self) -> None:
         """Checks the options."""
         for name in ("num_games", "num_steps"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+            check_count(name, getattr(self, name), 1)
         for name in ("temperature_plies", "random_plies"):
             # As plies are counted in 32 bits.
-            if not 0 <= getattr(self, name) < 2**31 - 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be from 0 to 2**31 - 2")
+            value = getattr(self, name)
+            is_right = is_whole(value) and 0 <= value < 2**31 - 1
+            check(is_right, name, value, "a whole number from 0 to 2**31 - 2")
         for name in ("temperature", "final_temperature"):
             # Not a number is in no range.
-            if not 0 <= getattr(self, name) <= _HIGHEST_TEMPERATURE:
-                limits = f"from 0 to {_HIGHEST_TEMPERATURE:,.0f}"
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be {limits}")
-        if self.resign_below is not None and not -1 < self.resign_below < 0:
-            raise ValueError(
-                f"resign_below is {self.resign_below}; it must be above -1 and below 0, or none"
-            )
-        if not 0 <= self.play_on_fraction <= 1:
-            raise ValueError(f"play_on_fraction is {self.play_on_fraction}; it must be in [0, 1]")
+            value, limits = getattr(self, name), f"from 0 to {_HIGHEST_TEMPERATURE:,.0f}"
+            check(0 <= value <= _HIGHEST_TEMPERATURE, name, value, limits)
+        limit = self.resign_below
+        is_right = limit is None or -1 < limit < 0
+        check(is_right, "resign_below", limit, "above -1 and below 0, or none")
+        check_share(self, "play_on_fraction")
 
 
 class Games(NamedTuple):

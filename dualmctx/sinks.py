@@ -33,9 +33,9 @@ def tensorboard(folder: Path, done: int) -> Iterator[Sink]:
     # Not SummaryWriter, which hands rows to a thread: its flush does not wait for those on the way.
     # Files are named after the second; the suffix keeps a quick restart from overwriting one.
     writer = EventsWriter(str(folder / "events"), f".{done}")
-    if done:
-        log = SessionLog(status=SessionLog.SessionStatus.START)
-        writer.write_event(Event(step=done + 1, session_log=log, wall_time=time.time()))
+    # At 0 as well, as a run may have been killed before its first checkpoint.
+    log = SessionLog(status=SessionLog.SessionStatus.START)
+    writer.write_event(Event(step=done + 1, session_log=log, wall_time=time.time()))
 
     def write(row: dict[str, Any]) -> None:
         values = [Summary.Value(tag=name, simple_value=x) for name, x in _numbers(row).items()]

@@ -1,6 +1,5 @@
 """What a run has learned: loaded from its folder, from one exported file, or by a name."""
 
-import dataclasses
 import hashlib
 import json
 import zipfile
@@ -15,9 +14,8 @@ import games
 from dualmctx.checkpoint import open_checkpoints
 from dualmctx.config import NetworkOptions
 from dualmctx.network import make_network
-from dualmctx.policies import REGISTRY
 from dualmctx.runs import read_config
-from dualmctx.types import Params, Policy
+from dualmctx.types import Params
 from dualmctx.whole import replacing
 
 # Networks that come with the package.
@@ -131,77 +129,6 @@ def model_options_of(record: dict[str, Any]) -> dict[str, Any]:
     names = ("kept_activations", "compact_states")
     known = {name: record["network"][name] for name in names if name in record["network"]}
     return NetworkOptions(**known).of_model()
-
-
-def policy_of(
-    record: dict[str, Any],
-    variant: str | None = None,
-    simulations: int | tuple[int, ...] | None = None,
-) -> Policy:
-    """Makes the search of a run from its `config.json`, or another one.
-
-    Args:
-      record: the run's; functions among its options are the defaults.
-      variant: of the registry, with its defaults; the run's own search if `None`.
-      simulations: a move, a number or one for each tree; as they are if `None`. Where there are
-        fewer than rounds, the rounds become fewer too.
-
-    Raises:
-      ValueError: when the record or an option is wrong, in one line.
-    """
-    if variant is not None:
-        _check_variant(variant)
-        policy = REGISTRY[variant].policy()
-    else:
-        policy = _saved_policy(record)
-    return policy if simulations is None else with_simulations(policy, simulations)
-
-
-def _check_variant(variant: Any) -> None:
-    if variant not in REGISTRY:
-        raise ValueError(f"variant is {variant}; it must be one of {', '.join(REGISTRY)}")
-
-
-def _saved_policy(record: dict[str, Any]) -> Policy:
-    try:
-        saved = dict(record["search"])
-        variant = saved.pop("variant", None)
-        if variant is None:
-            raise ValueError("the run's config.json does not name its search; choose a --variant")
-        _check_variant(variant)
-        return _with_saved(REGISTRY[variant].policy(), saved)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"the record's search cannot be read: {error!r}") from error
-
-
-def _with_saved(options: Any, saved: dict[str, Any]) -> Any:
-    """Changes options to what JSON holds of them."""
-    changed = {}
-    for name, value in saved.items():
-        old = getattr(options, name)
-        if dataclasses.is_dataclass(old):
-            changed[name] = _with_saved(old, value)
-        elif not callable(old):
-            changed[name] = tuple(value) if isinstance(value, list) else value
-    return dataclasses.replace(options, **changed)
-
-
-def with_simulations(policy: Any, simulations: int | tuple[int, ...]) -> Policy:
-    """Returns a policy with other simulations a move, and fewer rounds where it must have fewer.
-
-    Raises:
-      ValueError: when the policy does not take such simulations, in one line.
-    """
-    if isinstance(simulations, int):
-        return dataclasses.replace(policy, num_simulations=simulations)
-    budgets = tuple(simulations)
-    if len(budgets) == 1 and not isinstance(policy.num_simulations, tuple):
-        return dataclasses.replace(policy, num_simulations=budgets[0])
-    changes: dict[str, Any] = {"num_simulations": budgets}
-    # A policy may have its rounds by other means than a field.
-    if any(field.name == "num_rounds" for field in dataclasses.fields(policy)):
-        changes["num_rounds"] = min(policy.num_rounds, max(1, *budgets[1:]))
-    return dataclasses.replace(policy, **changes)
 
 
 def _find(source: Path | str) -> Path:

@@ -75,17 +75,23 @@ class EvaluateFn(Protocol):
 
 
 class RecurrentFn(Protocol):
-    """mctx's `recurrent_fn`: `[B]` actions and `[B, ...]` embeddings to the states they reach."""
+    """mctx's `recurrent_fn`: `[M]` actions and `[M, ...]` embeddings to the states they reach.
+
+    M is B, or B·K where several leaves of each root are evaluated at once. The key is one, as in
+    mctx; where the policy was given a key for each element it is `[M]` keys.
+    """
 
     def __call__(
         self, params: Params, rng_key: chex.PRNGKey, action: chex.Array, embedding: Any
     ) -> tuple[mctx.RecurrentFnOutput, Any]:
-        """Takes `[B]` actions and embeddings; consumes the key."""
+        """Takes `[M]` actions and embeddings; consumes the key."""
         ...
 
 
 class RefineFn(Protocol):
     """Evaluates `[M, ...]` embeddings once more, by a later head of the network.
+
+    The key is one, or `[M]` keys, as in `RecurrentFn`.
 
     Returns:
       `(prior_logits, value)` of shapes `[M, A]` and `[M]`.
@@ -100,6 +106,8 @@ class RefineFn(Protocol):
 
 class RolloutFn(Protocol):
     """Plays `[M, ...]` embeddings out to the end of the game.
+
+    The key is one, or `[M]` keys, as in `RecurrentFn`.
 
     Returns:
       `[M]` outcomes, seen by the player to move; 0 where the game is over.
@@ -126,14 +134,14 @@ class SelectFn(Protocol):
 
 
 class TrackFn(Protocol):
-    """Keeps what a variant tracks, in `Layer.tracked`, after a backup.
+    """Keeps what a variant tracks of the nodes of a layer after a backup.
 
-    Takes the trees after the backup, the `[B]` nodes at which the simulations ended, and `[B]` bool
-    for elements that may change, `None` for all; returns the trees.
+    Takes the trees after the backup and the `[B]` nodes at which the simulations ended; returns the
+    trees.
     """
 
-    def __call__(self, tree: Any, leaf: chex.Array, is_active: chex.Array | None) -> Any:
-        """Updates `Layer.tracked` along the paths."""
+    def __call__(self, tree: Any, leaf: chex.Array) -> Any:
+        """Updates what is tracked along the paths."""
         ...
 
 

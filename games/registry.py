@@ -33,6 +33,8 @@ def _go(size: int) -> _Row:
     return _Row("pgx.go", "Go", (("size", size),), ranges)
 
 
+# One side names a rung, the other one answers.
+_TWO_TASKS = ("hsr",)
 # Six kinds of pieces, signed by their owner.
 _CHESS = (("_x.board", (-6, 6)), ("_x.board_history", (-6, 6)))
 
@@ -89,6 +91,14 @@ def make(name: str, /, **parameters: Any) -> pgx.Env:
     env = game_class(**dict(row.fixed), **parameters)
     env.state_ranges = dict(row.ranges)
     return env
+
+
+def has_two_tasks(env: pgx.Env) -> bool:
+    """Tells whether a player has another task on either side, as in HSR.
+
+    There the sides are rated by themselves: who plays one of them well may play the other badly.
+    """
+    return env.id in _TWO_TASKS
 
 
 def _parameters(game_class: Any, row: _Row) -> dict[str, Any]:

@@ -32,13 +32,33 @@ from benchmarks import (
     throughput,
     variants,
 )
-from benchmarks.dual import make_params, make_positions
+from benchmarks.common import make_params, run_in_turns, time_in_turns
+from benchmarks.dual import make_positions
 from dualmctx.assemble import record_of
 from dualmctx.checkpoint import open_checkpoints
 from dualmctx.config import Config, NetworkOptions
 from dualmctx.network import make_network
 from dualmctx.policies import AlphaZero, Dual, Gumbel, MuZero
 from dualmctx.trained import export_trained, load_trained, network_of
+
+
+def test_times_are_taken_in_turns_and_the_first_does_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    called, clock = [], [0.0]
+    monkeypatch.setattr("benchmarks.common.time.perf_counter", lambda: clock[0])
+    seconds = {"a": iter([9, 3, 1, 2]), "b": iter([9, 6, 4, 5])}
+
+    def run(name: str) -> str:
+        called.append(name)
+        clock[0] += next(seconds[name])
+        return f"{name}{len(called)}"
+
+    runs = {name: functools.partial(run, name) for name in "ab"}
+    assert time_in_turns(runs, 3) == {"a": 2, "b": 5}
+    assert called == ["a", "b"] * 4
+    seconds["a"], seconds["b"] = iter([1]), iter([2])
+    assert run_in_turns(runs, 1) == {"a": [(1, "a9")], "b": [(2, "b10")]}
 
 
 @pytest.mark.slow

@@ -129,7 +129,7 @@ def test_too_few_heads_are_refused():
     [
         ({"num_simulations": (5,)}, "num_simulations is 5; it must be two numbers or more"),
         ({"num_simulations": (5, 0, 2)}, "num_simulations is 5 0 2; it must be"),
-        ({"num_rounds": 26}, "num_rounds is 26; it must be from 1 to the 25"),
+        ({"num_rounds": 26}, "num_rounds is 26; it must be a whole number from 1 to the 25"),
         ({"num_rounds": 0}, "num_rounds is 0"),
         ({"value_mix": 1.5}, "value_mix is 1.5; it must be between 0 and 1"),
         ({"action_weights": "visits"}, "one of regularized"),

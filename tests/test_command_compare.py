@@ -27,10 +27,9 @@ from dualmctx.commands.opening_rules import choose_openings
 from dualmctx.matches.equal_costs import split
 from dualmctx.matches.game_file import Game, read_games, results_of
 from dualmctx.matches.player_spec import parse_player
-from dualmctx.matches.tournament import Chunk
 from dualmctx.policies import REGISTRY
 from dualmctx.ratings.elo import rate
-from dualmctx.ratings.sprt import Sprt, count_scores, judge
+from dualmctx.ratings.sprt import Sprt, judge_in_turn
 from dualmctx.reports.page import show_elo
 from untrained import export_untrained
 
@@ -94,7 +93,7 @@ def test_everything_is_written_and_shown(files: Path, whole: Path, capfd: Any) -
     assert run(files, *COMMAND, "--out", out, "--resume") == 0
     shown = capfd.readouterr().out
     written = {"config.json", "budgets.json", "tournament.json", "games.jsonl"}
-    written |= {"report.json", "report.html", "elo.png"}
+    written |= {"report.json", "report.html", "elo.png", "costs.png"}
     assert {file.name for file in whole.iterdir()} == written
     report = json.loads((whole / "report.json").read_text())
     page = (whole / "report.html").read_text()
@@ -105,7 +104,7 @@ def test_everything_is_written_and_shown(files: Path, whole: Path, capfd: Any) -
         assert 0 < row["seconds"] < 10
     assert run(files, "compare") == 2
     assert "players given: 0; name two at least" in capfd.readouterr().err
-    assert f"in {out}: report.html, report.json, elo.png, games.jsonl" in shown
+    assert f"in {out}: report.html, report.json, elo.png, costs.png, games.jsonl" in shown
     assert "Two players met in 20 games only: intervals are wide." in shown
     assert (whole / "elo.png").read_bytes().startswith(b"\x89PNG")
     names = [row["name"] for row in report["players"]]
@@ -418,6 +417,13 @@ def test_seconds_agree_and_what_was_measured_is_kept(files: Path, tmp_path: Path
     assert joined.target == budgets.target
     for name in ("dual:simulations=6,4", "alphazero:simulations=100"):
         assert joined.players[name] == budgets.players[name]
+    # Who is not there for a while keeps what it has.
+    fewer = set_budgets("seconds", more.candidates[:2], clock, known)
+    assert "alphazero:simulations=100" not in fewer.players
+    write_budgets(tmp_path, fewer)
+    kept = read_budgets(tmp_path)
+    assert kept is not None
+    assert kept.players == joined.players | budgets.players
     changed = lineup(files, "alphazero:simulations=100", "dual:simulations=6,4", total=1)
     other = dataclasses.replace(changed.candidates[1].spec, simulations=(9, 9))
     moved = changed.candidates[1]._replace(spec=other, simulations=(9, 9))
@@ -469,13 +475,13 @@ def test_balance_is_the_networks_where_nothing_is_solved(
     monkeypatch.setattr("games.is_solvable", lambda env: False)
     asked = []
 
-    def make(env: Any, network: Any, params: Any, policy: Any, **options: Any) -> Any:
+    def make(trained: Any, policy: Any, **options: Any) -> Any:
         assert policy is None
         asked.append(options["batch_size"])
         # Values by whether the first cell is free.
         return lambda states: SimpleNamespace(value=0.5 * states.legal_action_mask[:, 0])
 
-    monkeypatch.setattr("dualmctx.commands.opening_rules.make_evaluator", make)
+    monkeypatch.setattr("dualmctx.commands.opening_rules.evaluator_of", make)
     assert choose_openings("balanced", made, 1, (1,), 0) == [(0,)]
     assert asked
     with pytest.raises(ValueError, match=r"^there is no network to tell what is balanced"):
@@ -499,38 +505,35 @@ def test_a_test_ends_the_games(tmp_path: Path, no_timing: None, capfd: Any) -> N
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     test, number = report["sprt"], report["games"]["played"]
     assert (test["accepted"], test["player"], test["opponent"]) == ("H1", "perfect", "random")
-    assert number == 2 * test["num_pairs"] < 400
+    # The batch that decided is played to its end.
+    assert 2 * test["num_pairs"] <= number < 2 * test["num_pairs"] + 16 < 400
     assert number % 16 == 0
     assert "SPRT: H1 accepted after" in shown
-    score = report["players"][0]["score"]
-    assert test["elo"] == pytest.approx(400 * math.log10(score / (1 - score)))
+    played = read_games(tmp_path / "out" / "games.jsonl")
+    judged = played[: 2 * test["num_pairs"]]
+    points = sum((1 + x.result * (1 if x.players[0] == "perfect" else -1)) / 2 for x in judged)
+    assert test["elo"] == pytest.approx(400 * math.log10(points / (len(judged) - points)))
     assert f"Elo of the mean score, which the test is about: {show_elo(test)}\n" in shown
     assert "H1 accepted after" in (tmp_path / "out" / "report.html").read_text()
-    played = read_games(tmp_path / "out" / "games.jsonl")
-    counts = count_scores(results_of(["perfect", "random"], played[:-16]), "perfect", "random")
-    assert judge(Sprt(0, 60), counts).accepted is None
-    # Decided is decided.
-    assert main([*command, "--resume"]) == 0
+    assert playing.judge_games(Sprt(0, 60), "perfect", judged[:-2]).accepted is None
+    # Decided is decided, however many more there might be.
+    more = [*command, "--games", "800", "--resume"]
+    assert main(more) == 0
     assert read_games(tmp_path / "out" / "games.jsonl") == played
+    again = json.loads((tmp_path / "out" / "report.json").read_text())["sprt"]
+    assert again == test
 
 
-def test_the_first_decision_stands() -> None:
-    """A test that has been decided once, then undecided, then decided the other way."""
-    won, lost = (1, -1), (-1, 1)
+def test_pairs_are_judged_from_the_first_players_view() -> None:
     rows = []
-    for pair, (first, second) in enumerate([won] * 60 + [lost] * 400):
+    for pair, (first, second) in enumerate([(1, -1)] * 60 + [(-1, 1)] * 400):
         rows.append(Game(("a", "b"), pair, 0, 0, (), first, True, (1, 1)))
         rows.append(Game(("b", "a"), pair, 0, 0, (), second, True, (1, 1)))
     mirror = [game._replace(players=("a", "a")) for game in rows[:40]]
-    found = playing.first_verdict(Sprt(0, 20), ["a", "b"], [*mirror, *rows], 10, 500)
+    found = playing.judge_games(Sprt(0, 20), "a", [*mirror, *rows])
+    assert found == judge_in_turn(Sprt(0, 20), [2] * 60 + [-2] * 400)
     assert found.accepted == "H1"
-    assert found.num_pairs % 10 == 0
-    assert found.num_pairs <= 60
-    late = playing.first_verdict(Sprt(0, 20), ["a", "b"], rows, 450, 460)
-    assert (late.accepted, late.num_pairs) == ("H0", 450)
-    # No look before the batch is there.
-    early = playing.first_verdict(Sprt(0, 20), ["a", "b"], rows[:100], 60, 500)
-    assert (early.accepted, early.num_pairs) == (None, 0)
+    assert playing.judge_games(Sprt(0, 20), "b", rows).accepted == "H0"
 
 
 def test_sides_with_two_tasks_are_rated_apart(tmp_path: Path, no_timing: None) -> None:
@@ -554,31 +557,31 @@ def test_sides_with_two_tasks_are_rated_apart(tmp_path: Path, no_timing: None) -
     assert report["settings"]["game_parameters"] == {"k": 2, "q": 2, "n": 4}
 
 
-def chunk(*results: int) -> Chunk:
-    made = [
+def made(*results: int) -> list[Game]:
+    return [
         Game((("a", "b"), ("b", "a"))[i % 2], 0, 0, 0, (), result, True, (0, 0))
         for i, result in enumerate(results)
     ]
-    return Chunk(made, 1.0, 0.0)
 
 
 def test_a_log_file_gets_lines_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter([5.0, 10.0, 25.0])
-    monkeypatch.setattr(playing.time, "monotonic", lambda: next(clock))
+    clock = [5.0]
+    monkeypatch.setattr("dualmctx.progress.time.monotonic", lambda: clock[0])
     said = io.StringIO()
     with playing.progress(100, 40, Console(file=said, width=200)) as show:
-        show(chunk(1, 0))
-        show(chunk(1, 1, 0, -1))
-    # In 20 s 6 games; 54 are left.
-    assert said.getvalue() == "46 of 100 games  0.3 a second  0:03:00 left  a – b +2 =1 −1\n"
+        for now, results in ((10.0, (1, 0)), (25.0, (1, 1, 0, -1))):
+            clock[0] = now
+            show(made(*results))
+    # In the 15 s since the first ones 4 games; 54 are left. What compiling took does not count.
+    assert said.getvalue() == "games: 46/100  0:03:22 left  0.3 a second  a – b +2 =1 −1\n"
 
 
 def test_a_terminal_shows_a_line() -> None:
     said = io.StringIO()
     with playing.progress(100, 40, Console(file=said, force_terminal=True, width=120)) as show:
-        show(chunk(1, -1))
+        show(made(1, -1))
     assert "compiling" in said.getvalue()
-    assert "42 of 100 games" in said.getvalue()
+    assert "42/100" in said.getvalue()
     assert "a – b +2 =0 −0" in said.getvalue()
 
 
@@ -586,7 +589,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
 
 
-COMMANDS = [line for block in blocks("sh") for line in block.splitlines() if line]
+COMMANDS = "".join(blocks("sh")).replace("\\\n", " ").splitlines()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -613,4 +616,11 @@ def test_the_first_command_of_the_page_runs(
     monkeypatch.chdir(tmp_path)
     _, *arguments = shlex.split(COMMANDS[0])
     assert main(arguments) == 0
-    assert (tmp_path / "runs/comparison/report.html").exists()
+    assert (tmp_path / "runs/exact/report.html").exists()
+    # What the page says of its games holds for them.
+    [example] = blocks("python")
+    names: dict[str, Any] = {}
+    exec(compile(example, "docs/compare.md", "exec"), names)
+    assert names["states"].terminated.tolist() == [True]
+    for field in Game._fields:
+        assert f"`{field}`" in PAGE, field

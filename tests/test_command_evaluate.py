@@ -192,6 +192,27 @@ def test_ctrl_c_loses_and_repeats_nothing(
     assert out.read_bytes() == whole.read_bytes()
 
 
+def test_after_ctrl_c_standard_input_begins_anew(
+    quick: Setting,
+    tmp_path: Path,
+    standard_input: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: Any,
+) -> None:
+    out = tmp_path / "x.jsonl"
+    assert evaluate(quick, quick.jsonl, tmp_path / "whole.jsonl") == 1
+    with monkeypatch.context() as patch:
+        standard_input(quick.jsonl)
+        stop_after(0, patch)
+        assert evaluate(quick, "-", out) == 130
+    assert "--resume" not in capfd.readouterr().err
+    standard_input(quick.jsonl)
+    assert evaluate(quick, "-", out) == 1
+    assert out.read_text() == (tmp_path / "whole.jsonl").read_text()
+    assert evaluate(quick, "-", out) == 2
+    assert "which exists or is being made; choose another file" in capfd.readouterr().err
+
+
 def test_other_positions_are_refused(quick: Setting, tmp_path: Path, capfd: Any) -> None:
     assert evaluate(quick, quick.jsonl, tmp_path / "x.csv") == 1
     assert evaluate(quick, quick.csv, tmp_path / "x.csv", "--resume") == 2
@@ -275,7 +296,8 @@ def test_two_processes_share_the_positions(setting: Setting, tmp_path: Path) -> 
         (["--game", "nim"], "game is nim; c4.npz plays connect_four"),
         (["--network-only", "--variant", "dual"], "network_only does without a search"),
         (["--iteration", "8"], "iteration is 8; "),
-        (["--devices", "1000"], "devices is 1000; it must be at most"),
+        (["--devices", "1000"], "devices is 1000; it must be from 1 to"),
+        (["--devices", "0"], "devices is 0; it must be from 1 to"),
         (["--num-processes", "2"], "num_processes is 2; it must be left out"),
         (["--coordinator", "x:1", "--num-processes", "2", "--process-id", "2"], "process_id is 2"),
         (["--out", "x.txt"], "out is x.txt; its name must end in"),

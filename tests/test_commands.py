@@ -1,5 +1,6 @@
 """What the commands share: exporting, progress, the page that describes them."""
 
+import importlib.metadata
 import io
 import json
 import os
@@ -17,29 +18,17 @@ from rich.console import Console
 
 import dualmctx.command
 import dualmctx.commands.evaluate
-import dualmctx.commands.progress
 import dualmctx.commands.serve
-from dualmctx.checkpoint import open_checkpoints
+import games
 from dualmctx.command import main
-from dualmctx.commands.progress import progress
 from dualmctx.commands.searching import Searcher, Searching, load
+from dualmctx.commands.writing import progress
 from dualmctx.evaluation.results_file import _COLUMNS
-from dualmctx.runs import create_run
-from dualmctx.trained import Trained, load_trained
-from untrained import make_untrained
+from dualmctx.trained import load_trained
+from untrained import make_run, make_untrained
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "evaluate.md").read_text()
-
-
-def make_run(folder: Path, trained: Trained) -> Path:
-    run = create_run(folder, trained.record)
-    checkpoints = open_checkpoints(run.checkpoints)
-    for step in (3, 7):
-        params = jax.tree.map(lambda x, step=step: x * step, trained.params)
-        checkpoints.save(step, {"params": params})
-    checkpoints.wait()
-    return folder
 
 
 def test_what_is_exported_is_what_was_learned(tmp_path: Path, capfd: Any) -> None:
@@ -64,30 +53,34 @@ def test_what_is_exported_is_what_was_learned(tmp_path: Path, capfd: Any) -> Non
         assert re.fullmatch(rf"dualmctx export: .*{error}.*\n", capfd.readouterr().err)
 
 
-def test_a_terminal_shows_a_bar() -> None:
-    said = io.StringIO()
-    with progress(1000, Console(file=said, force_terminal=True, width=100)) as show:
-        show(10, 250)
-        show(20, 500)
-    assert "20 positions" in said.getvalue()
-    assert "50%" in said.getvalue()
-
-
 def test_a_log_file_gets_lines_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter([5.0, 10.0, 11.0, 30.0])
-    monkeypatch.setattr(dualmctx.commands.progress.time, "monotonic", lambda: next(clock))
+    clock = [5.0]
+    monkeypatch.setattr("dualmctx.progress.time.monotonic", lambda: clock[0])
     said = io.StringIO()
     with progress(1000, Console(file=said, width=100)) as show:
-        for positions, end in ((1010, 100), (1020, 200), (1610, 700)):
+        for now, positions, end in ((10.0, 1010, 100), (11.0, 1020, 200), (30.0, 1610, 700)):
+            clock[0] = now
             show(positions, end)
     # In 20 s since the first batch 600 positions and 600 bytes; 300 are left.
-    assert said.getvalue() == "1,610 positions  70%  30 a second  0:00:10 left\n"
+    line = "bytes read: 700/1,000  0:00:10 left  1,610 positions, 30 a second\n"
+    assert said.getvalue() == line
 
 
 def test_a_stream_shows_nothing(capfd: Any) -> None:
     with progress(None) as show:
         show(1, 2)
     assert capfd.readouterr() == ("", "")
+
+
+def test_the_version_is_the_packages(capfd: Any) -> None:
+    assert main(["--version"]) == 0
+    assert capfd.readouterr().out == f"dualmctx {dualmctx.__version__}\n"
+    assert dualmctx.__version__ == importlib.metadata.version("dualmctx")
+
+
+@pytest.mark.parametrize("package", [dualmctx, games])
+def test_the_packages_say_that_they_have_types(package: Any) -> None:
+    assert (Path(package.__file__).parent / "py.typed").exists()
 
 
 # A command that writes more than a pipe holds.
@@ -109,6 +102,34 @@ def test_a_reader_that_goes_away_is_no_failure() -> None:
     done = subprocess.run(command, cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, check=False)
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError(), ValueError("\nsecond line")])
+@pytest.mark.parametrize("flags", [[], ["--coordinator", "auto"]])
+def test_every_failure_is_a_line(
+    error: Exception, flags: list[str], monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    """Also what has no message, and in one of several processes."""
+
+    def fail(*_: Any) -> Any:
+        raise error
+
+    def leave(code: int) -> Any:
+        raise SystemExit(code)
+
+    module = dualmctx.commands.evaluate
+    monkeypatch.setattr(module, "open_source", fail)
+    monkeypatch.setattr(module, "join", lambda *_: None)
+    monkeypatch.setattr(module, "require_same", lambda *_: None)
+    monkeypatch.setattr(module.os, "_exit", leave)
+    arguments = ["evaluate", "nim", "p.csv", "--out", "r.csv", *flags]
+    if flags:
+        with pytest.raises(SystemExit, match=r"^2$"):
+            main(arguments)
+    else:
+        assert main(arguments) == 2
+    words = str(error).strip() or type(error).__name__
+    assert capfd.readouterr().err == f"dualmctx evaluate: {words}\n"
 
 
 def blocks(language: str) -> list[str]:

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 import train
-from dualmctx import cluster
+from dualmctx import cluster, processes
 from dualmctx.assemble import assemble
 from dualmctx.checkpoint import open_checkpoints
 from dualmctx.cluster import Order
@@ -47,9 +47,9 @@ ARGUMENTS = [
 PATIENT = """
 import pathlib, sys, time
 import train
-from dualmctx import cluster
+from dualmctx import processes
 
-cluster.HEARTBEAT_SECONDS = 5
+processes.HEARTBEAT_SECONDS = 5
 show, go = train.Display.show, pathlib.Path(sys.argv.pop(1))
 
 def show_and_wait(self, row):
@@ -64,7 +64,7 @@ sys.exit(train.main(sys.argv[1:]))
 SMALL = """
 import json, sys, time
 import jax, numpy as np
-from dualmctx import cluster, devices
+from dualmctx import cluster, devices, processes
 from dualmctx.training import Trainer
 
 def make_trainer():
@@ -89,10 +89,10 @@ def command():
         return 6
     return 5
 
-cluster.join(sys.argv[1], *map(int, sys.argv[2:]))
-cluster.require_same({"preset": "connect2"})
+processes.join(sys.argv[1], *map(int, sys.argv[2:]))
+processes.require_same({"preset": "connect2"})
 run = lambda: cluster.lead(command)
-sys.exit(run() if cluster.is_first() else cluster.follow(make_trainer, 100))
+sys.exit(run() if processes.is_first() else cluster.follow(make_trainer, 100))
 """
 
 
@@ -249,7 +249,7 @@ def test_a_process_that_follows_restores_without_initialising(
     arrays, found = [], []
 
     def init(seed: Any) -> Any:
-        state = jnp.arange(3) + seed, jnp.float32(2) * seed
+        state = jnp.arange(3), jax.random.PRNGKey(seed)[1].astype(jnp.float32)
         arrays.extend(x for x in state if not isinstance(x, jax.core.Tracer))
         return state
 
@@ -260,8 +260,11 @@ def test_a_process_that_follows_restores_without_initialising(
     trainer = Trainer(init, compile_for, spread)
     orders = iter([(Order.SPREAD, 0), (Order.COMPILE, 0), (Order.ITERATE, 0), (Order.END, 7)])
     monkeypatch.setattr(cluster, "_hear", lambda: next(orders))
-    monkeypatch.setattr(cluster, "is_first", lambda: False)
-    assert cluster.follow(lambda: trainer, 100) == 7
+    monkeypatch.setattr(processes, "is_first", lambda: False)
+    # Which would end the tests.
+    monkeypatch.setattr(cluster, "_leave", lambda _: None)
+    # As large as a seed can be.
+    assert cluster.follow(lambda: trainer, 2**32 - 1) == 7
     assert arrays == []
     # What the first process would have sent.
     assert [(x.shape, x.dtype) for x in found[0]] == [((3,), jnp.int32), ((), jnp.float32)]
@@ -392,7 +395,7 @@ def test_too_many_devices_are_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     number = len(jax.devices()) + 1
     with pytest.raises(SystemExit):
         train.main([*ARGUMENTS, "--out", str(tmp_path / "run"), "--devices", str(number)])
-    assert f"devices is {number}; it must be at most {number - 1}" in capsys.readouterr().err
+    assert f"devices is {number}; it must be from 1 to {number - 1}," in capsys.readouterr().err
 
 
 def test_a_device_has_its_share_of_what_is_split() -> None:

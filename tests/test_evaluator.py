@@ -30,10 +30,11 @@ from dualmctx import (
     MuZero,
     Puct,
     export_trained,
+    load_evaluator,
     make_evaluator,
 )
 from dualmctx.budget import require_batch_memory
-from dualmctx.evaluation import evaluator
+from dualmctx.evaluation import evaluator, making
 from dualmctx.evaluation.batching import check_states, digest, fill_batches, join, position_keys
 from dualmctx.evaluation.evaluations import by_search, make_evaluate_batch
 from dualmctx.policies import REGISTRY
@@ -417,7 +418,7 @@ def test_progress_is_shown_on_request(
     out, shown = capsys.readouterr()
     assert out == ""
     assert "evaluating" in shown
-    assert "100%" in shown
+    assert "8/8" in shown
 
 
 def test_batches_are_filled_by_repetition() -> None:
@@ -478,7 +479,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_checkpoint_brings_its_own_search(file: Path) -> None:
-    evaluate = Evaluator.from_checkpoint(file, batch_size=8)
+    evaluate = load_evaluator(file, batch_size=8)
     assert evaluate.policy == Dual((5, 3), 3).noiseless()
     assert (evaluate.game, evaluate.num_heads, evaluate.batch_size) == ("nim", 2, 8)
     assert evaluate.env.observation_shape == (7,)
@@ -488,12 +489,10 @@ def test_a_checkpoint_brings_its_own_search(file: Path) -> None:
 
 
 def test_another_search_can_be_asked_for(file: Path) -> None:
-    evaluate = Evaluator.from_checkpoint(
-        file, variant="alphazero", simulations=2, batch_size=4, iteration=3
-    )
+    evaluate = load_evaluator(file, variant="alphazero", simulations=2, batch_size=4, iteration=3)
     assert evaluate.policy == AlphaZero(2).noiseless()
     assert evaluate(replay(evaluate.env, [(), (0,)])).visits.sum(axis=1).tolist() == [2, 2]
-    alone = Evaluator.from_checkpoint(file, network_only=True, batch_size=4)
+    alone = load_evaluator(file, network_only=True, batch_size=4)
     assert alone.policy is None
 
 
@@ -502,16 +501,18 @@ def test_another_search_can_be_asked_for(file: Path) -> None:
     [
         ({"batch_size": 0}, r"batch_size is 0; it must be at least 1"),
         ({"seed": -1}, r"seed is -1; it must be from 0 to 4294967295"),
-        ({"devices": 99}, r"devices is 99; it must be at most \d+, which process 0 has"),
+        ({"devices": 99}, r"devices is 99; it must be from 1 to \d+, which process 0 has"),
+        ({"devices": 0}, r"devices is 0; it must be from 1 to \d+, which process 0 has"),
+        ({"devices": -1}, r"devices is -1; it must be from 1 to \d+, which process 0 has"),
         ({"variant": "chess"}, r"variant is chess; it must be one of dual, .*"),
         ({"variant": "chain"}, r"head_depths is 1 2; it must name at least 3 depths, .*"),
-        ({"simulations": 9}, r"num_simulations is 9; it must be two numbers .*"),
+        ({"simulations": (9, 2, 1)}, r"num_simulations is 9 2 1; it must be two numbers .*"),
         ({"iteration": 4}, r"iteration is 4; .*nim.npz holds that of iteration 3"),
     ],
 )
 def test_bad_options_are_refused_in_a_line(file: Path, options: Any, words: str) -> None:
     with pytest.raises(ValueError, match=rf"\A{words}\Z"):
-        Evaluator.from_checkpoint(file, **options)
+        load_evaluator(file, **options)
 
 
 def test_what_is_no_batch_of_states_is_refused_in_a_line(
@@ -545,14 +546,19 @@ def test_what_is_no_batch_of_states_is_refused_in_a_line(
     assert check_states("connect2", states, evaluate.shapes) == 53
 
 
-def test_a_batch_that_does_not_fit_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluator, "free_memory", lambda: 2**16)
+@pytest.mark.parametrize(
+    ("network_only", "also"), [(False, ", or fewer --simulations"), (True, "")]
+)
+def test_a_batch_that_does_not_fit_is_refused(
+    network_only: bool, also: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(making, "free_memory", lambda: 2**16)
     words = (
         r"\Aa batch of 4,096 positions needs [\d.]+ MiB of a device, and 0\.1 MiB are free; use "
-        r"a smaller --batch, such as \d+, or fewer --simulations\Z"
+        rf"a smaller --batch, such as \d+{also}\Z"
     )
     with pytest.raises(ValueError, match=words):
-        Evaluator.from_checkpoint(file, batch_size=4096)
+        load_evaluator(file, batch_size=4096, network_only=network_only)
 
 
 def test_the_remedy_fits() -> None:
@@ -562,6 +568,8 @@ def test_the_remedy_fits() -> None:
         require_batch_memory(100, 2**30, 2**29)
     with pytest.raises(ValueError, match=r"are free; use fewer --simulations$"):
         require_batch_memory(1, 1000, 999)
+    with pytest.raises(ValueError, match=r"are free; use another device$"):
+        require_batch_memory(1, 1000, 999, has_search=False)
 
 
 def check_devices() -> None:

@@ -14,17 +14,22 @@ STEP = {"types", "arrays", "tree", "keys"}
 SEARCH = STEP | {"select", "mctx_rules", "expand", "backup", "leaves"}
 SHARED = {
     "policies." + name
-    for name in ("root", "weights", "checks", "options", "children", "kept", "opening", "trees")
+    for name in (
+        *("root", "weights", "checks", "options", "children", "kept", "opening"),
+        *("one_tree", "trees"),
+    )
 }
-POLICY = SEARCH | {"search", "reuse", "minimax", "rave", "contempt"} | SHARED
+POLICY = SEARCH | {"allocate", "search", "reuse", "minimax", "rave", "contempt"} | SHARED
 MAY_IMPORT = {
     "games": {"types"},
     "dualmctx.types": set(),
     "dualmctx.whole": set(),
+    "dualmctx.progress": set(),
     "dualmctx.stopping": set(),
     "dualmctx.arrays": set(),
     "dualmctx.keys": set(),
     "dualmctx.tree": {"types", "arrays"},
+    "dualmctx.allocate": {"types", "arrays", "tree"},
     "dualmctx.export": STEP,
     "dualmctx.select": STEP,
     "dualmctx.mctx_rules": STEP | {"select"},
@@ -54,7 +59,7 @@ MAY_IMPORT = {
     "dualmctx.evaluation.parts": {"evaluation", "runs", "whole"},
     "dualmctx.reproduction.paper": set(),
     "dualmctx.reproduction.convergence": set(),
-    "dualmctx.network": {"types"},
+    "dualmctx.network": {"types", "policies.checks"},
     "dualmctx.packing": set(),
     "dualmctx.rollouts": {"types", "keys"},
 }
@@ -66,7 +71,8 @@ MAY_NOT_IMPORT = {
     "dualmctx": {*RUNNING, "cli"},
     "dualmctx.*": {*RUNNING, "policies", "cli"},
     "dualmctx.config": {*RUNNING, "cli"},
-    "dualmctx.trained": {*RUNNING, "cli"},
+    "dualmctx.saved_search": {*RUNNING, "cli"},
+    "dualmctx.trained": {*RUNNING, "policies", "cli"} - {"config"},
     "dualmctx.presets": {"training", "assemble", "cli"},
     "dualmctx.assemble": {"presets", "cli"},
     "dualmctx.training": {*RUNNING, "cli"},
@@ -87,6 +93,7 @@ OWNERS = {
         "dualmctx.matches.entrants",
         "dualmctx.matches.openings",
         "dualmctx.matches.usage",
+        "dualmctx.commands.compare",
         "dualmctx.commands.lineup",
         "dualmctx.commands.opening_rules",
         "dualmctx.reproduction",
@@ -98,7 +105,7 @@ OWNERS = {
     "flashbax": {"dualmctx.replay"},
     "matplotlib": {"dualmctx.plot", "dualmctx.reports.plots", "dualmctx.reproduction.figures"},
     "jinja2": {"dualmctx.reports.page"},
-    "rich": {"dualmctx.display", "dualmctx.evaluation.evaluator", "dualmctx.commands", "train"},
+    "rich": {"dualmctx.display", "dualmctx.progress", "dualmctx.commands", "train"},
     "scipy": {"dualmctx.reproduction.summary"},
     "tensorboardX": {"dualmctx.sinks"},
     "wandb": {"dualmctx.sinks"},
@@ -181,6 +188,11 @@ def test_imports_only_what_it_may(module):
         ("dualmctx.policies.gumbel", "from dualmctx.policies.dual import Dual", False),
         ("dualmctx.policies.gumbel", "from .dual import Dual", False),
         ("dualmctx.network", "import dualmctx.types, dualmctx.model", False),
+        ("dualmctx.network", "from dualmctx.policies.checks import check", True),
+        ("dualmctx.network", "from dualmctx.policies.root import noise", False),
+        ("dualmctx.trained", "from dualmctx.config import NetworkOptions", True),
+        ("dualmctx.trained", "from dualmctx.policies import REGISTRY", False),
+        ("dualmctx.saved_search", "from dualmctx.policies import REGISTRY", True),
         ("dualmctx.selfplay", "from dualmctx.model import Model", True),
         ("dualmctx.selfplay", "from dualmctx.policies import Dual", False),
         ("dualmctx.selfplay", "from dualmctx.policies.root import noise", True),
@@ -221,5 +233,13 @@ def test_importing_computes_nothing():
         "    assert not xla_bridge.backends_are_initialized(), f'{name} starts JAX'\n"
     )
     command = [sys.executable, "-W", "error", "-c", program, *modules]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_package_draws_no_pictures_when_imported():
+    """Who only searches need not wait for matplotlib."""
+    program = "import sys, dualmctx; assert 'matplotlib' not in sys.modules, 'it is loaded'"
+    command = [sys.executable, "-W", "error", "-c", program]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -13,7 +13,7 @@ import numpy as np
 
 import train
 from dualmctx.checkpoint import open_checkpoints
-from dualmctx.plot import read_rows
+from dualmctx.runs import read_rows
 
 ROOT = Path(train.__file__).parent
 NUM_ITERATIONS, KEEP = 14, 2

@@ -319,15 +319,20 @@ def test_too_small_a_replay_is_refused_in_a_line(sizes: tuple, words: str) -> No
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("learning_rate", 0.0, "must be positive"),
-        ("learning_rate", float("nan"), "must be positive"),
+        ("learning_rate", 0.0, "must be positive and finite"),
+        ("learning_rate", float("nan"), "must be positive and finite"),
+        ("learning_rate", float("inf"), "must be positive and finite"),
         ("max_gradient_norm", -1.0, "must be positive"),
-        ("batch_size", 0, "must be positive"),
-        ("num_updates", 0, "must be positive"),
+        ("batch_size", 0, "must be at least 1"),
+        ("batch_size", 2.5, "must be a whole number, at least 1"),
+        ("num_updates", 0, "must be at least 1"),
+        ("num_updates", float("inf"), "must be a whole number, at least 1"),
+        ("capacity", 100.5, "must be a whole number, at least 1"),
         ("warmup_steps", -1, "must be at least 0"),
-        ("weight_decay", -0.1, "must be at least 0"),
-        ("value_weight", float("nan"), "must be at least 0"),
-        ("search_value_weight", 1.1, r"must be in \[0, 1\]"),
+        ("warmup_steps", 2.5, "must be a whole number, at least 0"),
+        ("weight_decay", -0.1, "must be at least 0 and finite"),
+        ("value_weight", float("nan"), "must be at least 0 and finite"),
+        ("search_value_weight", 1.1, "must be between 0 and 1"),
     ],
 )
 def test_bad_options(name: str, value: float, words: str) -> None:

@@ -13,9 +13,9 @@ import pytest
 
 import hash_model
 from dualmctx import AlphaZero, Gumbel, MuZero, Puct, mctx_rules, to_mctx
+from dualmctx.allocate import allocate
 from dualmctx.policies import root as roots
 from dualmctx.search import Grow, search
-from dualmctx.tree import allocate
 from hash_model import Rules
 from oracle.cases import fast_jit
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,7 +27,7 @@ from dualmctx import (
 )
 from dualmctx.assemble import exam_memory, savings
 from dualmctx.budget import TrainingMemory, describe_memory, free_memory, require_memory
-from dualmctx.config import Exams
+from dualmctx.config import Config, Exams
 from dualmctx.memory import SearchMemory
 from dualmctx.selfplay import SelfPlay, make_play, start_games
 from dualmctx.trained import network_of
@@ -225,6 +226,57 @@ def test_self_play_and_learning_take_turns() -> None:
 def test_free_memory_is_some() -> None:
     free = free_memory()
     assert free is None or free > 2**20
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({}, 8 * GIB),
+        ({"memory.max": "max", "memory.current": 3 * GIB}, 8 * GIB),
+        ({"memory.max": 6 * GIB}, 8 * GIB),
+        ({"memory.max": 6 * GIB, "memory.current": 4 * GIB}, 2 * GIB),
+        ({"memory.max": 60 * GIB, "memory.current": 4 * GIB}, 8 * GIB),
+        ({"memory.max": GIB, "memory.current": GIB + 1}, 0),
+        # Caches count as free, as they do outside of a container.
+        (
+            {
+                **{"memory.max": 6 * GIB, "memory.current": 4 * GIB},
+                "memory.stat": f"anon {GIB}\ninactive_file {GIB}\nactive_file {GIB}\n",
+            },
+            3 * GIB,
+        ),
+        (
+            {
+                "memory/memory.limit_in_bytes": 6 * GIB,
+                "memory/memory.usage_in_bytes": 4 * GIB,
+                "memory/memory.stat": f"inactive_file 7\ntotal_inactive_file {GIB}\n",
+            },
+            3 * GIB,
+        ),
+        (
+            {"memory/memory.limit_in_bytes": 2**63 - 4096, "memory/memory.usage_in_bytes": GIB},
+            8 * GIB,
+        ),
+    ],
+)
+def test_a_containers_limit_counts_where_it_is_less(
+    files: dict[str, Any], expected: int, tmp_path: Path
+) -> None:
+    meminfo, cgroup = tmp_path / "meminfo", tmp_path / "cgroup"
+    meminfo.write_text(f"MemTotal:       99 kB\nMemAvailable:   {8 * 2**20} kB\n")
+    (cgroup / "memory").mkdir(parents=True)
+    for name, content in files.items():
+        (cgroup / name).write_text(f"{content}\n")
+    assert free_memory(meminfo=meminfo, cgroup=cgroup) == expected // len(jax.local_devices())
+    # Elsewhere than on Linux there is neither.
+    assert free_memory(meminfo=tmp_path / "none", cgroup=tmp_path / "none") is None
+
+
+@pytest.mark.parametrize("limit", [0.0, -1.0, math.inf, math.nan])
+def test_a_limit_that_is_no_number_of_bytes_is_refused_in_a_line(limit: float) -> None:
+    words = rf"^memory_limit is {limit}; it must be above 0 and finite$"
+    with pytest.raises(ValueError, match=words):
+        Config(memory_limit=limit)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import functools
 import pathlib
+import re
 import sys
 from typing import Any
 
@@ -202,6 +203,16 @@ def test_a_network_with_too_few_heads_is_refused(heads: tuple[int, ...]) -> None
     network = make_network(4, (1,), width=8, num_blocks=2)
     with pytest.raises(ValueError, match=r"head_depths is 1 2; it must name at least 3 depths"):
         make_model(CONNECT2, network, heads=heads)
+
+
+@pytest.mark.parametrize("heads", [(), (0, 0), (1, -1), (0, -2)])
+def test_heads_are_named_once(heads: tuple[int, ...]) -> None:
+    network = make_network(4, (1,), width=8, num_blocks=2)
+    words = rf"^heads is {re.escape(str(heads))}; it must name one head or more, each once$"
+    with pytest.raises(ValueError, match=words):
+        make_model(CONNECT2, network, heads=heads)
+    with pytest.raises(ValueError, match=r"^heads is \(0, 0\); it must name one head or more"):
+        make_model(CONNECT2, make_network(4, (1,), width=8, num_blocks=1), heads=(0, 0))
 
 
 def refined_embeddings(dtype: Any) -> tuple[Any, Any, Any]:

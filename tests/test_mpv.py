@@ -10,6 +10,7 @@ import pytest
 
 import hash_model
 from dualmctx import MPV
+from dualmctx.policies.mpv import in_rounds
 from dualmctx.search import even_rounds
 from hash_model import Rules
 from oracle import chain as chains
@@ -119,3 +120,9 @@ def test_bad_options_are_refused_in_a_line(options, words):
     with pytest.raises(ValueError, match=words) as info:
         MPV(**options)
     assert "\n" not in str(info.value)
+
+
+@pytest.mark.parametrize("num_rounds", [1, 2, 3, 5])
+def test_a_schedule_in_rounds_is_as_even_as_duals(num_rounds):
+    policy = MPV((9, 5), in_rounds((9, 5), num_rounds))
+    assert policy.rounds == even_rounds((9, 5), num_rounds)

@@ -145,6 +145,11 @@ def test_make_network_chooses(shape: Any, options: dict, expected: Network) -> N
     [
         ({"width": 0}, "width is 0; it must be at least 1"),
         ({"num_blocks": 0}, "num_blocks is 0; it must be at least 1"),
+        ({"num_blocks": 2.5}, "num_blocks is 2.5; it must be a whole number, at least 1"),
+        ({"width": float("inf")}, "width is inf; it must be a whole number, at least 1"),
+        ({"head_depths": (1.5, 4)}, "head_depths is"),
+        ({"separate_trunks": True, "head_depths": (1.5, 4)}, "the blocks of each network"),
+        ({"trunk": "resnet"}, "trunk is resnet; it must be one of auto, conv, mlp"),
         ({"head_depths": (0, 4)}, "head_depths is"),
         ({"head_depths": (4, 2)}, "must increase"),
         ({"head_depths": (2, 2, 4)}, "must increase"),
@@ -160,4 +165,23 @@ def test_make_network_chooses(shape: Any, options: dict, expected: Network) -> N
 def test_make_network_refuses_in_a_line(options: dict, words: str) -> None:
     with pytest.raises(ValueError, match=words) as info:
         make_network(4, (3, 3, 2), **options)
+    assert "\n" not in str(info.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"num_blocks": 3, "head_depths": (2, 4)}, r"head_depths is \(2, 4\); .* num_blocks=3"),
+        ({"num_blocks": 5, "head_depths": (2, 4)}, r"head_depths is \(2, 4\); .* num_blocks=5"),
+        ({"num_blocks": 4, "head_depths": (4, 2)}, "must increase"),
+        ({"num_blocks": 4, "head_depths": ()}, "head_depths is"),
+        ({"num_blocks": 2, "head_depths": (0, 2)}, "from at least 1"),
+        ({"trunk": "resnet"}, "trunk is resnet; it must be one of conv, mlp"),
+    ],
+)
+def test_a_network_that_does_not_fit_together_is_refused_in_a_line(
+    options: dict, words: str
+) -> None:
+    with pytest.raises(ValueError, match=words) as info:
+        Network(4, **options).init(jax.random.key(0), jnp.zeros((1, 3, 3, 2)))
     assert "\n" not in str(info.value)

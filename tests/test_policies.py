@@ -329,6 +329,8 @@ BAD = [
     (Puct, {"max_children": 2.0}, "a whole number, at least 1, or none for all"),
     (AlphaZero, {"num_simulations": 2.5}, "a whole number"),
     (Contempt, {"frozen_visit_limit": float("nan")}, "a whole number"),
+    (Contempt, {"frozen_visit_limit": 2.5}, "a whole number"),
+    (Dual, {"num_rounds": 2.5}, "from 1"),
     (Contempt, {"puct": Puct(virtual_loss=3)}, "0 with a frozen_visit_limit"),
     *((cls, {"puct": Puct(virtual_loss=3)}, "0 in") for cls in (Dual, Chain, MPV)),
     *((cls, {"num_simulations": 85}, "two numbers") for cls in (Dual, Chain, MPV)),
@@ -382,6 +384,9 @@ def test_bad_options_are_refused_in_a_line(cls: Any, options: dict, remedy: str)
         (Puct, {"window": 1, "max_depth": 1, "temperature": 0.0, "dirichlet_fraction": 1.0}),
         (Dual, {"num_simulations": (5, 0)}),
         (Dual, {"num_simulations": (0, 3), "num_rounds": 3, "value_mix": 0, "prior_mix": 1}),
+        # NumPy's whole numbers are whole numbers.
+        (Dual, {"num_simulations": (np.int64(9), np.int32(3)), "num_rounds": np.int64(3)}),
+        (Contempt, {"num_simulations": np.int32(4), "frozen_visit_limit": np.int64(-2)}),
     ],
 )
 def test_the_edges_of_the_ranges_are_allowed(cls: Any, options: dict) -> None:

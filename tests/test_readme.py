@@ -1,6 +1,7 @@
 """What the documents tell a reader to type works."""
 
 import io
+import json
 import pathlib
 import re
 import shlex
@@ -14,6 +15,7 @@ from dualmctx.commands import compare
 from dualmctx.matches.player_spec import parse_player
 from dualmctx.policies import REGISTRY
 from dualmctx.trained import trained_names
+from untrained import make_run, make_untrained
 
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -59,28 +61,32 @@ def test_pictures_exist() -> None:
     assert all((ROOT / picture).exists() for picture in pictures)
 
 
-def evaluations() -> list[str]:
-    lines = "\n".join(blocks(README, "sh")).splitlines()
-    return [line for line in lines if "dualmctx evaluate" in line]
-
-
-@pytest.mark.parametrize("line", evaluations())
-def test_evaluations_run(
-    line: str,
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+def test_evaluations_run_in_their_order(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    """Where nothing is but the run that `make train` makes."""
+    [block] = [block for block in blocks(README, "sh") if "dualmctx evaluate" in block]
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "positions.jsonl").write_text('{"moves": ""}\n')
-    *echo, command = (shlex.split(part) for part in line.split("|"))
-    if echo:
-        typed = io.BytesIO(f"{echo[0][1]}\n".encode())
-        monkeypatch.setattr("dualmctx.commands.source.open_standard_input", lambda: typed)
-    assert main(command[1:]) == 0
-    results = tmp_path / command[command.index("--out") + 1] if "--out" in command else None
-    written = results.read_text() if results else capfd.readouterr().out
-    assert len(written.splitlines()) == (2 if ".csv" in line else 1)
+    make_run(pathlib.Path("runs/hsr"), make_untrained("hsr"))
+    for line in block.splitlines():
+        match shlex.split(line):
+            case ["echo", text, ">", file]:
+                pathlib.Path(file).write_text(f"{text}\n")
+                continue
+            case ["echo", text, "|", "dualmctx", *arguments]:
+                typed = io.BytesIO(f"{text}\n".encode())
+                name = "dualmctx.commands.source.open_standard_input"
+                monkeypatch.setattr(name, lambda typed=typed: typed)
+            case ["dualmctx", *arguments]:
+                pass
+            case _:
+                raise AssertionError(line)
+        assert main(arguments) == 0, line
+    row = json.loads(capfd.readouterr().out.splitlines()[0])
+    assert (row["line"], "move" in row) == (1, True)
+    assert (tmp_path / "hsr.npz").exists()
+    assert len(pathlib.Path("results.csv").read_text().splitlines()) == 2
+    assert len(pathlib.Path("results.jsonl").read_text().splitlines()) == 1
 
 
 @pytest.mark.parametrize("line", commands("dualmctx compare"))

@@ -20,7 +20,7 @@ from dualmctx.ratings.elo_costs import elo_a_doubling
 from dualmctx.ratings.results import count_pairs
 from dualmctx.ratings.sprt import Sprt, judge
 from dualmctx.reports.page import by_strength, make_page, show_elo, show_interval, show_number
-from dualmctx.reports.plots import draw_costs, draw_elo
+from dualmctx.reports.plots import draw_costs, draw_elo, to_png
 from dualmctx.reports.report import Played, count_games, make_report
 
 NAMES = ("<b>&$x_1$", "small", "lost")
@@ -245,6 +245,9 @@ def test_a_doubling_may_be_open() -> None:
     found = elo_a_doubling(results, "ab", [2.0, 1.0])
     assert found.elo is not None
     assert (found.low, found.high) == (None, None)
+    # Nothing varies, which is not to say that it could not.
+    results = count_pairs("ab", [("a", "b", 1, -1)] * 20)
+    assert elo_a_doubling(results, "ab", [2.0, 1.0])[1:4] == (pytest.approx(0), None, None)
 
 
 class Page(HTMLParser):
@@ -268,7 +271,7 @@ class Page(HTMLParser):
 
 def test_the_page_needs_nothing_else(report: dict[str, Any]) -> None:
     ranked = by_strength(report["players"])
-    pictures = {"elo": draw_elo(ranked), "costs": draw_costs(ranked)}
+    pictures = {"elo": to_png(draw_elo(ranked)), "costs": to_png(draw_costs(ranked))}
     assert all(picture.startswith(b"\x89PNG") for picture in pictures.values())
     html = make_page(report, pictures)
     assert "http" not in html
@@ -285,8 +288,11 @@ def test_the_page_needs_nothing_else(report: dict[str, Any]) -> None:
     for words in (
         *("3 players, 306 games", "cost of small: 0.500 seconds a move", "H0"),
         *(f"Elo of the mean score of {NAMES[0]} in these games: +0", "odds of ten to one"),
+        "evaluations in all",
     ):
         assert words in text
+    for row in ranked:
+        assert show_number(row["evaluations_in_all"]) in page.text
     assert "4 + 3: 250" in text
 
 
@@ -306,9 +312,26 @@ def test_open_ratings_are_shown_and_drawn() -> None:
     assert [show_elo(row) for row in rows] == ["–", "−100", "–", "+100"]
     shown = ["+310 … +∞", "−130 … −70", "−∞ … −300", "+70 … +∞"]
     assert [show_interval(row) for row in rows] == shown
+    [axes] = draw_elo(by_strength(rows)).axes
+    least, most = axes.get_xlim()
+    assert least < -300 < 310.4 < most
+    assert [x.get_text() for x in axes.get_yticklabels()] == names
+    lines = [([*map(float, x.get_xdata())], x.get_marker()) for x in axes.lines]
+    assert lines == [
+        *(([310.4, most], "None"), ([most], ">")),
+        *(([70.0, most], "None"), ([most], ">"), ([100.0], "o")),
+        *(([-130.0, -70.0], "None"), ([-100.0], "o")),
+        *(([least, -300.0], "None"), ([least], "<")),
+    ]
+    blocks, milliseconds = draw_costs(rows).axes
+    for axes, cost in ((blocks, 3.0), (milliseconds, 100.0)):
+        lines = [(*map(float, x.get_xdata()), *map(float, x.get_ydata())) for x in axes.lines]
+        assert lines == [
+            *((cost, cost, -130.0, -70.0), (cost, -100.0)),
+            *((cost, cost, 70.0, axes.get_ylim()[1]), (cost, 100.0)),
+        ]
     for draw in (draw_elo, draw_costs):
-        assert draw(rows).startswith(b"\x89PNG")
-        assert draw([row_of("nothing", None, None, None)]).startswith(b"\x89PNG")
+        assert to_png(draw([row_of("nothing", None, None, None)])).startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(

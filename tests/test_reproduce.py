@@ -3,9 +3,9 @@
 import contextlib
 import dataclasses
 import html.parser
-import io
 import itertools
 import json
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from rich.console import Console
 
 from dualmctx import command
 from dualmctx.commands import reproduce
@@ -29,7 +28,7 @@ from dualmctx.reproduction.convergence import (
     converged,
     first_in_a_row,
 )
-from dualmctx.reproduction.equal_seconds import interpolate
+from dualmctx.reproduction.equal_seconds import find_equal, interpolate
 from dualmctx.reproduction.experiments import (
     COMPARISONS,
     GAMES,
@@ -37,13 +36,16 @@ from dualmctx.reproduction.experiments import (
     Size,
     make_algorithms,
 )
+from dualmctx.reproduction.figures import draw_curves
 from dualmctx.reproduction.matches import Curve, checkpoint_name, pair_up, read_curves
 from dualmctx.reproduction.paper import TABLE_1, published_ratio
-from dualmctx.reproduction.report import write_report
+from dualmctx.reproduction.report import say_latest, write_report
 from dualmctx.reproduction.runs import Run, is_done, load_step, open_run, train
 from dualmctx.reproduction.stages import ShowFn
 from dualmctx.reproduction.steps import Learning, compile_step, make_learning
 from dualmctx.reproduction.summary import Outcome, estimate, estimate_ratio, summarize
+from dualmctx.reproduction.tables import show
+from dualmctx.runs import read_rows
 
 TINY = Size(
     steps=3,
@@ -189,6 +191,15 @@ def test_equal_seconds_without_a_line() -> None:
     assert interpolate((40, 80), (0.4, 0.3), 0.2) == 40
 
 
+def test_equal_seconds_are_those_of_whole_runs() -> None:
+    seconds = {"alphazero-cost": (1.0, 3.0), "alphazero": (4.0, 4.3), "dual-best": (3.0, 3.15)}
+    rows = {name: [{"selfplay_seconds": x} for x in runs] for name, runs in seconds.items()}
+    found = find_equal(make_algorithms(GAMES["nim"], Size()), rows)
+    assert found.simulations == 42 + round(43 * (3.075 - 2) / (4.15 - 2))
+    assert (found.dual, *found.seconds) == pytest.approx((3.075, 2.0, 4.15))
+    assert found.budgets == (42, 85)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -196,6 +207,7 @@ def test_equal_seconds_without_a_line() -> None:
         ({"steps": 0}, "steps is 0"),
         ({"num_blocks": 1}, "num_blocks is 1; Dual needs at least 2"),
         ({"openings": 0}, "openings is 0"),
+        ({"width": 0}, "width is 0"),
     ],
 )
 def test_bad_sizes_are_refused(changes: dict[str, int], message: str) -> None:
@@ -357,7 +369,11 @@ def test_estimates() -> None:
     assert found is not None
     half = 4.302653 * 2 / 3**0.5
     assert found[:3] == pytest.approx((4, 4 - half, 4 + half))
+    assert estimate([2.0, 4.0, 6.0], (3.0, 5.0))[:3] == (4, 3, 5)
     assert estimate([3.0]) == (3.0, None, None, (3.0,))
+    # Of equal values nobody knows how far the next one may be.
+    assert estimate([0.5, 0.5, 0.5]) == (0.5, None, None, (0.5, 0.5, 0.5))
+    assert show(estimate([-1e-12] * 2)._asdict()) == "0.00"
     assert estimate([]) is estimate_ratio([]) is None
     ratio = estimate_ratio([0.5, 2.0])
     assert ratio is not None
@@ -395,9 +411,14 @@ def test_the_report_has_every_cell(curves: dict[str, Curve], tmp_path: Path) -> 
     }
     summary = summarize("connect-four", COMPARISONS["paper"], algorithms, outcomes)
     report = {
-        "command": "dualmctx reproduce",
         "size": {"steps": 3},
-        "machine": {"device": "cpu"},
+        "sessions": {
+            "connect-four": [{"command": "dualmctx reproduce", "machine": {"device": "cpu"}}],
+            "nim": [
+                {"command": "dualmctx reproduce", "machine": {"device": "cpu"}},
+                {"command": "dualmctx reproduce", "machine": {"device": "gpu"}},
+            ],
+        },
         "games": {"connect-four": {"paper": summary}},
     }
     files = write_report(report, tmp_path)
@@ -429,10 +450,43 @@ def test_the_report_has_every_cell(curves: dict[str, Curve], tmp_path: Path) -> 
     assert tables[1] == ["dual", "–", "2; 4.0", "3; 6.0", "–", "12; 183.84"]
     # Nobody bounds the Elo of who has won everything; nobody knows optimal moves, or has two tasks.
     assert tables[2] == ["dual", "–", "1.00", "1.00"]
-    assert "3 in a row begin at step 0 at the latest" in markdown
+    assert "after steps 0, 2, 3; that is never 3 in a row after the start." in markdown
+    assert (
+        "Command (connect-four, nim): dualmctx reproduce. Machine: device cpu.\n\n"
+        "Command (nim): dualmctx reproduce. Machine: device gpu.\n"
+    ) in markdown
     assert "Seeds: 0." in markdown
     assert (tmp_path / "figures" / "connect-four-paper.png").stat().st_size > 1000
     assert set(page.cells) >= {cell for row in rows for cell in row if cell != "---"}
+
+
+def test_the_latest_start_of_three_in_a_row_is_told() -> None:
+    assert say_latest((0, 2, 4, 6, 8)) == "3 in a row begin at step 4 at the latest"
+    assert say_latest((0, 1, 2)).startswith("that is never 3")
+
+
+def curve_of(elo: list, low: list, high: list, level: list) -> dict[str, Any]:
+    found = {"steps": [0, 2, 4], "optimal": [], "level": level}
+    return {"elo": elo, "low": low, "high": high, "mass": [0.0, 0.5, 1.0], "found": found}
+
+
+def test_figures_show_the_numbers() -> None:
+    """The mean has a gap where a seed's Elo is open; its band goes to the edge."""
+    one = curve_of([-300, -100, 0], [-400, -150, -10], [-200, -50, 10], [0, 0.25, 0.5])
+    other = curve_of([None, -200, 20], [None, -250, 10], [-100, -150, 30], [0, 0.75, 0.5])
+    found = {"curves": {"0": one, "1": other}, "paper": {"steps": 3}}
+    figure = draw_curves({"algorithms": {"alphazero": found}}, "title")
+    elo, mass, play = figure.axes
+    thick = {axes: axes.lines[2].get_ydata() for axes in figure.axes}
+    np.testing.assert_array_equal(thick[elo], [np.nan, -150, 10])
+    np.testing.assert_array_equal(thick[mass], [0, 0.5, 1])
+    np.testing.assert_array_equal(thick[play], [0, 0.5, 0.5])
+    assert [*mass.lines[3].get_xdata()] == [3, 3]
+    assert elo.get_ylim() == (-450, 80)
+    [band] = elo.collections
+    corners = {tuple(x) for x in band.get_paths()[0].vertices}
+    assert {(0, -450), (2, -200), (4, 0), (0, -150), (2, -100), (4, 20)} <= corners
+    assert [x.get_text() for x in elo.get_legend().get_texts()] == ["alphazero"]
 
 
 # The command.
@@ -487,21 +541,6 @@ def test_after_ctrl_c_it_says_how_to_go_on(
     assert "size.steps (18 → 9)" in capsys.readouterr().err
 
 
-def test_a_log_file_gets_lines_at_both_ends_and_now_and_then(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    clock = iter([100.0, 105.0, 112.0, 113.0, 114.0])
-    monkeypatch.setattr(reproduce.time, "monotonic", lambda: next(clock))
-    said = io.StringIO()
-    with reproduce.showing(Console(file=said, width=200)) as show:
-        # Two steps were there before.
-        for done in (2, 3, 4, 6):
-            show("nim: training", done, 6)
-        show("nim: ratings", 0, 1)
-    lines = ["nim: training: 2/6", "nim: training: 4/6  0:00:12 left", "nim: training: 6/6"]
-    assert said.getvalue().splitlines() == [*lines, "nim: ratings: 0/1"]
-
-
 TOY = [
     *("--quick", "--games", "nim", "--comparisons", "seconds", "--steps", "2"),
     *("--budgets", "3", "2", "--num-rounds", "2", "--width", "4", "--num-blocks", "2"),
@@ -542,18 +581,23 @@ def test_the_whole_command(
     assert content.count(b"\n") == 15 * 2 * 2
     measured = json.loads((out / "nim" / "equal-seconds.json").read_text())
     config = json.loads((out / "nim" / "alphazero-seconds" / "seed-0" / "config.json").read_text())
+    rows = read_rows(out / "nim" / "dual-best" / "seed-0" / "metrics.jsonl")
+    assert measured["dual"] == pytest.approx(np.mean([row["selfplay_seconds"] for row in rows]))
     assert config["search"]["num_simulations"] == measured["simulations"]
     # Nothing is left to be done, and nothing is measured anew.
     assert command.main(["reproduce", *TOY, "--out", str(out), "--resume"]) == 0
     assert (out / "nim" / "matches" / "seed-0" / "games.jsonl").read_bytes() == content
     assert json.loads((out / "nim" / "equal-seconds.json").read_text()) == measured
-    again = json.loads((out / "report.json").read_text())
-    assert again | {"command": ""} == report | {"command": ""}
+    assert json.loads((out / "report.json").read_text()) == report
+    [session] = report["sessions"]["nim"]
+    assert session["command"] == f"dualmctx reproduce {shlex.join([*TOY, '--out', str(out)])}"
+    assert session["machine"]["device"] == "cpu"
     # What another session has found stays in the report.
     report["games"]["hsr"] = {"seconds": report["games"]["nim"]["seconds"]}
+    report["sessions"]["hsr"] = [session | {"machine": {"device": "another"}}]
     (out / "report.json").write_text(json.dumps(report))
     assert command.main(["reproduce", *TOY, "--out", str(out), "--resume"]) == 0
-    assert json.loads((out / "report.json").read_text())["games"] == report["games"]
+    assert json.loads((out / "report.json").read_text()) == report
     capsys.readouterr()
     assert command.main(["reproduce", *TOY, "--out", str(out)]) == 2
     assert "exists and is not empty" in capsys.readouterr().err

@@ -194,6 +194,26 @@ def test_a_file_that_exists_is_refused(tmp_path: Path) -> None:
         other.claim(resume=True)
 
 
+def test_what_came_from_standard_input_begins_anew(tmp_path: Path) -> None:
+    """Nobody could go on with it: the positions are gone."""
+    for resume in (False, True):
+        for positions in (None, "digest"):
+            make_results(tmp_path, positions=None).claim(resume=False)
+            make_results(tmp_path).part(0).touch()
+            again = make_results(tmp_path, positions=positions)
+            again.claim(resume=resume)
+            assert names(tmp_path) == {"x.csv.settings.json"}
+            assert again.finished() is None
+            (tmp_path / "x.csv.settings.json").unlink()
+    # What is done stays.
+    done = make_results(tmp_path, positions=None)
+    done.claim(resume=False)
+    done.finish(Counts(3, 1))
+    done.path.touch()
+    with pytest.raises(ValueError, match=r"x\.csv, which exists"):
+        done.claim(resume=False)
+
+
 def test_it_goes_on_with_the_same_settings_only(tmp_path: Path) -> None:
     make_results(tmp_path).claim(resume=True)
     make_results(tmp_path).part(0).touch()

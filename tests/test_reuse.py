@@ -64,13 +64,12 @@ def searcher(policy: Any) -> Any:
 def nothing_kept(policy: Any, root: Any) -> dualmctx.Tree:
     """Returns trees of zeros, as a scan would start with."""
 
-    def first(root: Any) -> Any:
+    def search(rules: Any, key: Any, root: Any, search_tree: Any = None) -> Any:
         call = functools.partial(hash_model.recurrent_fn, num_actions=NUM_ACTIONS)
         refine = hash_model.refine_fns(max(2, len(policy.heads)), NUM_ACTIONS)
-        tree = policy(hash_model.Rules(), jax.random.key(0), root, call, refine).search_tree
-        return dualmctx.advance(tree, jnp.zeros(len(SEEDS), int), max_kept=policy.kept_nodes)
+        return policy(rules, key, root, call, refine, search_tree=search_tree)
 
-    return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(first, root))
+    return dualmctx.no_tree(search, hash_model.Rules(), root, max_kept=policy.kept_nodes)
 
 
 def twin_of(policy: Any) -> Any:
@@ -341,6 +340,21 @@ def test_kept_roots_have_slots_of_their_own() -> None:
     assert (would_be != actions).any(), "a fresh root would have the same slots"
 
 
+@pytest.mark.parametrize("max_children", [None, 2])
+def test_an_action_that_is_none_keeps_nothing(max_children: int | None) -> None:
+    """Also where the number would lie in the row of another tree."""
+    policy = AlphaZero(9, dataclasses.replace(CALM, max_children=max_children), kept_nodes=6)
+    here = Episode(policy, BANNED)
+    output = here.search()
+    action = output.action.copy()
+    action[::2] = [2 * NUM_ACTIONS - 1, -1, NUM_ACTIONS]
+    kept = jax.tree.map(np.asarray, advance(output.search_tree, action, max_kept=6))
+    is_kept = kept.layers[0].node_visits[:, 0] > 0
+    assert is_kept.tolist() == [False, True] * 3
+    is_reset = advance(output.search_tree, output.action, max_kept=6, is_reset=SEEDS % 2 == 0)
+    jax.tree.map(np.testing.assert_array_equal, kept, is_reset)
+
+
 def assert_same_elements(actual: Any, expected: Any, where: np.ndarray) -> None:
     jax.tree.map(lambda x, y: np.testing.assert_array_equal(x[where], y[where]), actual, expected)
 
@@ -381,12 +395,7 @@ def test_a_game_goes_on_in_one_jitted_step_with_donated_trees() -> None:
         at_root = kept.children_prior[:, 0], kept.layers[0].node_visits[:, 0]
         return new, kept_next, output, at_root
 
-    def first(states: Any) -> Any:
-        tree = search(params, jax.random.key(0), states).search_tree
-        return dualmctx.advance(tree, jnp.zeros(3, jnp.int32), max_kept=10)
-
-    shapes = jax.eval_shape(first, states)
-    kept = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    kept = dualmctx.no_tree(search, params, states, max_kept=10)
     step = fast_jit(step, donate_argnums=(0, 1))
     most = 0
     for move in range(6):

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import matplotlib.image
 import numpy as np
@@ -19,8 +20,8 @@ from rich.console import Console
 
 from dualmctx import display
 from dualmctx.checkpoint import Checkpoints, claim_checkpoints, open_checkpoints, quietly
-from dualmctx.plot import plot_training, read_rows
-from dualmctx.runs import RunFolder, create_run, flatten, reopen_run, to_dict
+from dualmctx.plot import plot_training
+from dualmctx.runs import RunFolder, create_run, flatten, read_rows, reopen_run, to_dict
 
 CONFIG = {"game": "nim", "search": {"num_simulations": [4, 2], "puct": {"window": None}}, "seed": 0}
 
@@ -169,6 +170,15 @@ def test_checkpoints_keep_the_newest(keep: int, tmp_path: Path) -> None:
     assert [x.tolist() for x in restored["b"]] == [5, True]
     assert restored["a"].dtype == jnp.float32
     assert type(restored["b"]) is tuple
+
+
+def test_a_checkpoint_is_read_without_the_device(tmp_path: Path) -> None:
+    checkpoints = open_checkpoints(tmp_path)
+    save(checkpoints, 3, state_of(3))
+    step, state = checkpoints.read()
+    assert step == 3
+    assert all(type(x) is np.ndarray for x in jax.tree.leaves(state))
+    np.testing.assert_array_equal(state["a"], state_of(3)["a"])
 
 
 def save(checkpoints: Checkpoints, step: int, state: Any) -> None:
@@ -375,7 +385,7 @@ def test_a_terminal_gets_a_live_line_and_keeps_exams() -> None:
 def test_the_time_left_is_that_of_the_iterations_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first iteration here may be one of a run that goes on, or wait for a compiler."""
     clock = [1000.0]
-    monkeypatch.setattr(display.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr("dualmctx.progress.time.monotonic", lambda: clock[0])
     shown, text = plain_display(num_iterations=100, done=40)
     with shown:
         for iteration, now in ((41, 1500.0), (42, 1520.0), (51, 1700.0)):

@@ -342,18 +342,24 @@ def test_keys_decide() -> None:
     [
         ({"num_games": 0}, "num_games is 0; it must be at least 1"),
         ({"num_steps": -1}, "num_steps is -1; it must be at least 1"),
-        ({"temperature_plies": -1}, "temperature_plies is -1; it must be from 0 to"),
+        ({"num_games": 2.5}, "num_games is 2.5; it must be a whole number, at least 1"),
+        ({"num_steps": float("inf")}, "num_steps is inf; it must be a whole number, at least 1"),
+        (
+            {"temperature_plies": -1},
+            "temperature_plies is -1; it must be a whole number from 0 to 2**31 - 2",
+        ),
+        ({"temperature_plies": 2.5}, "temperature_plies is 2.5; it must be a whole number from"),
         ({"temperature": -0.5}, "temperature is -0.5; it must be from 0 to 1,000,000"),
         (
             {"final_temperature": float("nan")},
             "final_temperature is nan; it must be from 0 to 1,000,000",
         ),
         ({"temperature": float("inf")}, "temperature is inf; it must be from 0 to 1,000,000"),
-        ({"random_plies": -2}, "random_plies is -2; it must be from 0 to"),
-        ({"random_plies": 10**11}, "random_plies is 100000000000; it must be from 0 to"),
+        ({"random_plies": -2}, "random_plies is -2; it must be a whole number from 0 to"),
+        ({"random_plies": 10**11}, "random_plies is 100000000000; it must be a whole number from"),
         ({"resign_below": -1.0}, "resign_below is -1.0; it must be above -1 and below 0"),
         ({"resign_below": 0.5}, "resign_below is 0.5; it must be above -1 and below 0"),
-        ({"play_on_fraction": 1.5}, "play_on_fraction is 1.5; it must be in"),
+        ({"play_on_fraction": 1.5}, "play_on_fraction is 1.5; it must be between 0 and 1"),
     ],
 )
 def test_bad_options(options: dict[str, float], message: str) -> None:

@@ -1,5 +1,6 @@
 """Logs for TensorBoard and Weights & Biases: every number of a row, once, at its iteration."""
 
+import itertools
 import struct
 import sys
 from pathlib import Path
@@ -40,7 +41,13 @@ def curves(folder: Path) -> dict[str, list[tuple[int, float]]]:
     return found
 
 
-def test_tensorboard_has_each_row_once_though_a_run_was_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("saved", [3, 0])
+def test_tensorboard_has_each_row_once_though_a_run_was_killed(
+    saved: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Files are named after the second.
+    clock = itertools.count(1_700_000_000.0)
+    monkeypatch.setattr("tensorboardX.event_file_writer.time.time", lambda: next(clock))
     folder = tmp_path / "tensorboard"
     # Never closed, as a killed process closes nothing.
     killed = tensorboard(folder, 0)
@@ -49,10 +56,11 @@ def test_tensorboard_has_each_row_once_though_a_run_was_killed(tmp_path: Path) -
         write(row(i))
         # Nothing is lost with the process.
         assert curves(folder)["policy_loss_0"][-1] == (i, i / 8)
-    # The last checkpoint was of iteration 3.
-    with tensorboard(folder, 3) as write:
-        for i in range(4, 8):
+    # The last checkpoint was of this iteration; before the first one, of none.
+    with tensorboard(folder, saved) as write:
+        for i in range(saved + 1, 8):
             write(row(i))
+    assert len(list(folder.iterdir())) == 2
     found = curves(folder)
     assert found == {
         "iteration": [(i, i) for i in range(1, 8)],

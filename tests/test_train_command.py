@@ -5,6 +5,8 @@ import errno
 import io
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -24,6 +26,8 @@ import games
 import train
 from dualmctx import assemble, stopping
 from dualmctx.checkpoint import open_checkpoints
+from dualmctx.cli import parse_flags
+from dualmctx.commands import compare
 from dualmctx.policies import REGISTRY
 from dualmctx.runs import RunFolder, create_run, reopen_run
 from dualmctx.trained import load_trained, network_of
@@ -162,6 +166,17 @@ def test_a_network_is_known_by_the_record_alone(variant: str) -> None:
     assert record["network"]["separate_trunks"] == (variant == "mpv")
 
 
+@pytest.mark.parametrize(("given", "number"), [("31", 31), ("6.5", 6.5), ("7.0", 7.0)])
+def test_a_game_s_parameter_may_be_no_whole_number(given: str, number: float) -> None:
+    flags = ["--game-parameters", "komi", given]
+    for parameters in (
+        train.parse(["go-9x9", *flags])[1].game_parameters,
+        parse_flags(compare.Options(), ["random", "perfect", *flags], "", "").game_parameters,
+    ):
+        assert parameters == {"komi": number}
+        assert type(parameters["komi"]) is type(number)
+
+
 def test_two_variants_with_the_same_options_are_two_runs(tmp_path: Path) -> None:
     """Dual is the chain of two trees, but a run is one or the other."""
     budgets = ["--search.num-simulations", "50", "35"]
@@ -183,8 +198,12 @@ def test_ctrl_c_saves_and_the_run_goes_on_as_if_nothing_had_happened(
     done = read_metrics(out)
     step = len(done)
     assert step in (1, 2, 3, 4)
-    assert f"saved iteration {step}; go on with: python train.py connect2" in said
-    assert f"'{out}' --resume" in said
+    [again] = re.findall(rf"saved iteration {step}; go on with: (.*)", said)
+    interpreter, *arguments = shlex.split(again)
+    # What is printed can be typed, also where nothing called python is on the path.
+    assert (ROOT / interpreter).samefile(sys.executable)
+    assert len(interpreter) <= len(sys.executable)
+    assert arguments == ["train.py", *command, "--resume"]
     assert last_checkpoint(out)[0] == step
     assert not (out / "summary.json").exists()
 
@@ -710,6 +729,21 @@ def test_activations_are_kept_as_the_flag_says(
         assemble.assemble(*train.parse(["nim", "--out", str(tmp_path / str(i)), *flags]))
     types = [options["activations_dtype"] for options in kept]
     assert types == ["float32", "float32", "bfloat16", "bfloat16"]
+
+
+@pytest.mark.parametrize("seed", [2**31, 2**32 - 1])
+def test_every_seed_is_put_together(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assemble, "check_memory", lambda *_: None)
+    monkeypatch.setattr(assemble, "make_exams", lambda *_: ((), (), {}))
+    flags = ["--seed", str(seed), "--out", str(tmp_path / "run")]
+    run = assemble.assemble(*train.parse([*ALPHAZERO, *flags]))
+    assert run.shapes.iteration.shape == ()
+    state = run.trainer.init(run.config.seed)
+    np.testing.assert_array_equal(
+        state.rng_key, jax.random.split(jnp.array([0, seed], jnp.uint32), 3)[2]
+    )
 
 
 @pytest.mark.parametrize("name", train.PRESETS)

@@ -1,6 +1,7 @@
 """What a run has learned is loaded from its folder, a file or a name, and from nothing else."""
 
 import dataclasses
+import functools
 import json
 import pickle
 import shutil
@@ -10,15 +11,17 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import mctx
 import numpy as np
 import pytest
 
 import games
 from dualmctx import export_trained, load_trained, trained
 from dualmctx.checkpoint import open_checkpoints
-from dualmctx.policies import MPV, REGISTRY, Chain, Dual
+from dualmctx.policies import MPV, REGISTRY, Chain, Dual, Gumbel, MuZero
 from dualmctx.runs import to_dict
-from dualmctx.trained import Trained, model_options_of, network_of, policy_of, trained_names
+from dualmctx.saved_search import policy_of, with_simulations
+from dualmctx.trained import Trained, model_options_of, network_of, trained_names
 
 SEARCH = Dual(num_simulations=(3, 2), num_rounds=2)
 RECORD: dict[str, Any] = {
@@ -245,18 +248,54 @@ def test_a_search_can_have_other_budgets() -> None:
     assert policy_of(RECORD, None, (8, 1)) == Dual((8, 1), num_rounds=1)
     assert policy_of(RECORD, "chain", (8, 2, 3)) == Chain((8, 2, 3), num_rounds=3)
     assert policy_of(RECORD, "mpv", (8, 2)) == MPV((8, 2))
-    for simulations in (9, (9,), [9]):
-        assert policy_of(RECORD, "alphazero", simulations).num_simulations == 9
+    for simulations in (9, (9,), [9], np.int64(9), (np.int32(9),)):
+        policy = policy_of(RECORD, "alphazero", simulations)
+        # As JSON can hold it.
+        assert (policy.num_simulations, type(policy.num_simulations)) == (9, int)
     bad = {
         "variant is azero; it must be one of dual, ": ("azero", None),
-        "num_simulations is 9; it must be two numbers": (None, 9),
         "num_simulations is 3 2 1; it must be two numbers": (None, (3, 2, 1)),
+        "num_simulations is ; it must be two numbers": (None, ()),
+        "num_simulations is -9; it must be at least 1": (None, -9),
+        "num_simulations is 2.5; it must be a whole number": (None, 2.5),
+        "num_simulations is 3 2.5; it must be two numbers": (None, (3, 2.5)),
+        "num_simulations is 1 1 0; it must be two numbers or more": ("chain", 2),
         "num_simulations is .*; it must be a whole number": ("gumbel", (3, 2)),
         "num_simulations is 0; it must be at least 1": ("muzero", 0),
     }
     for words, (variant, simulations) in bad.items():
         with pytest.raises(ValueError, match=f"^{words}"):
             policy_of(RECORD, variant, simulations)
+
+
+@pytest.mark.parametrize("simulations", [10, (10,), [10], np.int64(10)])
+def test_several_trees_share_one_number(simulations: Any) -> None:
+    assert policy_of(RECORD, None, simulations) == Dual((6, 4), num_rounds=2)
+    assert policy_of(RECORD, "dual", simulations) == Dual((6, 4), num_rounds=4)
+    assert policy_of(RECORD, "mpv", simulations) == MPV((6, 4))
+    assert policy_of(RECORD, "chain", simulations) == Chain((5, 3, 2), num_rounds=3)
+    assert with_simulations(Dual((9, 0)), simulations) == Dual((10, 0), num_rounds=1)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        MuZero(4, qtransform=mctx.qtransform_by_min_max),
+        MuZero(
+            4, qtransform=functools.partial(mctx.qtransform_by_parent_and_siblings, epsilon=0.5)
+        ),
+        Gumbel(4, qtransform=mctx.qtransform_by_parent_and_siblings),
+    ],
+)
+def test_a_function_that_is_not_the_default_is_refused_in_a_line(policy: Any) -> None:
+    """As JSON can only name it: what is read back would be another search."""
+    name = type(policy).__name__.lower()
+    record = json.loads(json.dumps({"search": {"variant": name} | to_dict(policy)}))
+    words = r"^qtransform is .*qtransform_by_.*; it must be qtransform_.* a --variant$"
+    with pytest.raises(ValueError, match=words) as error:
+        policy_of(record)
+    assert "\n" not in str(error.value)
+    assert policy_of(record, name) == type(policy)()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 """The networks that come with the package play as the document says."""
 
+import re
+from pathlib import Path
+
 import jax
 import numpy as np
 import pytest
@@ -10,10 +13,17 @@ from dualmctx.presets import PRESETS
 from dualmctx.trained import load_trained, trained_names
 
 NAMES = trained_names()
+PAGE = (Path(__file__).parents[1] / "docs" / "evaluate.md").read_text()
 
 
 def test_every_preset_has_one_where_it_is_small() -> None:
     assert set(NAMES) == set(PRESETS) - {"chess"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_names_it(name: str) -> None:
+    [listed] = re.findall(r"The networks that come with dualmctx are (.*?): ", PAGE, re.DOTALL)
+    assert f"`{name}`" in listed
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from dualmctx import Embedding, Tree, to_mctx
+from dualmctx.allocate import allocate
 from dualmctx.arrays import take
-from dualmctx.tree import allocate, get_children, get_state, replace_layer
+from dualmctx.tree import get_children, get_state, replace_layer
 from dualmctx.types import Evaluation
 
 LOWEST = float(jnp.finfo(jnp.float32).min)
@@ -191,6 +192,12 @@ def test_to_mctx_turns_probabilities_into_logits() -> None:
     np.testing.assert_allclose(logits[0, 0], np.log([0.5, 0.25, 0.25]), rtol=1e-6)
     np.testing.assert_allclose(logits[0, 1], [np.log(1e-30), 0, LOWEST], rtol=1e-5)
     assert logits[1, 0].tolist() == [0, LOWEST, LOWEST]
+    # As in mctx, where nothing has been: at empty slots, and outside the layer.
+    assert (logits[0, 3] == 0).all()
+    assert (logits[1, 1:] == 0).all()
+    small = to_mctx(small_tree(num_layers=2), 1).children_prior_logits
+    assert (small[0, 2] == 0).all()
+    assert small[0, 1].tolist() == logits[0, 1].tolist()
     probs: Any = jax.nn.softmax(logits[:, 0])
     np.testing.assert_allclose(probs, tree.children_prior[:, 0], rtol=1e-6)
     of_logits = to_mctx(tree.replace(prior_is_logits=True))

@@ -18,7 +18,7 @@ from oracle.cases import (
     SHALLOW,
     with_options,
 )
-from oracle.compare import assert_twin_agrees, assert_twin_agrees_singly
+from oracle.compare import assert_twin_agrees
 
 rules_cases = pytest.mark.parametrize("rules", list(RULES.values()), ids=list(RULES))
 
@@ -121,7 +121,7 @@ def test_dual_with_invalid_root_actions(policy):
 @pytest.mark.parametrize("window", [1, 2, 3, 60])
 @rules_cases
 def test_dual_windowed(rules, window):
-    assert_twin_agrees_singly(with_options(DUAL_WINDOWED, window=window), rules)
+    assert_twin_agrees(with_options(DUAL_WINDOWED, window=window), rules)
 
 
 @pytest.mark.parametrize("window", [1, 2])
@@ -129,7 +129,7 @@ def test_dual_windowed(rules, window):
 def test_dual_windowed_mixes(window, value_mix):
     policy = with_options(DUAL_WINDOWED, window=window, value_mix=value_mix, prior_mix=0.5)
     for rules in FEW_RULES:
-        assert_twin_agrees_singly(policy, rules, seeds=(20, 21, 22, 23))
+        assert_twin_agrees(policy, rules, seeds=(20, 21, 22, 23))
 
 
 @pytest.mark.parametrize("window", [1, 2])

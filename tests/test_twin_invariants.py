@@ -49,17 +49,19 @@ def _layer(tree, layer, element):
 
 @rules_cases
 def test_small_tree_alone_is_alphazero(rules):
-    alone = search(SMALL_ALONE, rules)
+    alone = search(with_options(SMALL_ALONE, action_weights="all_visits"), rules)
     alphazero = search(ALPHAZERO, rules, final="nothing")
     assert_same_layer(alone.search_tree, 0, alphazero.search_tree, 0)
     assert len(alone.search_tree.layers) == 1
+    np.testing.assert_allclose(alone.action_weights, alphazero.action_weights, rtol=1e-6)
 
 
 @rules_cases
 def test_large_tree_alone_is_alphazero(rules):
-    alone = search(LARGE_ALONE, rules)
+    alone = search(with_options(LARGE_ALONE, action_weights="all_visits"), rules)
     alphazero = search(ALPHAZERO, rules, final="all")
     assert_same_layer(alone.search_tree, 1, alphazero.search_tree, 0)
+    np.testing.assert_allclose(alone.action_weights, alphazero.action_weights, rtol=1e-6)
 
 
 @rules_cases
@@ -77,9 +79,8 @@ def test_number_of_edge_updates(policy, window):
     """The edges that all simulations of a tree update are the sum of min(window, length)."""
     policy = with_options(policy, window=window)
     final = "all" if policy.heads == (-1,) else "nothing"
-    seeds = SEEDS if policy.heads == (-1,) else SEEDS[:1]
-    results = assert_twin_agrees(policy, RULES["plain"], seeds=seeds, key_seed=1)
-    output = run_engine(policy, 4, RULES["plain"], seeds, jax.random.key(1), final=final)
+    results = assert_twin_agrees(policy, RULES["plain"], seeds=SEEDS, key_seed=1)
+    output = search(policy, RULES["plain"], final=final)
     for i, result in enumerate(results):
         lengths = (result.counters.small_lengths, result.counters.lengths)
         for layer, of_tree in zip(output.search_tree.layers, lengths, strict=False):
@@ -126,9 +127,9 @@ def test_full_weight_on_the_first_head_ignores_the_final_one(policy, rules):
 def test_no_node_is_passed_more_often_than_its_parent(rules, window):
     """So the nodes with the largest counts, ties to the older, hang together with the root."""
     policy = with_options(DUAL_WINDOWED, window=window)
-    for seed in SEEDS:
-        output = run_engine(policy, 4, rules, (seed,), jax.random.key(1))
-        nodes = engine_tree(output.search_tree, 0)
+    tree = search(policy, rules).search_tree
+    for element in range(len(SEEDS)):
+        nodes = engine_tree(tree, element)
         for actions, node in nodes.items():
             for layer in range(2):
                 if actions and node[f"visits {layer}"]:

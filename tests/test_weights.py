@@ -8,6 +8,7 @@ import pytest
 
 from dualmctx.policies import root as roots
 from dualmctx.policies import weights
+from dualmctx.tree import is_unmasked
 
 
 def test_smoothed_visits() -> None:
@@ -116,11 +117,12 @@ def test_regularized_policy_without_visits_is_the_prior() -> None:
 MASKS = {"-inf": -jnp.inf, "lowest": jnp.finfo(jnp.float32).min, "-1e9": -1e9}
 
 
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.float16])
 @pytest.mark.parametrize("mask", MASKS)
 def test_legal_probabilities(mask: str, dtype: Any) -> None:
     masked = jnp.finfo(dtype).min if mask == "lowest" else MASKS[mask]
-    logits = jnp.array([[1.0, 0.0, masked], [masked, masked, 5.0], [2.0, 2.0, 2.0]], dtype)
+    rows = jnp.array([[1.0, 0.0, masked], [masked, masked, 5.0], [2.0, 2.0, 2.0]], jnp.float32)
+    logits = rows.astype(dtype)
     actual = roots.legal_probabilities(logits)
     share = 1 / (1 + np.exp(-1))
     np.testing.assert_allclose(
@@ -128,6 +130,8 @@ def test_legal_probabilities(mask: str, dtype: Any) -> None:
     )
     assert actual.dtype == jnp.float32
     assert (actual[0, 2], actual[1, 0]) == (0, 0)
+    # The logits are what mctx's rules read of a node.
+    np.testing.assert_array_equal(is_unmasked(logits), actual > 0)
 
 
 @pytest.mark.parametrize("shift", [0.0, 3e4, -3e4])

@@ -97,7 +97,10 @@ def read_budgets(folder: Path) -> Budgets | None:
 
 
 def write_budgets(folder: Path, budgets: Budgets) -> None:
-    """Writes budgets, complete or not at all."""
+    """Writes budgets, complete or not at all; those of players that are not among them stay."""
+    known = read_budgets(folder)
+    if known is not None:
+        budgets = budgets._replace(players=known.players | budgets.players)
     write_whole(folder / FILE, json.dumps(to_json(budgets)) + "\n")
 
 

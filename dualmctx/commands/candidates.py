@@ -10,7 +10,8 @@ from dualmctx.matches.equal_costs import Simulations, split
 from dualmctx.matches.hosts import openspiel_mcts, perfect_connect_four
 from dualmctx.matches.player_spec import OPENSPIEL, OWN, PERFECT, RANDOM, PlayerSpec
 from dualmctx.runs import to_dict
-from dualmctx.trained import Trained, digest_of, model_options_of, policy_of, with_simulations
+from dualmctx.saved_search import policy_of, with_simulations
+from dualmctx.trained import Trained, digest_of, model_options_of
 
 
 class Candidate(NamedTuple):

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from rich.console import Console
 
+import games
 from dualmctx.cli import REQUIRED, Positional, named, parse_flags
 from dualmctx.commands.budgets import Budgets, read_budgets, set_budgets, to_json, write_budgets
 from dualmctx.commands.lineup import Lineup, load_lineup
@@ -27,7 +28,7 @@ from dualmctx.matches.usage import sample_positions, seconds_a_move
 from dualmctx.ratings.sprt import Sprt
 from dualmctx.reports.machine import machine, versions
 from dualmctx.reports.page import by_strength, make_page
-from dualmctx.reports.plots import draw_costs, draw_elo
+from dualmctx.reports.plots import draw_costs, draw_elo, to_png
 from dualmctx.reports.report import Played, make_report
 from dualmctx.runs import RunFolder, check_new, create_run, read_config, reopen_run
 
@@ -38,8 +39,6 @@ and reports who is how strong, with intervals, and what a move of each costs. A 
 mine=runs/c4@20+gumbel:simulations=200, own (the search that the network was trained with), random,
 perfect or openspiel:simulations=1000. docs/compare.md describes players, budgets and the report.
 The exit code is 0 when all is well, 2 for bad input, and 130 after Ctrl-C."""
-# Games in which a player has another task on either side, so that sides are rated by themselves.
-_TWO_TASKS = ("hsr",)
 # Pairs of games at once where nothing is said; positions on which a player on the host is timed.
 _BATCH, _HOST_BATCH = 64, 16
 
@@ -55,7 +54,7 @@ class Options:
     network that comes with dualmctx."""
     game: str | None = None
     """What is played, where no player has a network; a network of another game is refused."""
-    game_parameters: dict[str, int] = dataclasses.field(default_factory=dict)
+    game_parameters: dict[str, int | float] = dataclasses.field(default_factory=dict)
     """Parameters of that game, such as `pile 31`, where no player has a network; others than a
     network's are refused."""
     budget: Literal["simulations", "network", "seconds"] = "simulations"
@@ -73,9 +72,10 @@ class Options:
     """Lengths of random openings."""
     sprt: tuple[float, float] | None = None
     """Stop when it is decided, with 5 % of errors each way, whether the first of two players leads
-    by the first or by the second of these numbers of Elo."""
+    by the first or by the second of these numbers of Elo, each from -2000 to 2000."""
     anchor: str | None = None
-    """The player whose Elo is 0, by side its first side; by default the mean of all is."""
+    """The player whose Elo is 0, by side its first side; by default the mean is of those whom the
+    games bound against one another."""
     batch: int | None = None
     """Pairs of games played at once; by default all, 64 at most."""
     max_plies: int = MAX_PLIES
@@ -183,7 +183,7 @@ def prepare(options: Options, lineup: Lineup, batch: int) -> tuple[Tournament, B
         for candidate in lineup.candidates
     )
     # Two players are compared by side only if each side meets the other one of the same player.
-    with_self = lineup.env.id in _TWO_TASKS and len(entrants) == 2
+    with_self = games.has_two_tasks(lineup.env) and len(entrants) == 2
     tournament = Tournament(
         env=lineup.env,
         entrants=entrants,
@@ -200,21 +200,21 @@ def prepare(options: Options, lineup: Lineup, batch: int) -> tuple[Tournament, B
 def measure(options: Options, lineup: Lineup, tournament: Tournament, folder: Path) -> Played:
     """Reads the games, and measures the time of a move in positions from them."""
     names = [entrant.name for entrant in tournament.entrants]
-    games = select_games(names, read_games(folder / GAMES))
+    played = select_games(names, read_games(folder / GAMES))
     seconds = {}
     for entrant in tournament.entrants:
         size = _HOST_BATCH if isinstance(entrant.player, Host) else tournament.batch_size
-        positions = sample_positions(games, size, options.seed)
+        positions = sample_positions(played, size, options.seed)
         seconds[entrant.name] = seconds_a_move(tournament.env, entrant, positions)
     kin: dict[PlayerSpec, list[str]] = {}
     for candidate in lineup.candidates:
         kin.setdefault(candidate.spec.kin(), []).append(candidate.spec.name)
     return Played(
         entrants=tournament.entrants,
-        games=games,
-        starts=find_starts(tournament.env, (game.moves[: game.opening] for game in games)),
+        games=played,
+        starts=find_starts(tournament.env, (game.moves[: game.opening] for game in played)),
         seconds=seconds,
-        by_side=tournament.env.id in _TWO_TASKS,
+        by_side=games.has_two_tasks(tournament.env),
         kin=[group for group in kin.values() if len(group) > 1],
         anchor=options.anchor,
     )
@@ -227,13 +227,14 @@ def write_report(
     made_with = {"versions": versions(), "machine": machine()}
     report = {"settings": settings, "budgets": to_json(budgets), **made_with, **found}
     ranked = by_strength(found["players"])
-    pictures = {"elo": draw_elo(ranked), "costs": draw_costs(ranked)}
+    pictures = {"elo": to_png(draw_elo(ranked)), "costs": to_png(draw_costs(ranked))}
     folder.write_json("report.json", report)
-    (folder.path / "elo.png").write_bytes(pictures["elo"])
+    for name, picture in pictures.items():
+        (folder.path / f"{name}.png").write_bytes(picture)
     (folder.path / "report.html").write_text(make_page(report, pictures), encoding="utf-8")
     console = Console(highlight=False)
     console.print(standings(report))
     lines = [describe_test(report["sprt"])] if report["sprt"] else []
-    files = "report.html, report.json, elo.png, games.jsonl"
+    files = "report.html, report.json, elo.png, costs.png, games.jsonl"
     for line in (*lines, *report["warnings"], f"in {folder.path}: {files}"):
         console.print(line, soft_wrap=True, markup=False)

@@ -11,13 +11,14 @@ from typing import Annotated
 import jax
 
 from dualmctx.cli import REQUIRED, Positional, Unprefixed, named, parse_flags
-from dualmctx.cluster import join, require_same
 from dualmctx.commands.searching import Searching, load
 from dualmctx.commands.source import STANDARD, open_source
 from dualmctx.commands.writing import Task, write_file, write_out
 from dualmctx.config import check_processes
 from dualmctx.evaluation.parts import Results
 from dualmctx.evaluation.results_file import check_results
+from dualmctx.health import FAILURES, in_a_line
+from dualmctx.processes import join, require_same
 
 _PROGRAM = "dualmctx evaluate"
 _DESCRIPTION = """Evaluates positions by a network and a search: the best move, values, visits and Q
@@ -82,8 +83,8 @@ def ended_at_once() -> Iterator[None]:
         yield
     except SystemExit as error:
         os._exit(int(error.code or 0))
-    except (ValueError, OSError, jax.errors.JaxRuntimeError) as error:
-        print(f"{_PROGRAM}: {str(error).splitlines()[0]}", file=sys.stderr, flush=True)
+    except (ValueError, *FAILURES) as error:
+        print(f"{_PROGRAM}: {in_a_line(error)}", file=sys.stderr, flush=True)
         os._exit(2)
     except KeyboardInterrupt as stop:
         print(f"{_PROGRAM}: stopped{''.join(stop.args)}", file=sys.stderr, flush=True)

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import games
 from dualmctx.commands.candidates import Candidate, networkless, searching
 from dualmctx.matches.player_spec import NETWORKLESS, OWN, PlayerSpec
-from dualmctx.trained import Trained, load_trained, policy_of
+from dualmctx.saved_search import policy_of
+from dualmctx.trained import Trained, load_trained
 
 
 class Lineup(NamedTuple):
@@ -30,7 +31,7 @@ def load_lineup(
     specs: Sequence[PlayerSpec],
     checkpoint: str | None,
     game: str | None,
-    game_parameters: dict[str, int],
+    game_parameters: dict[str, int | float],
     simulations: int,
 ) -> Lineup:
     """Loads the players.
@@ -106,7 +107,7 @@ def _check_game(
     loaded: Sequence[Trained | None],
     first: Trained,
     game: str | None,
-    game_parameters: dict[str, int],
+    game_parameters: dict[str, int | float],
 ) -> None:
     if game is not None and game.replace("-", "_") != first.env.id:
         raise ValueError(f"game is {game}; the networks play {first.env.id}")

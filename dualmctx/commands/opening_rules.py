@@ -1,12 +1,10 @@
 """The openings that `dualmctx compare` plays from."""
 
-from typing import Any
-
 import numpy as np
 
 import games
 from dualmctx.commands.lineup import Lineup
-from dualmctx.evaluation.evaluator import make_evaluator
+from dualmctx.evaluation.making import evaluator_of
 from dualmctx.matches.openings import (
     AcceptFn,
     Opening,
@@ -15,7 +13,6 @@ from dualmctx.matches.openings import (
     from_start,
     random_openings,
 )
-from dualmctx.trained import model_options_of
 
 START, RANDOM, BALANCED = "start", "random", "balanced"
 # The largest value that a network may give a balanced position, and positions at once.
@@ -55,7 +52,5 @@ def _accept_balanced(lineup: Lineup) -> AcceptFn:
     trained = lineup.trained
     if trained is None:
         raise ValueError("there is no network to tell what is balanced; take random openings")
-    options: dict[str, Any] = model_options_of(trained.record)
-    parts = (trained.env, trained.network, trained.params, None)
-    evaluator = make_evaluator(*parts, batch_size=_BATCH, devices=1, **options)
+    evaluator = evaluator_of(trained, None, batch_size=_BATCH, devices=1)
     return balanced(lambda states: evaluator(states).value, _LIMIT)

@@ -1,22 +1,18 @@
 """Games of a tournament while they are played: how far it is, and when a test ends it."""
 
 import contextlib
-import datetime
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from dualmctx.matches.game_file import Game, mend_games, results_of
-from dualmctx.matches.tournament import Chunk, Tournament, play_tournament
+from dualmctx.matches.game_file import Game, mend_games
+from dualmctx.matches.tournament import Tournament, count_played, play_tournament
 from dualmctx.matches.tournament_folder import GAMES
-from dualmctx.ratings.sprt import Sprt, Verdict, count_scores, judge
+from dualmctx.progress import Pace, showing
+from dualmctx.ratings.sprt import Sprt, Verdict, judge_in_turn
 
-_SECONDS_BETWEEN_LINES = 10.0
-
-ShowFn = Callable[[Chunk], None]
+ShowFn = Callable[[list[Game]], None]
 """Takes games that have just been played."""
 
 
@@ -28,7 +24,7 @@ def play(
     Args:
       tournament: what is played; with a test, by two players, the first of which is tested.
       folder: where games are saved.
-      test: ends the games as soon as it is decided. It looks after every batch.
+      test: ends the games as soon as it is decided; those of the batch that decides are all kept.
       console: where progress is shown.
 
     Returns:
@@ -36,17 +32,16 @@ def play(
     """
     names = [entrant.name for entrant in tournament.entrants]
     played = select_games(names, mend_games(folder / GAMES))
-    looks = tournament.batch_size, len(tournament.openings)
-    verdict = test and first_verdict(test, names, played, *looks)
+    verdict = test and judge_games(test, names[0], played)
     if verdict is not None and verdict.accepted:
         return verdict
     total = 2 * len(tournament.openings) * len(tournament.pairings)
-    with progress(total, len(played), console) as show:
-        for chunk in play_tournament(tournament, folder):
-            played += chunk.games
-            show(chunk)
+    with progress(total, count_played(tournament, played), console) as show:
+        for games in play_tournament(tournament, folder):
+            played += games
+            show(games)
             if test is not None:
-                verdict = first_verdict(test, names, played, *looks)
+                verdict = judge_games(test, names[0], played)
                 if verdict.accepted:
                     break
     return verdict
@@ -57,31 +52,22 @@ def select_games(names: Sequence[str], played: Sequence[Game]) -> list[Game]:
     return [game for game in played if set(game.players) <= set(names)]
 
 
-def first_verdict(
-    test: Sprt, names: Sequence[str], played: Sequence[Game], batch: int, number: int
-) -> Verdict:
-    """Judges games after each batch; the first decision stands.
+def judge_games(test: Sprt, one: str, played: Sequence[Game]) -> Verdict:
+    """Judges pairs of games in the order in which they were played; the first decision stands.
 
     Args:
       test: what is tested.
-      names: of the player and its opponent.
-      played: games in the order in which they were played; those of one with itself are left out.
-      batch: pairs from one look to the next.
-      number: of pairs after which the last look is taken.
+      one: the player.
+      played: both games of each pair, one after the other; those of one with itself are left out.
     """
     rows = [game for game in played if len(set(game.players)) == 2]
-    looks = [x for x in (*range(batch, number, batch), number) if 2 * x <= len(rows)]
-    verdict = judge(test, count_scores(results_of(names, []), *names))
-    for look in looks:
-        verdict = judge(test, count_scores(results_of(names, rows[: 2 * look]), *names))
-        if verdict.accepted:
-            break
-    return verdict
+    results = [game.result if game.players[0] == one else -game.result for game in rows]
+    return judge_in_turn(test, [a + b for a, b in zip(results[::2], results[1::2], strict=True)])
 
 
 @contextlib.contextmanager
 def progress(total: int, done: int, console: Console | None = None) -> Iterator[ShowFn]:
-    """Shows how far a tournament is: a live line on a terminal, elsewhere a line now and then.
+    """Shows how far a tournament is.
 
     Args:
       total: games in all.
@@ -89,38 +75,23 @@ def progress(total: int, done: int, console: Console | None = None) -> Iterator[
       console: where it is shown, by default standard error.
     """
     console = console or Console(stderr=True, highlight=False)
-    bar = Progress(
-        TextColumn("{task.completed:,.0f} of {task.total:,.0f} games"),
-        BarColumn(bar_width=20),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(elapsed_when_finished=True),
-        TextColumn("{task.fields[now]}", markup=False),
-        console=console,
-        disable=not console.is_terminal,
-    )
-    task = bar.add_task("", total=total, completed=done, rate="", now="compiling …")
-    start = last = time.monotonic()
-    fresh = 0
+    if console.is_terminal:
+        console.print("compiling …")
+    pace = Pace()
+    with showing(console, ends=False) as show:
 
-    def show(chunk: Chunk) -> None:
-        nonlocal fresh, last
-        fresh += len(chunk.games)
-        now, completed = time.monotonic(), done + fresh
-        rate = fresh / max(now - start, 1e-9)
-        bar.update(task, completed=completed, rate=f"{rate:,.1f} a second", now=describe(chunk))
-        if not console.is_terminal and now - last > _SECONDS_BETWEEN_LINES:
-            last = now
-            left = datetime.timedelta(seconds=round((total - completed) / max(rate, 1e-9)))
-            line = f"{completed:,} of {total:,} games  {rate:,.1f} a second  {left} left"
-            console.print(f"{line}  {describe(chunk)}", soft_wrap=True, markup=False)
+        def show_games(games: list[Game]) -> None:
+            nonlocal done
+            done += len(games)
+            pace.report(done)
+            show("games", done, total, f"{pace.rate:,.1f} a second  {describe(games)}")
 
-    with bar:
-        yield show
+        yield show_games
 
 
-def describe(chunk: Chunk) -> str:
+def describe(games: Sequence[Game]) -> str:
     """Describes games that have just been played, by what one of the two players made of them."""
-    one, other = chunk.games[0].players
-    results = [game.result * (1 if game.players[0] == one else -1) for game in chunk.games]
+    one, other = games[0].players
+    results = [game.result * (1 if game.players[0] == one else -1) for game in games]
     counts = (results.count(x) for x in (1, 0, -1))
     return "{} – {} +{} ={} −{}".format(one, other, *counts)

@@ -1,32 +1,20 @@
 """`dualmctx reproduce --out FOLDER`: the experiments of the Dual MCTS paper, on this machine."""
 
-import contextlib
 import dataclasses
-import datetime
 import importlib
 import json
 import shlex
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-
 from dualmctx.cli import Unprefixed, parse_flags
+from dualmctx.progress import showing
 from dualmctx.reports.machine import machine, versions
 from dualmctx.reproduction.experiments import QUICK, Size
 from dualmctx.reproduction.report import write_report
-from dualmctx.reproduction.stages import Experiment, ShowFn, check_experiment, run_experiment
+from dualmctx.reproduction.stages import Experiment, check_experiment, run_experiment
 from dualmctx.runs import check_new, create_run, reopen_run, to_dict
+from dualmctx.whole import write_whole
 
 _PROGRAM = "dualmctx reproduce"
 _DESCRIPTION = """Trains AlphaZero, MPV-MCTS and Dual MCTS on the paper's games, has their
@@ -34,7 +22,6 @@ checkpoints play each other, and writes a report beside the paper's numbers: rep
 report.json. --quick is a small size, of minutes, that shows that it works. docs/reproduce.md says
 what is measured, how, and how long the full size takes. The exit code is 0, 2 for bad input, and
 130 after Ctrl-C; --resume goes on."""
-_SECONDS_BETWEEN_LINES = 10.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,14 +82,13 @@ def main(arguments: list[str]) -> int:
         check_experiment(experiment)
     if not options.resume:
         create_run(out, record)
-    report = {
-        "command": shlex.join(["dualmctx", "reproduce", *arguments]),
-        **record,
-        "machine": machine() | versions(),
-        "games": earlier_games(out),
-    }
+    asked = [argument for argument in arguments if argument != "--resume"]
+    command = shlex.join([*_PROGRAM.split(), *asked])
+    session = {"command": command, "machine": machine() | versions()}
+    report = {**record, "sessions": {}, "games": {}, **earlier_report(out)}
     try:
         for experiment in experiments:
+            report["sessions"][experiment.game] = note_session(experiment.folder, session)
             with showing() as show:
                 found = run_experiment(experiment, show)
             earlier = report["games"].get(experiment.game, {})
@@ -127,51 +113,35 @@ def _require_open_spiel() -> None:
         ) from None
 
 
-def earlier_games(out: Path) -> dict[str, Any]:
+def earlier_report(out: Path) -> dict[str, Any]:
     """Reads what an earlier report in a folder says of its games; nothing if there is none."""
     file = out / "report.json"
     try:
-        return json.loads(file.read_text())["games"] if file.exists() else {}
+        found = json.loads(file.read_text()) if file.exists() else {}
+        return {name: dict(found[name]) for name in ("sessions", "games") if name in found}
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"{file} cannot be read ({error}); remove it, and it is made anew"
         ) from error
 
 
-@contextlib.contextmanager
-def showing(console: Console | None = None) -> Iterator[ShowFn]:
-    """Shows on standard error what is being done, how far it is and the time left.
+def note_session(folder: Path, session: dict[str, Any]) -> list[dict[str, Any]]:
+    """Notes in a game's folder by which command, where and with what it is played.
 
-    A bar for each part on a terminal; elsewhere a line when one begins or ends, and now and then.
+    Times of another session may come from another machine.
+
+    Returns:
+      All sessions so far, those that differ.
     """
-    console = console or Console(stderr=True, highlight=False)
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        disable=not console.is_terminal,
-    )
-    tasks, begun, last = {}, {}, 0.0
-
-    def show(what: str, done: int, total: int) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if what not in tasks:
-            tasks[what] = bar.add_task(what, total=total)
-        # What was there before says nothing of the pace.
-        first, since = begun.setdefault(what, (done, now))
-        bar.update(tasks[what], completed=done)
-        is_due = done in (first, total) or now - last > _SECONDS_BETWEEN_LINES
-        if console.is_terminal or not is_due:
-            return
-        last, left = now, ""
-        if first < done < total:
-            seconds = (now - since) * (total - done) / (done - first)
-            left = f"  {datetime.timedelta(seconds=round(seconds))} left"
-        console.print(f"{what}: {done:,}/{total:,}{left}", soft_wrap=True)
-
-    with bar:
-        yield show
+    file = folder / "sessions.json"
+    try:
+        sessions = list(json.loads(file.read_text())) if file.exists() else []
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{file} cannot be read ({error}); remove it") from error
+    # As JSON has it.
+    session = json.loads(json.dumps(session))
+    if session not in sessions:
+        sessions.append(session)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(file, json.dumps(sessions, indent=1) + "\n")
+    return sessions

@@ -3,9 +3,11 @@
 import dataclasses
 from typing import Any, NamedTuple
 
-from dualmctx.evaluation.evaluator import Evaluator, make_evaluator
+from dualmctx.evaluation.evaluator import Evaluator
+from dualmctx.evaluation.making import evaluator_of
 from dualmctx.runs import to_dict
-from dualmctx.trained import Trained, digest_of, load_trained, model_options_of, policy_of
+from dualmctx.saved_search import policy_of
+from dualmctx.trained import Trained, digest_of, load_trained
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,7 +18,8 @@ class Searching:
     """The search: dual, chain, mpv, alphazero, gumbel, muzero, alphago or contempt, with its
     defaults. By default the search that the network was trained with, without its noise."""
     simulations: tuple[int, ...] | None = None
-    """Simulations a position; one number for each tree, as 50 35 for dual."""
+    """Simulations a position: one number, which several trees share in proportion, or one for each
+    tree, as 50 35 for dual."""
     network_only: bool = False
     """Ask the network alone, without a search."""
     iteration: int | None = None
@@ -61,15 +64,8 @@ def load(checkpoint: str, options: Searching, batch_size: int) -> Searcher:
     policy = None
     if not options.network_only:
         policy = policy_of(trained.record, options.variant, options.simulations)
-    evaluator = make_evaluator(
-        trained.env,
-        trained.network,
-        trained.params,
-        policy,
-        batch_size=batch_size,
-        seed=options.seed,
-        devices=options.devices,
-        **model_options_of(trained.record),
+    evaluator = evaluator_of(
+        trained, policy, batch_size=batch_size, seed=options.seed, devices=options.devices
     )
     return Searcher(evaluator, _record(trained, evaluator.policy, options.seed))
 

@@ -1,5 +1,6 @@
 """Rows on their way out: to standard output at once, or to a file that a kill leaves whole."""
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -7,15 +8,16 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import jax
+from rich.console import Console
 
-from dualmctx.cluster import is_first, require_same
-from dualmctx.commands.progress import progress
 from dualmctx.commands.source import Source
 from dualmctx.evaluation.answers import Answered, answer
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.parts import Counts, Results, has_end, join_parts, reopen_part
 from dualmctx.evaluation.results_file import to_line, write_results
 from dualmctx.evaluation.rows import Row
+from dualmctx.processes import is_first, require_same
+from dualmctx.progress import Pace, showing
 
 X = TypeVar("X")
 # Positions that a process takes before it is the next one's turn.
@@ -55,6 +57,33 @@ def _until_error(rows: list[Row]) -> Iterator[Row]:
         yield row
         if "error" in row:
             return
+
+
+@contextlib.contextmanager
+def progress(
+    num_bytes: int | None, console: Console | None = None
+) -> Iterator[Callable[[int, int], None]]:
+    """Shows how much of the input is read.
+
+    Args:
+      num_bytes: of the input; nothing is shown if it is `None`.
+      console: where it is shown, by default standard error.
+
+    Yields:
+      What takes how many positions are done, and where the last one ends in the input, in bytes.
+    """
+    if num_bytes is None:
+        yield lambda positions, end: None
+        return
+    pace = Pace()
+    with showing(console, ends=False) as show:
+
+        def show_positions(positions: int, end: int) -> None:
+            pace.report(positions)
+            note = f"{positions:,} positions, {pace.rate:,.0f} a second"
+            show("bytes read", end, num_bytes, note)
+
+        yield show_positions
 
 
 def write_out(task: Task) -> Counts:
@@ -135,7 +164,7 @@ def join_all(results: Results, *, strict: bool) -> None:
 
 
 def wait_for(look: Callable[[], X | None]) -> X:
-    """Looks now and then until there is something; a lost process ends this one too (`cluster`)."""
+    """Looks now and then until there is something; a lost process ends this one (`processes`)."""
     while (found := look()) is None:
         time.sleep(_SECONDS_BETWEEN_LOOKS)
     return found

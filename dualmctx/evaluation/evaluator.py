@@ -2,30 +2,15 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from rich.console import Console
-from rich.progress import track
 
-from dualmctx.budget import free_memory, require_batch_memory
-from dualmctx.devices import (
-    SPLIT,
-    WHOLE,
-    check_split,
-    choose_devices,
-    make_mesh,
-    on_each,
-    shardings,
-)
 from dualmctx.evaluation.batching import check_states, digest, fill_batches, join
-from dualmctx.evaluation.evaluations import Evaluations, by_network, by_search, make_evaluate_batch
-from dualmctx.memory import num_bytes, search_memory
-from dualmctx.model import make_search_fn
-from dualmctx.trained import load_trained, model_options_of, policy_of
-from dualmctx.types import Params, Policy
+from dualmctx.evaluation.evaluations import Evaluations
+from dualmctx.progress import showing
+from dualmctx.types import Policy
 
 
 class Pending(NamedTuple):
@@ -48,7 +33,7 @@ class Pending(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Evaluator:
-    """A network and a search, compiled once for a batch size; `make_evaluator` makes them.
+    """A network and a search, compiled once for a batch size; `making` makes them.
 
     What is said of a position depends on the seed and the position's id, and neither on its place
     nor on the other positions. The devices that share a batch change nothing either; another batch
@@ -83,46 +68,6 @@ class Evaluator:
         """H."""
         return len(self.network.head_depths)
 
-    @staticmethod
-    def from_checkpoint(
-        path: Path | str,
-        *,
-        iteration: int | None = None,
-        variant: str | None = None,
-        simulations: int | tuple[int, ...] | None = None,
-        batch_size: int = 256,
-        seed: int = 0,
-        network_only: bool = False,
-        devices: int | None = None,
-    ) -> "Evaluator":
-        """Makes an evaluator of what a run has learned, with the run's own search by default.
-
-        Args:
-          path: as in `load_trained`: a run's folder, an exported file, or a name.
-          iteration: of the checkpoint; the newest by default.
-          variant: another search of the registry, with its defaults.
-          simulations: a move, a number or one for each tree; by default as the search has them.
-          batch_size: positions a call of the devices, which they share evenly.
-          seed: of all draws; noise at the root is off, but some searches draw all the same.
-          network_only: whether the network's last head decides, without a search.
-          devices: how many, of this process; by default all.
-
-        Raises:
-          ValueError: when something is wrong or does not fit into the memory, in one line.
-        """
-        trained = load_trained(path, iteration)
-        policy = None if network_only else policy_of(trained.record, variant, simulations)
-        return make_evaluator(
-            trained.env,
-            trained.network,
-            trained.params,
-            policy,
-            batch_size=batch_size,
-            seed=seed,
-            devices=devices,
-            **model_options_of(trained.record),
-        )
-
     def __call__(
         self, states: Any, ids: Sequence[str | int] | None = None, progress: bool = False
     ) -> Evaluations:
@@ -143,14 +88,9 @@ class Evaluator:
         starts = range(0, len(ids), self.batch_size)
         pieces = (slice(start, start + self.batch_size) for start in starts)
         pending = (self.start(_cut(states, piece), ids[piece]) for piece in pieces)
-        parts = track(
-            _in_turns(pending),
-            "evaluating",
-            total=len(starts),
-            console=Console(stderr=True),
-            disable=not progress,
-        )
-        return join((self.nothing, *parts), len(ids))
+        parts = _in_turns(pending)
+        shown = _show(parts, len(starts)) if progress else parts
+        return join((self.nothing, *shown), len(ids))
 
     def start(self, states: Any, ids: Sequence[str | int] | None = None) -> Pending:
         """Starts to evaluate positions; the host is free for other work until `Pending.result`.
@@ -179,107 +119,6 @@ class Evaluator:
         return states, ids
 
 
-def evaluate(
-    states: Any,
-    policy: Policy | None,
-    params: Params,
-    *,
-    env: Any,
-    network: Any,
-    ids: Sequence[str | int] | None = None,
-    progress: bool = False,
-    **options: Any,
-) -> Evaluations:
-    """Evaluates positions once; it compiles, so keep an evaluator to do it again.
-
-    Args:
-      states: `[S]` game states.
-      policy: as in `make_evaluator`, like all that is not said here.
-      params: of the network.
-      env: the game.
-      network: its network.
-      ids: S strings or whole numbers, see `Evaluator`.
-      progress: whether to show a bar.
-      **options: of `make_evaluator`, such as `batch_size`.
-
-    Returns:
-      What the network and the search say of each, in NumPy arrays.
-
-    Raises:
-      ValueError: when something is wrong or does not fit into the memory, in one line.
-    """
-    return make_evaluator(env, network, params, policy, **options)(states, ids, progress)
-
-
-def make_evaluator(
-    env: Any,
-    network: Any,
-    params: Params,
-    policy: Policy | None,
-    *,
-    batch_size: int = 256,
-    seed: int = 0,
-    devices: int | None = None,
-    **model_options: Any,
-) -> Evaluator:
-    """Compiles an evaluator for one batch size.
-
-    Args:
-      env: the game, as `games.make` gives it.
-      network: a `dualmctx.network.Network`.
-      params: its parameters.
-      policy: a search variant, used without its noise; `None` for the network alone.
-      batch_size: positions a call of the devices, which they share evenly.
-      seed: of all draws.
-      devices: how many, of this process; by default all.
-      **model_options: options of `make_model`, such as `compact_states`.
-
-    Returns:
-      The evaluator; nothing more is ever compiled.
-
-    Raises:
-      ValueError: when an option is wrong or a batch does not fit into the memory, in one line.
-    """
-    if batch_size < 1:
-        raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
-    # PRNGKey reads 32 bits.
-    if not 0 <= seed < 2**32:
-        raise ValueError(f"seed is {seed}; it must be from 0 to {2**32 - 1}")
-    this = jax.process_index()
-    mesh = make_mesh([x for x in choose_devices(devices) if x.process_index == this])
-    check_split(mesh, batch_size=batch_size)
-    decide_fn = by_network
-    if policy is not None:
-        policy = policy.noiseless()
-        share = batch_size // mesh.size
-        needed = search_memory(env, network, policy, share, **model_options).total
-        require_batch_memory(share, needed + num_bytes(_state_shapes(env, share)), free_memory())
-        decide_fn = by_search(make_search_fn(env, network, policy, **model_options))
-    specs = (WHOLE, WHOLE, SPLIT, SPLIT)
-    function = on_each(make_evaluate_batch(network, decide_fn), mesh, specs, SPLIT)
-    given = jax.device_put((params, jax.random.PRNGKey(seed)), shardings(mesh, WHOLE))
-    shapes = _state_shapes(env, batch_size)
-    digests = jax.ShapeDtypeStruct((batch_size, 2), np.uint32)
-    jitted = jax.jit(function, in_shardings=shardings(mesh, specs))
-    compiled = jitted.lower(*given, digests, shapes).compile()
-    outputs = jax.eval_shape(function, *given, digests, shapes)
-    nothing = jax.tree.map(lambda x: np.zeros((0, *x.shape[1:]), x.dtype), outputs)
-    return Evaluator(
-        env=env,
-        network=network,
-        policy=policy,
-        batch_size=batch_size,
-        shapes=shapes,
-        nothing=nothing,
-        run=lambda digests, states: compiled(*given, digests, states),
-    )
-
-
-def _state_shapes(env: Any, batch_size: int) -> Any:
-    keys = jax.ShapeDtypeStruct((batch_size, 2), np.uint32)
-    return jax.eval_shape(jax.vmap(env.init), keys)
-
-
 def _cut(states: Any, piece: slice) -> Any:
     return jax.tree.map(lambda x: x[piece], states)
 
@@ -293,3 +132,11 @@ def _in_turns(batches: Iterable[Pending]) -> Iterator[Evaluations]:
         before = pending
     if before is not None:
         yield before.result()
+
+
+def _show(parts: Iterable[Evaluations], number: int) -> Iterator[Evaluations]:
+    """Passes the evaluations of so many batches on, and shows how many there are by now."""
+    with showing() as show:
+        for done, part in enumerate(parts, 1):
+            show("evaluating", done, number)
+            yield part

@@ -152,6 +152,8 @@ class Results(NamedTuple):
           ValueError: when there are such results and they are not to go on, or they are made with
             other settings, in one line.
         """
+        if self._is_lost():
+            self._settings_file.unlink()
         if not resume and (self.path.exists() or self._settings_file.exists()):
             raise ValueError(
                 f"out is {self.path}, which exists or is being made; choose another file, or go on "
@@ -177,6 +179,12 @@ class Results(NamedTuple):
         """Writes what the file holds, and removes the parts."""
         self._write({"settings": self.settings, "finished": counts._asdict()})
         self._remove_parts()
+
+    def _is_lost(self) -> bool:
+        """Returns whether it cannot go on, as its positions came from standard input."""
+        if self.path.exists() or not self._settings_file.exists():
+            return False
+        return self._read()[0].get("positions", "") is None
 
     def _remove_parts(self) -> None:
         for file in self.path.parent.iterdir():

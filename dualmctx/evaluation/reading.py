@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.arrays import take
-from dualmctx.tree import Tree, get_children
-from dualmctx.types import Embedding
+from dualmctx.tree import Tree, get_children, slot_actions
 
 
 class Decision(NamedTuple):
@@ -36,14 +35,14 @@ def read_root(tree: Tree, num_actions: int) -> tuple[chex.Array, chex.Array]:
     """
     visits, qvalues = get_children(tree, Tree.ROOT_INDEX, len(tree.layers) - 1)
     qvalues = jnp.where(visits > 0, qvalues, jnp.nan)
-    actions = _actions_of(tree, Tree.ROOT_INDEX)
+    actions = slot_actions(tree)
     if actions is None:
         return visits, qvalues
     batch = jnp.arange(len(actions))[:, None]
 
     def spread(rows: chex.Array, nothing: Any) -> chex.Array:
         whole = jnp.full((len(actions), num_actions), nothing, rows.dtype)
-        return whole.at[batch, actions].set(rows, unique_indices=True)
+        return whole.at[batch, actions[:, Tree.ROOT_INDEX]].set(rows, unique_indices=True)
 
     return spread(visits, 0), spread(qvalues, jnp.nan)
 
@@ -60,33 +59,25 @@ def principal_variation(tree: Tree, action: chex.Array, length: int) -> chex.Arr
       `[B, D]` int32 actions of the game: the first one, then the most visited one of each node that
       the line comes to, the lowest of equals; -1 from where nothing was visited.
     """
-    layer = len(tree.layers) - 1
+    layer, actions = len(tree.layers) - 1, slot_actions(tree)
 
     def step(edge: tuple[chex.Array, chex.Array], _: None) -> tuple[Any, chex.Array]:
         node, slot = edge
         is_edge = slot >= 0
         child = jnp.where(is_edge, _at(take(tree.children_index, node), slot), -1)
-        actions = _actions_of(tree, node)
-        played = jnp.where(is_edge, slot if actions is None else _at(actions, slot), -1)
+        act = slot if actions is None else _at(take(actions, node), slot)
+        played = jnp.where(is_edge, act, -1)
         # A child that is in an earlier tree only has no visits here.
         after = get_children(tree, jnp.maximum(child, 0), layer).visits
         goes_on = (child >= 0) & jnp.any(after > 0, axis=-1)
         best = jnp.where(goes_on, jnp.argmax(after, axis=-1), -1).astype(jnp.int32)
         return (jnp.maximum(child, 0).astype(jnp.int32), best), played
 
-    root = jnp.zeros(len(action), jnp.int32)
-    slots = _actions_of(tree, root)
-    first = action if slots is None else jnp.argmax(slots == action[:, None], axis=-1)
+    root, first = jnp.zeros(len(action), jnp.int32), action
+    if actions is not None:
+        first = jnp.argmax(actions[:, Tree.ROOT_INDEX] == action[:, None], axis=-1)
     _, line = jax.lax.scan(step, (root, first.astype(jnp.int32)), None, length)
     return jnp.swapaxes(line, 0, 1)
-
-
-def _actions_of(tree: Tree, node_index: chex.Array | int) -> chex.Array | None:
-    """Returns the `[B, C]` actions that the slots of `[B]` nodes stand for; `None` if for those."""
-    embedding = tree.embeddings
-    if not isinstance(embedding, Embedding) or embedding.actions is None:
-        return None
-    return take(embedding.actions, node_index)
 
 
 def _at(rows: chex.Array, index: chex.Array) -> chex.Array:

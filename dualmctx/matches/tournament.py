@@ -2,11 +2,10 @@
 
 import dataclasses
 import functools
-import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -37,7 +36,7 @@ class Tournament:
     entrants: tuple[Entrant, ...]
     """The players; their names differ."""
     pairings: tuple[tuple[int, int], ...]
-    """Who meets whom, by their places; see `round_robin` and `gauntlet`."""
+    """Who meets whom, by their places; see `round_robin`."""
     openings: tuple[Opening, ...]
     """Legal actions from the start of the game; see `openings`."""
     seed: int = 0
@@ -64,26 +63,14 @@ class Tournament:
             raise ValueError("two players meet in two pairings; give them more openings instead")
         if self.batch_size < 1:
             raise ValueError(f"batch_size is {self.batch_size}; it must be at least 1")
-        longest = max(map(len, self.openings), default=0)
-        if not self.openings or longest >= self.max_plies:
+        if not self.openings:
+            raise ValueError("there are no openings; give one at least, which may be ()")
+        longest = max(map(len, self.openings))
+        if longest >= self.max_plies:
             raise ValueError(
                 f"max_plies is {self.max_plies}; openings take up to {longest} of them"
             )
         check_openings(self.env, self.openings)
-
-
-class Chunk(NamedTuple):
-    """Games of two players that have just been played and saved.
-
-    Attributes:
-      games: both games of each pair, one after the other.
-      seconds: that they took; compiling apart, save where somebody plays on the host.
-      compile_seconds: about 0 where the program had been compiled.
-    """
-
-    games: list[Game]
-    seconds: float
-    compile_seconds: float
 
 
 def round_robin(number: int, *, with_self: bool = False) -> tuple[tuple[int, int], ...]:
@@ -92,12 +79,15 @@ def round_robin(number: int, *, with_self: bool = False) -> tuple[tuple[int, int
     return tuple((i, j) for i in range(number) for j in range(i + start, number))
 
 
-def gauntlet(number: int, challengers: int = 1) -> tuple[tuple[int, int], ...]:
-    """Returns the pairings in which the first players meet all others, and not one another."""
-    return tuple((i, j) for i in range(challengers) for j in range(challengers, number))
+def count_played(tournament: Tournament, played: Iterable[Game]) -> int:
+    """Counts the games on file that are a tournament's; others are of other players or openings."""
+    names = [entrant.name for entrant in tournament.entrants]
+    wanted = {frozenset((names[i], names[j])) for i, j in tournament.pairings}
+    number = len(tournament.openings)
+    return sum(game.pair < number and frozenset(game.players) in wanted for game in played)
 
 
-def play_tournament(tournament: Tournament, folder: Path) -> Iterator[Chunk]:
+def play_tournament(tournament: Tournament, folder: Path) -> Iterator[list[Game]]:
     """Plays what has not been played yet; saves games before it tells of them.
 
     Games are in `games.jsonl`, settings in `tournament.json`. If it is stopped and called again, it
@@ -127,13 +117,13 @@ def play_tournament(tournament: Tournament, folder: Path) -> Iterator[Chunk]:
                 continue
             # The whole batch, as its arithmetic may depend on its size.
             pairs = np.arange(start, start + size) % number
-            record, seconds, compile_seconds = _play(tournament, one, other, pairs)
+            record = _play(tournament, one, other, pairs)
             fresh = range(max(played, start), min(start + size, number))
             games = [
                 game for x in fresh for game in _games(tournament, one, other, record, x - start, x)
             ]
             append_games(file, games)
-            yield Chunk(games, seconds, compile_seconds)
+            yield games
 
 
 def pair_keys(seed: int, one: str, other: str, pairs: np.ndarray) -> Any:
@@ -144,25 +134,18 @@ def pair_keys(seed: int, one: str, other: str, pairs: np.ndarray) -> Any:
     return jax.vmap(jax.random.fold_in, (None, 0))(key, np.asarray(pairs, np.uint32))
 
 
-def _play(
-    tournament: Tournament, one: Entrant, other: Entrant, pairs: np.ndarray
-) -> tuple[Record, float, float]:
-    """Plays pairs of games; returns them, the seconds, and those that compiling took."""
+def _play(tournament: Tournament, one: Entrant, other: Entrant, pairs: np.ndarray) -> Record:
+    """Plays pairs of games."""
     keys = pair_keys(tournament.seed, one.name, other.name, pairs)
     width = max(map(len, tournament.openings))
     openings = as_rows([tournament.openings[x] for x in pairs], width)
     env, players, params = tournament.env, (one.player, other.player), (one.params, other.params)
     if any(isinstance(player, Host) for player in players):
-        start = time.perf_counter()
-        record = play_on_host(env, players, params, keys, openings, tournament.max_plies)
-        return record, time.perf_counter() - start, 0.0
-    start = time.perf_counter()
+        return play_on_host(env, players, params, keys, openings, tournament.max_plies)
     given = jax.tree.map(jax.numpy.asarray, (params, keys, openings))
     leaves, structure = jax.tree.flatten(jax.tree.map(_shape, given))
     play = _compile(env, players, tournament.max_plies, structure, tuple(leaves))
-    compiled = time.perf_counter()
-    record = jax.device_get(play(*given))
-    return record, time.perf_counter() - compiled, compiled - start
+    return jax.device_get(play(*given))
 
 
 def _shape(x: Any) -> jax.ShapeDtypeStruct:

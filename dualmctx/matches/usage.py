@@ -1,4 +1,4 @@
-"""What the players of a tournament spent: moves, simulations, evaluations, seconds a move."""
+"""What the players of a tournament spent: moves, evaluations, seconds a move."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -15,23 +15,17 @@ from dualmctx.matches.openings import as_rows
 
 
 class Usage(NamedTuple):
-    """What a player spent, by the cost of its moves; `None` where that is not known.
+    """What a player spent in its games.
 
     Attributes:
       name: the player.
-      games: that it played.
       moves: that it chose, openings apart.
-      simulations: of all these moves.
-      evaluations: of the network, roots apart; see `MoveCost`.
-      blocks: of the network, likewise.
+      evaluations: of the network for these, by the cost of a move; `None` where that is not known.
     """
 
     name: str
-    games: int
     moves: int
-    simulations: int | None
     evaluations: int | None
-    blocks: int | None
 
 
 def count_usage(entrants: Iterable[Entrant], played: Iterable[Game]) -> list[Usage]:
@@ -41,17 +35,14 @@ def count_usage(entrants: Iterable[Entrant], played: Iterable[Game]) -> list[Usa
 
 
 def _usage_of(entrant: Entrant, rows: list[Game]) -> Usage:
-    chosen = [
+    moves = sum(
         number
         for game in rows
         for name, number in zip(game.players, game.num_chosen, strict=True)
         if name == entrant.name
-    ]
-    moves, cost = sum(chosen), entrant.cost
-    simulations, evaluations, blocks = (
-        None if x is None else moves * x for x in cost or (None,) * 3
     )
-    return Usage(entrant.name, len(chosen), moves, simulations, evaluations, blocks)
+    each = entrant.cost and entrant.cost.evaluations
+    return Usage(entrant.name, moves, None if each is None else moves * each)
 
 
 def sample_positions(played: Iterable[Game], number: int, seed: int) -> list[tuple[int, ...]]:

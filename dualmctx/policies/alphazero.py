@@ -8,7 +8,7 @@ import mctx
 
 from dualmctx.policies.checks import check_budget
 from dualmctx.policies.children import Inputs
-from dualmctx.policies.opening import search_one_tree
+from dualmctx.policies.one_tree import search_one_tree
 from dualmctx.policies.options import Puct
 from dualmctx.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn

@@ -18,10 +18,10 @@ def check_count(name: str, value: Any, least: int, without: str | None = None) -
     """
     if value is None and without is not None:
         return
-    remedy = f"at least {least}" if _is_whole(value) else f"a whole number, at least {least}"
+    remedy = f"at least {least}" if is_whole(value) else f"a whole number, at least {least}"
     if without is not None:
         remedy += f", or none {without}"
-    check(_is_whole(value) and value >= least, name, value, remedy)
+    check(is_whole(value) and value >= least, name, value, remedy)
 
 
 def check_positive(options: object, *names: str) -> None:
@@ -47,10 +47,11 @@ def check_share(options: object, *names: str) -> None:
 
 def are_counts(value: Any) -> TypeGuard[tuple[int, ...]]:
     """Tells whether a value is a tuple of whole numbers of at least 0."""
-    return isinstance(value, tuple) and all(_is_whole(x) and x >= 0 for x in value)
+    return isinstance(value, tuple) and all(is_whole(x) and x >= 0 for x in value)
 
 
-def _is_whole(value: Any) -> TypeGuard[int]:
+def is_whole(value: Any) -> TypeGuard[int]:
+    """Tells whether a value is a whole number, NumPy's too."""
     return isinstance(value, numbers.Integral)
 
 

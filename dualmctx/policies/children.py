@@ -16,7 +16,7 @@ import mctx
 
 from dualmctx.arrays import by_edge, take
 from dualmctx.policies import root as roots
-from dualmctx.tree import Tree, edge_index
+from dualmctx.tree import Tree, edge_index, slot_actions
 from dualmctx.types import ActingOutput, Embedding, Params, RecurrentFn, RefineFn
 
 RestoreFn = Callable[[mctx.PolicyOutput], mctx.PolicyOutput]
@@ -101,12 +101,12 @@ def played_actions(tree: Tree) -> chex.Array:
     The same as `Tree.action_from_parent`, except where a policy limited the children: there
     that one holds slots.
     """
-    embedding, slots = tree.embeddings, tree.action_from_parent
-    if not isinstance(embedding, Embedding) or embedding.actions is None:
+    actions, slots = slot_actions(tree), tree.action_from_parent
+    if actions is None:
         return slots
     is_child = tree.parents != Tree.NO_PARENT
     edge = edge_index(tree, jnp.maximum(tree.parents, 0), jnp.maximum(slots, 0))
-    return jnp.where(is_child, take(by_edge(embedding.actions), edge), Tree.NO_PARENT)
+    return jnp.where(is_child, take(by_edge(actions), edge), Tree.NO_PARENT)
 
 
 class _Slots(NamedTuple):

@@ -7,9 +7,9 @@ import chex
 import mctx
 
 from dualmctx.contempt import follow_visits, sample_frozen, start_frozen, take_sides
-from dualmctx.policies.checks import check, check_budget, check_positive
+from dualmctx.policies.checks import check, check_budget, check_positive, is_whole
 from dualmctx.policies.children import Inputs
-from dualmctx.policies.opening import search_one_tree
+from dualmctx.policies.one_tree import search_one_tree
 from dualmctx.policies.options import (
     Puct,
     explore,
@@ -60,7 +60,7 @@ class Contempt:
         """Checks the options."""
         check_budget(self)
         limit, leaves = self.frozen_visit_limit, self.puct.leaves_per_step
-        is_right = limit is None or (isinstance(limit, int) and limit != 0)
+        is_right = limit is None or (is_whole(limit) and limit != 0)
         remedy = "positive, negative, or none for no limit; a whole number"
         check(is_right, "frozen_visit_limit", limit, remedy)
         check_positive(self, "frozen_temperature")

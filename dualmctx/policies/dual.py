@@ -74,8 +74,9 @@ class Dual:
     ) -> mctx.PolicyOutput:
         """Searches from a batch of roots.
 
-        With b_full = 0 this is AlphaZero with the intermediate head, with b_sub = 0 AlphaZero with
-        the final head.
+        With b_full = 0 the tree is AlphaZero's with the intermediate head, with b_sub = 0 it is
+        AlphaZero's with the final head. The policy returned is too with `all_visits`, of which
+        only one tree has any.
 
         Args:
           params: passed on to `recurrent_fn` and `refine_fn`.

@@ -9,12 +9,13 @@ import jax.numpy as jnp
 import mctx
 
 from dualmctx import mctx_rules
+from dualmctx.allocate import allocate
 from dualmctx.keys import draw, split_key
 from dualmctx.policies import root as roots
 from dualmctx.policies.checks import check_budget, check_count, check_not_negative, check_window
 from dualmctx.policies.options import explore
 from dualmctx.search import Grow, search
-from dualmctx.tree import Tree, allocate
+from dualmctx.tree import Tree
 from dualmctx.types import ActingOutput, Params, RecurrentFn, RefineFn
 
 
@@ -123,8 +124,8 @@ class Gumbel:
         visits = mctx_rules.root_passes(tree)
         most = visits == jnp.max(visits, axis=-1, keepdims=True)
         logits = prior - jnp.max(prior, axis=-1, keepdims=True)
-        # mctx's floor keeps an action that is the only one considered, however unlikely.
-        score = jnp.where(most, jnp.maximum(-1e9, gumbel + logits + qvalues), -jnp.inf)
+        score = jnp.maximum(mctx_rules.FLOOR, gumbel + logits + qvalues)
+        score = jnp.where(most, score, -jnp.inf)
         if invalid is not None:
             score = jnp.where(invalid, -jnp.inf, score)
         action = jnp.argmax(score, axis=-1).astype(jnp.int32)

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 
 from dualmctx.arrays import like, put
 from dualmctx.policies.root import forbid_logits, forbid_probabilities
-from dualmctx.reuse import BY_NODE, below, root_actions
-from dualmctx.tree import Layer, Tree, is_legal, replace_layer
+from dualmctx.reuse import BY_NODE, below
+from dualmctx.tree import Layer, Tree, is_legal, replace_layer, slot_actions
 
 
 def graft(
@@ -74,9 +74,10 @@ def _invalid_slots(tree: Tree, invalid_actions: chex.Array | None) -> chex.Array
     """Returns `[B, K]` bool, the root's slots that stand for actions that are not allowed."""
     if invalid_actions is None:
         return jnp.zeros(tree.root_invalid_actions.shape, bool)
-    actions = root_actions(tree)
+    actions = slot_actions(tree)
     if actions is not None:
-        invalid_actions = jnp.take_along_axis(invalid_actions, actions, axis=-1)
+        at_root = actions[:, Tree.ROOT_INDEX]
+        invalid_actions = jnp.take_along_axis(invalid_actions, at_root, axis=-1)
     return jnp.asarray(invalid_actions, bool)
 
 

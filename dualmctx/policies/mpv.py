@@ -16,6 +16,12 @@ from dualmctx.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn
 
 
+def in_rounds(num_simulations: tuple[int, int], num_rounds: int) -> tuple[int, ...]:
+    """Returns a schedule in rounds as even as Dual's: 0 for a small slot, 1 for a large one."""
+    rounds = even_rounds(num_simulations, num_rounds)
+    return tuple(slot for small, large in rounds for slot in (0,) * small + (1,) * large)
+
+
 @dataclasses.dataclass(frozen=True)
 class MPV:
     """Multiple-policy-value MCTS with two separate networks; called like a policy of mctx.

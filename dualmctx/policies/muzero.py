@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import mctx
 
 from dualmctx import mctx_rules
+from dualmctx.allocate import allocate
 from dualmctx.keys import draw, split_key
 from dualmctx.policies import root as roots
 from dualmctx.policies.checks import (
@@ -22,7 +23,7 @@ from dualmctx.policies.checks import (
 from dualmctx.policies.kept import graft
 from dualmctx.policies.options import explore
 from dualmctx.search import Grow, search
-from dualmctx.tree import Tree, allocate
+from dualmctx.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn
 
 

@@ -184,9 +184,9 @@ def track_together(*track_fns: TrackFn | None) -> TrackFn | None:
     if len(present) <= 1:
         return present[0] if present else None
 
-    def track(tree: Tree, leaf: chex.Array, is_active: chex.Array | None) -> Tree:
+    def track(tree: Tree, leaf: chex.Array) -> Tree:
         for track_fn in present:
-            tree = track_fn(tree, leaf, is_active)
+            tree = track_fn(tree, leaf)
         return tree
 
     return track

@@ -19,11 +19,12 @@ _SMALLEST_PRIOR = 1e-30
 def legal_probabilities(logits: chex.Array) -> chex.Array:
     """Returns the softmax of `[..., A]` logits, exactly 0 for masked actions and for them only.
 
-    An action is masked iff its logit lies more than a million below the largest.
+    An action is masked iff its logit lies more than a million below the largest, in float16 more
+    than half of its range.
     """
+    is_legal = is_unmasked(logits)
     logits = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
     best = jnp.max(logits, axis=-1, keepdims=True)
-    is_legal = is_unmasked(logits)
     odds = jnp.where(is_legal, jnp.exp(logits - best), 0.0)
     probabilities = odds / jnp.sum(odds, axis=-1, keepdims=True)
     return jnp.where(is_legal, jnp.maximum(probabilities, _SMALLEST_PRIOR), 0.0)

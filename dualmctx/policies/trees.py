@@ -10,7 +10,7 @@ import mctx
 from dualmctx.keys import split_key
 from dualmctx.policies import root as roots
 from dualmctx.policies import weights
-from dualmctx.policies.checks import are_counts, check, check_count, check_share, show
+from dualmctx.policies.checks import are_counts, check, check_count, check_share, is_whole, show
 from dualmctx.policies.children import Inputs
 from dualmctx.policies.opening import Opening, add_root_noise, close_search, open_search
 from dualmctx.policies.options import Puct, check_several_trees, make_grow
@@ -70,9 +70,8 @@ def check_budgets(value: object, is_right: Callable[[tuple[int, ...]], bool], re
 
 def check_rounds(num_rounds: int, most: int, what: str) -> None:
     """Refuses more rounds than a later tree has simulations."""
-    remedy = f"from 1 to {what}"
-    is_whole = isinstance(num_rounds, int)
-    check(is_whole and 1 <= num_rounds <= most, "num_rounds", num_rounds, remedy)
+    is_right = is_whole(num_rounds) and 1 <= num_rounds <= most
+    check(is_right, "num_rounds", num_rounds, f"a whole number from 1 to {what}")
 
 
 def search_trees(

@@ -85,7 +85,7 @@ def rate(
     Args:
       results: of the games.
       anchor: the player at 0; `None` for the mean of the players whom the results bound against one
-        another, of the largest such set.
+        another, of the largest such set, without those whom too few resamples bound.
       level: of the intervals, in (0, 1).
       num_resamples: at least 1.
       seed: of the resampling.
@@ -149,16 +149,14 @@ def _rate(
     """Rates whom `count` tells apart; a pair is so many games of one of them."""
     wins, draws = count(results.pairs)
     bounds = reach(wins, draws)
-    is_anchor = _find_anchor(names, bounds, anchor)
     strengths, draw_rate = fit(wins, draws)
-    elo = relative(strengths, bounds, is_anchor)
-    resampled = np.concatenate(
-        [
-            relative(fit(*table)[0], reach(*table), is_anchor)
-            for table in map(count, _resample(results, num_resamples, seed))
-        ]
+    tables = map(count, _resample(results, num_resamples, seed))
+    fitted, bounded = (
+        np.concatenate(x) for x in zip(*((fit(*x)[0], reach(*x)) for x in tables), strict=True)
     )
-    low, high = _interval(resampled, level)
+    is_anchor = _find_anchor(names, bounds, bounded, anchor, (1 + level) / 2)
+    elo = relative(strengths, bounds, is_anchor)
+    low, high = _interval(relative(fitted, bounded, is_anchor), level)
     # Games that bear on what is asked: among those compared, or with those not yet.
     bears = (bounds & bounds.T) == np.isfinite(elo)[:, None]
     num_games = games_a_pair * math.log(2 / (1 - level))
@@ -181,14 +179,39 @@ def _rate(
     )
 
 
-def _find_anchor(names: tuple[str, ...], bounds: np.ndarray, anchor: str | None) -> np.ndarray:
-    """Returns `[P]` bool, the players whose mean is 0."""
-    if anchor is None:
-        mutual = bounds & bounds.T
-        return mutual[np.argmax(mutual.sum(1))]
-    if anchor not in names:
-        raise ValueError(f"no player {anchor!r} to be the anchor: there are {', '.join(names)}")
-    return np.array(names) == anchor
+def _find_anchor(
+    names: tuple[str, ...],
+    bounds: np.ndarray,
+    resampled: np.ndarray,
+    anchor: str | None,
+    share: float,
+) -> np.ndarray:
+    """Finds the players whose mean is 0.
+
+    Args:
+      names: of P players.
+      bounds: `[P, P]` as `reach` gives it.
+      resampled: `[R, P, P]` likewise.
+      anchor: see `rate`.
+      share: of the resamples that must bound these players against one another, two of them apart:
+        else one of whom nearly all is open would open the intervals of all others.
+
+    Returns:
+      `[P]` bool.
+    """
+    if anchor is not None:
+        if anchor not in names:
+            raise ValueError(f"no player {anchor!r} to be the anchor: there are {', '.join(names)}")
+        return np.array(names) == anchor
+    mutual = bounds & bounds.T
+    found = np.flatnonzero(mutual[np.argmax(mutual.sum(1))])
+    is_apart = ~(resampled & np.swapaxes(resampled, 1, 2))
+    while len(found) > 2:
+        among = is_apart[:, found][:, :, found]
+        if 1 - among.any((1, 2)).mean() >= share:
+            break
+        found = np.delete(found, np.argmax(among.sum((0, 1))))
+    return np.isin(np.arange(len(names)), found)
 
 
 def _resample(results: Results, number: int, seed: int) -> Iterator[np.ndarray]:

@@ -10,6 +10,9 @@ from dualmctx.ratings.davidson import fit, reach
 from dualmctx.ratings.elo import ELO
 from dualmctx.ratings.results import Results, games_of, resample
 
+# An interval narrower than this has no width but for rounding, in Elo.
+_SAME = 1e-6
+
 
 class Doubling(NamedTuple):
     """What doubling a player's budget is worth.
@@ -70,6 +73,9 @@ def elo_a_doubling(
     tail = math.floor((1 - level) / 2 * (num_resamples - 1))
     low = np.sort(np.nan_to_num(resampled, nan=-np.inf))[tail]
     high = np.sort(np.nan_to_num(resampled, nan=np.inf))[-1 - tail]
+    # Where all games of all players ended alike nothing varies, which is not to say it could not.
+    if abs(high - low) < _SAME:
+        low, high = -np.inf, np.inf
     elo, low, high = (float(x) if np.isfinite(x) else None for x in (found, low, high))
     # Below that a point costs more than there are numbers for.
     percent = 100 * (2 ** (1 / elo) - 1) if elo is not None and elo > 0.01 else None

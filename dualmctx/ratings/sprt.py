@@ -2,17 +2,18 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
-
-from dualmctx.ratings.results import Results
 
 # Points of a pair, as shares of its two games.
 SCORES = np.arange(5) / 4
 # Stands for a pair that has not been seen, as in Fishtest.
 _UNSEEN = 1e-3
 _BISECTIONS = 60
+# Elo that can be tested, either way.
+_MOST = 2000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,9 +28,9 @@ class Sprt:
     """
 
     elo0: float = 0.0
-    """The player's lead under H0."""
+    """The player's lead under H0, within 2,000 of 0."""
     elo1: float = 10.0
-    """Its lead under H1; more than `elo0`."""
+    """Its lead under H1, likewise; more than `elo0`."""
     alpha: float = 0.05
     """How often H1 may be accepted where the lead is `elo0`; in (0, 0.5)."""
     beta: float = 0.05
@@ -37,8 +38,13 @@ class Sprt:
 
     def __post_init__(self) -> None:
         """Checks the options."""
-        if not -math.inf < self.elo0 < self.elo1 < math.inf:
+        if not self.elo0 < self.elo1:
             raise ValueError(f"elo1 is {self.elo1}; it must be above elo0, which is {self.elo0}")
+        for name in ("elo0", "elo1"):
+            # Far beyond, a score cannot be told from 0 or 1.
+            if not -_MOST <= getattr(self, name) <= _MOST:
+                value = getattr(self, name)
+                raise ValueError(f"{name} is {value}; it must be from {-_MOST} to {_MOST}")
         for name in ("alpha", "beta"):
             if not 0 < getattr(self, name) < 0.5:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be above 0, below 0.5")
@@ -94,6 +100,26 @@ def judge(test: Sprt, counts: np.ndarray) -> Verdict:
     return Verdict(accepted, ratio, test.lower, test.upper, int(counts.sum()), elo)
 
 
+def judge_in_turn(test: Sprt, results: Sequence[int]) -> Verdict:
+    """Judges pairs of games one after the other; the first decision stands.
+
+    So a verdict depends neither on how many pairs were played at once nor on how many there were
+    to be.
+
+    Args:
+      test: what is tested.
+      results: of the player in each pair, in the order of play: games won less games lost.
+
+    Returns:
+      The verdict, after the pair that decided or after all.
+    """
+    seen = np.eye(len(SCORES), dtype=int)[np.asarray(results, int) + 2].cumsum(0)
+    ratios = log_likelihood_ratio(test, seen)
+    decided = np.flatnonzero((ratios >= test.upper) | (ratios <= test.lower))
+    counts = np.concatenate([np.zeros_like(seen, shape=(1, len(SCORES))), seen])
+    return judge(test, counts[decided[0] + 1 if len(decided) else -1])
+
+
 def log_likelihood_ratio(test: Sprt, counts: np.ndarray) -> np.ndarray:
     """Computes the generalised log-likelihood ratio of pairs of games.
 
@@ -118,31 +144,6 @@ def log_likelihood_ratio(test: Sprt, counts: np.ndarray) -> np.ndarray:
     factors = (_log_factors(shares, _score(elo)) for elo in (test.elo0, test.elo1))
     of_elo0, of_elo1 = ((shares * x).sum(-1) for x in factors)
     return number * (of_elo0 - of_elo1)
-
-
-def count_scores(results: Results, one: str, other: str) -> np.ndarray:
-    """Counts pairs by points.
-
-    Args:
-      results: of the games.
-      one: the player whose points they are.
-      other: its opponent.
-
-    Returns:
-      `[5]` int, see `judge`.
-
-    Raises:
-      ValueError: when there is no such player, in one line.
-    """
-    for name in (one, other):
-        if name not in results.players:
-            raise ValueError(f"no player {name!r}: there are {', '.join(results.players)}")
-    i, j = results.players.index(one), results.players.index(other)
-    own, theirs = results.pairs[i, j], results.pairs[j, i]
-    # Points of a pair are constant along one diagonal; the other's are what is left of two.
-    return np.array(
-        [np.trace(own[::-1], k - 2) + np.trace(theirs[::-1], 2 - k) for k in range(len(SCORES))]
-    )
 
 
 def score_elo(points: float, most: float) -> float | None:

@@ -15,14 +15,11 @@ _COSTS = {
 }
 
 
-def draw_elo(players: Sequence[dict[str, Any]]) -> bytes:
+def draw_elo(players: Sequence[dict[str, Any]]) -> Figure:
     """Draws the Elo of players with intervals; an arrow stands for an open end.
 
     Args:
       players: rows of a report, the best first.
-
-    Returns:
-      The picture, PNG.
     """
     figure = Figure(figsize=(7, 1.2 + 0.4 * len(players)), layout="constrained")
     axes = figure.subplots()
@@ -38,17 +35,14 @@ def draw_elo(players: Sequence[dict[str, Any]]) -> bytes:
     axes.set_yticks(range(len(players)), [_plain(row["name"]) for row in players])
     axes.set(xlabel="Elo", xlim=(least, most), ylim=(len(players) - 0.5, -0.5))
     axes.grid(alpha=0.3)
-    return _to_png(figure)
+    return figure
 
 
-def draw_costs(players: Sequence[dict[str, Any]]) -> bytes:
+def draw_costs(players: Sequence[dict[str, Any]]) -> Figure:
     """Draws Elo over the cost of a move, for players that have both.
 
     Args:
       players: rows of a report, the best first.
-
-    Returns:
-      The picture, PNG.
     """
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     limits = _limits(players)
@@ -63,7 +57,7 @@ def draw_costs(players: Sequence[dict[str, Any]]) -> bytes:
     marks = [Line2D([], [], color=f"C{number % 10}", marker="o") for number in range(len(players))]
     names = [_plain(row["name"]) for row in players]
     figure.legend(marks, names, loc="outside right upper", fontsize=8)
-    return _to_png(figure)
+    return figure
 
 
 def _limits(players: Sequence[dict[str, Any]]) -> tuple[float, float]:
@@ -81,7 +75,8 @@ def _plain(name: str) -> str:
     return name.replace("$", r"\$")
 
 
-def _to_png(figure: Figure) -> bytes:
+def to_png(figure: Figure) -> bytes:
+    """Returns a picture, PNG."""
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=110)
     return file.getvalue()

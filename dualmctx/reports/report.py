@@ -152,6 +152,7 @@ def _player(played: Played, place: int, rating: Rating, ranks: AlphaRank | None)
         "moves": usage.moves,
         "simulations": simulations,
         "evaluations": evaluations,
+        "evaluations_in_all": usage.evaluations,
         "blocks": blocks,
         "seconds": seconds,
         "simulations_a_second": simulations / seconds if simulations else None,

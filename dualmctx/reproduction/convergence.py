@@ -26,8 +26,8 @@ class Evaluated(NamedTuple):
     Attributes:
       steps: of training.
       leads: share of resamples in which the checkpoint's α-rank mass exceeds `MASS`, among all
-        checkpoints of all algorithms up to the same step.
-      score: mean result in [0, 1] against the untrained networks of all algorithms.
+        checkpoints of the comparison's algorithms up to the same step.
+      score: mean result in [0, 1] against the untrained networks of these algorithms.
       level: the same against the reference's last checkpoint; its own is ½ by definition.
       optimal: share of optimal moves by the search, wherever optimal play can lead, after each step
         of training; empty where there is no exact solution.

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from dualmctx.matches.costs import MoveCost, move_cost
 from dualmctx.policies import MPV, AlphaZero, Dual, Puct
+from dualmctx.policies.mpv import in_rounds
 from dualmctx.types import Policy
 
 
@@ -46,7 +47,10 @@ class Size:
 
     def __post_init__(self) -> None:
         """Checks what no part of the program checks by itself."""
-        for name in ("steps", "buffer_steps", "evaluate_every", "openings", "resamples"):
+        for name in (
+            *("steps", "buffer_steps", "width"),
+            *("evaluate_every", "openings", "resamples"),
+        ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
         if self.num_blocks < 2:
@@ -94,18 +98,16 @@ class GameRow(NamedTuple):
         the number is our reading.
       temperature_plies: plies of self-play that are drawn from the search's weights.
       opening_plies: random plies with which matches begin, each length as likely.
-      has_two_tasks: whether a player on the first side is another one than on the second.
     """
 
     game: str
     window: int
     temperature_plies: int
     opening_plies: tuple[int, ...]
-    has_two_tasks: bool = False
 
 
 GAMES = {
-    "hsr": GameRow("hsr", 3, 8, (1, 2, 3), has_two_tasks=True),
+    "hsr": GameRow("hsr", 3, 8, (1, 2, 3)),
     "nim": GameRow("nim", 2, 8, (1, 2, 3, 4, 5, 6)),
     "connect-four": GameRow("connect_four", 15, 12, (1, 2, 3, 4)),
 }
@@ -189,7 +191,9 @@ def make_algorithms(row: GameRow, size: Size) -> dict[str, Algorithm]:
             shared,
             keep_activations=False,
         ),
-        "mpv-best": Algorithm(MPV(size.budgets, schedule=_slots(size.budgets, rounds)), separate),
+        "mpv-best": Algorithm(
+            MPV(size.budgets, schedule=in_rounds(size.budgets, rounds)), separate
+        ),
         "dual-best": best,
         "alphazero-cost": alphazero(equal_cost, size),
     }
@@ -198,14 +202,3 @@ def make_algorithms(row: GameRow, size: Size) -> dict[str, Algorithm]:
 def alphazero(num_simulations: int, size: Size) -> Algorithm:
     """Makes AlphaZero, whose network has the final head alone."""
     return Algorithm(AlphaZero(num_simulations), (size.num_blocks,))
-
-
-def _slots(budgets: tuple[int, int], num_rounds: int) -> tuple[int, ...]:
-    """Returns MPV's schedule in rounds as even as Dual's: 0 for a small slot, 1 for a large one."""
-    shares = [
-        [total * (i + 1) // num_rounds - total * i // num_rounds for i in range(num_rounds)]
-        for total in budgets
-    ]
-    return tuple(
-        slot for pair in zip(*shares, strict=True) for s in (0, 1) for slot in [s] * pair[s]
-    )

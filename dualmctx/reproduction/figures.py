@@ -9,26 +9,38 @@ from matplotlib.figure import Figure
 
 from dualmctx.reproduction.convergence import MASS
 
+# Beyond what is known, in Elo.
+_MARGIN = 50.0
 
-def draw_curves(summary: dict[str, Any], title: str, file: Path) -> None:
-    """Draws a comparison and saves the picture.
 
-    Thin lines are seeds, thick ones their mean; the band is the mean interval of 95 %. Dotted lines
-    are the steps at which the paper says that each algorithm had converged. The last part is the
-    share of optimal moves where that is known, else the points against the reference.
+def save_curves(summary: dict[str, Any], title: str, file: Path) -> None:
+    """Draws a comparison and saves the picture; the suffix of the file decides the format."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draw_curves(summary, title).savefig(file, dpi=110)
+
+
+def draw_curves(summary: dict[str, Any], title: str) -> Figure:
+    """Draws a comparison.
+
+    Thin lines are seeds, thick ones their mean, with a gap where the games of a seed do not bound
+    its Elo. The band is the mean interval of 95 %, and goes to the edge where one is open. Dotted
+    lines are the steps at which the paper says that each algorithm had converged. The last part is
+    the share of optimal moves where that is known, else the points against the reference.
 
     Args:
       summary: as `summarize` returns it.
       title: of the picture.
-      file: where to save it; the suffix decides the format.
     """
     figure = Figure(figsize=(12.5, 3.8), layout="constrained")
     elo, mass, play = figure.subplots(1, 3)
-    reference = next(iter(summary["algorithms"]))
+    reference, limits = next(iter(summary["algorithms"])), _elo_limits(summary)
     for i, (name, found) in enumerate(summary["algorithms"].items()):
         curves, color = list(found["curves"].values()), f"C{i}"
         steps = curves[0]["found"]["steps"]
-        low, high = (_mean([curve[part] for curve in curves]) for part in ("low", "high"))
+        low, high = (
+            mean_of([curve[part] for curve in curves], end)
+            for part, end in zip(("low", "high"), limits, strict=True)
+        )
         elo.fill_between(steps, low, high, color=color, alpha=0.12, linewidth=0)
         _draw(elo, steps, [curve["elo"] for curve in curves], color, name)
         _draw(mass, steps, [curve["mass"] for curve in curves], color, name)
@@ -41,7 +53,7 @@ def draw_curves(summary: dict[str, Any], title: str, file: Path) -> None:
         else:
             _draw(play, steps, [curve["found"]["level"] for curve in curves], color, name)
             play.set(title=f"points against {reference}'s last checkpoint")
-    elo.set(ylabel="Elo", title=f"Elo, {reference}'s last checkpoint is 0")
+    elo.set(ylabel="Elo", ylim=limits, title=f"Elo, {reference}'s last checkpoint is 0")
     mass.axhline(MASS, color="0.5", linewidth=0.8, linestyle="--")
     mass.set(title="α-rank among all checkpoints so far", ylim=(-0.02, 1.02))
     play.set(ylim=(-0.02, 1.02))
@@ -51,19 +63,29 @@ def draw_curves(summary: dict[str, Any], title: str, file: Path) -> None:
         axes.locator_params("x", integer=True)
     elo.legend(fontsize=8)
     figure.suptitle(title)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file, dpi=110)
+    return figure
 
 
 def _draw(axes: Axes, steps: Any, seeds: list[Any], color: str, name: str) -> None:
     for numbers in seeds if len(seeds) > 1 else ():
         axes.plot(steps, np.array(numbers, float), color=color, alpha=0.35, linewidth=0.8)
-    axes.plot(steps, _mean(seeds), color=color, marker=".", label=name)
+    axes.plot(steps, mean_of(seeds), color=color, marker=".", label=name)
 
 
-def _mean(seeds: list[Any]) -> np.ndarray:
-    """Returns the mean over seeds, of those that have a number."""
-    table = np.array(seeds, float)
-    number = np.sum(np.isfinite(table), axis=0)
-    total = np.nansum(table, axis=0)
-    return np.divide(total, number, out=np.full(total.shape, np.nan), where=number > 0)
+def mean_of(seeds: list[Any], missing: float = np.nan) -> np.ndarray:
+    """Returns the mean over seeds; where one of them has no number, what is to stand for it."""
+    mean = np.mean(np.array(seeds, float), axis=0)
+    return np.where(np.isnan(mean), missing, mean)
+
+
+def _elo_limits(summary: dict[str, Any]) -> tuple[float, float]:
+    """Returns what the axis of Elo shows: everything that is known, and a margin."""
+    known = [
+        x
+        for found in summary["algorithms"].values()
+        for curve in found["curves"].values()
+        for part in ("elo", "low", "high")
+        for x in curve[part]
+        if x is not None
+    ]
+    return min(known, default=0.0) - _MARGIN, max(known, default=0.0) + _MARGIN

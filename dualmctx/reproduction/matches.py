@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+import games
 from dualmctx.matches.entrants import Entrant, engine
 from dualmctx.matches.game_file import read_games, results_of
 from dualmctx.matches.openings import Opening, random_openings
@@ -15,7 +16,7 @@ from dualmctx.matches.tournament_folder import GAMES
 from dualmctx.ratings.alpha_rank import alpha_rank, payoffs
 from dualmctx.ratings.elo import Rating, rate, rate_sides
 from dualmctx.ratings.results import Results
-from dualmctx.reproduction.convergence import Evaluated
+from dualmctx.reproduction.convergence import MASS, Evaluated
 from dualmctx.reproduction.experiments import Comparison, GameRow, Size
 from dualmctx.reproduction.runs import load_step
 from dualmctx.reproduction.steps import Learning, Row
@@ -139,13 +140,14 @@ def read_curves(
     Returns:
       A curve for each algorithm.
     """
-    steps, games = size.evaluated, read_games(folder / GAMES)
+    steps, played = size.evaluated, read_games(folder / GAMES)
     results = results_of(
-        [checkpoint_name(x, step) for x in comparison.algorithms for step in steps], games
+        [checkpoint_name(x, step) for x in comparison.algorithms for step in steps], played
     )
     reference = checkpoint_name(comparison.others[0], steps[-1])
     untrained = [checkpoint_name(x, steps[0]) for x in comparison.algorithms]
-    ratings = _ratings(results, reference, row, size)
+    has_two_tasks = games.has_two_tasks(games.make(row.game))
+    ratings = _ratings(results, reference, size, by_side=has_two_tasks)
     ranked = [_rank_until(results, comparison, steps[: i + 1], size) for i in range(len(steps))]
     curves = {}
     for name in comparison.algorithms:
@@ -161,7 +163,7 @@ def read_curves(
         curves[name] = Curve(
             *(tuple(getattr(ratings[x], part) for x in own) for part in ("elo", "low", "high")),
             *(
-                tuple(ratings[f"{x} ({side})"].elo for x in own if row.has_two_tasks)
+                tuple(ratings[f"{x} ({side})"].elo for x in own if has_two_tasks)
                 for side in ("first", "second")
             ),
             mass=tuple(found[x][0] for found, x in zip(ranked, own, strict=True)),
@@ -170,10 +172,10 @@ def read_curves(
     return curves
 
 
-def _ratings(results: Results, reference: str, row: GameRow, size: Size) -> dict[str, Rating]:
-    """Rates all checkpoints by name, and where it makes a difference each on either side."""
+def _ratings(results: Results, reference: str, size: Size, *, by_side: bool) -> dict[str, Rating]:
+    """Rates all checkpoints by name, and by side each on either side too."""
     found = rate(results, anchor=reference, num_resamples=size.resamples).players
-    if row.has_two_tasks:
+    if by_side:
         anchor = f"{reference} (first)"
         found += rate_sides(results, anchor=anchor, num_resamples=size.resamples).players
     return {x.name: x for x in found}
@@ -184,7 +186,7 @@ def _rank_until(
 ) -> dict[str, tuple[float, float]]:
     """Returns of all checkpoints so far the mean mass, and the share of resamples that it leads."""
     names = [checkpoint_name(x, step) for x in comparison.algorithms for step in steps]
-    found = alpha_rank(results.select(names), num_resamples=size.resamples)
+    found = alpha_rank(results.select(names), threshold=MASS, num_resamples=size.resamples)
     return dict(zip(names, zip(found.mean_mass, found.leads, strict=True), strict=True))
 
 

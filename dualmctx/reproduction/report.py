@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from dualmctx.reproduction.convergence import IN_A_ROW, RULES
 from dualmctx.reproduction.experiments import Size
-from dualmctx.reproduction.figures import draw_curves
+from dualmctx.reproduction.figures import save_curves
 from dualmctx.reproduction.paper import SOURCE
 from dualmctx.reproduction.tables import Table, convergence, explain, ratios, strength, times
 from dualmctx.whole import write_whole
@@ -17,11 +17,14 @@ from dualmctx.whole import write_whole
 _TITLE = "Dual MCTS, reproduced"
 _NOTE = (
     "Seconds are of self-play and learning alone; compiling, saving, exams and matches are apart. "
-    "Intervals are of 95 % over seeds (Student's t). A dash stands for what there is not; in the "
-    "place of a time to converge it says that a run did not converge within its steps. A ratio of "
-    "times to converge is over the seeds in which both did, which flatters whoever fails when it "
-    "is hard; read it with the table of steps. Elo is relative to the last checkpoint of the first "
-    "algorithm of a table, on its first side where the sides are rated apart."
+    "Intervals are of 95 % over seeds (Student's t); there is none for one seed, or where all "
+    "agree, and the bands of Elo in the figures are of each seed's games. A dash stands for what "
+    "there is not; in the place of a time to converge it says that a run did not meet the rule "
+    "within its steps. By the rule of the authors that may be because nobody can: where untrained "
+    "networks with search already play well, perfect play scores too little against them. A ratio "
+    "of times to converge is over the seeds in which both did, which flatters whoever fails when "
+    "it is hard; read it with the table of steps. Elo is relative to the last checkpoint of the "
+    "first algorithm of a table, on its first side where the sides are rated apart."
 )
 
 
@@ -40,8 +43,8 @@ def write_report(report: dict[str, Any], folder: Path) -> list[Path]:
     The HTML page is complete in itself.
 
     Args:
-      report: `command`, `size`, `machine`, and of each game and comparison under `games` what
-        `summarize` returns.
+      report: `size`; under `sessions` the command, machine and versions of every session that a
+        game was played in; of each game and comparison under `games` what `summarize` returns.
       folder: where.
     """
     sections = list(_sections(report, folder))
@@ -60,7 +63,7 @@ def _sections(report: dict[str, Any], folder: Path) -> Iterator[Section]:
         for name, summary in comparisons.items():
             picture = f"figures/{game}-{name}.png"
             title = f"{game}: {summary['title']}"
-            draw_curves(summary, title, folder / picture)
+            save_curves(summary, title, folder / picture)
             tables = [
                 times(summary),
                 convergence(summary),
@@ -72,20 +75,38 @@ def _sections(report: dict[str, Any], folder: Path) -> Iterator[Section]:
 
 
 def _preamble(report: dict[str, Any]) -> list[str]:
-    machine = ", ".join(f"{name} {value}" for name, value in report["machine"].items())
-    size = ", ".join(f"{name} {value}" for name, value in report["size"].items())
     rules = "; ".join(f"{name}: {text}" for name, text in RULES.items())
     evaluated = Size(**report["size"]).evaluated
     return [
-        f"Command: {report['command']}",
-        f"Size: {size}.",
-        f"Machine: {machine}.",
+        *_describe_sessions(report["sessions"]),
+        f"Size: {_list(report['size'])}.",
         f"Paper: {SOURCE}.",
         _NOTE,
         f"Rules of convergence: {rules}. Checkpoints play after steps "
-        f"{', '.join(map(str, evaluated))}; {IN_A_ROW} in a row begin at step "
-        f"{evaluated[-IN_A_ROW:][0]} at the latest.",
+        f"{', '.join(map(str, evaluated))}; {say_latest(evaluated)}.",
     ]
+
+
+def _describe_sessions(sessions: dict[str, list[dict[str, Any]]]) -> list[str]:
+    """Says by which commands games were played, on which machine; sessions alike once."""
+    games: dict[str, list[str]] = {}
+    for game, rows in sessions.items():
+        for row in rows:
+            told = f"{row['command']}. Machine: {_list(row['machine'])}"
+            games.setdefault(told, []).append(game)
+    return [f"Command ({', '.join(names)}): {told}." for told, names in games.items()]
+
+
+def _list(settings: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in settings.items())
+
+
+def say_latest(evaluated: tuple[int, ...]) -> str:
+    """Says when a rule of several evaluations in a row can be met at the latest."""
+    later = [step for step in evaluated if step > 0]
+    if len(later) < IN_A_ROW:
+        return f"that is never {IN_A_ROW} in a row after the start"
+    return f"{IN_A_ROW} in a row begin at step {later[-IN_A_ROW]} at the latest"
 
 
 def to_markdown(report: dict[str, Any], sections: list[Section]) -> str:

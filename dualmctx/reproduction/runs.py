@@ -9,7 +9,6 @@ import jax
 
 from dualmctx.checkpoint import Checkpoints, claim_checkpoints
 from dualmctx.exam import ExamFn
-from dualmctx.plot import read_rows
 from dualmctx.reproduction.steps import (
     Learning,
     Row,
@@ -18,7 +17,7 @@ from dualmctx.reproduction.steps import (
     make_exam,
     on_device,
 )
-from dualmctx.runs import RunFolder, create_run, read_config, reopen_run
+from dualmctx.runs import RunFolder, create_run, read_config, read_rows, reopen_run
 from dualmctx.trained import Trained, export_trained, load_trained
 from dualmctx.training import TrainState
 

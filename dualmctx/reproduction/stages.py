@@ -7,10 +7,15 @@ from typing import Any, NamedTuple
 
 import games
 from dualmctx.matches.game_file import read_games
-from dualmctx.matches.tournament import play_tournament
+from dualmctx.matches.tournament import count_played, play_tournament
 from dualmctx.matches.tournament_folder import GAMES as GAMES_FILE
-from dualmctx.plot import read_rows
-from dualmctx.reproduction.equal_seconds import EqualSeconds, equal_algorithm, measure
+from dualmctx.reproduction.equal_seconds import (
+    EQUAL,
+    MEASURED,
+    EqualSeconds,
+    equal_algorithm,
+    find_equal,
+)
 from dualmctx.reproduction.experiments import (
     COMPARISONS,
     GAMES,
@@ -23,6 +28,7 @@ from dualmctx.reproduction.matches import make_matches, make_openings, read_curv
 from dualmctx.reproduction.runs import is_done, open_run, train
 from dualmctx.reproduction.steps import Learning, Row, make_config, make_learning
 from dualmctx.reproduction.summary import Outcome, summarize
+from dualmctx.runs import read_rows
 from dualmctx.whole import write_whole
 
 ShowFn = Callable[[str, int, int], None]
@@ -51,6 +57,16 @@ class Experiment(NamedTuple):
         """The comparisons."""
         return {name: COMPARISONS[name] for name in self.comparisons}
 
+    @property
+    def names(self) -> set[str]:
+        """The algorithms of all comparisons."""
+        return {name for x in self.chosen.values() for name in x.algorithms}
+
+    @property
+    def equal_seconds(self) -> Path:
+        """The file of what was measured for equal seconds."""
+        return self.folder / "equal-seconds.json"
+
     def run_folder(self, algorithm: str, seed: int) -> Path:
         """Returns the folder of a run."""
         return self.folder / algorithm / f"seed-{seed}"
@@ -73,13 +89,23 @@ def run_experiment(experiment: Experiment, show: ShowFn) -> dict[str, Any]:
     Raises:
       ValueError: when the folder holds something else, in one line.
     """
-    algorithms = choose_algorithms(experiment, show)
-    row, size = GAMES[experiment.game], experiment.size
-    learnings = {name: make_learning(name, x, row, size) for name, x in algorithms.items()}
-    train_all(experiment, learnings, show)
+    algorithms, learnings = _train_chosen(experiment, show)
+    if EQUAL in experiment.names and EQUAL not in algorithms:
+        _find_seconds(experiment, algorithms)
+        algorithms, learnings = _train_chosen(experiment, show)
     for seed in experiment.seeds:
         play_all(experiment, learnings, seed, show)
     return read_all(experiment, algorithms, show)
+
+
+def _train_chosen(
+    experiment: Experiment, show: ShowFn
+) -> tuple[dict[str, Algorithm], dict[str, Learning]]:
+    row, size = GAMES[experiment.game], experiment.size
+    algorithms = choose_algorithms(experiment)
+    learnings = {name: make_learning(name, x, row, size) for name, x in algorithms.items()}
+    train_all(experiment, learnings, show)
+    return algorithms, learnings
 
 
 def check_experiment(experiment: Experiment) -> None:
@@ -94,21 +120,29 @@ def check_experiment(experiment: Experiment) -> None:
     make_openings(games.make(row.game), row, size, seed=experiment.seeds[0])
 
 
-def choose_algorithms(experiment: Experiment, show: ShowFn) -> dict[str, Algorithm]:
-    """Makes the algorithms that the comparisons need; a measured budget is measured once."""
-    row, size = GAMES[experiment.game], experiment.size
-    names = {name for x in experiment.chosen.values() for name in x.algorithms}
-    made = make_algorithms(row, size)
-    if "alphazero-seconds" in names:
-        file = experiment.folder / "equal-seconds.json"
-        if not file.exists():
-            what = f"{experiment.game}: measuring searches"
-            show(what, 0, 1)
-            experiment.folder.mkdir(parents=True, exist_ok=True)
-            write_whole(file, json.dumps(measure(made, row, size)._asdict()) + "\n")
-            show(what, 1, 1)
-        made["alphazero-seconds"] = equal_algorithm(_read_seconds(file), size)
-    return {name: x for name, x in made.items() if name in names}
+def choose_algorithms(experiment: Experiment) -> dict[str, Algorithm]:
+    """Makes the algorithms that the comparisons need.
+
+    As long as nobody has measured how many simulations take as long as Dual, those are there that
+    this is measured with.
+    """
+    made, wanted = make_algorithms(GAMES[experiment.game], experiment.size), experiment.names
+    if EQUAL in wanted and experiment.equal_seconds.exists():
+        found = _read_seconds(experiment.equal_seconds)
+        made[EQUAL] = equal_algorithm(found, experiment.size)
+    elif EQUAL in wanted:
+        wanted = wanted - {EQUAL} | set(MEASURED)
+    return {name: x for name, x in made.items() if name in wanted}
+
+
+def _find_seconds(experiment: Experiment, algorithms: dict[str, Algorithm]) -> None:
+    """Measures once, by complete runs, how many simulations take as long as Dual."""
+    rows = {
+        name: [row for seed in experiment.seeds for row in _rows(experiment, name, seed)]
+        for name in MEASURED
+    }
+    found = find_equal(algorithms, rows)
+    write_whole(experiment.equal_seconds, json.dumps(found._asdict()) + "\n")
 
 
 def _read_seconds(file: Path) -> EqualSeconds:
@@ -152,11 +186,11 @@ def play_all(
     )
     file = experiment.match_folder(seed) / GAMES_FILE
     total = 2 * len(matches.pairings) * len(matches.openings)
-    done = len(read_games(file)) if file.exists() else 0
+    done = count_played(matches, read_games(file)) if file.exists() else 0
     what = f"{experiment.game}: games of seed {seed}"
     show(what, done, total)
-    for chunk in play_tournament(matches, experiment.match_folder(seed)):
-        done += len(chunk.games)
+    for fresh in play_tournament(matches, experiment.match_folder(seed)):
+        done += len(fresh)
         show(what, done, total)
 
 

@@ -34,7 +34,8 @@ class Estimate(NamedTuple):
 
     Attributes:
       mean: of the values.
-      low: lower end of the interval of 95 % by Student's t; `None` for a single value.
+      low: lower end of the interval of 95 %, by Student's t; `None` where there is none, as for a
+        single value or for equal ones, which say nothing of how far the next one may be.
       high: upper end, likewise.
       values: of each seed.
     """
@@ -45,16 +46,19 @@ class Estimate(NamedTuple):
     values: tuple[float, ...]
 
 
-def estimate(values: Sequence[float]) -> Estimate | None:
-    """Estimates a mean from a value a seed; `None` where there is none."""
+def estimate(
+    values: Sequence[float], limits: tuple[float, float] = (-math.inf, math.inf)
+) -> Estimate | None:
+    """Estimates a mean from a value a seed, within limits; `None` where there is no value."""
     if not values:
         return None
     mean, number = float(np.mean(values)), len(values)
-    if number == 1:
+    if np.allclose(values, mean, rtol=1e-9, atol=1e-9):
         return Estimate(mean, None, None, tuple(values))
     error = float(np.std(values, ddof=1)) / math.sqrt(number)
     half = float(scipy.stats.t.ppf((1 + _LEVEL) / 2, number - 1)) * error
-    return Estimate(mean, mean - half, mean + half, tuple(values))
+    least, most = limits
+    return Estimate(mean, max(mean - half, least), min(mean + half, most), tuple(values))
 
 
 def estimate_ratio(ratios: Sequence[float]) -> Estimate | None:
@@ -166,17 +170,21 @@ def _mean(outcome: Outcome, name: str) -> float:
 
 def _last(curves: Sequence[Curve]) -> Iterator[tuple[str, Estimate | None]]:
     """Yields what the last checkpoints are like, by the seeds that say it."""
-    last = [x.found for x in curves]
-    columns = {
+    found = [x.found for x in curves]
+    ratings = {
         "elo": [x.elo[-1] for x in curves],
         "first": [x.first[-1] for x in curves if x.first],
         "second": [x.second[-1] for x in curves if x.second],
-        "score": [x.score[-1] for x in last],
-        "level": [x.level[-1] for x in last],
-        "optimal": [x.optimal[-1] for x in last if x.optimal],
     }
-    for name, values in columns.items():
+    shares = {
+        "score": [x.score[-1] for x in found],
+        "level": [x.level[-1] for x in found],
+        "optimal": [x.optimal[-1] for x in found if x.optimal],
+    }
+    for name, values in ratings.items():
         yield name, estimate([x for x in values if x is not None])
+    for name, values in shares.items():
+        yield name, estimate(values, (0.0, 1.0))
 
 
 def _total(outcome: Outcome, rule: str) -> float | None:

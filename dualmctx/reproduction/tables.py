@@ -126,8 +126,13 @@ def show(found: dict[str, Any] | None, seeds: int = 0, digits: int = 2) -> str:
     number = len(found["values"])
     part = f" ({number} of {seeds} seeds)" if number < seeds else ""
     ends = [found["low"], found["high"]]
-    interval = "" if None in ends else f" [{', '.join(f'{x:.{digits}f}' for x in ends)}]"
-    return f"{found['mean']:.{digits}f}{interval}{part}"
+    interval = "" if None in ends else f" [{', '.join(show_decimal(x, digits) for x in ends)}]"
+    return f"{show_decimal(found['mean'], digits)}{interval}{part}"
+
+
+def show_decimal(number: float, digits: int) -> str:
+    """Shows a number with so many digits, and 0 without a sign."""
+    return f"{round(number, digits) + 0.0:.{digits}f}"
 
 
 def show_paper(published: dict[str, float] | None, name: str) -> str:

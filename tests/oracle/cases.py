@@ -42,7 +42,6 @@ ROUNDS = Dual((23, 10), 3, puct=CALM)
 INTERLEAVED = Dual((10, 16), 16, action_weights="all_visits", puct=CALM)
 # Leaves at the largest depth count many times before the large tree looks at them, and after.
 SHALLOW = Dual((30, 9), 4, puct=dataclasses.replace(CALM, max_depth=2))
-# One element at a time, as the elements of a batch share the keys of the exploration.
 DUAL_WINDOWED = Dual((23, 13), 2, puct=WINDOWED)
 
 POLICIES = {

@@ -194,16 +194,6 @@ def assert_twin_agrees(
     return results
 
 
-def assert_twin_agrees_singly(
-    policy: Any, rules: hash_model.Rules, *, seeds: Any = (0, 1, 2, 3), key_seed: int = 5
-) -> list[twin.Result]:
-    """Does the same in batches of one, each with a key of its own."""
-    results = []
-    for i, seed in enumerate(seeds):
-        results += assert_twin_agrees(policy, rules, seeds=(seed,), key_seed=key_seed + i)
-    return results
-
-
 def assert_same_search(output: Any, element: int, result: twin.Result) -> None:
     """Checks one element of a policy's output, its tree and its weights."""
     assert_same_tree(output.search_tree, element, result)

@@ -1,0 +1,98 @@
+"""New trees, which hold their roots."""
+
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from dualmctx.arrays import pair, smallest_type
+from dualmctx.tree import Layer, Tree
+from dualmctx.types import Evaluation
+
+# Beyond this many edges of one tree an int32 cannot name them.
+_MAX_EDGES = 2**31 - 1
+
+
+def allocate(
+    root: Evaluation,
+    embedding: Any,
+    *,
+    num_nodes: int,
+    invalid_actions: chex.Array,
+    num_layers: int = 1,
+    windowed: bool = False,
+    is_kept: bool = False,
+    num_virtual: int = 0,
+    extra_data: Any = None,
+    prior_is_logits: bool = False,
+) -> Tree:
+    """Allocates trees that hold their root, evaluated in the first layer.
+
+    Args:
+      root: the roots; their reward and discount are not read.
+      embedding: `[B, ...]` the roots' embeddings.
+      num_nodes: capacity N, the root included.
+      invalid_actions: `[B, A]` 1 for actions that are not allowed at the root.
+      num_layers: number of trees on the topology.
+      windowed: whether to allocate what a windowed backup needs.
+      is_kept: whether the trees go on after a move: then visits may exceed the capacity, and a
+        write-back between several layers needs to know which simulations ended where.
+      num_virtual: virtual visits that may stand in the rows beside the real ones.
+      extra_data: `[B, ...]` passed on to mctx's selection rules.
+      prior_is_logits: what the priors are, see `Tree`.
+
+    Returns:
+      The trees. In every layer but the first the root is still unevaluated. Children's indices, and
+      visits unless `is_kept`, are int16 where the capacity allows.
+
+    Raises:
+      ValueError: when there would be more edges than can be numbered, in one line.
+    """
+    chex.assert_rank([root.prior, root.value], [2, 1])
+    batch_size, num_actions = root.prior.shape
+    if num_nodes * num_actions > _MAX_EDGES:
+        raise ValueError(
+            f"{num_nodes} nodes of {num_actions} actions each are more than {_MAX_EDGES} edges; run"
+            " fewer simulations or, in a policy that searches by PUCT, set max_children"
+        )
+    shape = (batch_size, num_nodes)
+    # Counts and sums need the range of a float32, whatever the network computes in.
+    raw_value = root.value.astype(jnp.promote_types(root.value.dtype, jnp.float32))
+    dtype = raw_value.dtype
+    index_type = smallest_type(num_nodes)
+    visits_type = jnp.int32 if is_kept else smallest_type(num_nodes + num_virtual)
+    counts_leaves = is_kept and num_layers > 1
+
+    def empty(row: chex.Array) -> chex.Array:
+        return jnp.zeros(shape + row.shape[1:], row.dtype).at[:, 0].set(row)
+
+    def layer() -> Layer:
+        counter = jnp.zeros(shape, jnp.int32) if windowed else None
+        return Layer(
+            node_stats=jnp.zeros((*shape, 2), dtype),
+            children_visits=jnp.zeros((*shape, num_actions), visits_type),
+            children_qvalues=jnp.zeros((*shape, num_actions), dtype),
+            path_visits=counter,
+            heights=counter,
+            leaf_visits=jnp.zeros(shape, jnp.int32) if counts_leaves else None,
+        )
+
+    first = layer()
+    first = first.replace(
+        node_stats=first.node_stats.at[:, 0].set(pair(jnp.ones(batch_size), raw_value)),
+        path_visits=first.path_visits.at[:, 0].set(1) if windowed else None,
+        leaf_visits=first.leaf_visits.at[:, 0].set(1) if counts_leaves else None,
+    )
+    return Tree(
+        edges=jnp.full(shape, Tree.NO_PARENT, jnp.int32),
+        transitions=empty(jnp.array([0.0, 1.0], dtype) * jnp.ones((batch_size, 1), dtype)),
+        children_index=jnp.full((*shape, num_actions), Tree.UNVISITED, index_type),
+        children_prior=empty(root.prior),
+        raw_values=empty(raw_value),
+        embeddings=jax.tree.map(empty, embedding),
+        layers=(first, *(layer() for _ in range(num_layers - 1))),
+        root_invalid_actions=invalid_actions,
+        extra_data=extra_data,
+        prior_is_logits=prior_is_logits,
+    )

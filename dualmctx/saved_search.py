@@ -1,0 +1,101 @@
+"""The search of a run, made again from its record, and with other budgets."""
+
+import dataclasses
+from typing import Any
+
+from dualmctx.matches.equal_costs import split
+from dualmctx.policies import REGISTRY
+from dualmctx.policies.checks import check_count, is_whole
+from dualmctx.runs import to_dict
+from dualmctx.types import Policy
+
+
+def policy_of(
+    record: dict[str, Any],
+    variant: str | None = None,
+    simulations: int | tuple[int, ...] | None = None,
+) -> Policy:
+    """Makes the search of a run from its `config.json`, or another one.
+
+    Args:
+      record: the run's; functions among its options must be the defaults.
+      variant: of the registry, with its defaults; the run's own search if `None`.
+      simulations: a move, see `with_simulations`; as they are if `None`.
+
+    Raises:
+      ValueError: when the record or an option is wrong, in one line.
+    """
+    if variant is not None:
+        _check_variant(variant)
+        policy = REGISTRY[variant].policy()
+    else:
+        policy = _saved_policy(record)
+    return policy if simulations is None else with_simulations(policy, simulations)
+
+
+def with_simulations(policy: Any, simulations: int | tuple[int, ...]) -> Policy:
+    """Returns a policy with other simulations a move, and fewer rounds where it must have fewer.
+
+    Args:
+      policy: the search.
+      simulations: one for each tree; or one number, which several trees share in the proportion of
+        the budgets that they have.
+
+    Raises:
+      ValueError: when the policy does not take such simulations, in one line.
+    """
+    shape = policy.num_simulations
+    given = tuple(simulations) if isinstance(simulations, tuple | list) else (simulations,)
+    # Plain numbers, as JSON can hold them.
+    budgets = tuple(int(x) if is_whole(x) else x for x in given)
+    if len(budgets) == 1:
+        [total] = budgets
+        check_count("num_simulations", total, 1)
+        if not isinstance(shape, tuple):
+            return dataclasses.replace(policy, num_simulations=total)
+        budgets = split(total, shape)
+    changes: dict[str, Any] = {"num_simulations": budgets}
+    # A policy may have its rounds by other means than a field.
+    if any(field.name == "num_rounds" for field in dataclasses.fields(policy)):
+        changes["num_rounds"] = min(policy.num_rounds, max((1, *budgets[1:])))
+    return dataclasses.replace(policy, **changes)
+
+
+def _check_variant(variant: Any) -> None:
+    if variant not in REGISTRY:
+        raise ValueError(f"variant is {variant}; it must be one of {', '.join(REGISTRY)}")
+
+
+def _saved_policy(record: dict[str, Any]) -> Policy:
+    try:
+        saved = dict(record["search"])
+        variant = saved.pop("variant", None)
+        if variant is None:
+            raise ValueError("the run's config.json does not name its search; choose a --variant")
+        _check_variant(variant)
+        return _with_saved(REGISTRY[variant].policy(), saved)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"the record's search cannot be read: {error!r}") from error
+
+
+def _with_saved(options: Any, saved: dict[str, Any]) -> Any:
+    """Changes default options to what JSON holds of them."""
+    changed, defaults = {}, to_dict(options)
+    for name, value in saved.items():
+        old = getattr(options, name)
+        if dataclasses.is_dataclass(old):
+            changed[name] = _with_saved(old, value)
+        elif callable(old):
+            _check_function(name, value, defaults[name])
+        else:
+            changed[name] = tuple(value) if isinstance(value, list) else value
+    return dataclasses.replace(options, **changed)
+
+
+def _check_function(name: str, saved: Any, default: Any) -> None:
+    """Refuses a function that is not the default: JSON holds its name, not what it does."""
+    if saved != default:
+        raise ValueError(
+            f"{name} is {saved} in the run's config.json, which can only name a function; it must "
+            f"be {default} to be read back: make the policy in Python, or choose a --variant"
+        )

@@ -1,0 +1,91 @@
+"""Every command that a document names can be typed: its module exists and its flags are valid."""
+
+import argparse
+import importlib
+import pathlib
+import re
+import shlex
+from typing import Any, NamedTuple
+
+import pytest
+
+import train
+from dualmctx.cli import parse_flags
+from dualmctx.command import SUBCOMMANDS
+
+ROOT = pathlib.Path(__file__).parents[1]
+PAGES = [
+    *sorted(ROOT.glob("docs/*.md")),
+    *(ROOT / name for name in ("README.md", "benchmarks/README.md")),
+]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# Up to a comment, a quotation mark, or what the shell does with the output.
+COMMAND = re.compile(
+    r"(python -m benchmarks\.[a-z_]+|python train\.py|(?<![\w/.-])dualmctx [a-z]+)(?![\w.])"
+    r"([^#'|;<>]*)"
+)
+# For what stands for something else.
+EXAMPLES = {r"\b(NAME|PRESET)\b": "hsr", r"\$\w+_SIZE": "2", r"\$\w+": "1"}
+
+
+class Command(NamedTuple):
+    """A command that a page names: the program, and what follows it."""
+
+    page: str
+    program: str
+    arguments: str
+
+
+def commands() -> list[Command]:
+    """Returns the commands of all pages, in blocks for the shell and between backticks."""
+    found: dict[Command, None] = {}
+    for page in PAGES:
+        text = page.read_text()
+        shell = "".join(code for language, code in FENCE.findall(text) if language == "sh")
+        lines = shell.replace("\\\n", " ").splitlines()
+        spans = [" ".join(x.split()) for x in re.findall(r"`([^`]+)`", FENCE.sub("", text))]
+        for words in (*lines, *spans):
+            for program, arguments in COMMAND.findall(words):
+                filled = arguments.strip()
+                for pattern, text in EXAMPLES.items():
+                    filled = re.sub(pattern, text, filled)
+                found[Command(str(page.relative_to(ROOT)), program, filled)] = None
+    return list(found)
+
+
+class Parsed(Exception):
+    """Ends a benchmark when it has read its flags."""
+
+
+def parse_benchmark(name: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    parse = argparse.ArgumentParser.parse_args
+
+    def parse_only(parser: argparse.ArgumentParser, given: Any = None) -> Any:
+        parse(parser, given)
+        raise Parsed
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_only)
+    with pytest.raises(Parsed):
+        importlib.import_module(name).main(arguments)
+
+
+@pytest.mark.parametrize("command", commands(), ids=" ".join)
+def test_a_command_of_a_page_is_valid(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments, name = shlex.split(command.arguments), command.program.split()[-1]
+    if name.startswith("benchmarks."):
+        parse_benchmark(name, arguments, monkeypatch)
+    elif name == "train.py":
+        train.parse([x for x in arguments if x != "--help"])
+    elif arguments:
+        module: Any = importlib.import_module(SUBCOMMANDS[name].module)
+        parse_flags(module.Options(), arguments, command.program, "")
+    else:
+        assert name in SUBCOMMANDS
+
+
+def test_commands_are_found_everywhere() -> None:
+    pages = {command.page for command in commands()}
+    assert {str(page.relative_to(ROOT)) for page in PAGES} - pages == set()
+    # This one goes over the end of a line.
+    wrapped = "connect-four --variant alphazero --simulations 85"
+    assert Command("README.md", "python -m benchmarks.strength", wrapped) in commands()

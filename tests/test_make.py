@@ -1,0 +1,49 @@
+"""The Makefile takes the Python that it is told to take, or says why not."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def make_python(file: Path, version: str) -> None:
+    """Writes a stand-in that says which Python it is, and what it is asked to run."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f'#!/bin/sh\n[ "$1" = -V ] && echo Python {version} || echo "{version}: $*"\n')
+    file.chmod(0o755)
+
+
+@pytest.mark.parametrize("target", ["train", "test"])
+def test_make_refuses_another_python_than_that_of_venv(target: str, tmp_path: Path) -> None:
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    make_python(tmp_path / ".venv/bin/python", "3.11.1")
+    for stamp in (".runtime", ".dev"):
+        (tmp_path / ".venv" / stamp).touch()
+    for name, version in (("same", "3.11.1"), ("other", "3.12.9")):
+        make_python(tmp_path / name, version)
+
+    # The tests may have been started by make.
+    env = {k: v for k, v in os.environ.items() if not k.startswith("MAKE") and k != "PYTHON"}
+
+    def make(*arguments: str) -> tuple[int, str]:
+        command = ["make", target, *arguments]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+        )
+        return done.returncode, done.stdout
+
+    for arguments in ([], ["PYTHON=./same"]):
+        code, said = make(*arguments)
+        assert code == 0
+        assert said.startswith("3.11.1: ")
+    for name in ("./other", "./none"):
+        line = f"{name} is not the Python 3.11.1 of .venv: run make clean first, or leave PYTHON "
+        assert make(f"PYTHON={name}") == (2, f"{line}out.\n")
+    shutil.rmtree(tmp_path / ".venv")
+    # Where there is none, it is made; the stand-in cannot.
+    assert "Setting up .venv" in make("PYTHON=./other")[1]

@@ -1,0 +1,72 @@
+"""How far something is, on a terminal and in a log file: never negative, and from what was seen."""
+
+import io
+from collections.abc import Callable
+
+import pytest
+from rich.console import Console
+
+from dualmctx.progress import Pace, showing
+
+
+@pytest.fixture
+def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Sets the clock."""
+    clock = [100.0]
+    monkeypatch.setattr("dualmctx.progress.time.monotonic", lambda: clock[0])
+
+    def put(now: float) -> None:
+        clock[0] = now
+
+    return put
+
+
+def test_the_pace_counts_from_the_first_report(at: Callable[[float], None]) -> None:
+    pace = Pace()
+    assert (pace.rate, pace.left(100)) == (0, "")
+    # Forty were done before, and the first took a minute to compile.
+    at(160.0)
+    pace.report(41)
+    assert (pace.rate, pace.left(100)) == (0, "")
+    at(180.0)
+    pace.report(51)
+    assert (pace.rate, pace.left(100)) == (0.5, "0:01:38 left")
+    # More is done than there was to be: a run that goes on with fewer iterations.
+    assert pace.left(50) == "0:00:00 left"
+
+
+def test_nothing_done_for_a_while_is_no_pace(at: Callable[[float], None]) -> None:
+    pace = Pace()
+    pace.report(3)
+    at(200.0)
+    pace.report(3)
+    assert (pace.rate, pace.left(100)) == (0, "")
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_log_file_gets_lines_now_and_then(ends: bool, at: Callable[[float], None]) -> None:
+    said = io.StringIO()
+    with showing(Console(file=said, width=60), ends=ends) as show:
+        # Two steps were there before.
+        for now, done in ((101.0, 2), (105.0, 3), (112.0, 4), (113.0, 6)):
+            at(now)
+            show("nim: training", done, 6, "[note]")
+        show("nim: ratings", 0, 1)
+    lines = [
+        "nim: training: 2/6  [note]",
+        "nim: training: 4/6  0:00:11 left  [note]",
+        "nim: training: 6/6  [note]",
+        "nim: ratings: 0/1",
+    ]
+    assert said.getvalue().splitlines() == (lines if ends else lines[1:2])
+
+
+def test_a_terminal_shows_a_bar_for_each_part(at: Callable[[float], None]) -> None:
+    said = io.StringIO()
+    with showing(Console(file=said, force_terminal=True, width=120)) as show:
+        show("one", 1000, 4000)
+        at(110.0)
+        show("one", 2000, 4000, "[note]")
+        show("two", 0, 9)
+    for words in ("one", "2,000/4,000", "0:00:20 left", "[note]", "two", "0/9"):
+        assert words in said.getvalue()
