@@ -162,7 +162,6 @@ def train_all(experiment: Experiment, learnings: dict[str, Learning], show: Show
     if all(is_done(learning, path) for learning, _, path in wanted):
         return
     what, total = f"{experiment.game}: training", len(wanted) * experiment.size.steps
-    show(what, 0, total)
     runs = [open_run(*x) for x in wanted]
     done = sum(run.step for run in runs)
     show(what, done, total)
