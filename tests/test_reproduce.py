@@ -40,7 +40,7 @@ from dualmctx.reproduction.figures import draw_curves
 from dualmctx.reproduction.matches import Curve, checkpoint_name, pair_up, read_curves
 from dualmctx.reproduction.paper import TABLE_1, published_ratio
 from dualmctx.reproduction.report import say_latest, write_report
-from dualmctx.reproduction.runs import Run, is_done, load_step, open_run, train
+from dualmctx.reproduction.runs import Run, compile_programs, is_done, load_step, open_run, train
 from dualmctx.reproduction.stages import ShowFn
 from dualmctx.reproduction.steps import Learning, compile_step, make_learning
 from dualmctx.reproduction.summary import Outcome, estimate, estimate_ratio, summarize
@@ -91,7 +91,7 @@ def train_some(
         patch.setattr(runs_module, "compile_step", lambda learning, state: program)
         patch.setattr(runs_module, "make_exam", lambda learning: None)
         made = [open_run(learning, seed, folder / str(seed)) for seed in (5, 6)]
-        return list(itertools.islice(train(made, steps), number))
+        return list(itertools.islice(train(made, compile_programs(made, steps), steps), number))
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,9 @@ from dualmctx.runs import RunFolder, create_run, read_config, read_rows, reopen_
 from dualmctx.trained import Trained, export_trained, load_trained
 from dualmctx.training import TrainState
 
+Programs = dict[str, tuple[StepFn, ExamFn | None]]
+"""A step and an exam of each algorithm, by its name."""
+
 
 class Run(NamedTuple):
     """A run so far: an algorithm in a game with a seed.
@@ -81,18 +84,23 @@ def is_done(learning: Learning, path: Path) -> bool:
     return file.exists() and len(read_rows(file)) >= learning.size.steps
 
 
-def train(runs: Iterable[Run], steps: int) -> Iterator[Run]:
-    """Trains until all runs have so many steps, a step of each in turn; yields each after a step.
-
-    So whatever slows the machine for a while slows all of them. Programs are compiled once for all
-    runs of an algorithm; compiling, saving and exams are in no time that is reported.
-    """
-    runs = list(runs)
-    programs = {}
+def compile_programs(runs: Iterable[Run], steps: int) -> Programs:
+    """Compiles what runs need to have so many steps, once for all runs of an algorithm."""
+    programs: Programs = {}
     for run in runs:
         name = run.learning.name
         if run.step < steps and name not in programs:
             programs[name] = (compile_step(run.learning, run.state), make_exam(run.learning))
+    return programs
+
+
+def train(runs: Iterable[Run], programs: Programs, steps: int) -> Iterator[Run]:
+    """Trains until all runs have so many steps, a step of each in turn; yields each after a step.
+
+    So whatever slows the machine for a while slows all of them. Compiling, saving and exams are in
+    no time that is reported.
+    """
+    runs = list(runs)
     for step in range(1, steps + 1):
         for i, run in enumerate(runs):
             if run.step < step:

@@ -25,7 +25,7 @@ from dualmctx.reproduction.experiments import (
     make_algorithms,
 )
 from dualmctx.reproduction.matches import make_matches, make_openings, read_curves
-from dualmctx.reproduction.runs import is_done, open_run, train
+from dualmctx.reproduction.runs import compile_programs, is_done, open_run, train
 from dualmctx.reproduction.steps import Learning, Row, make_config, make_learning
 from dualmctx.reproduction.summary import Outcome, summarize
 from dualmctx.runs import read_rows
@@ -161,11 +161,14 @@ def train_all(experiment: Experiment, learnings: dict[str, Learning], show: Show
     ]
     if all(is_done(learning, path) for learning, _, path in wanted):
         return
-    what, total = f"{experiment.game}: training", len(wanted) * experiment.size.steps
-    runs = [open_run(*x) for x in wanted]
-    done = sum(run.step for run in runs)
+    # By itself, as it says nothing of the pace of what follows.
+    show(f"{experiment.game}: compiling", 0, 1)
+    runs, steps = [open_run(*x) for x in wanted], experiment.size.steps
+    programs = compile_programs(runs, steps)
+    show(f"{experiment.game}: compiling", 1, 1)
+    what, done, total = f"{experiment.game}: training", sum(x.step for x in runs), len(runs) * steps
     show(what, done, total)
-    for _ in train(runs, experiment.size.steps):
+    for _ in train(runs, programs, steps):
         done += 1
         show(what, done, total)
 
