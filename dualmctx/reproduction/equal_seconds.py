@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualmctx.reproduction.experiments import Algorithm, Size, alphazero
+from dualmctx.reproduction.experiments import Algorithm
 from dualmctx.reproduction.steps import Row
 
 EQUAL = "alphazero-seconds"
 """The AlphaZero that takes as long as Dual."""
-LESS, MORE, DUAL = MEASURED = ("alphazero-cost", "alphazero", "dual-best")
+MEASURED = ("alphazero-cost", "alphazero", "dual-best")
 """Whose self-play says how many simulations these are."""
 
 
@@ -45,13 +45,9 @@ def find_equal(
     less, more, dual = (
         float(np.mean([row["selfplay_seconds"] for row in rows[name]])) for name in MEASURED
     )
-    budgets = (algorithms[LESS].cost.simulations, algorithms[MORE].cost.simulations)
+    fewer, most, _ = (algorithms[name].cost.simulations for name in MEASURED)
+    budgets = (fewer, most)
     return EqualSeconds(interpolate(budgets, (less, more), dual), dual, budgets, (less, more))
-
-
-def equal_algorithm(found: EqualSeconds, size: Size) -> Algorithm:
-    """Makes the AlphaZero that takes as long as Dual."""
-    return alphazero(found.simulations, size)
 
 
 def interpolate(budgets: tuple[int, int], seconds: tuple[float, float], wanted: float) -> int:

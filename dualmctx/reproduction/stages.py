@@ -13,7 +13,6 @@ from dualmctx.reproduction.equal_seconds import (
     EQUAL,
     MEASURED,
     EqualSeconds,
-    equal_algorithm,
     find_equal,
 )
 from dualmctx.reproduction.experiments import (
@@ -22,6 +21,7 @@ from dualmctx.reproduction.experiments import (
     Algorithm,
     Comparison,
     Size,
+    alphazero,
     make_algorithms,
 )
 from dualmctx.reproduction.matches import make_matches, make_openings, read_curves
@@ -128,8 +128,8 @@ def choose_algorithms(experiment: Experiment) -> dict[str, Algorithm]:
     """
     made, wanted = make_algorithms(GAMES[experiment.game], experiment.size), experiment.names
     if EQUAL in wanted and experiment.equal_seconds.exists():
-        found = _read_seconds(experiment.equal_seconds)
-        made[EQUAL] = equal_algorithm(found, experiment.size)
+        simulations = _read_seconds(experiment.equal_seconds).simulations
+        made[EQUAL] = alphazero(simulations, experiment.size)
     elif EQUAL in wanted:
         wanted = wanted - {EQUAL} | set(MEASURED)
     return {name: x for name, x in made.items() if name in wanted}
