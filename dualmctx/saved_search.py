@@ -6,6 +6,7 @@ from typing import Any
 from dualmctx.matches.equal_costs import split
 from dualmctx.policies import REGISTRY
 from dualmctx.policies.checks import check_count, is_whole
+from dualmctx.policies.mpv import in_rounds
 from dualmctx.runs import to_dict
 from dualmctx.types import Policy
 
@@ -36,6 +37,8 @@ def policy_of(
 def with_simulations(policy: Any, simulations: int | tuple[int, ...]) -> Policy:
     """Returns a policy with other simulations a move, and fewer rounds where it must have fewer.
 
+    A schedule that says each slot becomes one of as many rounds, as even as can be.
+
     Args:
       policy: the search.
       simulations: one for each tree; or one number, which several trees share in the proportion of
@@ -55,9 +58,14 @@ def with_simulations(policy: Any, simulations: int | tuple[int, ...]) -> Policy:
             return dataclasses.replace(policy, num_simulations=total)
         budgets = split(total, shape)
     changes: dict[str, Any] = {"num_simulations": budgets}
-    # A policy may have its rounds by other means than a field.
-    if any(field.name == "num_rounds" for field in dataclasses.fields(policy)):
-        changes["num_rounds"] = min(policy.num_rounds, max((1, *budgets[1:])))
+    most, fields = max((1, *budgets[1:])), {field.name for field in dataclasses.fields(policy)}
+    if "num_rounds" in fields:
+        changes["num_rounds"] = min(policy.num_rounds, most)
+    elif not isinstance(getattr(policy, "schedule", ""), str):
+        # First by a schedule that fits all budgets, which are checked so.
+        rounds = min(policy.num_rounds, most)
+        policy = dataclasses.replace(policy, num_simulations=budgets, schedule="interleaved")
+        changes["schedule"] = in_rounds(policy.num_simulations, rounds)
     return dataclasses.replace(policy, **changes)
 
 

@@ -231,7 +231,7 @@ def test_another_player_of_the_same_name_is_refused(
         ),
         ("random dual --anchor dull", "anchor is dull; it must be one of random, dual"),
         ("random dual --games 3", "games is 3; it must be even and at least 2"),
-        ("random dual --games 400 --opening-plies 1", "only 4 of 200 openings of (1,) plies were"),
+        ("random dual --games 400 --opening-plies 1", "only 4 of 200 openings of 1 plies were"),
         ("random dual --simulations 0", "simulations is 0; it must be at least 1"),
         ("random dual --seed -1", "seed is -1; it must be from 0 to 4294967295"),
         ("random dual perfect --sprt 0 10", "sprt tests two players; there are 3"),
@@ -242,6 +242,19 @@ def test_another_player_of_the_same_name_is_refused(
             "pile is 31; the networks play connect2: leave it out",
         ),
         ("random dual --max-plies 2", "max_plies is 2; openings take up to 2 of them"),
+        ("random dual --opening-plies 3000000000", "; openings take up to 3000000000 of them"),
+        (
+            "random dual --opening-plies -3000000000",
+            "plies is -3000000000; openings have at least 1",
+        ),
+        ("random dual --max-plies 3000000000", "3000000000; it must be from 1 to 2147483647"),
+        (
+            "random openspiel:uct_c=1:foo=2",
+            "openspiel has no option foo; it has simulations, uct_c",
+        ),
+        ("random openspiel:uct_c=nan", "uct_c is nan; it must be a finite number of at least 0"),
+        ("random openspiel:uct_c=-1", "uct_c is -1; it must be a finite number of at least 0"),
+        ("random openspiel:uct_c=one", "uct_c is one; it must be a finite number of at least 0"),
         ("random dual --resume", "has no config.json, so there is no run there"),
     ],
 )
@@ -522,6 +535,13 @@ def test_a_test_ends_the_games(tmp_path: Path, no_timing: None, capfd: Any) -> N
     assert read_games(tmp_path / "out" / "games.jsonl") == played
     again = json.loads((tmp_path / "out" / "report.json").read_text())["sprt"]
     assert again == test
+    before = (tmp_path / "out" / "report.json").read_bytes()
+    capfd.readouterr()
+    # The name of another player now: the games on file are not its games.
+    other = [more[0], "perfect=random", *more[2:]]
+    assert main(other) == 2
+    assert "has another player 'perfect': about" in capfd.readouterr().err
+    assert (tmp_path / "out" / "report.json").read_bytes() == before
 
 
 def test_pairs_are_judged_from_the_first_players_view() -> None:

@@ -1,6 +1,7 @@
 """The report of a comparison, against the same numbers counted by hand."""
 
 import itertools
+import json
 import math
 import re
 from html.parser import HTMLParser
@@ -152,6 +153,20 @@ def test_warnings_tell_what_is_amiss(report: dict[str, Any], played: Played) -> 
         # The first is the anchor.
         "The games leave an interval open: small.",
     ]
+
+
+def test_by_itself_a_player_repeats_the_game_of_a_pair(played: Played) -> None:
+    def warned(openings: list[int]) -> bool:
+        both = [
+            Game(("small", "small"), pair, 0, 1, (opening, 7), 1, True, (0, 1))
+            for pair, opening in enumerate(openings)
+            for _ in range(2)
+        ]
+        found = make_report(played._replace(games=[*GAMES, *both]))["warnings"]
+        return any("games of small and small differ" in line for line in found)
+
+    assert not warned(list(range(50)))
+    assert warned([3] * 50)
 
 
 def test_a_game_is_repeated_from_the_same_position_by_the_same_moves() -> None:
@@ -358,7 +373,10 @@ def test_simulations_are_split_in_proportion() -> None:
     assert split(2, (50, 35)) == (1, 1)
     assert split(7, (50, 0)) == (7, 0)
     assert split(1, (0, 3)) == (0, 1)
-    for shape in ((50, 35), (40, 25, 20), (1, 100), (3,), (7, 0, 2)):
+    # Two shares are below 1: theirs is more than they would have.
+    assert split(6, (200, 20, 15)) == (4, 1, 1)
+    assert json.dumps(split(10, (100, 5))) == "[9, 1]"
+    for shape in ((50, 35), (40, 25, 20), (1, 100), (3,), (7, 0, 2), (200, 20, 15), (9, 1, 1, 1)):
         for total in range(sum(map(bool, shape)), 200):
             found = split(total, shape)
             assert sum(found) == total

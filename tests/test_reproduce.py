@@ -394,11 +394,14 @@ class Cells(html.parser.HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
         self.is_cell = tag in ("td", "th")
+        self.cells += [""] * self.is_cell
         self.sources += [value for name, value in attrs if name in ("src", "href")]
 
     def handle_data(self, data: str) -> None:
         if self.is_cell:
-            self.cells.append(data)
+            self.cells[-1] += data
+
+    def handle_endtag(self, tag: str) -> None:
         self.is_cell = False
 
 
@@ -601,6 +604,13 @@ def test_the_whole_command(
     capsys.readouterr()
     assert command.main(["reproduce", *TOY, "--out", str(out)]) == 2
     assert "exists and is not empty" in capsys.readouterr().err
+    # Also of runs that are complete, and may have matches to play yet.
+    config = out / "nim" / "dual-best" / "seed-0" / "config.json"
+    before = config.read_text()
+    config.write_text(before.replace('"c_puct": 1.25', '"c_puct": 2.0'))
+    assert command.main(["reproduce", *TOY, "--out", str(out), "--resume"]) == 2
+    assert "has another configuration: search.puct.c_puct (2.0 → 1.25)" in capsys.readouterr().err
+    config.write_text(before)
     other = [*TOY, "--out", str(out), "--resume", "--width", "8"]
     assert command.main(["reproduce", *other]) == 2
     assert "size.width (4 → 8)" in capsys.readouterr().err

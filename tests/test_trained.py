@@ -248,6 +248,12 @@ def test_a_search_can_have_other_budgets() -> None:
     assert policy_of(RECORD, None, (8, 1)) == Dual((8, 1), num_rounds=1)
     assert policy_of(RECORD, "chain", (8, 2, 3)) == Chain((8, 2, 3), num_rounds=3)
     assert policy_of(RECORD, "mpv", (8, 2)) == MPV((8, 2))
+    in_two = MPV((4, 2), schedule=(0, 0, 1, 0, 0, 1))
+    assert with_simulations(in_two, (8, 4)) == MPV((8, 4), schedule=(0, 0, 0, 0, 1, 1) * 2)
+    assert with_simulations(in_two, (8, 1)) == MPV((8, 1), schedule=(*(0,) * 8, 1))
+    for simulations in ((8, 0), (8, 4, 2), (2.5, 1)):
+        with pytest.raises(ValueError, match=r"^num_simulations is .*; it must be two numbers"):
+            with_simulations(in_two, simulations)
     for simulations in (9, (9,), [9], np.int64(9), (np.int32(9),)):
         policy = policy_of(RECORD, "alphazero", simulations)
         # As JSON can hold it.

@@ -1,6 +1,8 @@
 """A player whose simulations may still change: what it was asked to be, ready to enter."""
 
+import contextlib
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -69,14 +71,16 @@ def _make_fixed(spec: PlayerSpec, env: Any) -> Entrant:
 
 
 def _number(options: dict[str, str]) -> dict[str, float]:
-    for name, value in options.items():
+    for name in options:
         if name != "uct_c":
             raise ValueError(f"{OPENSPIEL} has no option {name}; it has simulations, uct_c")
-        try:
-            return {name: float(value)}
-        except ValueError:
-            raise ValueError(f"uct_c is {value}; it must be a number") from None
-    return {}
+    found = {}
+    for name, value in options.items():
+        with contextlib.suppress(ValueError):
+            found[name] = float(value)
+        if not 0 <= found.get(name, -1) < math.inf:
+            raise ValueError(f"{name} is {value}; it must be a finite number of at least 0")
+    return found
 
 
 def searching(spec: PlayerSpec, trained: Trained, simulations: int) -> Candidate:

@@ -97,6 +97,14 @@ class Options:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} is {value}; it must be at least 1")
+        if not 1 <= self.max_plies < 2**31:
+            raise ValueError(f"max_plies is {self.max_plies}; it must be from 1 to {2**31 - 1}")
+        # Before they are drawn, as long ones take long.
+        longest = max(self.opening_plies, default=0)
+        if self.openings != "start" and longest >= self.max_plies:
+            raise ValueError(
+                f"max_plies is {self.max_plies}; openings take up to {longest} of them"
+            )
         if not 0 <= self.seed < 2**32:
             raise ValueError(f"seed is {self.seed}; it must be from 0 to {2**32 - 1}")
         if self.sprt is not None:

@@ -7,7 +7,12 @@ from pathlib import Path
 from rich.console import Console
 
 from dualmctx.matches.game_file import Game, mend_games
-from dualmctx.matches.tournament import Tournament, count_played, play_tournament
+from dualmctx.matches.tournament import (
+    Tournament,
+    count_played,
+    play_tournament,
+    settle_tournament,
+)
 from dualmctx.matches.tournament_folder import GAMES
 from dualmctx.progress import Pace, showing
 from dualmctx.ratings.sprt import Sprt, Verdict, judge_in_turn
@@ -29,7 +34,12 @@ def play(
 
     Returns:
       Where the test stands, `None` without one.
+
+    Raises:
+      ValueError: when the folder has games of another tournament, in one line.
     """
+    # Also where the test has been decided: these may be another player's games.
+    settle_tournament(tournament, folder)
     names = [entrant.name for entrant in tournament.entrants]
     played = select_games(names, mend_games(folder / GAMES))
     verdict = test and judge_games(test, names[0], played)

@@ -91,12 +91,12 @@ def perfect(env: Any, name: str = "perfect") -> Entrant:
     Raises:
       ValueError: when the game cannot be solved, in one line.
     """
-    return Entrant(name, _perfect(env), cost=FREE)
+    return Entrant(name, _perfect(env), cost=FREE, about={"player": "perfect"})
 
 
 def uniform_random(name: str = "random") -> Entrant:
     """Makes a player that draws from the legal moves uniformly."""
-    return Entrant(name, _random(), cost=FREE)
+    return Entrant(name, _random(), cost=FREE, about={"player": "uniformly random"})
 
 
 # The same one each time, so that programs can be shared.

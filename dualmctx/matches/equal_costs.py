@@ -35,13 +35,15 @@ def split(total: int, shape: Simulations) -> Simulations:
         rest = iter(range(total))
         return tuple(int(bool(x) and next(rest, None) is not None) for x in shape)
     shares = [total * x / sum(shape) for x in shape]
-    found = [max(math.floor(share), bool(x)) for share, x in zip(shares, shape, strict=True)]
+    found = [max(math.floor(share), int(x > 0)) for share, x in zip(shares, shape, strict=True)]
     while sum(found) != total:
         gaps = [share - x for share, x in zip(shares, found, strict=True)]
         if sum(found) < total:
             found[gaps.index(max(gaps))] += 1
         else:
-            found[gaps.index(min(gaps))] -= 1
+            # A tree's only one stays.
+            least = min(gap for gap, x in zip(gaps, found, strict=True) if x > 1)
+            found[gaps.index(least)] -= 1
     return tuple(found)
 
 

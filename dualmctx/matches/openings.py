@@ -93,9 +93,11 @@ def random_openings(
     Raises:
       ValueError: when there are not as many, or a length is bad, in one line.
     """
-    lengths = np.atleast_1d(np.asarray(plies, np.int32))
-    if lengths.size == 0 or lengths.min() < 1:
-        raise ValueError(f"plies is {plies}; openings have at least 1")
+    lengths = np.atleast_1d(np.asarray(plies))
+    told = " or ".join(map(str, lengths.tolist())) or "empty"
+    if lengths.size == 0 or lengths.min() < 1 or lengths.max() >= 2**31:
+        raise ValueError(f"plies is {told}; openings have at least 1, and less than {2**31}")
+    lengths = lengths.astype(np.int32)
     play = jax.jit(lambda keys: _play_randomly(env, keys, lengths))
     found: dict[bytes, Opening] = {}
     for batch in range(_MAX_BATCHES):
@@ -109,7 +111,7 @@ def random_openings(
                 return list(found.values())
     tries = _BATCH * _MAX_BATCHES
     raise ValueError(
-        f"only {len(found)} of {number} openings of {plies} plies were found in {tries:,} tries, "
+        f"only {len(found)} of {number} openings of {told} plies were found in {tries:,} tries, "
         "where those to one position count once; ask for fewer, for more plies or several lengths, "
         "or accept more positions"
     )

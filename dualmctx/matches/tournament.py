@@ -87,6 +87,15 @@ def count_played(tournament: Tournament, played: Iterable[Game]) -> int:
     return sum(game.pair < number and frozenset(game.players) in wanted for game in played)
 
 
+def settle_tournament(tournament: Tournament, folder: Path) -> None:
+    """Writes in a folder what a tournament is; its players and openings may have become more.
+
+    Raises:
+      ValueError: when the folder has games of another tournament, in one line.
+    """
+    settle(folder, _settings(tournament))
+
+
 def play_tournament(tournament: Tournament, folder: Path) -> Iterator[list[Game]]:
     """Plays what has not been played yet; saves games before it tells of them.
 
@@ -105,7 +114,7 @@ def play_tournament(tournament: Tournament, folder: Path) -> Iterator[list[Game]
       ValueError: when the folder has games of another tournament, in one line.
     """
     file = folder / GAMES
-    settle(folder, _settings(tournament))
+    settle_tournament(tournament, folder)
     done = count_done(mend_games(file))
     number, size = len(tournament.openings), tournament.batch_size
     for start in range(0, number, size):

@@ -35,7 +35,7 @@ class Curve(NamedTuple):
       first: Elo on the first side, relative to the reference's last checkpoint there; empty where
         both sides have the same task.
       second: Elo on the second side, relative to the same.
-      mass: of α-rank among all checkpoints up to the same step.
+      mass: of α-rank among all checkpoints up to the same step, the mean over the resamples.
       found: what the rules of convergence read.
     """
 

@@ -28,7 +28,7 @@ from dualmctx.reproduction.matches import make_matches, make_openings, read_curv
 from dualmctx.reproduction.runs import compile_programs, is_done, open_run, train
 from dualmctx.reproduction.steps import Learning, Row, make_config, make_learning
 from dualmctx.reproduction.summary import Outcome, summarize
-from dualmctx.runs import read_rows
+from dualmctx.runs import read_rows, reopen_run
 from dualmctx.whole import write_whole
 
 ShowFn = Callable[[str, int, int], None]
@@ -153,13 +153,21 @@ def _read_seconds(file: Path) -> EqualSeconds:
 
 
 def train_all(experiment: Experiment, learnings: dict[str, Learning], show: ShowFn) -> None:
-    """Trains all algorithms with all seeds."""
+    """Trains all algorithms with all seeds.
+
+    Raises:
+      ValueError: when a folder holds another run, in one line.
+    """
     wanted = [
         (x, seed, experiment.run_folder(x.name, seed))
         for seed in experiment.seeds
         for x in learnings.values()
     ]
-    if all(is_done(learning, path) for learning, _, path in wanted):
+    complete = [x for x in wanted if is_done(x[0], x[2])]
+    for learning, seed, path in complete:
+        # Its matches may be played yet, by the search of today's code.
+        reopen_run(path, learning.record(seed))
+    if len(complete) == len(wanted):
         return
     # By itself, as it says nothing of the pace of what follows.
     show(f"{experiment.game}: compiling", 0, 1)

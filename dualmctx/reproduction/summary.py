@@ -131,7 +131,7 @@ def _ratios(
     one: str,
     other: str,
 ) -> dict[str, Any]:
-    """Compares an algorithm with another, seed by seed, so that both had the same machine."""
+    """Compares an algorithm with another, seed by seed: most of them had the machine in turns."""
     seeds = list(outcomes[one])
 
     def totals(rule: str) -> list[float]:
