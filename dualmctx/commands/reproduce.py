@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Any, Literal
 
+from dualmctx.checkpoint import quietly
 from dualmctx.cli import Unprefixed, parse_flags
 from dualmctx.progress import showing
 from dualmctx.reports.machine import machine, versions
@@ -63,6 +64,7 @@ _QUICK = Options(
 )
 
 
+@quietly()
 def main(arguments: list[str]) -> int:
     """Runs the command; returns its exit code."""
     default = _QUICK if "--quick" in arguments else Options()
