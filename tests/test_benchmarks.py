@@ -22,6 +22,7 @@ from benchmarks import (
     dual,
     engine,
     evaluation,
+    learning,
     mates,
     memory,
     openspiel_loop,
@@ -521,3 +522,67 @@ def test_strength_benchmark_measures_an_exported_file(
     [subject] = strength.subjects(options)
     assert (subject.iteration, subject.minutes) == (5, None)
     assert subject.policy == SEARCH.noiseless()
+
+
+@pytest.fixture
+def experiment(run_folder: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
+    """The folder of an experiment with one run, of two steps."""
+    run = tmp_path / "dual" / "seed-3"
+    for step, iteration in ((0, 5), (2, 7)):
+        export_trained(load_trained(run_folder, iteration), run / "steps" / f"{step:04d}.npz")
+    rows = [{"iteration": step, "seconds": 45.0 * step} for step in (1, 2, 3)]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_learning_benchmark_measures_the_runs_of_an_experiment(experiment: pathlib.Path) -> None:
+    file = experiment / "rows.json"
+    learning.main([str(experiment), "--quick", "--steps", "0", "2", "--json", str(file)])
+    rows = json.loads(file.read_text())
+    names = [(row["step"], row["minutes"], row["positions"]) for row in rows]
+    kinds = ("random", "games")
+    assert names == [(step, step and 2.25, kind) for step in (0, 2) for kind in kinds]
+    for row in rows:
+        assert (row["algorithm"], row["seed"]) == ("dual", 3)
+        for share, low, high in (row["network"], row["search"], row["alphazero"]):
+            assert 0 <= low <= share <= high <= 1
+        assert 0 < row["weights"] < 1
+        assert 0 < row["alphazero_weights"] < 1
+
+
+def test_learning_benchmark_counts_moves_and_weights_that_keep_the_value() -> None:
+    values = np.full((2, 7), -1.0)
+    values[0, 3] = values[1, :2] = 1
+    positions = connect_four.Positions(np.full((2, 42), -1, np.int32), values)
+    weights = np.array([[0, 0, 0, 0.5, 0.5, 0, 0], [0.25, 0, 0.75, 0, 0, 0, 0]])
+    found = SimpleNamespace(
+        network_action=np.array([[3, 0], [5, 1]]), action=np.array([3, 1]), action_weights=weights
+    )
+    tools = strength.Tools(games.make("connect_four"), lambda *_: found, print, print)
+    # The final head is the last one.
+    measured = learning.measure(tools, None, positions)
+    assert measured == learning.Measured(network=0.5, search=1, weights=0.375)
+
+
+def test_learning_benchmark_takes_means_over_seeds() -> None:
+    def row(seed: int, share: float) -> learning.Row:
+        some = strength.Estimate(share, 0, 1)
+        return learning.Row("dual", seed, 4, 1.0, "games", 0.4, some, share, some, some, share)
+
+    [mean] = learning.mean_over_seeds([row(0, 0.5), row(1, 0.7)])
+    assert (mean["algorithm"], mean["step"], mean["seeds"]) == ("dual", 4, 2)
+    assert mean["network"] == mean["weights"] == mean["search"] == mean["alphazero"] == 0.6
+
+
+def test_learning_benchmark_refuses_in_a_line(
+    experiment: pathlib.Path, capsys: pytest.CaptureFixture
+) -> None:
+    def error(*arguments: str) -> str:
+        with pytest.raises(SystemExit):
+            learning.main(list(arguments))
+        return capsys.readouterr().err
+
+    assert "FOLDER is missing" in error()
+    assert "has no runs of" in error(str(experiment / "dual"))
+    assert "0004.npz" in error(str(experiment), "--steps", "4")

@@ -1,0 +1,208 @@
+"""What the algorithms of `dualmctx reproduce` learn of Connect Four, by its perfect player.
+
+`python -m benchmarks.learning FOLDER [FOLDER ...] [--json FILE]`, each the folder of an experiment,
+such as `runs/reproduce/connect-four`. After some steps of training (`--steps`) it measures in how
+many positions (see `benchmarks.strength`) a move keeps the game's value, with Wilson's intervals:
+the move of the network alone, of the search that it learned with, and of AlphaZero's search with as
+many simulations on the same network. Two searches on one network tell what the search is worth
+apart from what the network knows. `weights` is the part of the search's weights that lies on moves
+that keep the value: it is what the network is told to play.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import sys
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+import games
+from benchmarks.common import untrained
+from benchmarks.connect_four import Positions, make_solver
+from benchmarks.strength import (
+    GAME,
+    Estimate,
+    Subject,
+    Tools,
+    estimate,
+    find_positions,
+    make_tools,
+    show,
+)
+from dualmctx import AlphaZero
+from dualmctx.runs import read_rows
+from dualmctx.saved_search import policy_of
+from dualmctx.trained import load_trained
+
+
+class Run(NamedTuple):
+    """A run of an algorithm: its name, the seed, and a subject for each step that is looked at."""
+
+    algorithm: str
+    seed: int
+    subjects: list[Subject]
+
+
+class Row(NamedTuple):
+    """What was measured of a run after a step; `minutes` are of training alone."""
+
+    algorithm: str
+    seed: int
+    step: int
+    minutes: float | None
+    positions: str
+    random: float
+    network: Estimate
+    weights: float
+    search: Estimate
+    alphazero: Estimate
+    alphazero_weights: float
+
+
+class Measured(NamedTuple):
+    """Of some positions: shares of moves that keep the value, and mean weights on such moves."""
+
+    network: float
+    search: float
+    weights: float
+
+
+def find_runs(folder: pathlib.Path, steps: list[int]) -> list[Run]:
+    """Finds the runs of an experiment in Connect Four, and what they had learned by these steps.
+
+    Raises:
+      ValueError: when there are none, or nothing was kept after such a step, in one line.
+    """
+    paths = sorted(folder.glob("*/seed-*/steps"))
+    if not paths:
+        raise ValueError(f"{folder} has no runs of `dualmctx reproduce`, ALGORITHM/seed-N")
+    return [_read_run(path.parent, steps) for path in paths]
+
+
+def _read_run(path: pathlib.Path, steps: list[int]) -> Run:
+    rows = {row["iteration"]: row for row in read_rows(path / "metrics.jsonl")}
+    subjects = []
+    for step in steps:
+        trained = load_trained(path / "steps" / f"{step:04d}.npz")
+        if trained.record["game"] != GAME:
+            raise ValueError(f"{path} is a run of {trained.record['game']}, not {GAME}")
+        seconds = sum(row["seconds"] for number, row in rows.items() if number <= step)
+        policy = policy_of(trained.record).noiseless()
+        some = (trained.env, trained.network, trained.params, policy, step)
+        subjects.append(Subject(*some, round(seconds / 60, 2)))
+    return Run(path.parent.name, int(path.name.removeprefix("seed-")), subjects)
+
+
+def measure(tools: Tools, params: Any, positions: Positions) -> Measured:
+    """Measures a network and a search on labelled positions."""
+    states = games.replay(tools.env, positions.histories)
+    found = tools.evaluate(params, jax.random.PRNGKey(0), states)
+    keeping, row = positions.keeping, np.arange(len(positions.histories))
+    return Measured(
+        network=float(np.mean(keeping[row, found.network_action[:, -1]])),
+        search=float(np.mean(keeping[row, found.action])),
+        weights=float(np.mean(np.sum(found.action_weights * keeping, axis=1))),
+    )
+
+
+def measure_run(run: Run, labelled: dict[str, Positions], batch_size: int) -> Iterable[Row]:
+    """Measures a run after each of its steps; both searches are compiled once."""
+    first = run.subjects[0]
+    simulations: Any = first.policy.num_simulations
+    total = sum(simulations) if isinstance(simulations, tuple) else simulations
+    own = make_tools(first, batch_size)
+    other = make_tools(first._replace(policy=AlphaZero(total).noiseless()), batch_size)
+    for subject in run.subjects:
+        for name, positions in labelled.items():
+            number = len(positions.histories)
+            found, theirs = (measure(x, subject.params, positions) for x in (own, other))
+            yield Row(
+                algorithm=run.algorithm,
+                seed=run.seed,
+                step=subject.iteration,
+                minutes=subject.minutes,
+                positions=name,
+                random=round(positions.random_share(), 3),
+                network=estimate(found.network, number),
+                weights=round(found.weights, 3),
+                search=estimate(found.search, number),
+                alphazero=estimate(theirs.search, number),
+                alphazero_weights=round(theirs.weights, 3),
+            )
+
+
+def mean_over_seeds(rows: list[Row]) -> list[dict[str, Any]]:
+    """Takes the mean of all shares over seeds, in the order in which they first come."""
+    groups: dict[tuple, list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.algorithm, row.step, row.positions), []).append(row)
+    return [
+        {
+            "algorithm": algorithm,
+            "step": step,
+            "positions": positions,
+            "seeds": len(some),
+            "network": _mean(x.network.share for x in some),
+            "weights": _mean(x.weights for x in some),
+            "search": _mean(x.search.share for x in some),
+            "alphazero": _mean(x.alphazero.share for x in some),
+            "alphazero_weights": _mean(x.alphazero_weights for x in some),
+        }
+        for (algorithm, step, positions), some in groups.items()
+    ]
+
+
+def _mean(shares: Iterable[float]) -> float:
+    return round(statistics.fmean(shares), 3)
+
+
+def read_options(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, Any]:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    add = parser.add_argument
+    add("folders", type=pathlib.Path, nargs="*", metavar="FOLDER", help="of an experiment")
+    add("--steps", type=int, nargs="+", default=[0, 4, 8, 12, 16], help="after which to look")
+    add("--positions", type=pathlib.Path, nargs="+", metavar="FILE.csv", help="labelled ones")
+    add("--number", type=int, default=500, help="of positions to make, of each kind")
+    add("--batch-size", type=int, default=250, help="positions searched at once")
+    add("--seed", type=int, default=0, help="of positions")
+    add("--json", type=pathlib.Path, metavar="FILE", help="write the rows here")
+    add("--quick", action="store_true", help="a tiny size, to see that it runs")
+    options = parser.parse_args(arguments)
+    if options.quick:
+        options.number, options.batch_size = 8, 8
+    elif not options.folders:
+        parser.error("FOLDER is missing: `dualmctx reproduce --games connect-four` makes one")
+    return parser, options
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs the benchmark and prints its tables."""
+    parser, options = read_options(arguments)
+    try:
+        runs = [run for folder in options.folders for run in find_runs(folder, options.steps)]
+        labelled = find_positions(make_solver(), options)
+    except (ValueError, OSError) as error:
+        parser.error(str(error))
+    if not options.folders:
+        policy = AlphaZero(4).noiseless()
+        runs = [Run("untrained", 0, [Subject(*untrained(), policy, 0, None)])]
+    rows = []
+    for run in runs:
+        for row in measure_run(run, labelled, options.batch_size):
+            rows.append(row)
+            # Told of as they come, as all of them take many minutes.
+            print(row._asdict(), file=sys.stderr)
+    show("Moves that keep the game's value", [row._asdict() for row in rows])
+    show("Means over seeds", mean_over_seeds(rows))
+    if options.json:
+        found = [row._asdict() for row in rows]
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
