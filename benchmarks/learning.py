@@ -114,12 +114,15 @@ def measure_run(run: Run, labelled: dict[str, Positions], batch_size: int) -> It
     first = run.subjects[0]
     simulations: Any = first.policy.num_simulations
     total = sum(simulations) if isinstance(simulations, tuple) else simulations
+    alphazero = AlphaZero(total).noiseless()
     own = make_tools(first, batch_size)
-    other = make_tools(first._replace(policy=AlphaZero(total).noiseless()), batch_size)
+    is_same = first.policy == alphazero
+    other = own if is_same else make_tools(first._replace(policy=alphazero), batch_size)
     for subject in run.subjects:
         for name, positions in labelled.items():
             number = len(positions.histories)
-            found, theirs = (measure(x, subject.params, positions) for x in (own, other))
+            found = measure(own, subject.params, positions)
+            theirs = found if is_same else measure(other, subject.params, positions)
             yield Row(
                 algorithm=run.algorithm,
                 seed=run.seed,

@@ -1,6 +1,5 @@
 """A player whose simulations may still change: what it was asked to be, ready to enter."""
 
-import contextlib
 import dataclasses
 import math
 from collections.abc import Callable
@@ -43,7 +42,7 @@ def networkless(spec: PlayerSpec, env: Any, simulations: int) -> Candidate:
     """
     options = dict(spec.options)
     if spec.search == OPENSPIEL:
-        uct_c = _number(options)
+        uct_c = _uct_c(options)
         [number] = spec.simulations if spec.simulations and len(spec.simulations) == 1 else [None]
         if spec.simulations and number is None:
             raise ValueError("simulations must be one number: it has one tree")
@@ -70,17 +69,21 @@ def _make_fixed(spec: PlayerSpec, env: Any) -> Entrant:
     return perfect(env, spec.name)
 
 
-def _number(options: dict[str, str]) -> dict[str, float]:
+def _uct_c(options: dict[str, str]) -> dict[str, float]:
+    """Reads the one option of OpenSpiel's search besides its simulations."""
     for name in options:
         if name != "uct_c":
             raise ValueError(f"{OPENSPIEL} has no option {name}; it has simulations, uct_c")
-    found = {}
-    for name, value in options.items():
-        with contextlib.suppress(ValueError):
-            found[name] = float(value)
-        if not 0 <= found.get(name, -1) < math.inf:
-            raise ValueError(f"{name} is {value}; it must be a finite number of at least 0")
-    return found
+    if not options:
+        return {}
+    value = options["uct_c"]
+    try:
+        uct_c = float(value)
+    except ValueError:
+        uct_c = math.nan
+    if not 0 <= uct_c < math.inf:
+        raise ValueError(f"uct_c is {value}; it must be a finite number of at least 0")
+    return {"uct_c": uct_c}
 
 
 def searching(spec: PlayerSpec, trained: Trained, simulations: int) -> Candidate:
