@@ -17,6 +17,10 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         yield draft
         draft.replace(path)
+    except OSError as error:
+        # A full disk is told of without the file.
+        error.filename = error.filename or str(path)
+        raise
     finally:
         draft.unlink(missing_ok=True)
 

@@ -22,6 +22,7 @@ from dualmctx import display
 from dualmctx.checkpoint import Checkpoints, claim_checkpoints, open_checkpoints, quietly
 from dualmctx.plot import plot_training
 from dualmctx.runs import RunFolder, create_run, flatten, read_rows, reopen_run, to_dict
+from dualmctx.whole import write_whole
 
 CONFIG = {"game": "nim", "search": {"num_simulations": [4, 2], "puct": {"window": None}}, "seed": 0}
 
@@ -215,6 +216,14 @@ def test_a_checkpoint_that_cannot_be_written_is_said_in_a_line_and_does_not_coun
     assert checkpoints.latest() == open_checkpoints(tmp_path).latest() == 3
     save(claim_checkpoints(tmp_path), 5, large)
     assert {x.name for x in tmp_path.iterdir()} == {"3", "5"}
+
+
+def test_a_file_that_cannot_be_written_is_named_and_stays_as_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    write_whole(file, "before")
+    with no_files_above(1000), pytest.raises(OSError, match=r"File too large: '.*rows\.json'"):
+        write_whole(file, "x" * 2000)
+    assert contents(tmp_path) == {"rows.json": "before"}
 
 
 def test_what_a_kill_left_of_a_checkpoint_is_removed_by_the_run_alone(tmp_path: Path) -> None:
