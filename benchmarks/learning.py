@@ -6,7 +6,7 @@ many positions (see `benchmarks.strength`) a move keeps the game's value, with W
 the move of the network alone, of the search that it learned with, and of AlphaZero's search with as
 many simulations on the same network. Two searches on one network tell what the search is worth
 apart from what the network knows. `weights` is the part of the search's weights that lies on moves
-that keep the value: it is what the network is told to play.
+that keep the value: it is what the network is told to play, but for the noise.
 """
 
 import argparse
@@ -71,15 +71,27 @@ class Measured(NamedTuple):
     weights: float
 
 
-def find_runs(folder: pathlib.Path, steps: list[int]) -> list[Run]:
+def find_runs(
+    folder: pathlib.Path, steps: list[int], algorithms: list[str] | None = None
+) -> list[Run]:
     """Finds the runs of an experiment in Connect Four, and what they had learned by these steps.
+
+    Args:
+      folder: of the experiment.
+      steps: of training, after which to look.
+      algorithms: by their names; all that are there if `None`.
 
     Raises:
       ValueError: when there are none, or nothing was kept after such a step, in one line.
     """
-    paths = sorted(folder.glob("*/seed-*/steps"))
-    if not paths:
+    found = sorted(folder.glob("*/seed-*/steps"))
+    names = sorted({path.parts[-3] for path in found})
+    if not found:
         raise ValueError(f"{folder} has no runs of `dualmctx reproduce`, ALGORITHM/seed-N")
+    for name in algorithms or ():
+        if name not in names:
+            raise ValueError(f"{folder} has no runs of {name}; it has {', '.join(names)}")
+    paths = [path for path in found if path.parts[-3] in (algorithms or names)]
     return [_read_run(path.parent, steps) for path in paths]
 
 
@@ -147,6 +159,7 @@ def mean_over_seeds(rows: list[Row]) -> list[dict[str, Any]]:
         {
             "algorithm": algorithm,
             "step": step,
+            "minutes": _mean(x.minutes or 0.0 for x in some),
             "positions": positions,
             "seeds": len(some),
             "network": _mean(x.network.share for x in some),
@@ -169,6 +182,7 @@ def read_options(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, 
     add = parser.add_argument
     add("folders", type=pathlib.Path, nargs="*", metavar="FOLDER", help="of an experiment")
     add("--steps", type=int, nargs="+", default=[0, 4, 8, 12, 16], help="after which to look")
+    add("--algorithms", nargs="+", metavar="NAME", help="to look at; by default all")
     add("--positions", type=pathlib.Path, nargs="+", metavar="FILE.csv", help="labelled ones")
     add("--number", type=int, default=500, help="of positions to make, of each kind")
     add("--batch-size", type=int, default=250, help="positions searched at once")
@@ -187,7 +201,11 @@ def main(arguments: list[str] | None = None) -> None:
     """Runs the benchmark and prints its tables."""
     parser, options = read_options(arguments)
     try:
-        runs = [run for folder in options.folders for run in find_runs(folder, options.steps)]
+        runs = [
+            run
+            for folder in options.folders
+            for run in find_runs(folder, options.steps, options.algorithms)
+        ]
         labelled = find_positions(make_solver(), options)
     except (ValueError, OSError) as error:
         parser.error(str(error))

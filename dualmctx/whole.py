@@ -19,7 +19,8 @@ def replacing(path: Path) -> Iterator[Path]:
         draft.replace(path)
     except OSError as error:
         # A full disk is told of without the file.
-        error.filename = error.filename or str(path)
+        if error.errno is not None:
+            error.filename = error.filename or str(path)
         raise
     finally:
         draft.unlink(missing_ok=True)

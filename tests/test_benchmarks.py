@@ -566,13 +566,48 @@ def test_learning_benchmark_counts_moves_and_weights_that_keep_the_value() -> No
 
 
 def test_learning_benchmark_takes_means_over_seeds() -> None:
-    def row(seed: int, share: float) -> learning.Row:
-        some = strength.Estimate(share, 0, 1)
-        return learning.Row("dual", seed, 4, 1.0, "games", 0.4, some, share, some, some, share)
+    def row(step: int, seed: int, more: float) -> learning.Row:
+        def share(x: float) -> strength.Estimate:
+            return strength.Estimate(x + more, 0, 1)
 
-    [mean] = learning.mean_over_seeds([row(0, 0.5), row(1, 0.7)])
-    assert (mean["algorithm"], mean["step"], mean["seeds"]) == ("dual", 4, 2)
-    assert mean["network"] == mean["weights"] == mean["search"] == mean["alphazero"] == 0.6
+        shares = (share(0.1), 0.2 + more, share(0.3), share(0.4), 0.5 + more)
+        return learning.Row("dual", seed, step, 1 + more, "games", 0.4, *shares)
+
+    rows = [row(8, 0, 0.0), row(4, 0, 0.0), row(4, 1, 0.2), row(8, 1, 0.4)]
+    common = {"algorithm": "dual", "positions": "games", "seeds": 2}
+    names = ("minutes", "network", "weights", "search", "alphazero", "alphazero_weights")
+    means = {8: (1.2, 0.3, 0.4, 0.5, 0.6, 0.7), 4: (1.1, 0.2, 0.3, 0.4, 0.5, 0.6)}
+    assert learning.mean_over_seeds(rows) == [
+        common | {"step": step} | dict(zip(names, mean, strict=True))
+        for step, mean in means.items()
+    ]
+
+
+def test_learning_benchmark_searches_as_the_run_and_as_alphazero(
+    experiment: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    def measured(tools: Any, params: Any, positions: Any) -> learning.Measured:
+        share = 0.5 if tools == SEARCH.noiseless() else 0.75
+        return learning.Measured(share, share, share)
+
+    monkeypatch.setattr(learning, "measure", measured)
+    monkeypatch.setattr(
+        learning, "make_tools", lambda subject, _: made.append(subject.policy) or subject.policy
+    )
+    labelled = {"games": connect_four.Positions(np.zeros((2, 42), np.int32), np.ones((2, 7)))}
+    [run] = learning.find_runs(experiment, [0, 2])
+    rows = list(learning.measure_run(run, labelled, 8))
+    assert made == [SEARCH.noiseless(), AlphaZero(4).noiseless()]
+    assert [(row.step, row.search.share, row.alphazero.share) for row in rows] == [
+        (0, 0.5, 0.75),
+        (2, 0.5, 0.75),
+    ]
+    made.clear()
+    same = [x._replace(policy=AlphaZero(3).noiseless()) for x in run.subjects]
+    assert len(list(learning.measure_run(run._replace(subjects=same), labelled, 8))) == 2
+    assert made == [AlphaZero(3).noiseless()]
 
 
 def test_learning_benchmark_refuses_in_a_line(
@@ -586,3 +621,4 @@ def test_learning_benchmark_refuses_in_a_line(
     assert "FOLDER is missing" in error()
     assert "has no runs of" in error(str(experiment / "dual"))
     assert "0004.npz" in error(str(experiment), "--steps", "4")
+    assert "no runs of mpv; it has dual" in error(str(experiment), "--algorithms", "mpv")

@@ -22,7 +22,7 @@ from dualmctx import display
 from dualmctx.checkpoint import Checkpoints, claim_checkpoints, open_checkpoints, quietly
 from dualmctx.plot import plot_training
 from dualmctx.runs import RunFolder, create_run, flatten, read_rows, reopen_run, to_dict
-from dualmctx.whole import write_whole
+from dualmctx.whole import replacing, write_whole
 
 CONFIG = {"game": "nim", "search": {"num_simulations": [4, 2], "puct": {"window": None}}, "seed": 0}
 
@@ -223,6 +223,9 @@ def test_a_file_that_cannot_be_written_is_named_and_stays_as_it_was(tmp_path: Pa
     write_whole(file, "before")
     with no_files_above(1000), pytest.raises(OSError, match=r"File too large: '.*rows\.json'"):
         write_whole(file, "x" * 2000)
+    # Some errors are a message alone.
+    with pytest.raises(OSError, match=r"^short$"), replacing(file):
+        raise OSError("short")
     assert contents(tmp_path) == {"rows.json": "before"}
 
 

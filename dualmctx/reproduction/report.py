@@ -25,8 +25,9 @@ _NOTE = (
     "of times to converge is over the seeds in which both did, which flatters whoever fails when "
     "it is hard; read it with the table of steps. Elo is relative to the last checkpoint of the "
     "first algorithm of a table, on its first side where the sides are rated apart. The runs of a "
-    "seed took turns, but for alphazero-seconds, whose simulations were measured by the others: it "
-    "came after them, so that a machine that has changed meanwhile is in its ratios."
+    "seed took turns, but for those that a later command added and for alphazero-seconds, whose "
+    "simulations were measured by the others: these came after them, so that a machine that has "
+    "changed meanwhile is in their ratios."
 )
 
 
