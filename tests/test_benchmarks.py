@@ -41,6 +41,7 @@ from dualmctx.config import Config, NetworkOptions
 from dualmctx.network import make_network
 from dualmctx.policies import AlphaZero, Dual, Gumbel, MuZero
 from dualmctx.trained import export_trained, load_trained, network_of
+from untrained import export_untrained
 
 
 def test_times_are_taken_in_turns_and_the_first_does_not_count(
@@ -622,3 +623,6 @@ def test_learning_benchmark_refuses_in_a_line(
     assert "has no runs of" in error(str(experiment / "dual"))
     assert "0004.npz" in error(str(experiment), "--steps", "4")
     assert "no runs of mpv; it has dual" in error(str(experiment), "--algorithms", "mpv")
+    export_untrained(experiment / "mpv" / "seed-0" / "steps" / "0002.npz", "nim")
+    (experiment / "mpv" / "seed-0" / "metrics.jsonl").touch()
+    assert "is a run of nim, not connect_four" in error(str(experiment), "--steps", "2")
