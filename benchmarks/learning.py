@@ -34,6 +34,7 @@ from benchmarks.strength import (
     show,
 )
 from dualmctx import AlphaZero
+from dualmctx.exam import score_exactly
 from dualmctx.runs import read_rows
 from dualmctx.saved_search import policy_of
 from dualmctx.trained import load_trained
@@ -113,11 +114,11 @@ def measure(tools: Tools, params: Any, positions: Positions) -> Measured:
     """Measures a network and a search on labelled positions."""
     states = games.replay(tools.env, positions.histories)
     found = tools.evaluate(params, jax.random.PRNGKey(0), states)
-    keeping, row = positions.keeping, np.arange(len(positions.histories))
+    scores = score_exactly(found, positions.keeping, positions.values)
     return Measured(
-        network=float(np.mean(keeping[row, found.network_action[:, -1]])),
-        search=float(np.mean(keeping[row, found.action])),
-        weights=float(np.mean(np.sum(found.action_weights * keeping, axis=1))),
+        network=scores["network_optimal"],
+        search=scores["search_optimal"],
+        weights=float(np.mean(np.sum(found.action_weights * positions.keeping, axis=1))),
     )
 
 

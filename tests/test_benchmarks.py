@@ -492,14 +492,16 @@ def test_strength_benchmark_measures_a_run(run_folder: pathlib.Path) -> None:
             assert 0 <= low <= share <= high <= 1
 
 
+def refusal(benchmark: Any, capsys: pytest.CaptureFixture, *arguments: str) -> str:
+    with pytest.raises(SystemExit):
+        benchmark.main(list(arguments))
+    return capsys.readouterr().err
+
+
 def test_strength_benchmark_refuses_in_a_line(
     run_folder: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture
 ) -> None:
-    def error(*arguments: str) -> str:
-        with pytest.raises(SystemExit):
-            strength.main(list(arguments))
-        return capsys.readouterr().err
-
+    error = functools.partial(refusal, strength, capsys)
     assert "RUN is missing" in error()
     assert "no run there" in error(str(tmp_path))
     record = json.loads((run_folder / "config.json").read_text())
@@ -558,12 +560,16 @@ def test_learning_benchmark_counts_moves_and_weights_that_keep_the_value() -> No
     positions = connect_four.Positions(np.full((2, 42), -1, np.int32), values)
     weights = np.array([[0, 0, 0, 0.5, 0.5, 0, 0], [0.25, 0, 0.75, 0, 0, 0, 0]])
     found = SimpleNamespace(
-        network_action=np.array([[3, 0], [5, 1]]), action=np.array([3, 1]), action_weights=weights
+        network_action=np.array([[3, 0], [0, 5]]),
+        network_value=np.zeros((2, 2)),
+        action=np.array([3, 1]),
+        action_weights=weights,
+        value=np.zeros(2),
     )
     tools = strength.Tools(games.make("connect_four"), lambda *_: found, print, print)
     # The final head is the last one.
     measured = learning.measure(tools, None, positions)
-    assert measured == learning.Measured(network=0.5, search=1, weights=0.375)
+    assert measured == learning.Measured(network=0, search=1, weights=0.375)
 
 
 def test_learning_benchmark_takes_means_over_seeds() -> None:
@@ -614,11 +620,7 @@ def test_learning_benchmark_searches_as_the_run_and_as_alphazero(
 def test_learning_benchmark_refuses_in_a_line(
     experiment: pathlib.Path, capsys: pytest.CaptureFixture
 ) -> None:
-    def error(*arguments: str) -> str:
-        with pytest.raises(SystemExit):
-            learning.main(list(arguments))
-        return capsys.readouterr().err
-
+    error = functools.partial(refusal, learning, capsys)
     assert "FOLDER is missing" in error()
     assert "has no runs of" in error(str(experiment / "dual"))
     assert "0004.npz" in error(str(experiment), "--steps", "4")
