@@ -13,7 +13,7 @@ from dualmctx.model import edge_signs
 from dualmctx.policies.checks import check, check_count, check_share, is_whole
 from dualmctx.policies.root import sample_action
 from dualmctx.reuse import advance, no_tree
-from dualmctx.tree import Tree
+from dualmctx.tree import Tree, slot_actions
 from dualmctx.types import Params, SearchFn, acting_weights
 
 # Weights^(1/T) are all but equal from here on, and numbers far above would overflow.
@@ -103,7 +103,8 @@ class Steps(NamedTuple):
       is_end: `[T, B]` bool, whether the move was its game's last, also where the mover resigned.
       is_truncated: `[T, B]` bool, whether the game was stopped after the move without a result.
       is_random: `[T, B]` bool, whether the move was drawn without a look at the search.
-      value: `[T, B]` the search's value of the position, for the player to move; see `best_value`.
+      value: `[T, B]` the search's value of the position, for the player to move; see
+        `chosen_value`.
       is_resign_test: `[T, B]` bool, whether the move ended a game played on in which a player would
         have resigned.
       is_resign_error: `[T, B]` bool, likewise one that the first such player did not lose.
@@ -145,14 +146,34 @@ def start_games(env: Any, rng_keys: chex.PRNGKey, options: SelfPlay) -> Games:
     )
 
 
-def best_value(tree: Any) -> chex.Array:
-    """Returns `[B]` Q of the root's most visited action in the last tree, for the player to move.
+def chosen_value(output: Any) -> chex.Array:
+    """Returns the value of each position that self-play records and resigns by.
 
-    The root's own value is a mean over all simulations, which counts what was only tried.
+    This is Q of the action that the search chose: the one with the largest of the weights that
+    moves are drawn from, the lowest of equals. For Gumbel it is the winner of Sequential Halving,
+    where searches choose by visits the most visited action. The root's own mean would also count
+    the simulations of actions that were tried and rejected.
+
+    Args:
+      output: the output of a search, over the game's actions.
+
+    Returns:
+      `[B]`, seen by the player to move. Of several trees the last one that visited the action
+      gives its Q. Where none did, it is the value of the root in the last tree.
     """
-    last = tree.layers[-1]
-    best = jnp.argmax(last.children_visits[:, Tree.ROOT_INDEX], axis=-1, keepdims=True)
-    return jnp.take_along_axis(last.children_qvalues[:, Tree.ROOT_INDEX], best, axis=-1)[:, 0]
+    tree, weights = output.search_tree, acting_weights(output)
+    actions = slot_actions(tree)
+    if actions is not None:
+        weights = jnp.take_along_axis(weights, actions[:, Tree.ROOT_INDEX], axis=-1)
+    chosen = jnp.argmax(weights, axis=-1, keepdims=True)
+    value = tree.layers[-1].node_values[:, Tree.ROOT_INDEX]
+    for layer in tree.layers:
+        visits, qvalues = (
+            jnp.take_along_axis(rows[:, Tree.ROOT_INDEX], chosen, axis=-1)[:, 0]
+            for rows in (layer.children_visits, layer.children_qvalues)
+        )
+        value = jnp.where(visits > 0, qvalues, value)
+    return value
 
 
 def _has_lost(state: Any, player: chex.Array) -> chex.Array:
@@ -207,7 +228,7 @@ def make_play(env: Any, search_fn: SearchFn, options: SelfPlay, *, kept_nodes: i
         action, is_random = choose(action_keys, games, acting_weights(output))
         state = jax.vmap(env.step)(games.state, action)
         reward, discount = edge_signs(games.state, state)
-        value = best_value(output.search_tree)
+        value = chosen_value(output)
         resigns, would_resign = resign(games, value, is_random)
         has_result = state.terminated | resigns
         is_end = has_result | state.truncated

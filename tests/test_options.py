@@ -171,7 +171,7 @@ def test_self_play_acts_by_one_policy_and_learns_another() -> None:
         legal = state.legal_action_mask
         first, last = jnp.argmax(legal, axis=-1), 8 - jnp.argmax(legal[:, ::-1], axis=-1)
         act, learn = (jax.nn.one_hot(x, 9) for x in (last, first))
-        tree = tree_of(jnp.zeros(legal.shape[0]))
+        tree = tree_of(jnp.zeros(legal.shape[0]), act)
         return ActingOutput(action=last, action_weights=learn, acting_weights=act, search_tree=tree)
 
     play_options = SelfPlay(num_games=2, num_steps=4)

@@ -16,11 +16,12 @@ from double_move import DoubleMoveNim
 
 import dualmctx
 import games
-from dualmctx import AlphaZero, make_network, make_search_fn
+from dualmctx import AlphaZero, Dual, Gumbel, MuZero, Puct, make_network, make_search_fn
 from dualmctx.keys import split_key
 from dualmctx.model import mask_illegal
-from dualmctx.policies.root import legal_probabilities
-from dualmctx.selfplay import Games, SelfPlay, Steps, make_play, start_games
+from dualmctx.policies.children import played_actions
+from dualmctx.policies.root import legal_probabilities, sample_action
+from dualmctx.selfplay import Games, SelfPlay, Steps, chosen_value, make_play, start_games
 from oracle.selfplay import tree_of
 
 ENVS = {
@@ -43,7 +44,7 @@ def stand_in(params: Any, rng_key: Any, state: Any, search_tree: Any = None) -> 
     weights = jnp.where(legal, 1.0 / jnp.maximum(jnp.cumsum(legal, axis=-1), 1) ** 2, 0.0)
     weights /= jnp.sum(weights, axis=-1, keepdims=True)
     value = jnp.where(state.terminated | state.truncated, OVER, state._step_count)
-    return SimpleNamespace(action_weights=weights, search_tree=tree_of(value))
+    return SimpleNamespace(action_weights=weights, search_tree=tree_of(value, weights))
 
 
 class Record(NamedTuple):
@@ -266,8 +267,8 @@ def test_searches_go_on_from_the_tree_of_the_move_before() -> None:
             output = here.go_on(search_keys, state, kept, has_tree)
             np.testing.assert_array_equal(steps.action_weights[t], output.action_weights)
             tree = output.search_tree
-            favourite = tree.layers[-1].children_visits[:, 0].argmax(axis=-1)
-            qvalues = tree.layers[-1].children_qvalues[:, 0][np.arange(6), favourite]
+            chosen = output.action_weights.argmax(axis=-1)
+            qvalues = tree.layers[-1].children_qvalues[:, 0][np.arange(6), chosen]
             # Two programs may round the network's sums differently.
             np.testing.assert_allclose(steps.value[t], qvalues, rtol=1e-5)
             if has_tree.any():
@@ -289,11 +290,64 @@ def test_searches_go_on_from_the_tree_of_the_move_before() -> None:
     assert num_ends > 6
 
 
+def value_of_action(tree: Any, actions: Any, b: int, action: int) -> float | None:
+    """Reads the value of a root action off the node that it leads to, in the last tree with it."""
+    is_child = (tree.parents[b] == 0) & (actions == action)
+    (nodes,) = np.nonzero(np.asarray(is_child))
+    for layer in reversed(tree.layers):
+        for node in nodes:
+            if layer.node_visits[b, node] > 0:
+                reward, discount = tree.rewards[b, node], tree.discounts[b, node]
+                return float(reward + discount * layer.node_values[b, node])
+    return None
+
+
+CHOOSERS = {
+    # Two finalists of equal visits, of which either may win.
+    "gumbel": Gumbel(16, max_num_considered_actions=4),
+    "muzero": MuZero(16),
+    "alphazero": AlphaZero(16),
+    "max_children": AlphaZero(16, Puct(max_children=3)),
+    "regularized": AlphaZero(16, Puct(regularized=("act",))),
+    "dual": Dual((12, 6), num_rounds=2),
+    "dual_visits": Dual((12, 6), num_rounds=2, action_weights="all_visits"),
+}
+
+
+@pytest.mark.parametrize("name", CHOOSERS)
+def test_the_recorded_value_is_that_of_the_chosen_action(name: str) -> None:
+    """Only Gumbel keeps its noise, as it always plays what it chose."""
+    env, policy = ENVS["tic_tac_toe"], CHOOSERS[name]
+    policy = policy if name == "gumbel" else policy.noiseless()
+    network = make_network(env.num_actions, env.observation_shape, width=8, num_blocks=2)
+    search = make_search_fn(env, network, policy)
+
+    @fast_jit
+    def run(key: Any) -> Any:
+        states = jax.vmap(env.init)(jax.random.split(key, 32))
+        for ply in range(2):
+            legal = states.legal_action_mask.astype(jnp.float32)
+            actions = sample_action(jax.random.fold_in(key, ply), legal, 1.0)
+            states = jax.vmap(env.step)(states, actions)
+        params = network.init(key, states.observation)
+        output = search(params, key, states)
+        return output, chosen_value(output), played_actions(output.search_tree)
+
+    output, values, actions = run(jax.random.key(0))
+    for b, value in enumerate(values):
+        expected = value_of_action(output.search_tree, actions[b], b, output.action[b])
+        assert value == pytest.approx(expected, abs=1e-6)
+    if name == "gumbel":
+        favourite = output.search_tree.summary().visit_counts.argmax(axis=-1)
+        assert (favourite != output.action).any()
+
+
 def doubtful(params: Any, rng_key: Any, state: Any, search_tree: Any = None) -> Any:
     """The stand-in, which despairs of each game after its second ply."""
     output = stand_in(params, rng_key, state, search_tree)
     value = jnp.where(state._step_count >= 2, -0.9, 0.3)
-    return SimpleNamespace(action_weights=output.action_weights, search_tree=tree_of(value))
+    weights = output.action_weights
+    return SimpleNamespace(action_weights=weights, search_tree=tree_of(value, weights))
 
 
 def test_hopeless_games_are_resigned_but_for_some() -> None:

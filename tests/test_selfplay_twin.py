@@ -79,7 +79,7 @@ def stand_in(params: Any, rng_keys: Any, state: Any, search_tree: Any = None) ->
     return ActingOutput(
         action=jnp.full(len(thoughts.value), -1),
         action_weights=thoughts.weights,
-        search_tree=tree_of(thoughts.value),
+        search_tree=tree_of(thoughts.value, thoughts.acting_weights),
         acting_weights=thoughts.acting_weights,
     )
 

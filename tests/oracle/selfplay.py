@@ -104,18 +104,25 @@ def pick(weights: np.ndarray, temperature: float, noise: np.ndarray) -> int:
     return max(scores, key=lambda action: (scores[action], -action))
 
 
-def tree_of(value: Any) -> Any:
-    """Stands for `[B]` trees whose search values positions like this, by the second of two actions.
+def tree_of(value: Any, weights: Any) -> Any:
+    """Stands for the `[B]` trees of two searches in which the chosen action has these values.
 
-    All else is not a number, and has fewer visits.
+    The chosen action is the one with the largest of the `[B, A]` weights. Every other number is not
+    a number, and every other action has more visits.
     """
-    nothing = jnp.full_like(value, jnp.nan)
-    visits = jnp.tile(jnp.array([[[1, 2]]]), (len(value), 1, 1))
+    is_chosen = jnp.arange(weights.shape[-1]) == jnp.argmax(weights, axis=-1, keepdims=True)
+    nothing = jnp.full(weights.shape, jnp.nan)
+    visits = jnp.where(is_chosen, 1, 2)[:, None]
     return SimpleNamespace(
+        embeddings=None,
         layers=[
-            SimpleNamespace(children_visits=visits, children_qvalues=jnp.stack(pair, -1)[:, None])
-            for pair in ((nothing, nothing), (nothing, value))
-        ]
+            SimpleNamespace(
+                children_visits=visits,
+                children_qvalues=jnp.where(is_chosen, last, nothing)[:, None],
+                node_values=nothing,
+            )
+            for last in (nothing, value[:, None])
+        ],
     )
 
 
