@@ -49,8 +49,8 @@ PRESETS: dict[str, Config] = {
     # deep: what counts is how many positions and optimiser steps there are in the hour.
     "connect-four": Config(
         game="connect_four",
-        search=Gumbel(num_simulations=32),
-        network=NetworkOptions(trunk="mlp", width=384, num_blocks=2),
+        search=Gumbel(num_simulations=16),
+        network=NetworkOptions(trunk="mlp", width=256, num_blocks=2),
         selfplay=SelfPlay(num_games=512, num_steps=16, temperature_plies=12, random_plies=12),
         learner=Learner(
             learning_rate=2e-3,
@@ -61,7 +61,7 @@ PRESETS: dict[str, Config] = {
             augment=True,
         ),
         exams=Exams(every=100),
-        num_iterations=800,
+        num_iterations=1700,
         checkpoint_every=50,
     ),
     # The larger games, small enough to learn something on two CPU cores within ten minutes. To play
