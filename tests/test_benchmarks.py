@@ -19,6 +19,7 @@ import games
 from benchmarks import (
     connect_four,
     contempt,
+    coverage,
     dual,
     engine,
     evaluation,
@@ -40,6 +41,8 @@ from dualmctx.checkpoint import open_checkpoints
 from dualmctx.config import Config, NetworkOptions
 from dualmctx.network import make_network
 from dualmctx.policies import AlphaZero, Dual, Gumbel, MuZero
+from dualmctx.ratings.davidson import fit
+from dualmctx.ratings.elo import ELO
 from dualmctx.trained import export_trained, load_trained, network_of
 from untrained import export_untrained
 
@@ -61,6 +64,39 @@ def test_times_are_taken_in_turns_and_the_first_does_not_count(
     assert called == ["a", "b"] * 4
     seconds["a"], seconds["b"] = iter([1]), iter([2])
     assert run_in_turns(runs, 1) == {"a": [(1, "a9")], "b": [(2, "b10")]}
+
+
+def test_coverage_counts_intervals_that_hold(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "rows.json"
+    coverage.main(["--quick", "--json", str(file)])
+    found = json.loads(file.read_text())
+    assert len(found["pairs"]) == 36
+    assert len(found["shared"]) == 2
+    held = [row["interval"]["held"] for row in found["pairs"]]
+    assert np.mean(held) > 0.95 > np.mean([row["percentiles"]["held"] for row in found["pairs"]])
+    ends = [(0.0, 2.0), (-np.inf, 0.5), (1.5, 3.0), (1.0, np.inf)]
+    assert coverage.share_held(ends, 1.0) == {"held": 0.5, "width": pytest.approx(np.inf)}
+    # As if no two pairs shared an opening, the same games.
+    shared = coverage.play_shared(np.random.default_rng(0), 3, 0.3)
+    apart = coverage.separate(shared)
+    assert apart.by_opening.shape[0] == 45
+    np.testing.assert_array_equal(apart.pairs, shared.pairs)
+
+
+@pytest.mark.parametrize("luck", coverage.LUCK)
+def test_coverage_knows_what_is_true(luck: str) -> None:
+    """A fit to many simulated pairs finds the true difference; games of a pair may be alike."""
+    setting = coverage.Setting(100_000, 200.0, 0.3, luck)
+    [counts] = coverage.play_pairs(np.random.default_rng(1), setting, 1)
+    table = counts.reshape(3, 3)
+    won, lost = (int(table[x].sum() + table[:, x].sum()) for x in (2, 0))
+    wins = np.array([[0, won], [lost, 0]])
+    draws = (200_000 - won - lost) * (1 - np.eye(2))
+    strengths = fit(wins, draws)[0]
+    found = ELO * (strengths[0] - strengths[1])
+    assert found == pytest.approx(coverage.true_gap(setting), abs=6)
+    assert (found < 180) == (luck == "side")
+    assert (table[2, 0] + table[0, 2] == 0) == (luck == "shared")
 
 
 @pytest.mark.slow

@@ -25,6 +25,7 @@ from dualmctx.reproduction.convergence import (
     RULES,
     Evaluated,
     authors_score,
+    chance_of_level,
     converged,
     first_in_a_row,
 )
@@ -43,8 +44,8 @@ from dualmctx.reproduction.report import say_latest, write_report
 from dualmctx.reproduction.runs import Run, compile_programs, is_done, load_step, open_run, train
 from dualmctx.reproduction.stages import ShowFn
 from dualmctx.reproduction.steps import Learning, compile_step, make_learning
-from dualmctx.reproduction.summary import Outcome, estimate, estimate_ratio, summarize
-from dualmctx.reproduction.tables import show
+from dualmctx.reproduction.summary import Outcome, estimate, estimate_ratio, refresh, summarize
+from dualmctx.reproduction.tables import show, show_ratio, strength
 from dualmctx.runs import read_rows
 
 TINY = Size(
@@ -285,11 +286,87 @@ def evaluated(**changes: Any) -> Evaluated:
         ("perfect", {"optimal": (0.9, 1, 1, 0.99, 1, 1, 1, 1, 1, 1)}, 5),
         ("perfect", {"optimal": (0.9,) * 8 + (1, 1)}, None),
         ("perfect", {"optimal": ()}, None),
+        ("threshold", {"optimal": (0.5, 0.94, *(0.9,) * 8)}, None),
+        ("threshold", {"optimal": ()}, None),
+        ("threshold", {"optimal": (0.95, *(0.5,) * 9)}, 1),
+        ("threshold", {"optimal": (0.5, 0.6, 0.9, 1, *(0.5,) * 6)}, 3.5),
     ],
 )
 def test_rules_of_convergence(rule: str, changes: dict[str, Any], step: int | None) -> None:
-    expected = None if step is None else (step, 10 * step)
+    expected = None if step is None else pytest.approx((step, 10 * step))
     assert converged(evaluated(**changes), rule) == expected
+
+
+def test_chance_meets_the_rule_of_level_as_often_as_counting_says() -> None:
+    """Of four games at least two are won with 11 / 16; a score of 0 wins none, one of 1 all."""
+    half = 11 / 16
+    found = chance_of_level(evaluated(level=(0.5, 0, 0, 0, 0, 0.1)), 2)
+    assert found.steps == (2, 4, 6, 8, 10)
+    assert found.at == pytest.approx((0, 0, 0, 0, half), abs=0.01)
+    # Where the reference does not improve, three in a row come by chance as well.
+    even = chance_of_level(evaluated(level=(0,) + (0.5,) * 5), 2)
+    runs = [
+        first_in_a_row(flags, 3, or_to_the_end=True)
+        for flags in itertools.product((False, True), repeat=5)
+    ]
+    weights = [
+        np.prod(np.where(flags, half, 1 - half))
+        for flags in itertools.product((False, True), repeat=5)
+    ]
+    expected = [sum(w for x, w in zip(runs, weights, strict=True) if x == i) for i in range(5)]
+    assert even.at == pytest.approx(expected, abs=0.015)
+    assert even.met == pytest.approx(sum(expected), abs=0.015)
+
+
+@pytest.mark.parametrize(
+    ("values", "seeds", "shown"),
+    [
+        ([0.5], 2, "0.50 (1 of 2 seeds)"),
+        ([1.0, 1.0], 2, "equal (2 of 2 seeds)"),
+        ([0.5, 2.0], 2, "not resolved (2 of 2 seeds)"),
+        ([0.8, 0.81, 0.82], 0, "0.81 [0.79, 0.84]"),
+        ([0.8, 0.81, 0.82], 4, "0.81 [0.79, 0.84] (3 of 4 seeds)"),
+    ],
+)
+def test_ratios_say_their_seeds_and_what_is_not_resolved(
+    values: list[float], seeds: int, shown: str
+) -> None:
+    found = estimate_ratio(values)
+    assert found is not None
+    assert show_ratio(found._asdict(), seeds) == shown
+
+
+def test_an_earlier_report_gets_the_rules_of_today(curves: dict[str, Curve]) -> None:
+    algorithms = make_algorithms(GAMES["nim"], Size())
+    outcomes = {name: {0: Outcome(SEED_ROWS, curve)} for name, curve in curves.items()}
+    summary = summarize("nim", COMPARISONS["paper"], algorithms, outcomes)
+    earlier = json.loads(json.dumps(summary))
+    for found in earlier["algorithms"].values():
+        del found["converged"]["threshold"]
+    for found in earlier["ratios"].values():
+        del found["steps"], found["total"]["threshold"]
+    assert json.dumps(refresh(earlier), sort_keys=True) == json.dumps(
+        json.loads(json.dumps(summary)), sort_keys=True
+    )
+
+
+def test_what_two_seeds_leave_open_is_not_shown_as_elo() -> None:
+    """-71 [-511, 369] of two seeds; of points, 0.36 [0, 1]."""
+    elo, points = estimate([-105.8, -36.5]), estimate([0.1875, 0.53125], (0.0, 1.0))
+    narrow = estimate([-71.0, -70.0])
+    assert elo is not None
+    assert points is not None
+    assert narrow is not None
+    columns = dict.fromkeys(("elo", "first", "second", "level", "score", "optimal"))
+    last = {
+        "wide": columns | {"elo": elo._asdict(), "level": points._asdict()},
+        "narrow": columns | {"elo": narrow._asdict(), "level": points._asdict()},
+    }
+    summary = {"seeds": [0, 1], "algorithms": {name: {"last": x} for name, x in last.items()}}
+    assert strength(summary).rows == [
+        ("wide", "not resolved", "not resolved"),
+        ("narrow", "-70 [-77, -64]", "not resolved"),
+    ]
 
 
 # What the games say.
@@ -423,6 +500,7 @@ def test_the_report_has_every_cell(curves: dict[str, Curve], tmp_path: Path) -> 
             ],
         },
         "games": {"connect-four": {"paper": summary}},
+        "notes": ["Once more."],
     }
     files = write_report(report, tmp_path)
     assert [x.name for x in files] == ["report.json", "report.md", "report.html"]
@@ -447,10 +525,22 @@ def test_the_report_has_every_cell(curves: dict[str, Curve], tmp_path: Path) -> 
     assert written["time a step, aim"] == ["≤ 0.55", "≤ 0.45"]
     assert written["time to converge, paper"] == ["0.76", "0.75"]
     assert written["blocks a move"] == ["0.71", "0.59"]
-    assert {f"time to converge, {rule}" for rule in RULES} <= written.keys()
+    assert {
+        f"{x} to converge, {rule}" for rule in RULES for x in ("time", "steps")
+    } <= written.keys()
+    assert written["time to converge, level"] == ["equal (1 of 1 seeds)", "–"]
+    assert written["steps to converge, level"] == ["equal (1 of 1 seeds)", "–"]
+    assert (
+        "By level dual converged in 1 of 1 seeds. By chance alone an algorithm identical to "
+        "alphazero meets the rule in 60% of runs (8 pairs of games an evaluation), 100% of these at "
+        "the last evaluation; in at least 1 of 1 seeds with probability 0.60.\n\ndual and alphazero "
+        "converged by level at equal steps (1 of 1 seeds): the ratio of their times, 1.00, is that "
+        "of their step times.\n"
+    ) in markdown
+    assert markdown.startswith("# Dual MCTS, reproduced\n\nOnce more.\n")
     tables = [row for row in rows if row[0] == "dual"]
     assert tables[0] == ["dual", "85", "240", "2.00", "1.50", "0.50", "15.32"]
-    assert tables[1] == ["dual", "–", "2; 4.0", "3; 6.0", "–", "12; 183.84"]
+    assert tables[1] == ["dual", "–", "2; 4.0", "3; 6.0", "–", "–", "12; 183.84"]
     # Nobody bounds the Elo of who has won everything; nobody knows optimal moves, or has two tasks.
     assert tables[2] == ["dual", "–", "1.00", "1.00"]
     assert "after steps 0, 2, 3; that is never 3 in a row after the start." in markdown

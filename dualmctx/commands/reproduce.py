@@ -14,6 +14,7 @@ from dualmctx.reports.machine import machine, versions
 from dualmctx.reproduction.experiments import QUICK, Size
 from dualmctx.reproduction.report import write_report
 from dualmctx.reproduction.stages import Experiment, check_experiment, run_experiment
+from dualmctx.reproduction.summary import refresh
 from dualmctx.runs import check_new, create_run, reopen_run, to_dict
 from dualmctx.whole import write_whole
 
@@ -120,7 +121,10 @@ def earlier_report(out: Path) -> dict[str, Any]:
     file = out / "report.json"
     try:
         found = json.loads(file.read_text()) if file.exists() else {}
-        return {name: dict(found[name]) for name in ("sessions", "games") if name in found}
+        kept = {name: dict(found[name]) for name in ("sessions", "games") if name in found}
+        for game, comparisons in kept.get("games", {}).items():
+            kept["games"][game] = {name: refresh(summary) for name, summary in comparisons.items()}
+        return kept
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"{file} cannot be read ({error}); remove it, and it is made anew"

@@ -74,14 +74,14 @@ def results_of(players: Iterable[str], games: Iterable[Game]) -> Results:
     """
     names, rows = tuple(players), list(games)
     known = set(names)
-    return count_pairs(
-        names,
-        [
-            (*first.players, first.result, -second.result)
-            for first, second in zip(rows[::2], rows[1::2], strict=True)
-            if known.issuperset(first.players)
-        ],
-    )
+    chosen = [
+        (first, second)
+        for first, second in zip(rows[::2], rows[1::2], strict=True)
+        if known.issuperset(first.players)
+    ]
+    pairs = [(*first.players, first.result, -second.result) for first, second in chosen]
+    # Pairs of one number share an opening, whoever plays.
+    return count_pairs(names, pairs, [first.pair for first, _ in chosen])
 
 
 def _read(file: Path) -> tuple[list[Game], int]:

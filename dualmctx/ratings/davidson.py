@@ -6,6 +6,8 @@ import numpy as np
 _MAX_STEPS, _LONGEST_STEP, _TOLERANCE = 100, 2.0, 1e-10
 # Keeps the equations solvable where the results leave a strength open.
 _RIDGE = 1e-9
+# An effective number of openings this close to 1 is one opening.
+_ONE = 1e-6
 
 
 def fit(
@@ -82,6 +84,58 @@ def _derivatives(x: np.ndarray, games: np.ndarray) -> tuple[np.ndarray, np.ndarr
     information[..., :-1, -1] = information[..., -1, :-1] = mixed
     information[..., -1, -1] = of_draws
     return expected, information
+
+
+def robust_errors(
+    strengths: np.ndarray,
+    draw_rate: float,
+    wins: np.ndarray,
+    draws: np.ndarray,
+    contrasts: np.ndarray,
+    *,
+    prior_games: float = 1.0,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Estimates standard errors of differences of fitted strengths, by openings.
+
+    Games of one opening may depend on each other in any way; those of different openings may not.
+    With I the information of all games, u_c = c·I⁻¹ s_c is what opening c, whose score is s_c, adds
+    to a difference c·θ. The variance is Σ u_c² · n / (n - 1), less what is expected of u_c as their
+    sum is not 0. Openings need not weigh the same: n is their effective number (Σ v)² / Σ v² for
+    weights v_c = c·I⁻¹ I_c I⁻¹·c, which is C where all openings have the same games.
+
+    Args:
+      strengths: `[P]` as `fit` gives them for all games.
+      draw_rate: likewise.
+      wins: `[C, P, P]` games from each opening that i won against j.
+      draws: `[C, P, P]` games that they drew, symmetric.
+      contrasts: `[K, P]`, each of sum 0; players whose strength is open must have 0.
+      prior_games: as for `fit`.
+
+    Returns:
+      `[K]` standard errors, NaN where there is one opening, and `[K]` effective numbers n; both 0
+      for a contrast of zeros.
+
+    Source: Liang, Zeger 1986, "Longitudinal data analysis using generalized linear models".
+    """
+    num_openings, num_players = wins.shape[0], wins.shape[-1]
+    games = wins + np.swapaxes(wins, -1, -2) + draws
+    x = np.append(strengths, np.log(2 * draw_rate / (1 - draw_rate)))
+    expected, information = _derivatives(np.tile(x, (num_openings, 1)), games)
+    total = information.sum(0)
+    total[-1, -1] += prior_games * draw_rate * (1 - draw_rate)
+    total += _RIDGE * (1 + games.sum()) * np.eye(num_players + 1)
+    weights = np.linalg.solve(total, np.pad(contrasts, ((0, 0), (0, 1))).T)
+    points = (wins + draws / 2).sum(-1)
+    scores = np.append(points, draws.sum((-1, -2))[:, None] / 2, -1) - expected
+    parts = scores @ weights
+    shares = np.einsum("ik,cij,jk->ck", weights, information, weights)
+    shares /= np.maximum(shares.sum(0), np.finfo(float).tiny)
+    number = 1 / np.maximum((shares**2).sum(0), np.finfo(float).tiny) * shares.any(0)
+    parts -= parts.sum(0) * shares
+    with np.errstate(divide="ignore", invalid="ignore"):
+        variance = (parts**2).sum(0) * number / (number - 1)
+    variance = np.where(number > 1 + _ONE, variance, np.where(number > 0, np.nan, 0))
+    return np.sqrt(variance), number
 
 
 def reach(wins: np.ndarray, draws: np.ndarray) -> np.ndarray:

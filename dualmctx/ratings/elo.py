@@ -1,20 +1,16 @@
-"""Elo ratings by maximum likelihood with draws, and intervals by resampling pairs of games."""
+"""Elo ratings by maximum likelihood with draws, with intervals that hold for few openings."""
 
 import math
-from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from dualmctx.ratings.davidson import fit, reach, relative
-from dualmctx.ratings.results import Results, games_by_side, games_of, resample
+from dualmctx.ratings.davidson import fit, reach, relative, robust_errors
+from dualmctx.ratings.intervals import add_unseen, half_widths
+from dualmctx.ratings.results import Results, games_by_side, games_of
 
 # A difference of 400 multiplies the odds of winning to losing by ten.
 ELO = 400 / math.log(10)
-# Strengths closer than this differ by rounding only.
-_SAME = 1e-6
-# Numbers of a table that are resampled at once.
-_MAX_NUMBERS = 2**22
 
 
 class Rating(NamedTuple):
@@ -48,16 +44,12 @@ class Ratings(NamedTuple):
       anchor: the players whose mean is 0.
       draw_rate: the share of draws between equals, as fitted.
       level: of the intervals.
-      num_resamples: that they come from.
-      seed: of the resampling.
     """
 
     players: tuple[Rating, ...]
     anchor: tuple[str, ...]
     draw_rate: float
     level: float
-    num_resamples: int
-    seed: int
 
 
 class _Count(Protocol):
@@ -66,29 +58,22 @@ class _Count(Protocol):
     def __call__(self, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
 
 
-def rate(
-    results: Results,
-    *,
-    anchor: str | None = None,
-    level: float = 0.95,
-    num_resamples: int = 1000,
-    seed: int = 0,
-) -> Ratings:
+def rate(results: Results, *, anchor: str | None = None, level: float = 0.95) -> Ratings:
     """Rates players.
 
     400 Elo are a factor of ten in the odds of winning to losing, by the model of `davidson.fit`. An
-    interval is that of the difference to the anchor, by percentiles over resampled pairs of games.
-    It is open on the side on which so many resamples set no bound. Where a player's results have
-    nothing to resample, as it has won all its games or everyone has drawn all, the rule of three
-    finds an end: as if the player had lost, or won, ln(2 / (1 - level)) pairs more.
+    interval is that of the difference to the anchor: Student's t with the standard error of
+    `davidson.robust_errors`, to which games of one opening are one observation, whoever played
+    them. Either end lies at least where Elo would be if the player had lost, or won,
+    `intervals.unseen_pairs` pairs more against the opponents that it has met. Without that,
+    intervals are too narrow where hardly any result differs, as where all games were won or drawn.
+    An end is open where the results do not bound it, and both are with one opening.
 
     Args:
       results: of the games.
       anchor: the player at 0; `None` for the mean of the players whom the results bound against one
-        another, of the largest such set, without those whom too few resamples bound.
+        another, of the largest such set, without those whose bound hangs on a single opening.
       level: of the intervals, in (0, 1).
-      num_resamples: at least 1.
-      seed: of the resampling.
 
     Returns:
       The ratings.
@@ -96,21 +81,13 @@ def rate(
     Raises:
       ValueError: when there is no such player, in one line.
 
-    Source: Newman 2023; Efron 1979 for the intervals; Hanley, Lippman-Hand 1983, "If nothing goes
-    wrong, is everything all right?".
+    Source: Newman 2023; the sources of `davidson.robust_errors` and `intervals`.
+    `python -m benchmarks.coverage` measures how often the intervals hold.
     """
-    options = (anchor, level, num_resamples, seed)
-    return _rate(results, results.players, games_of, 2, *options)
+    return _rate(results, results.players, games_of, 2, anchor, level)
 
 
-def rate_sides(
-    results: Results,
-    *,
-    anchor: str | None = None,
-    level: float = 0.95,
-    num_resamples: int = 1000,
-    seed: int = 0,
-) -> Ratings:
+def rate_sides(results: Results, *, anchor: str | None = None, level: float = 0.95) -> Ratings:
     """Rates each player on each side, for games in which the sides differ.
 
     As `rate`, for 2 P players: `X (first)` and `X (second)` for each X. All games are across the
@@ -122,8 +99,6 @@ def rate_sides(
       results: of the games.
       anchor: see `rate`.
       level: likewise.
-      num_resamples: likewise.
-      seed: likewise.
 
     Returns:
       The ratings, all first sides before all second ones.
@@ -132,8 +107,7 @@ def rate_sides(
       ValueError: when there is no such player, in one line.
     """
     names = tuple(f"{name} ({side})" for side in ("first", "second") for name in results.players)
-    options = (anchor, level, num_resamples, seed)
-    return _rate(results, names, games_by_side, 1, *options)
+    return _rate(results, names, games_by_side, 1, anchor, level)
 
 
 def _rate(
@@ -143,30 +117,26 @@ def _rate(
     games_a_pair: int,
     anchor: str | None,
     level: float,
-    num_resamples: int,
-    seed: int,
 ) -> Ratings:
     """Rates whom `count` tells apart; a pair is so many games of one of them."""
-    wins, draws = count(results.pairs)
+    wins_by_opening, draws_by_opening = count(results.by_opening)
+    wins, draws = wins_by_opening.sum(0), draws_by_opening.sum(0)
     bounds = reach(wins, draws)
     strengths, draw_rate = fit(wins, draws)
-    tables = map(count, _resample(results, num_resamples, seed))
-    fitted, bounded = (
-        np.concatenate(x) for x in zip(*((fit(*x)[0], reach(*x)) for x in tables), strict=True)
-    )
-    is_anchor = _find_anchor(names, bounds, bounded, anchor, (1 + level) / 2)
+    links = wins_by_opening + draws_by_opening
+    is_anchor = _find_anchor(names, bounds, _hold_without_one(links), anchor)
     elo = relative(strengths, bounds, is_anchor)
-    low, high = _interval(relative(fitted, bounded, is_anchor), level)
-    # Games that bear on what is asked: among those compared, or with those not yet.
-    bears = (bounds & bounds.T) == np.isfinite(elo)[:, None]
-    num_games = games_a_pair * math.log(2 / (1 - level))
-    least, most = _ends(wins, draws, is_anchor, num_games * bears)
-    # Nothing varies where all games of all players ended alike, which is not to say it could not.
+    is_finite = np.isfinite(elo)
+    contrasts = (np.eye(len(elo)) - is_anchor / is_anchor.sum()) * is_finite[:, None]
+    found = robust_errors(strengths, float(draw_rate), wins_by_opening, draws_by_opening, contrasts)
+    half = half_widths(*found, level)
+    least, most = _ends(wins, draws, is_anchor, games_a_pair, level)
+    # A player that is the anchor by itself has 0 by definition.
     is_alone = is_anchor & (is_anchor.sum() == 1)
-    is_same = np.isclose(low, high, rtol=0, atol=_SAME)
-    is_silent = np.isfinite(elo) & is_same & ~is_alone
-    low = np.select([is_silent | (elo == np.inf), np.isfinite(elo)], [least, low], -np.inf)
-    high = np.select([is_silent | (elo == -np.inf), np.isfinite(elo)], [most, high], np.inf)
+    low = np.where(is_alone, 0, np.fmin(np.where(is_finite, elo - half, np.inf), least))
+    high = np.where(is_alone, 0, np.fmax(np.where(is_finite, elo + half, -np.inf), most))
+    low = np.where(is_finite | (elo == np.inf), low, -np.inf)
+    high = np.where(is_finite | (elo == -np.inf), high, np.inf)
     scales = ([_finite(ELO * x) for x in column] for column in (elo, low, high))
     counts = (map(int, column) for column in (wins.sum(1), draws.sum(1), wins.sum(0)))
     return Ratings(
@@ -174,27 +144,36 @@ def _rate(
         anchor=tuple(name for name, is_in in zip(names, is_anchor, strict=True) if is_in),
         draw_rate=float(draw_rate),
         level=level,
-        num_resamples=num_resamples,
-        seed=seed,
     )
 
 
+def _hold_without_one(links: np.ndarray) -> np.ndarray:
+    """Tells who bounds whom from below whichever one opening is left out.
+
+    Args:
+      links: `[C, P, P]`, from each opening the games that i won or drew against j.
+
+    Returns:
+      `[P, P]` bool as `reach` gives it; of one opening, what that says.
+    """
+    total = links.sum(0)
+    is_needed = (links == total) & (total > 0)
+    rests = (total - links)[is_needed.any((1, 2))] if len(links) > 1 else links[:0]
+    tables = np.concatenate([total[None], rests])
+    return reach(tables, np.zeros_like(tables)).all(0)
+
+
 def _find_anchor(
-    names: tuple[str, ...],
-    bounds: np.ndarray,
-    resampled: np.ndarray,
-    anchor: str | None,
-    share: float,
+    names: tuple[str, ...], bounds: np.ndarray, lasting: np.ndarray, anchor: str | None
 ) -> np.ndarray:
     """Finds the players whose mean is 0.
 
     Args:
       names: of P players.
       bounds: `[P, P]` as `reach` gives it.
-      resampled: `[R, P, P]` likewise.
+      lasting: `[P, P]` likewise, whichever opening is left out. Whoever is bounded by one opening
+        alone has a wide interval, and would widen those of all others.
       anchor: see `rate`.
-      share: of the resamples that must bound these players against one another, two of them apart:
-        else one of whom nearly all is open would open the intervals of all others.
 
     Returns:
       `[P]` bool.
@@ -205,55 +184,37 @@ def _find_anchor(
         return np.array(names) == anchor
     mutual = bounds & bounds.T
     found = np.flatnonzero(mutual[np.argmax(mutual.sum(1))])
-    is_apart = ~(resampled & np.swapaxes(resampled, 1, 2))
-    while len(found) > 2:
-        among = is_apart[:, found][:, :, found]
-        if 1 - among.any((1, 2)).mean() >= share:
-            break
-        found = np.delete(found, np.argmax(among.sum((0, 1))))
+    is_apart = ~(lasting & lasting.T)
+    while len(found) > 2 and (among := is_apart[np.ix_(found, found)]).any():
+        found = np.delete(found, np.argmax(among.sum(0)))
     return np.isin(np.arange(len(names)), found)
 
 
-def _resample(results: Results, number: int, seed: int) -> Iterator[np.ndarray]:
-    """Draws resamples, a part of them at a time as memory is limited."""
-    rng = np.random.default_rng(seed)
-    size = max(1, _MAX_NUMBERS // results.pairs.size)
-    for start in range(0, number, size):
-        yield resample(rng, results, min(size, number - start))
-
-
-def _interval(resampled: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """Returns both ends `[P]` of what most of `[R, P]` numbers lie in; NaN counts as anything."""
-    tail = (1 - level) / 2 * (len(resampled) - 1)
-    lows = np.sort(np.where(np.isnan(resampled), -np.inf, resampled), axis=0)
-    highs = np.sort(np.where(np.isnan(resampled), np.inf, resampled), axis=0)
-    return lows[math.floor(tail)], highs[-1 - math.floor(tail)]
-
-
 def _ends(
-    wins: np.ndarray, draws: np.ndarray, is_anchor: np.ndarray, num_games: np.ndarray
+    wins: np.ndarray, draws: np.ndarray, is_anchor: np.ndarray, games_a_pair: int, level: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rates each player as if it had lost, or won, more games.
+    """Rates each player as if it had lost, or won, more games than it did.
+
+    The games are against those with whom it is compared; where there are none, against all others.
 
     Args:
       wins: `[P, P]`.
       draws: `[P, P]`.
       is_anchor: `[P]` bool.
-      num_games: `[P, P]`, how many games more each player plays if all are against this opponent;
-        they are shared out in proportion to the games that there are.
+      games_a_pair: of one player.
+      level: of the interval whose ends these are.
 
     Returns:
       `[P]` each, infinite where that bounds nothing.
     """
     games = wins + wins.T + draws
-    played = games * (num_games > 0)
-    shares = num_games * played / np.maximum(played.sum(1, keepdims=True), 1)
-    # `[P, P, P]`: a table for each player, with games won against others in its row.
-    won = np.eye(len(games))[:, :, None] * shares
-    tables = wins + np.concatenate([np.swapaxes(won, 1, 2), won])
+    bounds = reach(wins, draws)
+    is_finite = (bounds & bounds.T)[:, is_anchor].all(1)
+    played = games * ((bounds & bounds.T) == is_finite[:, None])
+    tables = add_unseen(wins, played, games_a_pair, level)
     drawn = np.broadcast_to(draws, tables.shape)
     rated = relative(fit(tables, drawn)[0], reach(tables, drawn), is_anchor)
-    least, most = np.diagonal(rated.reshape(2, *games.shape), axis1=1, axis2=2)
+    least, most = np.diagonal(rated, axis1=1, axis2=2)
     return least, most
 
 

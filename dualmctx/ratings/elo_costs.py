@@ -6,12 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualmctx.ratings.davidson import fit, reach
+from dualmctx.ratings.davidson import fit, reach, robust_errors
 from dualmctx.ratings.elo import ELO
-from dualmctx.ratings.results import Results, games_of, resample
-
-# An interval narrower than this has no width but for rounding, in Elo.
-_SAME = 1e-6
+from dualmctx.ratings.intervals import add_unseen, half_widths
+from dualmctx.ratings.results import Results, games_of
 
 
 class Doubling(NamedTuple):
@@ -35,13 +33,7 @@ class Doubling(NamedTuple):
 
 
 def elo_a_doubling(
-    results: Results,
-    players: Sequence[str],
-    costs: Sequence[float],
-    *,
-    level: float = 0.95,
-    num_resamples: int = 1000,
-    seed: int = 0,
+    results: Results, players: Sequence[str], costs: Sequence[float], *, level: float = 0.95
 ) -> Doubling:
     """Measures what doubling a player's budget is worth.
 
@@ -49,34 +41,29 @@ def elo_a_doubling(
       results: of all players' games.
       players: the same one at several budgets.
       costs: of a move of each, positive and not all the same.
-      level: of the interval, which comes from resampled pairs of games.
-      num_resamples: how many.
-      seed: of the resampling.
+      level: of the interval, which is made as in `elo.rate`: an end lies at least where the slope
+        would be if one of the players had won or lost `intervals.unseen_pairs` pairs more.
 
     Returns:
       The gain; its interval says what the results say, not whether the line is straight.
     """
     places = [results.players.index(name) for name in players]
     gaps = np.log2(costs) - np.mean(np.log2(costs))
-    weights = gaps / np.sum(gaps**2)
-
-    def slopes(pairs: np.ndarray) -> np.ndarray:
-        """Returns `[...]`, NaN where the players' differences are open."""
-        wins, draws = games_of(pairs)
-        bounds = reach(wins, draws)[..., places, :][..., places]
-        elo = ELO * fit(wins, draws)[0][..., places]
-        return np.where(bounds.all((-1, -2)), elo @ weights, np.nan)
-
-    rng = np.random.default_rng(seed)
-    found = slopes(results.pairs)
-    resampled = slopes(resample(rng, results, num_resamples))
-    tail = math.floor((1 - level) / 2 * (num_resamples - 1))
-    low = np.sort(np.nan_to_num(resampled, nan=-np.inf))[tail]
-    high = np.sort(np.nan_to_num(resampled, nan=np.inf))[-1 - tail]
-    # Where all games of all players ended alike nothing varies, which is not to say it could not.
-    if abs(high - low) < _SAME:
-        low, high = -np.inf, np.inf
-    elo, low, high = (float(x) if np.isfinite(x) else None for x in (found, low, high))
+    contrast = np.zeros(len(results.players))
+    contrast[places] = gaps / np.sum(gaps**2)
+    by_opening = games_of(results.by_opening)
+    wins, draws = (x.sum(0) for x in by_opening)
+    strengths, draw_rate = fit(wins, draws)
+    bounds = reach(wins, draws)
+    if not bounds[np.ix_(places, places)].all():
+        return Doubling(tuple(players), None, None, None, None)
+    errors, openings = robust_errors(strengths, float(draw_rate), *by_opening, contrast[None])
+    elo = float(ELO * contrast @ strengths)
+    half = float(ELO * half_widths(errors, openings, level)[0])
+    tables = add_unseen(wins, (wins + wins.T + draws) * (bounds & bounds.T), 2, level)[:, places]
+    unseen = ELO * fit(tables, np.broadcast_to(draws, tables.shape))[0] @ contrast
+    low, high = min(elo - half, float(unseen.min())), max(elo + half, float(unseen.max()))
+    low, high = (None if math.isinf(x) else x for x in (low, high))
     # Below that a point costs more than there are numbers for.
-    percent = 100 * (2 ** (1 / elo) - 1) if elo is not None and elo > 0.01 else None
+    percent = 100 * (2 ** (1 / elo) - 1) if elo > 0.01 else None
     return Doubling(tuple(players), elo, low, high, percent)

@@ -11,35 +11,46 @@ LOSS, DRAW, WIN = range(3)
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Results:
-    """How often each pair of games ended how.
+    """Counts of the results of pairs of games, by opening.
 
-    The two games of a pair share an opening, so they are not independent: whoever resamples
-    results resamples pairs.
+    The two games of a pair share an opening, and so do the pairs of other players from it: games
+    are independent from opening to opening only.
 
     Attributes:
       players: the names of P players.
-      pairs: `[P, P, 3, 3]` int, `pairs[i, j, a, b]` pairs of games of players i, j in which i got
-        a on the first side and b on the second one, as `LOSS`, `DRAW` or `WIN`. A pair stands once,
-        at `[i, j]` or at `[j, i]`.
+      by_opening: `[C, P, P, 3, 3]` int: at `[c, i, j, a, b]` the pairs of games from opening c of
+        players i, j in which i got a on the first side and b on the second one, as `LOSS`, `DRAW`
+        or `WIN`. A pair stands once, at `[i, j]` or at `[j, i]`.
     """
 
     players: tuple[str, ...]
-    pairs: np.ndarray
+    by_opening: np.ndarray
+
+    @property
+    def pairs(self) -> np.ndarray:
+        """The counts over all openings, `[P, P, 3, 3]`."""
+        return self.by_opening.sum(0)
 
     def select(self, players: Iterable[str]) -> Self:
         """Returns the results of some of the players among themselves, in this order."""
         chosen = tuple(players)
         rows = [self.players.index(name) for name in chosen]
-        return dataclasses.replace(self, players=chosen, pairs=self.pairs[np.ix_(rows, rows)])
+        counts = self.by_opening[:, rows][:, :, rows]
+        return dataclasses.replace(self, players=chosen, by_opening=counts)
 
 
-def count_pairs(players: Iterable[str], pairs: Iterable[tuple[str, str, int, int]]) -> Results:
+def count_pairs(
+    players: Iterable[str],
+    pairs: Iterable[tuple[str, str, int, int]],
+    openings: Iterable[int] | None = None,
+) -> Results:
     """Counts pairs of games.
 
     Args:
       players: their names, all different.
       pairs: `(one, other, first, second)`, two of the names, and the results of `one` in {-1, 0, 1}
         in the game in which it had the first side and in the one in which it had the second.
+      openings: the number of each pair's opening; `None` where no two pairs share one.
 
     Returns:
       The results.
@@ -52,15 +63,22 @@ def count_pairs(players: Iterable[str], pairs: Iterable[tuple[str, str, int, int
     if len(place) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"there are two players {twice!r}; names must differ")
-    counts = np.zeros((len(names), len(names), 3, 3), np.int64)
-    for one, other, first, second in pairs:
+    rows = list(pairs)
+    for one, other, *both in rows:
         for name in (one, other):
             if name not in place:
                 raise ValueError(f"no player {name!r}: there are {', '.join(names)}")
-        for result in (first, second):
+        for result in both:
             if result not in (-1, 0, 1):
                 raise ValueError(f"a game's result is {result}; it must be -1, 0 or 1")
-        counts[place[one], place[other], int(first) + 1, int(second) + 1] += 1
+    numbers = range(len(rows)) if openings is None else list(openings)
+    found, opening = np.unique(np.array(numbers, np.int64), return_inverse=True)
+    table = [
+        (place[one], place[other], first + 1, second + 1) for one, other, first, second in rows
+    ]
+    cells = np.array(table, np.int64).reshape(-1, 4).T
+    counts = np.zeros((len(found), len(names), len(names), 3, 3), np.int16)
+    np.add.at(counts, (opening, *cells), 1)
     return Results(names, counts)
 
 
@@ -107,7 +125,10 @@ def games_by_side(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def resample(rng: np.random.Generator, results: Results, number: int) -> np.ndarray:
-    """Draws pairs anew with replacement, of any two players as many as they played.
+    """Draws openings with replacement, each with all pairs of games that were played from it.
+
+    Openings are drawn among those from which the same players met equally often, so every two
+    players have as many pairs in a resample as they played.
 
     Args:
       rng: the source of randomness.
@@ -117,10 +138,15 @@ def resample(rng: np.random.Generator, results: Results, number: int) -> np.ndar
     Returns:
       `[R, P, P, 3, 3]` int.
     """
-    drawn = np.zeros((number, *results.pairs.shape), np.int64)
-    for i, j in np.argwhere(results.pairs.sum((2, 3)) > 0):
-        counts = results.pairs[i, j].reshape(-1)
-        drawn[:, i, j] = rng.multinomial(counts.sum(), counts / counts.sum(), size=number).reshape(
-            -1, 3, 3
-        )
-    return drawn
+    counts = results.by_opening
+    flat = counts.reshape(len(counts), -1)
+    # Only these kinds of results were seen at all; float64 holds such counts exactly.
+    seen = np.flatnonzero(flat.any(0))
+    _, group = np.unique(counts.sum((3, 4)).reshape(len(counts), -1), axis=0, return_inverse=True)
+    drawn = np.zeros((number, flat.shape[1]), np.int64)
+    for i in range(group.max(initial=-1) + 1):
+        members = np.flatnonzero(group == i)
+        size = len(members)
+        times = rng.multinomial(size, np.full(size, 1 / size), size=number)
+        drawn[:, seen] += (times @ flat[np.ix_(members, seen)].astype(float)).astype(np.int64)
+    return drawn.reshape(number, *counts.shape[1:])

@@ -147,7 +147,7 @@ def read_curves(
     reference = checkpoint_name(comparison.others[0], steps[-1])
     untrained = [checkpoint_name(x, steps[0]) for x in comparison.algorithms]
     has_two_tasks = games.has_two_tasks(games.make(row.game))
-    ratings = _ratings(results, reference, size, by_side=has_two_tasks)
+    ratings = _ratings(results, reference, by_side=has_two_tasks)
     ranked = [_rank_until(results, comparison, steps[: i + 1], size) for i in range(len(steps))]
     curves = {}
     for name in comparison.algorithms:
@@ -172,12 +172,12 @@ def read_curves(
     return curves
 
 
-def _ratings(results: Results, reference: str, size: Size, *, by_side: bool) -> dict[str, Rating]:
+def _ratings(results: Results, reference: str, *, by_side: bool) -> dict[str, Rating]:
     """Rates all checkpoints by name, and by side each on either side too."""
-    found = rate(results, anchor=reference, num_resamples=size.resamples).players
+    found = rate(results, anchor=reference).players
     if by_side:
         anchor = f"{reference} (first)"
-        found += rate_sides(results, anchor=anchor, num_resamples=size.resamples).players
+        found += rate_sides(results, anchor=anchor).players
     return {x.name: x for x in found}
 
 

@@ -11,7 +11,18 @@ from dualmctx.reproduction.convergence import IN_A_ROW, RULES
 from dualmctx.reproduction.experiments import Size
 from dualmctx.reproduction.figures import save_curves
 from dualmctx.reproduction.paper import SOURCE
-from dualmctx.reproduction.tables import Table, convergence, explain, ratios, strength, times
+from dualmctx.reproduction.tables import (
+    WIDEST_ELO,
+    WIDEST_RATIO,
+    WIDEST_SHARE,
+    Table,
+    convergence,
+    explain,
+    explain_convergence,
+    ratios,
+    strength,
+    times,
+)
 from dualmctx.whole import write_whole
 
 _TITLE = "Dual MCTS, reproduced"
@@ -23,11 +34,13 @@ _NOTE = (
     "within its steps. By the rule of the authors that may be because nobody can: where untrained "
     "networks with search already play well, perfect play scores too little against them. A ratio "
     "of times to converge is over the seeds in which both did, which flatters whoever fails when "
-    "it is hard; read it with the table of steps. Elo is relative to the last checkpoint of the "
-    "first algorithm of a table, on its first side where the sides are rated apart. The runs of a "
-    "seed took turns, but for those that a later command added and for alphazero-seconds, whose "
-    "simulations were measured by the others: these came after them, so that a machine that has "
-    "changed meanwhile is in their ratios."
+    "it is hard; read it with that of steps: where steps are equal it is the ratio of step times. "
+    f"An estimate is not resolved where its interval is wider than {WIDEST_ELO:.0f} Elo, than "
+    f"{WIDEST_SHARE:.0%} of the points, or than a factor of {WIDEST_RATIO:.0f}. Elo is relative to "
+    "the last checkpoint of the first algorithm of a table, on its first side where the sides are "
+    "rated apart. The runs of a seed took turns, but for those that a later command added and for "
+    "alphazero-seconds, whose simulations were measured by the others: these came after them, so "
+    "that a machine that has changed meanwhile is in their ratios."
 )
 
 
@@ -46,8 +59,9 @@ def write_report(report: dict[str, Any], folder: Path) -> list[Path]:
     The HTML page is complete in itself.
 
     Args:
-      report: `size`; under `sessions` the command, machine and versions of every session that a
-        game was played in; of each game and comparison under `games` what `summarize` returns.
+      report: `size`; optionally `notes`, paragraphs that stand first; under `sessions` the
+        command, machine and versions of every session that a game was played in; of each game and
+        comparison under `games` what `summarize` returns.
       folder: where.
     """
     sections = list(_sections(report, folder))
@@ -74,13 +88,16 @@ def _sections(report: dict[str, Any], folder: Path) -> Iterator[Section]:
                 ratios(game, summary),
             ]
             seeds = f"Seeds: {', '.join(map(str, summary['seeds']))}."
-            yield Section(title, [seeds, *explain(summary)], tables, picture)
+            pairs = Size(**report["size"]).openings
+            sentences = [seeds, *explain(summary), *explain_convergence(summary, pairs)]
+            yield Section(title, sentences, tables, picture)
 
 
 def _preamble(report: dict[str, Any]) -> list[str]:
     rules = "; ".join(f"{name}: {text}" for name, text in RULES.items())
     evaluated = Size(**report["size"]).evaluated
     return [
+        *report.get("notes", []),
         *_describe_sessions(report["sessions"]),
         f"Size: {_list(report['size'])}.",
         f"Paper: {SOURCE}.",

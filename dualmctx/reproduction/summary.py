@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.stats
 
-from dualmctx.reproduction.convergence import RULES, converged
+from dualmctx.reproduction.convergence import RULES, Evaluated, chance_of_level, converged
 from dualmctx.reproduction.experiments import Algorithm, Comparison
 from dualmctx.reproduction.matches import Curve
 from dualmctx.reproduction.paper import TABLE_1, published_ratio
@@ -87,70 +87,112 @@ def summarize(
     Returns:
       What JSON can hold: for each algorithm its time a step, when it converged by each rule, how
       strong it became and its curves; and the ratios of the candidate to each of the others, by
-      seeds. A ratio of times to converge is over the seeds in which both have.
+      seeds. A ratio of times or steps to converge is over the seeds in which both have.
     """
+    entries = {
+        name: _algorithm(algorithms[name], outcomes[name]) | _published(game, comparison, name)
+        for name in comparison.algorithms
+    }
     return {
         "title": comparison.title,
         "candidate": comparison.candidate,
         "seeds": list(outcomes[comparison.candidate]),
-        "algorithms": {
-            name: _algorithm(algorithms[name], outcomes[name]) | _published(game, comparison, name)
-            for name in comparison.algorithms
-        },
+        "algorithms": entries,
         "ratios": {
-            other: _ratios(algorithms, outcomes, comparison.candidate, other)
+            other: _ratios(entries, comparison.candidate, other)
             | _published_ratios(game, comparison, other)
             for other in comparison.others
         },
     }
 
 
+def refresh(summary: dict[str, Any]) -> dict[str, Any]:
+    """Applies today's rules of convergence to a summary of an earlier report, by its curves."""
+    entries = {
+        name: entry | {"converged": _places(entry["curves"])}
+        for name, entry in summary["algorithms"].items()
+    }
+    ratios = {
+        other: found | _ratios(entries, summary["candidate"], other)
+        for other, found in summary["ratios"].items()
+    }
+    return summary | {"algorithms": entries, "ratios": ratios}
+
+
 def _algorithm(algorithm: Algorithm, outcomes: Mapping[int, Outcome]) -> dict[str, Any]:
+    curves = {
+        seed: x.curve._asdict() | {"found": x.curve.found._asdict()} for seed, x in outcomes.items()
+    }
     return {
         "cost": algorithm.cost._asdict(),
         **{name: _dict(estimate([_mean(x, name) for x in outcomes.values()])) for name in SECONDS},
-        "converged": {
-            rule: {
-                seed: None if place is None else place._asdict()
-                for seed, x in outcomes.items()
-                for place in [converged(x.curve.found, rule)]
-            }
-            for rule in RULES
-        },
+        "converged": _places(curves),
         "last": {name: _dict(found) for name, found in _last([x.curve for x in outcomes.values()])},
-        "curves": {
-            seed: x.curve._asdict() | {"found": x.curve.found._asdict()}
-            for seed, x in outcomes.items()
-        },
+        "curves": curves,
     }
 
 
-def _ratios(
-    algorithms: Mapping[str, Algorithm],
-    outcomes: Mapping[str, Mapping[int, Outcome]],
-    one: str,
-    other: str,
-) -> dict[str, Any]:
+def _places(curves: Mapping[Any, dict[str, Any]]) -> dict[str, dict[Any, dict[str, Any] | None]]:
+    """Finds where each seed converged by each rule."""
+    places = {
+        rule: {seed: converged(Evaluated(**x["found"]), rule) for seed, x in curves.items()}
+        for rule in RULES
+    }
+    return {
+        rule: {seed: None if x is None else x._asdict() for seed, x in found.items()}
+        for rule, found in places.items()
+    }
+
+
+def _ratios(entries: Mapping[str, dict[str, Any]], one: str, other: str) -> dict[str, Any]:
     """Compares an algorithm with another, seed by seed: most of them had the machine in turns."""
-    seeds = list(outcomes[one])
+    own, others = entries[one], entries[other]
 
-    def totals(rule: str) -> list[float]:
-        found = [(_total(outcomes[one][x], rule), _total(outcomes[other][x], rule)) for x in seeds]
-        return [x / y for x, y in found if x is not None and y is not None]
+    def converging(rule: str, part: str) -> dict[str, Any] | None:
+        """Returns the ratio of `part` of the places, over the seeds in which both converged."""
+        pairs = zip(
+            own["converged"][rule].values(), others["converged"][rule].values(), strict=True
+        )
+        return _dict(estimate_ratio([x[part] / y[part] for x, y in pairs if x and y]))
 
-    blocks = [algorithms[name].cost.blocks or 0 for name in (one, other)]
+    def seconds(name: str) -> dict[str, Any] | None:
+        pairs = zip(own[name]["values"], others[name]["values"], strict=True)
+        return _dict(estimate_ratio([x / y for x, y in pairs]))
+
+    blocks = [x["cost"]["blocks"] or 0 for x in (own, others)]
     return {
         "blocks": blocks[0] / blocks[1],
-        **{
-            name: _dict(
-                estimate_ratio(
-                    [_mean(outcomes[one][x], name) / _mean(outcomes[other][x], name) for x in seeds]
-                )
-            )
-            for name in SECONDS
-        },
-        "total": {rule: _dict(estimate_ratio(totals(rule))) for rule in RULES},
+        **{name: seconds(name) for name in SECONDS},
+        "total": {rule: converging(rule, "seconds") for rule in RULES},
+        "steps": {rule: converging(rule, "step") for rule in RULES},
     }
+
+
+def chance_of_seeds(
+    summary: dict[str, Any], num_pairs: int
+) -> tuple[float, float, dict[int, float]] | None:
+    """Says what chance alone gives by the rule `level`; see `convergence.chance_of_level`.
+
+    Args:
+      summary: as `summarize` returns it.
+      num_pairs: of games of every two checkpoints.
+
+    Returns:
+      The share of runs in which an algorithm identical to the reference meets the rule; of these
+      the share in which it does so at the last evaluation; and for each number of seeds, from 1 to
+      all, the chance that it meets it in at least so many. `None` without evaluations after the
+      start.
+    """
+    reference = next(iter(summary["algorithms"].values()))
+    found = [Evaluated(**x["found"]) for x in reference["curves"].values()]
+    if not any(step > 0 for step in found[0].steps):
+        return None
+    chances = [chance_of_level(x, num_pairs) for x in found]
+    met = float(np.mean([x.met for x in chances]))
+    last = float(np.mean([x.at[-1] for x in chances])) / met
+    seeds = len(summary["seeds"])
+    least = {x: float(scipy.stats.binom.sf(x - 1, seeds, met)) for x in range(1, seeds + 1)}
+    return met, last, least
 
 
 def _published(game: str, comparison: Comparison, name: str) -> dict[str, Any]:
@@ -185,11 +227,6 @@ def _last(curves: Sequence[Curve]) -> Iterator[tuple[str, Estimate | None]]:
         yield name, estimate([x for x in values if x is not None])
     for name, values in shares.items():
         yield name, estimate(values, (0.0, 1.0))
-
-
-def _total(outcome: Outcome, rule: str) -> float | None:
-    place = converged(outcome.curve.found, rule)
-    return None if place is None else place.seconds
 
 
 def _dict(found: Estimate | None) -> dict[str, Any] | None:
