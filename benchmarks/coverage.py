@@ -193,18 +193,18 @@ def measure_shared(openings: int, draw_rate: float, runs: int, seed: int = 0) ->
         for (kind, results), anchor in itertools.product(
             (("openings", shared), ("pairs", separate(shared))), (None, "A")
         ):
-            found = rate(results, anchor=anchor, level=LEVEL)
-            base = np.mean([truth["ABCDEF".index(x)] for x in found.anchor])
-            for row, elo in zip(found.players, truth - base, strict=True):
+            ratings = rate(results, anchor=anchor, level=LEVEL)
+            base = np.mean([truth["ABCDEF".index(x)] for x in ratings.anchor])
+            for row, elo in zip(ratings.players, truth - base, strict=True):
                 low, high = _ends(row.low, row.high)
                 if row.name != anchor:
                     name = "ratings" if anchor is None else "differences"
                     held[kind, name].append((low <= elo <= high, high - low))
-    row: dict[str, Any] = {"openings_shared": openings, "draw_rate": draw_rate}
+    found: dict[str, Any] = {"openings_shared": openings, "draw_rate": draw_rate}
     for (kind, name), values in held.items():
         hits, widths = zip(*values, strict=True)
-        row[f"{kind}, {name}"] = {"held": np.mean(hits), "width": float(np.median(widths))}
-    return row
+        found[f"{kind}, {name}"] = {"held": np.mean(hits), "width": float(np.median(widths))}
+    return found
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -532,10 +532,10 @@ def test_the_report_has_every_cell(curves: dict[str, Curve], tmp_path: Path) -> 
     assert written["steps to converge, level"] == ["equal (1 of 1 seeds)", "–"]
     assert (
         "By level dual converged in 1 of 1 seeds. By chance alone an algorithm identical to "
-        "alphazero meets the rule in 60% of runs (8 pairs of games an evaluation), 100% of these at "
-        "the last evaluation; in at least 1 of 1 seeds with probability 0.60.\n\ndual and alphazero "
-        "converged by level at equal steps (1 of 1 seeds): the ratio of their times, 1.00, is that "
-        "of their step times.\n"
+        "alphazero meets the rule in 60% of runs (8 pairs of games an evaluation), 100% of these "
+        "at the last evaluation; in at least 1 of 1 seeds with probability 0.60.\n\n"
+        "dual and alphazero converged by level at equal steps (1 of 1 seeds): the ratio of their "
+        "times, 1.00, is that of their step times.\n"
     ) in markdown
     assert markdown.startswith("# Dual MCTS, reproduced\n\nOnce more.\n")
     tables = [row for row in rows if row[0] == "dual"]

@@ -160,7 +160,7 @@ def _hold_without_one(links: np.ndarray) -> np.ndarray:
     is_needed = (links == total) & (total > 0)
     rests = (total - links)[is_needed.any((1, 2))] if len(links) > 1 else links[:0]
     tables = np.concatenate([total[None], rests])
-    return reach(tables, np.zeros_like(tables)).all(0)
+    return np.all(reach(tables, np.zeros_like(tables)), axis=0)
 
 
 def _find_anchor(
@@ -209,7 +209,7 @@ def _ends(
     """
     games = wins + wins.T + draws
     bounds = reach(wins, draws)
-    is_finite = (bounds & bounds.T)[:, is_anchor].all(1)
+    is_finite = np.all((bounds & bounds.T)[:, is_anchor], axis=1)
     played = games * ((bounds & bounds.T) == is_finite[:, None])
     tables = add_unseen(wins, played, games_a_pair, level)
     drawn = np.broadcast_to(draws, tables.shape)
