@@ -98,10 +98,10 @@ def robust_errors(
     """Estimates standard errors of differences of fitted strengths, by openings.
 
     Games of one opening may depend on each other in any way; those of different openings may not.
-    With I the information of all games, u_c = c·I⁻¹ s_c is what opening c, whose score is s_c, adds
-    to a difference c·θ. The variance is Σ u_c² · n / (n - 1), less what is expected of u_c as their
-    sum is not 0. Openings need not weigh the same: n is their effective number (Σ v)² / Σ v² for
-    weights v_c = c·I⁻¹ I_c I⁻¹·c, which is C where all openings have the same games.
+    With I the information of all games and s_o, I_o the score and the information of opening o, the
+    opening adds u_o = c·I⁻¹ s_o to the difference c·θ, with the weight v_o = c·I⁻¹ I_o I⁻¹ c. The
+    variance is n / (n - 1) · Σ (u_o - v_o Σu / Σv)². Openings need not have the same games:
+    n = (Σv)² / Σv² is their effective number, C where they have.
 
     Args:
       strengths: `[P]` as `fit` gives them for all games.
