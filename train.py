@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 import jax
 
-from dualmctx.assemble import Run, assemble, follower_of, record_of
+from dualmctx.assemble import Run, assemble, folder_of, follower_of, record_of
 from dualmctx.budget import describe_memory
 from dualmctx.checkpoint import quietly
 from dualmctx.cli import parse_flags, take_flag
@@ -32,6 +32,7 @@ from dualmctx.plot import plot_training
 from dualmctx.policies import REGISTRY
 from dualmctx.presets import PRESETS
 from dualmctx.processes import is_first, join, require_same
+from dualmctx.runs import claim_folder
 from dualmctx.sinks import Sink, require_wandb, tensorboard, weights_and_biases
 from dualmctx.stopping import stopped_by_sigterm, stopped_on_request
 from dualmctx.training import IterateFn, TrainState
@@ -59,10 +60,17 @@ def main(arguments: list[str]) -> int:
 
 def run_here(name: str, config: Config) -> int:
     """Runs what the command line says; returns the exit code."""
+    with contextlib.ExitStack() as claims:
+        return run_claimed(name, config, claims)
+
+
+def run_claimed(name: str, config: Config, claims: contextlib.ExitStack) -> int:
+    """Runs in a folder that `claims` keeps locked; returns the exit code."""
     run = None
     try:
         try:
             wandb = None if config.wandb is None else require_wandb()
+            claims.enter_context(claim_folder(folder_of(name, config), resume=config.resume))
             run = assemble(name, config)
             state, rows = start(run)
         except ValueError as error:
@@ -77,6 +85,10 @@ def run_here(name: str, config: Config) -> int:
     except FAILURES as error:
         fail(in_a_line(error) + ("" if run is None else f"; {what_is_left(run, error)}"))
     except KeyboardInterrupt:
+        if run is not None:
+            # Python waits for what is still being written anyway, and the folder is ours till then.
+            with contextlib.suppress(OSError):
+                run.checkpoints.wait()
         # Without a folder there is nothing to go on with.
         remedy = [] if run is None else ["; --resume goes on from the last save"]
         raise KeyboardInterrupt(*remedy) from None

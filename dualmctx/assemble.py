@@ -77,7 +77,7 @@ def assemble(name: str, config: Config) -> Run:
     # An argument would be traced as an int32, which holds half of the seeds.
     shapes = jax.eval_shape(lambda: trainer.init(config.seed))
     memory = check_memory(env, network, config, share(shapes, trainer.shardings))
-    path = Path(config.out or f"runs/{name}")
+    path = folder_of(name, config)
     folder = (reopen_run if config.resume else create_run)(path, record)
     checkpoints = claim_checkpoints(folder.checkpoints, keep=config.keep, fetch=gather)
     return Run(
@@ -94,6 +94,11 @@ def assemble(name: str, config: Config) -> Run:
         num_positions=num_positions,
         memory=memory,
     )
+
+
+def folder_of(name: str, config: Config) -> Path:
+    """Returns the folder of a run."""
+    return Path(config.out or f"runs/{name}")
 
 
 def record_of(name: str, config: Config) -> dict[str, Any]:

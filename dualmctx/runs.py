@@ -1,12 +1,15 @@
 """The folder of a run: its configuration, a row an iteration, checkpoints, a summary."""
 
+import contextlib
 import dataclasses
 import functools
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dualmctx.locks import LOCK, locked
 from dualmctx.whole import is_draft, write_whole
 
 
@@ -41,6 +44,9 @@ class RunFolder(NamedTuple):
         """Drops rows later than an iteration, which a resumed run makes anew; returns the rest.
 
         A last row of which there is only a part is dropped too.
+
+        Raises:
+          ValueError: as `read_rows`.
         """
         if not self.metrics.exists():
             return []
@@ -54,14 +60,40 @@ class RunFolder(NamedTuple):
 
 
 def read_rows(file: Path) -> list[dict[str, Any]]:
-    """Reads `metrics.jsonl`; a last line that is not complete is left out."""
-    rows = []
-    for line in file.read_text().splitlines():
+    """Reads `metrics.jsonl`; a last line that is not complete is left out.
+
+    Raises:
+      ValueError: when an iteration does not come after the one before it, in one line: two
+        processes have written to the file.
+    """
+    rows: list[dict[str, Any]] = []
+    for number, line in enumerate(file.read_text().splitlines(), start=1):
         try:
-            rows.append(json.loads(line))
+            row = json.loads(line)
         except json.JSONDecodeError:
             break
+        if rows and row["iteration"] <= rows[-1]["iteration"]:
+            raise ValueError(
+                f"{file}, line {number} has iteration {row['iteration']} after "
+                f"{rows[-1]['iteration']}: two processes have written to it; remove the rows of one"
+            )
+        rows.append(row)
     return rows
+
+
+@contextlib.contextmanager
+def claim_folder(path: Path, *, resume: bool) -> Iterator[None]:
+    """Holds the lock of the folder of a run, a new one or one that is to go on.
+
+    Raises:
+      ValueError: when another process holds it (see `locked`); as `check_new` for a new run, and
+        as `read_config` for one that is to go on; nothing is changed then.
+    """
+    # A folder that is not ours is left alone; its writer, if any, is to be named first.
+    if not (path / LOCK).exists():
+        read_config(path) if resume else check_new(path)
+    with locked(path / LOCK, path):
+        yield
 
 
 def create_run(path: Path, config: dict[str, Any]) -> RunFolder:
@@ -79,11 +111,15 @@ def create_run(path: Path, config: dict[str, Any]) -> RunFolder:
 
 def check_new(path: Path) -> None:
     """Refuses the folder of a new run that holds something already, by a one-line `ValueError`."""
-    if path.exists() and (not path.is_dir() or not all(map(is_draft, path.iterdir()))):
+    if path.exists() and (not path.is_dir() or not all(map(_is_passing, path.iterdir()))):
         raise ValueError(
             f"--out {path} exists and is not empty; choose another folder, or go on with "
             f"--out {path} --resume"
         )
+
+
+def _is_passing(file: Path) -> bool:
+    return is_draft(file) or file.name == LOCK
 
 
 def reopen_run(path: Path, config: dict[str, Any]) -> RunFolder:

@@ -24,6 +24,7 @@ MAY_IMPORT = {
     "games": {"types"},
     "dualmctx.types": set(),
     "dualmctx.whole": set(),
+    "dualmctx.locks": set(),
     "dualmctx.progress": set(),
     "dualmctx.stopping": set(),
     "dualmctx.arrays": set(),

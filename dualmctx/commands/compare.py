@@ -30,7 +30,7 @@ from dualmctx.reports.machine import machine, versions
 from dualmctx.reports.page import by_strength, make_page
 from dualmctx.reports.plots import draw_costs, draw_elo, to_png
 from dualmctx.reports.report import Played, make_report
-from dualmctx.runs import RunFolder, check_new, create_run, read_config, reopen_run
+from dualmctx.runs import RunFolder, claim_folder, create_run, read_config, reopen_run
 
 _PROGRAM = "dualmctx compare"
 _DESCRIPTION = """Plays players against each other, each two from the same openings on both sides,
@@ -117,12 +117,16 @@ def main(arguments: list[str]) -> int:
     """Runs the command; returns its exit code."""
     options = parse_flags(Options(), arguments, _PROGRAM, _DESCRIPTION)
     lineup = _load_lineup(options)
+    with claim_folder(Path(options.out), resume=options.resume):
+        return run(options, arguments, lineup)
+
+
+def run(options: Options, arguments: list[str], lineup: Lineup) -> int:
+    """Plays and reports in a folder that is locked; returns the exit code."""
     settings = _settings(options, lineup)
     folder = Path(options.out)
     if options.resume:
         reopen_run(folder, settings)
-    else:
-        check_new(folder)
     tournament, budgets = prepare(options, lineup, settings["batch"])
     if not options.resume:
         create_run(folder, settings)

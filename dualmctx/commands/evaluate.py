@@ -15,10 +15,11 @@ from dualmctx.commands.searching import Searching, load
 from dualmctx.commands.source import STANDARD, open_source
 from dualmctx.commands.writing import Task, write_file, write_out
 from dualmctx.config import check_processes
-from dualmctx.evaluation.parts import Results
+from dualmctx.evaluation.parts import Results, part_file
 from dualmctx.evaluation.results_file import check_results
 from dualmctx.health import FAILURES, in_a_line
-from dualmctx.processes import join, require_same
+from dualmctx.locks import lock_beside, locked
+from dualmctx.processes import is_first, join, require_same
 
 _PROGRAM = "dualmctx evaluate"
 _DESCRIPTION = """Evaluates positions by a network and a search: the best move, values, visits and Q
@@ -91,11 +92,21 @@ def ended_at_once() -> Iterator[None]:
         os._exit(130)
 
 
+def claim(out: str) -> contextlib.AbstractContextManager[None]:
+    """Checks that results can be written, and returns what locks them, or this process's part.
+
+    The first process of a job locks the results, each other one its part of them.
+    """
+    if out == STANDARD:
+        return contextlib.nullcontext()
+    check_results(Path(out))
+    path = Path(out) if is_first() else part_file(Path(out), jax.process_index())
+    return locked(lock_beside(path), path)
+
+
 def run(options: Options) -> int:
     """Runs what the flags say; returns the exit code."""
-    with open_source(options.positions) as source:
-        if options.out != STANDARD:
-            check_results(Path(options.out))
+    with open_source(options.positions) as source, claim(options.out):
         evaluator, record = load(options.checkpoint, options.search, options.batch)
         task = Task(evaluator, source, strict=options.strict)
         if options.out == STANDARD:

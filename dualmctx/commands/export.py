@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from dualmctx.cli import REQUIRED, Positional, named, parse_flags
+from dualmctx.locks import lock_beside, locked
 from dualmctx.trained import export_trained, load_trained
 
 _PROGRAM = "dualmctx export"
@@ -28,9 +29,15 @@ def main(arguments: list[str]) -> int:
     """Runs the command; returns its exit code."""
     options = parse_flags(Options(), arguments, _PROGRAM, _DESCRIPTION)
     path = Path(options.file)
-    if path.exists():
-        raise ValueError(f"{path} exists; choose another file")
+    _require_new(path)
     trained = load_trained(options.run, options.iteration)
-    export_trained(trained, path)
+    with locked(lock_beside(path), path):
+        _require_new(path)
+        export_trained(trained, path)
     print(f"{path}: {trained.env.id} after {trained.iteration} iterations")
     return 0
+
+
+def _require_new(path: Path) -> None:
+    if path.exists():
+        raise ValueError(f"{path} exists; choose another file")

@@ -15,7 +15,7 @@ from dualmctx.reproduction.experiments import QUICK, Size
 from dualmctx.reproduction.report import write_report
 from dualmctx.reproduction.stages import Experiment, check_experiment, run_experiment
 from dualmctx.reproduction.summary import refresh
-from dualmctx.runs import check_new, create_run, reopen_run, to_dict
+from dualmctx.runs import claim_folder, create_run, reopen_run, to_dict
 from dualmctx.whole import write_whole
 
 _PROGRAM = "dualmctx reproduce"
@@ -71,6 +71,12 @@ def main(arguments: list[str]) -> int:
     default = _QUICK if "--quick" in arguments else Options()
     options = parse_flags(default, arguments, _PROGRAM, _DESCRIPTION)
     _require_open_spiel()
+    with claim_folder(Path(options.out), resume=options.resume):
+        return run(options, arguments)
+
+
+def run(options: Options, arguments: list[str]) -> int:
+    """Runs the experiments in a folder that is locked; returns the exit code."""
     out = Path(options.out)
     experiments = [
         Experiment(game, options.size, options.seeds, options.comparisons, out / game)
@@ -79,8 +85,6 @@ def main(arguments: list[str]) -> int:
     record = {"size": to_dict(options.size)}
     if options.resume:
         reopen_run(out, record)
-    else:
-        check_new(out)
     for experiment in experiments:
         check_experiment(experiment)
     if not options.resume:

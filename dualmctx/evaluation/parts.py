@@ -116,17 +116,51 @@ def join_parts(paths: list[Path], *, strict: bool) -> Iterator[Row]:
     Args:
       paths: of the parts.
       strict: whether a row that says what is wrong is the last one.
+
+    Raises:
+      ValueError: when a line is answered twice, or a part is damaged, in one line.
     """
+    last = 0
     for row in heapq.merge(*map(_rows, paths), key=lambda row: row["line"]):
+        if row["line"] <= last:
+            names = " and ".join(path.name for path in paths)
+            raise ValueError(f"{names} both have line {last}; remove all parts and begin anew")
+        last = row["line"]
         yield row
         if strict and "error" in row:
             return
 
 
 def _rows(path: Path) -> Iterator[Row]:
+    """Yields the rows of a complete part.
+
+    Raises:
+      ValueError: when the rows are not what its process has written, in one line.
+    """
+    part = Part(path)
     with path.open("rb") as file:
-        rows = map(json.loads, file)
-        yield from (row for row in rows if "end" not in row)
+        for data in file:
+            row = _read_row(data)
+            if row == part._end():
+                return
+            if row is None or not isinstance(row.get("line"), int):
+                break
+            if row["line"] <= part.last_line:
+                raise ValueError(
+                    f"{path} has line {row['line']} after line {part.last_line}: two processes "
+                    f"have written to it; {_REMEDY}"
+                )
+            part = part._add([row])
+            yield row
+    raise ValueError(f"{path} is damaged after line {part.last_line}; {_REMEDY}")
+
+
+_REMEDY = "--resume keeps the rows up to there and makes the others anew"
+
+
+def part_file(path: Path, process: int) -> Path:
+    """Returns where a process's part of a file of results is."""
+    return path.with_name(f"{path.name}.part-{process}")
 
 
 class Results(NamedTuple):
@@ -143,7 +177,7 @@ class Results(NamedTuple):
 
     def part(self, process: int) -> Path:
         """Returns where the part of a process is."""
-        return self.path.with_name(f"{self.path.name}.part-{process}")
+        return part_file(self.path, process)
 
     def claim(self, *, resume: bool) -> None:
         """Begins or goes on, in the first process alone.

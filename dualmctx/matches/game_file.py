@@ -46,7 +46,7 @@ def read_games(file: Path) -> list[Game]:
     """Reads all pairs of games; what a kill has left of a last one is left out.
 
     Raises:
-      ValueError: when there is anything else in the file, in one line.
+      ValueError: when there is anything else in the file, or a pair is there twice, in one line.
     """
     return _read(file)[0]
 
@@ -55,7 +55,7 @@ def mend_games(file: Path) -> list[Game]:
     """Reads all pairs of games, and cuts off what a kill has left of a last one.
 
     Raises:
-      ValueError: when there is anything else in the file, in one line; it is not changed then.
+      ValueError: as `read_games`; the file is not changed then.
     """
     if not file.exists():
         return []
@@ -87,6 +87,7 @@ def results_of(players: Iterable[str], games: Iterable[Game]) -> Results:
 def _read(file: Path) -> tuple[list[Game], int]:
     """Reads whole pairs; returns the bytes that they take, too."""
     games: list[Game] = []
+    lines: dict[tuple[frozenset[str], int], int] = {}
     size = end = 0
     for number, line in enumerate(file.read_bytes().splitlines(keepends=True), start=1):
         if not line.endswith(b"\n"):
@@ -95,10 +96,22 @@ def _read(file: Path) -> tuple[list[Game], int]:
         is_second = len(games) % 2 == 1
         if is_second and (game.pair, game.players[::-1]) != (games[-1].pair, games[-1].players):
             raise ValueError(f"{file}, line {number} is not the second game of the pair before it")
+        first = number if is_second else lines.setdefault(_pair_of(game), number)
+        if first != number:
+            raise ValueError(
+                f"{file}, line {number} has the same pair as line {first}: two processes have "
+                f"written to it; keep its first {number - 1} lines and go on with --resume, which "
+                "plays the same games again"
+            )
         games.append(game)
         end += len(line)
         size = end if is_second else size
     return games[: len(games) // 2 * 2], size
+
+
+def _pair_of(game: Game) -> tuple[frozenset[str], int]:
+    """Returns what only the two games of a pair have in common."""
+    return frozenset(game.players), game.pair
 
 
 def _parse(line: bytes, where: str) -> Game:

@@ -1,0 +1,153 @@
+"""One writer per output: a lock file that the system releases when its process ends.
+
+The lock is `flock`'s, so a kill cannot leave it behind; a file that a kill leaves is taken over. A
+lock file must not be removed by hand while a process holds it.
+"""
+
+import contextlib
+import datetime
+import errno
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl: Any = None
+
+LOCK = ".lock"
+"""The name of the lock file in a folder."""
+# What a file system without locks answers.
+_UNSUPPORTED = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS}
+# The holder may have been killed a moment ago, or may not have written its name yet.
+_ATTEMPTS, _SECONDS_BETWEEN = 5, 0.1
+
+
+def lock_beside(file: Path) -> Path:
+    """Returns the lock file of an output that is a single file: `.NAME.lock` in its folder."""
+    # The same whatever links lead to the file.
+    file = file.resolve()
+    return file.with_name(f".{file.name}{LOCK}")
+
+
+@contextlib.contextmanager
+def locked(file: Path, output: Path) -> Iterator[None]:
+    """Holds a lock.
+
+    Where the file system or the platform cannot lock, a line on standard error says so, and nothing
+    is locked.
+
+    Args:
+      file: the lock file. It and its folder are made if need be and removed afterwards, the folder
+        only if it is empty.
+      output: what the lock protects, for messages.
+
+    Raises:
+      ValueError: when another process holds the lock, in one line with its host, its id and since
+        when it has held the lock.
+    """
+    file = file.absolute()
+    made = [folder for folder in file.parents if not folder.exists()]
+    try:
+        descriptor = _acquire(file, output)
+        try:
+            yield
+        finally:
+            # It is still held: a process that has opened it sees that it is gone, and tries again.
+            with contextlib.suppress(OSError):
+                if _is_current(file, descriptor):
+                    file.unlink()
+            os.close(descriptor)
+    finally:
+        with contextlib.suppress(OSError):
+            for folder in made:
+                folder.rmdir()
+
+
+def _acquire(file: Path, output: Path) -> int:
+    """Returns the descriptor of the lock file, whose lock is held as long as it is open."""
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            time.sleep(_SECONDS_BETWEEN)
+        descriptor = _open(file)
+        try:
+            problem = _flock(descriptor)
+            if problem == errno.EWOULDBLOCK:
+                holder = _read_holder(descriptor)
+            elif problem in _UNSUPPORTED:
+                _warn(output, os.strerror(problem))
+                return descriptor
+            elif _is_current(file, descriptor):
+                _write_holder(descriptor)
+                return descriptor
+            else:
+                holder = "another process"
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+    raise ValueError(
+        f"{output} is being written by {holder}; wait for it, stop it, or choose another output"
+    )
+
+
+def _open(file: Path) -> int:
+    while True:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        # Another process may just have removed the folder.
+        with contextlib.suppress(FileNotFoundError):
+            return os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+
+
+def _flock(descriptor: int) -> int:
+    """Tries to lock; returns 0 or an error number, `EWOULDBLOCK` where another process holds it."""
+    if fcntl is None:
+        return errno.ENOSYS
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return errno.EWOULDBLOCK
+    except OSError as error:
+        # NFS: the file was removed on another machine.
+        if error.errno in _UNSUPPORTED | {errno.ESTALE}:
+            return int(error.errno or 0)
+        raise
+    return 0
+
+
+def _is_current(file: Path, descriptor: int) -> bool:
+    """Returns whether the lock file is still the one that was opened."""
+    try:
+        opened = os.fstat(descriptor)
+        return opened.st_nlink > 0 and os.path.samestat(opened, file.stat())
+    except OSError:
+        return False
+
+
+def _warn(output: Path, reason: str) -> None:
+    print(
+        f"{output} cannot be locked ({reason}); make sure that no other process writes there",
+        file=sys.stderr,
+    )
+
+
+def _write_holder(descriptor: int) -> None:
+    since = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    holder = {"host": socket.gethostname(), "process": os.getpid(), "since": since}
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, json.dumps(holder).encode() + b"\n", 0)
+
+
+def _read_holder(descriptor: int) -> str:
+    """Describes the process that holds the lock."""
+    try:
+        holder = json.loads(os.pread(descriptor, 4096, 0))
+        return f"process {holder['process']} on {holder['host']} since {holder['since']}"
+    except (ValueError, KeyError, TypeError):
+        return "another process"
