@@ -32,6 +32,7 @@ from dualmctx.plot import plot_training
 from dualmctx.policies import REGISTRY
 from dualmctx.presets import PRESETS
 from dualmctx.processes import is_first, join, require_same
+from dualmctx.run_config import check_config
 from dualmctx.runs import claim_folder
 from dualmctx.sinks import Sink, require_wandb, tensorboard, weights_and_biases
 from dualmctx.stopping import stopped_by_sigterm, stopped_on_request
@@ -154,7 +155,8 @@ def start(run: Run) -> tuple[TrainState, list[dict[str, Any]]]:
     """Makes or restores the state to go on from; returns it with the rows up to there.
 
     Raises:
-      ValueError: when the checkpoint cannot be read, in one line.
+      ValueError: when no checkpoint can be read, or the newest one that can be was saved with
+        another configuration, in one line.
     """
     # A run that was stopped before its first save goes on from its beginning.
     if not run.config.resume or run.checkpoints.latest() is None:
@@ -162,6 +164,7 @@ def start(run: Run) -> tuple[TrainState, list[dict[str, Any]]]:
     else:
         # By its shapes alone, as the device may not have room for two states.
         restored = run.checkpoints.restore(run.shapes)
+        check_config(run.folder.path, restored.step, restored.config)
         state = spread(restored.state, run.trainer.shardings)
         for step, reason in restored.damaged.items():
             aside = run.checkpoints.set_aside(step)

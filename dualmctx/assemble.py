@@ -20,7 +20,7 @@ from dualmctx.matches.arena import batch_player
 from dualmctx.memory import SearchMemory, search_memory
 from dualmctx.model import make_search_fn
 from dualmctx.policies import REGISTRY
-from dualmctx.runs import RunFolder, create_run, reopen_run, to_dict
+from dualmctx.runs import RunFolder, create_run, read_config, reopen_run, to_dict
 from dualmctx.trained import network_of
 from dualmctx.training import Trainer, TrainState, make_trainer
 
@@ -79,7 +79,9 @@ def assemble(name: str, config: Config) -> Run:
     memory = check_memory(env, network, config, share(shapes, trainer.shardings))
     path = folder_of(name, config)
     folder = (reopen_run if config.resume else create_run)(path, record)
-    checkpoints = claim_checkpoints(folder.checkpoints, keep=config.keep, fetch=gather)
+    checkpoints = claim_checkpoints(
+        folder.checkpoints, keep=config.keep, fetch=gather, config=read_config(path)
+    )
     return Run(
         config=config,
         name=name,

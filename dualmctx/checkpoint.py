@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import sys
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,8 +11,12 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
+from dualmctx.checkpoint_content import CONFIG, is_intact, make_content, read_config
+
 # What reading and writing raise: orbax, tensorstore, zstd or we ourselves.
 _FAILURES = (ValueError, KeyError, TypeError, OSError, RuntimeError)
+# orbax also checks what it reads by assertions, and takes it apart without a check.
+_UNREADABLE = (*_FAILURES, AssertionError, AttributeError, LookupError)
 
 
 class Restored(NamedTuple):
@@ -24,11 +27,14 @@ class Restored(NamedTuple):
       step: its iterations.
       damaged: later checkpoints that could not be read, by their iterations and with the reason in
         a line; empty if the newest one was read.
+      config: the configuration that the checkpoint was saved with; `None` if it has none, as those
+        of earlier versions.
     """
 
     state: Any
     step: int
     damaged: dict[int, str]
+    config: dict[str, Any] | None
 
 
 class Checkpoints(NamedTuple):
@@ -38,10 +44,12 @@ class Checkpoints(NamedTuple):
       manager: orbax's manager of the folder; it writes a checkpoint under another name and renames
         it when complete, so that a folder never holds half of one.
       fetch: turns a state into NumPy arrays.
+      config: the configuration of the run, in JSON's types; each checkpoint is saved with it.
     """
 
     manager: ocp.CheckpointManager
     fetch: Callable[[Any], Any]
+    config: dict[str, Any] | None = None
 
     def save(self, step: int, state: Any) -> None:
         """Saves a state after `step` iterations, in the background; a step is saved only once.
@@ -52,7 +60,7 @@ class Checkpoints(NamedTuple):
         if step in self.manager.all_steps():
             return
         # Fetched first: training goes on in the same buffers while orbax still writes.
-        content = _with_checksums(self.fetch(state))
+        content = make_content(self.fetch(state), self.config)
         with self._writing():
             self.manager.save(step, args=ocp.args.StandardSave(content))
 
@@ -95,11 +103,11 @@ class Checkpoints(NamedTuple):
         damaged: dict[int, str] = {}
         for step in steps:
             try:
-                state = self._read(step, like)
-            except _FAILURES as error:
+                state, config = self._read(step, like)
+            except _UNREADABLE as error:
                 damaged[step] = _in_short(error)
             else:
-                return Restored(state, step, damaged)
+                return Restored(state, step, damaged, config)
         if not steps:
             raise ValueError(f"there is no checkpoint in {self.manager.directory}")
         raise ValueError(
@@ -112,13 +120,18 @@ class Checkpoints(NamedTuple):
         return sorted(self.manager.all_steps())
 
     def read(self, step: int | None = None) -> tuple[int, Any]:
-        """Reads a checkpoint as it is: its iterations, and its state in dictionaries.
+        """Reads a checkpoint as it is: its iterations and its state, as `load` returns them."""
+        found = self.load(step)
+        return found.step, found.state
+
+    def load(self, step: int | None = None) -> Restored:
+        """Reads a checkpoint as it is.
 
         Args:
           step: its iterations; the newest checkpoint's if `None`.
 
         Returns:
-          Its iterations, and its state in NumPy arrays: nothing of it takes memory of a device.
+          Its state in dictionaries of NumPy arrays, so that nothing of it takes memory of a device.
 
         Raises:
           ValueError: when there is no such checkpoint, or it cannot be read, in one line.
@@ -130,25 +143,22 @@ class Checkpoints(NamedTuple):
         try:
             content = self.manager.restore(step, args=ocp.args.StandardRestore())
             # Dictionaries hold the arrays in another order than the state that was saved.
-            found = np.sort(_with_checksums(content["state"])["checksums"])
-            if not np.array_equal(found, np.sort(content["checksums"])):
-                raise ValueError("its checksums are wrong, so the file is damaged")
-        except _FAILURES as error:
+            config = _check(content, in_order=False)
+        except _UNREADABLE as error:
             where = f"the checkpoint of iteration {step} in {self.manager.directory}"
             raise ValueError(f"{where} cannot be read: {_in_short(error)}") from error
-        return step, jax.tree.map(np.asarray, content["state"])
+        return Restored(jax.tree.map(np.asarray, content["state"]), step, {}, config)
 
-    def _read(self, step: int, like: Any) -> Any:
-        shapes = _with_checksums(jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), like))
+    def _read(self, step: int, like: Any) -> tuple[Any, dict[str, Any] | None]:
+        # Earlier versions saved no configuration. orbax checks the structure, not the shapes.
+        config = {} if CONFIG in (self.manager.item_metadata(step) or {}) else None
+        shapes = make_content(jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), like), config)
         content = self.manager.restore(step, args=ocp.args.StandardRestore(shapes))
-        # orbax checks the structure, not the shapes.
-        for saved, wanted in zip(jax.tree.leaves(content), jax.tree.leaves(shapes), strict=True):
+        state = jax.tree.map(np.asarray, content["state"])
+        for saved, wanted in zip(jax.tree.leaves(state), jax.tree.leaves(like), strict=True):
             if saved.shape != wanted.shape:
                 raise ValueError(f"it has an array of {saved.shape}, not {wanted.shape}")
-        state = jax.tree.map(np.asarray, content["state"])
-        if not np.array_equal(_with_checksums(state)["checksums"], content["checksums"]):
-            raise ValueError("its checksums are wrong, so the file is damaged")
-        return state
+        return state, _check(content)
 
     def set_aside(self, step: int) -> Path:
         """Moves a damaged checkpoint out of the folder; returns where it is then."""
@@ -161,6 +171,13 @@ class Checkpoints(NamedTuple):
         (folder / str(step)).rename(aside)
         self.manager.reload()
         return aside
+
+
+def _check(content: dict[str, Any], *, in_order: bool = True) -> dict[str, Any] | None:
+    """Checks what was read; returns the configuration."""
+    if not is_intact(content, in_order=in_order):
+        raise ValueError("its checksums are wrong, so the file is damaged")
+    return read_config(content)
 
 
 def _in_short(error: Exception) -> str:
@@ -178,13 +195,6 @@ def _in_short(error: Exception) -> str:
 _LONGEST_REASON = 200
 
 
-def _with_checksums(state: Any) -> dict[str, Any]:
-    """Puts a checksum of each array of numpy's beside a state."""
-    flat = (np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in jax.tree.leaves(state))
-    checksums = np.array([zlib.crc32(x.data) for x in flat], np.uint32)
-    return {"state": state, "checksums": checksums}
-
-
 def _fetch(state: Any) -> Any:
     return jax.tree.map(np.asarray, state)
 
@@ -197,12 +207,19 @@ def open_checkpoints(folder: Path) -> Checkpoints:
 
     Returns:
       The checkpoints.
+
+    Raises:
+      ValueError: when the folder cannot be read, in one line.
     """
     return Checkpoints(_manage(folder), _fetch)
 
 
 def claim_checkpoints(
-    folder: Path, *, keep: int = 2, fetch: Callable[[Any], Any] = _fetch
+    folder: Path,
+    *,
+    keep: int = 2,
+    fetch: Callable[[Any], Any] = _fetch,
+    config: dict[str, Any] | None = None,
 ) -> Checkpoints:
     """Opens a folder of checkpoints, made if need be, for the one run that writes there.
 
@@ -212,11 +229,16 @@ def claim_checkpoints(
       folder: where they are.
       keep: how many to keep, the newest ones; at least 1.
       fetch: turns a state into NumPy arrays; `cluster.gather` where other processes have parts.
+      config: the configuration of the run, in JSON's types, which each checkpoint is saved with.
 
     Returns:
       The checkpoints.
+
+    Raises:
+      ValueError: when the folder cannot be read, in one line.
     """
-    return Checkpoints(_manage(folder, max_to_keep=keep, cleanup_tmp_directories=True), fetch)
+    manager = _manage(folder, max_to_keep=keep, cleanup_tmp_directories=True)
+    return Checkpoints(manager, fetch, config)
 
 
 def _manage(folder: Path, **options: Any) -> ocp.CheckpointManager:
@@ -225,7 +247,15 @@ def _manage(folder: Path, **options: Any) -> ocp.CheckpointManager:
     # Only this process has the folder open; orbax would wait for the others.
     alone = ocp.options.MultiprocessingOptions(primary_host=this, active_processes={this})
     wanted = ocp.CheckpointManagerOptions(create=False, multiprocessing_options=alone, **options)
-    return ocp.CheckpointManager(folder.resolve(), options=wanted)
+    # So that it knows what a checkpoint holds before it restores it.
+    handler = ocp.StandardCheckpointHandler(multiprocessing_options=alone)
+    try:
+        return ocp.CheckpointManager(folder.resolve(), options=wanted, item_handlers=handler)
+    except (ValueError, TypeError, AssertionError, AttributeError, LookupError) as error:
+        raise ValueError(
+            f"the checkpoints in {folder} cannot be read, as one of them is damaged: "
+            f"{_in_short(error)}"
+        ) from error
 
 
 @contextlib.contextmanager

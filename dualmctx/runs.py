@@ -12,6 +12,10 @@ from typing import Any, NamedTuple
 from dualmctx.locks import LOCK, locked
 from dualmctx.whole import is_draft, write_whole
 
+CONFIG = "config.json"
+EDITED = "edited"
+"""The field of `config.json` that says that it was edited on purpose; see `run_config`."""
+
 
 class RunFolder(NamedTuple):
     """A folder that a run writes to.
@@ -105,7 +109,7 @@ def create_run(path: Path, config: dict[str, Any]) -> RunFolder:
     check_new(path)
     path.mkdir(parents=True, exist_ok=True)
     folder = RunFolder(path)
-    folder.write_json("config.json", config)
+    folder.write_json(CONFIG, config)
     return folder
 
 
@@ -138,16 +142,17 @@ def reopen_run(path: Path, config: dict[str, Any]) -> RunFolder:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Reads the configuration of the run in a folder.
+    """Reads the configuration of the run in a folder, without the field `EDITED`.
 
     Raises:
       ValueError: when there is no run or its configuration cannot be read, in one line.
     """
-    file = path / "config.json"
+    file = path / CONFIG
     if not file.exists():
-        raise ValueError(f"{path} has no config.json, so there is no run there")
+        raise ValueError(f"{path} has no {CONFIG}, so there is no run there")
     try:
-        return dict(json.loads(file.read_text()))
+        config = dict(json.loads(file.read_text()))
+        return {name: value for name, value in config.items() if name != EDITED}
     except (ValueError, TypeError) as error:
         raise ValueError(f"{file} cannot be read: {error}") from error
 

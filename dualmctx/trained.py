@@ -14,6 +14,7 @@ import games
 from dualmctx.checkpoint import open_checkpoints
 from dualmctx.config import NetworkOptions
 from dualmctx.network import make_network
+from dualmctx.run_config import check_config
 from dualmctx.runs import read_config
 from dualmctx.types import Params
 from dualmctx.whole import replacing
@@ -59,9 +60,9 @@ def load_trained(source: Path | str, iteration: int | None = None) -> Trained:
     """
     path = _find(source)
     if path.is_dir():
-        record = read_config(path)
-        found, state = _open_run(path).read(iteration)
-        params = _by_name(state.get("params", {}))
+        record, saved = read_config(path), _open_run(path).load(iteration)
+        check_config(path, saved.step, saved.config)
+        found, params = saved.step, _by_name(saved.state.get("params", {}))
     else:
         record, found, params = _read_file(path)
         if iteration not in (None, found):

@@ -165,7 +165,7 @@ def test_checkpoints_keep_the_newest(keep: int, tmp_path: Path) -> None:
     checkpoints.wait()
     again = open_checkpoints(tmp_path / "made" / "here")
     assert sorted(again.manager.all_steps()) == [3, 5][-keep:]
-    restored, step, damaged = again.restore(state_of(0))
+    restored, step, damaged, _ = again.restore(state_of(0))
     assert (again.latest(), step, damaged) == (5, 5, {})
     assert (restored["a"] == 5).all()
     assert [x.tolist() for x in restored["b"]] == [5, True]
@@ -285,7 +285,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(how: str, tmp_
                 content[:middle] + bytes([content[middle] ^ 4]) + content[middle + 1 :]
             )
     again = open_checkpoints(tmp_path / "all")
-    state, step, damaged = again.restore(state_of(0))
+    state, step, damaged, _ = again.restore(state_of(0))
     assert (step, list(damaged), state["b"][0]) == (3, [8], 3)
     assert all("\n" not in reason for reason in damaged.values())
     # It makes room for the checkpoint of the same iteration that the run will come to again.

@@ -17,6 +17,7 @@ from dualmctx.reproduction.steps import (
     make_exam,
     on_device,
 )
+from dualmctx.run_config import check_config
 from dualmctx.runs import RunFolder, create_run, read_config, read_rows, reopen_run
 from dualmctx.trained import Trained, export_trained, load_trained
 from dualmctx.training import TrainState
@@ -64,10 +65,11 @@ def open_run(learning: Learning, seed: int, path: Path) -> Run:
     """
     open_folder = reopen_run if (path / "config.json").exists() else create_run
     folder = open_folder(path, learning.record(seed))
-    checkpoints = claim_checkpoints(folder.checkpoints)
+    checkpoints = claim_checkpoints(folder.checkpoints, config=read_config(path))
     state = learning.init(seed)
     if checkpoints.latest() is not None:
         restored = checkpoints.restore(state)
+        check_config(path, restored.step, restored.config)
         for step in restored.damaged:
             checkpoints.set_aside(step)
         state = on_device(restored.state)

@@ -1,0 +1,49 @@
+"""What a checkpoint holds: the state, the configuration of its run, and checksums of both."""
+
+import json
+import zlib
+from typing import Any
+
+import jax
+import numpy as np
+
+CONFIG, CHECKSUMS = "config", "checksums"
+
+
+def make_content(state: Any, config: dict[str, Any] | None) -> dict[str, Any]:
+    """Returns what is saved of a state.
+
+    Args:
+      state: a pytree of NumPy arrays.
+      config: the configuration of the run, in JSON's types; left out if it is `None`.
+
+    Returns:
+      The state, the configuration as bytes of JSON, and a checksum of each of their arrays.
+    """
+    content = {"state": state}
+    if config is not None:
+        content[CONFIG] = np.frombuffer(json.dumps(config).encode(), np.uint8)
+    return content | {CHECKSUMS: _checksums(content)}
+
+
+def is_intact(content: dict[str, Any], *, in_order: bool) -> bool:
+    """Returns whether all checksums are right.
+
+    Args:
+      content: what was read.
+      in_order: whether the arrays of the state are in the order in which they were saved.
+    """
+    found, saved = _checksums(content), content[CHECKSUMS]
+    return np.array_equal(found, saved) if in_order else sorted(found) == sorted(saved)
+
+
+def read_config(content: dict[str, Any]) -> dict[str, Any] | None:
+    """Returns the configuration of the run; earlier versions saved none."""
+    return json.loads(np.asarray(content[CONFIG]).tobytes()) if CONFIG in content else None
+
+
+def _checksums(content: dict[str, Any]) -> np.ndarray:
+    """Returns a checksum of each array, that of the configuration last."""
+    arrays = jax.tree.leaves((content["state"], content.get(CONFIG)))
+    flat = (np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in arrays)
+    return np.array([zlib.crc32(x.data) for x in flat], np.uint32)
