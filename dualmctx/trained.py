@@ -1,9 +1,11 @@
 """What a run has learned: loaded from its folder, from one exported file, or by a name."""
 
+import contextlib
 import hashlib
 import json
 import zipfile
 import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +13,7 @@ import jax
 import numpy as np
 
 import games
+from dualmctx.archive import Archive, Header, open_archive
 from dualmctx.checkpoint import open_checkpoints
 from dualmctx.config import NetworkOptions
 from dualmctx.network import make_network
@@ -23,6 +26,7 @@ from dualmctx.whole import replacing
 _SHIPPED = Path(__file__).with_name("trained_networks")
 # What an exported file holds besides the parameters, whose names have a slash.
 _RECORD, _ITERATION = "record", "iteration"
+_LONGEST_RECORD = 2**20
 
 
 class Trained(NamedTuple):
@@ -153,14 +157,31 @@ def _open_run(path: Path) -> Any:
     return open_checkpoints(path / "checkpoints")
 
 
-def _read_file(path: Path) -> tuple[dict[str, Any], int, dict[str, np.ndarray]]:
-    """Reads an exported file: the record, the iteration, and the arrays by their paths."""
+def _read_file(path: Path) -> tuple[dict[str, Any], int, dict[str, Header]]:
+    """Reads of an exported file the record, the iteration, and the headers of the parameters."""
+    with _opened(path) as file:
+        for name, limit in ((_RECORD, _LONGEST_RECORD), (_ITERATION, 8)):
+            size = file.headers[name].size
+            if size > limit:
+                raise ValueError(f"its {name} has {size:,} bytes")
+        record = dict(json.loads(file.read(_RECORD).tobytes()))
+        iteration = int(file.read(_ITERATION))
+        headers = {x: y for x, y in file.headers.items() if x not in (_RECORD, _ITERATION)}
+    return record, iteration, headers
+
+
+def _read_params(path: Path, names: Iterable[str]) -> dict[str, np.ndarray]:
+    """Reads parameters of an exported file."""
+    with _opened(path) as file:
+        return {name: file.read(name) for name in names}
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Archive]:
+    """Opens an exported file; what is wrong with it is a one-line `ValueError`."""
     try:
-        # Opened here, as NumPy leaves some files that it refuses open.
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        record = dict(json.loads(arrays.pop(_RECORD).tobytes()))
-        return record, int(arrays.pop(_ITERATION)), arrays
+        with open_archive(path) as file:
+            yield file
     # The reasons are NumPy's, zipfile's, zlib's or json's; KeyError is a foreign file's.
     except _UNREADABLE as error:
         reason = str(error).split("\n")[0] or type(error).__name__
@@ -180,7 +201,10 @@ def _by_name(params: Params) -> dict[str, Any]:
 
 
 def _fit(path: Path, env: Any, network: Any, found: dict[str, Any]) -> Params:
-    """Returns parameters in the network's structure; raises a one-line `ValueError` if not its."""
+    """Returns parameters in the network's structure; raises a one-line `ValueError` if not its.
+
+    Of a file only the headers are given; its parameters are read when they fit.
+    """
     observation = jax.ShapeDtypeStruct((1, *env.observation_shape), np.float32)
     wanted = jax.eval_shape(network.init, jax.random.PRNGKey(0), observation)
     shapes = _by_name(wanted)
@@ -192,5 +216,6 @@ def _fit(path: Path, env: Any, network: Any, found: dict[str, Any]) -> Params:
         ours, theirs = (f"{x.dtype} {list(x.shape)}" for x in (shape, found[name]))
         if ours != theirs:
             raise ValueError(f"{path} does not fit {what}: {name} is {theirs}, not {ours}")
-    leaves = [jax.numpy.asarray(found[name]) for name in shapes]
+    arrays = found if path.is_dir() else _read_params(path, shapes)
+    leaves = [jax.numpy.asarray(arrays[name]) for name in shapes]
     return jax.tree.unflatten(jax.tree.structure(wanted), leaves)

@@ -25,6 +25,8 @@ MAY_IMPORT = {
     "dualmctx.types": set(),
     "dualmctx.whole": set(),
     "dualmctx.locks": set(),
+    "dualmctx.archive": set(),
+    "dualmctx.checkpoint_content": set(),
     "dualmctx.progress": set(),
     "dualmctx.stopping": set(),
     "dualmctx.arrays": set(),

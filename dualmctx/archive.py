@@ -1,0 +1,120 @@
+"""Arrays of an `.npz` file that may be damaged or hostile: headers first, then only what is asked.
+
+NumPy's own reader allocates whatever a header declares, and takes the last of two members of one
+name. This one reads no pickles, no other compression than NumPy's, and no array whose size is not
+the one that the archive gives for it.
+"""
+
+import contextlib
+import math
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import numpy as np
+
+_SUFFIX = ".npy"
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+
+
+class Header(NamedTuple):
+    """What an array is, before its numbers are read.
+
+    Attributes:
+      member: of the archive.
+      shape: of the array.
+      dtype: of the array, without objects.
+      is_fortran: whether its first axis changes fastest.
+      start: where its numbers begin, in bytes of the unpacked member.
+    """
+
+    member: zipfile.ZipInfo
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    is_fortran: bool
+    start: int
+
+    @property
+    def size(self) -> int:
+        """Its numbers in bytes."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+class Archive(NamedTuple):
+    """An open `.npz` file.
+
+    Attributes:
+      file: the zip archive.
+      headers: of its arrays, by their names.
+    """
+
+    file: zipfile.ZipFile
+    headers: dict[str, Header]
+
+    def read(self, name: str) -> np.ndarray:
+        """Reads an array, which takes as many bytes as its header says.
+
+        Raises:
+          KeyError: when there is no such array.
+          ValueError, zipfile.BadZipFile, zlib.error: when it is damaged.
+        """
+        header = self.headers[name]
+        flat = np.empty(math.prod(header.shape), header.dtype)
+        with self.file.open(header.member) as stream:
+            stream.read(header.start)
+            _read_into(stream, flat.view(np.uint8).data)
+        return flat.reshape(header.shape, order="F" if header.is_fortran else "C")
+
+
+@contextlib.contextmanager
+def open_archive(path: Path) -> Iterator[Archive]:
+    """Opens an `.npz` file and reads the headers of its arrays, none of their numbers.
+
+    Raises:
+      ValueError, zipfile.BadZipFile, zlib.error: when it is damaged or no such file, when it has a
+        name twice, or when an array is pickled or its size is not what the archive says.
+      OSError: when it cannot be read.
+    """
+    with zipfile.ZipFile(path) as file:
+        headers: dict[str, Header] = {}
+        for member in file.infolist():
+            name = member.filename.removesuffix(_SUFFIX)
+            if name in headers:
+                raise ValueError(f"it has {name} twice")
+            headers[name] = _read_header(file, member, name)
+        yield Archive(file, headers)
+
+
+def _read_header(file: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> Header:
+    if member.compress_type not in _COMPRESSIONS or member.flag_bits & 1:
+        raise ValueError(f"{name} is packed in a way that NumPy does not use")
+    with file.open(member) as stream:
+        # So that a long header cannot be unpacked either.
+        version = np.lib.format.read_magic(stream)
+        if version != (1, 0):
+            raise ValueError(f"{name} has a header of version {version}")
+        shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+        start = stream.tell()
+    if dtype.hasobject:
+        raise ValueError(f"Object arrays are not read, and {name} is one")
+    if min(shape, default=0) < 0:
+        raise ValueError(f"{name} has the shape {shape}")
+    header, there = Header(member, shape, dtype, is_fortran, start), member.file_size - start
+    if header.size != there:
+        raise ValueError(f"{name} declares {header.size:,} bytes; the archive has {there:,} of it")
+    return header
+
+
+def _read_into(stream: IO[bytes], target: memoryview) -> None:
+    """Fills a buffer with the rest of a member, at whose end zipfile compares its checksum."""
+    done = 0
+    while done < len(target):
+        data = stream.read(min(_PIECE, len(target) - done))
+        if not data:
+            raise ValueError("it ends too early")
+        target[done : done + len(data)] = data
+        done += len(data)
+
+
+_PIECE = 2**20

@@ -1,0 +1,173 @@
+"""One writer per output: what a second process is told, and that nothing is left behind."""
+
+import errno
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dualmctx import locks
+from dualmctx.locks import LOCK, lock_beside, locked
+from dualmctx.runs import claim_folder, create_run
+
+ROOT = Path(__file__).parents[1]
+HOLDER = """
+import pathlib, sys
+from dualmctx.locks import locked
+with locked(pathlib.Path(sys.argv[1]), pathlib.Path("results")):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "_SECONDS_BETWEEN", 0.0)
+
+
+def names(folder: Path) -> set[str]:
+    return {x.name for x in folder.iterdir()}
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, None])
+def test_a_lock_names_its_process_and_ends_with_it(how: int | None, tmp_path: Path) -> None:
+    file = tmp_path / "made" / "here" / LOCK
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(file)],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        with pytest.raises(ValueError, match=r"^[^\n]+$") as error, locked(file, Path("results")):
+            pass
+        line = re.fullmatch(
+            r"results is being written by process (\d+) on (.+) since ([\d-]+ [\d:]+ UTC); wait for "
+            r"it, stop it, or choose another output",
+            str(error.value),
+        )
+        assert line is not None, error.value
+        assert (int(line[1]), line[2]) == (process.pid, socket.gethostname())
+        if how is not None:
+            process.send_signal(how)
+        process.communicate()
+    finally:
+        process.kill()
+    # A kill leaves the file, but no lock.
+    assert file.exists() == (how is not None)
+    with locked(file, Path("results")):
+        assert file.exists()
+    assert not file.exists()
+
+
+def test_a_file_that_is_removed_before_it_is_locked_is_no_lock(
+    impatient: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where its holder ends just then, so that a third process makes another file."""
+    file, opened = tmp_path / LOCK, []
+    open_file = locks._open
+
+    def open_and_lose(path: Path) -> int:
+        descriptor = open_file(path)
+        opened.append(descriptor)
+        if len(opened) == 1:
+            file.unlink()
+        return descriptor
+
+    monkeypatch.setattr(locks, "_open", open_and_lose)
+    with locked(file, tmp_path):
+        assert len(opened) == 2
+        with pytest.raises(ValueError, match="is being written"), locked(file, tmp_path):
+            pass
+    assert names(tmp_path) == set()
+
+
+def test_a_lock_that_was_removed_by_hand_is_not_removed_from_the_next(tmp_path: Path) -> None:
+    file = tmp_path / LOCK
+    with locked(file, tmp_path):
+        file.unlink()
+        with locked(file, tmp_path):
+            held = file.stat().st_ino
+            with pytest.raises(ValueError, match="is being written"), locked(file, tmp_path):
+                pass
+            assert file.stat().st_ino == held
+
+
+def test_a_file_is_locked_beside_it_by_whatever_name(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    file = tmp_path / "link" / ".." / "link" / "x.csv"
+    assert lock_beside(file) == tmp_path / "real" / ".x.csv.lock"
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOTSUP, None])
+def test_without_locks_a_line_says_so(
+    number: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError(number, os.strerror(number or 0))
+
+    # Windows has no such module.
+    fake = None if number is None else SimpleNamespace(flock=refuse, LOCK_EX=2, LOCK_NB=4)
+    monkeypatch.setattr(locks, "fcntl", fake)
+    with locked(tmp_path / LOCK, Path("out")):
+        pass
+    reason = os.strerror(number or errno.ENOSYS)
+    assert capfd.readouterr().err == (
+        f"out cannot be locked ({reason}); make sure that no other process writes there\n"
+    )
+    assert names(tmp_path) == set()
+
+
+def test_another_error_of_the_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(errno.EIO, "broken")
+
+    fake = SimpleNamespace(flock=fail, LOCK_EX=2, LOCK_NB=4)
+    monkeypatch.setattr(locks, "fcntl", fake)
+    with pytest.raises(OSError, match="broken"), locked(tmp_path / LOCK, tmp_path):
+        pass
+
+
+def test_a_folder_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
+    """Nothing is made in it, not even for a moment: it may be read-only."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes").touch()
+    before = (tmp_path / "mine").stat().st_mtime_ns
+    for resume, words in ((False, "exists and is not empty"), (True, "has no config.json")):
+        with (
+            pytest.raises(ValueError, match=words),
+            claim_folder(tmp_path / "mine", resume=resume),
+        ):
+            pass
+    assert (tmp_path / "mine").stat().st_mtime_ns == before
+    with pytest.raises(ValueError, match="has no config"), claim_folder(tmp_path / "x", resume=True):
+        pass
+    assert names(tmp_path) == {"mine"}
+
+
+def test_what_a_refused_run_has_made_is_removed(impatient: None, tmp_path: Path) -> None:
+    out = tmp_path / "some" / "where"
+    with pytest.raises(RuntimeError), claim_folder(out, resume=False):
+        assert names(out) == {LOCK}
+        raise RuntimeError
+    assert names(tmp_path) == set()
+    # The lock of a killed process does not make a folder an old one.
+    out.mkdir(parents=True)
+    (out / LOCK).touch()
+    with claim_folder(out, resume=False):
+        create_run(out, {"seed": 0})
+        for resume in (False, True):
+            with pytest.raises(ValueError, match="written by"), claim_folder(out, resume=resume):
+                pass
+    assert names(out) == {"config.json"}
