@@ -5,6 +5,7 @@ import functools
 import io
 import json
 import math
+import os
 import re
 import shlex
 import shutil
@@ -148,6 +149,26 @@ def test_a_stop_changes_nothing(
     assert (program, main(arguments)) == ("dualmctx", 0)
     assert (out / "games.jsonl").read_bytes() == (whole / "games.jsonl").read_bytes()
     assert content(out) == content(whole)
+
+
+def test_nobody_else_writes_while_games_are_played(
+    files: Path, whole: Path, tmp_path: Path, no_timing: None, capfd: Any
+) -> None:
+    out, play_all, codes = tmp_path / "out", playing.play_tournament, []
+
+    def play(*given: Any) -> Any:
+        patch.undo()
+        chunks = play_all(*given)
+        yield next(chunks)
+        codes.append(run(files, *COMMAND, "--out", str(out), "--resume"))
+        yield from chunks
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(playing, "play_tournament", play)
+        assert run(files, *COMMAND, "--out", str(out)) == 0
+    assert codes == [2]
+    assert f"compare: {out} is being written by process {os.getpid()} on" in capfd.readouterr().err
+    assert (out / "games.jsonl").read_bytes() == (whole / "games.jsonl").read_bytes()
 
 
 def test_players_and_games_may_be_added(

@@ -20,6 +20,8 @@ import dualmctx.commands.evaluate
 import dualmctx.commands.writing
 from dualmctx.command import SUBCOMMANDS, main
 from dualmctx.commands.searching import Searcher, Searching, load
+from dualmctx.evaluation.parts import part_file
+from dualmctx.locks import lock_beside, locked
 from untrained import export_untrained
 
 ROOT = Path(__file__).parents[1]
@@ -219,17 +221,23 @@ def test_other_positions_are_refused(quick: Setting, tmp_path: Path, capfd: Any)
     assert "other settings: positions (" in capfd.readouterr().err
 
 
-# The command as it is, but each batch takes a while.
+# The command as it is, but it takes a while to begin, and each batch does.
 SLOW = """
 import sys, time
 from dualmctx import command
 from dualmctx.commands import writing
+from dualmctx.evaluation.parts import Results
 answer = writing.answer
 def slow(*arguments):
     for answered in answer(*arguments):
         time.sleep(0.2)
         yield answered
 writing.answer, writing._POSITIONS_IN_TURN = slow, 3
+write = Results._write
+def write_slowly(self, content):
+    time.sleep(2)
+    write(self, content)
+Results._write = write_slowly
 sys.exit(command.main(sys.argv[1:]))
 """
 
@@ -245,7 +253,8 @@ def start(*arguments: str) -> subprocess.Popen:
     )
 
 
-def test_a_kill_loses_and_repeats_nothing(setting: Setting, tmp_path: Path) -> None:
+def test_a_kill_loses_and_repeats_nothing(setting: Setting, tmp_path: Path, capfd: Any) -> None:
+    """Until then nobody else writes there."""
     whole, out = tmp_path / "whole.jsonl", tmp_path / "x.jsonl"
     flags = ["--network-only", "--batch", str(BATCH_SIZE)]
     assert evaluate(setting, setting.jsonl, whole, *flags) == 1
@@ -255,12 +264,52 @@ def test_a_kill_loses_and_repeats_nothing(setting: Setting, tmp_path: Path) -> N
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.01)
+    process.send_signal(signal.SIGSTOP)
+    capfd.readouterr()
+    before = names(tmp_path)
+    for resume in ([], ["--resume"]):
+        assert evaluate(setting, setting.jsonl, out, *resume, *flags) == 2
+        said = capfd.readouterr().err
+        assert f"{out} is being written by process {process.pid} on " in said
+        assert said.count("\n") == 1
+    assert names(tmp_path) == before
     process.kill()
     process.communicate()
     assert process.returncode == -signal.SIGKILL
     assert BATCH_SIZE <= part.read_bytes().count(b"\n") < len(ASKED)
     assert evaluate(setting, setting.jsonl, out, "--resume", *flags) == 1
     assert out.read_bytes() == whole.read_bytes()
+
+
+def test_of_two_processes_that_begin_at_once_one_is_refused(
+    setting: Setting, tmp_path: Path
+) -> None:
+    out, flags = tmp_path / "x.jsonl", ["--network-only", "--batch", str(BATCH_SIZE)]
+    both = [start(setting.network, setting.jsonl, "--out", str(out), *flags) for _ in range(2)]
+    try:
+        said = [process.communicate(timeout=600) for process in both]
+    finally:
+        for process in both:
+            process.kill()
+    assert sorted(process.returncode for process in both) == [1, 2], said
+    refused = int(both[1].returncode == 2)
+    assert f"being written by process {both[1 - refused].pid} on" in said[refused][1]
+    assert [row["line"] for row in read(out)] == list(range(1, len(ASKED) + 1))
+    assert names(tmp_path) == {"x.jsonl", "x.jsonl.settings.json"}
+
+
+def test_a_process_of_an_earlier_job_keeps_its_part(
+    setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    """It writes on for up to a minute when the first process of its job is lost."""
+    out = tmp_path / "x.jsonl"
+    part = part_file(out, 1)
+    monkeypatch.setattr(dualmctx.commands.evaluate, "is_first", lambda: False)
+    monkeypatch.setattr(dualmctx.commands.evaluate.jax, "process_index", lambda: 1)
+    with locked(lock_beside(part), part):
+        assert evaluate(setting, setting.jsonl, out, "--resume") == 2
+    assert f"{part} is being written by process {os.getpid()} on" in capfd.readouterr().err
+    assert names(tmp_path) == set()
 
 
 def test_two_processes_share_the_positions(setting: Setting, tmp_path: Path) -> None:

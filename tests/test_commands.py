@@ -21,10 +21,11 @@ import dualmctx.commands.evaluate
 import dualmctx.commands.serve
 import games
 from dualmctx.command import main
+from dualmctx.commands import export
 from dualmctx.commands.searching import Searcher, Searching, load
 from dualmctx.commands.writing import progress
 from dualmctx.evaluation.results_file import _COLUMNS
-from dualmctx.trained import load_trained
+from dualmctx.trained import export_trained, load_trained
 from untrained import make_run, make_untrained
 
 ROOT = Path(__file__).parents[1]
@@ -51,6 +52,24 @@ def test_what_is_exported_is_what_was_learned(tmp_path: Path, capfd: Any) -> Non
     ]:
         assert main(["export", *arguments]) == 2
         assert re.fullmatch(rf"dualmctx export: .*{error}.*\n", capfd.readouterr().err)
+
+
+def test_a_file_is_exported_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    arguments = ["export", "connect2", str(tmp_path / "x.npz")]
+    codes: list[int] = []
+
+    def export_twice(*given: Any) -> None:
+        monkeypatch.undo()
+        codes.append(main(arguments))
+        export_trained(*given)
+
+    monkeypatch.setattr(export, "export_trained", export_twice)
+    assert main(arguments) == 0
+    assert codes == [2]
+    assert f"x.npz is being written by process {os.getpid()} on" in capfd.readouterr().err
+    assert [x.name for x in tmp_path.iterdir()] == ["x.npz"]
 
 
 def test_a_log_file_gets_lines_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """One writer per output: what a second process is told, and that nothing is left behind."""
 
+import contextlib
 import errno
 import os
 import re
@@ -92,15 +93,16 @@ def test_a_file_that_is_removed_before_it_is_locked_is_no_lock(
     assert names(tmp_path) == set()
 
 
-def test_a_lock_that_was_removed_by_hand_is_not_removed_from_the_next(tmp_path: Path) -> None:
-    file = tmp_path / LOCK
+def test_a_lock_file_of_another_process_is_not_removed(tmp_path: Path) -> None:
+    file, first = tmp_path / LOCK, contextlib.ExitStack()
+    first.enter_context(locked(file, tmp_path))
+    # By hand, though it should not be.
+    file.unlink()
     with locked(file, tmp_path):
-        file.unlink()
-        with locked(file, tmp_path):
-            held = file.stat().st_ino
-            with pytest.raises(ValueError, match="is being written"), locked(file, tmp_path):
-                pass
-            assert file.stat().st_ino == held
+        first.close()
+        with pytest.raises(ValueError, match="is being written"), locked(file, tmp_path):
+            pass
+    assert names(tmp_path) == set()
 
 
 def test_a_file_is_locked_beside_it_by_whatever_name(tmp_path: Path) -> None:
@@ -151,7 +153,10 @@ def test_a_folder_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
         ):
             pass
     assert (tmp_path / "mine").stat().st_mtime_ns == before
-    with pytest.raises(ValueError, match="has no config"), claim_folder(tmp_path / "x", resume=True):
+    with (
+        pytest.raises(ValueError, match="has no config"),
+        claim_folder(tmp_path / "x", resume=True),
+    ):
         pass
     assert names(tmp_path) == {"mine"}
 

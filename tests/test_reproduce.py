@@ -5,6 +5,7 @@ import dataclasses
 import html.parser
 import itertools
 import json
+import os
 import shlex
 import sys
 from collections.abc import Iterator
@@ -632,6 +633,23 @@ def test_after_ctrl_c_it_says_how_to_go_on(
     assert command.main(["reproduce", "--out", str(tmp_path / "new"), *grown]) == 130
     assert command.main(["reproduce", "--out", str(tmp_path / "new"), *grown, "--steps", "9"]) == 2
     assert "size.steps (18 → 9)" in capsys.readouterr().err
+
+
+def test_nobody_else_writes_meanwhile(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments, codes = ["reproduce", "--out", str(tmp_path / "new")], []
+
+    def run_another(*_: Any) -> None:
+        if not codes:
+            codes.append(None)
+            codes.append(command.main([*arguments, "--resume"]))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reproduce, "run_experiment", run_another)
+    assert command.main(arguments) == 130
+    assert codes == [None, 2]
+    assert f"new is being written by process {os.getpid()} on" in capsys.readouterr().err
 
 
 TOY = [

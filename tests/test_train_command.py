@@ -194,7 +194,7 @@ def test_ctrl_c_saves_and_the_run_goes_on_as_if_nothing_had_happened(
 ) -> None:
     out = tmp_path / "two halves"
     command = [*ON_THE_WAY, "--num-iterations", str(NUM_ITERATIONS), "--out", str(out)]
-    said = interrupt(command, out)
+    said = interrupt(command, out, capsys)
     done = read_metrics(out)
     step = len(done)
     assert step in (1, 2, 3, 4)
@@ -309,8 +309,11 @@ runpy.run_path("train.py", run_name="__main__")
 """
 
 
-def interrupt(arguments: list[str], out: Path) -> str:
-    """Starts the command in a process of its own and sends Ctrl-C when it trains."""
+def interrupt(arguments: list[str], out: Path, capsys: pytest.CaptureFixture) -> str:
+    """Starts the command in a process of its own and sends Ctrl-C when it trains.
+
+    Until then nobody else writes there.
+    """
     process = subprocess.Popen(
         [sys.executable, "-c", PATIENT, *arguments],
         cwd=ROOT,
@@ -325,6 +328,9 @@ def interrupt(arguments: list[str], out: Path) -> str:
             assert process.poll() is None, process.stderr.read()
             assert time.monotonic() < deadline
             time.sleep(0.01)
+        for resume in ([], ["--resume"]):
+            line = refusal([*arguments, *resume], capsys)
+            assert f"{out} is being written by process {process.pid} on " in line
         process.send_signal(signal.SIGINT)
         said, errors = process.communicate(timeout=120)
     finally:

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import games
 import train
 from dualmctx.assemble import record_of
-from dualmctx.checkpoint import open_checkpoints
-from dualmctx.runs import create_run
+from dualmctx.checkpoint import claim_checkpoints
+from dualmctx.runs import create_run, read_config
 from dualmctx.trained import Trained, export_trained, network_of
 
 TINY = ("--network.width", "4", "--network.num-blocks", "2", "--network.trunk", "mlp")
@@ -36,7 +36,7 @@ def export_untrained(path: Path, preset: str, *flags: str) -> Path:
 def make_run(folder: Path, trained: Trained) -> Path:
     """Makes the folder of a run; the parameters of its two checkpoints are those, some times."""
     run = create_run(folder, trained.record)
-    checkpoints = open_checkpoints(run.checkpoints)
+    checkpoints = claim_checkpoints(run.checkpoints, config=read_config(folder))
     for step in (3, 7):
         params = jax.tree.map(lambda x, step=step: x * step, trained.params)
         checkpoints.save(step, {"params": params})
