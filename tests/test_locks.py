@@ -53,8 +53,8 @@ def test_a_lock_names_its_process_and_ends_with_it(how: int | None, tmp_path: Pa
         with pytest.raises(ValueError, match=r"^[^\n]+$") as error, locked(file, Path("results")):
             pass
         line = re.fullmatch(
-            r"results is being written by process (\d+) on (.+) since ([\d-]+ [\d:]+ UTC); wait for "
-            r"it, stop it, or choose another output",
+            r"results is being written by process (\d+) on (.+) since [\d-]+ [\d:]+ UTC; "
+            r"wait for it, stop it, or choose another output",
             str(error.value),
         )
         assert line is not None, error.value
@@ -163,9 +163,8 @@ def test_a_folder_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
 
 def test_what_a_refused_run_has_made_is_removed(impatient: None, tmp_path: Path) -> None:
     out = tmp_path / "some" / "where"
-    with pytest.raises(RuntimeError), claim_folder(out, resume=False):
+    with claim_folder(out, resume=False):
         assert names(out) == {LOCK}
-        raise RuntimeError
     assert names(tmp_path) == set()
     # The lock of a killed process does not make a folder an old one.
     out.mkdir(parents=True)

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,36 @@ def test_parts_are_joined_by_their_lines(tmp_path: Path) -> None:
         write_part(path, rows[i::3])
     assert list(join_parts(paths, strict=False)) == rows
     assert list(join_parts(paths, strict=True)) == rows[:4]
+
+
+@pytest.mark.parametrize(
+    ("kept", "repeated", "words"),
+    [
+        (
+            [[1, 2, 3, 2, 3]],
+            True,
+            "0 has line 2 after line 3: two processes have written to it; --r",
+        ),
+        ([[1, 3], [2, 3]], True, "0 and 1 both have line 3; remove all parts and begin anew"),
+        ([[1, 2]], False, "0 is damaged after line 2; --resume keeps the rows up to there"),
+    ],
+)
+def test_rows_of_two_processes_are_refused(
+    tmp_path: Path, kept: list[list[int]], repeated: bool, words: str
+) -> None:
+    paths = [tmp_path / str(i) for i in range(len(kept))]
+    for path, lines in zip(paths, kept, strict=True):
+        write_part(path, [{"line": i} for i in lines], complete=repeated)
+        with path.open("ab") as file:
+            file.write(b"" if repeated else b'{"end": {"rows": 5, "errors": 0}}\n')
+    with pytest.raises(ValueError, match=re.escape(words)) as error:
+        list(join_parts(paths, strict=False))
+    assert "\n" not in str(error.value)
+
+
+def test_resuming_mends_rows_of_two_processes(tmp_path: Path) -> None:
+    write_part(tmp_path / "0", [{"line": i} for i in (1, 2, 3, 2, 3)])
+    assert reopen_part(tmp_path / "0") == Part(tmp_path / "0", Counts(3, 0), 3)
 
 
 def names(folder: Path) -> set[str]:

@@ -6,6 +6,7 @@ import gc
 import io
 import json
 import math
+import re
 import resource
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +22,16 @@ from rich.console import Console
 from dualmctx import display
 from dualmctx.checkpoint import Checkpoints, claim_checkpoints, open_checkpoints, quietly
 from dualmctx.plot import plot_training
-from dualmctx.runs import RunFolder, create_run, flatten, read_rows, reopen_run, to_dict
+from dualmctx.run_config import check_config
+from dualmctx.runs import (
+    RunFolder,
+    create_run,
+    flatten,
+    read_config,
+    read_rows,
+    reopen_run,
+    to_dict,
+)
 from dualmctx.whole import replacing, write_whole
 
 CONFIG = {"game": "nim", "search": {"num_simulations": [4, 2], "puct": {"window": None}}, "seed": 0}
@@ -148,6 +158,18 @@ def test_resuming_drops_later_rows_and_a_torn_one(kept: int, torn: str, tmp_path
     assert folder.keep_rows(kept) == expected
     folder.append_row({"iteration": 99})
     assert read_rows(folder.metrics) == [*expected, {"iteration": 99}]
+
+
+def test_rows_of_two_processes_are_refused(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    for i in (1, 2, 3, 2, 3, 4):
+        folder.append_row({"iteration": i})
+    before = folder.metrics.read_text()
+    words = r"metrics\.jsonl, line 4 has iteration 2 after 3: two processes have written to it; "
+    with pytest.raises(ValueError, match=words) as error:
+        folder.keep_rows(4)
+    assert "\n" not in str(error.value)
+    assert folder.metrics.read_text() == before
 
 
 def state_of(number: int) -> dict[str, Any]:
@@ -295,6 +317,83 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(how: str, tmp_
     assert again.restore(state_of(0)).state["b"][0] == 80
     assert aside.is_dir()
     gc.collect()
+
+
+def changed_bytes(content: bytes, number: int) -> Iterator[bytes]:
+    """Changes one byte: in as many places as asked for, and in each name of an array's path."""
+    places = {len(content) * i // number for i in range(number)}
+    places |= {x.start() + 9 for x in re.finditer(rb'"key": "state"', content)}
+    for i, place in enumerate(sorted(places)):
+        yield content[:place] + bytes([content[place] ^ 1 << i % 8]) + content[place + 1 :]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@quietly()
+def test_a_changed_byte_is_refused_or_changes_nothing(tmp_path: Path) -> None:
+    state = state_of(3)
+    save(claim_checkpoints(tmp_path / "all", config=CONFIG), 3, state)
+    words, refused = r"the checkpoint of iteration 3 in .* cannot be read: [^\n]+", []
+    for file in sorted(x for x in (tmp_path / "all").rglob("*") if x.is_file()):
+        content = file.read_bytes()
+        for changed in changed_bytes(content, 3):
+            file.write_bytes(changed)
+            for read in (lambda x: x.restore(state), lambda x: x.load()):
+                try:
+                    found = read(open_checkpoints(tmp_path / "all"))
+                except ValueError as error:
+                    refused.append((file.name, str(error)))
+                else:
+                    jax.tree.map(np.testing.assert_array_equal, *map(leaves, (found.state, state)))
+                    assert found.config == CONFIG
+        file.write_bytes(content)
+    assert {"_METADATA", "manifest.ocdbt"} < {name for name, _ in refused}
+    assert [line for _, line in refused if not re.fullmatch(words, line)] == []
+    gc.collect()
+
+
+def leaves(state: Any) -> list[Any]:
+    return jax.tree.leaves(state)
+
+
+def test_a_checkpoint_knows_the_configuration_of_its_run(tmp_path: Path) -> None:
+    for step, config in ((3, None), (5, CONFIG)):
+        save(claim_checkpoints(tmp_path, config=config), step, state_of(step))
+        for found in (
+            open_checkpoints(tmp_path).restore(state_of(0)),
+            open_checkpoints(tmp_path).load(),
+        ):
+            assert (found.step, found.config) == (step, config)
+
+
+def write_config(path: Path, config: dict[str, Any]) -> None:
+    (path / "config.json").write_text(json.dumps(config))
+
+
+def test_another_configuration_than_the_checkpoint_s_is_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    search = {"num_simulations": [4, 3], "puct": {"window": None}}
+    edited = {**CONFIG, "search": search, "rate": 1.0}
+    write_config(tmp_path, edited)
+    with pytest.raises(ValueError, match=r"config\.json is not the configuration") as error:
+        check_config(tmp_path, 7, CONFIG)
+    fields, remedy = re.findall(
+        r"of iteration 7 was saved with: (.*); put that back, or, (.*)", str(error.value)
+    )[0]
+    assert fields == "rate (None → 1.0), search.num_simulations ([4, 2] → [4, 3])"
+    [digest] = re.findall(r'add "edited": "([0-9a-f]{16})" to it$', remedy)
+    write_config(tmp_path, {**edited, "edited": digest})
+    check_config(tmp_path, 7, CONFIG)
+    check_config(tmp_path, 8, edited)
+    assert read_config(tmp_path) == edited
+    # The digest is of this change alone.
+    for other in ({**edited, "rate": 1}, CONFIG | {"seed": 1}):
+        write_config(tmp_path, {**other, "edited": digest})
+        with pytest.raises(ValueError, match="is not the configuration"):
+            check_config(tmp_path, 7, CONFIG)
+    assert caplog.text == ""
+    check_config(tmp_path, 7, None)
+    assert "config.json is not checked: the checkpoint of iteration 7 holds no" in caplog.text
 
 
 LOSSES = {"policy_loss_0": 0.5, "policy_loss_1": 0.25, "value_loss_0": 0.75, "value_loss_1": 1.5}

@@ -251,6 +251,22 @@ def test_a_file_of_something_else_is_refused(
     assert file.read_bytes() == b"".join(lines)
 
 
+@pytest.mark.parametrize("read", [read_games, mend_games])
+def test_a_pair_that_is_there_twice_is_refused(
+    read: Any, whole: Any, tmp_path: pathlib.Path
+) -> None:
+    """Counted twice it would narrow the intervals."""
+    lines = whole[0].splitlines(keepends=True)
+    file = tmp_path / "games.jsonl"
+    file.write_bytes(b"".join([*lines[:4], *lines[2:]]))
+    before = file.read_bytes()
+    words = r"jsonl, line 5 has the same pair as line 3: .*; keep its first 4 lines and go on with"
+    with pytest.raises(ValueError, match=words) as error:
+        read(file)
+    assert "\n" not in str(error.value)
+    assert file.read_bytes() == before
+
+
 def test_a_pair_that_is_missing_is_told_of(whole: Any, tmp_path: pathlib.Path) -> None:
     next(play_tournament(tournament(), tmp_path))
     lines = whole[0].splitlines(keepends=True)
