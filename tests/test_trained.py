@@ -4,7 +4,9 @@ import dataclasses
 import functools
 import json
 import pickle
+import re
 import shutil
+import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +19,7 @@ import pytest
 
 import games
 from dualmctx import export_trained, load_trained, trained
-from dualmctx.checkpoint import open_checkpoints
+from dualmctx.checkpoint import claim_checkpoints
 from dualmctx.policies import MPV, REGISTRY, Chain, Dual, Gumbel, MuZero
 from dualmctx.runs import to_dict
 from dualmctx.saved_search import policy_of, with_simulations
@@ -50,7 +52,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
     (run / "config.json").write_text(json.dumps(RECORD))
     env = games.make("nim", pile=9)
     network = network_of(RECORD, env)
-    checkpoints = open_checkpoints(run / "checkpoints")
+    checkpoints = claim_checkpoints(run / "checkpoints", config=RECORD)
     init = jax.jit(network.init)
     for step in (5, 7):
         params = init(jax.random.PRNGKey(step), jnp.zeros((1, *env.observation_shape)))
@@ -192,6 +194,141 @@ def test_damaged_and_foreign_files_are_refused_in_a_line(
     with pytest.raises(ValueError, match="no network of ours"):
         load_trained(tmp_path / "array.npy")
     assert not Path("executed").exists()
+
+
+NAME = "params/stem/kernel"
+KERNEL_FILE = f"{NAME}.npy"
+TWO_GIB = 2**31
+
+
+def pack(source: Path, to: Path, members: list[tuple[str, bytes]], **directory: int) -> Path:
+    """Copies an exported file with other members in place of the kernel.
+
+    Args:
+      source: the file.
+      to: where the copy goes.
+      members: names and contents.
+      directory: what the archive says of these members, in place of what is so.
+    """
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED) as new:
+        for member in old.infolist():
+            if member.filename != KERNEL_FILE:
+                new.writestr(member.filename, old.read(member))
+        for name, content in members:
+            new.writestr(name, content)
+            for field, value in directory.items():
+                setattr(new.infolist()[-1], field, value)
+    return to
+
+
+def npy(shape: tuple[int, ...], content: bytes, version: int = 1) -> bytes:
+    header = str({"descr": "<f4", "fortran_order": False, "shape": shape}).encode()
+    header += b" " * (117 - len(header)) + b"\n"
+    length = len(header).to_bytes(2 if version == 1 else 4, "little")
+    return b"\x93NUMPY" + bytes([version, 0]) + length + header + content
+
+
+GOOD, HUGE = npy((10, 4), bytes(160)), npy((TWO_GIB // 4,), bytes(160))
+ATTACKS: dict[str, tuple[list[tuple[str, bytes]], dict[str, int], str]] = {
+    "too much declared": (
+        [(KERNEL_FILE, HUGE)],
+        {},
+        "damaged.*kernel declares 2,147,483,648 bytes; the archive has 160 of it",
+    ),
+    "declared in the archive too": (
+        [(KERNEL_FILE, HUGE)],
+        {"file_size": TWO_GIB + 128},
+        r"does not fit .*: params/stem/kernel is float32 \[536870912\], not float32 \[10, 4\]",
+    ),
+    "too little declared": (
+        [(KERNEL_FILE, GOOD + bytes(999))],
+        {},
+        "160 bytes; the archive has 1,159",
+    ),
+    "more than the archive says": (
+        [(KERNEL_FILE, GOOD + bytes(10**6))],
+        {"file_size": len(GOOD)},
+        "damaged.*CRC",
+    ),
+    "a name twice": (
+        [(KERNEL_FILE, GOOD), (KERNEL_FILE, GOOD)],
+        {},
+        "damaged.*it has params/stem/kernel twice",
+    ),
+    "two names of one array": (
+        [(KERNEL_FILE, GOOD), (NAME, GOOD)],
+        {},
+        "damaged.*it has params/stem/kernel twice",
+    ),
+    "a long header": ([(KERNEL_FILE, npy((10, 4), bytes(160), 2))], {}, "a header of version"),
+    "a negative size": (
+        [(KERNEL_FILE, npy((-10, -4), bytes(160)))],
+        {},
+        r"has the shape \(-10, -4\)",
+    ),
+    "other compression": (
+        [(KERNEL_FILE, GOOD)],
+        {"compress_type": zipfile.ZIP_LZMA},
+        "NumPy does not use",
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name:UserWarning")
+@pytest.mark.parametrize("name", ATTACKS)
+def test_a_hostile_file_is_refused_before_it_is_unpacked(
+    name: str, saved: Saved, tmp_path: Path
+) -> None:
+    members, directory, words = ATTACKS[name]
+    file = pack(saved.file, tmp_path / "x.npz", members, **directory)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=rf"^.*x\.npz .*({words})") as error:
+            load_trained(file)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert "\n" not in str(error.value)
+    assert peak < 2**26
+
+
+def test_a_long_record_is_not_read(saved: Saved, tmp_path: Path) -> None:
+    record = np.full(2**20 + 1, ord(" "), np.uint8)
+    file = rewrite(saved.file, tmp_path / "x.npz", record=record)
+    with pytest.raises(ValueError, match=r"x\.npz is damaged, .*: its record has 1,048,577 bytes"):
+        load_trained(file)
+
+
+def test_arrays_of_any_layout_are_read(saved: Saved, tmp_path: Path) -> None:
+    """As other programs write them."""
+    with np.load(saved.file) as arrays:
+        kernel = np.asfortranarray(arrays[NAME])
+    file = rewrite(saved.file, tmp_path / "x.npz", **{KERNEL: kernel})
+    assert_same(load_trained(file), load_trained(saved.file))
+
+
+def test_a_changed_configuration_of_a_run_is_refused(saved: Saved, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(saved.run, run)
+    file, whole = run / "config.json", load_trained(saved.run)
+    content = file.read_bytes()
+    num_refused = 0
+    for place in range(7, len(content), len(content) // 12):
+        file.write_bytes(content[:place] + bytes([content[place] ^ 2]) + content[place + 1 :])
+        try:
+            found = load_trained(run)
+        except ValueError as error:
+            assert re.search(r"config\.json (cannot be read|is not the conf)", str(error))  # noqa: PT017
+            num_refused += 1
+        else:
+            assert_same(found, whole)
+    assert num_refused > 6
+    other = json.dumps(RECORD | {"game_parameters": {"pile": 11}})
+    file.write_text(other)
+    with pytest.raises(
+        ValueError, match=r"iteration 7 was .*: game_parameters\.pile \(9 → 11\); put"
+    ):
+        load_trained(run)
 
 
 def test_a_damaged_checkpoint_is_refused_in_a_line(saved: Saved, tmp_path: Path) -> None:
