@@ -93,10 +93,12 @@ def claim_folder(path: Path, *, resume: bool) -> Iterator[None]:
       ValueError: when another process holds it (see `locked`); as `check_new` for a new run, and
         as `read_config` for one that is to go on; nothing is changed then.
     """
-    # A folder that is not ours is left alone; its writer, if any, is to be named first.
+    check = read_config if resume else check_new
+    # A folder that is not ours is left alone, but the process that writes to one is named first.
     if not (path / LOCK).exists():
-        read_config(path) if resume else check_new(path)
+        check(path)
     with locked(path / LOCK, path):
+        check(path)
         yield
 
 
