@@ -1,19 +1,28 @@
-"""Several leaves of one root a step: selection one after the other, one evaluation of all of them.
+"""Several leaves of one root per step: selection one after the other, one evaluation for all.
 
-Until its value is known, a leaf that was selected counts as one more visit of every edge of its
-path, at the value that the edge had (0 if it is new), so that the selections after it spread. The
-backup then writes what these edges are really worth: nothing of the virtual visits is left after a
-step. A step's work grows with its leaves and their depth, never with the size of the tree; the
-backup compares the K leaves of a root with each other at each level, which is K² of little work.
+Until its value is known, a selected leaf is pending: it counts as one more visit of every edge of
+its path, at the value that the edge had (0 if it is new), so that later selections avoid it. The
+backup replaces these virtual visits by real ones, and none is left after a step. The cost of a step
+grows with its leaves and their depth, not with the size of the tree; the backup compares the K
+leaves of a root with each other at each level, K² cheap operations.
+
+A walk that ends at a pending leaf is a collision. It is no simulation: it is discarded, and the
+step ends for its tree, whose next step selects with the new values. So K is the most leaves that a
+step has, and every simulation ends where the ordinary search's do: at a new node, or at an old one
+that is terminal or at the largest depth. Several walks of a step may end at the same old node; each
+is a simulation, as no evaluation is needed. The first walk of a step cannot collide, so a search
+ends after at most as many steps as simulations.
 
 With a virtual loss of n_vl the leaf counts as n_vl visits in place of one, all of them lost by the
 player who moves along the edge:
     N ← N + n_vl;   Q ← (N Q − n_vl) / (N + n_vl)
-which lowers Q too, and takes values to lie in [-1, 1].
+which lowers Q too, and takes values to lie in [-1, 1]. Steps then have more leaves, at the expense
+of the moves: benchmarks/README.md.
 
-Source: Liu et al. 2020 (WU-UCT), "Watch the unobserved", counts unobserved visits like this. The
+Source: Liu et al. 2020 (WU-UCT), "Watch the unobserved", counts unobserved visits like this; its
+workers evaluate a leaf once for each walk. lc0 bounds the collisions of a step, here at none. The
 loss is AlphaGo's, Silver et al. 2016, Methods, with n_vl = 3; there the rollouts' statistics alone
-bear it, here an edge has one sum of both kinds. On Connect Four it chose no better moves.
+bear it, here an edge has one sum of both kinds.
 """
 
 from typing import NamedTuple, Protocol
@@ -32,21 +41,22 @@ from dualmctx.types import EvaluateFn, Params, Path
 class DescendFn(Protocol):
     """Walks down from the roots to where a simulation ends."""
 
-    def __call__(self, rng_key: chex.PRNGKey, tree: Tree) -> Path:
-        """Takes a key, consumed by the rules, and the trees."""
+    def __call__(self, rng_key: chex.PRNGKey, tree: Tree, is_active: chex.Array) -> Path:
+        """Takes a key, consumed by the rules, the trees, and `[B]` bool which of them to walk."""
         ...
 
 
 class Leaves(NamedTuple):
     """Where the simulations of a step end; `[B, K]` each.
 
+    The simulations of a tree are its first columns, in the order of selection.
+
     Attributes:
       parent: int32, the node that the last edge leaves.
       action: int32, the action of that edge.
       node: int32, the node that it enters.
-      depth: int32, the number of edges, at least 1.
-      is_new: bool, whether the node has yet to be evaluated. Where several simulations of a step
-        end at the same new node, the first one creates it.
+      depth: int32, the number of edges, at least 1; -1 in columns without a simulation.
+      is_new: bool, whether the node has yet to be evaluated.
     """
 
     parent: chex.Array
@@ -55,12 +65,18 @@ class Leaves(NamedTuple):
     depth: chex.Array
     is_new: chex.Array
 
+    @property
+    def num_simulations(self) -> chex.Array:
+        """`[B]` int32, the simulations of each tree."""
+        return jnp.sum(self.depth >= 0, axis=-1, dtype=jnp.int32)
+
 
 def select_leaves(
     rng_key: chex.PRNGKey,
     tree: Tree,
     descend_fn: DescendFn,
-    first_slot: chex.Numeric,
+    first_slot: chex.Array,
+    limit: chex.Array,
     *,
     num_leaves: int,
     virtual_loss: int = 0,
@@ -68,47 +84,61 @@ def select_leaves(
 ) -> tuple[Tree, Leaves]:
     """Selects leaves one after the other, each under the virtual visits of those before it.
 
-    The i-th leaf, if it is new, gets slot `first_slot + i`. An empty slot's discount is 0, which is
-    a terminal node's mark, so a later walk of the step that comes to a new leaf ends there.
+    The selection of a tree ends at its limit or at a collision. The i-th leaf, if it is new, gets
+    slot `first_slot + i`. An empty slot's discount is 0, which marks a terminal node, so a later
+    walk that comes to a pending leaf ends there.
 
     Args:
       rng_key: consumed; the walks have keys of their own.
       tree: the trees, without virtual visits.
       descend_fn: how to walk down.
-      first_slot: scalar, the first of `num_leaves` empty slots.
-      num_leaves: K, at least 1.
+      first_slot: `[B]` int32, from which on the slots are empty.
+      limit: `[B]` int32, the most leaves of each tree, 0 for a tree that must not change.
+      num_leaves: K, the most leaves of any tree, at least 1.
       virtual_loss: n_vl, at least 0; 0 for virtual visits that leave Q as it is.
-      layer: the tree that is walked; it has visited every node that there is.
+      layer: the tree that is walked; it has visited every node that exists.
 
     Returns:
       The trees with virtual visits in `children_visits` (and `children_qvalues`), and the leaves.
     """
 
-    def body(tree: Tree, i: chex.Array) -> tuple[Tree, Leaves]:
-        path = descend_fn(fold_in_key(rng_key, i), tree)
-        is_new = path.child == Tree.UNVISITED
-        node = jnp.where(is_new, first_slot + i, path.child)
-        tree = _link(tree, path, node)
-        stats = _add_virtual_visits(tree, node, virtual_loss, layer)
-        leaves = Leaves(path.parent, path.action, node, path.depth, is_new)
-        return replace_layer(tree, layer, stats), leaves
+    def body(carry: tuple) -> tuple:
+        i, tree, leaves, is_open = carry
+        path = descend_fn(fold_in_key(rng_key, i), tree, is_open)
+        is_open &= path.child < first_slot  # Nodes of this step are pending.
+        is_new = is_open & (path.child == Tree.UNVISITED)
+        node = jnp.where(is_new, first_slot + i, jnp.maximum(path.child, 0))
+        tree = _link(tree, path, node, is_new)
+        tree = replace_layer(
+            tree, layer, _add_virtual_visits(tree, node, is_open, virtual_loss, layer)
+        )
+        depth = jnp.where(is_open, path.depth, -1)
+        leaf = Leaves(path.parent, path.action, node, depth, is_new)
+        leaves = jax.tree.map(lambda x, y: x.at[:, i].set(y), leaves, leaf)
+        return i + 1, tree, leaves, is_open & (i + 1 < limit)
 
-    tree, leaves = jax.lax.scan(body, tree, jnp.arange(num_leaves))
-    return tree, jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), leaves)
+    limit = jnp.minimum(limit, num_leaves)
+    zeros = jnp.zeros((limit.shape[0], num_leaves), jnp.int32)
+    leaves = Leaves(zeros, zeros, zeros, zeros - 1, zeros > 0)
+    carry = jnp.int32(0), tree, leaves, limit > 0
+    _, tree, leaves, _ = jax.lax.while_loop(lambda carry: jnp.any(carry[3]), body, carry)
+    return tree, leaves
 
 
-def _link(tree: Tree, path: Path, node: chex.Array) -> Tree:
-    """Connects nodes with the ends of the paths; nothing changes where they are connected."""
+def _link(tree: Tree, path: Path, node: chex.Array, is_new: chex.Array) -> Tree:
+    """Connects new nodes with the ends of the paths."""
     edge = edge_index(tree, path.parent, path.action)
-    children_index = put(by_edge(tree.children_index), edge, node)
+    children_index = put(by_edge(tree.children_index), edge, node, is_new)
     return tree.replace(
-        edges=put(tree.edges, node, edge),
+        edges=put(tree.edges, node, edge, is_new),
         children_index=children_index.reshape(tree.children_index.shape),
     )
 
 
-def _add_virtual_visits(tree: Tree, node: chex.Array, virtual_loss: int, layer: int) -> Layer:
-    """Adds visits to every edge above `[B]` nodes, in the rows that selection reads."""
+def _add_virtual_visits(
+    tree: Tree, node: chex.Array, is_active: chex.Array, virtual_loss: int, layer: int
+) -> Layer:
+    """Adds visits to every edge above `[B]` active nodes, in the rows that selection reads."""
     stats = tree.layers[layer]
 
     def body(carry: tuple) -> tuple:
@@ -125,19 +155,14 @@ def _add_virtual_visits(tree: Tree, node: chex.Array, virtual_loss: int, layer: 
         return visits, qvalues, jnp.where(climbs, above, edge)
 
     rows = by_edge(stats.children_visits), by_edge(stats.children_qvalues)
-    carry = *rows, take(tree.edges, node)
+    carry = *rows, jnp.where(is_active, take(tree.edges, node), Tree.NO_PARENT)
     *rows, _ = jax.lax.while_loop(lambda c: jnp.any(c[2] != Tree.NO_PARENT), body, carry)
     visits, qvalues = (x.reshape(stats.children_visits.shape) for x in rows)
     return stats.replace(children_visits=visits, children_qvalues=qvalues)
 
 
 def expand_leaves(
-    params: Params,
-    rng_key: chex.PRNGKey,
-    tree: Tree,
-    evaluate_fn: EvaluateFn,
-    leaves: Leaves,
-    first_slot: chex.Numeric,
+    params: Params, rng_key: chex.PRNGKey, tree: Tree, evaluate_fn: EvaluateFn, leaves: Leaves
 ) -> Tree:
     """Evaluates the leaves of a step in one call and writes the new ones, each into its slot.
 
@@ -145,13 +170,12 @@ def expand_leaves(
       params: passed on to `evaluate_fn`.
       rng_key: consumed by `evaluate_fn`.
       tree: the trees.
-      evaluate_fn: plays actions and evaluates the states reached, `[B·K]` at once. What it says of
-        leaves that are not new is not used.
+      evaluate_fn: plays actions and evaluates the states reached, `[B·K]` at once. Its results for
+        leaves that are not new are not used.
       leaves: `[B, K]` leaves.
-      first_slot: scalar, as in `select_leaves`.
 
     Returns:
-      The trees; slots of leaves that are not new stay empty.
+      The trees; slots without a new leaf stay empty.
     """
     shape = leaves.node.shape
     state = get_state(tree, leaves.parent)
@@ -161,10 +185,8 @@ def expand_leaves(
     chex.assert_shape(new.prior, (shape[0] * shape[1], tree.num_actions))
 
     def write(array: chex.Array, rows: chex.Array) -> chex.Array:
-        rows = rows.reshape(*shape, *rows.shape[1:]).astype(array.dtype)
-        is_new = leaves.is_new.reshape(*shape, *(1,) * (rows.ndim - 2))
-        rows = jnp.where(is_new, rows, jnp.zeros_like(rows))
-        return jax.lax.dynamic_update_slice_in_dim(array, rows, first_slot, axis=1)
+        rows = rows.reshape(*shape, *rows.shape[1:])
+        return put(array, leaves.node, rows, leaves.is_new)
 
     return tree.replace(
         transitions=write(tree.transitions, pair(new.reward, new.discount)),
@@ -175,15 +197,15 @@ def expand_leaves(
 
 
 def backup_together(tree: Tree, leaves: Leaves, *, layer: int = 0) -> Tree:
-    """Adds the leaves' values to the leaves and to all of their ancestors, in place of the virtual.
+    """Adds the leaves' values to the leaves and to all of their ancestors, for the virtual visits.
 
     A node's new mean is that of all its returns, as if the leaves were backed up one after the
-    other. All walks climb a level at a time from the deepest leaf on, so that those through the
-    same node are there at the same time, and it is read and written once.
+    other. All walks climb one level at a time, starting with the deepest leaf, so that those
+    through the same node reach it at the same time, and it is read and written once.
 
     Args:
       tree: the trees after `expand_leaves`; values from the view of the player to move.
-      leaves: `[B, K]` leaves, the same node several times where several walks ended there.
+      leaves: `[B, K]` leaves; the same old node several times where several walks ended there.
       layer: the tree that is updated.
 
     Returns:

@@ -30,7 +30,7 @@ class Grow(NamedTuple):
       max_depth: the largest number of edges of a simulation.
       window: edges that a backup updates, `None` for all.
       layer: the tree that grows.
-      leaves_per_step: K, simulations that `search` runs at once; 1 with a window.
+      leaves_per_step: K, the most simulations that `search` runs at once; 1 with a window.
       track_fn: keeps what a variant tracks besides, `None` for nothing; with single leaves, and in
         a tree that grows in all elements at once, as one that follows another does not.
       virtual_loss: n_vl, how many lost visits a leaf of such a step counts as until its value is
@@ -47,8 +47,13 @@ class Grow(NamedTuple):
     track_fn: TrackFn | None = None
     virtual_loss: int = 0
 
-    def descend(self, rng_key: chex.PRNGKey, tree: Tree) -> Path:
-        """Walks down from the roots to where a simulation ends; consumes the key."""
+    def descend(
+        self, rng_key: chex.PRNGKey, tree: Tree, is_active: chex.Array | None = None
+    ) -> Path:
+        """Walks down from the roots to where a simulation ends; consumes the key.
+
+        Elements that `[B]` `is_active` excludes do not walk.
+        """
         return descend(
             rng_key,
             tree,
@@ -56,6 +61,7 @@ class Grow(NamedTuple):
             self.interior_select_fn,
             max_depth=self.max_depth,
             layer=self.layer,
+            is_active=is_active,
         )
 
 
@@ -97,21 +103,22 @@ def simulate_together(
     rng_key: chex.PRNGKey,
     tree: Tree,
     grow: Grow,
-    first_slot: chex.Numeric,
-    num_leaves: int,
-) -> Carry:
-    """Runs K simulations of each root with one evaluation: select all, expand all, back up all.
+    first_slot: chex.Array,
+    limit: chex.Array,
+) -> tuple[chex.PRNGKey, Tree, chex.Array]:
+    """Runs up to K simulations of each root with one evaluation: select, expand and back up all.
 
     Args:
       params: passed on to the evaluation.
       rng_key: consumed; split as by `simulate`.
       tree: the trees.
-      grow: how; without a window.
-      first_slot: scalar, the first of K empty slots for new nodes.
-      num_leaves: K, at least 1.
+      grow: how, with its K; without a window.
+      first_slot: `[B]` int32, from which on the slots are empty.
+      limit: `[B]` int32, the most simulations of each root, 0 for a tree that must not change.
 
     Returns:
-      A new key and the trees.
+      A new key, the trees, and `[B]` int32 the simulations of each root: at least 1 where the limit
+      is, and fewer than K where a walk met a leaf of the same step.
     """
     layer = grow.layer
     rng_key, select_key, expand_key = split_key(rng_key, 3)
@@ -120,12 +127,13 @@ def simulate_together(
         tree,
         grow.descend,
         first_slot,
-        num_leaves=num_leaves,
+        limit,
+        num_leaves=grow.leaves_per_step,
         virtual_loss=grow.virtual_loss,
         layer=layer,
     )
-    tree = expand_leaves(params, expand_key, tree, grow.evaluate_fn, leaves, first_slot)
-    return rng_key, backup_together(tree, leaves, layer=layer)
+    tree = expand_leaves(params, expand_key, tree, grow.evaluate_fn, leaves)
+    return rng_key, backup_together(tree, leaves, layer=layer), leaves.num_simulations
 
 
 def search(
@@ -139,33 +147,36 @@ def search(
 ) -> Tree:
     """Runs simulations on one tree, the i-th of which (from 0) writes node `first_slot + i`.
 
+    With several leaves per step, trees take different numbers of steps. A tree whose simulations
+    are done does not change while others go on.
+
     Args:
       params: passed on to the evaluation.
       rng_key: consumed.
       tree: trees that hold their roots, with room for `num_simulations` nodes more.
       grow: how.
-      num_simulations: how many; where `leaves_per_step` does not divide it, the last step is
-        smaller.
+      num_simulations: how many in each tree, at least 1.
       first_slot: the slots from here on are empty.
 
     Returns:
       The trees after the search.
     """
-    together = min(grow.leaves_per_step, num_simulations)
 
-    def body(i: chex.Array, carry: Carry) -> Carry:
-        rng_key, tree = carry
-        if grow.leaves_per_step == 1:
-            return simulate(params, rng_key, tree, grow, first_slot + i)
-        slot = first_slot + i * together
-        return simulate_together(params, rng_key, tree, grow, slot, together)
+    def simulate_one(i: chex.Array, carry: Carry) -> Carry:
+        return simulate(params, *carry, grow, first_slot + i)
 
-    num_steps, rest = divmod(num_simulations, together)
-    rng_key, tree = jax.lax.fori_loop(0, num_steps, body, (rng_key, tree))
-    if rest:
-        slot = first_slot + num_steps * together
-        tree = simulate_together(params, rng_key, tree, grow, slot, rest)[1]
-    return tree
+    if grow.leaves_per_step == 1:
+        return jax.lax.fori_loop(0, num_simulations, simulate_one, (rng_key, tree))[1]
+    grow = grow._replace(leaves_per_step=min(grow.leaves_per_step, num_simulations))
+
+    def step(carry: tuple) -> tuple:
+        rng_key, tree, done = carry
+        slot, limit = first_slot + done, num_simulations - done
+        rng_key, tree, number = simulate_together(params, rng_key, tree, grow, slot, limit)
+        return rng_key, tree, done + number
+
+    carry = rng_key, tree, jnp.zeros(tree.edges.shape[0], jnp.int32)
+    return jax.lax.while_loop(lambda carry: jnp.any(carry[2] < num_simulations), step, carry)[1]
 
 
 class ToPrior(Protocol):

@@ -152,6 +152,7 @@ def descend(
     *,
     max_depth: int,
     layer: int = 0,
+    is_active: chex.Array | None = None,
 ) -> Path:
     """Walks down from the roots to where a simulation ends.
 
@@ -167,9 +168,10 @@ def descend(
       interior_select_fn: the rule below it.
       max_depth: the largest number of edges, at least 1.
       layer: the tree that is walked.
+      is_active: `[B]` bool, elements that walk, all if `None`; the others end at the root.
 
     Returns:
-      The last edges of the walks.
+      The last edges of the walks (of no meaning where inactive).
     """
     visits, children = by_edge(tree.layers[layer].children_visits), by_edge(tree.children_index)
 
@@ -191,9 +193,10 @@ def descend(
 
     root = jnp.full(tree.edges.shape[0], Tree.ROOT_INDEX, jnp.int32)
     start = Path(parent=root, action=root, child=root, depth=jnp.zeros_like(root))
-    walk = _Walk(start, jnp.ones(root.shape, bool), jnp.int32(0))
+    active = jnp.ones(root.shape, bool) if is_active is None else is_active
+    walk = _Walk(start, active, jnp.int32(0))
     if root_select_fn is not interior_select_fn:
         action, child, goes_on = step(root_select_fn, root, jnp.int32(0))
         path = Path(parent=root, action=action, child=child, depth=jnp.ones_like(root))
-        walk = _Walk(path, goes_on, jnp.int32(1))
+        walk = _Walk(path, active & goes_on, jnp.int32(1))
     return jax.lax.while_loop(lambda walk: jnp.any(walk.is_walking), body, walk).path

@@ -23,7 +23,7 @@ from oracle.models import HashModel
 
 SEEDS = (0, 1, 2, 3)
 SINGLE = HashAlphaGo(40, CALM)
-# 3 leaves do not divide 40 simulations: the last step has one.
+# The budget of 40 cuts the last step short, unless a collision did before.
 TOGETHER = HashAlphaGo(40, dataclasses.replace(CALM, leaves_per_step=3, virtual_loss=3))
 EXPLORES = dataclasses.replace(WINDOWED, window=2, explore_fraction=0.5)
 

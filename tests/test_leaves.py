@@ -1,4 +1,4 @@
-"""Several leaves a step: whole trees against the twin, and what holds for any number of leaves."""
+"""Several leaves per step: whole trees against the twin, and what holds for any number of them."""
 
 import functools
 import math
@@ -25,7 +25,7 @@ from oracle.models import HashModel
 
 SEEDS = (0, 1, 2, 3)
 POLICY = AlphaZero(40, CALM)
-# 3 leaves do not divide 40 simulations: the last step has one.
+# With 3 leaves the budget of 40 cuts the last step short, unless collisions did before.
 NUM_LEAVES = (2, 3, 8)
 
 
@@ -37,8 +37,9 @@ def assert_twin_agrees(num_leaves, rules, *, invalid=None, seeds=SEEDS, **option
         is_legal = None if invalid is None else ~invalid[i]
         model = HashModel(seed, rules, 4, "all")
         search = Search(model, policy.puct, policy.num_simulations, is_legal)
-        for begin in range(0, policy.num_simulations, num_leaves):
-            search.step(min(num_leaves, policy.num_simulations - begin))
+        num_left = policy.num_simulations
+        while num_left:
+            num_left -= search.step(min(num_leaves, num_left))
         visits, _ = twin.edges(search.root, twin.SMALL)
         assert visits.sum() == policy.num_simulations
         assert_same_search(
@@ -55,9 +56,10 @@ def test_whole_trees(rules, num_leaves):
 
 
 @pytest.mark.parametrize("num_leaves", NUM_LEAVES)
-def test_several_walks_end_at_the_same_node(num_leaves):
+def test_walks_that_meet(num_leaves):
     searches = assert_twin_agrees(num_leaves, RULES["one legal action"])
     assert sum(search.collisions for search in searches) > 20
+    # Several walks of one step end at the same terminal node, and all of them count.
     searches = assert_twin_agrees(num_leaves, RULES["often terminal"])
     assert sum(search.counters.terminal_hits for search in searches) > 20
 
@@ -126,8 +128,8 @@ def assert_same(actual, expected):
     jax.tree.map(compare, actual, expected)
 
 
-def test_steps_of_one_leaf_are_the_ordinary_search():
-    rules, num_simulations = RULES["same player twice"], 30
+def start(rules, num_leaves, num_simulations=30):
+    """Returns a tree for each of six seeds, and how each grows."""
     root = hash_model.roots(jnp.arange(6), rules, 4)
     prior = roots.legal_probabilities(root.prior_logits)
     tree = allocate(
@@ -137,20 +139,88 @@ def test_steps_of_one_leaf_are_the_ordinary_search():
         invalid_actions=jnp.zeros_like(prior),
     )
     recurrent_fn = functools.partial(hash_model.recurrent_fn, num_actions=4)
-    grow = make_grow(
-        puct(1), roots.evaluate_probabilities(recurrent_fn), num_simulations=num_simulations
-    )
+    evaluate_fn = roots.evaluate_probabilities(recurrent_fn)
+    return tree, make_grow(puct(num_leaves), evaluate_fn, num_simulations=num_simulations)
+
+
+def test_steps_of_one_leaf_are_the_ordinary_search():
+    rules = RULES["same player twice"]
+    tree, grow = start(rules, 1)
+    ones = jnp.ones(6, jnp.int32)
 
     def step(i, carry):
-        return simulate_together(rules, *carry, grow, 1 + i, 1)
+        rng_key, tree, done = carry
+        rng_key, tree, number = simulate_together(rules, rng_key, tree, grow, i * ones, ones)
+        return rng_key, tree, done + number
 
     def steps(tree):
-        return jax.lax.fori_loop(0, num_simulations, step, (jax.random.key(0), tree))[1]
+        return jax.lax.fori_loop(1, 31, step, (jax.random.key(0), tree, 0 * ones))[1:]
 
     def ordinary(tree):
-        return search(rules, jax.random.key(0), tree, grow, num_simulations)
+        return search(rules, jax.random.key(0), tree, grow, 30)
 
-    assert_same(fast_jit(steps)(tree), fast_jit(ordinary)(tree))
+    actual, done = fast_jit(steps)(tree)
+    assert_same(actual, fast_jit(ordinary)(tree))
+    np.testing.assert_array_equal(done, 30)
+
+
+def test_each_tree_takes_a_step_up_to_its_own_limit():
+    rules = RULES["all legal"]
+    tree, grow = start(rules, 8)
+    warm = fast_jit(lambda tree: search(rules, jax.random.key(0), tree, grow, 20))(tree)
+    limit, slots = jnp.array([0, 1, 3, 8, 9, 0]), jnp.full(6, 21)
+
+    @fast_jit
+    def step(tree, limit):
+        return simulate_together(rules, jax.random.key(1), tree, grow, slots, limit)[1:]
+
+    together, number = step(warm, limit)
+    assert number[0] == number[5] == 0
+    assert number[1] == 1
+    assert (number[2:5] >= 2).all()
+    assert (number[2:5] <= np.array([3, 8, 8])).all()
+    expected = warm.layers[0].node_visits[:, 0] + number
+    np.testing.assert_array_equal(together.layers[0].node_visits[:, 0], expected)
+    assert_rows_agree(together)
+    for i in range(6):
+        alone, _ = step(warm, jnp.where(jnp.arange(6) == i, limit, 0))
+        for j in range(6):
+            expected = together if i == j else warm
+            jax.tree.map(np.testing.assert_array_equal, *(element(x, j) for x in (alone, expected)))
+
+
+def element(tree, index):
+    return jax.tree.map(operator.itemgetter(index), tree)
+
+
+@pytest.mark.parametrize(("num_leaves", "virtual_loss"), [(8, 0), (8, 3), (64, 0)])
+@pytest.mark.parametrize("terminal", [0.0, 0.2])
+def test_every_simulation_evaluates_a_position_or_ends_the_game(num_leaves, virtual_loss, terminal):
+    """On a peaked prior too, where most walks of a step would end at its first leaf."""
+    rules = hash_model.Rules(illegal=0.0, terminal=terminal, spread=3.0)
+    policy = AlphaZero(100, puct(num_leaves, virtual_loss=virtual_loss))
+    tree = fast_jit(hash_search(policy, rules))(jnp.arange(6)).search_tree
+    assert (tree.summary().visit_counts.sum(axis=-1) == 100).all()
+    visits = np.asarray(tree.layers[0].node_visits)
+    is_node = np.asarray(tree.edges) >= 0
+    ends = is_node & (np.asarray(tree.discounts) == 0)
+    # A node that is not terminal ends one simulation; the others go on to its children.
+    below = np.asarray(tree.layers[0].children_visits).sum(axis=-1)
+    own = np.where(ends, 0, visits - below)
+    np.testing.assert_array_equal(own, np.asarray(tree.discounts) != 0)
+    again = np.where(ends, visits - 1, 0).sum(axis=-1)
+    np.testing.assert_array_equal(is_node.sum(axis=-1), 100 - again)
+    assert (again.sum() > 0) == (terminal > 0)
+
+
+def test_a_collision_ends_the_step():
+    """Where a single move is legal, each second walk collides: the search is the ordinary one."""
+    rules = hash_model.Rules(illegal=1.0, terminal=0.0)
+
+    def run(num_leaves):
+        return fast_jit(hash_search(AlphaZero(12, puct(num_leaves)), rules))(jnp.arange(3))
+
+    assert_same(run(5), run(1))
 
 
 def assert_rows_agree(tree):

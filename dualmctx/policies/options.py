@@ -67,12 +67,15 @@ class Puct:
     """Actions kept at each node, those with the best priors, at least 1; none for all. Saves memory
     and time in large action spaces and is exact where no more are legal: 128 for chess's 4,672."""
     leaves_per_step: int = 1
-    """Leaves of each root that are selected one after the other, each under virtual visits of those
-    before it, and evaluated at once; at least 1, the ordinary search. For large budgets on few
-    roots: evaluations are wider, and selection knows a little less."""
+    """The most leaves of each root that are selected one after the other, each under virtual visits
+    of those before it, and evaluated at once; at least 1, the ordinary search. A walk that meets a
+    leaf of the same step ends the step for its root, so that each simulation evaluates a new
+    position or ends where the ordinary search's does. For large budgets on few roots; a step rarely
+    has more than 10 leaves, so 8 to 16 are enough."""
     virtual_loss: int = 0
     """With several leaves a step: visits, all lost, that a leaf counts as until its value is known,
-    at least 0; 0 for one visit that leaves Q as it is. AlphaGo's is 3."""
+    at least 0; 0 for one visit that leaves Q as it is. AlphaGo's is 3. Larger ones find more leaves
+    per step and worse moves."""
 
     regularized: tuple[Literal["act", "search", "learn"], ...] = ()
     """Where the regularised policy of Grill et al. takes the place of visits: act, moves are drawn

@@ -45,6 +45,8 @@ class Search(leaves.Search):
     def __init__(self, options: AlphaGo, element: tuple[int, int], *args: Any) -> None:
         self.mix, self.element = options.rollout_mix, element
         self.rollouts = 0
+        # Rollouts are drawn for all places of a step, those without a leaf too.
+        self.together = min(options.puct.leaves_per_step, options.num_simulations)
         super().__init__(*args)
 
     def roll_out(self, embedding: Any, number: int, place: int) -> float:
@@ -69,17 +71,16 @@ class Search(leaves.Search):
             node.raw = (1 - self.mix) * node.raw + self.mix * outcome
         return node
 
-    def grow(self, rng_key: Any, num_leaves: int) -> Any:
-        """Runs a step of so many leaves; returns the key for what follows."""
+    def grow(self, rng_key: Any, num_left: int) -> tuple[Any, int]:
+        """Runs a step; returns the key for the next one and how many simulations are left."""
         rng_key, select_key, expand_key = jax.random.split(rng_key, 3)
         self.rollout_key = jax.random.split(expand_key)[1]
-        self.together, self.place = num_leaves, 0
+        self.place = 0
         if self.puct.leaves_per_step == 1:
             draws = twin.Draws(select_key, self.element) if self.may_explore else None
             self.simulate(twin.SMALL, draws)
-        else:
-            self.step(num_leaves)
-        return rng_key
+            return rng_key, num_left - 1
+        return rng_key, num_left - self.step(min(self.together, num_left))
 
 
 def alphago(
@@ -97,8 +98,8 @@ def alphago(
     search = Search(options, element, model, options.puct, longest, is_legal, kept)
     if kept is None:
         search.value_root(root_key)
-    for begin in range(0, options.num_simulations, options.puct.leaves_per_step):
-        number = min(options.puct.leaves_per_step, options.num_simulations - begin)
-        search_key = search.grow(search_key, number)
+    num_left = options.num_simulations
+    while num_left:
+        search_key, num_left = search.grow(search_key, num_left)
     visits, _ = twin.edges(search.root, twin.SMALL)
     return twin.Result(search.nodes, visits / visits.sum(), search.counters), search

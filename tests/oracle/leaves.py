@@ -1,5 +1,7 @@
 """The twin with steps of several leaves of one root, under virtual visits or virtual losses.
 
+A walk that meets a leaf of its own step is discarded and ends the step.
+
 Written from Liu et al. 2020 (WU-UCT) for the visits, Silver et al. 2016, Methods, for the losses.
 """
 
@@ -40,18 +42,24 @@ class Search(twin.Search):
         scores[node.prior == 0] = -math.inf
         return int(np.flatnonzero(scores >= scores.max() - 1e-12)[0])
 
-    def step(self, num_leaves: int) -> None:
-        """Selects leaves one after the other, then backs all of them up."""
+    def step(self, num_leaves: int) -> int:
+        """Selects up to so many leaves, backs them up, and returns how many there were."""
         leaves = []
         for i in range(num_leaves):
             self.place = i
-            leaves.append(self.walk())
-            self.open.update(node.actions for node in leaves[-1].path)
+            leaf = self.walk()
+            if leaf is None:
+                self.collisions += 1
+                break
+            leaves.append(leaf)
+            self.open.update(node.actions for node in leaf.path)
         self.open.clear()
         for leaf in leaves:
             self.backup(leaf, twin.SMALL)
+        return len(leaves)
 
-    def walk(self) -> twin.Node:
+    def walk(self) -> twin.Node | None:
+        """Returns where a walk ends, or None where that is a leaf of this step."""
         node = self.root
         while True:
             action = self.choose(node, twin.SMALL, None)
@@ -59,8 +67,7 @@ class Search(twin.Search):
                 return self.create(node, action, None)
             node = node.children[action]
             if node.stats[twin.SMALL].visits == 0:
-                self.collisions += 1
-                return node
+                return None
             if node.discount == 0:
                 self.counters.terminal_hits += 1
                 return node
