@@ -24,6 +24,7 @@ from benchmarks import (
     engine,
     evaluation,
     learning,
+    leaves,
     mates,
     memory,
     openspiel_loop,
@@ -196,12 +197,45 @@ def test_single_root_benchmark_measures_every_search(tmp_path: pathlib.Path) -> 
     file = tmp_path / "rows.json"
     single_root.main(["--quick", "--json", str(file)])
     rows = json.loads(file.read_text())
-    engines = ["dualmctx, 1 a step", "dualmctx, 256 a step", "mctx"]
-    expected = [(name, engine) for name in ("hash", "network") for engine in engines]
-    assert [(row["evaluation"], row["engine"]) for row in rows["times"]] == expected
-    assert all(row["seconds"] >= 0 and row["mib"] > 0 for row in rows["times"])
-    assert [row["leaves_per_step"] for row in rows["agreement"]] == [1, 256]
-    assert all(0 <= row["keeps_value"] <= row["positions"] == 4 for row in rows["agreement"])
+    searches = ["dualmctx, leaves per step 1", "dualmctx, leaves per step 256", "mctx"]
+    parts = [("network", 6), ("hash", 6), ("hash", 60)]
+    expected = [(name, search, number) for name, number in parts for search in searches]
+    assert [(row["evaluation"], row["search"], row["simulations"]) for row in rows] == expected
+    assert [row["extrapolated"] for row in rows] == [False] * 8 + [True]
+    # No game can end within so few simulations.
+    assert all(row["positions"] == row["simulations"] for row in rows)
+    assert all(row["seconds"] > 0 and row["us_per_position"] > 0 < row["mib"] for row in rows[:8])
+
+
+@pytest.mark.slow
+def test_leaves_benchmark_compares_with_the_ordinary_search(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "rows.json"
+    leaves.main(["--quick", "--json", str(file)])
+    rows = json.loads(file.read_text())
+    searches = [(row["leaves_per_step"], row["virtual_loss"]) for row in rows]
+    assert searches == [(1, 0), (64, 0), (64, 3)]
+    ordinary, *others = rows
+    assert (ordinary["difference"], ordinary["better"], ordinary["worse"]) == (0, 0, 0)
+    assert ordinary["per_step"] == 1
+    for row in others:
+        change = round(100 * (row["better"] - row["worse"]) / row["number"], 2)
+        assert row["difference"] == change == round(100 * (row["keeps"] - ordinary["keeps"]), 2)
+        assert 1 < row["per_step"] <= 24
+    assert all(0 < row["evaluated"] <= 24 for row in rows)
+
+
+def test_leaves_benchmark_pairs_by_position() -> None:
+    ordinary = np.array([True, True, False, False])
+    found = leaves.compare(np.array([True, False, True, True]), ordinary)
+    assert (found["keeps"], found["better"], found["worse"]) == (0.75, 2, 1)
+    # Changes of 0, -100, 100 and 100: a mean of 25, a deviation of 95.74.
+    assert (found["difference"], found["error"]) == (25, 47.87)
+
+
+def test_leaves_benchmark_needs_connect_four(capsys: pytest.CaptureFixture) -> None:
+    with pytest.raises(SystemExit):
+        leaves.main(["tic-tac-toe"])
+    assert "tic-tac-toe is a network for tic_tac_toe" in capsys.readouterr().err
 
 
 @pytest.mark.slow

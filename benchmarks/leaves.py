@@ -1,0 +1,188 @@
+"""The move against the leaves per step: `python -m benchmarks.leaves [RUN] [--json FILE]`.
+
+The share of contested Connect Four positions in which the move keeps the game's value, by a perfect
+player's labels (bitbully), of AlphaZero's search without noise, by `leaves_per_step` and
+`virtual_loss`. Positions are those of `benchmarks.strength` of the kind games: some legal move
+changes the value. RUN is a run's folder, an exported file or a name, by default the packaged
+network.
+
+The difference to the ordinary search is paired by position, in percentage points with its standard
+error; "better, worse" counts the positions in which only one of the two keeps the value. The last
+columns are means: the new nodes of a search, and the simulations of a step, the latter over the
+first positions, each searched alone.
+"""
+
+import argparse
+import dataclasses
+import json
+import math
+import pathlib
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import dualmctx
+import games
+from benchmarks.common import untrained
+from benchmarks.connect_four import Positions, game_positions, make_solver
+from dualmctx.trained import load_trained
+
+ORDINARY = (1, 0)
+# Leaves per step and virtual losses.
+SEARCHES = (ORDINARY, (8, 0), (16, 0), (64, 0), (8, 3), (16, 3), (64, 3))
+# Of the positions, for the simulations of a step.
+NUM_ALONE = 40
+
+
+class Row(NamedTuple):
+    """What a search found; see the module."""
+
+    leaves_per_step: int
+    virtual_loss: int
+    number: int
+    keeps: float
+    difference: float
+    error: float
+    better: int
+    worse: int
+    evaluated: float
+    per_step: float
+
+
+@dataclasses.dataclass
+class Counted:
+    """A network that counts its calls, in `calls`."""
+
+    network: Any
+    calls: int = 0
+
+    @property
+    def head_depths(self) -> tuple[int, ...]:
+        """The network's."""
+        return self.network.head_depths
+
+    def apply(self, *arguments: Any, **options: Any) -> Any:
+        """Calls the network."""
+        jax.debug.callback(self._count)
+        return self.network.apply(*arguments, **options)
+
+    def _count(self) -> None:
+        self.calls += 1
+
+
+def make_search(env: Any, network: Any, budget: int, leaves: int, loss: int) -> Any:
+    """Makes `(params, states) -> ([B] actions, [B] positions evaluated)`, compiled."""
+    puct = dualmctx.Puct(leaves_per_step=leaves, virtual_loss=loss)
+    search = dualmctx.make_search_fn(env, network, dualmctx.AlphaZero(budget, puct).noiseless())
+
+    def run(params: Any, states: Any) -> tuple[Any, Any]:
+        output = search(params, jax.random.key(0), states)
+        return output.action, jnp.sum(output.search_tree.edges >= 0, axis=-1)
+
+    return jax.jit(run)
+
+
+def count_per_step(env: Any, network: Any, params: Any, states: Any, *options: int) -> float:
+    """Returns the mean number of simulations of a step, of searches of one root each."""
+    counted = Counted(network)
+    search = make_search(env, counted, *options)
+    number = states.current_player.shape[0]
+    jax.block_until_ready(
+        jax.lax.map(lambda state: search(params, jax.tree.map(lambda x: x[None], state)), states)
+    )
+    jax.effects_barrier()
+    # The first call of each search is for the root.
+    return number * options[0] / (counted.calls - number)
+
+
+def compare(kept: np.ndarray, ordinary: np.ndarray) -> dict[str, Any]:
+    """Compares `[S]` bool, whether moves keep the value, with those of the ordinary search."""
+    change = 100 * (kept.astype(float) - ordinary)
+    return {
+        "keeps": round(float(kept.mean()), 4),
+        "difference": round(float(change.mean()), 2),
+        "error": round(float(change.std(ddof=1)) / math.sqrt(len(change)), 2),
+        "better": int(np.sum(kept & ~ordinary)),
+        "worse": int(np.sum(~kept & ordinary)),
+    }
+
+
+def measure(
+    subject: tuple[Any, Any, Any],
+    positions: Positions,
+    budget: int,
+    searches: tuple[tuple[int, int], ...],
+) -> list[Row]:
+    """Measures searches, the ordinary one first, of a game, a network and its parameters."""
+    env, network, params = subject
+    number = len(positions.histories)
+    states = games.replay(env, positions.histories)
+    alone = jax.tree.map(lambda x: x[:NUM_ALONE], states)
+    ordinary, rows = np.zeros(number, bool), []
+    for leaves, loss in searches:
+        found = make_search(env, network, budget, leaves, loss)(params, states)
+        action, evaluated = (np.asarray(x) for x in found)
+        kept = positions.keeping[np.arange(number), action]
+        if (leaves, loss) == ORDINARY:
+            ordinary = kept
+        per_step = count_per_step(env, network, params, alone, budget, leaves, loss)
+        means: dict[str, Any] = {
+            "evaluated": round(float(evaluated.mean()), 1),
+            "per_step": round(per_step, 1),
+        }
+        rows.append(Row(leaves, loss, number, **compare(kept, ordinary), **means))
+    return rows
+
+
+def show(rows: list[Row], budget: int) -> None:
+    """Prints the table."""
+    names = "leaves per step", "virtual loss", "keeps the value", "difference", "better, worse"
+    table = Table(*names, "positions evaluated", "per step", title=f"{budget} simulations")
+    for row in rows:
+        table.add_row(
+            str(row.leaves_per_step),
+            str(row.virtual_loss),
+            f"{row.keeps:.4f} of {row.number}",
+            f"{row.difference:+.2f} ± {row.error:.2f}",
+            f"{row.better}, {row.worse}",
+            f"{row.evaluated:.0f}",
+            f"{row.per_step:.1f}",
+        )
+    Console().print(table)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs the benchmark and prints its table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    add = parser.add_argument
+    add("run", type=pathlib.Path, nargs="?", default=pathlib.Path("connect-four"), metavar="RUN")
+    add("--simulations", type=int, default=400, help="of each search")
+    add("--number", type=int, default=800, help="of positions to make")
+    add("--seed", type=int, default=0, help="of positions")
+    add("--json", type=pathlib.Path, metavar="FILE", help="write the rows here")
+    add("--quick", action="store_true", help="a tiny size, to see that it runs")
+    options = parser.parse_args(arguments)
+    if options.quick:
+        options.number, options.simulations = 8, 24
+    try:
+        trained = None if options.quick else load_trained(options.run)
+    except ValueError as error:
+        parser.error(str(error))
+    if trained and trained.record["game"] != "connect_four":
+        parser.error(f"{options.run} is a network for {trained.record['game']}, not connect_four")
+    subject = (trained.env, trained.network, trained.params) if trained else untrained()
+    positions = game_positions(make_solver(), options.number, options.seed)
+    searches = SEARCHES[:: 3 if options.quick else 1]
+    rows = measure(subject, positions, options.simulations, searches)
+    show(rows, options.simulations)
+    if options.json:
+        text = json.dumps([row._asdict() for row in rows], indent=2)
+        options.json.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
