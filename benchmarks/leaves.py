@@ -17,6 +17,7 @@ import dataclasses
 import json
 import math
 import pathlib
+import sys
 from typing import Any, NamedTuple
 
 import jax
@@ -135,6 +136,8 @@ def measure(
             "per_step": round(per_step, 1),
         }
         rows.append(Row(leaves, loss, number, **compare(kept, ordinary), **means))
+        # Some take minutes.
+        print(rows[-1], file=sys.stderr)
     return rows
 
 

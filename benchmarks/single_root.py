@@ -17,6 +17,7 @@ import functools
 import json
 import pathlib
 import statistics
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -151,6 +152,7 @@ def measure(subject: Subject, searches: list[str], budget: int, repeats: int) ->
         seconds = statistics.median(taken for taken, _ in found)
         _, (_, positions) = found[0]
         rows.append(make_row(subject, name, budget, int(positions[0]), seconds, programs[name][1]))
+        print(rows[-1], file=sys.stderr)
     return rows
 
 
