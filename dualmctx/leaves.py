@@ -19,10 +19,10 @@ player who moves along the edge:
 which lowers Q too, and takes values to lie in [-1, 1]. Steps then have more leaves, at the expense
 of the moves: benchmarks/README.md.
 
-Source: Liu et al. 2020 (WU-UCT), "Watch the unobserved", counts unobserved visits like this; its
-workers evaluate a leaf once for each walk. lc0 bounds the collisions of a step, here at none. The
-loss is AlphaGo's, Silver et al. 2016, Methods, with n_vl = 3; there the rollouts' statistics alone
-bear it, here an edge has one sum of both kinds.
+Source: Liu et al. 2020 (WU-UCT), "Watch the unobserved", counts unobserved visits like this.
+lc0 bounds the collisions of a step; here the first one ends it. The loss is AlphaGo's, Silver et
+al. 2016, Methods, with n_vl = 3; there the rollouts' statistics alone bear it, here an edge has one
+sum of both kinds.
 """
 
 from typing import NamedTuple, Protocol
