@@ -208,11 +208,6 @@ def gumbel_root(
     return select
 
 
-def root_passes(tree: Tree) -> chex.Array:
-    """Returns `[B, A]` int32, how often simulations passed through each of the root's actions."""
-    return _passes(tree, node_view(tree, Tree.ROOT_INDEX))
-
-
 def _passes(tree: Tree, view: mctx.Tree) -> chex.Array:
     passes = tree.layers[0].path_visits
     if passes is None:

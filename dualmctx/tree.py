@@ -269,6 +269,20 @@ def gather_children(index: chex.Array, array: chex.Array) -> chex.Array:
     return jnp.where(exists, values, 0)
 
 
+def root_passes(tree: Tree, layer: int = 0) -> chex.Array:
+    """Counts the simulations of one tree that passed through each action of the root.
+
+    These are the visits, but for a window: it cuts visits short and never this count.
+
+    Returns:
+      `[B, A]` int32.
+    """
+    passes = tree.layers[layer].path_visits
+    if passes is None:
+        return get_children(tree, Tree.ROOT_INDEX, layer).visits
+    return gather_children(tree.children_index[:, Tree.ROOT_INDEX], passes)
+
+
 def slot_actions(tree: Tree) -> chex.Array | None:
     """Returns `[B, N, C]` int32, the game's actions that the slots of each node stand for.
 

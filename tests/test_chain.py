@@ -16,14 +16,14 @@ from oracle.compare import assert_twin_agrees, engine_tree, run_engine
 
 rules_cases = pytest.mark.parametrize("rules", list(RULES.values()), ids=list(RULES))
 
-TWO = Chain((23, 10), 3, puct=CALM)
-THREE = Chain((20, 11, 7), 3, puct=CALM)
+TWO = Chain((23, 10), 3, action_weights="regularized", puct=CALM)
+THREE = Chain((20, 11, 7), 3, action_weights="small_visits", puct=CALM)
 # Later trees that run out of nodes to evaluate, and find some that the earlier ones lack.
 GREEDY = Chain((5, 9, 12), 12, action_weights="all_visits", puct=CALM)
 FOUR = Chain((14, 9, 8, 6), 4, action_weights="large_visits", puct=CALM)
 # Leaves at the largest depth count many times before later trees look at them, and after.
 SHALLOW = Chain((20, 8, 7), 4, puct=dataclasses.replace(CALM, max_depth=2))
-THREE_WINDOWED = Chain((18, 9, 11), 3, puct=WINDOWED)
+THREE_WINDOWED = Chain((18, 9, 11), 3, action_weights="small_visits", puct=WINDOWED)
 
 POLICIES = {"two": TWO, "three": THREE, "greedy": GREEDY, "four": FOUR, "shallow": SHALLOW}
 

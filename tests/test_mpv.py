@@ -30,7 +30,7 @@ POLICIES = {
     "small first": MPV((18, 12), "small_first", puct=CALM),
     "interleaved": MPV((17, 11), action_weights="large_visits", puct=CALM),
     "large first": MPV((4, 6), (1,) * 6 + (0,) * 4, puct=CALM),
-    "random": MPV((17, 11), shuffled(17, 11, 1), puct=CALM),
+    "random": MPV((17, 11), shuffled(17, 11, 1), action_weights="small_visits", puct=CALM),
     "random, large in majority": MPV(
         (9, 14), shuffled(9, 14, 2), action_weights="all_visits", puct=CALM
     ),

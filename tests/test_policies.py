@@ -43,6 +43,7 @@ POLICIES = {
     "dual window": Dual((60, 160), 7, action_weights="all_visits", puct=CALM_WINDOW),
     # Of HSR's 17 actions; a game of 9 would lose the only good one of an indifferent network.
     "dual few children": Dual((40, 30), 5, puct=dataclasses.replace(CALM, max_children=6)),
+    "dual small visits": Dual((50, 30), 5, action_weights="small_visits", puct=CALM_WINDOW),
     "chain": Chain((50, 40, 30), 5, puct=CALM),
     "mpv": MPV((40, 30), puct=CALM),
     "contempt": Contempt(64, -3, puct=CALM),

@@ -47,21 +47,37 @@ def _layer(tree, layer, element):
     return {k: (visits, value) for k, (visits, value) in stats.items() if visits > 0}
 
 
+@pytest.mark.parametrize("weights", ["all_visits", "small_visits"])
 @rules_cases
-def test_small_tree_alone_is_alphazero(rules):
-    alone = search(with_options(SMALL_ALONE, action_weights="all_visits"), rules)
+def test_small_tree_alone_is_alphazero(rules, weights):
+    alone = search(with_options(SMALL_ALONE, action_weights=weights), rules)
     alphazero = search(ALPHAZERO, rules, final="nothing")
     assert_same_layer(alone.search_tree, 0, alphazero.search_tree, 0)
     assert len(alone.search_tree.layers) == 1
-    np.testing.assert_allclose(alone.action_weights, alphazero.action_weights, rtol=1e-6)
+    np.testing.assert_array_equal(alone.action_weights, alphazero.action_weights)
 
 
+@pytest.mark.parametrize("weights", ["all_visits", "small_visits"])
 @rules_cases
-def test_large_tree_alone_is_alphazero(rules):
-    alone = search(with_options(LARGE_ALONE, action_weights="all_visits"), rules)
+def test_large_tree_alone_is_alphazero(rules, weights):
+    alone = search(with_options(LARGE_ALONE, action_weights=weights), rules)
     alphazero = search(ALPHAZERO, rules, final="all")
     assert_same_layer(alone.search_tree, 1, alphazero.search_tree, 0)
-    np.testing.assert_allclose(alone.action_weights, alphazero.action_weights, rtol=1e-6)
+    np.testing.assert_array_equal(alone.action_weights, alphazero.action_weights)
+
+
+@pytest.mark.parametrize("window", [None, 1])
+def test_small_visits_count_the_simulations_of_the_small_tree(window):
+    """A window cuts visits short, not this count, nor does a later tree add to it."""
+    policy = with_options(DUAL_WINDOWED, window=window)
+    output = search(policy, RULES["no illegal, no end"])
+    layer, children = output.search_tree.layers[0], output.search_tree.children_index[:, 0]
+    counts = layer.node_visits if window is None else layer.path_visits
+    passes = np.take_along_axis(counts, children, axis=1) * (children >= 0)
+    np.testing.assert_array_equal(passes.sum(axis=1), policy.num_simulations[0])
+    np.testing.assert_allclose(output.action_weights * passes.sum(1)[:, None], passes, rtol=1e-6)
+    if window is not None:
+        assert np.any(layer.children_visits[:, 0] != passes)
 
 
 @rules_cases

@@ -46,7 +46,8 @@ class Chain:
     """Weight of the earlier heads' policy likewise; beta."""
     action_weights: Weights = "regularized"
     """The policy returned: the regularised policy of the last tree's Q; the last tree's visits,
-    smoothed (large_visits); or the visits of all trees."""
+    smoothed (large_visits); the visits of all trees; or those of the first tree (small_visits),
+    whose values all later heads have corrected."""
     puct: Puct = dataclasses.field(default_factory=Puct)
     """How every tree is searched."""
     kept_nodes: int = 0

@@ -38,8 +38,9 @@ class Dual:
     prior_mix: float = 0.25
     """Weight of the intermediate head's policy likewise; beta."""
     action_weights: Weights = "regularized"
-    """The policy returned: the regularised policy of the large tree's Q; the large tree's
-    visits, smoothed (the paper's); or the visits of both trees."""
+    """The policy returned: the regularised policy of the large tree's Q; the large tree's visits,
+    smoothed (the paper's); the visits of both trees; or those of the small tree, whose values the
+    final head has corrected."""
     puct: Puct = dataclasses.field(default_factory=Puct)
     """How both trees are searched."""
     kept_nodes: int = 0
@@ -75,8 +76,8 @@ class Dual:
         """Searches from a batch of roots.
 
         With b_full = 0 the tree is AlphaZero's with the intermediate head, with b_sub = 0 it is
-        AlphaZero's with the final head. The policy returned is too with `all_visits`, of which
-        only one tree has any.
+        AlphaZero's with the final head. So is the policy returned with `all_visits` and, without a
+        window, with `small_visits`: they are the visits of the only tree that has any.
 
         Args:
           params: passed on to `recurrent_fn` and `refine_fn`.

@@ -15,7 +15,7 @@ from dualmctx.policies import root as roots
 from dualmctx.policies.checks import check_budget, check_count, check_not_negative, check_window
 from dualmctx.policies.options import explore
 from dualmctx.search import Grow, search
-from dualmctx.tree import Tree
+from dualmctx.tree import Tree, root_passes
 from dualmctx.types import ActingOutput, Params, RecurrentFn, RefineFn
 
 
@@ -121,7 +121,7 @@ class Gumbel:
         """Acts by the best of the most visited actions; learns from the completed Q-values."""
         roots_only = mctx_rules.node_view(tree, Tree.ROOT_INDEX)
         qvalues = jax.vmap(self.qtransform, in_axes=(0, None))(roots_only, 0)
-        visits = mctx_rules.root_passes(tree)
+        visits = root_passes(tree)
         most = visits == jnp.max(visits, axis=-1, keepdims=True)
         logits = prior - jnp.max(prior, axis=-1, keepdims=True)
         score = jnp.maximum(mctx_rules.FLOOR, gumbel + logits + qvalues)

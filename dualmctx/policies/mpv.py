@@ -52,7 +52,8 @@ class MPV:
     """Weight of the small network's policy likewise; beta."""
     action_weights: Weights = "regularized"
     """The policy returned: the regularised policy of the large tree's Q; the large tree's visits,
-    smoothed; or the visits of both trees."""
+    smoothed; the visits of both trees; or those of the small tree, whose values the large network
+    has corrected."""
     puct: Puct = dataclasses.field(default_factory=Puct)
     """How both trees are searched."""
     kept_nodes: int = 0

@@ -1,7 +1,7 @@
 """What the policies of several trees share: later heads that follow the first, in rounds."""
 
 from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import chex
 import jax.numpy as jnp
@@ -16,12 +16,18 @@ from dualmctx.policies.opening import Opening, add_root_noise, close_search, ope
 from dualmctx.policies.options import Puct, check_several_trees, make_grow
 from dualmctx.search import Follow, Rounds, follow, run_rounds
 from dualmctx.select import completed_qvalues
-from dualmctx.tree import Tree, get_children
+from dualmctx.tree import Tree, get_children, root_passes
 from dualmctx.types import EvaluateFn, Params, RefineFn
 
-Weights = Literal["regularized", "large_visits", "all_visits"]
-"""The policy that a search of several trees returns: the regularised policy of the last tree's Q;
-the last tree's visits, smoothed (Kadam, Xu, Lieberherr 2021, eq. 2); or the visits of all trees."""
+Weights = Literal["regularized", "large_visits", "all_visits", "small_visits"]
+"""The policy that a search of several trees returns.
+
+`regularized` is the regularised policy of the last tree's Q. `large_visits` are the last tree's
+visits, smoothed (Kadam, Xu, Lieberherr 2021, eq. 2). `all_visits` are the visits of all trees.
+`small_visits` are those of the first tree, which selects by values that all later heads have
+corrected; under a window they are the simulations that passed, as in the priorities of the later
+trees (`root_passes`), because windowed visits saturate near the root.
+"""
 
 
 class TreesOptions(Protocol):
@@ -58,8 +64,7 @@ def check_trees(options: TreesOptions) -> None:
     check_count("kept_nodes", options.kept_nodes, 0)
     check_share(options, "value_mix", "prior_mix")
     check_several_trees(options.puct, type(options).__name__)
-    modes = ("regularized", "large_visits", "all_visits")
-    mode = options.action_weights
+    mode, modes = options.action_weights, get_args(Weights)
     check(mode in modes, "action_weights", mode, f"one of {', '.join(modes)}")
 
 
@@ -126,7 +131,9 @@ def search_trees(
     tree = run_rounds(
         params, search_key, tree, grow, follows, rounds=rounds, first_slot=opening.first_slot
     )
-    action_weights = _read_weights(options, tree, clean_prior)
+    # Without a first tree the last one is the only one that has visits.
+    first = 0 if budgets[0] > 0 else len(budgets) - 1
+    action_weights = _read_weights(options, tree, clean_prior, first)
     return close_search(action_key, options.puct, opening, tree, action_weights)
 
 
@@ -187,7 +194,10 @@ def _evaluate_also(
     return evaluate
 
 
-def _read_weights(options: TreesOptions, tree: Tree, prior: chex.Array) -> chex.Array:
+def _read_weights(options: TreesOptions, tree: Tree, prior: chex.Array, first: int) -> chex.Array:
+    if options.action_weights == "small_visits":
+        visits = root_passes(tree, first)
+        return visits / jnp.sum(visits, axis=-1, keepdims=True)
     last = len(tree.layers) - 1
     root = jnp.zeros(prior.shape[0], jnp.int32)
     children = get_children(tree, root, last)

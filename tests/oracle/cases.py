@@ -37,12 +37,14 @@ LARGE_ALONE = Dual((0, 40), 3, puct=CALM)
 SMALL_ALONE = Dual((40, 0), puct=dataclasses.replace(WINDOWED, window=40))
 
 SEQUENTIAL = Dual((20, 15), 1, action_weights="large_visits", puct=CALM)
-ROUNDS = Dual((23, 10), 3, puct=CALM)
+ROUNDS = Dual((23, 10), 3, action_weights="regularized", puct=CALM)
 # More of the large tree than the small one can propose: it runs by itself all the time.
 INTERLEAVED = Dual((10, 16), 16, action_weights="all_visits", puct=CALM)
 # Leaves at the largest depth count many times before the large tree looks at them, and after.
-SHALLOW = Dual((30, 9), 4, puct=dataclasses.replace(CALM, max_depth=2))
-DUAL_WINDOWED = Dual((23, 13), 2, puct=WINDOWED)
+SHALLOW = Dual(
+    (30, 9), 4, action_weights="small_visits", puct=dataclasses.replace(CALM, max_depth=2)
+)
+DUAL_WINDOWED = Dual((23, 13), 2, action_weights="small_visits", puct=WINDOWED)
 
 POLICIES = {
     "sequential": SEQUENTIAL,

@@ -401,6 +401,12 @@ def weights(search: Search, options: Any, tree: int) -> np.ndarray:
     if options.action_weights == "all_visits":
         both = edges(root, SMALL)[0] + edges(root, LARGE)[0]
         return both / both.sum()
+    if options.action_weights == "small_visits":
+        first = SMALL if options.num_simulations[0] else LARGE
+        passes = np.zeros(len(root.prior))
+        for action, child in root.children.items():
+            passes[action] = child.stats[first].passes
+        return passes / passes.sum()
     if options.action_weights == "large_visits":
         counts = np.where(root.prior > 0, 1 + visits, 0)
         return counts / counts.sum()
