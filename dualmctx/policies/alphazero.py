@@ -6,7 +6,7 @@ from typing import Self
 import chex
 import mctx
 
-from dualmctx.policies.checks import check_budget
+from dualmctx.policies.checks import check, check_budget, is_whole
 from dualmctx.policies.children import Inputs
 from dualmctx.policies.one_tree import search_one_tree
 from dualmctx.policies.options import Puct
@@ -30,13 +30,19 @@ class AlphaZero:
     """How the tree is searched."""
     kept_nodes: int = 0
     """Room for nodes of the last move's tree, the root apart; 0 starts every search afresh."""
-
-    heads = (-1,)
-    """The network's heads that it evaluates: the last, by `recurrent_fn`."""
+    head: int = -1
+    """The network's head that evaluates, by its index; -1 is the final head. What the trunk has
+    beyond an earlier head is not computed."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
         check_budget(self)
+        check(is_whole(self.head), "head", self.head, "a whole number, -1 for the final head")
+
+    @property
+    def heads(self) -> tuple[int, ...]:
+        """The network's heads that it evaluates: one, by `recurrent_fn`."""
+        return (self.head,)
 
     def noiseless(self) -> Self:
         """Returns the policy as it is for evaluation: no noise at the root, the best action."""

@@ -34,6 +34,11 @@ class TreesOptions(Protocol):
     """The options that the policies of several trees have in common; see `Dual` for each."""
 
     @property
+    def num_simulations(self) -> tuple[int, ...]:
+        """The budgets of the trees, first to last."""
+        ...
+
+    @property
     def value_mix(self) -> float:
         """α in [0, 1], the weight of the earlier heads' value."""
         ...
@@ -131,9 +136,7 @@ def search_trees(
     tree = run_rounds(
         params, search_key, tree, grow, follows, rounds=rounds, first_slot=opening.first_slot
     )
-    # Without a first tree the last one is the only one that has visits.
-    first = 0 if budgets[0] > 0 else len(budgets) - 1
-    action_weights = _read_weights(options, tree, clean_prior, first)
+    action_weights = read_weights(options, tree, clean_prior)
     return close_search(action_key, options.puct, opening, tree, action_weights)
 
 
@@ -194,17 +197,28 @@ def _evaluate_also(
     return evaluate
 
 
-def _read_weights(options: TreesOptions, tree: Tree, prior: chex.Array, first: int) -> chex.Array:
-    if options.action_weights == "small_visits":
-        visits = root_passes(tree, first)
-        return visits / jnp.sum(visits, axis=-1, keepdims=True)
-    last = len(tree.layers) - 1
+def read_weights(options: TreesOptions, tree: Tree, prior: chex.Array) -> chex.Array:
+    """Reads the policy off the trees after a search.
+
+    Args:
+      options: of the policy.
+      tree: of K layers.
+      prior: `[B, A]` the root's prior without noise.
+
+    Returns:
+      `[B, A]` weights that sum to 1.
+    """
+    first, last = 0, len(tree.layers) - 1
     root = jnp.zeros(prior.shape[0], jnp.int32)
     children = get_children(tree, root, last)
     if options.action_weights == "large_visits":
         return weights.smoothed_visits(children.visits, prior > 0)
     if options.action_weights == "all_visits":
         visits = sum(get_children(tree, root, i).visits for i in range(last + 1))
+        return visits / jnp.sum(visits, axis=-1, keepdims=True)
+    if options.action_weights == "small_visits":
+        # Without simulations of the first tree, the last one is the only one that has visits.
+        visits = root_passes(tree, first if options.num_simulations[0] > 0 else last)
         return visits / jnp.sum(visits, axis=-1, keepdims=True)
     qvalues = completed_qvalues(tree, root, last)
     total = jnp.sum(children.visits, axis=-1)
