@@ -35,6 +35,8 @@ POLICIES = {
     "window": having(minimax_mix=0.4, rave_visits=8.0, window=2, explore_fraction=0.5),
     "search": having(regularized=("search",)),
     "act": having(regularized=("act",), minimax_mix=0.4),
+    "smoothed": having(smoothed_visits=True),
+    "smoothed, act": having(smoothed_visits=True, regularized=("act",), window=2),
     "all": having(
         regularized=("act", "search", "learn"),
         minimax_mix=0.4,
@@ -88,7 +90,7 @@ def test_whole_trees_are_the_twins(name: str, kind: str) -> None:
         np.testing.assert_allclose(acting_weights(output)[i], result.acting, rtol=0, atol=TOLERANCE)
     if POLICIES[name].puct.window is not None and kind != "often terminal":
         assert sum(result.counters.explored for result in results) > 0
-    assert isinstance(output, ActingOutput) == (name == "act")
+    assert isinstance(output, ActingOutput) == (name.endswith("act"))
 
 
 def test_what_stands_for_q_is_the_twins_at_every_node() -> None:
@@ -216,6 +218,7 @@ REFUSED = [
     (Puct, {"rave_visits": 9.0, "leaves_per_step": 2}, "1 with minimax_mix or rave_visits"),
     (Puct, {"regularized": ("search",), "leaves_per_step": 2}, "1 with regularized search"),
     (Dual, {"puct": Puct(regularized=("act",))}, "empty in Dual, whose action_weights"),
+    (Dual, {"puct": Puct(smoothed_visits=True)}, "false in Dual, whose action_weights"),
     (Dual, {"puct": Puct(minimax_mix=0.4)}, "0 in Dual"),
     (Dual, {"puct": Puct(rave_visits=9.0)}, "none in Dual"),
 ]

@@ -24,19 +24,25 @@ def close_one_tree(
 ) -> mctx.PolicyOutput:
     """Acts by the visits of a search with one tree, and learns them; consumes the key.
 
-    The regularised policy takes their place where `Puct.regularized` says so: that of the root's
-    prior without noise, with Q as the search saw it and the root's own value for untried actions.
+    `Puct.smoothed_visits` smooths them. The regularised policy takes their place where
+    `Puct.regularized` says so: that of the root's prior without noise, with Q as the search saw it
+    and the root's own value for untried actions.
 
-    Source: Grill et al. 2020, section 4, "Act" and "Learn".
+    Source: Kadam, Xu, Lieberherr 2021, eq. 2, for the smoothed visits; Grill et al. 2020, section
+    4, "Act" and "Learn", for the regularised policy.
     """
+    clean_prior = opening.tree.children_prior[:, Tree.ROOT_INDEX]
+    root = jnp.zeros(clean_prior.shape[0], jnp.int32)
+    counts = get_children(tree, root).visits
     visits = tree.summary().visit_probs
+    if puct.smoothed_visits:
+        visits = weights.smoothed_visits(counts, clean_prior > 0)
     if not {"act", "learn"} & set(puct.regularized):
         return close_search(rng_key, puct, opening, tree, visits)
-    root = jnp.zeros(visits.shape[0], jnp.int32)
     policy = weights.regularized_policy(
-        opening.tree.children_prior[:, Tree.ROOT_INDEX],
+        clean_prior,
         make_qvalues(puct, completed_qvalues)(tree, root, 0),
-        jnp.sum(get_children(tree, root).visits, axis=-1),
+        jnp.sum(counts, axis=-1),
         c_puct=puct.c_puct,
     )
     act, learn = (policy if x in puct.regularized else visits for x in ("act", "learn"))

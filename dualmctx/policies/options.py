@@ -81,6 +81,9 @@ class Puct:
     """Where the regularised policy of Grill et al. takes the place of visits: act, moves are drawn
     from it; search, actions are drawn from it at each node, without PUCT; learn, it is the target.
     For policies with one tree."""
+    smoothed_visits: bool = False
+    """Visits count one more for each legal action, (1 + N(a)) / (|A| + ΣN), where moves are drawn
+    from them and learned. For policies with one tree."""
     minimax_mix: float = 0.0
     """Weight of the implicit minimax value in Q, in [0, 1]; 0 for the mean alone, 0.4 as published.
     For policies with one tree."""
@@ -132,6 +135,8 @@ def check_several_trees(options: Puct, name: str) -> None:
     check(lost == 0, "virtual_loss", lost, f"0 in {name}, whose rounds evaluate at once")
     remedy = f"empty in {name}, whose action_weights say what to act by and to learn"
     check(not modes, "regularized", show(modes), remedy)
+    smoothed, remedy = options.smoothed_visits, f"false in {name}, whose action_weights say so"
+    check(not smoothed, "smoothed_visits", smoothed, remedy)
     remedy = f"0 in {name}, whose trees correct each other's means"
     check(not options.minimax_mix, "minimax_mix", options.minimax_mix, remedy)
     rave = options.rave_visits

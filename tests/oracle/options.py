@@ -148,7 +148,11 @@ def alphazero(
     search = Search(model, options.puct, longest, is_legal, kept)
     search.run(SMALL, options.num_simulations, search_key, element)
     visits = visits_of(search.root)
-    policies = {False: visits / visits.sum(), True: search.regularized(search.root)}
+    shares = visits / visits.sum()
+    if options.puct.smoothed_visits:
+        legal = search.root.prior > 0
+        shares = np.where(legal, (1 + visits) / (legal.sum() + visits.sum()), 0)
+    policies = {False: shares, True: search.regularized(search.root)}
     result = twin.Result(
         search.nodes, policies["learn" in options.puct.regularized], search.counters
     )
