@@ -11,7 +11,8 @@ alone, at as many blocks as Dual with 50 + 35 simulations and at 85 simulations.
 
 Differences are paired by position: from the first row, and from AlphaZero with the final head at
 the same number of blocks. The number after ± is a standard error over positions. Of several
-networks the means come last; there `spread` is the standard error over networks.
+networks the means come last; there `spread` is the standard error over networks. `--noise` spoils
+the first head, to tell how the modes depend on it.
 """
 
 import argparse
@@ -131,6 +132,23 @@ def load(source: pathlib.Path) -> Subject:
     return Subject(str(source), trained.env, trained.network, trained.params)
 
 
+def spoil(subject: Subject, scale: float) -> Subject:
+    """Adds normal noise to the first head, of `scale` times the deviation of each array.
+
+    On separate networks, to the whole first one.
+    """
+    is_separate = isinstance(subject.network, SeparateTrunks)
+    prefix = f"params/{'networks_0' if is_separate else 'heads_0'}/"
+    draws = np.random.default_rng(0)
+
+    def change(path: Any, x: Any) -> Any:
+        name = jax.tree_util.keystr(path, simple=True, separator="/")
+        noise = scale * np.std(x) * draws.normal(size=x.shape)
+        return x + noise.astype(x.dtype) if name.startswith(prefix) else x
+
+    return subject._replace(params=jax.tree_util.tree_map_with_path(change, subject.params))
+
+
 def measure(
     subject: Subject, search: Search, labelled: Iterable[Positions], batch_size: int
 ) -> list[list[Found]]:
@@ -185,7 +203,8 @@ def compare(name: str, positions: str, found: dict[Key, list[Found]]) -> list[Ro
         differences = [
             difference(some, found[other], part) for other in references for part in Found._fields
         ]
-        rows.append(Row(name, positions, *key, *(round(x, 4) for x in means), *differences))
+        moves, mass = (round(x, 4) for x in means)
+        rows.append(Row(name, positions, *key, moves, mass, *differences))
     return rows
 
 
@@ -244,6 +263,7 @@ def read_options(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, 
     add("--number", type=int, default=1000, help="of positions to make, of each kind")
     add("--batch-size", type=int, default=250, help="positions searched at once")
     add("--seed", type=int, default=0, help="of positions")
+    add("--noise", type=float, default=0.0, help="make the first head worse, by this scale")
     add("--json", type=pathlib.Path, metavar="FILE", help="write the rows here")
     add("--quick", action="store_true", help="a tiny size, to see that it runs")
     options = parser.parse_args(arguments)
@@ -263,6 +283,7 @@ def main(arguments: list[str] | None = None) -> None:
     except (ValueError, OSError) as error:
         parser.error(str(error))
     subjects = subjects or [Subject("untrained", *untrained())]
+    subjects = [spoil(subject, options.noise) for subject in subjects]
     rows: list[Row] = []
     pooled: dict[str, dict[Key, list[Found]]] = {name: {} for name in labelled}
     for subject in subjects:

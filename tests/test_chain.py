@@ -132,7 +132,7 @@ def test_too_few_heads_are_refused():
         ({"num_rounds": 26}, "num_rounds is 26; it must be a whole number from 1 to the 25"),
         ({"num_rounds": 0}, "num_rounds is 0"),
         ({"value_mix": 1.5}, "value_mix is 1.5; it must be between 0 and 1"),
-        ({"action_weights": "visits"}, "one of regularized"),
+        ({"action_weights": "visits"}, "one of small_visits"),
         ({"puct": Puct(leaves_per_step=2)}, "leaves_per_step is 2; it must be 1 in Chain"),
         ({"kept_nodes": -1}, "kept_nodes is -1"),
     ],

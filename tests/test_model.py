@@ -266,3 +266,52 @@ def test_make_search_fn_gives_each_policy_its_head() -> None:
             assert action in solved[pile][1], (pile, policy)
     # The last one was Dual, whose first head stands in the middle and hands activations on.
     assert out.search_tree.embeddings.activations.shape == (len(plays), 71, 8)
+
+
+def early_search(num_blocks: int, head_depths: tuple[int, ...], policy: Any) -> tuple[Any, Any]:
+    """Returns a search in Connect2 and what it is called with."""
+    states = states_of(CONNECT2, (), (1,), (0, 3))
+    network = make_network(4, (1,), width=8, num_blocks=num_blocks, head_depths=head_depths)
+    params = network.init(jax.random.key(0), states.observation)
+    draws = np.random.default_rng(1)
+    params = jax.tree.map(lambda x: x + draws.normal(0, 0.5, x.shape).astype("f"), params)
+    return make_search_fn(CONNECT2, network, policy), (params, jax.random.key(2), states)
+
+
+EARLY = AlphaZero(9, head=0).noiseless()
+
+
+def test_alphazero_by_the_early_head_is_dual_without_a_large_tree() -> None:
+    dual = Dual((9, 0), action_weights="small_visits").noiseless()
+    one, other = (
+        fast_jit(search)(*inputs)
+        for search, inputs in (early_search(3, (1, 3), x) for x in (EARLY, dual))
+    )
+    np.testing.assert_array_equal(one.action_weights, other.action_weights)
+    # One of them keeps activations, so that the network's sums may differ in the last bit.
+    equal = functools.partial(np.testing.assert_allclose, rtol=0, atol=1e-6)
+    jax.tree.map(equal, one.search_tree.layers, other.search_tree.layers)
+    by_final = AlphaZero(9, head=-1).noiseless()
+    search, inputs = early_search(3, (1, 3), by_final)
+    assert (fast_jit(search)(*inputs).action_weights != one.action_weights).any()
+
+
+def test_an_early_head_alone_computes_nothing_beyond_it() -> None:
+    """Neither in value nor in cost: as before compilation, which might drop what is not used."""
+    search, (params, *rest) = early_search(3, (1, 3), EARLY)
+
+    def spoil(path: Any, x: jax.Array) -> jax.Array:
+        is_later = any(part in str(path) for part in ("blocks_1", "blocks_2", "heads_1"))
+        return jnp.full_like(x, jnp.nan) if is_later else x
+
+    spoiled = jax.tree_util.tree_map_with_path(spoil, params)
+    assert sum(bool(jnp.isnan(x).any()) for x in jax.tree.leaves(spoiled)) > 4
+    expected, found = (fast_jit(search)(x, *rest).action_weights for x in (params, spoiled))
+    np.testing.assert_array_equal(found, expected)
+
+    def flops(num_blocks: int, head_depths: tuple[int, ...], policy: Any) -> float:
+        search, inputs = early_search(num_blocks, head_depths, policy)
+        return jax.jit(search).lower(*inputs).cost_analysis()["flops"]
+
+    assert flops(3, (1, 3), EARLY) == flops(1, (1,), EARLY)
+    assert flops(3, (1, 3), EARLY) < flops(3, (1, 3), AlphaZero(9).noiseless())

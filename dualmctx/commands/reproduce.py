@@ -36,12 +36,12 @@ class Options:
     """The paper's games."""
     seeds: tuple[int, ...] = (0, 1, 2)
     """A run of each algorithm with each; intervals are over them."""
-    comparisons: tuple[Literal["paper", "best", "cost", "seconds"], ...] = (
+    comparisons: tuple[Literal["paper", "best", "cost", "seconds", "controls"], ...] = (
         *("paper", "best"),
         *("cost", "seconds"),
     )
-    """The paper's setting; and this project's Dual at equal simulations, equal network cost, and
-    equal seconds a move."""
+    """The paper's setting; this project's Dual at equal simulations, equal network cost, and equal
+    seconds a move; and, if asked for, AlphaZero by each head alone at equal network cost."""
     quick: bool = False
     """A small size, two games, one seed and the paper's setting alone, but for what flags say."""
     resume: bool = False

@@ -73,8 +73,9 @@ class AlphaZero:
 
         Returns:
           `action` `[B]`; `action_weights` `[B, A]`, the visits' shares, which sum to 1, or what
-          `Puct.smoothed_visits` and `Puct.regularized` say; and `search_tree`, a `dualmctx.Tree`; over slots in place of
-          actions with `max_children`. An `ActingOutput` where it acts by one and learns the other.
+          `Puct.smoothed_visits` and `Puct.regularized` say; and `search_tree`, a
+          `dualmctx.Tree`; over slots in place of actions with `max_children`. An `ActingOutput`
+          where it acts by one and learns the other.
         """
         inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
         return search_one_tree(self, params, rng_key, inputs, search_tree=search_tree)

@@ -44,10 +44,10 @@ class Chain:
     """Weight of the earlier heads' value where a later head evaluates a state; alpha."""
     prior_mix: float = 0.25
     """Weight of the earlier heads' policy likewise; beta."""
-    action_weights: Weights = "regularized"
-    """The policy returned: the regularised policy of the last tree's Q; the last tree's visits,
-    smoothed (large_visits); the visits of all trees; or those of the first tree (small_visits),
-    whose values all later heads have corrected."""
+    action_weights: Weights = "small_visits"
+    """The policy returned: the visits of the first tree (small_visits), whose values all later
+    heads have corrected; the visits of all trees; the last tree's visits, smoothed (large_visits);
+    or the regularised policy of the last tree's Q."""
     puct: Puct = dataclasses.field(default_factory=Puct)
     """How every tree is searched."""
     kept_nodes: int = 0

@@ -37,10 +37,10 @@ class Dual:
     """Weight of the intermediate head's value where both heads evaluated a state; alpha."""
     prior_mix: float = 0.25
     """Weight of the intermediate head's policy likewise; beta."""
-    action_weights: Weights = "regularized"
-    """The policy returned: the regularised policy of the large tree's Q; the large tree's visits,
-    smoothed (the paper's); the visits of both trees; or those of the small tree, whose values the
-    final head has corrected."""
+    action_weights: Weights = "small_visits"
+    """The policy returned: the visits of the small tree, whose values the final head has corrected;
+    the visits of both trees; the large tree's visits, smoothed (the paper's); or the regularised
+    policy of the large tree's Q."""
     puct: Puct = dataclasses.field(default_factory=Puct)
     """How both trees are searched."""
     kept_nodes: int = 0

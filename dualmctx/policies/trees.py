@@ -19,14 +19,14 @@ from dualmctx.select import completed_qvalues
 from dualmctx.tree import Tree, get_children, root_passes
 from dualmctx.types import EvaluateFn, Params, RefineFn
 
-Weights = Literal["regularized", "large_visits", "all_visits", "small_visits"]
+Weights = Literal["small_visits", "all_visits", "large_visits", "regularized"]
 """The policy that a search of several trees returns.
 
-`regularized` is the regularised policy of the last tree's Q. `large_visits` are the last tree's
-visits, smoothed (Kadam, Xu, Lieberherr 2021, eq. 2). `all_visits` are the visits of all trees.
-`small_visits` are those of the first tree, which selects by values that all later heads have
-corrected; under a window they are the simulations that passed, as in the priorities of the later
-trees (`root_passes`), because windowed visits saturate near the root.
+`small_visits` are the visits of the first tree, which selects by values that all later heads have
+corrected. Under a window they are the simulations that passed, as in the priorities of the later
+trees (`root_passes`), because windowed visits saturate near the root. `all_visits` are the visits
+of all trees. `large_visits` are the last tree's visits, smoothed (Kadam, Xu, Lieberherr 2021, eq.
+2). `regularized` is the regularised policy of the last tree's Q.
 """
 
 

@@ -10,7 +10,7 @@ from dualmctx.reproduction.steps import Row
 
 EQUAL = "alphazero-seconds"
 """The AlphaZero that takes as long as Dual."""
-MEASURED = ("alphazero-cost", "alphazero", "dual-best")
+MEASURED = ("alphazero-cost", "alphazero-best", "dual-best")
 """Whose self-play says how many simulations these are."""
 
 

@@ -138,7 +138,7 @@ class Algorithm(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Algorithms that are compared: the first, Dual's, with each of the others."""
+    """Algorithms that are compared: the candidate, Dual's, with each of the others."""
 
     title: str
     candidate: str
@@ -153,11 +153,16 @@ class Comparison(NamedTuple):
 COMPARISONS = {
     "paper": Comparison("The paper's setting", "dual", ("alphazero", "mpv")),
     "best": Comparison(
-        "This project's Dual, equal simulations", "dual-best", ("alphazero", "mpv-best")
+        "This project's Dual, equal simulations", "dual-best", ("alphazero-best", "mpv-best")
     ),
     "cost": Comparison("This project's Dual, equal network cost", "dual-best", ("alphazero-cost",)),
     "seconds": Comparison(
         "This project's Dual, equal seconds a move", "dual-best", ("alphazero-seconds",)
+    ),
+    "controls": Comparison(
+        "This project's Dual and each head alone, equal network cost",
+        "dual-best",
+        ("alphazero-cost", "alphazero-early"),
     ),
 }
 
@@ -165,40 +170,47 @@ COMPARISONS = {
 def make_algorithms(row: GameRow, size: Size) -> dict[str, Algorithm]:
     """Makes all algorithms but `alphazero-seconds`, whose budget is measured.
 
-    `dual` is the paper's: sequential, a window, the large tree's visits, every evaluation by the
-    whole network. `mpv` differs from it by its networks, and has no window. The `-best` ones have
-    rounds, the regularised policy, no window, and for Dual kept activations. `alphazero-cost` has
-    the simulations that run as many blocks of the network as those of `dual-best`.
+    Those of the paper's setting act and learn by eq. 2, the smoothed visits: `alphazero` by those
+    of its tree, `mpv` and `dual` by those of the large tree. `dual` is sequential, with a window,
+    and every evaluation runs the whole network; `mpv` differs from it by its networks, and has no
+    window. The others act and learn by plain visits: `alphazero-best` by those of its tree,
+    `mpv-best` and `dual-best` by those of the small tree. The latter two have rounds and no window,
+    and `dual-best` keeps activations. `alphazero-cost` has the simulations that run as many blocks
+    of the network as those of `dual-best`. `alphazero-early` does so too, by the early head alone
+    of the network of `dual-best`, whose final head it trains and does not search with.
     """
     small, large = size.budgets
     depth = size.num_blocks
     shared, separate = (depth // 2, depth), (depth, depth + depth // 2)
     rounds = min(size.num_rounds, large)
-    best = Algorithm(Dual(size.budgets, num_rounds=rounds), shared)
-    equal_cost = max(1, round((best.cost.blocks or 0) / depth))
+    smoothed, own = "large_visits", "small_visits"
+    best = Algorithm(Dual(size.budgets, num_rounds=rounds, action_weights=own), shared)
+    blocks = best.cost.blocks or 0
+    schedule = in_rounds(size.budgets, rounds)
     return {
-        "alphazero": alphazero(small + large, size),
+        "alphazero": alphazero(small + large, size, smoothed_visits=True),
         "mpv": Algorithm(
-            MPV(size.budgets, schedule="small_first", action_weights="large_visits"), separate
+            MPV(size.budgets, schedule="small_first", action_weights=smoothed), separate
         ),
         "dual": Algorithm(
             Dual(
                 size.budgets,
                 num_rounds=1,
-                action_weights="large_visits",
+                action_weights=smoothed,
                 puct=Puct(window=row.window),
             ),
             shared,
             keep_activations=False,
         ),
-        "mpv-best": Algorithm(
-            MPV(size.budgets, schedule=in_rounds(size.budgets, rounds)), separate
-        ),
+        "alphazero-best": alphazero(small + large, size),
+        "mpv-best": Algorithm(MPV(size.budgets, schedule=schedule, action_weights=own), separate),
         "dual-best": best,
-        "alphazero-cost": alphazero(equal_cost, size),
+        "alphazero-cost": alphazero(max(1, round(blocks / depth)), size),
+        "alphazero-early": Algorithm(AlphaZero(max(1, round(blocks / shared[0])), head=0), shared),
     }
 
 
-def alphazero(num_simulations: int, size: Size) -> Algorithm:
+def alphazero(num_simulations: int, size: Size, *, smoothed_visits: bool = False) -> Algorithm:
     """Makes AlphaZero, whose network has the final head alone."""
-    return Algorithm(AlphaZero(num_simulations), (size.num_blocks,))
+    puct = Puct(smoothed_visits=smoothed_visits)
+    return Algorithm(AlphaZero(num_simulations, puct), (size.num_blocks,))

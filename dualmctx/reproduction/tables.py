@@ -9,7 +9,10 @@ NONE, UNRESOLVED = "–", "not resolved"
 WIDEST_ELO, WIDEST_SHARE, WIDEST_RATIO = 400.0, 0.5, 4.0
 """An estimate is not resolved where its ends lie further apart: in Elo, as shares, as a factor."""
 _ALPHAZERO, _MPV = {"step": 0.55, "total": 0.6}, {"step": 0.45, "total": 0.5}
-AIMS = {"alphazero": _ALPHAZERO, "mpv": _MPV, "mpv-best": _MPV}
+AIMS = {
+    **{"alphazero": _ALPHAZERO, "alphazero-best": _ALPHAZERO},
+    **{"mpv": _MPV, "mpv-best": _MPV},
+}
 """What this project is to reach in Connect Four: Dual's time by that of each, at most."""
 
 
