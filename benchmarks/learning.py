@@ -3,10 +3,11 @@
 `python -m benchmarks.learning FOLDER [FOLDER ...] [--json FILE]`, each the folder of an experiment,
 such as `runs/reproduce/connect-four`. After some steps of training (`--steps`) it measures in how
 many positions (see `benchmarks.strength`) a move keeps the game's value, with Wilson's intervals:
-the move of the network alone, of the search that it learned with, and of AlphaZero's search with as
-many simulations on the same network. Two searches on one network tell what the search is worth
-apart from what the network knows. `weights` is the part of the search's weights that lies on moves
-that keep the value: it is what the network is told to play, but for the noise.
+the move of the network alone, of the search that it learned with, and of AlphaZero's search by the
+final head with 85 simulations (`--simulations`), which is the same for all networks. Two searches
+on one network tell what the search is worth apart from what the network knows. `weights` is the
+part of the search's weights that lies on moves that keep the value. It is what the network is told
+to play, but for the noise.
 """
 
 import argparse
@@ -122,12 +123,19 @@ def measure(tools: Tools, params: Any, positions: Positions) -> Measured:
     )
 
 
-def measure_run(run: Run, labelled: dict[str, Positions], batch_size: int) -> Iterable[Row]:
-    """Measures a run after each of its steps; both searches are compiled once."""
+def measure_run(
+    run: Run, labelled: dict[str, Positions], batch_size: int, simulations: int
+) -> Iterable[Row]:
+    """Measures a run after each of its steps; both searches are compiled once.
+
+    Args:
+      run: what is measured.
+      labelled: positions of each kind.
+      batch_size: positions searched at once.
+      simulations: of AlphaZero's search.
+    """
     first = run.subjects[0]
-    simulations: Any = first.policy.num_simulations
-    total = sum(simulations) if isinstance(simulations, tuple) else simulations
-    alphazero = AlphaZero(total).noiseless()
+    alphazero = AlphaZero(simulations).noiseless()
     own = make_tools(first, batch_size)
     is_same = first.policy == alphazero
     other = own if is_same else make_tools(first._replace(policy=alphazero), batch_size)
@@ -186,13 +194,14 @@ def read_options(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, 
     add("--algorithms", nargs="+", metavar="NAME", help="to look at; by default all")
     add("--positions", type=pathlib.Path, nargs="+", metavar="FILE.csv", help="labelled ones")
     add("--number", type=int, default=500, help="of positions to make, of each kind")
+    add("--simulations", type=int, default=85, help="of AlphaZero's search on each network")
     add("--batch-size", type=int, default=250, help="positions searched at once")
     add("--seed", type=int, default=0, help="of positions")
     add("--json", type=pathlib.Path, metavar="FILE", help="write the rows here")
     add("--quick", action="store_true", help="a tiny size, to see that it runs")
     options = parser.parse_args(arguments)
     if options.quick:
-        options.number, options.batch_size = 8, 8
+        options.number, options.batch_size, options.simulations = 8, 8, 4
     elif not options.folders:
         parser.error("FOLDER is missing: `dualmctx reproduce --games connect-four` makes one")
     return parser, options
@@ -215,7 +224,7 @@ def main(arguments: list[str] | None = None) -> None:
         runs = [Run("untrained", 0, [Subject(*untrained(), policy, 0, None)])]
     rows = []
     for run in runs:
-        for row in measure_run(run, labelled, options.batch_size):
+        for row in measure_run(run, labelled, options.batch_size, options.simulations):
             rows.append(row)
             # Told of as they come, as all of them take many minutes.
             print(row._asdict(), file=sys.stderr)

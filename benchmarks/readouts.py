@@ -9,10 +9,10 @@ such moves, which is the target of learning. All modes of a search read the same
 are Dual's (MPV's on separate networks), and AlphaZero's with the final head and with the first head
 alone, at as many blocks as Dual with 50 + 35 simulations and at 85 simulations.
 
-Differences are paired by position: from the first row, and from AlphaZero with the final head at
-the same number of blocks. The number after ± is a standard error over positions. Of several
-networks the means come last; there `spread` is the standard error over networks. `--noise` spoils
-the first head, to tell how the modes depend on it.
+Differences are paired by position: from the regularised policy of the first search, and from
+AlphaZero with the final head at the same number of blocks. The number after ± is a standard error
+over positions. Of several networks the means come last; there `spread` is the standard error over
+networks. `--noise` spoils the first head, to tell how the modes depend on it.
 """
 
 import argparse
@@ -86,14 +86,14 @@ class Row(NamedTuple):
     blocks: int | None
     moves: float
     mass: float
-    moves_less_first: str
-    mass_less_first: str
+    moves_less_regularized: str
+    mass_less_regularized: str
     moves_less_alphazero: str
     mass_less_alphazero: str
 
 
 def searches(network: Any) -> list[Search]:
-    """Lists the searches for a network; the first one and the first AlphaZero are references."""
+    """Lists the searches for a network; the first Dual and the first AlphaZero are references."""
     make = _mpv if isinstance(network, SeparateTrunks) else _dual
     found = [
         Search(f"{budgets[0]}+{budgets[1]}, mix {mix}", make(budgets, mix), get_args(Weights))
@@ -190,13 +190,16 @@ def compare(name: str, positions: str, found: dict[Key, list[Found]]) -> list[Ro
     Args:
       name: of the network or networks.
       positions: the kind of positions.
-      found: of each search and mode, with each network in the same order. The first one and the
-        first of AlphaZero are the references.
+      found: of each search and mode, with each network in the same order. The references are the
+        first regularised policy and the first search of AlphaZero.
 
     Returns:
       A row for each search and mode.
     """
-    references = [next(iter(found)), next(x for x in found if x.search.startswith("alphazero"))]
+    references = [
+        next(x for x in found if x.weights == "regularized"),
+        next(x for x in found if x.search.startswith("alphazero")),
+    ]
     rows = []
     for key, some in found.items():
         means = (float(np.mean([getattr(x, part) for x in some])) for part in Found._fields)

@@ -49,6 +49,7 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("dual", {"num_rounds": 1}),
     ("dual", {"action_weights": "large_visits"}),
     ("dual", {"action_weights": "all_visits"}),
+    ("dual", {"action_weights": "regularized"}),
     ("contempt", {"frozen_visit_limit": 50}),
     ("contempt", {"frozen_visit_limit": -5}),
     ("alphago", {"rollout_mix": 1.0}),

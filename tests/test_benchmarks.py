@@ -29,6 +29,7 @@ from benchmarks import (
     memory,
     openspiel_loop,
     pgx_loop,
+    readouts,
     scaling,
     single_root,
     strength,
@@ -40,6 +41,7 @@ from benchmarks.dual import make_positions
 from dualmctx.assemble import record_of
 from dualmctx.checkpoint import open_checkpoints
 from dualmctx.config import Config, NetworkOptions
+from dualmctx.matches.costs import move_cost
 from dualmctx.network import make_network
 from dualmctx.policies import AlphaZero, Dual, Gumbel, MuZero
 from dualmctx.ratings.davidson import fit
@@ -675,16 +677,20 @@ def test_learning_benchmark_searches_as_the_run_and_as_alphazero(
     )
     labelled = {"games": connect_four.Positions(np.zeros((2, 42), np.int32), np.ones((2, 7)))}
     [run] = learning.find_runs(experiment, [0, 2])
-    rows = list(learning.measure_run(run, labelled, 8))
-    assert made == [SEARCH.noiseless(), AlphaZero(4).noiseless()]
+    rows = list(learning.measure_run(run, labelled, 8, 5))
+    assert made == [SEARCH.noiseless(), AlphaZero(5).noiseless()]
     assert [(row.step, row.search.share, row.alphazero.share) for row in rows] == [
         (0, 0.5, 0.75),
         (2, 0.5, 0.75),
     ]
     made.clear()
     same = [x._replace(policy=AlphaZero(3).noiseless()) for x in run.subjects]
-    assert len(list(learning.measure_run(run._replace(subjects=same), labelled, 8))) == 2
+    assert len(list(learning.measure_run(run._replace(subjects=same), labelled, 8, 3))) == 2
     assert made == [AlphaZero(3).noiseless()]
+    # A run with fewer simulations is measured with as many as the others, too.
+    made.clear()
+    list(learning.measure_run(run._replace(subjects=same), labelled, 8, 4))
+    assert made == [AlphaZero(3).noiseless(), AlphaZero(4).noiseless()]
 
 
 def test_learning_benchmark_refuses_in_a_line(
@@ -698,3 +704,86 @@ def test_learning_benchmark_refuses_in_a_line(
     export_untrained(experiment / "mpv" / "seed-0" / "steps" / "0002.npz", "nim")
     (experiment / "mpv" / "seed-0" / "metrics.jsonl").touch()
     assert "is a run of nim, not connect_four" in error(str(experiment), "--steps", "2")
+
+
+def test_readouts_benchmark_has_the_same_cost_for_all_but_one() -> None:
+    network = make_network(7, (6, 7, 2), width=4, num_blocks=4)
+    found = readouts.searches(network)
+    blocks = {x.name: move_cost(x.policy, network).blocks for x in found}
+    assert blocks == {
+        "50+35, mix 0.25": 170,
+        "50+35, mix 0.0": 170,
+        "75+10, mix 0.0": 170,
+        "43+42, mix 0.25": 170,
+        "alphazero 42": 168,
+        "alphazero 85, first head": 170,
+        "alphazero 85": 340,
+    }
+    assert found[0].policy == Dual().noiseless()
+    assert found[0].modes[0] == Dual().action_weights
+
+
+def test_readouts_benchmark_pairs_by_position_and_pools_over_networks() -> None:
+    def found(*mass: float) -> readouts.Found:
+        return readouts.Found(np.array([1.0, 0.0]), np.array(mass))
+
+    keys = [readouts.Key("50+35", "regularized", 1), readouts.Key("alphazero 42", "visits", 1)]
+    one = {keys[0]: [found(0.5, 0.7)], keys[1]: [found(0.6, 1.0)]}
+    rows = readouts.compare("net", "random", one)
+    assert [row.mass for row in rows] == [0.6, 0.8]
+    # Differences of 0.1 and 0.3; the standard error of their mean is 0.1.
+    assert rows[1].mass_less_regularized == "+20.00 ± 10.00"
+    assert rows[0].mass_less_alphazero == "-20.00 ± 10.00"
+    assert rows[1].moves_less_regularized == "+0.00 ± 0.00"
+    both = {keys[0]: [found(0.5, 0.7), found(0.5, 0.7)]}
+    both[keys[1]] = [found(0.6, 1.0), found(0.5, 0.9)]
+    pooled = readouts.compare("2 networks", "random", both)
+    # Per position 0.05 and 0.25, per network 0.2 and 0.1.
+    assert pooled[1].mass_less_regularized == "+15.00 ± 10.00, spread 5.00"
+
+
+@pytest.mark.slow
+def test_readouts_benchmark_reads_one_search_in_all_modes(
+    run_folder: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    file = tmp_path / "rows.json"
+    readouts.main([str(run_folder), "--quick", "--json", str(file)])
+    rows = json.loads(file.read_text())
+    assert len(rows) == 2 * (4 * 4 + 3)
+    assert all(0 <= row["moves"] <= 1 and 0 < row["mass"] < 1 for row in rows)
+    # By a search of its own, as self-play has it.
+    subject, [row] = readouts.load(run_folder), [x for x in rows if is_default(x)]
+    solver = connect_four.make_solver()
+    positions = connect_four.random_positions(solver, 4, 0)
+    tools = strength.make_tools(strength.Subject(*subject[1:], Dual().noiseless(), 0, None), 4)
+    measured = learning.measure(tools, subject.params, positions)
+    assert (row["moves"], row["mass"]) == (
+        measured.search,
+        pytest.approx(measured.weights, abs=1e-4),
+    )
+
+
+def is_default(row: dict[str, Any]) -> bool:
+    wanted = {"positions": "random", "search": "50+35, mix 0.25", "weights": "small_visits"}
+    return wanted.items() <= row.items()
+
+
+def test_readouts_benchmark_refuses_in_a_line(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture
+) -> None:
+    error = functools.partial(refusal, readouts, capsys)
+    assert "NETWORK is missing" in error()
+    assert "plays nim" in error("nim")
+    assert "neither a run's folder" in error(str(tmp_path / "none.npz"))
+
+
+def test_readouts_benchmark_spoils_the_first_head_alone() -> None:
+    subject = readouts.load(pathlib.Path("connect-four"))
+    spoiled = readouts.spoil(subject, 1.0)
+    before, after = (x.params["params"] for x in (subject, spoiled))
+    changed = {
+        name
+        for name in before
+        if not jax.tree.all(jax.tree.map(np.array_equal, before[name], after[name]))
+    }
+    assert changed == {"heads_0"}

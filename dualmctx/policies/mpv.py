@@ -37,7 +37,7 @@ class MPV:
       ValueError: when an option is out of range, in one line.
 
     Source: Lan, Li, Wei, Wu 2019 (arXiv 1905.13521), Algorithm 2. Its mixing weights and its rule
-    for the final move are options here, with Dual's defaults. Readings: the large network evaluates
+    for the final move are options here. Readings: the large network evaluates
     the root before the first slot, and nodes that T_L finds by itself are evaluated by both.
     """
 
