@@ -378,6 +378,14 @@ def test_a_search_is_read_back_from_its_run(name: str) -> None:
         policy_of({"search": to_dict(policy)})
 
 
+@pytest.mark.parametrize("name", ["dual", "chain"])
+def test_a_run_keeps_the_weights_that_its_record_names(name: str) -> None:
+    """It was trained to act by these; only a record without a name has today's default."""
+    saved = {"variant": name, "action_weights": "regularized"}
+    assert policy_of({"search": saved}).action_weights == "regularized"
+    assert policy_of({"search": {"variant": name}}).action_weights == "small_visits"
+
+
 def test_a_search_can_have_other_budgets() -> None:
     assert policy_of(RECORD) == SEARCH
     assert policy_of(RECORD, None, (8, 4)) == dataclasses.replace(SEARCH, num_simulations=(8, 4))
