@@ -12,7 +12,8 @@ alone, at as many blocks as Dual with 50 + 35 simulations and at 85 simulations.
 Differences are paired by position: from the regularised policy of the first search, and from
 AlphaZero with the final head at the same number of blocks. The number after ± is a standard error
 over positions. Of several networks the means come last; there `spread` is the standard error over
-networks. `--noise` spoils the first head, to tell how the modes depend on it.
+networks. Networks are pooled if their heads stand at the same depths. `--noise` spoils the first
+head, to tell how the modes depend on it.
 """
 
 import argparse
@@ -288,16 +289,18 @@ def main(arguments: list[str] | None = None) -> None:
     subjects = subjects or [Subject("untrained", *untrained())]
     subjects = [spoil(subject, options.noise) for subject in subjects]
     rows: list[Row] = []
-    pooled: dict[str, dict[Key, list[Found]]] = {name: {} for name in labelled}
+    pooled: dict[tuple[str, tuple[Key, ...]], dict[Key, list[Found]]] = {}
     for subject in subjects:
         found = measure_all(subject, labelled, options.batch_size)
         for name, by_key in found.items():
             rows += tell(subject.name, name, by_key)
+            # Networks with heads at other depths have other searches and costs.
+            group = pooled.setdefault((name, tuple(by_key)), {})
             for key, some in by_key.items():
-                pooled[name].setdefault(key, []).extend(some)
-    if len(subjects) > 1:
-        for name, by_key in pooled.items():
-            rows += tell(f"{len(subjects)} networks", name, by_key)
+                group.setdefault(key, []).extend(some)
+    for (name, keys), group in pooled.items():
+        if (number := len(group[keys[0]])) > 1:
+            rows += tell(f"{number} networks", name, group)
     if options.json:
         options.json.write_text(json.dumps([row._asdict() for row in rows], indent=1) + "\n")
 

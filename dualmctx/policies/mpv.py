@@ -37,8 +37,8 @@ class MPV:
       ValueError: when an option is out of range, in one line.
 
     Source: Lan, Li, Wei, Wu 2019 (arXiv 1905.13521), Algorithm 2. Its mixing weights and its rule
-    for the final move are options here. Readings: the large network evaluates
-    the root before the first slot, and nodes that T_L finds by itself are evaluated by both.
+    for the final move are options here. Readings: the large network evaluates the root before the
+    first slot, and nodes that T_L finds by itself are evaluated by both.
     """
 
     num_simulations: tuple[int, int] = (50, 35)
