@@ -140,12 +140,12 @@ def spoil(subject: Subject, scale: float) -> Subject:
     """
     is_separate = isinstance(subject.network, SeparateTrunks)
     prefix = f"params/{'networks_0' if is_separate else 'heads_0'}/"
-    draws = np.random.default_rng(0)
+    keys = iter(jax.random.split(jax.random.PRNGKey(1), len(jax.tree.leaves(subject.params))))
 
     def change(path: Any, x: Any) -> Any:
-        name = jax.tree_util.keystr(path, simple=True, separator="/")
-        noise = scale * np.std(x) * draws.normal(size=x.shape)
-        return x + noise.astype(x.dtype) if name.startswith(prefix) else x
+        if not jax.tree_util.keystr(path, simple=True, separator="/").startswith(prefix):
+            return x
+        return x + scale * jnp.std(x) * jax.random.normal(next(keys), x.shape)
 
     return subject._replace(params=jax.tree_util.tree_map_with_path(change, subject.params))
 
