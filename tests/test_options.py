@@ -35,8 +35,8 @@ POLICIES = {
     "window": having(minimax_mix=0.4, rave_visits=8.0, window=2, explore_fraction=0.5),
     "search": having(regularized=("search",)),
     "act": having(regularized=("act",), minimax_mix=0.4),
-    "smoothed": having(smoothed_visits=True),
-    "smoothed, act": having(smoothed_visits=True, regularized=("act",), window=2),
+    "smoothed": having(visit_weights="smoothed"),
+    "smoothed, act": having(visit_weights="smoothed", regularized=("act",), window=2),
     "all": having(
         regularized=("act", "search", "learn"),
         minimax_mix=0.4,
@@ -218,7 +218,8 @@ REFUSED = [
     (Puct, {"rave_visits": 9.0, "leaves_per_step": 2}, "1 with minimax_mix or rave_visits"),
     (Puct, {"regularized": ("search",), "leaves_per_step": 2}, "1 with regularized search"),
     (Dual, {"puct": Puct(regularized=("act",))}, "empty in Dual, whose action_weights"),
-    (Dual, {"puct": Puct(smoothed_visits=True)}, "false in Dual, whose action_weights"),
+    (Puct, {"visit_weights": "all"}, "visit_weights is all; it must be plain or smoothed"),
+    (Dual, {"puct": Puct(visit_weights="smoothed")}, "plain in Dual, whose action_weights"),
     (Dual, {"puct": Puct(minimax_mix=0.4)}, "0 in Dual"),
     (Dual, {"puct": Puct(rave_visits=9.0)}, "none in Dual"),
 ]

@@ -178,7 +178,7 @@ def test_algorithms_that_are_compared_are_read_in_the_same_way() -> None:
         policy: Any = made[name].policy
         weights = getattr(policy, "action_weights", None)
         assert weights in (None, "large_visits", "small_visits")
-        return policy.puct.smoothed_visits or weights == "large_visits"
+        return weights == "large_visits" or policy.puct.visit_weights == "smoothed"
 
     for name, comparison in COMPARISONS.items():
         compared = [x for x in comparison.algorithms if x in made]

@@ -70,7 +70,7 @@ def test_large_tree_alone_is_alphazero(rules, weights):
 def test_smoothed_visits_are_alphazeros_as_they_are_the_large_trees(rules):
     """The paper's eq. 2: what two algorithms are compared by is the same function of visits."""
     alone = search(with_options(LARGE_ALONE, action_weights="large_visits"), rules)
-    smoothed = search(with_options(ALPHAZERO, smoothed_visits=True), rules, final="all")
+    smoothed = search(with_options(ALPHAZERO, visit_weights="smoothed"), rules, final="all")
     np.testing.assert_array_equal(smoothed.action_weights, alone.action_weights)
     plain = search(ALPHAZERO, rules, final="all")
     assert np.any(smoothed.action_weights != plain.action_weights)

@@ -38,7 +38,7 @@ VALUES: dict[str, Any] = {
     "leaves_per_step": 4,
     "virtual_loss": 3,
     "regularized": ("act",),
-    "smoothed_visits": True,
+    "visit_weights": "smoothed",
     "minimax_mix": 0.4,
     "rave_visits": 1000.0,
 }

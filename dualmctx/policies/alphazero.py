@@ -73,7 +73,7 @@ class AlphaZero:
 
         Returns:
           `action` `[B]`; `action_weights` `[B, A]`, the visits' shares, which sum to 1, or what
-          `Puct.smoothed_visits` and `Puct.regularized` say; and `search_tree`, a
+          `Puct.visit_weights` and `Puct.regularized` say; and `search_tree`, a
           `dualmctx.Tree`; over slots in place of actions with `max_children`. An `ActingOutput`
           where it acts by one and learns the other.
         """

@@ -24,7 +24,7 @@ def close_one_tree(
 ) -> mctx.PolicyOutput:
     """Acts by the visits of a search with one tree, and learns them; consumes the key.
 
-    `Puct.smoothed_visits` smooths them. The regularised policy takes their place where
+    `Puct.visit_weights` may smooth them. The regularised policy takes their place where
     `Puct.regularized` says so: that of the root's prior without noise, with Q as the search saw it
     and the root's own value for untried actions.
 
@@ -35,7 +35,7 @@ def close_one_tree(
     root = jnp.zeros(clean_prior.shape[0], jnp.int32)
     counts = get_children(tree, root).visits
     visits = tree.summary().visit_probs
-    if puct.smoothed_visits:
+    if puct.visit_weights == "smoothed":
         visits = weights.smoothed_visits(counts, clean_prior > 0)
     if not {"act", "learn"} & set(puct.regularized):
         return close_search(rng_key, puct, opening, tree, visits)

@@ -81,9 +81,9 @@ class Puct:
     """Where the regularised policy of Grill et al. takes the place of visits: act, moves are drawn
     from it; search, actions are drawn from it at each node, without PUCT; learn, it is the target.
     For policies with one tree."""
-    smoothed_visits: bool = False
-    """Visits count one more for each legal action, (1 + N(a)) / (|A| + ΣN), where moves are drawn
-    from them and learned. For policies with one tree."""
+    visit_weights: Literal["plain", "smoothed"] = "plain"
+    """What moves are drawn from and learned: the visits' shares N(a) / ΣN, or with one visit more
+    for each legal action, (1 + N(a)) / (|A| + ΣN). For policies with one tree."""
     minimax_mix: float = 0.0
     """Weight of the implicit minimax value in Q, in [0, 1]; 0 for the mean alone, 0.4 as published.
     For policies with one tree."""
@@ -109,6 +109,8 @@ class Puct:
         is_known = is_known and len(set(modes)) == len(modes)
         remedy = "some of act, search and learn, each once at most, or empty"
         check(is_known, "regularized", show(modes), remedy)
+        is_known = self.visit_weights in ("plain", "smoothed")
+        check(is_known, "visit_weights", self.visit_weights, "plain or smoothed")
         self._check_pairs()
 
     def _check_pairs(self) -> None:
@@ -135,8 +137,8 @@ def check_several_trees(options: Puct, name: str) -> None:
     check(lost == 0, "virtual_loss", lost, f"0 in {name}, whose rounds evaluate at once")
     remedy = f"empty in {name}, whose action_weights say what to act by and to learn"
     check(not modes, "regularized", show(modes), remedy)
-    smoothed, remedy = options.smoothed_visits, f"false in {name}, whose action_weights say so"
-    check(not smoothed, "smoothed_visits", smoothed, remedy)
+    visits, remedy = options.visit_weights, f"plain in {name}, whose action_weights say what to use"
+    check(visits == "plain", "visit_weights", visits, remedy)
     remedy = f"0 in {name}, whose trees correct each other's means"
     check(not options.minimax_mix, "minimax_mix", options.minimax_mix, remedy)
     rave = options.rave_visits

@@ -1,7 +1,7 @@
 """The experiments: games, algorithms, who is compared with whom, and how large it all is."""
 
 import dataclasses
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from dualmctx.matches.costs import MoveCost, move_cost
 from dualmctx.policies import MPV, AlphaZero, Dual, Puct
@@ -188,7 +188,7 @@ def make_algorithms(row: GameRow, size: Size) -> dict[str, Algorithm]:
     blocks = best.cost.blocks or 0
     schedule = in_rounds(size.budgets, rounds)
     return {
-        "alphazero": alphazero(small + large, size, smoothed_visits=True),
+        "alphazero": alphazero(small + large, size, "smoothed"),
         "mpv": Algorithm(
             MPV(size.budgets, schedule="small_first", action_weights=smoothed), separate
         ),
@@ -210,7 +210,9 @@ def make_algorithms(row: GameRow, size: Size) -> dict[str, Algorithm]:
     }
 
 
-def alphazero(num_simulations: int, size: Size, *, smoothed_visits: bool = False) -> Algorithm:
+def alphazero(
+    num_simulations: int, size: Size, visit_weights: Literal["plain", "smoothed"] = "plain"
+) -> Algorithm:
     """Makes AlphaZero, whose network has the final head alone."""
-    puct = Puct(smoothed_visits=smoothed_visits)
+    puct = Puct(visit_weights=visit_weights)
     return Algorithm(AlphaZero(num_simulations, puct), (size.num_blocks,))

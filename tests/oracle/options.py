@@ -149,7 +149,7 @@ def alphazero(
     search.run(SMALL, options.num_simulations, search_key, element)
     visits = visits_of(search.root)
     shares = visits / visits.sum()
-    if options.puct.smoothed_visits:
+    if options.puct.visit_weights == "smoothed":
         legal = search.root.prior > 0
         shares = np.where(legal, (1 + visits) / (legal.sum() + visits.sum()), 0)
     policies = {False: shares, True: search.regularized(search.root)}
