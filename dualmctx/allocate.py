@@ -86,7 +86,7 @@ def allocate(
     )
     return Tree(
         edges=jnp.full(shape, Tree.NO_PARENT, jnp.int32),
-        transitions=empty(jnp.array([0.0, 1.0], dtype) * jnp.ones((batch_size, 1), dtype)),
+        transitions=empty(jnp.tile(jnp.array([0.0, 1.0], dtype), (batch_size, 1))),
         children_index=jnp.full((*shape, num_actions), Tree.UNVISITED, index_type),
         children_prior=empty(root.prior),
         raw_values=empty(raw_value),

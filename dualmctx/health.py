@@ -6,11 +6,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from dualmctx.types import Params
 
 _NUM_ROWS = 50
 _FACTOR = 10
+_LARGEST_PARAMETER = 1e15
 
 FAILURES = (OSError, MemoryError, jax.errors.JaxRuntimeError)
 """Raised where memory, the disk, the network or a device fails; no fault of the program."""
@@ -19,6 +21,29 @@ FAILURES = (OSError, MemoryError, jax.errors.JaxRuntimeError)
 @jax.jit
 def _all_finite(params: Params) -> jax.Array:
     return jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(params)]))
+
+
+def check_parameters(found: dict[str, Any], source: Any) -> None:
+    """Refuses parameters with which a network cannot compute.
+
+    Beyond 1e15 in size, the sums of squares in the network's normalisation overflow float32.
+
+    Args:
+      found: the arrays by name.
+      source: the file or folder they are from, for the message.
+
+    Raises:
+      ValueError: when a number is NaN, infinite or larger than that, in one line with the array.
+    """
+    for name, x in found.items():
+        x = np.asarray(x)
+        is_wrong = ~(np.abs(x) <= _LARGEST_PARAMETER)
+        if is_wrong.any():
+            raise ValueError(
+                f"{source} cannot be used: {name} holds {x[is_wrong][0]:.3g}; parameters must be "
+                f"finite and at most {_LARGEST_PARAMETER:.0e} in size. Take another checkpoint, or "
+                "export the network again"
+            )
 
 
 def find_trouble(

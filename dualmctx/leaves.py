@@ -151,7 +151,7 @@ def _add_virtual_visits(
         if virtual_loss:
             lost = (old * take(qvalues, inside) - virtual_loss) / new
             qvalues = put(qvalues, inside, lost, climbs)
-        above = take(tree.edges, jax.lax.div(inside, tree.num_actions))
+        above = take(tree.edges, jax.lax.div(inside, jnp.int32(tree.num_actions)))
         return visits, qvalues, jnp.where(climbs, above, edge)
 
     rows = by_edge(stats.children_visits), by_edge(stats.children_qvalues)
@@ -217,7 +217,7 @@ def backup_together(tree: Tree, leaves: Leaves, *, layer: int = 0) -> Tree:
         stats, node, value, level = carry
         climbs = level <= leaves.depth
         same = (node[:, :, None] == node[:, None, :]) & climbs[:, None, :]
-        is_first = climbs & ~jnp.any(same & is_before, axis=-1)
+        is_first = climbs & ~jnp.any(same & is_before[None], axis=-1)
         visits = jnp.sum(same, axis=-1)
         returns = jnp.sum(jnp.where(same, value[:, None, :], 0), axis=-1)
         old = take(stats.node_stats, node)

@@ -64,7 +64,7 @@ def follow_rave(*, window: int | None, layer: int = 0) -> TrackFn:
 
     def track(tree: Tree, leaf: chex.Array) -> Tree:
         stats = tree.layers[layer]
-        actions = jnp.arange(tree.num_actions)
+        actions = jnp.arange(tree.num_actions)[None]
 
         def body(carry: tuple) -> tuple:
             rave, node, value, mine, theirs, height = carry

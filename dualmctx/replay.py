@@ -53,9 +53,14 @@ def add(buffer: Any, state: Any, samples: Samples) -> Any:
     """
     samples = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), samples)
     first = jax.tree.map(lambda x: x[:, :1], samples)
-    return buffer.add(state.replace(experience=prolong(state.experience, first)), samples)
+    state = state.replace(experience=prolong(state.experience, first))
+    with jax.numpy_rank_promotion("allow"):
+        return buffer.add(state, samples)
 
 
 def draw(buffer: Any, state: Any, rng_key: chex.PRNGKey) -> Samples:
     """Draws a batch of `[batch_size]` positions; the key is consumed."""
-    return jax.tree.map(lambda x: x[:, 0], buffer.sample(state, rng_key).experience)
+    # flashbax adds arrays of different ranks, which a program's own setting may forbid.
+    with jax.numpy_rank_promotion("allow"):
+        experience = buffer.sample(state, rng_key).experience
+    return jax.tree.map(lambda x: x[:, 0], experience)

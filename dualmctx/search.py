@@ -330,9 +330,9 @@ def _take_turn(
     begin, end = numbers
     refine_key, simulate_key = rng_keys
     leaves, is_valid = frontier(tree, width, layer=how.grow.layer)
-    is_valid &= jnp.arange(width) < end - begin
+    is_valid &= jnp.arange(width)[None] < end - begin
     tree = follow(params, refine_key, tree, how, leaves, is_valid)
-    num_valid = jnp.sum(is_valid, axis=-1)
+    num_valid = jnp.sum(is_valid, axis=-1, dtype=jnp.int32)
 
     def body(j: chex.Array, tree: Tree) -> Tree:
         is_active = num_valid <= j - begin

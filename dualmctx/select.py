@@ -20,17 +20,19 @@ def argmax(score: chex.Array, actions: chex.Array | None = None) -> chex.Array:
     A = 362.
 
     Args:
-      score: the scores.
+      score: the scores; -inf for actions that must not be chosen. NaN counts as the lowest finite
+        number, so it never leads to one of these.
       actions: `[B, A]` which action each score is of, in any order; their index if `None`.
 
     Returns:
       The actions.
     """
-    names = jnp.arange(score.shape[-1], dtype=jnp.int32) if actions is None else actions
+    if actions is None:
+        actions = jax.lax.broadcasted_iota(jnp.int32, score.shape, score.ndim - 1)
+    if jnp.issubdtype(score.dtype, jnp.floating):
+        score = jnp.where(jnp.isnan(score), jnp.finfo(score.dtype).min, score)
     is_best = score == jnp.max(score, axis=-1, keepdims=True)
-    best = jnp.min(jnp.where(is_best, names, jnp.iinfo(jnp.int32).max), axis=-1)
-    # Where all scores are NaN there is no best one.
-    return jnp.minimum(best, jnp.max(names)).astype(jnp.int32)
+    return jnp.min(jnp.where(is_best, actions, jnp.iinfo(jnp.int32).max), axis=-1)
 
 
 class QvaluesFn(Protocol):

@@ -16,6 +16,7 @@ import games
 from dualmctx.archive import Archive, Header, open_archive
 from dualmctx.checkpoint import open_checkpoints
 from dualmctx.config import NetworkOptions
+from dualmctx.health import check_parameters
 from dualmctx.network import make_network
 from dualmctx.run_config import check_config
 from dualmctx.runs import read_config
@@ -60,7 +61,8 @@ def load_trained(source: Path | str, iteration: int | None = None) -> Trained:
 
     Raises:
       ValueError: when there is no such run, file, name or checkpoint, when it cannot be read, or
-        when the parameters are not those of the network that the record describes, in one line.
+        when the parameters are not those of the network that the record describes or not finite
+        (`health.check_parameters`), in one line.
     """
     path = _find(source)
     if path.is_dir():
@@ -217,5 +219,6 @@ def _fit(path: Path, env: Any, network: Any, found: dict[str, Any]) -> Params:
         if ours != theirs:
             raise ValueError(f"{path} does not fit {what}: {name} is {theirs}, not {ours}")
     arrays = found if path.is_dir() else _read_params(path, shapes)
+    check_parameters(arrays, path)
     leaves = [jax.numpy.asarray(arrays[name]) for name in shapes]
     return jax.tree.unflatten(jax.tree.structure(wanted), leaves)

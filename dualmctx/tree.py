@@ -219,7 +219,7 @@ class Edge(NamedTuple):
 def edge_into(tree: "Tree", node_index: chex.Array | int) -> Edge:
     """Reads the edges into nodes."""
     index, transition = take(tree.edges, node_index), take(tree.transitions, node_index)
-    parent = jnp.where(index < 0, Tree.NO_PARENT, jax.lax.div(index, tree.num_actions))
+    parent = jnp.where(index < 0, Tree.NO_PARENT, jax.lax.div(index, jnp.int32(tree.num_actions)))
     return Edge(parent, index, transition[..., 0], transition[..., 1])
 
 
@@ -231,10 +231,20 @@ def edge_index(tree: "Tree", node_index: chex.Array, action: chex.Array) -> chex
 def is_unmasked(logits: chex.Array) -> chex.Array:
     """Returns which of `[..., A]` logits belong to legal actions: those not far below the best.
 
-    Far is a million, in float16 32,752. The type is the one in which they were masked.
+    Far is a million, in float16 32,752. The type is the one in which they were masked. Where all
+    logits are equal, none is masked, as in a softmax, however low they are.
     """
     gap = min(_ILLEGAL_GAP, float(jnp.finfo(logits.dtype).max) / 2)
-    return logits > jnp.max(logits, axis=-1, keepdims=True) - gap
+    return logits >= jnp.max(logits, axis=-1, keepdims=True) - gap
+
+
+def is_finite(tree: Tree) -> chex.Array:
+    """Returns `[B]` bool, whether every evaluation in a tree was finite.
+
+    False after a NaN or an infinity among the values, or after a NaN or +infinity among the logits
+    (`policies.finite`), of any node and any of the network's heads that the search asked.
+    """
+    return jnp.all(jnp.isfinite(tree.raw_values), axis=-1)
 
 
 def is_legal(tree: Tree, node_index: chex.Array | int) -> chex.Array:

@@ -105,7 +105,9 @@ def _head(code: Any, rules: Rules, num_actions: int, xp: Any, *, is_final: bool)
 
     actions = xp.arange(num_actions)
     is_illegal = _uniform(code[..., None], 100 + actions, xp) < rules.illegal
-    is_illegal &= actions != (code % xp.uint32(num_actions))[..., None]
+    is_illegal &= (
+        actions.reshape((1,) * code.ndim + (-1,)) != (code % xp.uint32(num_actions))[..., None]
+    )
     said = opinions(xp.arange(200, 201 + num_actions))  # a logit for each action, and the value
     logits = xp.where(is_illegal, _MASK_LOGIT, 2 * said[..., :-1])
     return logits.astype(xp.float32), (0.9 * said[..., -1]).astype(xp.float32)
@@ -114,6 +116,7 @@ def _head(code: Any, rules: Rules, num_actions: int, xp: Any, *, is_final: bool)
 def _uniform(code: Any, salt: Any, xp: Any) -> Any:
     """Returns floats in [0, 1), multiples of 2^-16, a different draw for each salt."""
     salt = xp.asarray(salt).astype(xp.uint32)
+    salt = salt.reshape((1,) * (code.ndim - salt.ndim) + salt.shape)
     with np.errstate(over="ignore"):
         salted = code + salt * xp.uint32(0x85EBCA6B)
     bits = _scramble(salted, xp) >> xp.uint32(16)

@@ -15,7 +15,7 @@ SEARCH = STEP | {"select", "mctx_rules", "expand", "backup", "leaves"}
 SHARED = {
     "policies." + name
     for name in (
-        *("root", "weights", "checks", "options", "children", "kept", "opening"),
+        *("root", "weights", "checks", "finite", "options", "children", "kept", "opening"),
         *("one_tree", "trees"),
     )
 }

@@ -29,7 +29,7 @@ class World(NamedTuple):
 
 
 def recurrent_fn(world: World, rng_key: Any, action: Any, embedding: Any) -> tuple:
-    dice = jax.random.bits(rng_key, action.shape) * jnp.asarray(world.dice, jnp.uint32)
+    dice = jax.random.bits(rng_key, action.shape, jnp.uint32) * jnp.asarray(world.dice, jnp.uint32)
     embedding = dataclasses.replace(embedding, state=embedding.state ^ dice)
     out, embedding = hash_model.recurrent_fn(world.rules, None, action, embedding, A)
     return out.replace(discount=out.discount * world.gamma), embedding

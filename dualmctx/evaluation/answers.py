@@ -15,6 +15,10 @@ from dualmctx.evaluation.rows import Row, describe
 # Moves that are played in one call; longer games take several.
 _MOVES_AT_ONCE = 64
 _LONGEST_ERROR = 300
+_NOT_FINITE = (
+    "the network's output is NaN or infinite, in this position or below it in the search; use "
+    "another checkpoint, or train again"
+)
 
 
 class Answered(NamedTuple):
@@ -134,9 +138,13 @@ def _describe_bad(question: Question, bad: int, *, over: bool) -> str:
 
 
 def _finish(evaluator: Evaluator, started: _Started) -> Answered:
-    found = describe(evaluator.env, started.states, started.pending.result())
-    rows = dict(zip(started.places, found, strict=True))
-    rows |= {place: {"error": _shorten(error)} for place, error in started.errors.items()}
+    found, places = started.pending.result(), np.array(started.places, int)
+    is_right = found.is_finite
+    states, found = jax.tree.map(lambda x: x[is_right], (started.states, found))
+    described = describe(evaluator.env, states, found)
+    rows = dict(zip(places[is_right].tolist(), described, strict=True))
+    errors = started.errors | dict.fromkeys(places[~is_right].tolist(), _NOT_FINITE)
+    rows |= {place: {"error": _shorten(error)} for place, error in errors.items()}
     named = [
         {"id": question.id, "line": question.line} | rows[place]
         for place, question in enumerate(started.questions)

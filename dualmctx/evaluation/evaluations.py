@@ -11,6 +11,8 @@ from dualmctx.arrays import like
 from dualmctx.evaluation.batching import digest, fill_batches, join, position_keys
 from dualmctx.evaluation.reading import Decision, principal_variation, read_root
 from dualmctx.model import mask_illegal
+from dualmctx.select import argmax
+from dualmctx.tree import is_finite
 from dualmctx.types import Params, SearchFn
 
 # Moves of a principal variation.
@@ -42,6 +44,9 @@ class Evaluations(NamedTuple):
         and where the game is over.
       heads_distance: `[S]` in [0, 1], the largest total variation distance of a head's policy from
         the last one's; NaN for one head and where the game is over.
+      is_finite: `[S]` bool, whether every output of the network was finite, here and in the search;
+        true where the game is over. Where it is false, the action is legal and nothing else is to
+        be relied on.
     """
 
     legal_action_mask: Any
@@ -57,6 +62,7 @@ class Evaluations(NamedTuple):
     network_value: Any
     heads_agree: Any
     heads_distance: Any
+    is_finite: Any
 
 
 class Heads(NamedTuple):
@@ -118,6 +124,7 @@ def make_evaluate_batch(network: Any, decide_fn: DecideFn) -> EvaluateBatch:
         heads = _ask_heads(network, params, state)
         decision = decide_fn(params, position_keys(rng_key, digests), state, heads)
         agree, distance = _compare_heads(heads)
+        all_finite = decision.is_finite & _are_finite(heads)
         over = state.terminated | state.truncated
 
         def unless_over(found: chex.Array, otherwise: Any) -> chex.Array:
@@ -138,6 +145,7 @@ def make_evaluate_batch(network: Any, decide_fn: DecideFn) -> EvaluateBatch:
             network_value=unless_over(heads.value, jnp.nan),
             heads_agree=unless_over(agree, True),
             heads_distance=unless_over(distance, jnp.nan),
+            is_finite=unless_over(all_finite, True),
         )
 
     return evaluate_batch
@@ -160,6 +168,7 @@ def by_search(search_fn: SearchFn) -> DecideFn:
             qvalues=qvalues,
             principal_variation=principal_variation(tree, output.action, length),
             tree_values=jnp.stack([x.node_values[:, 0] for x in tree.layers], axis=-1),
+            is_finite=is_finite(tree),
         )
 
     return decide
@@ -177,6 +186,7 @@ def by_network(params: Params, rng_keys: chex.PRNGKey, state: Any, heads: Heads)
         qvalues=jnp.full(none.shape, jnp.nan),
         principal_variation=action[:, None],
         tree_values=jnp.zeros((*action.shape, 0)),
+        is_finite=_are_finite(heads),
     )
 
 
@@ -184,11 +194,18 @@ def _ask_heads(network: Any, params: Params, state: Any) -> Heads:
     outputs = network.apply(params, state.observation)
     logits = [mask_illegal(output.logits, state.legal_action_mask) for output in outputs]
     logits = jnp.stack(logits, axis=1)
+    is_legal = state.legal_action_mask[:, None]
     return Heads(
-        action=jnp.argmax(logits, axis=-1).astype(jnp.int32),
+        action=argmax(jnp.where(is_legal, logits, -jnp.inf)),
         policy=jax.nn.softmax(logits, axis=-1),
         value=jnp.stack([output.value for output in outputs], axis=-1),
     )
+
+
+def _are_finite(heads: Heads) -> chex.Array:
+    """Returns `[B]` bool, whether every head's policy and value is finite."""
+    numbers = jnp.concatenate([heads.policy, heads.value[..., None]], axis=-1)
+    return jnp.all(jnp.isfinite(numbers), axis=(1, 2))
 
 
 def _compare_heads(heads: Heads) -> tuple[chex.Array, chex.Array]:

@@ -20,6 +20,7 @@ class Decision(NamedTuple):
     qvalues: chex.Array
     principal_variation: chex.Array
     tree_values: chex.Array
+    is_finite: chex.Array
 
 
 def read_root(tree: Tree, num_actions: int) -> tuple[chex.Array, chex.Array]:

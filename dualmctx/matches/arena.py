@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol
 import chex
 import jax
 import jax.numpy as jnp
+import mctx
 
 from dualmctx.keys import element_keys
 from dualmctx.matches.boards import (
@@ -22,6 +23,7 @@ from dualmctx.matches.boards import (
     to_record,
 )
 from dualmctx.reuse import advance, no_tree
+from dualmctx.tree import is_finite
 from dualmctx.types import Params, SearchFn
 
 # Longer than any game here.
@@ -29,7 +31,10 @@ MAX_PLIES = 1024
 
 
 class PlayerFn(Protocol):
-    """Chooses `[B]` actions in `[B]` game states, with `[B]` keys, which are consumed."""
+    """Chooses `[B]` actions in `[B]` game states, with `[B]` keys, which are consumed.
+
+    An action is -1 where the player cannot choose, as its network's output is not finite.
+    """
 
     def __call__(self, params: Params, rng_key: chex.PRNGKey, state: Any) -> chex.Array:
         """Chooses `[B]` actions."""
@@ -79,7 +84,12 @@ class MatchFn(Protocol):
 
 def search_player(search_fn: SearchFn) -> PlayerFn:
     """Makes a player that plays the action of a search."""
-    return lambda params, rng_key, state: search_fn(params, rng_key, state).action
+    return lambda params, rng_key, state: _action_of(search_fn(params, rng_key, state))
+
+
+def _action_of(output: mctx.PolicyOutput) -> chex.Array:
+    """Returns the `[B]` actions of a search, -1 where the network's output was not finite."""
+    return jnp.where(is_finite(output.search_tree), output.action, -1)
 
 
 def reusing_player(search_fn: SearchFn, *, kept_nodes: int) -> Player:
@@ -101,7 +111,8 @@ def reusing_player(search_fn: SearchFn, *, kept_nodes: int) -> Player:
 
     def choose(params: Params, rng_key: chex.PRNGKey, state: Any, kept: Any) -> tuple:
         output = search_fn(params, rng_key, state, kept)
-        return output.action, advance(output.search_tree, output.action, max_kept=kept_nodes)
+        action = _action_of(output)
+        return action, advance(output.search_tree, action, max_kept=kept_nodes)
 
     def observe(kept: Any, action: chex.Array) -> Any:
         return advance(kept, action, max_kept=kept_nodes)

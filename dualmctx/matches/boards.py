@@ -24,6 +24,7 @@ class Boards(NamedTuple):
       actions: `[2 H, T]` int32, those of the opening too; -1 where none has been played.
       ply: `[2 H]` int32, the number of actions played.
       num_chosen: `[2 H, 2]` int32, how many of them either player chose.
+      has_failed: `[2 H, 2]` bool, whether either player could not choose; then the game ends.
     """
 
     state: Any
@@ -33,6 +34,7 @@ class Boards(NamedTuple):
     actions: chex.Array
     ply: chex.Array
     num_chosen: chex.Array
+    has_failed: chex.Array
 
 
 class Record(NamedTuple):
@@ -43,12 +45,14 @@ class Record(NamedTuple):
       actions: `[2, H, T]` int32, -1 after the last.
       is_over: `[2, H]` bool, false where a game was cut short, which counts as a draw.
       num_chosen: `[2, H, 2]` int32, how many actions each player chose.
+      has_failed: `[2, H, 2]` bool, whether a player could not choose, which cut the game short.
     """
 
     result: chex.Array
     actions: chex.Array
     is_over: chex.Array
     num_chosen: chex.Array
+    has_failed: chex.Array
 
 
 class Seat(NamedTuple):
@@ -93,12 +97,14 @@ def set_up(env: Any, rng_keys: chex.PRNGKey, openings: chex.Array, max_plies: in
         actions=actions.at[:, :num_plies].set(jnp.tile(openings, (2, 1))),
         ply=jnp.tile(jnp.sum(openings >= 0, axis=1, dtype=jnp.int32), 2),
         num_chosen=jnp.zeros((2 * num_pairs, 2), jnp.int32),
+        has_failed=jnp.zeros((2 * num_pairs, 2), bool),
     )
 
 
 def is_going_on(boards: Boards) -> chex.Array:
     """Returns `[2 H]` bool, the boards on which somebody has to move."""
     is_over = boards.state.terminated | boards.state.truncated
+    is_over |= jnp.any(boards.has_failed, axis=1)
     return ~is_over & (boards.ply < boards.actions.shape[1])
 
 
@@ -138,7 +144,7 @@ def keys_at_seat(seat: Seat, boards: Boards) -> chex.PRNGKey:
 
 
 def move(env: Any, boards: Boards, seats: tuple[Seat, ...], actions: tuple[Any, ...]) -> Boards:
-    """Plays one `[H]` action of each player, where its seat is active."""
+    """Plays one `[H]` action of each player, where its seat is active; -1 if it cannot choose."""
     action = jnp.zeros_like(boards.ply)
     is_mover = jnp.zeros(boards.num_chosen.shape, bool)
     for player, (seat, chosen) in enumerate(zip(seats, actions, strict=True)):
@@ -146,7 +152,10 @@ def move(env: Any, boards: Boards, seats: tuple[Seat, ...], actions: tuple[Any, 
         is_mover = is_mover.at[:, player].set(
             put_at_seat(seat, is_mover[:, player], seat.is_active)
         )
+    has_failed = is_mover & (action < 0)[:, None]
+    is_mover &= ~has_failed
     is_moved = jnp.any(is_mover, axis=1)
+    action = jnp.maximum(action, 0)
     state = pick(is_moved, jax.vmap(env.step)(boards.state, action), boards.state)
     reward = jnp.take_along_axis(state.rewards, boards.identity[:, None], axis=1)[:, 0]
     row = jnp.arange(action.shape[0])
@@ -158,6 +167,7 @@ def move(env: Any, boards: Boards, seats: tuple[Seat, ...], actions: tuple[Any, 
         actions=boards.actions.at[row, boards.ply].set(played, mode="drop"),
         ply=boards.ply + is_moved,
         num_chosen=boards.num_chosen + is_mover,
+        has_failed=boards.has_failed | has_failed,
     )
 
 
@@ -165,5 +175,5 @@ def to_record(boards: Boards) -> Record:
     """Returns what was played."""
     result = jnp.sign(boards.result).astype(jnp.int32)
     is_over = boards.state.terminated | boards.state.truncated
-    parts = result, boards.actions, is_over, boards.num_chosen
+    parts = result, boards.actions, is_over, boards.num_chosen, boards.has_failed
     return Record(*(x.reshape(2, -1, *x.shape[1:]) for x in parts))

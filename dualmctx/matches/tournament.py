@@ -111,7 +111,8 @@ def play_tournament(tournament: Tournament, folder: Path) -> Iterator[list[Game]
       The games of a pairing from the next openings, `batch_size` at most, each pairing in turn.
 
     Raises:
-      ValueError: when the folder has games of another tournament, in one line.
+      ValueError: when the folder has games of another tournament, or a player's network returns
+        what is not finite, in one line.
     """
     file = folder / GAMES
     settle_tournament(tournament, folder)
@@ -127,6 +128,7 @@ def play_tournament(tournament: Tournament, folder: Path) -> Iterator[list[Game]
             # The whole batch, as its arithmetic may depend on its size.
             pairs = np.arange(start, start + size) % number
             record = _play(tournament, one, other, pairs)
+            _check_failures((one, other), record)
             fresh = range(max(played, start), min(start + size, number))
             games = [
                 game for x in fresh for game in _games(tournament, one, other, record, x - start, x)
@@ -155,6 +157,16 @@ def _play(tournament: Tournament, one: Entrant, other: Entrant, pairs: np.ndarra
     leaves, structure = jax.tree.flatten(jax.tree.map(_shape, given))
     play = _compile(env, players, tournament.max_plies, structure, tuple(leaves))
     return jax.device_get(play(*given))
+
+
+def _check_failures(players: tuple[Entrant, Entrant], record: Record) -> None:
+    """Refuses games in which a player could not choose."""
+    for player, has_failed in zip(players, record.has_failed.any(axis=(0, 1)), strict=True):
+        if has_failed:
+            raise ValueError(
+                f"player {player.name!r} could not choose a move, as its network's output is NaN or"
+                " infinite; give it another checkpoint, or train again (earlier games are kept)"
+            )
 
 
 def _shape(x: Any) -> jax.ShapeDtypeStruct:

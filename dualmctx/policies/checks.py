@@ -11,17 +11,23 @@ def check(is_right: bool, name: str, value: Any, remedy: str) -> None:
         raise ValueError(f"{name} is {value}; it must be {remedy}")
 
 
+MOST = 2**31 - 1
+"""The largest count, as arrays hold them in 32 bits."""
+
+
 def check_count(name: str, value: Any, least: int, without: str | None = None) -> None:
-    """Refuses what is not a whole number of at least `least`.
+    """Refuses what is not a whole number of at least `least` that fits into 32 bits.
 
     With `without`, `None` is right too; the text says what it stands for.
     """
     if value is None and without is not None:
         return
     remedy = f"at least {least}" if is_whole(value) else f"a whole number, at least {least}"
+    if is_whole(value) and value > MOST:
+        remedy = f"at most {MOST}"
     if without is not None:
         remedy += f", or none {without}"
-    check(is_whole(value) and value >= least, name, value, remedy)
+    check(is_whole(value) and least <= value <= MOST, name, value, remedy)
 
 
 def check_positive(options: object, *names: str) -> None:

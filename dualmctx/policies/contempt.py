@@ -7,7 +7,7 @@ import chex
 import mctx
 
 from dualmctx.contempt import follow_visits, sample_frozen, start_frozen, take_sides
-from dualmctx.policies.checks import check, check_budget, check_positive, is_whole
+from dualmctx.policies.checks import MOST, check, check_budget, check_positive, is_whole
 from dualmctx.policies.children import Inputs
 from dualmctx.policies.one_tree import search_one_tree
 from dualmctx.policies.options import (
@@ -60,8 +60,8 @@ class Contempt:
         """Checks the options."""
         check_budget(self)
         limit, leaves = self.frozen_visit_limit, self.puct.leaves_per_step
-        is_right = limit is None or (is_whole(limit) and limit != 0)
-        remedy = "positive, negative, or none for no limit; a whole number"
+        is_right = limit is None or (is_whole(limit) and 0 < abs(limit) <= MOST)
+        remedy = f"positive, negative, or none for no limit; a whole number, {MOST} at most in size"
         check(is_right, "frozen_visit_limit", limit, remedy)
         check_positive(self, "frozen_temperature")
         remedy = "1 with a frozen_visit_limit, as counts freeze between two simulations"

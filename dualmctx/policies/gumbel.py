@@ -13,8 +13,10 @@ from dualmctx.allocate import allocate
 from dualmctx.keys import draw, split_key
 from dualmctx.policies import root as roots
 from dualmctx.policies.checks import check_budget, check_count, check_not_negative, check_window
+from dualmctx.policies.finite import finite_recurrent_fn, finite_root
 from dualmctx.policies.options import explore
 from dualmctx.search import Grow, search
+from dualmctx.select import argmax
 from dualmctx.tree import Tree, root_passes
 from dualmctx.types import ActingOutput, Params, RecurrentFn, RefineFn
 
@@ -88,6 +90,7 @@ class Gumbel:
         paper.
         """
         del refine_fn
+        root, recurrent_fn = finite_root(root), finite_recurrent_fn(recurrent_fn)
         prior = roots.mask_logits(root.prior_logits, invalid_actions)
         rng_key, gumbel_key = split_key(rng_key)
         noise = draw(lambda key, x: jax.random.gumbel(key, x.shape, x.dtype), gumbel_key, prior)
@@ -128,8 +131,10 @@ class Gumbel:
         score = jnp.where(most, score, -jnp.inf)
         if invalid is not None:
             score = jnp.where(invalid, -jnp.inf, score)
-        action = jnp.argmax(score, axis=-1).astype(jnp.int32)
-        weights = jax.nn.softmax(roots.mask_logits(prior + qvalues, invalid))
+        action = argmax(score)
+        # Q is not finite where the network was not.
+        improved = jnp.nan_to_num(prior + qvalues)
+        weights = jax.nn.softmax(roots.mask_logits(improved, invalid))
         return ActingOutput(
             action=action,
             action_weights=weights,

@@ -20,6 +20,7 @@ from dualmctx.policies.checks import (
     check_share,
     check_window,
 )
+from dualmctx.policies.finite import finite_recurrent_fn, finite_root
 from dualmctx.policies.kept import graft
 from dualmctx.policies.options import explore
 from dualmctx.search import Grow, search
@@ -98,6 +99,7 @@ class MuZero:
         roots of elements that have none come from `root`. Needs `kept_nodes`.
         """
         del refine_fn
+        root, recurrent_fn = finite_root(root), finite_recurrent_fn(recurrent_fn)
         rng_key, noise_key, search_key = split_key(rng_key, 3)
         tree = allocate(
             roots.root_evaluation(root, root.prior_logits),
@@ -131,7 +133,7 @@ class MuZero:
         logits /= jnp.maximum(tiny, self.temperature)
         # Unlike in mctx, where a high temperature gives all actions a chance.
         logits = jnp.where(tree.root_invalid_actions > 0, -jnp.inf, logits)
-        action = draw(jax.random.categorical, rng_key, logits)
+        action = draw(jax.random.categorical, rng_key, logits).astype(jnp.int32)
         return mctx.PolicyOutput(action=action, action_weights=weights, search_tree=tree)
 
     def _mask_and_add_noise(
@@ -143,6 +145,8 @@ class MuZero:
         noise = draw(lambda key, p: jax.random.dirichlet(key, alpha, p.shape[:-1]), rng_key, probs)
         fraction = self.dirichlet_fraction
         noisy_logits = _log((1 - fraction) * probs + fraction * noise)
+        # The noise may be of a wider type than the network's logits.
+        noisy_logits = noisy_logits.astype(tree.children_prior.dtype)
         prior = roots.mask_logits(noisy_logits, invalid_actions)
         return tree.replace(children_prior=tree.children_prior.at[:, Tree.ROOT_INDEX].set(prior))
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import mctx
 
 from dualmctx.keys import draw
+from dualmctx.select import argmax
 from dualmctx.tree import is_unmasked
 from dualmctx.types import EvaluateFn, Evaluation, Params, RecurrentFn
 
@@ -20,10 +21,13 @@ def legal_probabilities(logits: chex.Array) -> chex.Array:
     """Returns the softmax of `[..., A]` logits, exactly 0 for masked actions and for them only.
 
     An action is masked iff its logit lies more than a million below the largest, in float16 more
-    than half of its range.
+    than half of its range. Where all logits are equal, as where all are masked, all probabilities
+    are.
     """
     is_legal = is_unmasked(logits)
     logits = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
+    # The difference of two infinities is NaN.
+    logits = jnp.maximum(logits, jnp.finfo(logits.dtype).min)
     best = jnp.max(logits, axis=-1, keepdims=True)
     odds = jnp.where(is_legal, jnp.exp(logits - best), 0.0)
     probabilities = odds / jnp.sum(odds, axis=-1, keepdims=True)
@@ -97,7 +101,8 @@ def add_dirichlet_noise(
         return prior  # Drawing gamma variates takes several loops, to run and to compile.
     is_legal = prior > 0
     # In logs, as a draw with small α underflows.
-    log_gamma = draw(jax.random.loggamma, rng_key, jnp.full_like(prior, alpha))
+    alphas = jnp.full_like(prior, alpha)
+    log_gamma = draw(lambda key, a: jax.random.loggamma(key, a, dtype=a.dtype), rng_key, alphas)
     noise = jax.nn.softmax(jnp.where(is_legal, log_gamma, -jnp.inf), axis=-1)
     noisy = jnp.maximum((1 - fraction) * prior + fraction * noise, _SMALLEST_PRIOR)
     return jnp.where(is_legal, noisy, 0.0)
@@ -119,4 +124,4 @@ def sample_action(rng_key: chex.PRNGKey, weights: chex.Array, temperature: Any) 
     noise = draw(lambda key, x: jax.random.gumbel(key, x.shape, x.dtype), rng_key, weights)
     # Masked last: however large the noise, an action without weight stays behind.
     noisy = jnp.maximum(logits + temperature * noise, jnp.finfo(weights.dtype).min)
-    return jnp.argmax(jnp.where(weights > 0, noisy, -jnp.inf), axis=-1).astype(jnp.int32)
+    return argmax(jnp.where(weights == 0, -jnp.inf, noisy))

@@ -10,7 +10,15 @@ import mctx
 from dualmctx.keys import split_key
 from dualmctx.policies import root as roots
 from dualmctx.policies import weights
-from dualmctx.policies.checks import are_counts, check, check_count, check_share, is_whole, show
+from dualmctx.policies.checks import (
+    MOST,
+    are_counts,
+    check,
+    check_count,
+    check_share,
+    is_whole,
+    show,
+)
 from dualmctx.policies.children import Inputs
 from dualmctx.policies.opening import Opening, add_root_noise, close_search, open_search
 from dualmctx.policies.options import Puct, check_several_trees, make_grow
@@ -75,6 +83,8 @@ def check_trees(options: TreesOptions) -> None:
 
 def check_budgets(value: object, is_right: Callable[[tuple[int, ...]], bool], remedy: str) -> None:
     """Refuses budgets that are no tuple of whole numbers of at least 0, or not right."""
+    is_small = not are_counts(value) or sum(value) <= MOST
+    check(is_small, "num_simulations", show(value), f"at most {MOST} in all")
     check(are_counts(value) and is_right(value), "num_simulations", show(value), remedy)
 
 
@@ -215,6 +225,7 @@ def read_weights(options: TreesOptions, tree: Tree, prior: chex.Array) -> chex.A
         return weights.smoothed_visits(children.visits, prior > 0)
     if options.action_weights == "all_visits":
         visits = sum(get_children(tree, root, i).visits for i in range(last + 1))
+        visits = visits.astype(prior.dtype)
         return visits / jnp.sum(visits, axis=-1, keepdims=True)
     if options.action_weights == "small_visits":
         # Without simulations of the first tree, the last one is the only one that has visits.

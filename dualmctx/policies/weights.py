@@ -25,12 +25,12 @@ def smoothed_visits(visits: chex.Array, is_legal: chex.Array) -> chex.Array:
       is_legal: `[B, A]` bool.
 
     Returns:
-      `[B, A]` weights that sum to 1.
+      `[B, A]` float32 weights that sum to 1; all 0 where no action is legal.
 
     Source: Kadam, Xu, Lieberherr 2021, eq. 2.
     """
-    counts = jnp.where(is_legal, visits + 1.0, 0.0)
-    return counts / jnp.sum(counts, axis=-1, keepdims=True)
+    counts = jnp.where(is_legal, visits.astype(jnp.float32) + 1, 0)
+    return counts / jnp.maximum(jnp.sum(counts, axis=-1, keepdims=True), 1)
 
 
 def regularized_policy(
@@ -54,7 +54,8 @@ def regularized_policy(
       c_puct: c of the search.
 
     Returns:
-      `[B, A]` weights that sum to 1, 0 for illegal actions.
+      `[B, A]` weights that sum to 1, 0 for illegal actions. Where they would not be finite, as
+      where a Q-value is not, π̄ = P.
 
     Source: Grill et al. 2020, "Monte-Carlo tree search as regularized policy optimization",
     section 3 and appendix B.3.
@@ -77,7 +78,8 @@ def regularized_policy(
         excess += (total_weight - 1) * total_weight / slope
     found = weighted / jnp.maximum(gaps + excess, tiny)
     found = jnp.where(total > 0, found, prior)
-    return found / jnp.sum(found, axis=-1, keepdims=True)
+    sum_found = jnp.sum(found, axis=-1, keepdims=True)
+    return jnp.where(jnp.isfinite(sum_found) & (sum_found > 0), found / sum_found, prior)
 
 
 def sample_regularized(

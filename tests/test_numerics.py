@@ -1,0 +1,278 @@
+"""Other settings of JAX, other types of numbers, and networks whose output is not finite."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+import hash_model
+import test_mctx
+from dualmctx import AlphaZero, Dual, Puct, make_network
+from dualmctx.evaluation.evaluations import by_search, make_evaluate_batch
+from dualmctx.learner import Learner
+from dualmctx.model import make_search_fn
+from dualmctx.policies import REGISTRY
+from dualmctx.policies import root as roots
+from dualmctx.policies.weights import regularized_policy, smoothed_visits
+from dualmctx.select import argmax
+from dualmctx.selfplay import SelfPlay
+from dualmctx.training import make_trainer
+from dualmctx.tree import is_finite, is_unmasked
+from dualmctx.types import Embedding, acting_weights
+from oracle.cases import ALPHAZERO, RULES, fast_jit
+from oracle.compare import assert_twin_agrees
+from test_policies import POLICIES
+
+A = 7
+# What the table of all policies does not have.
+MORE = {
+    "leaves": AlphaZero(64, Puct(leaves_per_step=5, virtual_loss=2)),
+    "regularized search": AlphaZero(64, Puct(regularized=("search",))),
+    "kept": AlphaZero(16, kept_nodes=8),
+}
+ALL = POLICIES | MORE
+SETTINGS = {
+    "64 bits": lambda: jax.enable_x64(True),
+    "no rank promotion": lambda: jax.numpy_rank_promotion("raise"),
+}
+every_setting = pytest.mark.parametrize("setting", SETTINGS)
+
+
+def search(policy: Any, rng_key: Any, *, dtype: Any = jnp.float32) -> Any:
+    """Searches on a game without rules, of which the network speaks in numbers of a type."""
+    rules, batch = hash_model.Rules(), 4
+
+    def root_fn() -> Any:
+        root = hash_model.roots(jnp.arange(batch), rules, A)
+        return root.replace(prior_logits=lower(root.prior_logits), value=root.value.astype(dtype))
+
+    def recurrent_fn(*args: Any) -> tuple:
+        step, embedding = hash_model.recurrent_fn(*args, num_actions=A)
+        logits, value = lower(step.prior_logits), step.value.astype(dtype)
+        return step.replace(prior_logits=logits, value=value), embedding
+
+    def lower(logits: Any) -> Any:
+        return jnp.maximum(logits, float(jnp.finfo(dtype).min)).astype(dtype)
+
+    def refine_by(refine_fn: Any) -> Any:
+        def refine(*args: Any) -> tuple:
+            logits, value = refine_fn(*args)
+            return lower(logits), value.astype(dtype)
+
+        return refine
+
+    later = jax.tree.map(refine_by, hash_model.refine_fns(max(2, len(policy.heads)), A))
+    return policy(
+        rules,
+        rng_key,
+        root_fn(),
+        recurrent_fn,
+        later,
+        invalid_actions=jnp.asarray(np.arange(batch * A).reshape(batch, A) % 5 == 1),
+        **rollouts(policy),
+    )
+
+
+def rollouts(policy: Any) -> dict[str, Any]:
+    if not hasattr(policy, "rollout_policy"):
+        return {}
+    return {
+        "rollout_fn": lambda params, key, x: jnp.zeros(
+            jax.tree.leaves(x.state)[0].shape, jnp.float32
+        )
+    }
+
+
+def types_of(name: str) -> Any:
+    found = jax.eval_shape(lambda: search(ALL[name], jax.random.split(jax.random.key(0), 4)))
+    return jax.tree.map(lambda x: (x.shape, x.dtype), found)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_settings_of_jax_change_no_type(name: str) -> None:
+    """Nothing fails while it is traced, and what has 32 bits keeps them."""
+    expected = types_of(name)
+    for setting in SETTINGS.values():
+        with setting():
+            assert types_of(name) == expected
+
+
+@every_setting
+@pytest.mark.parametrize("case", ["muzero", "gumbel"])
+def test_the_search_is_mctxs_under_settings_of_jax(case: str, setting: str) -> None:
+    with SETTINGS[setting]():
+        args = test_mctx.WORLDS["two players, rewards"], jax.random.key(0)
+        ours, theirs = (run(*args) for run in test_mctx.searches(case))
+    np.testing.assert_array_equal(ours.action, theirs.action)
+    np.testing.assert_allclose(ours.action_weights, theirs.action_weights, atol=1e-5)
+    tree, expected = ours.search_tree, theirs.search_tree
+    np.testing.assert_array_equal(tree.children_index, expected.children_index)
+    np.testing.assert_allclose(tree.layers[0].node_values, expected.node_values, atol=1e-5)
+
+
+@every_setting
+def test_the_search_is_its_twins_under_settings_of_jax(setting: str) -> None:
+    with SETTINGS[setting]():
+        assert_twin_agrees(ALPHAZERO, RULES["same player twice"])
+        assert_twin_agrees(Dual((12, 5), 2, puct=ALPHAZERO.puct), RULES["plain"])
+
+
+@every_setting
+def test_training_and_evaluation_run_under_settings_of_jax(setting: str) -> None:
+    with SETTINGS[setting]():
+        env, policy = games.make("nim", pile=5, max_take=2), Dual((3, 2), 1)
+        network = make_network(2, (6,), width=8, num_blocks=2)
+        selfplay = SelfPlay(num_games=6, num_steps=5, resign_below=-0.9)
+        learner = Learner(batch_size=16, num_updates=2, capacity=100)
+        trainer = make_trainer(env, network, policy, selfplay, learner, num_iterations=3)
+        state = trainer.init(0)
+        state, metrics = trainer.compile(state)(state)
+        assert all(np.isfinite(x) for x in metrics.values())
+        assert {x.dtype for x in jax.tree.leaves(state.params)} == {jnp.dtype("float32")}
+        states = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 4))
+        evaluate = make_evaluate_batch(network, by_search(make_search_fn(env, network, policy)))
+        digests = jnp.zeros((4, 2), jnp.uint32)
+        found = fast_jit(evaluate)(state.params, jax.random.PRNGKey(0), digests, states)
+        assert found.is_finite.all()
+
+
+LOW = [(name, jnp.bfloat16) for name in REGISTRY] + [("muzero", jnp.float16)]
+
+
+@pytest.mark.parametrize(("name", "dtype"), LOW)
+def test_low_precision_is_searched_without_a_warning(name: str, dtype: Any) -> None:
+    output = jax.eval_shape(functools.partial(search, ALL[name], dtype=dtype), jax.random.key(0))
+    assert {x.node_stats.dtype for x in output.search_tree.layers} == {jnp.dtype("float32")}
+
+
+# What is wrong at one element of the batch: in the logits or the value, at the root or below.
+FAULTS = {
+    "nothing": (),
+    "root logits": ("root logits",),
+    "one logit of the root": ("one root logit",),
+    "infinite logit of the root": ("infinite root logit",),
+    "root value": ("root value",),
+    "values below": ("values",),
+    "logits below": ("logits",),
+    "later heads": ("later",),
+    "everything": ("root logits", "root value", "values", "logits", "later"),
+    "no legal action": (),
+}
+KINDS = sorted({kind for kinds in FAULTS.values() for kind in kinds})
+
+
+def search_with_faults(policy: Any, rng_key: Any) -> tuple[Any, Any]:
+    """Searches from a root for each row of `FAULTS`; returns what is legal there, and the output.
+
+    The lowest and the highest action are not legal, which are where an argmax ends up.
+    """
+    rules, number = hash_model.Rules(illegal=0.2, terminal=0.05), len(FAULTS)
+    table = jnp.array([[kind in kinds for kind in KINDS] for kinds in FAULTS.values()])
+    invalid = jnp.zeros((number, A), bool).at[:, jnp.array([0, 3, A - 1])].set(True)
+    invalid = invalid.at[-1].set(True)
+
+    def spoil(faults: Any, kind: str, array: Any, bad: float = jnp.nan) -> Any:
+        has_fault = faults[:, KINDS.index(kind)].reshape(-1, *[1] * (array.ndim - 1))
+        return jnp.where(has_fault & (array > -1e9), bad, array)
+
+    def wrap(embedding: Embedding, faults: Any) -> Embedding:
+        state = {"code": embedding.state, "faults": faults}
+        return Embedding(state, {"code": embedding.activations, "faults": faults})
+
+    def recurrent_fn(params: Any, key: Any, action: Any, embedding: Embedding) -> tuple:
+        code, faults = embedding.state["code"], embedding.state["faults"]
+        step, new = hash_model.recurrent_fn(params, key, action, Embedding(code), A)
+        logits = spoil(faults, "logits", step.prior_logits)
+        value = spoil(faults, "values", step.value)
+        return step.replace(prior_logits=logits, value=value), wrap(new, faults)
+
+    def refine_by(refine_fn: Any) -> Any:
+        def refine(params: Any, key: Any, embedding: Embedding) -> tuple:
+            kept = embedding.activations
+            logits, value = refine_fn(params, key, Embedding(None, kept["code"]))
+            return tuple(spoil(kept["faults"], "later", x) for x in (logits, value))
+
+        return refine
+
+    root = hash_model.roots(jnp.arange(number), rules._replace(illegal=0.0), A)
+    logits = spoil(table, "root logits", root.prior_logits)
+    logits = logits.at[:, 2].set(spoil(table, "one root logit", logits[:, 2]))
+    logits = logits.at[:, 4].set(spoil(table, "infinite root logit", logits[:, 4], jnp.inf))
+    value = spoil(table, "root value", root.value)
+    root = root.replace(prior_logits=logits, value=value, embedding=wrap(root.embedding, table))
+    later = jax.tree.map(refine_by, hash_model.refine_fns(max(2, len(policy.heads)), A))
+    output = policy(
+        rules, rng_key, root, recurrent_fn, later, invalid_actions=invalid, **rollouts(policy)
+    )
+    return ~invalid, output
+
+
+# One of each variant, and other ways to choose or to read a policy; others are slow.
+FIRST = {*REGISTRY, "dual few children", "dual noisy", "options"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(x, marks=() if x in FIRST else pytest.mark.slow) for x in ALL]
+)
+def test_a_network_that_is_not_finite_leads_to_no_illegal_action(name: str) -> None:
+    policy = ALL[name]
+    run = fast_jit(functools.partial(search_with_faults, policy))
+    legal, output = jax.device_get(run(jax.random.key(3)))
+    for weights in (output.action_weights, acting_weights(output)):
+        assert np.isfinite(weights).all()
+        np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-5)
+        assert (np.where(legal, 0, weights)[:-1] == 0).all()
+    assert legal[np.arange(len(FAULTS)), output.action][:-1].all()
+    assert (0 <= output.action).all() and (output.action < A).all()
+    found = dict(zip(FAULTS, np.asarray(is_finite(output.search_tree)), strict=True))
+    has_later = len(policy.heads) > 1
+    sound = {"nothing", "no legal action"} | (set() if has_later else {"later heads"})
+    assert {fault for fault, is_right in found.items() if is_right} == sound
+
+
+def test_argmax_takes_nothing_that_must_not_be_chosen() -> None:
+    nan, inf = np.nan, np.inf
+    scores = [
+        [-inf, nan, nan, -inf],
+        [-inf, nan, -2.0, -inf],
+        [-inf, -inf, nan, inf],
+        [nan, nan, nan, nan],
+        [-inf, -inf, -inf, -inf],
+        [0.0, 3.0, 3.0, 1.0],
+    ]
+    assert argmax(jnp.array(scores)).tolist() == [1, 2, 3, 0, 0, 1]
+    names = jnp.array([[9, 7, 5, 3]] * len(scores))
+    assert argmax(jnp.array(scores), names).tolist() == [5, 5, 3, 3, 3, 5]
+
+
+def test_an_action_is_sampled_from_weights_that_are_not_finite() -> None:
+    weights = jnp.array([[0.0, np.nan, np.nan, 0.0], [0.0, np.nan, 0.5, 0.0]])
+    for temperature in (0.0, 1.0):
+        action = roots.sample_action(jax.random.key(0), weights, temperature)
+        assert set(action.tolist()) <= {1, 2}
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.float16])
+def test_where_all_actions_are_masked_all_are_alike(dtype: Any) -> None:
+    """As in mctx, whose masked logits are all the lowest number then."""
+    lowest = float(jnp.finfo(dtype).min)
+    logits = jnp.array([[lowest] * 4, [-np.inf] * 4, [lowest, -np.inf, 0.0, -1.0]], dtype)
+    found = roots.legal_probabilities(logits)
+    np.testing.assert_array_equal(found[:2], np.full((2, 4), 0.25))
+    assert (found[2] > 0).tolist() == [False, False, True, True]
+    assert is_unmasked(logits[:2]).all()
+    invalid = jnp.ones((3, 4), bool)
+    masked = roots.mask_logits(jnp.zeros((3, 4), dtype), invalid)
+    np.testing.assert_array_equal(roots.legal_probabilities(masked), np.full((3, 4), 0.25))
+
+
+def test_weights_are_finite_where_nothing_is_known() -> None:
+    prior = jnp.array([[0.0, 0.0], [0.25, 0.75], [0.25, 0.75]])
+    qvalues = jnp.array([[0.0, 0.0], [np.nan, 0.5], [0.1, np.inf]])
+    found = regularized_policy(prior, qvalues, jnp.array([3, 3, 3]), c_puct=1.0)
+    np.testing.assert_array_equal(found, prior)
+    assert (smoothed_visits(jnp.zeros((1, 2), int), jnp.zeros((1, 2), bool)) == 0).all()
