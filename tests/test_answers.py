@@ -1,5 +1,6 @@
 """Answers: rows say what the evaluator says, each of its own position, or what is wrong with it."""
 
+import dataclasses
 import json
 import math
 import re
@@ -135,6 +136,36 @@ def test_what_is_wrong_is_said(network: Evaluator, moves: Any, error: str) -> No
     assert re.search(error, row["error"])
     assert set(row) == {"id", "line", "error"}
     assert {**first, "id": 0, "line": 0} == {**last, "id": 0, "line": 0}
+
+
+@pytest.mark.parametrize("policy", [None, Dual(num_simulations=(6, 3), num_rounds=1)])
+def test_a_network_that_is_not_finite_gives_errors(policy: Any) -> None:
+    """Column 1 is full in the second position; the last game is over, which needs no network."""
+    trained = make_untrained("connect-four")
+    params = jax.tree.map(lambda x: np.full(x.shape, np.nan, x.dtype), trained.params)
+    evaluator = make_evaluator(trained.env, trained.network, params, policy, batch_size=BATCH_SIZE)
+    *rows, last = ask(evaluator, "", "111111", "x", "1213141")
+    is_told = ["NaN or infinite" in row["error"] for row in rows]
+    assert is_told == ["another checkpoint" in row["error"] for row in rows]
+    assert is_told == [True, True, False]
+    assert (last["value"], "error" in last) == (-1, False)
+    states = jax.tree.map(
+        lambda *x: np.stack(x), *(play(trained.env, x) for x in ([], [0] * 6, [6] * 6))
+    )
+    found = evaluator(states)
+    assert not found.is_finite.any()
+    assert states.legal_action_mask[np.arange(3), found.action].all()
+
+
+def test_only_the_positions_that_are_not_finite_are_errors(network: Evaluator) -> None:
+    def run(digests: Any, states: Any) -> Any:
+        found = jax.device_get(network.run(digests, states))
+        return found._replace(is_finite=np.array([True, False, True, True]))
+
+    asked = ("4", "44", "x", "445")
+    rows, expected = (ask(x, *asked) for x in (dataclasses.replace(network, run=run), network))
+    assert [i for i, row in enumerate(rows) if "error" in row] == [1, 2]
+    assert [rows[i] for i in (0, 2, 3)] == [expected[i] for i in (0, 2, 3)]
 
 
 def test_a_game_without_fens_has_none(network: Evaluator) -> None:

@@ -154,7 +154,9 @@ def test_search_player_plays_the_action_of_the_search() -> None:
     """Pile 3 and whoever takes all of it wins: this search finds that when it gets its `params`."""
 
     def search_fn(params: Any, rng_key: Any, state: Any) -> Any:
-        return SimpleNamespace(action=jnp.minimum(params, state._x.pile - 1))
+        tree = SimpleNamespace(raw_values=jnp.zeros((len(state._x.pile), 1)))
+        action = jnp.minimum(params, state._x.pile - 1)
+        return SimpleNamespace(action=action, search_tree=tree)
 
     opponent = batch_player(lambda rng_key, state: jnp.int32(0))
     match = make_match(games.make("nim", pile=3), (search_player(search_fn), opponent), 8)

@@ -254,6 +254,7 @@ def test_another_player_of_the_same_name_is_refused(
         ("random dual --games 3", "games is 3; it must be even and at least 2"),
         ("random dual --games 400 --opening-plies 1", "only 4 of 200 openings of 1 plies were"),
         ("random dual --simulations 0", "simulations is 0; it must be at least 1"),
+        ("random dual --batch 2147483648", "batch is 2147483648; it must be at most 2147483647"),
         ("random dual --seed -1", "seed is -1; it must be from 0 to 4294967295"),
         ("random dual perfect --sprt 0 10", "sprt tests two players; there are 3"),
         ("random dual --sprt 10 0", "elo1 is 0.0; it must be above elo0, which is 10.0"),

@@ -314,6 +314,20 @@ def test_noiseless_keeps_the_other_options() -> None:
 BAD = [
     (Puct, {"window": 0}, "at least 1"),
     (Puct, {"max_depth": 0}, "at least 1"),
+    *(
+        (Puct, {name: 2**31}, "at most 2147483647")
+        for name in ("window", "max_depth", "max_children", "leaves_per_step", "virtual_loss")
+    ),
+    *(
+        (cls, {name: 2**31}, "at most 2147483647")
+        for cls, name in (
+            *((AlphaZero, "num_simulations"), (AlphaZero, "kept_nodes"), (Dual, "kept_nodes")),
+            *((Contempt, "num_simulations"), (AlphaGo, "rollout_length"), (MuZero, "window")),
+            *((Gumbel, "max_num_considered_actions"), (Gumbel, "max_depth"), (MuZero, "max_depth")),
+        )
+    ),
+    *((cls, {"num_simulations": (2**31, 1)}, "at most 2147483647") for cls in (Dual, Chain, MPV)),
+    *((Contempt, {"frozen_visit_limit": x}, "2147483647 at most") for x in (2**31, -(2**31))),
     (Puct, {"max_children": 0}, "at least 1"),
     (Puct, {"c_puct": 0.0}, "positive"),
     (Puct, {"c_puct": float("nan")}, "positive"),
@@ -384,6 +398,8 @@ def test_bad_options_are_refused_in_a_line(cls: Any, options: dict, remedy: str)
     ("cls", "options"),
     [
         (Puct, {"window": 1, "max_depth": 1, "temperature": 0.0, "dirichlet_fraction": 1.0}),
+        (Puct, {"window": 2**31 - 1, "max_depth": 2**31 - 1}),
+        (Contempt, {"frozen_visit_limit": -(2**31) + 1}),
         (Dual, {"num_simulations": (5, 0)}),
         (Dual, {"num_simulations": (0, 3), "num_rounds": 3, "value_mix": 0, "prior_mix": 1}),
         # NumPy's whole numbers are whole numbers.

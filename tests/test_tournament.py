@@ -364,6 +364,28 @@ def test_a_host_player_is_asked_where_it_has_to_move() -> None:
     assert all(0 <= seed < 2**31 for _, seed in asked)
 
 
+@pytest.mark.parametrize("search", [SEARCH, AlphaZero(5, kept_nodes=3)])
+@pytest.mark.parametrize("opponent", [HOST, uniform_random()], ids=["host", "device"])
+def test_a_network_that_is_not_finite_ends_the_tournament(
+    opponent: Entrant, search: Any, tmp_path: pathlib.Path
+) -> None:
+    made, params = network()
+    broken = jax.tree.map(lambda x: jnp.full_like(x, jnp.nan), params)
+    players = (
+        engine("net", ENV, made, broken, search),
+        opponent,
+        engine("ok", ENV, made, params, SEARCH),
+    )
+    both = tournament(entrants=players, pairings=((1, 2), (0, 1)), openings=OPENINGS[:2])
+    games = play_tournament(both, tmp_path)
+    assert len(next(games)) == 4
+    with pytest.raises(ValueError, match=r"^player 'net' could not choose a move, .* NaN") as error:
+        next(games)
+    assert "another checkpoint" in str(error.value)
+    assert "\n" not in str(error.value)
+    assert len(read_games(tmp_path / "games.jsonl")) == 4
+
+
 def test_entrants_share_programs_but_not_parameters(tmp_path: pathlib.Path) -> None:
     made, params = network()
     one, other = (engine(name, ENV, made, params, SEARCH.noiseless()) for name in "ab")

@@ -132,7 +132,7 @@ class Bomb:
         return (Path.touch, (Path("executed"),))
 
 
-KERNEL = "params__stem__kernel"
+KERNEL, KERNEL_PATH = "params__stem__kernel", "params/stem/kernel"
 
 
 def as_bytes(record: Any) -> np.ndarray:
@@ -154,6 +154,13 @@ def as_bytes(record: Any) -> np.ndarray:
         ({"record": as_bytes(RECORD | {"game": "chess"})}, "chess has no parameter 'pile'"),
         ({"record": as_bytes(RECORD | {"network": 3})}, "a record that cannot be read: TypeError"),
         ({"iteration": np.ones(3)}, "is damaged, or no network of ours: "),
+        *(
+            (
+                {KERNEL: np.full((10, 4), x, "f")},
+                rf"npz cannot be used: {KERNEL_PATH} holds {shown};",
+            )
+            for x, shown in ((np.nan, "nan"), (-np.inf, "-inf"), (1e38, r"1e\+38"), (-2e15, r"-2e\+15"))
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_in_a_line(
@@ -165,6 +172,26 @@ def test_what_does_not_fit_is_refused_in_a_line(
         load_trained(file)
     assert "\n" not in str(error.value)
     assert not Path("executed").exists()
+
+
+def test_one_wrong_number_is_found_in_a_file_and_in_a_checkpoint(
+    saved: Saved, tmp_path: Path
+) -> None:
+    kernel = np.full((10, 4), 1e15, "f")
+    load_trained(rewrite(saved.file, tmp_path / "large.npz", **{KERNEL: kernel}))
+    kernel[7, 2] = np.inf
+    message = f"{KERNEL_PATH} holds inf; parameters must be finite and at most 1e\\+15 in size"
+    with pytest.raises(ValueError, match=message):
+        load_trained(rewrite(saved.file, tmp_path / "bad.npz", **{KERNEL: kernel}))
+    run = shutil.copytree(saved.run, tmp_path / "run")
+    params = load_trained(saved.run).params
+    params["params"]["stem"]["kernel"] = kernel
+    checkpoints = open_checkpoints(run / "checkpoints")
+    checkpoints.save(9, {"params": params, "iteration": jnp.int32(9)})
+    checkpoints.wait()
+    with pytest.raises(ValueError, match=f"^{run} cannot be used: {message}"):
+        load_trained(run)
+    assert load_trained(run, 7).iteration == 7
 
 
 def test_damaged_and_foreign_files_are_refused_in_a_line(

@@ -25,6 +25,7 @@ from dualmctx.matches.player_spec import PlayerSpec, parse_player
 from dualmctx.matches.tournament import Tournament, round_robin
 from dualmctx.matches.tournament_folder import GAMES
 from dualmctx.matches.usage import sample_positions, seconds_a_move
+from dualmctx.policies.checks import check_count
 from dualmctx.ratings.sprt import Sprt
 from dualmctx.reports.machine import machine, versions
 from dualmctx.reports.page import by_strength, make_page
@@ -95,8 +96,8 @@ class Options:
             raise ValueError(f"games is {self.games}; it must be even and at least 2")
         for name in ("simulations", "batch"):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} is {value}; it must be at least 1")
+            if value is not None:
+                check_count(name, value, 1)
         if not 1 <= self.max_plies < 2**31:
             raise ValueError(f"max_plies is {self.max_plies}; it must be from 1 to {2**31 - 1}")
         # Before they are drawn, as long ones take long.
