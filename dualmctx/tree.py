@@ -241,10 +241,16 @@ def is_unmasked(logits: chex.Array) -> chex.Array:
 def is_finite(tree: Tree) -> chex.Array:
     """Returns `[B]` bool, whether every evaluation in a tree was finite.
 
-    False after a NaN or an infinity among the values, or after a NaN or +infinity among the logits
-    (`policies.finite`), of any node and any of the network's heads that the search asked.
+    False after a NaN or an infinity among the values, or a NaN or +infinity among the logits, of
+    any node and any of the network's heads that the search asked. It reads the whole tree once.
     """
-    return jnp.all(jnp.isfinite(tree.raw_values), axis=-1)
+    if tree.prior_is_logits:
+        has_prior = jnp.all(tree.children_prior < jnp.inf, axis=-1)
+    else:
+        # Only such logits leave a node without any prior.
+        is_node = (tree.edges != Tree.NO_PARENT) & (tree.discounts != 0)
+        has_prior = jnp.any(tree.children_prior > 0, axis=-1) | ~is_node
+    return jnp.all(jnp.isfinite(tree.raw_values) & has_prior, axis=-1)
 
 
 def is_legal(tree: Tree, node_index: chex.Array | int) -> chex.Array:

@@ -1,7 +1,6 @@
 """The arena: results that theory demands, and who gets what."""
 
 import functools
-from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -21,6 +20,7 @@ from dualmctx.matches.arena import (
     reusing_player,
     search_player,
 )
+from stand_in import output_of
 
 CALM = Puct(dirichlet_fraction=0.0, temperature=0.0)
 fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
@@ -154,9 +154,7 @@ def test_search_player_plays_the_action_of_the_search() -> None:
     """Pile 3 and whoever takes all of it wins: this search finds that when it gets its `params`."""
 
     def search_fn(params: Any, rng_key: Any, state: Any) -> Any:
-        tree = SimpleNamespace(raw_values=jnp.zeros((len(state._x.pile), 1)))
-        action = jnp.minimum(params, state._x.pile - 1)
-        return SimpleNamespace(action=action, search_tree=tree)
+        return output_of(jnp.minimum(params, state._x.pile - 1), 3)
 
     opponent = batch_player(lambda rng_key, state: jnp.int32(0))
     match = make_match(games.make("nim", pile=3), (search_player(search_fn), opponent), 8)

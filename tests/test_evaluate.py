@@ -1,7 +1,6 @@
 """Batch evaluation and exams: batches make no difference, and scores are what they say."""
 
 import functools
-from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -21,6 +20,7 @@ from dualmctx.exam import (
     take_exams,
 )
 from dualmctx.matches.arena import batch_player
+from stand_in import output_of
 
 CALM = Puct(dirichlet_fraction=0.0, temperature=0.0)
 ENV = games.make("nim", pile=20)
@@ -163,7 +163,7 @@ def test_a_match_exam_counts_by_side(pile: int, wins: tuple[int, int]) -> None:
     """One stone is won by whoever begins, two by who takes both where that is possible."""
 
     def search_fn(params: Any, rng_key: Any, state: Any) -> Any:
-        return SimpleNamespace(action=state._x.pile - 1)
+        return output_of(state._x.pile - 1, 3)
 
     opponent = batch_player(lambda rng_key, state: jnp.int32(0))
     exam = make_match_exam(games.make("nim", pile=pile), search_fn, opponent, "them", num_games=6)

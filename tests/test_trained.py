@@ -159,7 +159,12 @@ def as_bytes(record: Any) -> np.ndarray:
                 {KERNEL: np.full((10, 4), x, "f")},
                 rf"npz cannot be used: {KERNEL_PATH} holds {shown};",
             )
-            for x, shown in ((np.nan, "nan"), (-np.inf, "-inf"), (1e38, r"1e\+38"), (-2e15, r"-2e\+15"))
+            for x, shown in (
+                (np.nan, "nan"),
+                (-np.inf, "-inf"),
+                (1e38, r"1e\+38"),
+                (-2e15, r"-2e\+15"),
+            )
         ),
     ],
 )

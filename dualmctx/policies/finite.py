@@ -1,8 +1,9 @@
 """Networks whose outputs are not finite: the search goes on, and its tree says so.
 
-A policy takes NaN among the logits as 0 and +infinity as the largest number, so its priors are
-finite and its actions legal. The value that comes with such logits becomes NaN. The tree keeps
-every value in `raw_values`, where `dualmctx.tree.is_finite` finds it after the search.
+At the root, and in what a later head says, NaN among the logits counts as 0 and +infinity as the
+largest number, so the root's prior is finite and the action legal. The value that comes with such
+logits becomes NaN, which `dualmctx.tree.is_finite` finds after the search. Below the root nothing
+is changed, which would cost time in every simulation; `is_finite` finds it there as well.
 """
 
 from typing import Any
@@ -11,26 +12,13 @@ import chex
 import jax.numpy as jnp
 import mctx
 
-from dualmctx.types import Params, RecurrentFn, RefineFn
+from dualmctx.types import Params, RefineFn
 
 
 def finite_root(root: mctx.RootFnOutput) -> mctx.RootFnOutput:
     """Returns `[B]` roots whose logits the search can use."""
     logits, value = _repair(root.prior_logits, root.value)
     return root.replace(prior_logits=logits, value=value)  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def finite_recurrent_fn(recurrent_fn: RecurrentFn) -> RecurrentFn:
-    """Makes `recurrent_fn` return logits that the search can use."""
-
-    def finite(params: Params, rng_key: chex.PRNGKey, action: Any, embedding: Any) -> tuple:
-        step, embedding = recurrent_fn(params, rng_key, action, embedding)
-        logits, value = _repair(step.prior_logits, step.value)
-        # The value of a terminal node is never the network's.
-        value = jnp.where(step.discount == 0, step.value, value)
-        return step.replace(prior_logits=logits, value=value), embedding  # pyright: ignore[reportAttributeAccessIssue]
-
-    return finite
 
 
 def finite_refine_fn(refine_fn: RefineFn) -> RefineFn:

@@ -13,7 +13,7 @@ from dualmctx.allocate import allocate
 from dualmctx.keys import draw, split_key
 from dualmctx.policies import root as roots
 from dualmctx.policies.checks import check_budget, check_count, check_not_negative, check_window
-from dualmctx.policies.finite import finite_recurrent_fn, finite_root
+from dualmctx.policies.finite import finite_root
 from dualmctx.policies.options import explore
 from dualmctx.search import Grow, search
 from dualmctx.select import argmax
@@ -90,7 +90,7 @@ class Gumbel:
         paper.
         """
         del refine_fn
-        root, recurrent_fn = finite_root(root), finite_recurrent_fn(recurrent_fn)
+        root = finite_root(root)
         prior = roots.mask_logits(root.prior_logits, invalid_actions)
         rng_key, gumbel_key = split_key(rng_key)
         noise = draw(lambda key, x: jax.random.gumbel(key, x.shape, x.dtype), gumbel_key, prior)

@@ -20,7 +20,7 @@ from dualmctx.policies.checks import (
     check_share,
     check_window,
 )
-from dualmctx.policies.finite import finite_recurrent_fn, finite_root
+from dualmctx.policies.finite import finite_root
 from dualmctx.policies.kept import graft
 from dualmctx.policies.options import explore
 from dualmctx.search import Grow, search
@@ -99,7 +99,7 @@ class MuZero:
         roots of elements that have none come from `root`. Needs `kept_nodes`.
         """
         del refine_fn
-        root, recurrent_fn = finite_root(root), finite_recurrent_fn(recurrent_fn)
+        root = finite_root(root)
         rng_key, noise_key, search_key = split_key(rng_key, 3)
         tree = allocate(
             roots.root_evaluation(root, root.prior_logits),

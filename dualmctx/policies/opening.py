@@ -9,7 +9,7 @@ import mctx
 from dualmctx.allocate import allocate
 from dualmctx.policies import root as roots
 from dualmctx.policies.children import Inputs, RestoreFn, limit_children
-from dualmctx.policies.finite import finite_recurrent_fn, finite_refine_fn, finite_root
+from dualmctx.policies.finite import finite_refine_fn, finite_root
 from dualmctx.policies.kept import graft
 from dualmctx.policies.options import Puct, allocate_rows
 from dualmctx.tree import Tree
@@ -60,7 +60,10 @@ def open_search(
     """
     # The slots of a kept root may stand for other actions than those of `root`.
     invalid_in_game = inputs.invalid_actions
-    inputs, restore = limit_children(finite_inputs(inputs), puct.max_children)
+    inputs = inputs._replace(
+        root=finite_root(inputs.root), refine_fn=jax.tree.map(finite_refine_fn, inputs.refine_fn)
+    )
+    inputs, restore = limit_children(inputs, puct.max_children)
     root, recurrent_fn, refine_fn, invalid_actions = inputs
     prior = roots.legal_probabilities(roots.mask_logits(root.prior_logits, invalid_actions))
     tree = allocate(
@@ -78,16 +81,6 @@ def open_search(
         tree = graft(tree, search_tree, invalid_in_game, kept_nodes=kept_nodes)
     evaluate_fn = roots.evaluate_probabilities(recurrent_fn)
     return Opening(tree, evaluate_fn, refine_fn, 1 + kept_nodes, kept_nodes + num_new, restore)
-
-
-def finite_inputs(inputs: Inputs) -> Inputs:
-    """Makes all that evaluates return logits that the search can use; see `policies.finite`."""
-    return Inputs(
-        finite_root(inputs.root),
-        finite_recurrent_fn(inputs.recurrent_fn),
-        jax.tree.map(finite_refine_fn, inputs.refine_fn),
-        inputs.invalid_actions,
-    )
 
 
 def add_root_noise(rng_key: chex.PRNGKey, tree: Tree, puct: Puct) -> Tree:

@@ -1,0 +1,17 @@
+"""What a search returns, without a search."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import mctx
+
+from dualmctx.allocate import allocate
+from dualmctx.types import Evaluation
+
+
+def output_of(action: Any, num_actions: int) -> mctx.PolicyOutput:
+    """Returns a policy's output with these `[B]` actions and trees that hold their root only."""
+    prior, zero = jnp.ones((len(action), num_actions)), jnp.zeros(len(action))
+    root = Evaluation(prior, zero, zero, zero)
+    tree = allocate(root, None, num_nodes=1, invalid_actions=jnp.zeros(prior.shape, bool))
+    return mctx.PolicyOutput(action=action, action_weights=prior, search_tree=tree)
