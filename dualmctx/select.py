@@ -20,8 +20,8 @@ def argmax(score: chex.Array, actions: chex.Array | None = None) -> chex.Array:
     A = 362.
 
     Args:
-      score: the scores; -inf for actions that must not be chosen. NaN counts as the lowest finite
-        number, so it never leads to one of these.
+      score: the scores; -inf for actions that must not be chosen. Where one is NaN, the lowest
+        action is returned whose score is not -inf.
       actions: `[B, A]` which action each score is of, in any order; their index if `None`.
 
     Returns:
@@ -29,9 +29,11 @@ def argmax(score: chex.Array, actions: chex.Array | None = None) -> chex.Array:
     """
     if actions is None:
         actions = jax.lax.broadcasted_iota(jnp.int32, score.shape, score.ndim - 1)
+    best = jnp.max(score, axis=-1, keepdims=True)
     if jnp.issubdtype(score.dtype, jnp.floating):
-        score = jnp.where(jnp.isnan(score), jnp.finfo(score.dtype).min, score)
-    is_best = score == jnp.max(score, axis=-1, keepdims=True)
+        best = jnp.where(jnp.isnan(best), jnp.finfo(score.dtype).min, best)
+    # NaN is not less than any number.
+    is_best = ~(score < best)
     return jnp.min(jnp.where(is_best, actions, jnp.iinfo(jnp.int32).max), axis=-1)
 
 
