@@ -498,6 +498,97 @@ def test_openings_are_as_asked(files: Path) -> None:
     assert {values[stones(opening)] for opening in found} == {0}
 
 
+def write_positions(file: Path, *rows: dict[str, Any]) -> Path:
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+def test_games_begin_from_a_file(tmp_path: Path, no_timing: None, capfd: Any) -> None:
+    rows = [{"moves": "1"}, {"moves": [2, 0], "id": "two moves"}, {"moves": ""}, {"moves": "2"}]
+    file = write_positions(tmp_path / "odds.jsonl", *rows)
+    out = tmp_path / "out"
+    command = ("compare", *PLAYERS[1:], "--game", "connect2", "--batch", "2", "--out", str(out))
+    flags = ("--openings", str(file), "--games")
+    # The default length of random openings says nothing here.
+    assert main([*command, *flags, "4", "--max-plies", "4"]) == 0
+    played = read_games(out / "games.jsonl")
+    assert [game.moves[: game.opening] for game in played] == [(0,), (0,), (2, 0), (2, 0)]
+    assert [game.players for game in played[::2]] == [("perfect", "random")] * 2
+    assert [game.players for game in played[1::2]] == [("random", "perfect")] * 2
+    # The file may be moved and may have more positions.
+    file.rename(tmp_path / "more.jsonl")
+    file = write_positions(tmp_path / "more.jsonl", *rows[:3], {"moves": "3"})
+    resumed = [*command, "--openings", str(file), "--max-plies", "4", "--resume", "--games"]
+    assert main([*resumed, "8"]) == 0
+    assert read_games(out / "games.jsonl")[:4] == played
+    # An opening that has been played must stay.
+    before = (out / "games.jsonl").read_bytes()
+    write_positions(file, rows[0], {"moves": "23"}, *rows[2:])
+    capfd.readouterr()
+    assert main([*resumed, "8"]) == 2
+    line = f"the tournament in {out} has other openings (pair 1: [2, 0] → [1, 2]); choose another"
+    assert line in capfd.readouterr().err
+    assert (out / "games.jsonl").read_bytes() == before
+    assert main([*command, "--resume", "--games", "8", "--max-plies", "5"]) == 2
+    assert "openings (file → random)" in capfd.readouterr().err
+
+
+def test_openings_are_read_from_csv(tmp_path: Path, files: Path) -> None:
+    file = tmp_path / "odds.csv"
+    file.write_text('id,moves\n1,12\n2,"[2, 0]"\n')
+    tic = lineup(files, "dual", "random", name="tic")
+    assert choose_openings(str(file), tic, 2, (4,), 0) == [(0, 1), (2, 0)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "line"),
+    [
+        (["1", "11"], "FILE, line 2: move 2 of 2 is illegal"),
+        (["12", "131"], "FILE, line 2: move 3 of 3 is illegal"),
+        (["12", "", "1425"], "FILE, line 3: move 4, '5', is no move of connect2: they are 1, "),
+        (["132"], "FILE, line 1: the game is over there; leave it out"),
+        (["1324"], "FILE, line 1: move 4 of 4 comes after the end of the game"),
+        (
+            ["14", "321", "23", "123"],
+            "FILE, line 4: the same position as in line 2, so the same games",
+        ),
+        (["1", "2"], "games is 6, two from each opening; FILE has 2 positions: ask for 4 games at"),
+        ([], "FILE has no positions"),
+        (["{"], "FILE, line 1: not JSON: "),
+        (['{"fen": "8/8/8/8/8/8/8/8 w - - 0 1"}'], "FILE, line 1: connect2 has no FEN: it is for"),
+    ],
+)
+def test_bad_openings_are_told_in_a_line(
+    lines: list[str], line: str, tmp_path: Path, capfd: Any
+) -> None:
+    file, out = tmp_path / "odds.jsonl", tmp_path / "out"
+    file.write_text("".join(_as_json(text) + "\n" for text in lines))
+    command = ["compare", *PLAYERS[1:], "--game", "connect2", "--games", "6", "--out", str(out)]
+    assert main([*command, "--openings", str(file)]) == 2
+    said = capfd.readouterr().err
+    assert said.startswith("dualmctx compare: ")
+    assert line.replace("FILE", str(file)) in said
+    assert said.count("\n") == 1
+    assert not out.exists()
+
+
+def _as_json(text: str) -> str:
+    return json.dumps({"moves": text}) if text.isdigit() else text
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("none.jsonl", "openings is none.jsonl; there is no such file"),
+        ("odds.txt", "openings is odds.txt; it must be one of start, random, balanced, a .jsonl "),
+        ("-", "openings is -; it must be one of start, random, balanced, a .jsonl file, a .csv"),
+    ],
+)
+def test_openings_must_be_a_rule_or_a_file(name: str, line: str, capfd: Any) -> None:
+    assert main(["compare", "random", "perfect", "--game", "nim", "--openings", name]) == 2
+    assert line in capfd.readouterr().err
+
+
 def stones(moves: Any) -> tuple[frozenset, frozenset]:
     """Returns the cells of each side."""
     return frozenset(moves[::2]), frozenset(moves[1::2])

@@ -99,6 +99,7 @@ OWNERS = {
         "dualmctx.matches.usage",
         "dualmctx.commands.compare",
         "dualmctx.commands.lineup",
+        "dualmctx.commands.opening_file",
         "dualmctx.commands.opening_rules",
         "dualmctx.reproduction",
     },

@@ -46,6 +46,7 @@ from test_variants import COUNTS, table
 
 ENV = games.make("connect2")
 OPENINGS = ((), (0,), (1,), (2,), (3,))
+START = "rnbqk/ppppp/5/PPPPP/RNBQK w - - 0 1"
 SEARCH = AlphaZero(5)
 
 
@@ -187,7 +188,10 @@ def test_games_do_not_depend_on_the_batch(whole: Any, tmp_path: pathlib.Path) ->
         ({"seed": 2}, "has seed 1, not 2; choose another folder"),
         ({"batch_size": 3}, "has batch_size 2, not 3; choose another folder"),
         ({"about": {"pile": 3}}, "has about {}, not {'pile': 3}; choose another folder"),
-        ({"openings": ((1,), (0,))}, "has other openings; choose another folder"),
+        (
+            {"openings": ((1,), (0,))},
+            "has other openings (pair 0: [] → [1]); choose another folder",
+        ),
         (
             {"entrants": (dataclasses.replace(HOST, about={}),), "pairings": ()},
             "has another player 'host': about.kind (any free cell → None); choose another name or "
@@ -428,6 +432,49 @@ def test_costs_of_rollouts_without_a_limit_are_open() -> None:
     assert move_cost(endless, network) == MoveCost(85, None, None)
     assert move_cost(dataclasses.replace(endless, rollout_mix=0.0), network).blocks == 340
     assert move_cost(Dual((3, 0), 1), network) == MoveCost(3, 3, 6)
+
+
+# In the first one Black is to move, and White has two queens against a king.
+HANDICAPS = (
+    ("k4/5/2KQ1/4Q/5 b - - 0 20",),
+    ("k4/5/2KQ1/4Q/5 w - - 0 20",),
+    ("rnbqk/ppppp/5/PPPPP/RNB1K w - - 0 1", 307),
+    (307, 1042),
+)
+
+
+def test_games_begin_where_a_fen_says(tmp_path: pathlib.Path) -> None:
+    env = games.make("gardner_chess")
+    players = uniform_random("one"), uniform_random("other")
+    made = Tournament(env, players, ((0, 1),), HANDICAPS, batch_size=4, max_plies=9)
+    played = [game for some in play_tournament(made, tmp_path) for game in some]
+    assert read_games(tmp_path / "games.jsonl") == played
+    assert [game.history(game.opening) for game in played[::2]] == list(HANDICAPS)
+    assert [game.fen is None for game in played[::2]] == [False, False, False, True]
+    fens = [games.read_fen(env, game.fen or START) for game in played]
+    states, bad = games.replay_checked(
+        env, as_rows([game.moves for game in played]), games.set_up(env, fens)
+    )
+    assert np.all(np.asarray(bad) == -1)
+    assert np.asarray(states.terminated).tolist() == [game.is_over for game in played]
+    # White, player 0 of these states, is the first side, whoever is to move.
+    assert np.asarray(states.rewards)[:, 0].tolist() == [game.result for game in played]
+    assert {1} <= {game.result for game in played[:4]} <= {0, 1}
+    assert [sum(game.num_chosen) for game in played] == [
+        len(game.moves) - game.opening for game in played
+    ]
+    starts = find_starts(env, (game.history(game.opening) for game in played))
+    assert [starts[opening].side for opening in HANDICAPS] == [1, 0, 1, 0]
+    assert starts[HANDICAPS[0]].position != starts[HANDICAPS[1]].position
+    assert seconds_a_move(env, players[0], sample_positions(played, 4, seed=0), repeats=1) > 0
+    # A player on the host is told the actions alone.
+    with pytest.raises(ValueError, match=r"^player 'host' runs on the host, where games begin"):
+        dataclasses.replace(made, entrants=(players[0], HOST))
+
+
+def test_a_fen_needs_a_game_that_has_them() -> None:
+    with pytest.raises(ValueError, match=r"^connect2 has no FEN: it is for chess and gardner"):
+        tournament(openings=(HANDICAPS[0],))
 
 
 def test_what_players_spent(whole: Any) -> None:

@@ -14,9 +14,10 @@ import games
 from dualmctx.cli import REQUIRED, Positional, named, parse_flags
 from dualmctx.commands.budgets import Budgets, read_budgets, set_budgets, to_json, write_budgets
 from dualmctx.commands.lineup import Lineup, load_lineup
-from dualmctx.commands.opening_rules import choose_openings
+from dualmctx.commands.opening_rules import BALANCED, RANDOM, RULES, choose_openings, is_file
 from dualmctx.commands.playing import play, select_games
 from dualmctx.commands.standings import describe_test, standings
+from dualmctx.evaluation.positions_file import READERS
 from dualmctx.matches.arena import MAX_PLIES
 from dualmctx.matches.entrants import Entrant, Host
 from dualmctx.matches.game_file import read_games
@@ -66,11 +67,12 @@ class Options:
     """Simulations a move, of all trees, of players that do not say."""
     games: int = 200
     """Games of each two players, an even number; the most where --sprt ends them."""
-    openings: Literal["random", "start", "balanced"] = "random"
-    """Random openings to positions that differ; the start each time; or random ones that are drawn,
-    by the solution of a small game, by the first network's value otherwise."""
+    openings: Annotated[str, named(metavar="{random,start,balanced,FILE}")] = "random"
+    """Random openings to positions that differ; the start each time; balanced, random ones that are
+    drawn, by the solution of a small game, by the first network's value otherwise; or the positions
+    of a file that ends in .jsonl or .csv, as `dualmctx evaluate` reads them."""
     opening_plies: tuple[int, ...] = (4,)
-    """Lengths of random openings."""
+    """Lengths of random and balanced openings."""
     sprt: tuple[float, float] | None = None
     """Stop when it is decided, with 5 % of errors each way, whether the first of two players leads
     by the first or by the second of these numbers of Elo, each from -2000 to 2000."""
@@ -100,9 +102,12 @@ class Options:
                 check_count(name, value, 1)
         if not 1 <= self.max_plies < 2**31:
             raise ValueError(f"max_plies is {self.max_plies}; it must be from 1 to {2**31 - 1}")
+        if is_file(self.openings) and Path(self.openings).suffix not in READERS:
+            known = ", ".join((*RULES, *(f"a {suffix} file" for suffix in READERS)))
+            raise ValueError(f"openings is {self.openings}; it must be one of {known}")
         # Before they are drawn, as long ones take long.
         longest = max(self.opening_plies, default=0)
-        if self.openings != "start" and longest >= self.max_plies:
+        if self.openings in (RANDOM, BALANCED) and longest >= self.max_plies:
             raise ValueError(
                 f"max_plies is {self.max_plies}; openings take up to {longest} of them"
             )
@@ -172,6 +177,10 @@ def _settings(options: Options, lineup: Lineup) -> dict[str, Any]:
         "game_parameters": lineup.game_parameters,
         "batch": options.batch or before or min(_BATCH, options.games // 2),
     }
+    if is_file(options.openings):
+        # By its content, which the tournament keeps: a file may be moved, and more may be added.
+        settings["openings"] = "file"
+        names = tuple(name for name in names if name != "openings")
     # As JSON has it.
     return json.loads(json.dumps(settings | {name: getattr(options, name) for name in names}))
 
@@ -225,7 +234,7 @@ def measure(options: Options, lineup: Lineup, tournament: Tournament, folder: Pa
     return Played(
         entrants=tournament.entrants,
         games=played,
-        starts=find_starts(tournament.env, (game.moves[: game.opening] for game in played)),
+        starts=find_starts(tournament.env, (game.history(game.opening) for game in played)),
         seconds=seconds,
         by_side=games.has_two_tasks(tournament.env),
         kin=[group for group in kin.values() if len(group) > 1],

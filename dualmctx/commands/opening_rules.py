@@ -4,6 +4,7 @@ import numpy as np
 
 import games
 from dualmctx.commands.lineup import Lineup
+from dualmctx.commands.opening_file import read_openings
 from dualmctx.evaluation.making import evaluator_of
 from dualmctx.matches.openings import (
     AcceptFn,
@@ -14,7 +15,8 @@ from dualmctx.matches.openings import (
     random_openings,
 )
 
-START, RANDOM, BALANCED = "start", "random", "balanced"
+START, RANDOM, BALANCED = RULES = ("start", "random", "balanced")
+"""What `rule` of `choose_openings` may be, beside a file of positions."""
 # The largest value that a network may give a balanced position, and positions at once.
 _LIMIT, _BATCH = 0.2, 256
 
@@ -27,21 +29,29 @@ def choose_openings(
     Args:
       rule: `start`, the start of the game each time; `random`, random moves to positions that
         differ; `balanced`, those of them that perfect play draws in a small game, in others those
-        that the first network values near 0.
+        that the first network values near 0; or a file, the first of its positions.
       lineup: the game and its players.
       number: of openings.
       plies: their lengths.
       seed: of all draws.
 
     Raises:
-      ValueError: when there are not as many, in one line.
+      ValueError: when there are not as many, or a file is not as `read_openings` needs it, in one
+        line.
     """
+    if is_file(rule):
+        return read_openings(lineup.env, rule, number)
     if rule == START:
         return from_start(number)
     if rule == RANDOM:
         return random_openings(lineup.env, number, plies=plies, seed=seed)
     accept = _accept_balanced(lineup)
     return random_openings(lineup.env, number, plies=plies, seed=seed, accept=accept)
+
+
+def is_file(rule: str) -> bool:
+    """Returns whether openings are read from a file."""
+    return rule not in RULES
 
 
 def _accept_balanced(lineup: Lineup) -> AcceptFn:

@@ -35,8 +35,12 @@ class Source(NamedTuple):
 
 
 @contextlib.contextmanager
-def open_source(name: str) -> Iterator[Source]:
+def open_source(name: str, flag: str = "positions") -> Iterator[Source]:
     """Opens positions.
+
+    Args:
+      name: of the file, or - for standard input.
+      flag: what error messages call it.
 
     Raises:
       ValueError: when there is no such file, or it cannot be read as positions, in one line.
@@ -47,9 +51,9 @@ def open_source(name: str) -> Iterator[Source]:
     path = Path(name)
     if path.suffix not in READERS:
         known = ", ".join(READERS)
-        raise ValueError(f"positions is {name}; its name must end in one of {known}, or be - alone")
+        raise ValueError(f"{flag} is {name}; its name must end in one of {known}, or be - alone")
     if not path.is_file():
-        raise ValueError(f"positions is {name}; there is no such file")
+        raise ValueError(f"{flag} is {name}; there is no such file")
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()[:16]
         num_bytes = file.tell()

@@ -68,7 +68,11 @@ class PlayGames(Protocol):
     """Plays pairs of games; see `make_games`."""
 
     def __call__(
-        self, params: tuple[Params, Params], rng_keys: chex.PRNGKey, openings: chex.Array
+        self,
+        params: tuple[Params, Params],
+        rng_keys: chex.PRNGKey,
+        openings: chex.Array,
+        starts: Any = None,
     ) -> Record:
         """Plays all games; consumes the keys."""
         ...
@@ -154,14 +158,19 @@ def make_games(
       max_plies: T, the opening's included; a longer game is cut short and drawn.
 
     Returns:
-      `(params, rng_keys, openings) -> Record`, to be jitted: the parameters of each player, `[H]`
-      keys, which are consumed, and `[H, D]` legal actions with which both games of a pair begin,
-      -1 after the last.
+      `(params, rng_keys, openings, starts=None) -> Record`, to be jitted: the parameters of each
+      player, `[H]` keys, which are consumed, `[H, D]` legal actions with which both games of a pair
+      begin, -1 after the last, and the `[H]` states in which these begin (see `boards.set_up`).
     """
     one, other = map(with_memory, players)
 
-    def play(params: tuple[Params, Params], rng_keys: chex.PRNGKey, openings: chex.Array) -> Record:
-        boards = set_up(env, rng_keys, openings, max_plies)
+    def play(
+        params: tuple[Params, Params],
+        rng_keys: chex.PRNGKey,
+        openings: chex.Array,
+        starts: Any = None,
+    ) -> Record:
+        boards = set_up(env, rng_keys, openings, max_plies, starts)
 
         def turn(carry: tuple) -> tuple:
             boards, memory, other_memory = carry

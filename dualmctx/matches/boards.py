@@ -67,20 +67,25 @@ class Seat(NamedTuple):
     is_active: chex.Array
 
 
-def set_up(env: Any, rng_keys: chex.PRNGKey, openings: chex.Array, max_plies: int) -> Boards:
+def set_up(
+    env: Any, rng_keys: chex.PRNGKey, openings: chex.Array, max_plies: int, starts: Any = None
+) -> Boards:
     """Sets up both boards of each pair.
 
     Args:
       env: a game as `games.make` gives it.
       rng_keys: `[H]` keys, consumed: all that is random in a pair comes from its own.
-      openings: `[H, D]` int32 legal actions from the start of the game, -1 after the last.
+      openings: `[H, D]` int32 legal actions, -1 after the last.
       max_plies: T; longer games are cut short.
+      starts: `[H]` game states in which the openings begin, player 0 on the first side, as
+        `games.set_up` makes them; `None` for the start of the game.
 
     Returns:
       The boards after the openings.
     """
     init_keys, *game_keys = split_key(rng_keys, 3)
-    start = jax.vmap(env.init)(init_keys)
+    start = jax.vmap(env.init)(init_keys) if starts is None else starts
+    first = start.current_player if starts is None else jnp.zeros_like(start.current_player)
 
     def play(state: Any, action: chex.Array) -> tuple[Any, None]:
         after = jax.vmap(env.step)(state, jnp.maximum(action, 0))
@@ -92,7 +97,7 @@ def set_up(env: Any, rng_keys: chex.PRNGKey, openings: chex.Array, max_plies: in
     return Boards(
         state=jax.tree.map(lambda x: jnp.concatenate([x, x]), state),
         rng_keys=jnp.concatenate(game_keys),
-        identity=jnp.concatenate([start.current_player, 1 - start.current_player]),
+        identity=jnp.concatenate([first, 1 - first]),
         result=jnp.zeros(2 * num_pairs),
         actions=actions.at[:, :num_plies].set(jnp.tile(openings, (2, 1))),
         ply=jnp.tile(jnp.sum(openings >= 0, axis=1, dtype=jnp.int32), 2),

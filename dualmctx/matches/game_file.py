@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dualmctx.ratings.results import Results, count_pairs
 
@@ -21,6 +21,7 @@ class Game(NamedTuple):
       result: of the first side: 1 won, 0 drawn, -1 lost.
       is_over: false where the game was cut short, which counts as a draw.
       num_chosen: how many of the moves each of the players chose.
+      fen: where the moves begin; `None` for the start of the game.
     """
 
     players: tuple[str, str]
@@ -31,11 +32,16 @@ class Game(NamedTuple):
     result: int
     is_over: bool
     num_chosen: tuple[int, int]
+    fen: str | None = None
+
+    def history(self, number: int) -> tuple[int | str, ...]:
+        """Returns the first moves, after the FEN if there is one, as an `openings.Opening`."""
+        return (*(() if self.fen is None else (self.fen,)), *self.moves[:number])
 
 
 def append_games(file: Path, games: Iterable[Game]) -> None:
     """Appends games, on the disk when this returns."""
-    text = "".join(json.dumps(game._asdict()) + "\n" for game in games)
+    text = "".join(json.dumps(_to_json(game)) + "\n" for game in games)
     with file.open("a") as lines:
         lines.write(text)
         lines.flush()
@@ -114,6 +120,11 @@ def _pair_of(game: Game) -> tuple[frozenset[str], int]:
     return frozenset(game.players), game.pair
 
 
+def _to_json(game: Game) -> dict[str, Any]:
+    """Returns the fields of a game; `fen` only where there is one."""
+    return {name: value for name, value in game._asdict().items() if value is not None}
+
+
 def _parse(line: bytes, where: str) -> Game:
     try:
         game = Game(**json.loads(line))
@@ -126,4 +137,6 @@ def _parse(line: bytes, where: str) -> Game:
         raise ValueError(f"{where} is not a game: {error}") from error
     if game.result not in (-1, 0, 1) or not all(isinstance(x, int) for x in game.moves):
         raise ValueError(f"{where} is not a game: its result or a move is no such number")
+    if not isinstance(game.fen, str | None):
+        raise ValueError(f"{where} is not a game: its FEN is {game.fen!r}")
     return game

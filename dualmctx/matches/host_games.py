@@ -32,6 +32,7 @@ def play_on_host(
     rng_keys: chex.PRNGKey,
     openings: chex.Array,
     max_plies: int,
+    starts: Any = None,
 ) -> Record:
     """Plays pairs of games, a move at a time; the same games as `make_games` plays.
 
@@ -42,11 +43,12 @@ def play_on_host(
       rng_keys: `[H]` keys, consumed.
       openings: `[H, D]`, see `make_games`.
       max_plies: likewise.
+      starts: likewise; a `Host` is told the actions alone.
 
     Returns:
       The games.
     """
-    boards = _set_up(env, rng_keys, openings, max_plies)
+    boards = _set_up(env, rng_keys, openings, max_plies, starts)
     memories = [
         None if isinstance(player, Host) else with_memory(player).start(own, boards.state)
         for player, own in zip(players, params, strict=True)

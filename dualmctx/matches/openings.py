@@ -14,7 +14,8 @@ from dualmctx.arrays import pick
 from dualmctx.keys import split_key
 from dualmctx.policies.root import sample_action
 
-Opening = tuple[int, ...]
+Opening = tuple[int | str, ...]
+"""Actions with which a game begins; before them a FEN, unless they begin at the game's start."""
 AcceptFn = Callable[[Any], np.ndarray]
 """Which of `[S]` game states may follow an opening, `[S]` bool; anything for finished games."""
 # Candidates at once, and how many there are before too few of them are found fit.
@@ -145,11 +146,40 @@ def find_starts(env: Any, openings: Iterable[Opening]) -> dict[Opening, Start]:
       The start of play after each.
     """
     distinct = list(dict.fromkeys(openings))
-    keys = jax.random.split(jax.random.PRNGKey(0), len(distinct))
-    begins = jax.jit(jax.vmap(env.init))(keys)
+    begins, first = set_up_fens(env, distinct), 0
+    if begins is None:
+        keys = jax.random.split(jax.random.PRNGKey(0), len(distinct))
+        begins = jax.jit(jax.vmap(env.init))(keys)
+        first = begins.current_player
     states, _ = games.replay_checked(env, as_rows(distinct), begins)
-    sides = np.asarray(states.current_player != begins.current_player, int).tolist()
+    sides = np.asarray(states.current_player != first, int).tolist()
     return dict(zip(distinct, map(Start, sides, identify(states)), strict=True))
+
+
+def split_opening(opening: Opening) -> tuple[str | None, tuple[int, ...]]:
+    """Splits an opening into its FEN, `None` without one, and its actions."""
+    fen = next((x for x in opening[:1] if isinstance(x, str)), None)
+    return fen, tuple(x for x in opening if not isinstance(x, str))
+
+
+def set_up_fens(env: Any, openings: Sequence[Opening]) -> Any | None:
+    """Sets up the positions in which the actions of openings begin.
+
+    Args:
+      env: a game as `games.make` gives it.
+      openings: S of them.
+
+    Returns:
+      `[S]` game states, in which player 0 has the first side; `None` if no opening has a FEN.
+
+    Raises:
+      ValueError: when a FEN is no position of the game, in one line.
+    """
+    fens = [split_opening(opening)[0] for opening in openings]
+    if not any(fens):
+        return None
+    start = games.start_position(env)
+    return games.set_up(env, [games.read_fen(env, fen) if fen else start for fen in fens])
 
 
 def check_openings(env: Any, openings: Sequence[Opening]) -> None:
@@ -160,7 +190,7 @@ def check_openings(env: Any, openings: Sequence[Opening]) -> None:
     """
     if not any(openings):
         return
-    states, first_bad = games.replay_checked(env, as_rows(openings))
+    states, first_bad = games.replay_checked(env, as_rows(openings), set_up_fens(env, openings))
     is_over = np.asarray(states.terminated | states.truncated)
     for opening, bad, over in zip(openings, np.asarray(first_bad), is_over, strict=True):
         if bad >= 0:
@@ -169,11 +199,15 @@ def check_openings(env: Any, openings: Sequence[Opening]) -> None:
             raise ValueError(f"the game is over after opening {list(opening)}; leave it out")
 
 
-def as_rows(openings: Sequence[Sequence[int]], width: int | None = None) -> np.ndarray:
-    """Returns `[S, D]` int32, -1 after the last action; D is `width`, or the longest length."""
-    rows = np.full((len(openings), max(map(len, openings)) if width is None else width), -1)
-    for row, opening in zip(rows, openings, strict=True):
-        row[: len(opening)] = opening
+def as_rows(openings: Sequence[Sequence[int | str]], width: int | None = None) -> np.ndarray:
+    """Returns `[S, D]` int32 actions, without FENs; D is `width`, or the longest length.
+
+    Rows are filled up with -1.
+    """
+    actions = [split_opening(tuple(opening))[1] for opening in openings]
+    rows = np.full((len(actions), max(map(len, actions)) if width is None else width), -1)
+    for row, some in zip(rows, actions, strict=True):
+        row[: len(some)] = some
     return rows.astype(np.int32)
 
 

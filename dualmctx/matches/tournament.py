@@ -15,7 +15,13 @@ from dualmctx.matches.boards import Record
 from dualmctx.matches.entrants import Entrant, Host
 from dualmctx.matches.game_file import Game, append_games, mend_games
 from dualmctx.matches.host_games import play_on_host
-from dualmctx.matches.openings import Opening, as_rows, check_openings
+from dualmctx.matches.openings import (
+    Opening,
+    as_rows,
+    check_openings,
+    set_up_fens,
+    split_opening,
+)
 from dualmctx.matches.tournament_folder import GAMES, count_done, settle
 
 
@@ -38,7 +44,7 @@ class Tournament:
     pairings: tuple[tuple[int, int], ...]
     """Who meets whom, by their places; see `round_robin`."""
     openings: tuple[Opening, ...]
-    """Legal actions from the start of the game; see `openings`."""
+    """Legal actions from the start of the game or from a FEN; see `openings`."""
     seed: int = 0
     """Of all that is drawn in the games."""
     batch_size: int = 256
@@ -65,12 +71,18 @@ class Tournament:
             raise ValueError(f"batch_size is {self.batch_size}; it must be at least 1")
         if not self.openings:
             raise ValueError("there are no openings; give one at least, which may be ()")
-        longest = max(map(len, self.openings))
+        longest = max(len(split_opening(opening)[1]) for opening in self.openings)
         if longest >= self.max_plies:
             raise ValueError(
                 f"max_plies is {self.max_plies}; openings take up to {longest} of them"
             )
         check_openings(self.env, self.openings)
+        hosts = [x.name for x in self.entrants if isinstance(x.player, Host)]
+        if hosts and any(split_opening(opening)[0] for opening in self.openings):
+            raise ValueError(
+                f"player {hosts[0]!r} runs on the host, where games begin at their start; "
+                "leave out openings with a FEN"
+            )
 
 
 def round_robin(number: int, *, with_self: bool = False) -> tuple[tuple[int, int], ...]:
@@ -118,6 +130,7 @@ def play_tournament(tournament: Tournament, folder: Path) -> Iterator[list[Game]
     settle_tournament(tournament, folder)
     done = count_done(mend_games(file))
     number, size = len(tournament.openings), tournament.batch_size
+    begins = set_up_fens(tournament.env, tournament.openings)
     for start in range(0, number, size):
         for i, j in tournament.pairings:
             both = tournament.entrants[i], tournament.entrants[j]
@@ -127,7 +140,8 @@ def play_tournament(tournament: Tournament, folder: Path) -> Iterator[list[Game]
                 continue
             # The whole batch, as its arithmetic may depend on its size.
             pairs = np.arange(start, start + size) % number
-            record = _play(tournament, one, other, pairs)
+            starts = jax.tree.map(lambda x, rows=pairs: x[rows], begins)
+            record = _play(tournament, one, other, pairs, starts)
             _check_failures((one, other), record)
             fresh = range(max(played, start), min(start + size, number))
             games = [
@@ -145,15 +159,16 @@ def pair_keys(seed: int, one: str, other: str, pairs: np.ndarray) -> Any:
     return jax.vmap(jax.random.fold_in, (None, 0))(key, np.asarray(pairs, np.uint32))
 
 
-def _play(tournament: Tournament, one: Entrant, other: Entrant, pairs: np.ndarray) -> Record:
-    """Plays pairs of games."""
+def _play(
+    tournament: Tournament, one: Entrant, other: Entrant, pairs: np.ndarray, starts: Any
+) -> Record:
+    """Plays pairs of games; their openings begin in `[H]` states, or at the start if `None`."""
     keys = pair_keys(tournament.seed, one.name, other.name, pairs)
-    width = max(map(len, tournament.openings))
-    openings = as_rows([tournament.openings[x] for x in pairs], width)
+    openings = as_rows(tournament.openings)[pairs]
     env, players, params = tournament.env, (one.player, other.player), (one.params, other.params)
     if any(isinstance(player, Host) for player in players):
-        return play_on_host(env, players, params, keys, openings, tournament.max_plies)
-    given = jax.tree.map(jax.numpy.asarray, (params, keys, openings))
+        return play_on_host(env, players, params, keys, openings, tournament.max_plies, starts)
+    given = jax.tree.map(jax.numpy.asarray, (params, keys, openings, starts))
     leaves, structure = jax.tree.flatten(jax.tree.map(_shape, given))
     play = _compile(env, players, tournament.max_plies, structure, tuple(leaves))
     return jax.device_get(play(*given))
@@ -185,16 +200,18 @@ def _games(
 ) -> list[Game]:
     """Returns both games of a pair; in the second one the sides are exchanged."""
     names, chosen = (one.name, other.name), record.num_chosen[:, column]
+    fen, moves = split_opening(tournament.openings[pair])
     return [
         Game(
             players=(names[row], names[1 - row]),
             pair=pair,
             seed=tournament.seed,
-            opening=len(tournament.openings[pair]),
+            opening=len(moves),
             moves=tuple(record.actions[row, column][record.actions[row, column] >= 0].tolist()),
             result=int(record.result[row, column]) * (1 if row == 0 else -1),
             is_over=bool(record.is_over[row, column]),
             num_chosen=(int(chosen[row, row]), int(chosen[row, 1 - row])),
+            fen=fen,
         )
         for row in range(2)
     ]

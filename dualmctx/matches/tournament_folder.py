@@ -59,7 +59,11 @@ def _merge(old: dict[str, Any], new: dict[str, Any], folder: Path) -> dict[str, 
             raise ValueError(f"{where} has {name} {old.get(name)}, not {new[name]}; {remedy}")
     shorter, longer = sorted((old["openings"], new["openings"]), key=len)
     if longer[: len(shorter)] != shorter:
-        raise ValueError(f"{where} has other openings; choose another folder")
+        pair = next(i for i, x in enumerate(shorter) if x != longer[i])
+        change = f"{old['openings'][pair]} → {new['openings'][pair]}"
+        raise ValueError(
+            f"{where} has other openings (pair {pair}: {change}); choose another folder"
+        )
     for name in sorted(old["players"].keys() & new["players"].keys()):
         if old["players"][name] != new["players"][name]:
             fields = _differences(old["players"][name], new["players"][name])

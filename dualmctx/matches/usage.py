@@ -11,7 +11,7 @@ import games
 from dualmctx.matches.arena import with_memory
 from dualmctx.matches.entrants import Entrant, Host
 from dualmctx.matches.game_file import Game
-from dualmctx.matches.openings import as_rows
+from dualmctx.matches.openings import Opening, as_rows, set_up_fens, split_opening
 
 
 class Usage(NamedTuple):
@@ -45,7 +45,7 @@ def _usage_of(entrant: Entrant, rows: list[Game]) -> Usage:
     return Usage(entrant.name, moves, None if each is None else moves * each)
 
 
-def sample_positions(played: Iterable[Game], number: int, seed: int) -> list[tuple[int, ...]]:
+def sample_positions(played: Iterable[Game], number: int, seed: int) -> list[Opening]:
     """Draws positions in which somebody had to choose, a random one of a random game each.
 
     Args:
@@ -54,23 +54,23 @@ def sample_positions(played: Iterable[Game], number: int, seed: int) -> list[tup
       seed: of the draws.
 
     Returns:
-      The actions that lead to each.
+      What leads to each.
     """
     rng = np.random.default_rng(seed)
     rows = [game for game in played if len(game.moves) > game.opening]
     chosen = (rows[i] for i in rng.integers(len(rows), size=number))
-    return [game.moves[: rng.integers(game.opening, len(game.moves))] for game in chosen]
+    return [game.history(rng.integers(game.opening, len(game.moves))) for game in chosen]
 
 
 def seconds_a_move(
-    env: Any, entrant: Entrant, histories: Sequence[Sequence[int]], *, repeats: int = 3
+    env: Any, entrant: Entrant, histories: Sequence[Opening], *, repeats: int = 3
 ) -> float:
     """Measures the time of a move by itself, in a batch of positions; compiling apart.
 
     Args:
       env: the game.
       entrant: the player; one with a tree of the move before starts without it.
-      histories: the actions that lead to each of the positions, none of which is over.
+      histories: what leads to each of the positions, in none of which the game is over.
       repeats: of the measurement, of which the median is taken.
 
     Returns:
@@ -79,9 +79,10 @@ def seconds_a_move(
     number = len(histories)
     player = entrant.player
     if isinstance(player, Host):
-        moves, seeds = [list(history) for history in histories], list(range(number))
+        moves = [list(split_opening(history)[1]) for history in histories]
+        seeds = list(range(number))
         return _median(lambda: player.choose(moves, seeds), repeats) / number
-    states = games.replay(env, as_rows(histories))
+    states, _ = games.replay_checked(env, as_rows(histories), set_up_fens(env, histories))
     player = with_memory(player)
     memory = player.start(entrant.params, states)
     keys = jax.random.split(jax.random.PRNGKey(0), number)

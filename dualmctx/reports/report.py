@@ -100,7 +100,7 @@ def count_games(games: Sequence[Game], starts: Mapping[Opening, Start]) -> dict[
 
 def _went_on(game: Game, starts: Mapping[Opening, Start]) -> tuple[Any, ...]:
     """Returns who was to move after the opening, against whom, in which position, and the moves."""
-    start = starts[game.moves[: game.opening]]
+    start = starts[game.history(game.opening)]
     mover, other = game.players[start.side], game.players[1 - start.side]
     return mover, other, start.position, game.moves[game.opening :]
 
