@@ -9,6 +9,7 @@ from dualmctx.model import Model, make_model, make_search_fn
 from dualmctx.network import Network, make_network
 from dualmctx.policies import MPV, AlphaGo, AlphaZero, Chain, Contempt, Dual, Gumbel, MuZero, Puct
 from dualmctx.policies.children import played_actions
+from dualmctx.policies.window import window_for
 from dualmctx.reuse import advance, no_tree
 from dualmctx.trained import Trained, export_trained, load_trained
 from dualmctx.tree import Tree
@@ -48,4 +49,5 @@ __all__ = (
     "played_actions",
     "search_memory",
     "to_mctx",
+    "window_for",
 )

@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 from dualmctx.matches.costs import MoveCost, move_cost
 from dualmctx.policies import MPV, AlphaZero, Dual, Puct
 from dualmctx.policies.mpv import in_rounds
+from dualmctx.policies.window import window_for
 from dualmctx.types import Policy
 
 
@@ -94,22 +95,29 @@ class GameRow(NamedTuple):
 
     Attributes:
       game: its name in `games`.
-      window: τ of the paper's Dual. The paper has it grow with the logarithm of the state space;
-        the number is our reading.
+      num_states: states that can be reached; they give the window of the paper's Dual. HSR, Nim:
+        counted (`tests/test_window.py`); Connect Four: Edelkamp, Kissmann 2008.
+      max_plies: of the longest game.
       temperature_plies: plies of self-play that are drawn from the search's weights.
       opening_plies: random plies with which matches begin, each length as likely.
     """
 
     game: str
-    window: int
+    num_states: int
+    max_plies: int
     temperature_plies: int
     opening_plies: tuple[int, ...]
 
+    @property
+    def window(self) -> int:
+        """Returns τ of the paper's Dual, in edges."""
+        return window_for(self.num_states, self.max_plies)
+
 
 GAMES = {
-    "hsr": GameRow("hsr", 3, 8, (1, 2, 3)),
-    "nim": GameRow("nim", 2, 8, (1, 2, 3, 4, 5, 6)),
-    "connect-four": GameRow("connect_four", 15, 12, (1, 2, 3, 4)),
+    "hsr": GameRow("hsr", 995, 8, 8, (1, 2, 3)),
+    "nim": GameRow("nim", 40, 20, 8, (1, 2, 3, 4, 5, 6)),
+    "connect-four": GameRow("connect_four", 4_531_985_219_092, 42, 12, (1, 2, 3, 4)),
 }
 
 

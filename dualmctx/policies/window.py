@@ -1,0 +1,32 @@
+"""The size of the sliding window τ, from the size of a game."""
+
+import math
+
+from dualmctx.policies.checks import check_count
+
+# The slope is our reading: the paper has no number.
+_SLOPE, _LEAST = 0.35, 2
+
+
+def window_for(num_states: int, max_depth: int) -> int:
+    """Returns a window τ that grows with the logarithm of the state space.
+
+    Formula: clip(round(0.35 · log2 |S|), 2, D). The paper says that τ grows "proportionally to the
+    state space logarithmically" and gives no number; slope and bounds are our reading.
+
+    Args:
+      num_states: |S|, states of the game that can be reached, at least 1; an estimate will do, as
+        a factor of 2 changes 0.35 edges.
+      max_depth: D, plies of the longest game, at least 1. A window of D edges cuts nothing short.
+
+    Returns:
+      The option `window` of `Puct`, in edges, from 1 to D; below 2 only if D is 1.
+
+    Raises:
+      ValueError: when a number is out of range, in one line.
+
+    Source: Kadam, Xu, Lieberherr 2021, section 3.
+    """
+    check_count("num_states", num_states, 1)
+    check_count("max_depth", max_depth, 1)
+    return min(max(round(_SLOPE * math.log2(num_states)), _LEAST), max_depth)
