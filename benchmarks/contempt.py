@@ -1,13 +1,17 @@
 """search-contempt's own figures on Connect Four: `python -m benchmarks.contempt --run FOLDER`.
 
-FOLDER is that of a `train.py connect-four` run, whose newest checkpoint plays: (a) games of
-search-contempt against itself for each N_scl, (wins + losses) / draws; (b) of the same games, the
-share whose first m moves another game also began with; (c) from positions that are lost for the
-side to move, search-contempt in that seat against AlphaZero, beside AlphaZero in it (none). All
-games of a row run side by side on the device, without noise at the root; moves are drawn from
-visits^(1/temperature), by both players.
+FOLDER is that of a `train.py connect-four` run, whose newest checkpoint plays, or the name of a
+network that comes with the package: (a) games of search-contempt against itself for each N_scl,
+(wins + losses) / draws; (b) games of AlphaZero against itself for each temperature, likewise; (c)
+of all these games, the share whose first m moves another game also began with; (d) from positions
+that are lost for the side to move, search-contempt in that seat against AlphaZero, beside AlphaZero
+in it (none). All games of a row run side by side on the device, without noise at the root; moves
+are drawn from visits^(1/temperature), by both players. The paper's temperatures are schedules that
+it does not give; here one number holds for all moves. Shares of decided games have Wilson's
+intervals of 95 %, as if games were independent, which repeated games are not.
 
-Source: Joshi 2025 (arXiv 2504.07757), figures 2 and 4 and the odds games.
+Source: Joshi 2025 (arXiv 2504.07757), figures 2, 3 and 4 and the odds games. For figure 5 see
+`benchmarks.puzzles`.
 """
 
 import argparse
@@ -27,12 +31,14 @@ from rich.table import Table
 import dualmctx
 import games
 from benchmarks.common import untrained
+from benchmarks.strength import Estimate, estimate
 from dualmctx import AlphaZero, Contempt, Puct
 from dualmctx.trained import load_trained
 
 MAX_PLIES = 42
 LIMITS = (1, 2, 5, 10, 20, 50, None)
 HANDICAP_LIMITS = (None, 5, 20)
+TEMPERATURES = (0.1, 0.25, 0.5, 1.0, 2.0)
 REPEATED_AT = (4, 6, 8, 10, 12, 16, 20, 24, 28)
 # Columns from 1, as such games are written. The first player wins from the centre; the others are
 # random positions that a perfect player loses for the side to move, by its last stone.
@@ -52,6 +58,7 @@ class Sizes(NamedTuple):
     temperature: float
     limits: tuple[int | None, ...]
     handicap_limits: tuple[int | None, ...]
+    temperatures: tuple[float, ...]
 
 
 class Record(NamedTuple):
@@ -62,13 +69,15 @@ class Record(NamedTuple):
 
 
 class SelfPlayRow(NamedTuple):
-    """Search-contempt against itself; results are the first player's."""
+    """Search-contempt against itself, AlphaZero without a limit; results are the first player's."""
 
     limit: int | None
+    temperature: float
     wins: int
     draws: int
     losses: int
     decided_over_drawn: float | None
+    decided: Estimate
     plies: float
     distinct: int
     repeated: dict[int, float]
@@ -132,9 +141,12 @@ def make_games(env: Any, searches: tuple[Any, ...]) -> Any:
     return jax.jit(play)
 
 
-def make_search(env: Any, network: Any, limit: int | None, sizes: Sizes) -> Any:
+def make_search(
+    env: Any, network: Any, limit: int | None, sizes: Sizes, temperature: float | None = None
+) -> Any:
     """Makes search-contempt as it plays, or AlphaZero where there is no limit."""
-    puct = Puct(dirichlet_fraction=0.0, temperature=sizes.temperature)
+    heat = sizes.temperature if temperature is None else temperature
+    puct = Puct(dirichlet_fraction=0.0, temperature=heat)
     policy = AlphaZero(sizes.simulations, puct)
     if limit is not None:
         policy = Contempt(sizes.simulations, limit, puct=puct)
@@ -158,21 +170,25 @@ def num_plies(record: Record) -> float:
     return round(float(np.mean(np.sum(np.asarray(record.actions) >= 0, axis=1))), 1)
 
 
-def measure_selfplay(model: tuple, limit: int | None, sizes: Sizes, seed: int) -> SelfPlayRow:
-    """Plays search-contempt against itself from the start."""
+def measure_selfplay(
+    model: tuple, limit: int | None, sizes: Sizes, seed: int, temperature: float | None = None
+) -> SelfPlayRow:
+    """Plays search-contempt against itself from the start, by default at the usual temperature."""
     env, network, params, _ = model
     init_key, key = jax.random.split(jax.random.key(seed))
     start = jax.vmap(env.init)(jax.random.split(init_key, sizes.games))
-    play = make_games(env, (make_search(env, network, limit, sizes),))
+    play = make_games(env, (make_search(env, network, limit, sizes, temperature),))
     begin = time.perf_counter()
     record = jax.device_get(play(params, key, start))
     wins, draws, losses = count(record)
     return SelfPlayRow(
         limit=limit,
+        temperature=sizes.temperature if temperature is None else temperature,
         wins=wins,
         draws=draws,
         losses=losses,
         decided_over_drawn=round((wins + losses) / draws, 2) if draws else None,
+        decided=estimate((wins + losses) / sizes.games, sizes.games),
         plies=num_plies(record),
         distinct=len(np.unique(record.actions, axis=0)),
         repeated={ply: round(repeated(record.actions, ply), 3) for ply in REPEATED_AT},
@@ -218,49 +234,66 @@ def show(title: str, rows: list[dict[str, Any]]) -> None:
     Console().print(table)
 
 
-def show_all(title: str, selfplay: list[dict[str, Any]], handicap: list[dict[str, Any]]) -> None:
+def show_all(
+    title: str,
+    selfplay: list[dict[str, Any]],
+    temperatures: list[dict[str, Any]],
+    handicap: list[dict[str, Any]],
+) -> None:
     """Prints what was measured."""
-    results = [{name: row[name] for name in row if name != "repeated"} for row in selfplay]
-    show(f"Against itself; {title}", results)
-    shares = [{"limit": row["limit"], **row["repeated"]} for row in selfplay]
-    show("Of these, the share whose first m moves another game began with, by m", shares)
+    for rows in (selfplay, temperatures):
+        results = [{name: row[name] for name in row if name != "repeated"} for row in rows]
+        show(f"Against itself; {title}", results)
+        shares = [
+            {name: row[name] for name in ("limit", "temperature")} | row["repeated"] for row in rows
+        ]
+        show("Of these, the share whose first m moves another game began with, by m", shares)
     show(f"From lost positions against AlphaZero; {title}", handicap)
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs the benchmark and prints its tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--run", type=pathlib.Path, metavar="FOLDER", help="a training run's")
+    parser.add_argument("--run", type=pathlib.Path, metavar="FOLDER", help="a run's, or a name")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the rows here")
     parser.add_argument(
         "--games", type=int, default=64, help="of each row; twice as many from lost positions"
     )
     parser.add_argument("--simulations", type=int, default=100, help="a move, of both players")
-    parser.add_argument("--temperature", type=float, default=0.5, help="of every move")
+    parser.add_argument(
+        "--temperature", type=float, default=0.5, help="but of the rows by temperature"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of all draws")
     parser.add_argument("--quick", action="store_true", help="a tiny size, to see that it runs")
     options = parser.parse_args(arguments)
     if options.run is None and not options.quick:
         parser.error("--run is missing: train with `python train.py connect-four --out FOLDER`")
     number, heat = options.games, options.temperature
-    sizes = Sizes(number, 2 * number, options.simulations, heat, LIMITS, HANDICAP_LIMITS)
+    sizes = Sizes(
+        number, 2 * number, options.simulations, heat, LIMITS, HANDICAP_LIMITS, TEMPERATURES
+    )
     if options.quick:
-        sizes = Sizes(4, 16, 6, heat, (2,), (2,))
+        sizes = Sizes(4, 16, 6, heat, (2,), (2,), (0.1, 2.0))
     try:
         model = load(options.run) if options.run else (*untrained(), "connect_four, untrained")
     except ValueError as error:
         parser.error(str(error))
-    title = f"{model[-1]}, {sizes.simulations} simulations, temperature {sizes.temperature}"
+    title = f"{model[-1]}, {sizes.simulations} simulations"
     # Rows are told of as they come, as a run takes minutes.
-    selfplay, handicap = [], []
+    selfplay, temperatures, handicap = [], [], []
     for limit in sizes.limits:
         selfplay.append(measure_selfplay(model, limit, sizes, options.seed))
         print(selfplay[-1], file=sys.stderr)
+    for temperature in sizes.temperatures:
+        row = measure_selfplay(model, None, sizes, options.seed, temperature)
+        temperatures.append(row)
+        print(row, file=sys.stderr)
     for limit in sizes.handicap_limits:
         handicap.append(measure_handicap(model, limit, sizes, options.seed))
         print(handicap[-1], file=sys.stderr)
     rows = {
         "selfplay": [row._asdict() for row in selfplay],
+        "temperatures": [row._asdict() for row in temperatures],
         "handicap": [row._asdict() for row in handicap],
     }
     show_all(title, **rows)

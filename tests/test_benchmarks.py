@@ -36,7 +36,7 @@ from benchmarks import (
     throughput,
     variants,
 )
-from benchmarks.common import make_params, run_in_turns, time_in_turns
+from benchmarks.common import make_params, run_in_turns, time_in_turns, untrained
 from benchmarks.dual import make_positions
 from dualmctx.assemble import record_of
 from dualmctx.checkpoint import open_checkpoints
@@ -250,6 +250,21 @@ def test_contempt_benchmark_counts_every_game(tmp_path: pathlib.Path) -> None:
         assert row["limit"] == 2
         assert row["wins"] + row["draws"] + row["losses"] == number
         assert 0 < row["plies"] <= contempt.MAX_PLIES
+    assert [row["temperature"] for row in rows["temperatures"]] == [0.1, 2.0]
+    for row in rows["temperatures"]:
+        share, low, high = row["decided"]
+        assert (row["limit"], share) == (None, (row["wins"] + row["losses"]) / 4)
+        assert low <= share <= high
+
+
+def test_hotter_games_of_the_contempt_benchmark_repeat_less() -> None:
+    model = (*untrained(), "untrained")
+    sizes = contempt.Sizes(32, 32, 4, 0.5, (), (), ())
+    cold, hot = (contempt.measure_selfplay(model, None, sizes, 0, heat) for heat in (0.0, 5.0))
+    assert (cold.temperature, cold.distinct, cold.repeated[4]) == (0.0, 1, 1.0)
+    assert hot.distinct > 16
+    assert hot.repeated[4] < 1
+    assert cold.decided.share in (0.0, 1.0)
 
 
 def test_contempt_benchmark_needs_a_run(capsys: pytest.CaptureFixture) -> None:

@@ -1,0 +1,230 @@
+"""Training with search-contempt beside AlphaZero: `python -m benchmarks.contempt_training GAME`.
+
+GAME is a preset of `train.py`: a game with an exact solution, or connect-four, whose positions are
+labelled by a perfect player. With each seed two networks learn from the same parameters by the same
+settings, those of the preset, but for the search of self-play: AlphaZero, and search-contempt with
+as many simulations. After some iterations both are measured on the same positions, in which some
+move loses value: the share of moves that keep it, by the network alone and by AlphaZero's search on
+the network, without noise. So the search that is measured is the same for both.
+
+Differences are search-contempt's less AlphaZero's, paired by seed, with intervals of 95 % by the t
+distribution over seeds. `area` is the mean of a run's shares over all iterations that were measured
+but the first, before training. If nothing differed, the interval of a row would miss 0 in one case
+of twenty; there are several rows, so the one to look at is `area`.
+
+Source: Joshi 2025 (arXiv 2504.07757), which proposes such training and does not measure it.
+"""
+
+import argparse
+import dataclasses
+import json
+import pathlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+import dualmctx
+import games
+from benchmarks.strength import show
+from dualmctx import AlphaZero, Contempt
+from dualmctx.assemble import record_of, trainer_of
+from dualmctx.config import Config
+from dualmctx.evaluation.evaluations import make_evaluate
+from dualmctx.presets import PRESETS
+from dualmctx.reproduction.summary import Estimate, estimate
+from dualmctx.trained import network_of
+from dualmctx.types import Policy
+
+ALGORITHMS = ("alphazero", "contempt")
+AREA = "area"
+MEASURES = ("network", "search")
+
+
+class Row(NamedTuple):
+    """A network after some iterations.
+
+    Attributes:
+      positions: new positions of self-play so far.
+      decided: share of the games of self-play so far that were not drawn; `None` before any ended.
+      network: share of moves that keep the value, by the network alone.
+      search: the same by AlphaZero's search on it.
+      seconds: of self-play and learning so far.
+    """
+
+    algorithm: str
+    seed: int
+    iteration: int
+    positions: int
+    decided: float | None
+    network: float
+    search: float
+    seconds: float
+
+
+MeasureFn = Callable[[Any], tuple[float, float]]
+"""From parameters to the shares of the network alone and of the search."""
+
+
+def make_configs(options: Any) -> dict[str, Config]:
+    """Makes both configurations: the preset with another search."""
+    preset = PRESETS[options.game]
+    number = options.simulations
+    searches: dict[str, Policy] = {
+        "alphazero": AlphaZero(number),
+        "contempt": Contempt(number, options.limit),
+    }
+    selfplay = dataclasses.replace(preset.selfplay, num_games=options.num_games)
+    settings = {"selfplay": selfplay, "num_iterations": options.iterations, "devices": 1}
+    return {
+        name: dataclasses.replace(preset, search=search, **settings)
+        for name, search in searches.items()
+    }
+
+
+def find_positions(env: Any, number: int) -> tuple[Any, np.ndarray]:
+    """Returns `[S]` states in which some move loses value, and `[S, A]` bool, the other moves."""
+    if env.id == "connect_four":
+        # Only here is the perfect player needed.
+        from benchmarks.connect_four import game_positions, make_solver
+
+        labelled = game_positions(make_solver(), number, 0)
+        return games.replay(env, labelled.histories), labelled.keeping
+    solution = games.solve(env)
+    states = games.replay(env, solution.histories)
+    legal = np.asarray(states.legal_action_mask)
+    rows = np.flatnonzero(np.any(legal & ~solution.optimal_actions, axis=1))
+    rows = np.sort(np.random.default_rng(0).permutation(rows)[:number])
+    return jax.tree.map(lambda x: x[rows], states), solution.optimal_actions[rows]
+
+
+def make_measure(env: Any, network: Any, simulations: int, number: int) -> MeasureFn:
+    """Makes the function that measures a network, compiled once for all runs."""
+    states, keeping = find_positions(env, number)
+    search_fn = dualmctx.make_search_fn(env, network, AlphaZero(simulations).noiseless())
+    rows = np.arange(len(keeping))
+    evaluate = make_evaluate(network, search_fn, min(512, len(rows)))
+
+    def measure(params: Any) -> tuple[float, float]:
+        found = evaluate(params, jax.random.PRNGKey(0), states)
+        chosen = found.network_action[:, -1], found.action
+        network_share, search_share = (float(np.mean(keeping[rows, x])) for x in chosen)
+        return network_share, search_share
+
+    return measure
+
+
+def train(
+    name: str, config: Config, seeds: list[int], every: int, make_measure_fn: Any
+) -> Iterator[Row]:
+    """Trains a network with each seed, and measures it on the way."""
+    env = games.make(config.game, **config.game_parameters)
+    network = network_of(record_of(name, config), env)
+    measure, trainer = make_measure_fn(env, network), trainer_of(config, env, network)
+    iterate = None
+    for seed in seeds:
+        state = trainer.init(seed)
+        iterate = iterate or trainer.compile(state)
+        ended = drawn = positions = 0
+        seconds = 0.0
+        for iteration in range(config.num_iterations + 1):
+            if iteration:
+                state, metrics = iterate(state)
+                ended, drawn = ended + metrics["games"], drawn + metrics["draws"]
+                positions += int(metrics["positions"])
+                seconds += metrics["selfplay_seconds"] + metrics["learn_seconds"]
+            if iteration % every == 0 or iteration == config.num_iterations:
+                by_network, by_search = measure(state.params)
+                yield Row(
+                    algorithm=name,
+                    seed=seed,
+                    iteration=iteration,
+                    positions=positions,
+                    decided=round(1 - drawn / ended, 3) if ended else None,
+                    network=round(by_network, 4),
+                    search=round(by_search, 4),
+                    seconds=round(seconds, 1),
+                )
+
+
+def summarize(rows: list[Row]) -> list[dict[str, Any]]:
+    """Compares the algorithms after each iteration that was measured, and by their areas."""
+    iterations = sorted({row.iteration for row in rows})
+    seeds = sorted({row.seed for row in rows})
+    found = {(row.algorithm, row.seed, row.iteration): row for row in rows}
+
+    def shares(algorithm: str, measure: str, at: list[int]) -> np.ndarray:
+        """Returns a share for each seed, the mean over iterations."""
+        by_seed = [[getattr(found[algorithm, x, i], measure) for i in at] for x in seeds]
+        return np.mean(by_seed, axis=1)
+
+    lines = [(str(i), [i]) for i in iterations] + [(AREA, iterations[1:])]
+    return [
+        {"iteration": title, "measure": measure}
+        | {name: round(float(shares(name, measure, at).mean()), 4) for name in ALGORITHMS}
+        | _difference(shares("contempt", measure, at) - shares("alphazero", measure, at))
+        for measure in MEASURES
+        for title, at in lines
+    ]
+
+
+def _difference(gaps: np.ndarray) -> dict[str, Any]:
+    """Describes differences by seed; one seed has no interval."""
+    found: Estimate | None = estimate(gaps.tolist())
+    low, high = (None, None) if found is None else (found.low, found.high)
+    ends = {name: None if x is None else round(x, 4) for name, x in (("low", low), ("high", high))}
+    return {"difference": round(float(gaps.mean()), 4)} | ends | {"seeds": len(gaps)}
+
+
+def read_options(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, Any]:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    solved = [name for name in PRESETS if name in ("connect2", "nim", "hsr", "tic-tac-toe")]
+    add = parser.add_argument
+    add("game", nargs="?", choices=(*solved, "connect-four"), help="a preset")
+    add("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4], help="a run of each with each")
+    add("--iterations", type=int, default=30, help="of training")
+    add("--every", type=int, default=5, help="iterations between measurements")
+    add("--simulations", type=int, default=32, help="a move, of both")
+    add("--limit", type=int, default=5, help="N_scl of search-contempt")
+    add("--num-games", type=int, default=64, help="of self-play side by side")
+    add("--number", type=int, default=500, help="of positions, at most, to measure by")
+    add("--json", type=pathlib.Path, metavar="FILE", help="write the rows here")
+    add("--quick", action="store_true", help="a tiny size, to see that it runs")
+    options = parser.parse_args(arguments)
+    if options.quick:
+        options.game, options.seeds, options.iterations, options.every = "connect2", [0, 1], 2, 1
+        options.simulations, options.num_games, options.limit = 16, 16, 2
+    elif options.game is None:
+        parser.error("GAME is missing, such as tic-tac-toe")
+    return parser, options
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Trains, measures, and prints the tables."""
+    parser, options = read_options(arguments)
+
+    def make_measure_fn(env: Any, network: Any) -> MeasureFn:
+        return make_measure(env, network, options.simulations, options.number)
+
+    rows = []
+    try:
+        for name, config in make_configs(options).items():
+            for row in train(name, config, options.seeds, options.every, make_measure_fn):
+                rows.append(row)
+                # Told of as they come.
+                print(row, file=sys.stderr)
+    except ValueError as error:
+        parser.error(str(error))
+    show(f"Moves that keep the value in {options.game}", [row._asdict() for row in rows])
+    table = summarize(rows)
+    show(f"search-contempt (N_scl = {options.limit}) less AlphaZero, over seeds", table)
+    if options.json:
+        content = {"rows": [row._asdict() for row in rows], "summary": table}
+        options.json.write_text(json.dumps(content, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

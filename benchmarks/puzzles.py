@@ -1,0 +1,237 @@
+"""Puzzle-like positions by search-contempt and by PUCT: `python -m benchmarks.puzzles NETWORK`.
+
+NETWORK is a Connect Four run's folder, an exported file or the name of a network that comes with
+the package. A puzzle is a position that is not lost, in which exactly one of at least three moves
+keeps the game's value and most of the others lose, by a perfect player; and in which that is not
+seen two plies ahead: the move does not win at once, and some losing move is not answered by a win
+at once. Puzzles are taken from games of OpenSpiel's bots, one a game at most.
+
+For each N_scl, and for PUCT, the table has the share of puzzles whose move is found with as many
+simulations, without noise and by the most visited move; Wilson's intervals of 95 %; the same of the
+puzzles that the network alone gets wrong; and the difference to PUCT, paired by puzzle, with its
+standard error. Search-contempt draws the opponent's replies, so it is run with several keys; shares
+are means over keys, and intervals are of the puzzles.
+
+Source: after Joshi 2025 (arXiv 2504.07757), figure 5, which shows one such position of a game.
+"""
+
+import argparse
+import json
+import pathlib
+import random
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import bitbully
+import jax
+import numpy as np
+import pyspiel
+
+import dualmctx
+import games
+from benchmarks.common import untrained
+from benchmarks.connect_four import (
+    GAME_SIMULATIONS,
+    Positions,
+    distinct,
+    label,
+    make_bot,
+    make_solver,
+    move_values,
+    random_game,
+    state_after,
+)
+from benchmarks.strength import GAME, Estimate, estimate, show
+from dualmctx import AlphaZero, Contempt, Puct
+from dualmctx.evaluation.evaluations import make_evaluate
+from dualmctx.trained import load_trained
+from dualmctx.types import Policy
+
+LIMITS = (1, 2, 5, 10, 20, 50)
+# Puzzles begin after the moves of the perfect player's book; fewer moves leave no choice.
+FIRST_PLY, FEWEST_MOVES = 8, 3
+
+
+class Row(NamedTuple):
+    """A search on the puzzles; `limit` is N_scl, `None` for PUCT.
+
+    Attributes:
+      solved: share of the puzzles.
+      hard: share of those that the network alone gets wrong; `None` if it gets none wrong.
+      difference: of `solved`, to PUCT.
+      standard_error: of the difference.
+      keys: by how many keys it was run.
+    """
+
+    limit: int | None
+    solved: Estimate
+    hard: Estimate | None
+    difference: float
+    standard_error: float
+    keys: int
+
+
+def is_puzzle(values: np.ndarray) -> bool:
+    """Tells whether one move keeps the value and most others lose.
+
+    Args:
+      values: `[7]` after each move, as `move_values` returns them.
+    """
+    legal = values[~np.isnan(values)]
+    others = legal[legal < legal.max()]
+    is_single = len(legal) >= FEWEST_MOVES and len(others) == len(legal) - 1
+    return bool(is_single and legal.max() >= 0 and np.sum(others < 0) > len(others) / 2)
+
+
+def is_seen_at_once(moves: list[int], values: np.ndarray) -> bool:
+    """Tells whether two plies show the puzzle's move.
+
+    Args:
+      moves: that lead to the puzzle.
+      values: `[7]` after each move there.
+    """
+    state = state_after(pyspiel.load_game(GAME), moves)
+    best = int(np.nanargmax(values))
+    losing = [column for column in state.legal_actions() if values[column] < 0]
+    return state.child(best).is_terminal() or all(_can_win(state.child(x)) for x in losing)
+
+
+def _can_win(state: Any) -> bool:
+    """Tells whether the player to move has a move that wins at once."""
+    player = state.current_player()
+    return any(
+        (child := state.child(column)).is_terminal() and child.returns()[player] > 0
+        for column in state.legal_actions()
+    )
+
+
+def find_puzzles(solver: bitbully.BitBully, number: int, seed: int) -> Positions:
+    """Takes puzzles from games of OpenSpiel's bots, after 0 to 6 random plies."""
+    rng, bot = random.Random(seed), make_bot(GAME_SIMULATIONS, seed)
+    game = pyspiel.load_game(GAME)
+
+    def draw() -> list[int] | None:
+        moves = random_game(rng, rng.randint(0, 6))
+        if moves is None:
+            return None
+        state = state_after(game, moves)
+        while not state.is_terminal():
+            state.apply_action(bot.step(state))
+        plies = range(FIRST_PLY, len(state.history()))
+        for ply in rng.sample(plies, len(plies)):
+            moves = state.history()[:ply]
+            values = move_values(solver, moves)
+            if is_puzzle(values) and not is_seen_at_once(moves, values):
+                return moves
+        return None
+
+    return label(solver, distinct(draw, number))
+
+
+def make_policy(limit: int | None, simulations: int) -> Policy:
+    """Makes search-contempt as it is for evaluation, AlphaZero where there is no limit."""
+    puct = Puct()
+    policy = AlphaZero(simulations, puct) if limit is None else Contempt(simulations, limit)
+    return policy.noiseless()
+
+
+class Solved(NamedTuple):
+    """Of S puzzles: `[K, S]` bool, solved by the search with K keys; `[S]` by the network."""
+
+    by_search: np.ndarray
+    by_network: np.ndarray
+
+
+def solve(model: tuple, policy: Policy, puzzles: Positions, keys: int, batch_size: int) -> Solved:
+    """Runs a search on the puzzles, with so many keys."""
+    env, network, params = model
+    evaluate = make_evaluate(network, dualmctx.make_search_fn(env, network, policy), batch_size)
+    states, rows = games.replay(env, puzzles.histories), np.arange(len(puzzles.histories))
+    found = [evaluate(params, jax.random.PRNGKey(seed), states) for seed in range(keys)]
+    return Solved(
+        np.array([puzzles.keeping[rows, x.action] for x in found]),
+        puzzles.keeping[rows, found[0].network_action[:, -1]],
+    )
+
+
+def to_row(limit: int | None, solved: Solved, by_puct: np.ndarray) -> Row:
+    """Counts what a search solved.
+
+    Args:
+      limit: N_scl.
+      solved: of S puzzles.
+      by_puct: `[S]` bool, solved by PUCT.
+    """
+    shares, is_hard = solved.by_search.mean(axis=0), ~solved.by_network
+    gaps = shares - by_puct
+    return Row(
+        limit=limit,
+        solved=estimate(float(shares.mean()), len(shares)),
+        hard=estimate(float(shares[is_hard].mean()), int(is_hard.sum())) if any(is_hard) else None,
+        difference=round(float(gaps.mean()), 3),
+        standard_error=round(float(gaps.std() / np.sqrt(len(gaps))), 3),
+        keys=len(solved.by_search),
+    )
+
+
+def measure(model: tuple, puzzles: Positions, options: Any) -> tuple[float, list[Row]]:
+    """Runs PUCT and each limit; returns the share that the network alone solves, and the rows."""
+    size = min(options.batch_size, len(puzzles.histories))
+    puct = solve(model, make_policy(None, options.simulations), puzzles, 1, size)
+    by_puct = puct.by_search[0]
+    rows = [to_row(None, puct, by_puct)]
+    for limit in options.limits:
+        policy = make_policy(limit, options.simulations)
+        rows.append(to_row(limit, solve(model, policy, puzzles, options.keys, size), by_puct))
+        # Told of as they come.
+        print(rows[-1], file=sys.stderr)
+    return round(float(puct.by_network.mean()), 3), rows
+
+
+def read_options(arguments: Sequence[str] | None) -> tuple[argparse.ArgumentParser, Any]:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    add = parser.add_argument
+    add("network", nargs="?", metavar="NETWORK", help="a run's folder, a .npz file, or a name")
+    add("--number", type=int, default=400, help="of puzzles")
+    add("--simulations", type=int, default=100, help="a move")
+    add("--limits", type=int, nargs="+", default=list(LIMITS), help="values of N_scl")
+    add("--keys", type=int, default=3, help="by which search-contempt is run")
+    add("--batch-size", type=int, default=200, help="puzzles searched at once")
+    add("--seed", type=int, default=0, help="of the puzzles")
+    add("--json", type=pathlib.Path, metavar="FILE", help="write the rows here")
+    add("--quick", action="store_true", help="a tiny size, to see that it runs")
+    options = parser.parse_args(arguments)
+    if options.quick:
+        options.number, options.simulations, options.limits, options.keys = 4, 6, [2], 2
+    elif options.network is None:
+        parser.error("NETWORK is missing, such as connect-four")
+    return parser, options
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the benchmark and prints its table."""
+    parser, options = read_options(arguments)
+    try:
+        model, name = untrained(), "an untrained network"
+        if options.network is not None:
+            trained = load_trained(options.network)
+            if trained.env.id != GAME:
+                raise ValueError(f"{options.network} plays {trained.env.id}; puzzles are of {GAME}")
+            model, name = (trained.env, trained.network, trained.params), options.network
+    except ValueError as error:
+        parser.error(str(error))
+    puzzles = find_puzzles(make_solver(), options.number, options.seed)
+    alone, rows = measure(model, puzzles, options)
+    title = f"{name}, {options.simulations} simulations, {options.number} puzzles"
+    shown = [row._asdict() | {"limit": row.limit or "none: PUCT"} for row in rows]
+    show(f"{title}; the network alone solves {alone}", shown)
+    if options.json:
+        found = {"model": title, "random": round(puzzles.random_share(), 3), "network": alone}
+        content = found | {"rows": [row._asdict() for row in rows]}
+        options.json.write_text(json.dumps(content, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
