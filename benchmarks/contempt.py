@@ -5,7 +5,9 @@ network that comes with the package: (a) games of search-contempt against itself
 (wins + losses) / draws; (b) games of AlphaZero against itself for each temperature, likewise; (c)
 of all these games, the share whose first m moves another game also began with; (d) from positions
 that are lost for the side to move, search-contempt in that seat against AlphaZero, beside AlphaZero
-in it (none). All games of a row run side by side on the device, without noise at the root; moves
+in it (none). Games (a) and (b) begin at the start of the game, which the first player wins by
+perfect play, or after the moves of `--opening`: 3 is a draw by perfect play, and so nearer to the
+paper's chess. All games of a row run side by side on the device, without noise at the root; moves
 are drawn from visits^(1/temperature), by both players. The paper's temperatures are schedules that
 it does not give; here one number holds for all moves. Shares of decided games have Wilson's
 intervals of 95 %, as if games were independent, which repeated games are not.
@@ -59,6 +61,7 @@ class Sizes(NamedTuple):
     limits: tuple[int | None, ...]
     handicap_limits: tuple[int | None, ...]
     temperatures: tuple[float, ...]
+    opening: str = ""
 
 
 class Record(NamedTuple):
@@ -69,7 +72,10 @@ class Record(NamedTuple):
 
 
 class SelfPlayRow(NamedTuple):
-    """Search-contempt against itself, AlphaZero without a limit; results are the first player's."""
+    """Search-contempt against itself, or AlphaZero without a limit.
+
+    Results are of who moves first after the opening, whose moves are not counted.
+    """
 
     limit: int | None
     temperature: float
@@ -105,6 +111,14 @@ def load(folder: pathlib.Path) -> tuple[Any, Any, Any, str]:
         raise ValueError(f"{folder} is a run of {game}; the positions here are of connect_four")
     name = f"{game}, {trained.iteration} iterations"
     return trained.env, trained.network, trained.params, name
+
+
+def check_opening(env: Any, opening: str) -> None:
+    """Refuses an opening with an illegal move, or after which the game is over."""
+    moves = games.parse_moves(env, opening)
+    states, first_bad = games.replay_checked(env, np.array([moves], np.int32))
+    if int(first_bad[0]) >= 0 or bool(states.terminated[0]):
+        raise ValueError(f"opening is {opening}; it must be of legal moves that end no game")
 
 
 def make_games(env: Any, searches: tuple[Any, ...]) -> Any:
@@ -173,10 +187,11 @@ def num_plies(record: Record) -> float:
 def measure_selfplay(
     model: tuple, limit: int | None, sizes: Sizes, seed: int, temperature: float | None = None
 ) -> SelfPlayRow:
-    """Plays search-contempt against itself from the start, by default at the usual temperature."""
+    """Plays search-contempt against itself, by default at the usual temperature."""
     env, network, params, _ = model
     init_key, key = jax.random.split(jax.random.key(seed))
-    start = jax.vmap(env.init)(jax.random.split(init_key, sizes.games))
+    moves = games.parse_moves(env, sizes.opening)
+    start = games.replay(env, np.tile(np.array(moves, np.int32), (sizes.games, 1)), init_key)
     play = make_games(env, (make_search(env, network, limit, sizes, temperature),))
     begin = time.perf_counter()
     record = jax.device_get(play(params, key, start))
@@ -263,6 +278,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--temperature", type=float, default=0.5, help="but of the rows by temperature"
     )
+    parser.add_argument("--opening", default="", metavar="MOVES", help="of games against itself")
     parser.add_argument("--seed", type=int, default=0, help="of all draws")
     parser.add_argument("--quick", action="store_true", help="a tiny size, to see that it runs")
     options = parser.parse_args(arguments)
@@ -272,13 +288,15 @@ def main(arguments: list[str] | None = None) -> None:
     sizes = Sizes(
         number, 2 * number, options.simulations, heat, LIMITS, HANDICAP_LIMITS, TEMPERATURES
     )
+    sizes = sizes._replace(opening=options.opening)
     if options.quick:
         sizes = Sizes(4, 16, 6, heat, (2,), (2,), (0.1, 2.0))
     try:
         model = load(options.run) if options.run else (*untrained(), "connect_four, untrained")
+        check_opening(model[0], options.opening)
     except ValueError as error:
         parser.error(str(error))
-    title = f"{model[-1]}, {sizes.simulations} simulations"
+    title = f"{model[-1]}, {sizes.simulations} simulations, opening {sizes.opening or 'none'}"
     # Rows are told of as they come, as a run takes minutes.
     selfplay, temperatures, handicap = [], [], []
     for limit in sizes.limits:

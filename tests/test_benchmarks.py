@@ -267,6 +267,22 @@ def test_hotter_games_of_the_contempt_benchmark_repeat_less() -> None:
     assert cold.decided.share in (0.0, 1.0)
 
 
+@pytest.mark.parametrize("opening", ["11111111", "1212121", "9"])
+def test_contempt_benchmark_refuses_an_opening(opening: str, capsys: pytest.CaptureFixture) -> None:
+    with pytest.raises(SystemExit):
+        contempt.main(["--quick", "--opening", opening])
+    assert "error: " in (said := capsys.readouterr().err)
+    assert opening in said
+
+
+def test_games_of_the_contempt_benchmark_go_on_from_an_opening() -> None:
+    model = (*untrained(), "untrained")
+    # Three in a column each: whoever moves now can win, and a search of 64 simulations sees it.
+    sizes = contempt.Sizes(2, 2, 64, 0.0, (), (), (), opening="121212")
+    row = contempt.measure_selfplay(model, None, sizes, 0)
+    assert (row.wins, row.draws, row.losses, row.plies) == (2, 0, 0, 1.0)
+
+
 def test_contempt_benchmark_needs_a_run(capsys: pytest.CaptureFixture) -> None:
     with pytest.raises(SystemExit):
         contempt.main([])
