@@ -27,14 +27,14 @@ def argmax(score: chex.Array, actions: chex.Array | None = None) -> chex.Array:
     Returns:
       The actions.
     """
-    if actions is None:
-        actions = jax.lax.broadcasted_iota(jnp.int32, score.shape, score.ndim - 1)
+    index = jax.lax.broadcasted_iota(jnp.int32, score.shape, score.ndim - 1)
+    names = index if actions is None else actions
     best = jnp.max(score, axis=-1, keepdims=True)
     if jnp.issubdtype(score.dtype, jnp.floating):
         best = jnp.where(jnp.isnan(best), jnp.finfo(score.dtype).min, best)
     # NaN is not less than any number.
     is_best = ~(score < best)
-    return jnp.min(jnp.where(is_best, actions, jnp.iinfo(jnp.int32).max), axis=-1)
+    return jnp.min(jnp.where(is_best, names, jnp.iinfo(jnp.int32).max), axis=-1)
 
 
 class QvaluesFn(Protocol):

@@ -21,7 +21,7 @@ import games
 from dualmctx import export_trained, load_trained, trained
 from dualmctx.checkpoint import claim_checkpoints
 from dualmctx.policies import MPV, REGISTRY, Chain, Dual, Gumbel, MuZero
-from dualmctx.runs import to_dict
+from dualmctx.runs import read_config, to_dict
 from dualmctx.saved_search import policy_of, with_simulations
 from dualmctx.trained import Trained, model_options_of, network_of, trained_names
 
@@ -191,7 +191,7 @@ def test_one_wrong_number_is_found_in_a_file_and_in_a_checkpoint(
     run = shutil.copytree(saved.run, tmp_path / "run")
     params = load_trained(saved.run).params
     params["params"]["stem"]["kernel"] = kernel
-    checkpoints = open_checkpoints(run / "checkpoints")
+    checkpoints = claim_checkpoints(run / "checkpoints", config=read_config(run))
     checkpoints.save(9, {"params": params, "iteration": jnp.int32(9)})
     checkpoints.wait()
     with pytest.raises(ValueError, match=f"^{run} cannot be used: {message}"):

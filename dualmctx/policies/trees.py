@@ -224,13 +224,18 @@ def read_weights(options: TreesOptions, tree: Tree, prior: chex.Array) -> chex.A
     if options.action_weights == "large_visits":
         return weights.smoothed_visits(children.visits, prior > 0)
     if options.action_weights == "all_visits":
-        visits = sum(get_children(tree, root, i).visits for i in range(last + 1))
-        visits = visits.astype(prior.dtype)
-        return visits / jnp.sum(visits, axis=-1, keepdims=True)
+        visits = [get_children(tree, root, i).visits for i in range(last + 1)]
+        return _shares(jnp.sum(jnp.stack(visits), axis=0), prior.dtype)
     if options.action_weights == "small_visits":
         # Without simulations of the first tree, the last one is the only one that has visits.
-        visits = root_passes(tree, first if options.num_simulations[0] > 0 else last)
-        return visits / jnp.sum(visits, axis=-1, keepdims=True)
+        tree_index = first if options.num_simulations[0] > 0 else last
+        return _shares(root_passes(tree, tree_index), prior.dtype)
     qvalues = completed_qvalues(tree, root, last)
     total = jnp.sum(children.visits, axis=-1)
     return weights.regularized_policy(prior, qvalues, total, c_puct=options.puct.c_puct)
+
+
+def _shares(visits: chex.Array, dtype: Any) -> chex.Array:
+    """Divides `[B, A]` visits by their sums."""
+    visits = visits.astype(dtype)
+    return visits / jnp.sum(visits, axis=-1, keepdims=True)
