@@ -37,7 +37,7 @@ class Header(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Its numbers in bytes."""
+        """The size of the array's data, in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 

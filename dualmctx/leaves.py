@@ -197,7 +197,7 @@ def expand_leaves(
 
 
 def backup_together(tree: Tree, leaves: Leaves, *, layer: int = 0) -> Tree:
-    """Adds the leaves' values to the leaves and to all of their ancestors, for the virtual visits.
+    """Adds the leaves' values to the leaves and all their ancestors, and removes the virtual visits.
 
     A node's new mean is that of all its returns, as if the leaves were backed up one after the
     other. All walks climb one level at a time, starting with the deepest leaf, so that those

@@ -49,7 +49,7 @@ def test_a_window_grows_with_the_logarithm() -> None:
 @pytest.mark.parametrize(
     ("numbers", "line"),
     [
-        ((0, 5), "num_states is 0; it must be at least 1"),
+        ((0, 5), "num_states is 0; it must be a whole number, at least 1"),
         ((2.5, 5), "num_states is 2.5; it must be a whole number, at least 1"),
         ((5, 0), "max_depth is 0; it must be at least 1"),
     ],

@@ -2,7 +2,7 @@
 
 import math
 
-from dualmctx.policies.checks import check_count
+from dualmctx.policies.checks import check, check_count, is_whole
 
 # The slope is our reading: the paper has no number.
 _SLOPE, _LEAST = 0.35, 2
@@ -27,6 +27,8 @@ def window_for(num_states: int, max_depth: int) -> int:
 
     Source: Kadam, Xu, Lieberherr 2021, section 3.
     """
-    check_count("num_states", num_states, 1)
+    # Not `check_count`, as a state space may be larger than 32 bits count.
+    is_right = is_whole(num_states) and num_states >= 1
+    check(is_right, "num_states", num_states, "a whole number, at least 1")
     check_count("max_depth", max_depth, 1)
     return min(max(round(_SLOPE * math.log2(num_states)), _LEAST), max_depth)

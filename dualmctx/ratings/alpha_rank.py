@@ -21,7 +21,7 @@ class AlphaRank(NamedTuple):
       threshold: in [0.5, 1), so that at most one player leads.
       population: m, the size of the finite population.
       alpha: α, the intensity of selection.
-      num_resamples: of the pairs of games.
+      num_resamples: of the openings.
       seed: of the resampling.
     """
 
@@ -56,7 +56,7 @@ def alpha_rank(
       population: m, at least 2.
       alpha: α, positive, at most 300.
       threshold: of the mass of a player that leads.
-      num_resamples: of the pairs of games, at least 1.
+      num_resamples: of the openings, at least 1.
       seed: of the resampling.
 
     Returns:

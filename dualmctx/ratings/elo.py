@@ -148,7 +148,7 @@ def _rate(
 
 
 def _hold_without_one(links: np.ndarray) -> np.ndarray:
-    """Tells who bounds whom from below whichever one opening is left out.
+    """Tells which players bound which from below, even if any one opening is left out.
 
     Args:
       links: `[C, P, P]`, from each opening the games that i won or drew against j.

@@ -21,7 +21,7 @@ def half_widths(errors: np.ndarray, openings: np.ndarray, level: float) -> np.nd
 
 
 def unseen_pairs(num_pairs: np.ndarray, level: float) -> np.ndarray:
-    """Returns how many pairs more a player might have lost, having lost none of so many.
+    """Returns how many pairs a player that lost none of n may plausibly have lost in more games.
 
     A share of p = ((1 - level) / 2)^(1/n) of won pairs is the least that makes n pairs won in a row
     as likely as a tail of the interval. n won and n (1/p - 1) lost ones have this share.

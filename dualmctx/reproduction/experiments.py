@@ -44,7 +44,7 @@ class Size:
     openings: int = 8
     """Openings from which any two checkpoints play a pair of games."""
     resamples: int = 100
-    """Resamples of the pairs of games, for intervals and α-rank."""
+    """Resamples of the openings, for α-rank."""
 
     def __post_init__(self) -> None:
         """Checks what no part of the program checks by itself."""
