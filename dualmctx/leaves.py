@@ -197,7 +197,7 @@ def expand_leaves(
 
 
 def backup_together(tree: Tree, leaves: Leaves, *, layer: int = 0) -> Tree:
-    """Adds the leaves' values to the leaves and all their ancestors, and removes the virtual visits.
+    """Replaces the virtual visits of the leaves and all their ancestors by the leaves' values.
 
     A node's new mean is that of all its returns, as if the leaves were backed up one after the
     other. All walks climb one level at a time, starting with the deepest leaf, so that those
