@@ -78,7 +78,9 @@ def assemble(name: str, config: Config) -> Run:
     shapes = jax.eval_shape(lambda: trainer.init(config.seed))
     memory = check_memory(env, network, config, share(shapes, trainer.shardings))
     path = folder_of(name, config)
-    folder = (reopen_run if config.resume else create_run)(path, record)
+    folder = (
+        reopen_run(path, record, _defaults(config)) if config.resume else create_run(path, record)
+    )
     checkpoints = claim_checkpoints(
         folder.checkpoints, keep=config.keep, fetch=gather, config=read_config(path)
     )
@@ -96,6 +98,11 @@ def assemble(name: str, config: Config) -> Run:
         num_positions=num_positions,
         memory=memory,
     )
+
+
+def _defaults(config: Config) -> dict[str, Any]:
+    """Returns the record of a run that has the same search variant, and else every default."""
+    return record_of("", Config(search=type(config.search)()))
 
 
 def folder_of(name: str, config: Config) -> Path:

@@ -171,7 +171,7 @@ def expand_leaves(
       rng_key: consumed by `evaluate_fn`.
       tree: the trees.
       evaluate_fn: plays actions and evaluates the states reached, `[B·K]` at once. Its results for
-        leaves that are not new are not used.
+        leaves that are not new, and for columns without a simulation, are not used.
       leaves: `[B, K]` leaves.
 
     Returns:

@@ -62,8 +62,9 @@ class Conv(nn.Module):
     def __call__(self, x: chex.Array) -> chex.Array:
         """Maps `[M, H, W, C]` to `[M, H, W, features]`."""
         shape = (3, 3, x.shape[-1], self.features)
-        kernel = self.param("kernel", self.kernel_init, shape)
-        return convolve(x, kernel) + self.param("bias", nn.initializers.zeros, (self.features,))
+        kernel = self.param("kernel", self.kernel_init, shape, jnp.float32)
+        bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
+        return convolve(x, kernel) + bias.reshape(1, 1, 1, -1)
 
 
 class Block(nn.Module):

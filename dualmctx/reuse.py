@@ -49,7 +49,7 @@ def advance(
     is_kept = (child != Tree.UNVISITED) & (take(tree.discounts, jnp.maximum(child, 0)) != 0)
     if is_reset is not None:
         is_kept &= ~is_reset
-    is_top = (jnp.arange(tree.num_nodes) == child[:, None]) & is_kept[:, None]
+    is_top = (jnp.arange(tree.num_nodes)[None] == child[:, None]) & is_kept[:, None]
     return _move(tree, _compact(below(tree.parents, is_top), 1 + max_kept))
 
 
@@ -98,7 +98,7 @@ def below(parents: chex.Array, is_top: chex.Array) -> chex.Array:
       `[B, N]` bool.
     """
     num_nodes = parents.shape[1]
-    above = jnp.where(is_top, jnp.arange(num_nodes), jnp.maximum(parents, Tree.ROOT_INDEX))
+    above = jnp.where(is_top, jnp.arange(num_nodes)[None], jnp.maximum(parents, Tree.ROOT_INDEX))
     for _ in range((num_nodes - 1).bit_length()):
         above = take(above, above)
     return take(is_top, above)
@@ -137,7 +137,7 @@ def _compact(is_kept: chex.Array, num_slots: int) -> _Slots:
     fits = is_kept & (rank < num_slots)
     old = jnp.broadcast_to(jnp.arange(is_kept.shape[1], dtype=jnp.int32), is_kept.shape)
     source = put(jnp.zeros((is_kept.shape[0], num_slots), jnp.int32), rank, old, fits)
-    is_node = jnp.arange(num_slots) < jnp.sum(fits, axis=1, keepdims=True)
+    is_node = jnp.arange(num_slots)[None] < jnp.sum(fits, axis=1, keepdims=True)
     return _Slots(source, is_node, jnp.where(fits, rank, Tree.NO_PARENT))
 
 

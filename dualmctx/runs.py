@@ -128,14 +128,26 @@ def _is_passing(file: Path) -> bool:
     return is_draft(file) or file.name == LOCK
 
 
-def reopen_run(path: Path, config: dict[str, Any]) -> RunFolder:
+def reopen_run(
+    path: Path, config: dict[str, Any], defaults: dict[str, Any] | None = None
+) -> RunFolder:
     """Opens the folder of a run that is to go on.
+
+    Args:
+      path: the folder.
+      config: the configuration to go on with.
+      defaults: what fields count as that the run's configuration lacks, because they are newer.
+
+    Returns:
+      The folder.
 
     Raises:
       ValueError: when there is no run or its configuration differs, in one line with the fields.
     """
     # As JSON has them: a number that is not finite was saved as null.
     saved, wanted = flatten(read_config(path)), flatten(_finite(config))
+    newer = wanted.keys() - saved.keys()
+    saved |= {name: x for name, x in flatten(_finite(defaults or {})).items() if name in newer}
     names = sorted(name for name in saved | wanted if saved.get(name) != wanted.get(name))
     if names:
         fields = ", ".join(f"{name} ({saved.get(name)} → {wanted.get(name)})" for name in names)

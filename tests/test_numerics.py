@@ -11,7 +11,7 @@ import pytest
 import games
 import hash_model
 import test_mctx
-from dualmctx import AlphaZero, Dual, Puct, make_network
+from dualmctx import AlphaZero, Dual, Puct, advance, make_network
 from dualmctx.evaluation.evaluations import by_search, make_evaluate_batch
 from dualmctx.learner import Learner
 from dualmctx.model import make_search_fn
@@ -42,7 +42,7 @@ SETTINGS = {
 every_setting = pytest.mark.parametrize("setting", SETTINGS)
 
 
-def search(policy: Any, rng_key: Any, *, dtype: Any = jnp.float32) -> Any:
+def search(policy: Any, rng_key: Any, *, dtype: Any = jnp.float32, **kept: Any) -> Any:
     """Searches on a game without rules, of which the network speaks in numbers of a type."""
     rules, batch = hash_model.Rules(), 4
 
@@ -74,6 +74,7 @@ def search(policy: Any, rng_key: Any, *, dtype: Any = jnp.float32) -> Any:
         later,
         invalid_actions=jnp.asarray(np.arange(batch * A).reshape(batch, A) % 5 == 1),
         **rollouts(policy),
+        **kept,
     )
 
 
@@ -119,6 +120,32 @@ def test_the_search_is_its_twins_under_settings_of_jax(setting: str) -> None:
     with SETTINGS[setting]():
         assert_twin_agrees(ALPHAZERO, RULES["same player twice"])
         assert_twin_agrees(Dual((12, 5), 2, puct=ALPHAZERO.puct), RULES["plain"])
+
+
+def learn_and_search_on() -> Any:
+    """Takes a gradient of convolutions, and searches from the tree of the move before."""
+    network = make_network(A, (4, 5, 2), width=4, num_blocks=1)
+    board = jnp.zeros((2, 4, 5, 2), jnp.float32)
+    params = network.init(jax.random.key(0), board)
+
+    def loss(params: Any) -> Any:
+        return sum(jnp.sum(out.logits) + jnp.sum(out.value) for out in network.apply(params, board))
+
+    keys, policy = jax.random.split(jax.random.key(0), 4), MORE["kept"]
+    tree = search(policy, keys).search_tree
+    kept = advance(tree, jnp.zeros(4, jnp.int32), max_kept=policy.kept_nodes)
+    return jax.grad(loss)(params), search(policy, keys, search_tree=kept)
+
+
+def test_convolutions_and_kept_trees_keep_their_types_under_settings_of_jax() -> None:
+    def types() -> Any:
+        shapes = jax.eval_shape(learn_and_search_on)
+        return [(x.shape, x.dtype) for x in jax.tree.leaves(shapes)]
+
+    expected = types()
+    for setting in SETTINGS.values():
+        with setting():
+            assert types() == expected
 
 
 @every_setting

@@ -51,6 +51,17 @@ def test_a_new_run_has_its_configuration(tmp_path: Path) -> None:
         assert reopen_run(path, CONFIG) == folder
 
 
+def test_a_field_that_is_newer_than_a_run_counts_as_its_default(tmp_path: Path) -> None:
+    folder = create_run(tmp_path / "run", CONFIG)
+    newer = CONFIG | {"search": CONFIG["search"] | {"head": -1}}
+    assert reopen_run(folder.path, newer, newer) == folder
+    other = CONFIG | {"search": CONFIG["search"] | {"head": 0}}
+    with pytest.raises(ValueError, match=r"another configuration: search.head \(-1 → 0\)$"):
+        reopen_run(folder.path, other, newer)
+    with pytest.raises(ValueError, match=r"search.head \(None → -1\)$"):
+        reopen_run(folder.path, newer)
+
+
 @pytest.mark.parametrize("kind", ["folder", "file"])
 def test_nothing_is_overwritten(kind: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
