@@ -45,8 +45,8 @@ PRESETS: dict[str, Config] = {
         exams=Exams(every=10, stop_when_solved=2),
         num_iterations=60,
     ),
-    # Within an hour, what benchmarks/README.md says of it. Dense layers that are wide rather than
-    # deep: what counts is how many positions and optimiser steps there are in the hour.
+    # What it learns within an hour: benchmarks/README.md, "strength". Dense layers that are wide
+    # rather than deep, as what counts is how many positions and optimiser steps the time allows.
     "connect-four": Config(
         game="connect_four",
         search=Gumbel(num_simulations=16),
