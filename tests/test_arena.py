@@ -127,6 +127,23 @@ def test_each_player_moves_only_where_it_is_its_turn() -> None:
     assert np.stack(score).tolist() == [[0, 0], [0, 0], [4, 4]]
 
 
+def test_a_player_that_cannot_choose_loses() -> None:
+    """Who fails to choose loses on either side, also after other moves have been played."""
+
+    def fails_at(pile: int) -> Any:
+        return lambda params, rng_key, state: jnp.where(state._x.pile == pile, -1, 0)
+
+    env = games.make("nim", pile=3)
+    key = jax.random.PRNGKey(0)
+    # With the pile at 3 who moves first fails; at 2, who moves second.
+    for pile, wins in ((3, [0, 4]), (2, [4, 0])):
+        score = make_match(env, (fails_at(pile), fails_at(pile)), 8)(None, key)
+        assert np.stack(score).tolist() == [wins, [0, 0], wins[::-1]]
+    # Only the first player fails. Else who moves first takes the last stone and wins.
+    score = make_match(env, (fails_at(3), fails_at(0)), 8)(None, key)
+    assert np.stack(score).tolist() == [[0, 0], [0, 0], [4, 4]]
+
+
 def test_players_get_keys_of_their_own() -> None:
     keys: list[Any] = []
 

@@ -33,7 +33,8 @@ MAX_PLIES = 1024
 class PlayerFn(Protocol):
     """Chooses `[B]` actions in `[B]` game states, with `[B]` keys, which are consumed.
 
-    An action is -1 where the player cannot choose, as its network's output is not finite.
+    An action is -1 where the player cannot choose because its network's output is not finite. The
+    game then ends, and the player has lost it.
     """
 
     def __call__(self, params: Params, rng_key: chex.PRNGKey, state: Any) -> chex.Array:

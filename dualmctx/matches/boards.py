@@ -41,9 +41,10 @@ class Record(NamedTuple):
     """Games as they were played, `[2, H, ...]`: the first player on the first side, then second.
 
     Attributes:
-      result: `[2, H]` of the first player: -1, 0 or 1.
+      result: `[2, H]` of the first player: -1, 0 or 1. A player that could not choose has lost.
       actions: `[2, H, T]` int32, -1 after the last.
-      is_over: `[2, H]` bool, false where a game was cut short, which counts as a draw.
+      is_over: `[2, H]` bool, false where a game was cut short, which counts as a draw unless a
+        player could not choose.
       num_chosen: `[2, H, 2]` int32, how many actions each player chose.
       has_failed: `[2, H, 2]` bool, whether a player could not choose, which cut the game short.
     """
@@ -179,6 +180,8 @@ def move(env: Any, boards: Boards, seats: tuple[Seat, ...], actions: tuple[Any, 
 def to_record(boards: Boards) -> Record:
     """Returns what was played."""
     result = jnp.sign(boards.result).astype(jnp.int32)
+    one_failed, other_failed = boards.has_failed[:, 0], boards.has_failed[:, 1]
+    result = jnp.where(one_failed, -1, jnp.where(other_failed, 1, result))
     is_over = boards.state.terminated | boards.state.truncated
     parts = result, boards.actions, is_over, boards.num_chosen, boards.has_failed
     return Record(*(x.reshape(2, -1, *x.shape[1:]) for x in parts))
