@@ -9,6 +9,7 @@ import re
 import sys
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import jax
 import jax.numpy as jnp
@@ -111,6 +112,19 @@ def test_every_pairing_plays_every_opening_on_both_sides(whole: Any) -> None:
         assert game.num_chosen == tuple(sum(ply % 2 == side for ply in chosen) for side in (0, 1))
         assert game.is_over
         assert game.seed == 1
+
+
+def test_the_rows_of_openings_are_made_once(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two pairings and three batches read the same rows."""
+    hosts = tuple(dataclasses.replace(HOST, name=name) for name in "abc")
+    made = tournament(entrants=hosts, pairings=((0, 1), (0, 2)))
+    rows = Mock(wraps=as_rows)
+    monkeypatch.setattr(tournaments, "as_rows", rows)
+    played = [game for games in play_tournament(made, tmp_path) for game in games]
+    assert rows.call_count == 1
+    assert {game.pair: game.moves[: game.opening] for game in played} == dict(enumerate(OPENINGS))
 
 
 def test_every_pair_of_games_has_its_own_key() -> None:

@@ -130,7 +130,7 @@ def play_tournament(tournament: Tournament, folder: Path) -> Iterator[list[Game]
     settle_tournament(tournament, folder)
     done = count_done(mend_games(file))
     number, size = len(tournament.openings), tournament.batch_size
-    begins = set_up_fens(tournament.env, tournament.openings)
+    begins = as_rows(tournament.openings), set_up_fens(tournament.env, tournament.openings)
     for start in range(0, number, size):
         for i, j in tournament.pairings:
             both = tournament.entrants[i], tournament.entrants[j]
@@ -140,8 +140,8 @@ def play_tournament(tournament: Tournament, folder: Path) -> Iterator[list[Game]
                 continue
             # The whole batch, as its arithmetic may depend on its size.
             pairs = np.arange(start, start + size) % number
-            starts = jax.tree.map(lambda x, rows=pairs: x[rows], begins)
-            record = _play(tournament, one, other, pairs, starts)
+            openings, starts = jax.tree.map(lambda x, rows=pairs: x[rows], begins)
+            record = _play(tournament, one, other, pairs, openings, starts)
             _check_failures((one, other), record)
             fresh = range(max(played, start), min(start + size, number))
             games = [
@@ -160,11 +160,27 @@ def pair_keys(seed: int, one: str, other: str, pairs: np.ndarray) -> Any:
 
 
 def _play(
-    tournament: Tournament, one: Entrant, other: Entrant, pairs: np.ndarray, starts: Any
+    tournament: Tournament,
+    one: Entrant,
+    other: Entrant,
+    pairs: np.ndarray,
+    openings: np.ndarray,
+    starts: Any,
 ) -> Record:
-    """Plays pairs of games; their openings begin in `[H]` states, or at the start if `None`."""
+    """Plays `[H]` pairs of games.
+
+    Args:
+      tournament: what is played.
+      one: the player with the first side in the first game of a pair.
+      other: the other player.
+      pairs: `[H]` numbers of the pairs.
+      openings: `[H, D]` their openings, -1 after the last move.
+      starts: `[H]` states in which the openings begin; `None` for the start of the game.
+
+    Returns:
+      The games.
+    """
     keys = pair_keys(tournament.seed, one.name, other.name, pairs)
-    openings = as_rows(tournament.openings)[pairs]
     env, players, params = tournament.env, (one.player, other.player), (one.params, other.params)
     if any(isinstance(player, Host) for player in players):
         return play_on_host(env, players, params, keys, openings, tournament.max_plies, starts)
