@@ -13,7 +13,7 @@ from dualmctx.model import edge_signs
 from dualmctx.policies.checks import check, check_count, check_share, is_whole
 from dualmctx.policies.root import sample_action
 from dualmctx.reuse import advance, no_tree
-from dualmctx.tree import Tree, slot_actions
+from dualmctx.tree import Tree, latest_children, slot_actions
 from dualmctx.types import Params, SearchFn, acting_weights
 
 # Weights^(1/T) are all but equal from here on, and numbers far above would overflow.
@@ -166,14 +166,10 @@ def chosen_value(output: Any) -> chex.Array:
     if actions is not None:
         weights = jnp.take_along_axis(weights, actions[:, Tree.ROOT_INDEX], axis=-1)
     chosen = jnp.argmax(weights, axis=-1, keepdims=True)
-    value = tree.layers[-1].node_values[:, Tree.ROOT_INDEX]
-    for layer in tree.layers:
-        visits, qvalues = (
-            jnp.take_along_axis(rows[:, Tree.ROOT_INDEX], chosen, axis=-1)[:, 0]
-            for rows in (layer.children_visits, layer.children_qvalues)
-        )
-        value = jnp.where(visits > 0, qvalues, value)
-    return value
+    visits, qvalues = (
+        jnp.take_along_axis(rows, chosen, axis=-1)[:, 0] for rows in latest_children(tree)
+    )
+    return jnp.where(visits > 0, qvalues, tree.layers[-1].node_values[:, Tree.ROOT_INDEX])
 
 
 def _has_lost(state: Any, player: chex.Array) -> chex.Array:

@@ -277,6 +277,22 @@ def get_children(tree: Tree, node_index: chex.Array | int, layer: int = 0) -> Ch
     )
 
 
+def latest_children(tree: Tree) -> Children:
+    """Reads the children of the root, each in the last tree that visited it.
+
+    With several trees, the tree by which an action is chosen need not be the last one.
+
+    Returns:
+      `[B, A]` visits and Q, over the game's actions or over slots, see `slot_actions`; both are 0
+      where no tree visited the action.
+    """
+    found = get_children(tree, Tree.ROOT_INDEX)
+    for layer in range(1, len(tree.layers)):
+        later = get_children(tree, Tree.ROOT_INDEX, layer)
+        found = Children(*(jnp.where(later.visits > 0, *x) for x in zip(later, found, strict=True)))
+    return found
+
+
 def gather_children(index: chex.Array, array: chex.Array) -> chex.Array:
     """Reads `[B, N, ...]` at the children named in `[B, ..., A]` of `children_index`, else 0."""
     rows = index.reshape(index.shape[0], -1)

@@ -57,8 +57,10 @@ POLICIES = {
     "window": AlphaZero(20, Puct(window=1)),
     "gumbel window": Gumbel(12, window=1),
     "few children": AlphaZero(20, Puct(max_children=2)),
+    # The large tree does not visit every action that the small one chooses.
+    "dual, few": Dual((6, 1), 1),
 }
-NUM_TREES = {"dual": 2, "chain": 3, "mpv": 2}
+NUM_TREES = {"dual": 2, "dual, few": 2, "chain": 3, "mpv": 2}
 
 
 class Positions(NamedTuple):
@@ -160,9 +162,13 @@ def slots(tree: Any, element: int, node: int) -> list[int]:
 
 
 def plain_line(tree: Any, element: int, action: int, length: int) -> list[int]:
-    """Follows the most visited line of the last tree by hand."""
-    visits, index = tree.layers[-1].children_visits[element], tree.children_index[element]
+    """Follows by hand the most visited line of the last tree that visited the action."""
     node, slot, line = 0, slots(tree, element, 0).index(action), []
+    layers = [x.children_visits[element] for x in tree.layers]
+    visits, index = layers[-1], tree.children_index[element]
+    for each in layers:
+        if each[0, slot] > 0:
+            visits = each
     while len(line) < length:
         line.append(slots(tree, element, node)[slot])
         if visits[node, slot] == 0:
@@ -189,8 +195,9 @@ def test_a_root_is_read_as_it_stands(told: tuple, connect2: Positions) -> None:
         visits, qvalues = [0] * 4, [np.nan] * 4
         for slot, of in enumerate(slots(tree, s, 0)):
             visits[of] = layer.children_visits[s, 0, slot]
-            if visits[of]:
-                qvalues[of] = layer.children_qvalues[s, 0, slot]
+            for each in tree.layers:
+                if each.children_visits[s, 0, slot]:
+                    qvalues[of] = each.children_qvalues[s, 0, slot]
         np.testing.assert_array_equal(said.visits[s], visits)
         np.testing.assert_array_equal(said.qvalues[s], qvalues)
         legal = plain.CONNECT2.moves(connect2.boards[s])
@@ -213,6 +220,18 @@ def test_the_principal_variation_is_the_most_visited_line(told: tuple, connect2:
             for action in line:
                 board = plain.CONNECT2.moves(board)[action]
     assert max(lengths) >= 2
+
+
+@pytest.mark.parametrize("told", ["dual, few"], indirect=True)
+def test_a_best_action_that_the_last_tree_lacks_has_q_and_a_line(told: tuple) -> None:
+    _, _, (said, action, _, tree) = told
+    rows = np.flatnonzero(said.legal_action_mask.any(axis=1))
+    rows = [s for s in rows if said.visits[s, action[s]] == 0]
+    assert rows
+    assert not np.isnan(said.qvalues[rows, action[rows]]).any()
+    small = tree.layers[0].children_qvalues[rows, 0, action[rows]]
+    np.testing.assert_array_equal(said.qvalues[rows, action[rows]], small)
+    assert (said.principal_variation[rows, 1] >= 0).any()
 
 
 @pytest.mark.sampled(3)

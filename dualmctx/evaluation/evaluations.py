@@ -31,11 +31,13 @@ class Evaluations(NamedTuple):
       value: `[S]` in [-1, 1], the search's value, for the player to move.
       action_weights: `[S, A]` of the search, which sum to 1; 0 where the game is over.
       visits: `[S, A]` int32, of the root's actions in the search's last tree, as the search counts
-        them: under a window, updates.
-      qvalues: `[S, A]` Q of the root's actions there, for the player to move; NaN if not visited.
+        them: under a window, updates. With several trees, `action_weights` may come from another
+        tree, so the best action may have 0 visits here.
+      qvalues: `[S, A]` Q of each of the root's actions in the last tree that visited it, for the
+        player to move; NaN if no tree did.
       principal_variation: `[S, D]` int32, the best action, then the most visited one of each node
-        that it leads to in the last tree, the lowest of equals; -1 after its end. D is 32 or what
-        the search can reach.
+        that it leads to, the lowest of equals; -1 after its end. All are read from the last tree
+        that visited the best action. D is 32 or what the search can reach.
       tree_values: `[S, K]` the root's value in each tree, for the player to move.
       network_action: `[S, H]` int32, each head's likeliest legal action; -1 where the game is over.
       network_policy: `[S, H, A]` each head's probabilities over legal actions; 0 where it is over.
@@ -152,7 +154,7 @@ def make_evaluate_batch(network: Any, decide_fn: DecideFn) -> EvaluateBatch:
 
 
 def by_search(search_fn: SearchFn) -> DecideFn:
-    """Makes a search decide; its last tree says what it found."""
+    """Makes a search decide; what it found is read from its trees, see `Evaluations`."""
 
     def decide(params: Params, rng_keys: chex.PRNGKey, state: Any, heads: Heads) -> Decision:
         del heads

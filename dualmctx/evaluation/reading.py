@@ -1,4 +1,4 @@
-"""What a search found, read off its last tree in terms of the game's actions."""
+"""What a search found, read off its trees in terms of the game's actions."""
 
 from typing import Any, NamedTuple
 
@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.arrays import take
-from dualmctx.tree import Tree, get_children, slot_actions
+from dualmctx.tree import Tree, get_children, latest_children, slot_actions
 
 
 class Decision(NamedTuple):
@@ -24,18 +24,19 @@ class Decision(NamedTuple):
 
 
 def read_root(tree: Tree, num_actions: int) -> tuple[chex.Array, chex.Array]:
-    """Reads the root of the last tree.
+    """Reads the actions of the root.
 
     Args:
       tree: trees after a search, over the game's actions or over slots (`policies.children`).
       num_actions: A of the game.
 
     Returns:
-      `[B, A]` visits, 0 for actions without a slot; and Q of the actions, for the player to move,
-      NaN where there was no visit.
+      `[B, A]` visits in the last tree, 0 for actions without a slot; and Q of each action in the
+      last tree that visited it, for the player to move, NaN where none did.
     """
-    visits, qvalues = get_children(tree, Tree.ROOT_INDEX, len(tree.layers) - 1)
-    qvalues = jnp.where(visits > 0, qvalues, jnp.nan)
+    visits = get_children(tree, Tree.ROOT_INDEX, len(tree.layers) - 1).visits
+    latest = latest_children(tree)
+    qvalues = jnp.where(latest.visits > 0, latest.qvalues, jnp.nan)
     actions = slot_actions(tree)
     if actions is None:
         return visits, qvalues
@@ -49,7 +50,7 @@ def read_root(tree: Tree, num_actions: int) -> tuple[chex.Array, chex.Array]:
 
 
 def principal_variation(tree: Tree, action: chex.Array, length: int) -> chex.Array:
-    """Follows the most visited line of the last tree.
+    """Follows the most visited line of the last tree that visited the first action.
 
     Args:
       tree: trees after a search.
@@ -58,9 +59,15 @@ def principal_variation(tree: Tree, action: chex.Array, length: int) -> chex.Arr
 
     Returns:
       `[B, D]` int32 actions of the game: the first one, then the most visited one of each node that
-      the line comes to, the lowest of equals; -1 from where nothing was visited.
+      the line comes to in that tree, the lowest of equals; -1 from where it visited nothing.
     """
-    layer, actions = len(tree.layers) - 1, slot_actions(tree)
+    actions = slot_actions(tree)
+    root, first = jnp.zeros(len(action), jnp.int32), action.astype(jnp.int32)
+    if actions is not None:
+        first = jnp.argmax(actions[:, Tree.ROOT_INDEX] == action[:, None], axis=-1)
+        first = first.astype(jnp.int32)
+    is_in = [_at(get_children(tree, root, i).visits, first) > 0 for i in range(len(tree.layers))]
+    layer = len(is_in) - 1 - jnp.argmax(jnp.stack(is_in[::-1]), axis=0)
 
     def step(edge: tuple[chex.Array, chex.Array], _: None) -> tuple[Any, chex.Array]:
         node, slot = edge
@@ -68,17 +75,20 @@ def principal_variation(tree: Tree, action: chex.Array, length: int) -> chex.Arr
         child = jnp.where(is_edge, _at(take(tree.children_index, node), slot), -1)
         act = slot if actions is None else _at(take(actions, node), slot)
         played = jnp.where(is_edge, act, -1)
-        # A child that is in an earlier tree only has no visits here.
-        after = get_children(tree, jnp.maximum(child, 0), layer).visits
+        # A child that only other trees visited has no visits here.
+        after = _visits_in(tree, jnp.maximum(child, 0), layer)
         goes_on = (child >= 0) & jnp.any(after > 0, axis=-1)
         best = jnp.where(goes_on, jnp.argmax(after, axis=-1), -1).astype(jnp.int32)
         return (jnp.maximum(child, 0).astype(jnp.int32), best), played
 
-    root, first = jnp.zeros(len(action), jnp.int32), action
-    if actions is not None:
-        first = jnp.argmax(actions[:, Tree.ROOT_INDEX] == action[:, None], axis=-1)
-    _, line = jax.lax.scan(step, (root, first.astype(jnp.int32)), None, length)
+    _, line = jax.lax.scan(step, (root, first), None, length)
     return jnp.swapaxes(line, 0, 1)
+
+
+def _visits_in(tree: Tree, node: chex.Array, layer: chex.Array) -> chex.Array:
+    """Reads `[B, A]` visits of the children of `[B]` nodes in `[B]` layers."""
+    found = [get_children(tree, node, i).visits for i in range(len(tree.layers))]
+    return take(jnp.stack(found, axis=1), layer)
 
 
 def _at(rows: chex.Array, index: chex.Array) -> chex.Array:
