@@ -219,6 +219,11 @@ REFUSED = [
     (Puct, {"regularized": ("search",), "leaves_per_step": 2}, "1 with regularized search"),
     (Dual, {"puct": Puct(regularized=("act",))}, "empty in Dual, whose action_weights"),
     (Puct, {"visit_weights": "all"}, "visit_weights is all; it must be plain or smoothed"),
+    (
+        Puct,
+        {"visit_weights": "smoothed", "regularized": ("learn", "act")},
+        "visit_weights is smoothed; it must be plain with regularized act and learn",
+    ),
     (Dual, {"puct": Puct(visit_weights="smoothed")}, "plain in Dual, whose action_weights"),
     (Dual, {"puct": Puct(minimax_mix=0.4)}, "0 in Dual"),
     (Dual, {"puct": Puct(rave_visits=9.0)}, "none in Dual"),

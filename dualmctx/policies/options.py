@@ -123,6 +123,9 @@ class Puct:
         check(leaves == 1 or not (self.minimax_mix or rave), "leaves_per_step", leaves, remedy)
         remedy = "1 with regularized search, which draws without regard to pending leaves"
         check(leaves == 1 or "search" not in self.regularized, "leaves_per_step", leaves, remedy)
+        is_used = self.visit_weights == "plain" or not {"act", "learn"} <= set(self.regularized)
+        remedy = "plain with regularized act and learn, which leave no use for the visits"
+        check(is_used, "visit_weights", self.visit_weights, remedy)
 
     def noiseless(self) -> Self:
         """Returns the options for evaluation: no noise at the root, the best action."""
