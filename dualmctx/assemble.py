@@ -20,6 +20,7 @@ from dualmctx.matches.arena import batch_player
 from dualmctx.memory import SearchMemory, search_memory
 from dualmctx.model import make_search_fn
 from dualmctx.policies import REGISTRY
+from dualmctx.policies.checks import check, show
 from dualmctx.runs import RunFolder, create_run, read_config, reopen_run, to_dict
 from dualmctx.trained import network_of
 from dualmctx.training import Trainer, TrainState, make_trainer
@@ -70,6 +71,7 @@ def assemble(name: str, config: Config) -> Run:
     env = games.make(config.game, **config.game_parameters)
     record = record_of(name, config)
     network = network_of(record, env)
+    check_head(config.search, network)
     options = config.network.of_model()
     search_fn = make_search_fn(env, network, config.search.noiseless(), **options)
     exams, last_exams, num_positions = make_exams(env, network, search_fn, config.exams)
@@ -103,6 +105,21 @@ def assemble(name: str, config: Config) -> Run:
 def _defaults(config: Config) -> dict[str, Any]:
     """Returns the record of a run that has the same search variant, and else every default."""
     return record_of("", Config(search=type(config.search)()))
+
+
+def check_head(search: Any, network: Any) -> None:
+    """Refuses a search by a head that the network lacks, or by its only head under another name.
+
+    Raises:
+      ValueError: when `head` is neither -1 nor one of several heads, in one line.
+    """
+    head, depths = getattr(search, "head", -1), network.head_depths
+    is_there = len(depths) > 1 and -len(depths) <= head < len(depths)
+    remedy = (
+        "-1 for the final head, or the index of one of several heads, which --network.head-depths"
+        f" sets (here {show(depths)})"
+    )
+    check(head == -1 or is_there, "search.head", head, remedy)
 
 
 def folder_of(name: str, config: Config) -> Path:

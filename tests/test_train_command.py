@@ -354,6 +354,18 @@ def refusal(arguments: list[str], capsys: pytest.CaptureFixture) -> str:
     return said.err
 
 
+BY_ONE = ["--search.variant", "alphazero"]
+
+
+@pytest.mark.parametrize("head", [0, 1, -2])
+def test_a_run_may_search_by_any_of_several_heads(head: int, tmp_path: Path) -> None:
+    depths = ["--network.num-blocks", "3", "--network.head-depths", "1", "3"]
+    searching = ["--search.variant", "alphazero", f"--search.head={head}"]
+    arguments = [*SMALL, *depths, *searching, "--out", str(tmp_path / "new")]
+    run = assemble.assemble(*train.parse(arguments))
+    assert (run.record["search"]["head"], run.config.network.head_depths) == (head, (1, 3))
+
+
 # What is wrong, and words of the line that says so.
 BAD = [
     (["checkers"], "there is no preset 'checkers'; the presets are connect2, nim"),
@@ -381,6 +393,17 @@ BAD = [
     (["nim", "--search.variant"], "variant ''"),
     (["nim", "--search.variant", "alphazero", "--search.num-simulations", "0"], "is 0"),
     (["nim", "--search.variant", "alphazero", "--search.num-rounds", "2"], "--search.num-rounds"),
+    (
+        ["nim", *BY_ONE, "--search.head", "0", "--network.num-blocks", "1"],
+        "search.head is 0; it must be -1 for the final head, or the index of one of several heads, "
+        "which --network.head-depths sets (here 1)",
+    ),
+    (
+        ["nim", *BY_ONE, "--search.head", "1", "--network.head-depths", "4"],
+        "search.head is 1; it must be -1",
+    ),
+    (["nim", *BY_ONE, "--search.head", "2"], "head-depths sets (here 2 4)"),
+    (["nim", *BY_ONE, "--search.head=-3"], "head-depths sets (here 2 4)"),
     (["nim", "--network.width", "0"], "width is 0"),
     (["nim", "--network.head-depths", "3", "2"], "head_depths is (3, 2)"),
     (
