@@ -613,6 +613,45 @@ def test_figures_show_the_numbers() -> None:
 # The command.
 
 
+def test_a_report_with_other_policies_is_not_gone_on_with(
+    tmp_path: Path,
+    curves: dict[str, Curve],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reproduce, "run_experiment", stop)
+    arguments = ["reproduce", "--out", str(tmp_path / "new"), "--games"]
+    assert command.main([*arguments, "nim"]) == 130
+    algorithms = make_algorithms(GAMES["nim"], Size())
+    outcomes = {name: {0: Outcome(SEED_ROWS, curve)} for name, curve in curves.items()}
+
+    def resume(game: str, **policies: Any) -> tuple[int, str]:
+        changed = {x: y._replace(policy=policies.get(x, y.policy)) for x, y in algorithms.items()}
+        summary = summarize("nim", COMPARISONS["paper"], changed, outcomes)
+        if "no" in policies:
+            for entry in summary["algorithms"].values():
+                del entry["policy"]
+        content = json.dumps({"games": {"nim": {"paper": summary}}})
+        (tmp_path / "new" / "report.json").write_text(content)
+        capsys.readouterr()
+        return command.main([*arguments, game, "--resume"]), capsys.readouterr().err
+
+    assert resume("nim")[0] == resume("hsr")[0] == 130
+    # Without a record it must be made anew.
+    assert resume("nim", no=None)[0] == 130
+    for game, policies, words in (
+        ("hsr", {"no": None}, "does not say which policies"),
+        ("nim", {"alphazero": AlphaZero(85)}, "alphazero has puct.visit_weights plain there and"),
+    ):
+        code, said = resume(game, **policies)
+        assert (code, said.count("\n")) == (2, 1)
+        assert words in said
+        assert "choose another --out" in said
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

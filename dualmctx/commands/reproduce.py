@@ -11,10 +11,10 @@ from dualmctx.checkpoint import quietly
 from dualmctx.cli import Unprefixed, parse_flags
 from dualmctx.progress import showing
 from dualmctx.reports.machine import machine, versions
-from dualmctx.reproduction.experiments import QUICK, Size
+from dualmctx.reproduction.experiments import GAMES, QUICK, Size, make_algorithms
 from dualmctx.reproduction.report import write_report
 from dualmctx.reproduction.stages import Experiment, check_experiment, run_experiment
-from dualmctx.reproduction.summary import refresh
+from dualmctx.reproduction.summary import changed_policies, refresh
 from dualmctx.runs import claim_folder, create_run, reopen_run, to_dict
 from dualmctx.whole import write_whole
 
@@ -92,14 +92,16 @@ def run(options: Options, arguments: list[str]) -> int:
     asked = [argument for argument in arguments if argument != "--resume"]
     command = shlex.join([*_PROGRAM.split(), *asked])
     session = {"command": command, "machine": machine() | versions()}
-    report = {**record, "sessions": {}, "games": {}, **earlier_report(out)}
+    earlier = earlier_report(out)
+    check_policies(earlier, options)
+    report = {**record, "sessions": {}, "games": {}, **earlier}
     try:
         for experiment in experiments:
             report["sessions"][experiment.game] = note_session(experiment.folder, session)
             with showing() as show:
                 found = run_experiment(experiment, show)
-            earlier = report["games"].get(experiment.game, {})
-            report["games"][experiment.game] = earlier | found
+            kept = report["games"].get(experiment.game, {})
+            report["games"][experiment.game] = kept | found
             # What is there may be read while the next game is played.
             files = write_report(report, out)
     except KeyboardInterrupt:
@@ -133,6 +135,31 @@ def earlier_report(out: Path) -> dict[str, Any]:
         raise ValueError(
             f"{file} cannot be read ({error}); remove it, and it is made anew"
         ) from error
+
+
+def check_policies(report: dict[str, Any], options: Options) -> None:
+    """Refuses an earlier report whose algorithms do not have, or may not have, today's policies.
+
+    A comparison without a record of its policies is taken if it is asked for, so made anew.
+
+    Raises:
+      ValueError: in one line that names the algorithm and the field.
+    """
+    file = Path(options.out) / "report.json"
+    for game, comparisons in report.get("games", {}).items():
+        # The budget of equal seconds is measured, so its algorithm is not among these.
+        algorithms = make_algorithms(GAMES[game], options.size)
+        for name, summary in comparisons.items():
+            is_anew = game in options.games and name in options.comparisons
+            is_known = all("policy" in x for x in summary["algorithms"].values())
+            changes = [*changed_policies(summary, algorithms)]
+            if not (is_known or is_anew):
+                changes.append("it does not say which policies its algorithms had")
+            if changes:
+                raise ValueError(
+                    f"{file} is of another version, comparison {name} in {game}: {changes[0]}; "
+                    "choose another --out"
+                )
 
 
 def note_session(folder: Path, session: dict[str, Any]) -> list[dict[str, Any]]:

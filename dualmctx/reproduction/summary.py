@@ -12,6 +12,7 @@ from dualmctx.reproduction.experiments import Algorithm, Comparison
 from dualmctx.reproduction.matches import Curve
 from dualmctx.reproduction.paper import TABLE_1, published_ratio
 from dualmctx.reproduction.steps import Row
+from dualmctx.runs import flatten, to_dict
 
 SECONDS = ("seconds", "selfplay_seconds", "learn_seconds")
 _LEVEL = 0.95
@@ -85,7 +86,7 @@ def summarize(
       outcomes: of each algorithm with each seed.
 
     Returns:
-      What JSON can hold: for each algorithm its time a step, when it converged by each rule, how
+      What JSON can hold: for each algorithm its policy, its time a step, when it converged by each rule, how
       strong it became and its curves; and the ratios of the candidate to each of the others, by
       seeds. A ratio of times or steps to converge is over the seeds in which both have.
     """
@@ -119,11 +120,26 @@ def refresh(summary: dict[str, Any]) -> dict[str, Any]:
     return summary | {"algorithms": entries, "ratios": ratios}
 
 
+def changed_policies(summary: dict[str, Any], algorithms: Mapping[str, Algorithm]) -> Iterator[str]:
+    """Yields in what the policies of an earlier summary, if it has them, differ from today's.
+
+    Args:
+      summary: as `summarize` returned it, read from JSON.
+      algorithms: today's, by their names; those that it lacks are not checked.
+    """
+    for name, entry in summary["algorithms"].items():
+        if name in algorithms and "policy" in entry:
+            old, new = flatten(entry["policy"]), flatten(to_dict(algorithms[name].policy))
+            for field in sorted(x for x in old | new if old.get(x) != new.get(x)):
+                yield f"{name} has {field} {old.get(field)} there and {new.get(field)} now"
+
+
 def _algorithm(algorithm: Algorithm, outcomes: Mapping[int, Outcome]) -> dict[str, Any]:
     curves = {
         seed: x.curve._asdict() | {"found": x.curve.found._asdict()} for seed, x in outcomes.items()
     }
     return {
+        "policy": to_dict(algorithm.policy),
         "cost": algorithm.cost._asdict(),
         **{name: _dict(estimate([_mean(x, name) for x in outcomes.values()])) for name in SECONDS},
         "converged": _places(curves),
