@@ -5,8 +5,10 @@ such as `runs/reproduce/connect-four`. After some steps of training (`--steps`) 
 many positions (see `benchmarks.strength`) a move keeps the game's value, with Wilson's intervals:
 the move of the network alone, of the search that it learned with, and of AlphaZero's search by the
 final head with 85 simulations (`--simulations`), which is the same for all networks. Two searches
-on one network tell what the search is worth apart from what the network knows. `weights` is the
-part of the search's weights that lies on moves that keep the value. It is what the network is told
+on one network tell what the search is worth apart from what the network knows. Two controls cost
+about as much as Dual's search with as many simulations: `alphazero_42` has half of the simulations
+by the final head, and `alphazero_early` has all of them by the first of two shared heads; it is
+`None` for other networks. `weights` is the part of the search's weights that lies on moves that keep the value. It is what the network is told
 to play, but for the noise.
 """
 
@@ -36,9 +38,11 @@ from benchmarks.strength import (
 )
 from dualmctx import AlphaZero
 from dualmctx.exam import score_exactly
+from dualmctx.network import Network
 from dualmctx.runs import read_rows
 from dualmctx.saved_search import policy_of
 from dualmctx.trained import load_trained
+from dualmctx.types import Policy
 
 
 class Run(NamedTuple):
@@ -63,6 +67,10 @@ class Row(NamedTuple):
     search: Estimate
     alphazero: Estimate
     alphazero_weights: float
+    alphazero_42: Estimate
+    alphazero_42_weights: float
+    alphazero_early: Estimate | None
+    alphazero_early_weights: float | None
 
 
 class Measured(NamedTuple):
@@ -123,10 +131,20 @@ def measure(tools: Tools, params: Any, positions: Positions) -> Measured:
     )
 
 
+def controls(network: Any, simulations: int) -> dict[str, Policy | None]:
+    """Returns AlphaZero's searches of a network by their names; `None` where a head is missing."""
+    has_early = isinstance(network, Network) and len(network.head_depths) == 2
+    return {
+        "alphazero": AlphaZero(simulations).noiseless(),
+        "alphazero_42": AlphaZero(max(1, simulations // 2)).noiseless(),
+        "alphazero_early": AlphaZero(simulations, head=0).noiseless() if has_early else None,
+    }
+
+
 def measure_run(
     run: Run, labelled: dict[str, Positions], batch_size: int, simulations: int
 ) -> Iterable[Row]:
-    """Measures a run after each of its steps; both searches are compiled once.
+    """Measures a run after each of its steps; each search is compiled once.
 
     Args:
       run: what is measured.
@@ -135,27 +153,36 @@ def measure_run(
       simulations: of AlphaZero's search.
     """
     first = run.subjects[0]
-    alphazero = AlphaZero(simulations).noiseless()
-    own = make_tools(first, batch_size)
-    is_same = first.policy == alphazero
-    other = own if is_same else make_tools(first._replace(policy=alphazero), batch_size)
+    policies = {"search": first.policy} | controls(first.network, simulations)
+    # Equal searches are measured once, under the first of their names.
+    names = list(policies)
+    same = {name: names[[*policies.values()].index(policies[name])] for name in names}
+    tools = {
+        name: make_tools(first._replace(policy=policies[name]), batch_size)
+        for name in names
+        if same[name] == name and policies[name] is not None
+    }
     for subject in run.subjects:
-        for name, positions in labelled.items():
+        for kind, positions in labelled.items():
             number = len(positions.histories)
-            found = measure(own, subject.params, positions)
-            theirs = found if is_same else measure(other, subject.params, positions)
+            found = {name: measure(x, subject.params, positions) for name, x in tools.items()}
+            columns: dict[str, Any] = {}
+            for name in names[1:]:
+                x = found.get(same[name])
+                columns[name] = x and estimate(x.search, number)
+                columns[f"{name}_weights"] = x and round(x.weights, 3)
+            own = found["search"]
             yield Row(
                 algorithm=run.algorithm,
                 seed=run.seed,
                 step=subject.iteration,
                 minutes=subject.minutes,
-                positions=name,
+                positions=kind,
                 random=round(positions.random_share(), 3),
-                network=estimate(found.network, number),
-                weights=round(found.weights, 3),
-                search=estimate(found.search, number),
-                alphazero=estimate(theirs.search, number),
-                alphazero_weights=round(theirs.weights, 3),
+                network=estimate(own.network, number),
+                weights=round(own.weights, 3),
+                search=estimate(own.search, number),
+                **columns,
             )
 
 
@@ -171,14 +198,17 @@ def mean_over_seeds(rows: list[Row]) -> list[dict[str, Any]]:
             "minutes": _mean(x.minutes or 0.0 for x in some),
             "positions": positions,
             "seeds": len(some),
-            "network": _mean(x.network.share for x in some),
-            "weights": _mean(x.weights for x in some),
-            "search": _mean(x.search.share for x in some),
-            "alphazero": _mean(x.alphazero.share for x in some),
-            "alphazero_weights": _mean(x.alphazero_weights for x in some),
+            **{name: _mean_column(some, name) for name in Row._fields[6:]},
         }
         for (algorithm, step, positions), some in groups.items()
     ]
+
+
+def _mean_column(rows: list[Row], name: str) -> float | None:
+    cells = [getattr(row, name) for row in rows]
+    if None in cells:
+        return None
+    return _mean(x.share if isinstance(x, Estimate) else x for x in cells)
 
 
 def _mean(shares: Iterable[float]) -> float:

@@ -42,7 +42,7 @@ from dualmctx.assemble import record_of
 from dualmctx.checkpoint import open_checkpoints
 from dualmctx.config import Config, NetworkOptions
 from dualmctx.matches.costs import move_cost
-from dualmctx.network import make_network
+from dualmctx.network import Network, make_network
 from dualmctx.policies import AlphaZero, Dual, Gumbel, MuZero
 from dualmctx.ratings.davidson import fit
 from dualmctx.ratings.elo import ELO
@@ -681,12 +681,17 @@ def test_learning_benchmark_takes_means_over_seeds() -> None:
             return strength.Estimate(x + more, 0, 1)
 
         shares = (share(0.1), 0.2 + more, share(0.3), share(0.4), 0.5 + more)
+        early = (None, None) if step == 4 and seed else (share(0.2), 0.1 + more)
+        shares = (*shares, share(0.6), 0.3 + more, *early)
         return learning.Row("dual", seed, step, 1 + more, "games", 0.4, *shares)
 
     rows = [row(8, 0, 0.0), row(4, 0, 0.0), row(4, 1, 0.2), row(8, 1, 0.4)]
     common = {"algorithm": "dual", "positions": "games", "seeds": 2}
-    names = ("minutes", "network", "weights", "search", "alphazero", "alphazero_weights")
-    means = {8: (1.2, 0.3, 0.4, 0.5, 0.6, 0.7), 4: (1.1, 0.2, 0.3, 0.4, 0.5, 0.6)}
+    names = ("minutes", *learning.Row._fields[6:])
+    means = {
+        8: (1.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.5, 0.4, 0.3),
+        4: (1.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.4, None, None),
+    }
     assert learning.mean_over_seeds(rows) == [
         common | {"step": step} | dict(zip(names, mean, strict=True))
         for step, mean in means.items()
@@ -699,7 +704,7 @@ def test_learning_benchmark_searches_as_the_run_and_as_alphazero(
     made = []
 
     def measured(tools: Any, params: Any, positions: Any) -> learning.Measured:
-        share = 0.5 if tools == SEARCH.noiseless() else 0.75
+        share = 0.5 if tools == SEARCH.noiseless() else tools.num_simulations / 10
         return learning.Measured(share, share, share)
 
     monkeypatch.setattr(learning, "measure", measured)
@@ -708,20 +713,25 @@ def test_learning_benchmark_searches_as_the_run_and_as_alphazero(
     )
     labelled = {"games": connect_four.Positions(np.zeros((2, 42), np.int32), np.ones((2, 7)))}
     [run] = learning.find_runs(experiment, [0, 2])
-    rows = list(learning.measure_run(run, labelled, 8, 5))
-    assert made == [SEARCH.noiseless(), AlphaZero(5).noiseless()]
-    assert [(row.step, row.search.share, row.alphazero.share) for row in rows] == [
-        (0, 0.5, 0.75),
-        (2, 0.5, 0.75),
-    ]
+    rows = list(learning.measure_run(run, labelled, 8, 6))
+    controls = [AlphaZero(6), AlphaZero(3), AlphaZero(6, head=0)]
+    assert made == [SEARCH.noiseless(), *(x.noiseless() for x in controls)]
+    for step, row in zip((0, 2), rows, strict=True):
+        assert row.step == step
+        shares = (row.search, row.alphazero, row.alphazero_42, row.alphazero_early)
+        assert [x and x.share for x in shares] == [0.5, 0.6, 0.3, 0.6]
+        assert (row.weights, row.alphazero_weights, row.alphazero_42_weights) == (0.5, 0.6, 0.3)
     made.clear()
     same = [x._replace(policy=AlphaZero(3).noiseless()) for x in run.subjects]
     assert len(list(learning.measure_run(run._replace(subjects=same), labelled, 8, 3))) == 2
-    assert made == [AlphaZero(3).noiseless()]
+    assert made[0] == AlphaZero(3).noiseless()
+    assert made.count(made[0]) == 1
     # A run with fewer simulations is measured with as many as the others, too.
     made.clear()
     list(learning.measure_run(run._replace(subjects=same), labelled, 8, 4))
-    assert made == [AlphaZero(3).noiseless(), AlphaZero(4).noiseless()]
+    assert made[:2] == [AlphaZero(3).noiseless(), AlphaZero(4).noiseless()]
+    # One head is no early head.
+    assert learning.controls(Network(7, head_depths=(4,)), 4)["alphazero_early"] is None
 
 
 def test_learning_benchmark_refuses_in_a_line(
