@@ -8,8 +8,8 @@ final head with 85 simulations (`--simulations`), which is the same for all netw
 on one network tell what the search is worth apart from what the network knows. Two controls cost
 about as much as Dual's search with as many simulations: `alphazero_42` has half of the simulations
 by the final head, and `alphazero_early` has all of them by the first of two shared heads; it is
-`None` for other networks. `weights` is the part of the search's weights that lies on moves that keep the value. It is what the network is told
-to play, but for the noise.
+`None` for other networks. `weights` is the part of the search's weights that lies on moves that
+keep the value. It is what the network is told to play, but for the noise.
 """
 
 import argparse

@@ -86,9 +86,9 @@ def summarize(
       outcomes: of each algorithm with each seed.
 
     Returns:
-      What JSON can hold: for each algorithm its policy, its time a step, when it converged by each rule, how
-      strong it became and its curves; and the ratios of the candidate to each of the others, by
-      seeds. A ratio of times or steps to converge is over the seeds in which both have.
+      What JSON can hold: for each algorithm its policy, its time a step, when it converged by
+      each rule, how strong it became and its curves; and the ratios of the candidate to each of the
+      others, by seeds. A ratio of times or steps to converge is over the seeds in which both have.
     """
     entries = {
         name: _algorithm(algorithms[name], outcomes[name]) | _published(game, comparison, name)
