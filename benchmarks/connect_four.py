@@ -103,6 +103,21 @@ def random_positions(solver: bitbully.BitBully, number: int, seed: int) -> Posit
     return label(solver, distinct(draw, number))
 
 
+def bot_game(rng: random.Random, bot: Any, game: Any) -> list[int] | None:
+    """Plays a game of a bot against itself, after 0 to 6 random plies.
+
+    Returns:
+      Its moves; `None` where the random plies ended the game.
+    """
+    moves = random_game(rng, rng.randint(0, 6))
+    if moves is None:
+        return None
+    state = state_after(game, moves)
+    while not state.is_terminal():
+        state.apply_action(bot.step(state))
+    return state.history()
+
+
 def game_positions(solver: bitbully.BitBully, number: int, seed: int) -> Positions:
     """Makes positions in which some legal move changes the game's value, one a game at most.
 
@@ -112,13 +127,10 @@ def game_positions(solver: bitbully.BitBully, number: int, seed: int) -> Positio
     game = pyspiel.load_game("connect_four")
 
     def draw() -> list[int] | None:
-        moves = random_game(rng, rng.randint(0, 6))
-        if moves is None:
+        played = bot_game(rng, bot, game)
+        if played is None:
             return None
-        state = state_after(game, moves)
-        while not state.is_terminal():
-            state.apply_action(bot.step(state))
-        moves = state.history()[: rng.randint(4, len(state.history()) - 1)]
+        moves = played[: rng.randint(4, len(played) - 1)]
         return moves if np.nanmin(found := move_values(solver, moves)) < np.nanmax(found) else None
 
     return label(solver, distinct(draw, number))

@@ -34,12 +34,12 @@ from benchmarks.common import untrained
 from benchmarks.connect_four import (
     GAME_SIMULATIONS,
     Positions,
+    bot_game,
     distinct,
     label,
     make_bot,
     make_solver,
     move_values,
-    random_game,
     state_after,
 )
 from benchmarks.strength import GAME, Estimate, estimate, show
@@ -112,15 +112,12 @@ def find_puzzles(solver: bitbully.BitBully, number: int, seed: int) -> Positions
     game = pyspiel.load_game(GAME)
 
     def draw() -> list[int] | None:
-        moves = random_game(rng, rng.randint(0, 6))
-        if moves is None:
+        played = bot_game(rng, bot, game)
+        if played is None:
             return None
-        state = state_after(game, moves)
-        while not state.is_terminal():
-            state.apply_action(bot.step(state))
-        plies = range(FIRST_PLY, len(state.history()))
+        plies = range(FIRST_PLY, len(played))
         for ply in rng.sample(plies, len(plies)):
-            moves = state.history()[:ply]
+            moves = played[:ply]
             values = move_values(solver, moves)
             if is_puzzle(values) and not is_seen_at_once(moves, values):
                 return moves
