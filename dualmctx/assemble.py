@@ -11,6 +11,7 @@ import games
 from dualmctx.augment import make_augment
 from dualmctx.budget import TrainingMemory, free_memory, require_memory, training_memory
 from dualmctx.checkpoint import Checkpoints, claim_checkpoints
+from dualmctx.checks import check, show
 from dualmctx.cluster import gather, leading
 from dualmctx.config import Config, Exams
 from dualmctx.devices import choose_devices, share
@@ -20,7 +21,6 @@ from dualmctx.matches.arena import batch_player
 from dualmctx.memory import SearchMemory, search_memory
 from dualmctx.model import make_search_fn
 from dualmctx.policies import REGISTRY
-from dualmctx.policies.checks import check, show
 from dualmctx.runs import RunFolder, create_run, read_config, reopen_run, to_dict
 from dualmctx.trained import network_of
 from dualmctx.training import Trainer, TrainState, make_trainer

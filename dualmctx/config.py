@@ -5,9 +5,9 @@ import math
 import re
 from typing import TYPE_CHECKING, Any, Literal, Union
 
+from dualmctx.checks import check, check_count, is_whole
 from dualmctx.learner import Learner
 from dualmctx.policies import REGISTRY, Dual
-from dualmctx.policies.checks import check, check_count, is_whole
 from dualmctx.selfplay import SelfPlay
 from dualmctx.types import Policy
 

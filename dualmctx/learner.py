@@ -9,14 +9,14 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from dualmctx.model import mask_illegal
-from dualmctx.policies.checks import (
+from dualmctx.checks import (
     check,
     check_count,
     check_not_negative,
     check_positive,
     check_share,
 )
+from dualmctx.model import mask_illegal
 from dualmctx.replay import draw
 from dualmctx.targets import Samples
 from dualmctx.types import Params

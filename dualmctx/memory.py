@@ -8,8 +8,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from dualmctx.checks import check_count
 from dualmctx.model import make_model, rollout_options
-from dualmctx.policies.checks import check_count
 from dualmctx.tree import Tree
 from dualmctx.types import Embedding, Policy
 

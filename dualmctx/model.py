@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import mctx
 
+from dualmctx.checks import check_count
 from dualmctx.packing import Packing, drop_observation, pack_bits
-from dualmctx.policies.checks import check_count
 from dualmctx.rollouts import play_out
 from dualmctx.types import Embedding, Params, Policy, RecurrentFn, RefineFn, RolloutFn, SearchFn
 

@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from dualmctx.policies.checks import check, check_count, is_whole
+from dualmctx.checks import check, check_count, is_whole
 
 
 class HeadOutput(NamedTuple):

@@ -3,9 +3,9 @@
 import dataclasses
 from typing import Any
 
+from dualmctx.checks import check_count, is_whole
 from dualmctx.matches.equal_costs import split
 from dualmctx.policies import REGISTRY
-from dualmctx.policies.checks import check_count, is_whole
 from dualmctx.policies.mpv import in_rounds
 from dualmctx.runs import to_dict
 from dualmctx.types import Policy

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.arrays import pick
+from dualmctx.checks import check, check_count, check_share, is_whole
 from dualmctx.keys import split_key
 from dualmctx.model import edge_signs
-from dualmctx.policies.checks import check, check_count, check_share, is_whole
 from dualmctx.policies.root import sample_action
 from dualmctx.reuse import advance, no_tree
 from dualmctx.tree import Tree, latest_children, slot_actions

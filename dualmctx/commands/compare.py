@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from rich.console import Console
 
 import games
+from dualmctx.checks import check_count
 from dualmctx.cli import REQUIRED, Positional, named, parse_flags
 from dualmctx.commands.budgets import Budgets, read_budgets, set_budgets, to_json, write_budgets
 from dualmctx.commands.lineup import Lineup, load_lineup
@@ -26,7 +27,6 @@ from dualmctx.matches.player_spec import PlayerSpec, parse_player
 from dualmctx.matches.tournament import Tournament, round_robin
 from dualmctx.matches.tournament_folder import GAMES
 from dualmctx.matches.usage import sample_positions, seconds_a_move
-from dualmctx.policies.checks import check_count
 from dualmctx.ratings.sprt import Sprt
 from dualmctx.reports.machine import machine, versions
 from dualmctx.reports.page import by_strength, make_page

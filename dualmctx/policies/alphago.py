@@ -7,8 +7,8 @@ import chex
 import jax.numpy as jnp
 import mctx
 
+from dualmctx.checks import check, check_budget, check_count, check_share
 from dualmctx.keys import split_key
-from dualmctx.policies.checks import check, check_budget, check_count, check_share
 from dualmctx.policies.children import Inputs
 from dualmctx.policies.one_tree import search_one_tree
 from dualmctx.policies.options import Puct

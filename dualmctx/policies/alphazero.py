@@ -6,7 +6,7 @@ from typing import Self
 import chex
 import mctx
 
-from dualmctx.policies.checks import check, check_budget, is_whole
+from dualmctx.checks import check, check_budget, is_whole
 from dualmctx.policies.children import Inputs
 from dualmctx.policies.one_tree import search_one_tree
 from dualmctx.policies.options import Puct

@@ -6,8 +6,8 @@ from typing import Self
 import chex
 import mctx
 
+from dualmctx.checks import MOST, check, check_budget, check_positive, is_whole
 from dualmctx.contempt import follow_visits, sample_frozen, start_frozen, take_sides
-from dualmctx.policies.checks import MOST, check, check_budget, check_positive, is_whole
 from dualmctx.policies.children import Inputs
 from dualmctx.policies.one_tree import search_one_tree
 from dualmctx.policies.options import (

@@ -10,9 +10,9 @@ import mctx
 
 from dualmctx import mctx_rules
 from dualmctx.allocate import allocate
+from dualmctx.checks import check_budget, check_count, check_not_negative, check_window
 from dualmctx.keys import draw, split_key
 from dualmctx.policies import root as roots
-from dualmctx.policies.checks import check_budget, check_count, check_not_negative, check_window
 from dualmctx.policies.finite import finite_root
 from dualmctx.policies.options import explore
 from dualmctx.search import Grow, search

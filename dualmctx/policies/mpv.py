@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, Self
 import chex
 import mctx
 
-from dualmctx.policies.checks import are_counts, check, show
+from dualmctx.checks import are_counts, check, show
 from dualmctx.policies.children import Inputs
 from dualmctx.policies.options import Puct
 from dualmctx.policies.trees import Weights, check_budgets, check_trees, search_trees

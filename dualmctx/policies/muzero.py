@@ -10,9 +10,7 @@ import mctx
 
 from dualmctx import mctx_rules
 from dualmctx.allocate import allocate
-from dualmctx.keys import draw, split_key
-from dualmctx.policies import root as roots
-from dualmctx.policies.checks import (
+from dualmctx.checks import (
     check_budget,
     check_count,
     check_not_negative,
@@ -20,6 +18,8 @@ from dualmctx.policies.checks import (
     check_share,
     check_window,
 )
+from dualmctx.keys import draw, split_key
+from dualmctx.policies import root as roots
 from dualmctx.policies.finite import finite_root
 from dualmctx.policies.kept import graft
 from dualmctx.policies.options import explore

@@ -7,9 +7,9 @@ import chex
 import jax.numpy as jnp
 import mctx
 
+from dualmctx.checks import OneTree
 from dualmctx.keys import split_key
 from dualmctx.policies import weights
-from dualmctx.policies.checks import OneTree
 from dualmctx.policies.children import Inputs
 from dualmctx.policies.opening import Opening, add_root_noise, close_search, open_search
 from dualmctx.policies.options import Puct, make_grow, make_qvalues

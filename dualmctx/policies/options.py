@@ -7,8 +7,7 @@ from typing import Literal, Self
 import chex
 import jax.numpy as jnp
 
-from dualmctx.minimax import follow_minimax, minimax_qvalues
-from dualmctx.policies.checks import (
+from dualmctx.checks import (
     Windowed,
     check,
     check_count,
@@ -18,6 +17,7 @@ from dualmctx.policies.checks import (
     check_window,
     show,
 )
+from dualmctx.minimax import follow_minimax, minimax_qvalues
 from dualmctx.policies.weights import sample_regularized
 from dualmctx.rave import follow_rave, rave_qvalues
 from dualmctx.search import Grow

@@ -7,10 +7,7 @@ import chex
 import jax.numpy as jnp
 import mctx
 
-from dualmctx.keys import split_key
-from dualmctx.policies import root as roots
-from dualmctx.policies import weights
-from dualmctx.policies.checks import (
+from dualmctx.checks import (
     MOST,
     are_counts,
     check,
@@ -19,6 +16,9 @@ from dualmctx.policies.checks import (
     is_whole,
     show,
 )
+from dualmctx.keys import split_key
+from dualmctx.policies import root as roots
+from dualmctx.policies import weights
 from dualmctx.policies.children import Inputs
 from dualmctx.policies.opening import Opening, add_root_noise, close_search, open_search
 from dualmctx.policies.options import Puct, check_several_trees, make_grow

@@ -2,7 +2,7 @@
 
 import math
 
-from dualmctx.policies.checks import check, check_count, is_whole
+from dualmctx.checks import check, check_count, is_whole
 
 # The slope is our reading: the paper has no number.
 _SLOPE, _LEAST = 0.35, 2
