@@ -14,7 +14,7 @@ from dualmctx.checkpoint import Checkpoints, claim_checkpoints
 from dualmctx.checks import check, show
 from dualmctx.cluster import gather, leading
 from dualmctx.config import Config, Exams
-from dualmctx.devices import choose_devices, share
+from dualmctx.distributed.devices import choose_devices, share
 from dualmctx.evaluation.evaluations import make_evaluate
 from dualmctx.exam import Exact, ExamFn, make_exact_exam, make_match_exam
 from dualmctx.matches.arena import batch_player

@@ -17,7 +17,7 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from dualmctx import devices, processes
+from dualmctx.distributed import devices, processes
 from dualmctx.health import FAILURES, in_a_line
 from dualmctx.training import IterateFn, Trainer, TrainState
 

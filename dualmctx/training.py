@@ -9,7 +9,15 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.devices import SPLIT, WHOLE, check_split, make_mesh, on_each, shardings, total
+from dualmctx.distributed.devices import (
+    SPLIT,
+    WHOLE,
+    check_split,
+    make_mesh,
+    on_each,
+    shardings,
+    total,
+)
 from dualmctx.learner import AugmentFn, Learner, Losses, make_learn, make_optimizer
 from dualmctx.model import make_search_fn
 from dualmctx.replay import add, make_replay

@@ -14,7 +14,7 @@ import pytest
 
 import games
 from dualmctx import AlphaZero, Gumbel, make_network
-from dualmctx.devices import check_split, make_mesh
+from dualmctx.distributed.devices import check_split, make_mesh
 from dualmctx.learner import Learner
 from dualmctx.selfplay import SelfPlay
 from dualmctx.training import TrainState, make_trainer

@@ -21,14 +21,15 @@ import numpy as np
 import pytest
 
 import train
-from dualmctx import cluster, processes
+from dualmctx import cluster
 from dualmctx.assemble import assemble
 from dualmctx.checkpoint import open_checkpoints
 from dualmctx.cluster import Order
 from dualmctx.config import Config
-from dualmctx.devices import WHOLE, make_mesh, shardings, share
+from dualmctx.distributed import processes
+from dualmctx.distributed.devices import WHOLE, make_mesh, shardings, share
+from dualmctx.distributed.runtime_errors import describe_loss, without_losses
 from dualmctx.health import FAILURES
-from dualmctx.lines import describe_loss, without_losses
 from dualmctx.trained import load_trained
 from dualmctx.training import Trainer
 
@@ -47,7 +48,7 @@ ARGUMENTS = [
 PATIENT = """
 import pathlib, sys, time
 import train
-from dualmctx import processes
+from dualmctx.distributed import processes
 
 processes.HEARTBEAT_SECONDS = 5
 show, go = train.Display.show, pathlib.Path(sys.argv.pop(1))
@@ -64,7 +65,9 @@ sys.exit(train.main(sys.argv[1:]))
 SMALL = """
 import json, sys, time
 import jax, numpy as np
-from dualmctx import cluster, devices, processes
+from dualmctx import (cluster)
+from dualmctx.distributed import devices
+from dualmctx.distributed import processes
 from dualmctx.training import Trainer
 
 def make_trainer():

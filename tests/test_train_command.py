@@ -24,10 +24,11 @@ import pytest
 
 import games
 import train
-from dualmctx import assemble, stopping
+from dualmctx import assemble
 from dualmctx.checkpoint import open_checkpoints
 from dualmctx.cli import parse_flags
 from dualmctx.commands import compare
+from dualmctx.distributed import signals
 from dualmctx.policies import REGISTRY
 from dualmctx.runs import RunFolder, create_run, reopen_run
 from dualmctx.trained import load_trained, network_of
@@ -512,7 +513,7 @@ def test_a_second_ctrl_c_stops_in_a_line(
 
     before = signal.getsignal(signal.SIGINT)
     monkeypatch.setattr(train, "train", interrupted)
-    monkeypatch.setattr(stopping, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(signals, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     assert run_here(ALPHAZERO, tmp_path, 1) == 130
     said = capsys.readouterr()
     assert said.err.count("\n") == 1

@@ -11,12 +11,12 @@ import jax
 from rich.console import Console
 
 from dualmctx.commands.source import Source
+from dualmctx.distributed.processes import is_first, require_same
 from dualmctx.evaluation.answers import Answered, answer
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.parts import Counts, Results, has_end, join_parts, reopen_part
 from dualmctx.evaluation.results_file import to_line, write_results
 from dualmctx.evaluation.rows import Row
-from dualmctx.processes import is_first, require_same
 from dualmctx.progress import Pace, showing
 
 X = TypeVar("X")

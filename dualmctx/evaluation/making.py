@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from dualmctx.budget import free_memory, require_batch_memory
-from dualmctx.devices import (
+from dualmctx.distributed.devices import (
     SPLIT,
     WHOLE,
     check_split,

@@ -12,8 +12,8 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from dualmctx import lines
-from dualmctx.stopping import SIGNALS
+from dualmctx.distributed import runtime_errors
+from dualmctx.distributed.signals import SIGNALS
 
 HEARTBEAT_SECONDS = 30
 """A process that is not heard of for so long is lost, and ends the others."""
@@ -100,7 +100,7 @@ def _filter_stderr(program: str) -> None:
     given, taken = os.pipe()
     os.posix_spawn(
         sys.executable,
-        [sys.executable, "-I", "-S", str(Path(lines.__file__)), program],
+        [sys.executable, "-I", "-S", str(Path(runtime_errors.__file__)), program],
         os.environ,
         file_actions=[(os.POSIX_SPAWN_DUP2, given, 0), (os.POSIX_SPAWN_CLOSE, taken)],
         # It ends when this process has.

@@ -1,0 +1,1 @@
+"""Devices and processes that share one computation, and the signals that stop them."""
