@@ -29,9 +29,9 @@ import dualmctx
 import games
 from benchmarks.common import make_params, time_in_turns
 from dualmctx import MPV, AlphaZero, Dual, Puct
-from dualmctx.arrays import pick
 from dualmctx.model import Model, make_model
 from dualmctx.policies.mpv import in_rounds
+from dualmctx.search.arrays import pick
 
 SMALL, LARGE = 50, 35
 ROUNDS = (1, 5, 35)

@@ -3,16 +3,16 @@
 from dualmctx.evaluation.evaluations import Evaluations
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.making import evaluate, load_evaluator, make_evaluator
-from dualmctx.export import to_mctx
 from dualmctx.memory import SearchMemory, search_memory
 from dualmctx.model import Model, make_model, make_search_fn
 from dualmctx.network import Network, make_network
 from dualmctx.policies import MPV, AlphaGo, AlphaZero, Chain, Contempt, Dual, Gumbel, MuZero, Puct
 from dualmctx.policies.children import played_actions
 from dualmctx.policies.window import window_for
-from dualmctx.reuse import advance, no_tree
+from dualmctx.search.mctx_export import to_mctx
+from dualmctx.search.subtree import advance, no_tree
+from dualmctx.search.tree import Tree
 from dualmctx.trained import Trained, export_trained, load_trained
-from dualmctx.tree import Tree
 from dualmctx.types import ActingOutput, Embedding, acting_weights
 
 __version__ = "0.1.0"

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from dualmctx.checks import check_count
 from dualmctx.model import make_model, rollout_options
-from dualmctx.tree import Tree
+from dualmctx.search.tree import Tree
 from dualmctx.types import Embedding, Policy
 
 # Temporaries need no fast code, and this compiles a model two to three times as fast.

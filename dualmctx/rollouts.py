@@ -10,7 +10,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.keys import element_keys
+from dualmctx.search.keys import element_keys
 from dualmctx.types import Params
 
 

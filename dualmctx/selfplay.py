@@ -7,13 +7,13 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.arrays import pick
 from dualmctx.checks import check, check_count, check_share, is_whole
-from dualmctx.keys import split_key
 from dualmctx.model import edge_signs
 from dualmctx.policies.root import sample_action
-from dualmctx.reuse import advance, no_tree
-from dualmctx.tree import Tree, latest_children, slot_actions
+from dualmctx.search.arrays import pick
+from dualmctx.search.keys import split_key
+from dualmctx.search.subtree import advance, no_tree
+from dualmctx.search.tree import Tree, latest_children, slot_actions
 from dualmctx.types import Params, SearchFn, acting_weights
 
 # Weights^(1/T) are all but equal from here on, and numbers far above would overflow.

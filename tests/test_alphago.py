@@ -14,7 +14,7 @@ import games
 import hash_model
 from dualmctx import AlphaZero, Puct, make_network, make_search_fn
 from dualmctx.policies.alphago import AlphaGo
-from dualmctx.reuse import advance
+from dualmctx.search.subtree import advance
 from oracle import twin
 from oracle.alphago import HashAlphaGo, alphago, hash_rollout
 from oracle.cases import CALM, FEW_RULES, RULES, WINDOWED, fast_jit, with_options

@@ -9,7 +9,7 @@ import pytest
 
 import hash_model
 from dualmctx import Chain, Dual, Puct
-from dualmctx.search import even_rounds
+from dualmctx.search.simulate import even_rounds
 from oracle import chain as chains
 from oracle.cases import CALM, FEW_RULES, INTERLEAVED, ROUNDS, RULES, WINDOWED, with_options
 from oracle.compare import assert_twin_agrees, engine_tree, run_engine

@@ -12,7 +12,7 @@ import pytest
 import dualmctx
 import hash_model
 from dualmctx import AlphaZero, Contempt, Puct
-from dualmctx.contempt import draw
+from dualmctx.search.frozen_visits import draw
 from oracle import twin
 from oracle.cases import CALM, RULES, WINDOWED, fast_jit, with_options
 from oracle.compare import assert_same_search, run_engine

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dualmctx.allocate import allocate
-from dualmctx.expand import frontier
-from dualmctx.tree import Tree, replace_layer
+from dualmctx.search.allocate import allocate
+from dualmctx.search.expand import frontier
+from dualmctx.search.tree import Tree, replace_layer
 from dualmctx.types import Evaluation
 
 BATCH, NODES, LAYERS = 5, 40, 3

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dualmctx.keys import (
+from dualmctx.search.keys import (
     EXPLORING,
     FROZEN,
     REGULARIZED,

@@ -12,11 +12,11 @@ import pytest
 
 import hash_model
 from dualmctx import AlphaZero, Dual, Puct
-from dualmctx.allocate import allocate
 from dualmctx.policies import root as roots
 from dualmctx.policies.options import make_grow
-from dualmctx.reuse import advance
-from dualmctx.search import search, simulate_together
+from dualmctx.search.allocate import allocate
+from dualmctx.search.simulate import search, simulate_together
+from dualmctx.search.subtree import advance
 from oracle import twin
 from oracle.cases import CALM, FEW_RULES, RULES, fast_jit, with_options
 from oracle.compare import assert_same_search, run_engine

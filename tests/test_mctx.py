@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 import hash_model
-from dualmctx import AlphaZero, Gumbel, MuZero, Puct, mctx_rules, to_mctx
-from dualmctx.allocate import allocate
+from dualmctx import AlphaZero, Gumbel, MuZero, Puct, to_mctx
 from dualmctx.policies import root as roots
-from dualmctx.search import Grow, search
+from dualmctx.search import mctx_rules
+from dualmctx.search.allocate import allocate
+from dualmctx.search.simulate import Grow, search
 from hash_model import Rules
 from oracle.cases import fast_jit
 

@@ -18,10 +18,10 @@ from dualmctx.model import make_search_fn
 from dualmctx.policies import REGISTRY
 from dualmctx.policies import root as roots
 from dualmctx.policies.weights import regularized_policy, smoothed_visits
-from dualmctx.select import argmax
+from dualmctx.search.select import argmax
+from dualmctx.search.tree import is_finite, is_unmasked
 from dualmctx.selfplay import SelfPlay
 from dualmctx.training import make_trainer
-from dualmctx.tree import is_finite, is_unmasked
 from dualmctx.types import Embedding, acting_weights
 from oracle.cases import ALPHAZERO, RULES, fast_jit
 from oracle.compare import assert_twin_agrees

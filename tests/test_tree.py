@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from dualmctx import Embedding, Tree, to_mctx
-from dualmctx.allocate import allocate
-from dualmctx.arrays import take
-from dualmctx.tree import get_children, get_state, replace_layer
+from dualmctx.search.allocate import allocate
+from dualmctx.search.arrays import take
+from dualmctx.search.tree import get_children, get_state, replace_layer
 from dualmctx.types import Evaluation
 
 LOWEST = float(jnp.finfo(jnp.float32).min)

@@ -8,7 +8,7 @@ import pytest
 
 from dualmctx.policies import root as roots
 from dualmctx.policies import weights
-from dualmctx.tree import is_unmasked
+from dualmctx.search.tree import is_unmasked
 
 
 def test_smoothed_visits() -> None:

@@ -7,12 +7,12 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.arrays import like
 from dualmctx.evaluation.batching import digest, fill_batches, join, position_keys
 from dualmctx.evaluation.reading import Decision, principal_variation, read_root
 from dualmctx.model import mask_illegal
-from dualmctx.select import argmax
-from dualmctx.tree import is_finite
+from dualmctx.search.arrays import like
+from dualmctx.search.select import argmax
+from dualmctx.search.tree import is_finite
 from dualmctx.types import Params, SearchFn
 
 # Moves of a principal variation.

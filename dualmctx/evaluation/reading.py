@@ -6,8 +6,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.arrays import take
-from dualmctx.tree import Tree, get_children, latest_children, slot_actions
+from dualmctx.search.arrays import take
+from dualmctx.search.tree import Tree, get_children, latest_children, slot_actions
 
 
 class Decision(NamedTuple):

@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import mctx
 
-from dualmctx.keys import element_keys
 from dualmctx.matches.boards import (
     Boards,
     Record,
@@ -22,8 +21,9 @@ from dualmctx.matches.boards import (
     set_up,
     to_record,
 )
-from dualmctx.reuse import advance, no_tree
-from dualmctx.tree import is_finite
+from dualmctx.search.keys import element_keys
+from dualmctx.search.subtree import advance, no_tree
+from dualmctx.search.tree import is_finite
 from dualmctx.types import Params, SearchFn
 
 # Longer than any game here.

@@ -6,8 +6,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.arrays import pick
-from dualmctx.keys import split_key
+from dualmctx.search.arrays import pick
+from dualmctx.search.keys import split_key
 
 
 class Boards(NamedTuple):

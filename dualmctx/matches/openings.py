@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import games
-from dualmctx.arrays import pick
-from dualmctx.keys import split_key
 from dualmctx.policies.root import sample_action
+from dualmctx.search.arrays import pick
+from dualmctx.search.keys import split_key
 
 Opening = tuple[int | str, ...]
 """Actions with which a game begins; before them a FEN, unless they begin at the game's start."""

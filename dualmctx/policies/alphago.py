@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import mctx
 
 from dualmctx.checks import check, check_budget, check_count, check_share
-from dualmctx.keys import split_key
 from dualmctx.policies.children import Inputs
 from dualmctx.policies.one_tree import search_one_tree
 from dualmctx.policies.options import Puct
-from dualmctx.tree import Tree
+from dualmctx.search.keys import split_key
+from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn, RolloutFn
 
 

@@ -10,7 +10,7 @@ from dualmctx.checks import check, check_budget, is_whole
 from dualmctx.policies.children import Inputs
 from dualmctx.policies.one_tree import search_one_tree
 from dualmctx.policies.options import Puct
-from dualmctx.tree import Tree
+from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn
 
 

@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import mctx
 
-from dualmctx.arrays import by_edge, take
 from dualmctx.policies import root as roots
-from dualmctx.tree import Tree, edge_index, slot_actions
+from dualmctx.search.arrays import by_edge, take
+from dualmctx.search.tree import Tree, edge_index, slot_actions
 from dualmctx.types import ActingOutput, Embedding, Params, RecurrentFn, RefineFn
 
 RestoreFn = Callable[[mctx.PolicyOutput], mctx.PolicyOutput]

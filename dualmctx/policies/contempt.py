@@ -7,7 +7,6 @@ import chex
 import mctx
 
 from dualmctx.checks import MOST, check, check_budget, check_positive, is_whole
-from dualmctx.contempt import follow_visits, sample_frozen, start_frozen, take_sides
 from dualmctx.policies.children import Inputs
 from dualmctx.policies.one_tree import search_one_tree
 from dualmctx.policies.options import (
@@ -16,8 +15,9 @@ from dualmctx.policies.options import (
     make_rule,
     track_together,
 )
-from dualmctx.search import Grow
-from dualmctx.tree import Tree
+from dualmctx.search.frozen_visits import follow_visits, sample_frozen, start_frozen, take_sides
+from dualmctx.search.simulate import Grow
+from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn
 
 

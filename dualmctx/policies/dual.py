@@ -9,8 +9,8 @@ import mctx
 from dualmctx.policies.children import Inputs
 from dualmctx.policies.options import Puct
 from dualmctx.policies.trees import Weights, check_budgets, check_rounds, check_trees, search_trees
-from dualmctx.search import even_rounds
-from dualmctx.tree import Tree
+from dualmctx.search.simulate import even_rounds
+from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn
 
 

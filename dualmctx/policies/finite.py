@@ -1,9 +1,10 @@
 """Networks whose outputs are not finite: the search goes on, and its tree says so.
 
-At the root, and in what a later head says, NaN among the logits counts as 0 and +infinity as the
-largest number, so the root's prior is finite and the action legal. The value that comes with such
-logits becomes NaN, which `dualmctx.tree.is_finite` finds after the search. Below the root nothing
-is changed, which would cost time in every simulation; `is_finite` finds it there as well.
+At the root, and in the outputs of a later head, NaN among the logits counts as 0 and +infinity as
+the largest number, so the root's prior is finite and the action legal. The value that comes with
+such logits becomes NaN, which `dualmctx.search.tree.is_finite` finds after the search. Below the
+root nothing is changed, because that would cost time in every simulation; `is_finite` finds a
+non-finite number there as well.
 """
 
 from typing import Any

@@ -8,16 +8,16 @@ import jax
 import jax.numpy as jnp
 import mctx
 
-from dualmctx import mctx_rules
-from dualmctx.allocate import allocate
 from dualmctx.checks import check_budget, check_count, check_not_negative, check_window
-from dualmctx.keys import draw, split_key
 from dualmctx.policies import root as roots
 from dualmctx.policies.finite import finite_root
 from dualmctx.policies.options import explore
-from dualmctx.search import Grow, search
-from dualmctx.select import argmax
-from dualmctx.tree import Tree, root_passes
+from dualmctx.search import mctx_rules
+from dualmctx.search.allocate import allocate
+from dualmctx.search.keys import draw, split_key
+from dualmctx.search.select import argmax
+from dualmctx.search.simulate import Grow, search
+from dualmctx.search.tree import Tree, root_passes
 from dualmctx.types import ActingOutput, Params, RecurrentFn, RefineFn
 
 

@@ -4,10 +4,10 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.arrays import like, put
 from dualmctx.policies.root import forbid_logits, forbid_probabilities
-from dualmctx.reuse import BY_NODE, below
-from dualmctx.tree import Layer, Tree, is_legal, replace_layer, slot_actions
+from dualmctx.search.arrays import like, put
+from dualmctx.search.subtree import BY_NODE, below
+from dualmctx.search.tree import Layer, Tree, is_legal, replace_layer, slot_actions
 
 
 def graft(

@@ -11,8 +11,8 @@ from dualmctx.checks import are_counts, check, show
 from dualmctx.policies.children import Inputs
 from dualmctx.policies.options import Puct
 from dualmctx.policies.trees import Weights, check_budgets, check_trees, search_trees
-from dualmctx.search import Rounds, even_rounds
-from dualmctx.tree import Tree
+from dualmctx.search.simulate import Rounds, even_rounds
+from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn
 
 

@@ -8,8 +8,6 @@ import jax
 import jax.numpy as jnp
 import mctx
 
-from dualmctx import mctx_rules
-from dualmctx.allocate import allocate
 from dualmctx.checks import (
     check_budget,
     check_count,
@@ -18,13 +16,15 @@ from dualmctx.checks import (
     check_share,
     check_window,
 )
-from dualmctx.keys import draw, split_key
 from dualmctx.policies import root as roots
 from dualmctx.policies.finite import finite_root
 from dualmctx.policies.kept import graft
 from dualmctx.policies.options import explore
-from dualmctx.search import Grow, search
-from dualmctx.tree import Tree
+from dualmctx.search import mctx_rules
+from dualmctx.search.allocate import allocate
+from dualmctx.search.keys import draw, split_key
+from dualmctx.search.simulate import Grow, search
+from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn
 
 

@@ -8,14 +8,14 @@ import jax.numpy as jnp
 import mctx
 
 from dualmctx.checks import OneTree
-from dualmctx.keys import split_key
 from dualmctx.policies import weights
 from dualmctx.policies.children import Inputs
 from dualmctx.policies.opening import Opening, add_root_noise, close_search, open_search
 from dualmctx.policies.options import Puct, make_grow, make_qvalues
-from dualmctx.search import Grow, search
-from dualmctx.select import completed_qvalues
-from dualmctx.tree import Tree, get_children
+from dualmctx.search.keys import split_key
+from dualmctx.search.select import completed_qvalues
+from dualmctx.search.simulate import Grow, search
+from dualmctx.search.tree import Tree, get_children
 from dualmctx.types import Params
 
 

@@ -17,18 +17,18 @@ from dualmctx.checks import (
     check_window,
     show,
 )
-from dualmctx.minimax import follow_minimax, minimax_qvalues
 from dualmctx.policies.weights import sample_regularized
-from dualmctx.rave import follow_rave, rave_qvalues
-from dualmctx.search import Grow
-from dualmctx.select import (
+from dualmctx.search.minimax import follow_minimax, minimax_qvalues
+from dualmctx.search.rave import follow_rave, rave_qvalues
+from dualmctx.search.select import (
     QvaluesFn,
     completed_qvalues,
     explore_outside_window,
     mean_qvalues,
     puct,
 )
-from dualmctx.tree import Tree, replace_layer
+from dualmctx.search.simulate import Grow
+from dualmctx.search.tree import Tree, replace_layer
 from dualmctx.types import EvaluateFn, SelectFn, TrackFn
 
 

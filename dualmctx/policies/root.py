@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import mctx
 
-from dualmctx.keys import draw
-from dualmctx.select import argmax
-from dualmctx.tree import is_unmasked
+from dualmctx.search.keys import draw
+from dualmctx.search.select import argmax
+from dualmctx.search.tree import is_unmasked
 from dualmctx.types import EvaluateFn, Evaluation, Params, RecurrentFn
 
 # Small enough to leave every policy as it is, large enough to survive a mixture: PUCT takes an

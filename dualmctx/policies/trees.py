@@ -16,15 +16,15 @@ from dualmctx.checks import (
     is_whole,
     show,
 )
-from dualmctx.keys import split_key
 from dualmctx.policies import root as roots
 from dualmctx.policies import weights
 from dualmctx.policies.children import Inputs
 from dualmctx.policies.opening import Opening, add_root_noise, close_search, open_search
 from dualmctx.policies.options import Puct, check_several_trees, make_grow
-from dualmctx.search import Follow, Rounds, follow, run_rounds
-from dualmctx.select import completed_qvalues
-from dualmctx.tree import Tree, get_children, root_passes
+from dualmctx.search.keys import split_key
+from dualmctx.search.select import completed_qvalues
+from dualmctx.search.simulate import Follow, Rounds, follow, run_rounds
+from dualmctx.search.tree import Tree, get_children, root_passes
 from dualmctx.types import EvaluateFn, Params, RefineFn
 
 Weights = Literal["small_visits", "all_visits", "large_visits", "regularized"]

@@ -6,11 +6,11 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx import select
-from dualmctx.arrays import take
-from dualmctx.keys import REGULARIZED, node_keys
-from dualmctx.select import QvaluesFn, argmax
-from dualmctx.tree import Tree, get_children
+from dualmctx.search import select
+from dualmctx.search.arrays import take
+from dualmctx.search.keys import REGULARIZED, node_keys
+from dualmctx.search.select import QvaluesFn, argmax
+from dualmctx.search.tree import Tree, get_children
 from dualmctx.types import SelectFn
 
 # Of Newton's method. Where priors are not extreme 8 reach float32's precision.

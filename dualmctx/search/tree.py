@@ -13,7 +13,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.arrays import pair, take
+from dualmctx.search.arrays import pair, take
 from dualmctx.types import Embedding
 
 T = TypeVar("T")

@@ -6,13 +6,13 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.arrays import take
-from dualmctx.backup import backup, backup_leaves, windowed_backup, write_back
-from dualmctx.expand import expand, frontier, refine
-from dualmctx.keys import fold_in_key, split_key
-from dualmctx.leaves import backup_together, expand_leaves, select_leaves
-from dualmctx.select import descend
-from dualmctx.tree import Tree
+from dualmctx.search.arrays import take
+from dualmctx.search.backup import backup, backup_leaves, windowed_backup, write_back
+from dualmctx.search.expand import expand, frontier, refine
+from dualmctx.search.keys import fold_in_key, split_key
+from dualmctx.search.parallel_leaves import backup_together, expand_leaves, select_leaves
+from dualmctx.search.select import descend
+from dualmctx.search.tree import Tree
 from dualmctx.types import EvaluateFn, Params, Path, RefineFn, SelectFn, TrackFn
 
 Carry = tuple[chex.PRNGKey, Tree]

@@ -4,7 +4,7 @@ import chex
 import jax.numpy as jnp
 import mctx
 
-from dualmctx.tree import Tree, gather_children
+from dualmctx.search.tree import Tree, gather_children
 
 
 def to_mctx(tree: Tree, layer: int = 0) -> mctx.Tree:

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import mctx
 import numpy as np
 
-from dualmctx.arrays import by_edge, take
-from dualmctx.keys import element_keys
-from dualmctx.select import argmax
-from dualmctx.tree import Tree, edge_index, edge_into, gather_children
+from dualmctx.search.arrays import by_edge, take
+from dualmctx.search.keys import element_keys
+from dualmctx.search.select import argmax
+from dualmctx.search.tree import Tree, edge_index, edge_into, gather_children
 from dualmctx.types import SelectFn
 
 FLOOR = -1e9

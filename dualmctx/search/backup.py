@@ -6,8 +6,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.arrays import by_edge, pair, put, take
-from dualmctx.tree import Edge, Layer, Tree, edge_into, replace_layer
+from dualmctx.search.arrays import by_edge, pair, put, take
+from dualmctx.search.tree import Edge, Layer, Tree, edge_into, replace_layer
 
 
 def backup(

@@ -6,10 +6,10 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.arrays import put, take
-from dualmctx.keys import FROZEN, node_keys
-from dualmctx.select import argmax
-from dualmctx.tree import Tree, edge_into, get_children, replace_layer
+from dualmctx.search.arrays import put, take
+from dualmctx.search.keys import FROZEN, node_keys
+from dualmctx.search.select import argmax
+from dualmctx.search.tree import Tree, edge_into, get_children, replace_layer
 from dualmctx.types import SelectFn, TrackFn
 
 

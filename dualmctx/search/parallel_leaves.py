@@ -31,10 +31,10 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.arrays import by_edge, pair, put, take
-from dualmctx.backup import write_nodes
-from dualmctx.keys import fold_in_key, repeat_key
-from dualmctx.tree import Layer, Tree, edge_index, edge_into, get_state, replace_layer
+from dualmctx.search.arrays import by_edge, pair, put, take
+from dualmctx.search.backup import write_nodes
+from dualmctx.search.keys import fold_in_key, repeat_key
+from dualmctx.search.tree import Layer, Tree, edge_index, edge_into, get_state, replace_layer
 from dualmctx.types import EvaluateFn, Params, Path
 
 

@@ -7,8 +7,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.arrays import by_edge, like, put, take
-from dualmctx.tree import Layer, Tree, edge_index, slot_actions
+from dualmctx.search.arrays import by_edge, like, put, take
+from dualmctx.search.tree import Layer, Tree, edge_index, slot_actions
 from dualmctx.types import Params, SearchFn
 
 

@@ -6,9 +6,9 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.arrays import by_edge, take
-from dualmctx.keys import EXPLORING, node_keys
-from dualmctx.tree import Tree, edge_index, edge_into, get_children, is_legal
+from dualmctx.search.arrays import by_edge, take
+from dualmctx.search.keys import EXPLORING, node_keys
+from dualmctx.search.tree import Tree, edge_index, edge_into, get_children, is_legal
 from dualmctx.types import Path, SelectFn
 
 

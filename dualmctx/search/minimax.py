@@ -6,9 +6,9 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.arrays import by_edge, put, take
-from dualmctx.select import QvaluesFn, mean_qvalues
-from dualmctx.tree import Tree, edge_into, get_children, replace_layer
+from dualmctx.search.arrays import by_edge, put, take
+from dualmctx.search.select import QvaluesFn, mean_qvalues
+from dualmctx.search.tree import Tree, edge_into, get_children, replace_layer
 from dualmctx.types import TrackFn
 
 

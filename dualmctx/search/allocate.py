@@ -6,8 +6,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.arrays import pair, smallest_type
-from dualmctx.tree import Layer, Tree
+from dualmctx.search.arrays import pair, smallest_type
+from dualmctx.search.tree import Layer, Tree
 from dualmctx.types import Evaluation
 
 # Beyond this many edges of one tree an int32 cannot name them.

@@ -7,9 +7,9 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.arrays import by_edge, like, pair, put, take
-from dualmctx.keys import repeat_key
-from dualmctx.tree import Tree, edge_index, edge_into, get_state
+from dualmctx.search.arrays import by_edge, like, pair, put, take
+from dualmctx.search.keys import repeat_key
+from dualmctx.search.tree import Tree, edge_index, edge_into, get_state
 from dualmctx.types import EvaluateFn, Evaluation, Params, Path, RefineFn
 
 

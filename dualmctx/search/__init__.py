@@ -1,0 +1,1 @@
+"""The search engine: trees, selection, expansion and backup, batched and jit-compiled."""
