@@ -29,7 +29,7 @@ import dualmctx
 import games
 from benchmarks.common import make_params, time_in_turns
 from dualmctx import MPV, AlphaZero, Dual, Puct
-from dualmctx.model import Model, make_model
+from dualmctx.models.game_model import Model, make_model
 from dualmctx.policies.mpv import in_rounds
 from dualmctx.search.arrays import pick
 

@@ -38,7 +38,7 @@ from benchmarks.strength import (
 )
 from dualmctx import AlphaZero
 from dualmctx.exam import score_exactly
-from dualmctx.network import Network
+from dualmctx.models.network import Network
 from dualmctx.runs import read_rows
 from dualmctx.saved_search import policy_of
 from dualmctx.trained import load_trained

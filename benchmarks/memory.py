@@ -24,7 +24,7 @@ from rich.table import Table
 
 import dualmctx
 import games
-from dualmctx.memory import num_bytes
+from dualmctx.models.search_memory import num_bytes
 
 NUM_SIMULATIONS = 128
 # Actions kept a node where most of the game's actions are illegal in any state.

@@ -47,7 +47,7 @@ def make_loop(network: Any, sizes: Sizes, *, trunk: str, width: int, num_blocks:
     """Makes the loop with OpenSpiel's network, or with one of ours, jitted, that does not learn.
 
     Args:
-      network: `None`, or a `dualmctx.network.Network` in the place of OpenSpiel's.
+      network: `None`, or a `dualmctx.models.network.Network` in the place of OpenSpiel's.
       sizes: of the search and of an optimiser step.
       trunk: of OpenSpiel's network, "conv" for residual blocks or "mlp" for dense layers.
       width: likewise.

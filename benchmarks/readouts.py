@@ -36,7 +36,7 @@ from benchmarks.strength import GAME, find_positions
 from dualmctx import MPV, AlphaZero, Dual
 from dualmctx.evaluation.batching import fill_batches
 from dualmctx.matches.costs import move_cost
-from dualmctx.network import SeparateTrunks
+from dualmctx.models.network import SeparateTrunks
 from dualmctx.policies.mpv import in_rounds
 from dualmctx.policies.trees import Weights, read_weights
 from dualmctx.trained import load_trained

@@ -31,8 +31,8 @@ from rich.table import Table
 import dualmctx
 import games
 from benchmarks.common import run_in_turns, search_by_puct, untrained
-from dualmctx.model import make_model
-from dualmctx.network import HeadOutput
+from dualmctx.models.game_model import make_model
+from dualmctx.models.network import HeadOutput
 from dualmctx.trained import load_trained
 
 LEAVES = (1, 8, 16, 64, 256)

@@ -3,9 +3,9 @@
 from dualmctx.evaluation.evaluations import Evaluations
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.making import evaluate, load_evaluator, make_evaluator
-from dualmctx.memory import SearchMemory, search_memory
-from dualmctx.model import Model, make_model, make_search_fn
-from dualmctx.network import Network, make_network
+from dualmctx.models.game_model import Model, make_model, make_search_fn
+from dualmctx.models.network import Network, make_network
+from dualmctx.models.search_memory import SearchMemory, search_memory
 from dualmctx.policies import MPV, AlphaGo, AlphaZero, Chain, Contempt, Dual, Gumbel, MuZero, Puct
 from dualmctx.policies.children import played_actions
 from dualmctx.policies.window import window_for

@@ -18,8 +18,8 @@ from dualmctx.distributed.devices import choose_devices, share
 from dualmctx.evaluation.evaluations import make_evaluate
 from dualmctx.exam import Exact, ExamFn, make_exact_exam, make_match_exam
 from dualmctx.matches.arena import batch_player
-from dualmctx.memory import SearchMemory, search_memory
-from dualmctx.model import make_search_fn
+from dualmctx.models.game_model import make_search_fn
+from dualmctx.models.search_memory import SearchMemory, search_memory
 from dualmctx.policies import REGISTRY
 from dualmctx.runs import RunFolder, create_run, read_config, reopen_run, to_dict
 from dualmctx.trained import network_of

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.learner import compute_losses
-from dualmctx.memory import SearchMemory, allocated, num_bytes
+from dualmctx.models.search_memory import SearchMemory, allocated, num_bytes
 from dualmctx.types import Params
 
 _GIB = 2**30
@@ -67,7 +67,7 @@ def training_memory(
 
     Args:
       search: the search of self-play.
-      network: a `dualmctx.network.Network`.
+      network: a `dualmctx.models.network.Network`.
       state: shapes of a `TrainState`, or of a device's share of it, as all numbers are then.
       batch_size: positions an optimiser step.
       num_added: positions an iteration.

@@ -16,7 +16,7 @@ from dualmctx.checks import (
     check_positive,
     check_share,
 )
-from dualmctx.model import mask_illegal
+from dualmctx.models.game_model import mask_illegal
 from dualmctx.replay import draw
 from dualmctx.targets import Samples
 from dualmctx.types import Params
@@ -152,7 +152,7 @@ def make_learn(
     """Makes the function that takes an iteration's optimiser steps.
 
     Args:
-      network: a `dualmctx.network.Network`.
+      network: a `dualmctx.models.network.Network`.
       optimizer: as `make_optimizer` makes it.
       buffer: the replay buffer, which holds at least one position.
       options: how the network learns.

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.checks import check, check_count, check_share, is_whole
-from dualmctx.model import edge_signs
+from dualmctx.models.game_model import edge_signs
 from dualmctx.policies.root import sample_action
 from dualmctx.search.arrays import pick
 from dualmctx.search.keys import split_key

@@ -17,7 +17,7 @@ from dualmctx.archive import Archive, Header, open_archive
 from dualmctx.checkpoint import open_checkpoints
 from dualmctx.config import NetworkOptions
 from dualmctx.health import check_parameters
-from dualmctx.network import make_network
+from dualmctx.models.network import make_network
 from dualmctx.run_config import check_config
 from dualmctx.runs import read_config
 from dualmctx.types import Params

@@ -19,7 +19,7 @@ from dualmctx.distributed.devices import (
     total,
 )
 from dualmctx.learner import AugmentFn, Learner, Losses, make_learn, make_optimizer
-from dualmctx.model import make_search_fn
+from dualmctx.models.game_model import make_search_fn
 from dualmctx.replay import add, make_replay
 from dualmctx.selfplay import Games, SelfPlay, Steps, make_play, start_games
 from dualmctx.targets import Samples, make_samples
@@ -84,7 +84,7 @@ def make_trainer(
 
     Args:
       env: a game as `games.make` gives it.
-      network: a `dualmctx.network.Network`.
+      network: a `dualmctx.models.network.Network`.
       policy: the search variant, with its noise.
       selfplay: how games are played.
       learner: how the network learns.

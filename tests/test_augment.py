@@ -11,7 +11,7 @@ import pytest
 import games
 from dualmctx.augment import make_augment
 from dualmctx.learner import compute_losses
-from dualmctx.network import HeadOutput
+from dualmctx.models.network import HeadOutput
 from dualmctx.targets import Samples
 
 ENVS = {"tic_tac_toe": games.make("tic_tac_toe"), "hex": games.make("hex", size=3)}

@@ -42,7 +42,7 @@ from dualmctx.assemble import record_of
 from dualmctx.checkpoint import open_checkpoints
 from dualmctx.config import Config, NetworkOptions
 from dualmctx.matches.costs import move_cost
-from dualmctx.network import Network, make_network
+from dualmctx.models.network import Network, make_network
 from dualmctx.policies import AlphaZero, Dual, Gumbel, MuZero
 from dualmctx.ratings.davidson import fit
 from dualmctx.ratings.elo import ELO

@@ -12,7 +12,7 @@ import pytest
 import games
 import hash_model
 from dualmctx import AlphaZero, Dual, Embedding, Puct, to_mctx
-from dualmctx.model import edge_signs, mask_illegal
+from dualmctx.models.game_model import edge_signs, mask_illegal
 from dualmctx.policies.children import Inputs, limit_children, played_actions
 from hash_model import Rules
 from oracle import cases, twin

@@ -11,7 +11,7 @@ import pytest
 
 from dualmctx import make_network
 from dualmctx.learner import Learner, compute_losses, make_learn, make_optimizer
-from dualmctx.network import HeadOutput
+from dualmctx.models.network import HeadOutput
 from dualmctx.replay import add, draw, make_replay
 from dualmctx.targets import Samples, game_results
 

@@ -28,7 +28,7 @@ from dualmctx import (
 from dualmctx.assemble import exam_memory, savings
 from dualmctx.budget import TrainingMemory, describe_memory, free_memory, require_memory
 from dualmctx.config import Config, Exams
-from dualmctx.memory import SearchMemory
+from dualmctx.models.search_memory import SearchMemory
 from dualmctx.selfplay import SelfPlay, make_play, start_games
 from dualmctx.trained import network_of
 

@@ -13,7 +13,7 @@ import pytest
 
 import games
 from dualmctx import AlphaZero, Dual, Puct, make_model, make_network, make_search_fn
-from dualmctx.model import edge_signs, mask_illegal
+from dualmctx.models.game_model import edge_signs, mask_illegal
 
 sys.path.append(str(pathlib.Path(__file__).parent / "games"))
 from double_move import DoubleMoveNim, solve_double_move

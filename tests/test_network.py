@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dualmctx import Network, make_network
-from dualmctx.network import SeparateTrunks
+from dualmctx.models.network import SeparateTrunks
 
 SHAPES = {"conv": (4, 3, 2), "mlp": (5, 2)}
 HEADS = [(2,), (1, 2, 4)]

@@ -14,7 +14,7 @@ import test_mctx
 from dualmctx import AlphaZero, Dual, Puct, advance, make_network
 from dualmctx.evaluation.evaluations import by_search, make_evaluate_batch
 from dualmctx.learner import Learner
-from dualmctx.model import make_search_fn
+from dualmctx.models.game_model import make_search_fn
 from dualmctx.policies import REGISTRY
 from dualmctx.policies import root as roots
 from dualmctx.policies.weights import regularized_policy, smoothed_visits

@@ -10,7 +10,7 @@ import pytest
 
 import games
 from dualmctx import AlphaZero, Dual, Puct, make_network, make_search_fn
-from dualmctx.packing import pack_bits
+from dualmctx.models.packing import pack_bits
 
 # Most of the time is compiling; the results are the same.
 fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})

@@ -17,7 +17,7 @@ from double_move import DoubleMoveNim
 import dualmctx
 import games
 from dualmctx import AlphaZero, Dual, Gumbel, MuZero, Puct, make_network, make_search_fn
-from dualmctx.model import mask_illegal
+from dualmctx.models.game_model import mask_illegal
 from dualmctx.policies.children import played_actions
 from dualmctx.policies.root import legal_probabilities, sample_action
 from dualmctx.search.keys import split_key

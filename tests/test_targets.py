@@ -10,7 +10,7 @@ import pytest
 from double_move import DoubleMoveNim
 
 import games
-from dualmctx.model import edge_signs
+from dualmctx.models.game_model import edge_signs
 from dualmctx.selfplay import Steps
 from dualmctx.targets import game_results, make_samples, prolong
 

@@ -41,7 +41,7 @@ from dualmctx.matches.tournament import (
     round_robin,
 )
 from dualmctx.matches.usage import count_usage, sample_positions, seconds_a_move
-from dualmctx.network import Network
+from dualmctx.models.network import Network
 from dualmctx.ratings.elo import rate
 from test_variants import COUNTS, table
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import games
-from dualmctx.model import mask_illegal
+from dualmctx.models.game_model import mask_illegal
 from dualmctx.presets import PRESETS
 from dualmctx.trained import load_trained, trained_names
 

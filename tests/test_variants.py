@@ -14,8 +14,8 @@ import mctx
 import pytest
 
 from dualmctx import make_model, make_search_fn
-from dualmctx.model import rollout_options
-from dualmctx.network import HeadOutput
+from dualmctx.models.game_model import rollout_options
+from dualmctx.models.network import HeadOutput
 from dualmctx.policies import (
     MPV,
     REGISTRY,

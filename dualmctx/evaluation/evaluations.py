@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from dualmctx.evaluation.batching import digest, fill_batches, join, position_keys
 from dualmctx.evaluation.reading import Decision, principal_variation, read_root
-from dualmctx.model import mask_illegal
+from dualmctx.models.game_model import mask_illegal
 from dualmctx.search.arrays import like
 from dualmctx.search.select import argmax
 from dualmctx.search.tree import is_finite
@@ -88,7 +88,7 @@ def make_evaluate(network: Any, search_fn: SearchFn, batch_size: int) -> Evaluat
     """Makes the function that evaluates any number of positions, compiled for one batch size.
 
     Args:
-      network: a `dualmctx.network.Network`.
+      network: a `dualmctx.models.network.Network`.
       search_fn: a variant bound to the game and the network, without noise.
       batch_size: positions a call of the device; the last batch is filled up by repetition.
 
@@ -112,7 +112,7 @@ def make_evaluate_batch(network: Any, decide_fn: DecideFn) -> EvaluateBatch:
     """Makes the function that evaluates one batch on a device.
 
     Args:
-      network: a `dualmctx.network.Network`.
+      network: a `dualmctx.models.network.Network`.
       decide_fn: who decides, `by_search` or `by_network`.
 
     Returns:

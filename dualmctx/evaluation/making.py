@@ -19,8 +19,8 @@ from dualmctx.distributed.devices import (
 )
 from dualmctx.evaluation.evaluations import Evaluations, by_network, by_search, make_evaluate_batch
 from dualmctx.evaluation.evaluator import Evaluator
-from dualmctx.memory import num_bytes, search_memory
-from dualmctx.model import make_search_fn
+from dualmctx.models.game_model import make_search_fn
+from dualmctx.models.search_memory import num_bytes, search_memory
 from dualmctx.saved_search import policy_of
 from dualmctx.trained import Trained, load_trained, model_options_of
 from dualmctx.types import Params, Policy
@@ -125,7 +125,7 @@ def make_evaluator(
 
     Args:
       env: the game, as `games.make` gives it.
-      network: a `dualmctx.network.Network`.
+      network: a `dualmctx.models.network.Network`.
       params: its parameters.
       policy: a search variant, used without its noise; `None` for the network alone.
       batch_size: positions a call of the devices, which they share evenly.

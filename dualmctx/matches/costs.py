@@ -34,7 +34,7 @@ def move_cost(policy: Policy, network: Any, *, keep_activations: bool = True) ->
 
     Args:
       policy: a search variant.
-      network: a `dualmctx.network.Network`.
+      network: a `dualmctx.models.network.Network`.
       keep_activations: see `make_model`.
 
     Returns:

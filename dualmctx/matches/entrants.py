@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import games
 from dualmctx.matches.arena import Player, PlayerFn, batch_player, reusing_player, search_player
 from dualmctx.matches.costs import FREE, MoveCost, move_cost
-from dualmctx.model import make_search_fn
+from dualmctx.models.game_model import make_search_fn
 from dualmctx.types import Params, Policy
 
 
@@ -61,7 +61,7 @@ def engine(
       name: of the entrant.
       env: a game as `games.make` gives it. Entrants with the same one, equal networks and equal
         policies share compiled programs.
-      network: a `dualmctx.network.Network`.
+      network: a `dualmctx.models.network.Network`.
       params: its parameters.
       policy: a search variant.
       about: what else is to be told of it.

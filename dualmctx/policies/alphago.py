@@ -100,7 +100,7 @@ class AlphaGo:
           invalid_actions: `[B, A]` true for actions that are not allowed at the root.
           search_tree: what `dualmctx.advance` made of the last move's tree, to go on from; the
             roots of elements that have none come from `root`. Needs `kept_nodes`.
-          rollout_fn: plays embeddings out, as `dualmctx.model.make_rollout_fn` makes it of the
+          rollout_fn: plays embeddings out, as `make_rollout_fn` makes it of the
             policy's options; `make_search_fn` hands it over. Not needed with `rollout_mix` 0.
 
         Returns:

@@ -14,7 +14,7 @@ from dualmctx.assemble import make_exams, record_of, trainer_of
 from dualmctx.config import Config, Exams, NetworkOptions
 from dualmctx.exam import ExamFn
 from dualmctx.learner import Learner, Losses, make_learn, make_optimizer
-from dualmctx.model import make_search_fn
+from dualmctx.models.game_model import make_search_fn
 from dualmctx.replay import add, make_replay
 from dualmctx.reproduction.experiments import Algorithm, GameRow, Size
 from dualmctx.selfplay import SelfPlay, make_play

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 import hash_model
-from dualmctx.model import Model
+from dualmctx.models.game_model import Model
 from dualmctx.types import Embedding
 from oracle import twin
 

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import mctx
 
 from dualmctx.checks import check_count
-from dualmctx.packing import Packing, drop_observation, pack_bits
-from dualmctx.rollouts import play_out
+from dualmctx.models.packing import Packing, drop_observation, pack_bits
+from dualmctx.models.rollouts import play_out
 from dualmctx.types import Embedding, Params, Policy, RecurrentFn, RefineFn, RolloutFn, SearchFn
 
 
@@ -70,7 +70,7 @@ def make_model(
 
     Args:
       env: a game as `games.make` gives it.
-      network: a `dualmctx.network.Network`.
+      network: a `dualmctx.models.network.Network`.
       heads: indices of the heads: the first for `root_fn` and `recurrent_fn`, each later one for a
         `refine_fn`.
       keep_activations: whether refining resumes from kept activations; else it runs the trunk
@@ -168,9 +168,9 @@ def make_rollout_fn(
 
     Args:
       env: a game as `games.make` gives it.
-      network: a `dualmctx.network.Network`, whose first head plays both sides: moves are drawn from
+      network: a `Network`, whose first head plays both sides: moves are drawn from
         its softmax over legal actions. `None` draws them uniformly from these.
-      max_length: see `dualmctx.rollouts.play_out`.
+      max_length: see `dualmctx.models.rollouts.play_out`.
       compact_states: see `make_model`; as there.
 
     Returns:
@@ -240,7 +240,7 @@ def make_search_fn(
 
     Args:
       env: a game as `games.make` gives it.
-      network: a `dualmctx.network.Network`.
+      network: a `dualmctx.models.network.Network`.
       policy: a search variant.
       keep_activations: see `make_model`.
       activations_dtype: likewise.

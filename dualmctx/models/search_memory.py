@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.checks import check_count
-from dualmctx.model import make_model, rollout_options
+from dualmctx.models.game_model import make_model, rollout_options
 from dualmctx.search.tree import Tree
 from dualmctx.types import Embedding, Policy
 
@@ -85,7 +85,7 @@ def search_memory(
 
     Args:
       env: a game as `games.make` gives it.
-      network: a `dualmctx.network.Network`.
+      network: a `dualmctx.models.network.Network`.
       policy: a search variant.
       batch_size: B.
       **model_options: options of `make_model`, such as `keep_activations`.

@@ -1,0 +1,1 @@
+"""Networks and games as the functions that a search calls."""
