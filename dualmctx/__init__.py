@@ -7,7 +7,7 @@ from dualmctx.models.game_model import Model, make_model, make_search_fn
 from dualmctx.models.network import Network, make_network
 from dualmctx.models.search_memory import SearchMemory, search_memory
 from dualmctx.policies import MPV, AlphaGo, AlphaZero, Chain, Contempt, Dual, Gumbel, MuZero, Puct
-from dualmctx.policies.children import played_actions
+from dualmctx.policies.top_actions import played_actions
 from dualmctx.policies.window import window_for
 from dualmctx.search.mctx_export import to_mctx
 from dualmctx.search.subtree import advance, no_tree

@@ -4,8 +4,8 @@ import dataclasses
 from typing import Any
 
 from dualmctx.checks import check_count, is_whole
-from dualmctx.matches.equal_costs import split
 from dualmctx.policies import REGISTRY
+from dualmctx.policies.budgets import split
 from dualmctx.policies.mpv import in_rounds
 from dualmctx.runs import to_dict
 from dualmctx.types import Policy

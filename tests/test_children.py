@@ -13,7 +13,7 @@ import games
 import hash_model
 from dualmctx import AlphaZero, Dual, Embedding, Puct, to_mctx
 from dualmctx.models.game_model import edge_signs, mask_illegal
-from dualmctx.policies.children import Inputs, limit_children, played_actions
+from dualmctx.policies.top_actions import Inputs, limit_children, played_actions
 from hash_model import Rules
 from oracle import cases, twin
 from oracle.cases import fast_jit

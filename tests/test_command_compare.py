@@ -25,10 +25,10 @@ from dualmctx.commands import lineup as lineups
 from dualmctx.commands.budgets import Budgets, read_budgets, set_budgets, write_budgets
 from dualmctx.commands.lineup import Lineup, load_lineup
 from dualmctx.commands.opening_rules import choose_openings
-from dualmctx.matches.equal_costs import split
 from dualmctx.matches.game_file import Game, read_games, results_of
 from dualmctx.matches.player_spec import parse_player
 from dualmctx.policies import REGISTRY
+from dualmctx.policies.budgets import split
 from dualmctx.ratings.elo import rate
 from dualmctx.ratings.sprt import Sprt, judge_in_turn
 from dualmctx.reports.page import show_elo

@@ -27,7 +27,7 @@ from dualmctx import (
 )
 from dualmctx.policies import REGISTRY
 from dualmctx.policies import root as roots
-from dualmctx.policies.children import played_actions
+from dualmctx.policies.top_actions import played_actions
 from oracle.cases import fast_jit
 
 CALM = Puct(dirichlet_fraction=0.0, explore_fraction=0.0, temperature=0.0)

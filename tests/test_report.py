@@ -12,10 +12,10 @@ import pytest
 
 from dualmctx.matches.costs import FREE, MoveCost
 from dualmctx.matches.entrants import Entrant, Host
-from dualmctx.matches.equal_costs import scale_to_cost, scale_to_seconds, split
 from dualmctx.matches.game_file import Game, results_of
 from dualmctx.matches.openings import Start
 from dualmctx.matches.player_spec import PlayerSpec, parse_player
+from dualmctx.policies.budgets import scale_to_cost, scale_to_seconds, split
 from dualmctx.ratings.elo import rate
 from dualmctx.ratings.elo_costs import elo_a_doubling
 from dualmctx.ratings.results import count_pairs

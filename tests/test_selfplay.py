@@ -18,8 +18,8 @@ import dualmctx
 import games
 from dualmctx import AlphaZero, Dual, Gumbel, MuZero, Puct, make_network, make_search_fn
 from dualmctx.models.game_model import mask_illegal
-from dualmctx.policies.children import played_actions
 from dualmctx.policies.root import legal_probabilities, sample_action
+from dualmctx.policies.top_actions import played_actions
 from dualmctx.search.keys import split_key
 from dualmctx.selfplay import Games, SelfPlay, Steps, chosen_value, make_play, start_games
 from oracle.selfplay import tree_of

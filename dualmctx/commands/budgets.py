@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from dualmctx.commands.candidates import Candidate
 from dualmctx.matches.entrants import Entrant
-from dualmctx.matches.equal_costs import Measured, Simulations, scale_to_cost, scale_to_seconds
+from dualmctx.policies.budgets import Measured, Simulations, scale_to_cost, scale_to_seconds
 from dualmctx.whole import write_whole
 
 SIMULATIONS, NETWORK, SECONDS = "simulations", "network", "seconds"

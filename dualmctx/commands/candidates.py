@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from dualmctx.cli import parse_flags
 from dualmctx.matches.entrants import Entrant, engine, perfect, uniform_random
-from dualmctx.matches.equal_costs import Simulations, split
 from dualmctx.matches.hosts import openspiel_mcts, perfect_connect_four
 from dualmctx.matches.player_spec import OPENSPIEL, OWN, PERFECT, RANDOM, PlayerSpec
+from dualmctx.policies.budgets import Simulations, split
 from dualmctx.runs import to_dict
 from dualmctx.saved_search import policy_of, with_simulations
 from dualmctx.trained import Trained, digest_of, model_options_of

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import mctx
 
 from dualmctx.checks import check, check_budget, check_count, check_share
-from dualmctx.policies.children import Inputs
 from dualmctx.policies.one_tree import search_one_tree
 from dualmctx.policies.options import Puct
+from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.keys import split_key
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn, RolloutFn

@@ -7,9 +7,9 @@ import chex
 import mctx
 
 from dualmctx.checks import check, check_budget, is_whole
-from dualmctx.policies.children import Inputs
 from dualmctx.policies.one_tree import search_one_tree
 from dualmctx.policies.options import Puct
+from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn
 

@@ -7,7 +7,6 @@ import chex
 import mctx
 
 from dualmctx.checks import MOST, check, check_budget, check_positive, is_whole
-from dualmctx.policies.children import Inputs
 from dualmctx.policies.one_tree import search_one_tree
 from dualmctx.policies.options import (
     Puct,
@@ -15,6 +14,7 @@ from dualmctx.policies.options import (
     make_rule,
     track_together,
 )
+from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.frozen_visits import follow_visits, sample_frozen, start_frozen, take_sides
 from dualmctx.search.simulate import Grow
 from dualmctx.search.tree import Tree

@@ -6,8 +6,8 @@ from typing import Self
 import chex
 import mctx
 
-from dualmctx.policies.children import Inputs
 from dualmctx.policies.options import Puct
+from dualmctx.policies.top_actions import Inputs
 from dualmctx.policies.trees import Weights, check_budgets, check_rounds, check_trees, search_trees
 from dualmctx.search.simulate import even_rounds
 from dualmctx.search.tree import Tree

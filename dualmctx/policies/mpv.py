@@ -8,8 +8,8 @@ import chex
 import mctx
 
 from dualmctx.checks import are_counts, check, show
-from dualmctx.policies.children import Inputs
 from dualmctx.policies.options import Puct
+from dualmctx.policies.top_actions import Inputs
 from dualmctx.policies.trees import Weights, check_budgets, check_trees, search_trees
 from dualmctx.search.simulate import Rounds, even_rounds
 from dualmctx.search.tree import Tree

@@ -9,9 +9,9 @@ import mctx
 
 from dualmctx.checks import OneTree
 from dualmctx.policies import weights
-from dualmctx.policies.children import Inputs
 from dualmctx.policies.opening import Opening, add_root_noise, close_search, open_search
 from dualmctx.policies.options import Puct, make_grow, make_qvalues
+from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.keys import split_key
 from dualmctx.search.select import completed_qvalues
 from dualmctx.search.simulate import Grow, search

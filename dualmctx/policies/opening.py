@@ -7,10 +7,10 @@ import jax
 import mctx
 
 from dualmctx.policies import root as roots
-from dualmctx.policies.children import Inputs, RestoreFn, limit_children
 from dualmctx.policies.finite import finite_refine_fn, finite_root
 from dualmctx.policies.kept import graft
 from dualmctx.policies.options import Puct, allocate_rows
+from dualmctx.policies.top_actions import Inputs, RestoreFn, limit_children
 from dualmctx.search.allocate import allocate
 from dualmctx.search.tree import Tree
 from dualmctx.types import ActingOutput, EvaluateFn

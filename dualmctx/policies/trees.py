@@ -18,9 +18,9 @@ from dualmctx.checks import (
 )
 from dualmctx.policies import root as roots
 from dualmctx.policies import weights
-from dualmctx.policies.children import Inputs
 from dualmctx.policies.opening import Opening, add_root_noise, close_search, open_search
 from dualmctx.policies.options import Puct, check_several_trees, make_grow
+from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.keys import split_key
 from dualmctx.search.select import completed_qvalues
 from dualmctx.search.simulate import Follow, Rounds, follow, run_rounds
