@@ -19,24 +19,24 @@ from typing import Any, NoReturn
 import jax
 
 from dualmctx.assemble import Run, assemble, folder_of, follower_of, record_of
-from dualmctx.budget import describe_memory
 from dualmctx.checkpoint import quietly
 from dualmctx.cli import parse_flags, take_flag
 from dualmctx.cluster import follow, lead, spread
-from dualmctx.config import Config
 from dualmctx.display import Display, summary_table
 from dualmctx.distributed.devices import choose_devices, local
 from dualmctx.distributed.processes import is_first, join, require_same
 from dualmctx.distributed.signals import stopped_by_sigterm, stopped_on_request
 from dualmctx.exam import is_solved, take_exams
-from dualmctx.health import FAILURES, find_trouble, in_a_line
 from dualmctx.plot import plot_training
 from dualmctx.policies import REGISTRY
-from dualmctx.presets import PRESETS
 from dualmctx.run_config import check_config
 from dualmctx.runs import claim_folder
 from dualmctx.sinks import Sink, require_wandb, tensorboard, weights_and_biases
-from dualmctx.training import IterateFn, TrainState
+from dualmctx.training.config import Config
+from dualmctx.training.divergence import FAILURES, find_trouble, in_a_line
+from dualmctx.training.memory_budget import describe_memory
+from dualmctx.training.presets import PRESETS
+from dualmctx.training.trainer import IterateFn, TrainState
 
 
 @quietly()

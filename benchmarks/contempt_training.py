@@ -31,11 +31,11 @@ import games
 from benchmarks.strength import show
 from dualmctx import AlphaZero, Contempt
 from dualmctx.assemble import record_of, trainer_of
-from dualmctx.config import Config
 from dualmctx.evaluation.evaluations import make_evaluate
-from dualmctx.presets import PRESETS
 from dualmctx.reproduction.summary import Estimate, estimate
 from dualmctx.trained import network_of
+from dualmctx.training.config import Config
+from dualmctx.training.presets import PRESETS
 from dualmctx.types import Policy
 
 ALGORITHMS = ("alphazero", "contempt")

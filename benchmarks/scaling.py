@@ -21,9 +21,9 @@ from rich.table import Table
 
 import dualmctx
 import games
-from dualmctx.learner import Learner
-from dualmctx.selfplay import SelfPlay
-from dualmctx.training import make_trainer
+from dualmctx.training.learner import Learner
+from dualmctx.training.selfplay import SelfPlay
+from dualmctx.training.trainer import make_trainer
 
 
 class Sizes(NamedTuple):

@@ -38,9 +38,9 @@ import games
 from benchmarks import openspiel_loop, pgx_loop
 from benchmarks.common import run_in_turns
 from benchmarks.pgx_loop import Loop, Sizes
-from dualmctx.learner import Learner
-from dualmctx.selfplay import SelfPlay
-from dualmctx.training import make_trainer
+from dualmctx.training.learner import Learner
+from dualmctx.training.selfplay import SelfPlay
+from dualmctx.training.trainer import make_trainer
 
 
 class Size(NamedTuple):

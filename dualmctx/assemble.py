@@ -8,12 +8,9 @@ from typing import Any, NamedTuple
 import jax
 
 import games
-from dualmctx.augment import make_augment
-from dualmctx.budget import TrainingMemory, free_memory, require_memory, training_memory
 from dualmctx.checkpoint import Checkpoints, claim_checkpoints
 from dualmctx.checks import check, show
 from dualmctx.cluster import gather, leading
-from dualmctx.config import Config, Exams
 from dualmctx.distributed.devices import choose_devices, share
 from dualmctx.evaluation.evaluations import make_evaluate
 from dualmctx.exam import Exact, ExamFn, make_exact_exam, make_match_exam
@@ -23,7 +20,15 @@ from dualmctx.models.search_memory import SearchMemory, search_memory
 from dualmctx.policies import REGISTRY
 from dualmctx.runs import RunFolder, create_run, read_config, reopen_run, to_dict
 from dualmctx.trained import network_of
-from dualmctx.training import Trainer, TrainState, make_trainer
+from dualmctx.training.augment import make_augment
+from dualmctx.training.config import Config, Exams
+from dualmctx.training.memory_budget import (
+    TrainingMemory,
+    free_memory,
+    require_memory,
+    training_memory,
+)
+from dualmctx.training.trainer import Trainer, TrainState, make_trainer
 
 # Beyond this many actions, few of them are legal in the games here.
 _MANY_ACTIONS, _FEW_CHILDREN = 512, 128

@@ -18,8 +18,8 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from dualmctx.distributed import devices, processes
-from dualmctx.health import FAILURES, in_a_line
-from dualmctx.training import IterateFn, Trainer, TrainState
+from dualmctx.training.divergence import FAILURES, in_a_line
+from dualmctx.training.trainer import IterateFn, Trainer, TrainState
 
 
 class Order(enum.IntEnum):

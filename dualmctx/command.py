@@ -7,7 +7,7 @@ import sys
 from typing import NamedTuple
 
 from dualmctx import __version__
-from dualmctx.health import FAILURES, in_a_line
+from dualmctx.training.divergence import FAILURES, in_a_line
 
 
 class Subcommand(NamedTuple):

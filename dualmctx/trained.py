@@ -15,11 +15,11 @@ import numpy as np
 import games
 from dualmctx.archive import Archive, Header, open_archive
 from dualmctx.checkpoint import open_checkpoints
-from dualmctx.config import NetworkOptions
-from dualmctx.health import check_parameters
 from dualmctx.models.network import make_network
 from dualmctx.run_config import check_config
 from dualmctx.runs import read_config
+from dualmctx.training.config import NetworkOptions
+from dualmctx.training.divergence import check_parameters
 from dualmctx.types import Params
 from dualmctx.whole import replacing
 

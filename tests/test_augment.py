@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import games
-from dualmctx.augment import make_augment
-from dualmctx.learner import compute_losses
 from dualmctx.models.network import HeadOutput
-from dualmctx.targets import Samples
+from dualmctx.training.augment import make_augment
+from dualmctx.training.learner import compute_losses
+from dualmctx.training.targets import Samples
 
 ENVS = {"tic_tac_toe": games.make("tic_tac_toe"), "hex": games.make("hex", size=3)}
 # From the empty board to late positions; none of them looks the same when it is turned, but the

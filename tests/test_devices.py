@@ -15,9 +15,9 @@ import pytest
 import games
 from dualmctx import AlphaZero, Gumbel, make_network
 from dualmctx.distributed.devices import check_split, make_mesh
-from dualmctx.learner import Learner
-from dualmctx.selfplay import SelfPlay
-from dualmctx.training import TrainState, make_trainer
+from dualmctx.training.learner import Learner
+from dualmctx.training.selfplay import SelfPlay
+from dualmctx.training.trainer import TrainState, make_trainer
 
 ROOT = Path(__file__).parents[1]
 POLICIES = {

@@ -25,13 +25,13 @@ from dualmctx import cluster
 from dualmctx.assemble import assemble
 from dualmctx.checkpoint import open_checkpoints
 from dualmctx.cluster import Order
-from dualmctx.config import Config
 from dualmctx.distributed import processes
 from dualmctx.distributed.devices import WHOLE, make_mesh, shardings, share
 from dualmctx.distributed.runtime_errors import describe_loss, without_losses
-from dualmctx.health import FAILURES
 from dualmctx.trained import load_trained
-from dualmctx.training import Trainer
+from dualmctx.training.config import Config
+from dualmctx.training.divergence import FAILURES
+from dualmctx.training.trainer import Trainer
 
 ROOT = Path(train.__file__).parent
 ARGUMENTS = [
@@ -68,7 +68,7 @@ import jax, numpy as np
 from dualmctx import (cluster)
 from dualmctx.distributed import devices
 from dualmctx.distributed import processes
-from dualmctx.training import Trainer
+from dualmctx.training.trainer import Trainer
 
 def make_trainer():
     spread = devices.shardings(devices.make_mesh(), (devices.SPLIT, devices.WHOLE))

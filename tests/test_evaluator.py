@@ -33,13 +33,13 @@ from dualmctx import (
     load_evaluator,
     make_evaluator,
 )
-from dualmctx.budget import require_batch_memory
 from dualmctx.evaluation import evaluator, making
 from dualmctx.evaluation.batching import check_states, digest, fill_batches, join, position_keys
 from dualmctx.evaluation.evaluations import by_search, make_evaluate_batch
 from dualmctx.policies import REGISTRY
 from dualmctx.runs import to_dict
 from dualmctx.trained import Trained
+from dualmctx.training.memory_budget import require_batch_memory
 from games import plain
 
 ROOT = Path(__file__).parents[1]

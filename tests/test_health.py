@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from dualmctx.health import FAILURES, find_trouble, in_a_line
+from dualmctx.training.divergence import FAILURES, find_trouble, in_a_line
 
 GOOD = {"w": jnp.ones((2, 3)), "b": (jnp.zeros(2), jnp.float32(1))}
 NUM_ACTIONS = 8  # uniform play loses at most log 8 = 2.08

@@ -10,10 +10,10 @@ import optax
 import pytest
 
 from dualmctx import make_network
-from dualmctx.learner import Learner, compute_losses, make_learn, make_optimizer
 from dualmctx.models.network import HeadOutput
-from dualmctx.replay import add, draw, make_replay
-from dualmctx.targets import Samples, game_results
+from dualmctx.training.learner import Learner, compute_losses, make_learn, make_optimizer
+from dualmctx.training.replay import add, draw, make_replay
+from dualmctx.training.targets import Samples, game_results
 
 NUM_ACTIONS = 5
 

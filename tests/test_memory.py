@@ -26,11 +26,16 @@ from dualmctx import (
     search_memory,
 )
 from dualmctx.assemble import exam_memory, savings
-from dualmctx.budget import TrainingMemory, describe_memory, free_memory, require_memory
-from dualmctx.config import Config, Exams
 from dualmctx.models.search_memory import SearchMemory
-from dualmctx.selfplay import SelfPlay, make_play, start_games
 from dualmctx.trained import network_of
+from dualmctx.training.config import Config, Exams
+from dualmctx.training.memory_budget import (
+    TrainingMemory,
+    describe_memory,
+    free_memory,
+    require_memory,
+)
+from dualmctx.training.selfplay import SelfPlay, make_play, start_games
 
 GIB = 2**30
 

@@ -13,15 +13,15 @@ import hash_model
 import test_mctx
 from dualmctx import AlphaZero, Dual, Puct, advance, make_network
 from dualmctx.evaluation.evaluations import by_search, make_evaluate_batch
-from dualmctx.learner import Learner
 from dualmctx.models.game_model import make_search_fn
 from dualmctx.policies import REGISTRY
 from dualmctx.policies import root as roots
 from dualmctx.policies.weights import regularized_policy, smoothed_visits
 from dualmctx.search.select import argmax
 from dualmctx.search.tree import is_finite, is_unmasked
-from dualmctx.selfplay import SelfPlay
-from dualmctx.training import make_trainer
+from dualmctx.training.learner import Learner
+from dualmctx.training.selfplay import SelfPlay
+from dualmctx.training.trainer import make_trainer
 from dualmctx.types import Embedding, acting_weights
 from oracle.cases import ALPHAZERO, RULES, fast_jit
 from oracle.compare import assert_twin_agrees

@@ -12,7 +12,7 @@ import pytest
 import games
 from dualmctx import AlphaZero, Dual, Puct, make_network, make_search_fn
 from dualmctx.policies.options import make_qvalues
-from dualmctx.selfplay import SelfPlay, make_play, start_games
+from dualmctx.training.selfplay import SelfPlay, make_play, start_games
 from dualmctx.types import ActingOutput, acting_weights
 from oracle import options
 from oracle.cases import ALPHAZERO, CALM, RULES, fast_jit

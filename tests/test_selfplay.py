@@ -21,7 +21,7 @@ from dualmctx.models.game_model import mask_illegal
 from dualmctx.policies.root import legal_probabilities, sample_action
 from dualmctx.policies.top_actions import played_actions
 from dualmctx.search.keys import split_key
-from dualmctx.selfplay import Games, SelfPlay, Steps, chosen_value, make_play, start_games
+from dualmctx.training.selfplay import Games, SelfPlay, Steps, chosen_value, make_play, start_games
 from oracle.selfplay import tree_of
 
 ENVS = {

@@ -14,9 +14,9 @@ from double_move import DoubleMoveNim
 
 import games
 from dualmctx import AlphaZero, make_model, make_network, make_search_fn
-from dualmctx.replay import add, make_replay
-from dualmctx.selfplay import SelfPlay, make_play, start_games
-from dualmctx.targets import make_samples
+from dualmctx.training.replay import add, make_replay
+from dualmctx.training.selfplay import SelfPlay, make_play, start_games
+from dualmctx.training.targets import make_samples
 from dualmctx.types import ActingOutput
 from oracle import twin
 from oracle.cases import CALM

@@ -11,8 +11,8 @@ from double_move import DoubleMoveNim
 
 import games
 from dualmctx.models.game_model import edge_signs
-from dualmctx.selfplay import Steps
-from dualmctx.targets import game_results, make_samples, prolong
+from dualmctx.training.selfplay import Steps
+from dualmctx.training.targets import game_results, make_samples, prolong
 
 ENVS = {
     "tic_tac_toe": games.make("tic_tac_toe"),

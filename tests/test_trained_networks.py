@@ -9,8 +9,8 @@ import pytest
 
 import games
 from dualmctx.models.game_model import mask_illegal
-from dualmctx.presets import PRESETS
 from dualmctx.trained import load_trained, trained_names
+from dualmctx.training.presets import PRESETS
 
 NAMES = trained_names()
 PAGE = (Path(__file__).parents[1] / "docs" / "evaluate.md").read_text()

@@ -14,12 +14,12 @@ from dualmctx.cli import REQUIRED, Positional, Unprefixed, named, parse_flags
 from dualmctx.commands.searching import Searching, load
 from dualmctx.commands.source import STANDARD, open_source
 from dualmctx.commands.writing import Task, write_file, write_out
-from dualmctx.config import check_processes
 from dualmctx.distributed.processes import is_first, join, require_same
 from dualmctx.evaluation.parts import Results, part_file
 from dualmctx.evaluation.results_file import check_results
-from dualmctx.health import FAILURES, in_a_line
 from dualmctx.locks import lock_beside, locked
+from dualmctx.training.config import check_processes
+from dualmctx.training.divergence import FAILURES, in_a_line
 
 _PROGRAM = "dualmctx evaluate"
 _DESCRIPTION = """Evaluates positions by a network and a search: the best move, values, visits and Q

@@ -7,7 +7,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from dualmctx.budget import free_memory, require_batch_memory
 from dualmctx.distributed.devices import (
     SPLIT,
     WHOLE,
@@ -23,6 +22,7 @@ from dualmctx.models.game_model import make_search_fn
 from dualmctx.models.search_memory import num_bytes, search_memory
 from dualmctx.saved_search import policy_of
 from dualmctx.trained import Trained, load_trained, model_options_of
+from dualmctx.training.memory_budget import free_memory, require_batch_memory
 from dualmctx.types import Params, Policy
 
 

@@ -20,7 +20,7 @@ from dualmctx.reproduction.steps import (
 from dualmctx.run_config import check_config
 from dualmctx.runs import RunFolder, create_run, read_config, read_rows, reopen_run
 from dualmctx.trained import Trained, export_trained, load_trained
-from dualmctx.training import TrainState
+from dualmctx.training.trainer import TrainState
 
 Programs = dict[str, tuple[StepFn, ExamFn | None]]
 """A step and an exam of each algorithm, by its name."""

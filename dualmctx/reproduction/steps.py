@@ -11,16 +11,16 @@ import jax.numpy as jnp
 
 import games
 from dualmctx.assemble import make_exams, record_of, trainer_of
-from dualmctx.config import Config, Exams, NetworkOptions
 from dualmctx.exam import ExamFn
-from dualmctx.learner import Learner, Losses, make_learn, make_optimizer
 from dualmctx.models.game_model import make_search_fn
-from dualmctx.replay import add, make_replay
 from dualmctx.reproduction.experiments import Algorithm, GameRow, Size
-from dualmctx.selfplay import SelfPlay, make_play
-from dualmctx.targets import make_samples
 from dualmctx.trained import network_of
-from dualmctx.training import TrainState
+from dualmctx.training.config import Config, Exams, NetworkOptions
+from dualmctx.training.learner import Learner, Losses, make_learn, make_optimizer
+from dualmctx.training.replay import add, make_replay
+from dualmctx.training.selfplay import SelfPlay, make_play
+from dualmctx.training.targets import make_samples
+from dualmctx.training.trainer import TrainState
 
 Row = dict[str, Any]
 StepFn = Callable[[TrainState], tuple[TrainState, Row]]

@@ -1,7 +1,7 @@
 """The plain twin of self-play: one game after the other at one table, a list of moves, no batch.
 
 Written from Silver et al. 2017 (AlphaGo Zero), "Self-play training pipeline" and "Self-play", and
-from what the options of `dualmctx.selfplay.SelfPlay` say. Rewards are kept by the players'
+from what the options of `dualmctx.training.selfplay.SelfPlay` say. Rewards are kept by the players'
 identities, as the game gives them, so that there are no signs to get wrong. JAX is used for the
 game, the search and the random draws; the order in which keys are split is the engine's.
 """
@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dualmctx.selfplay import SelfPlay
+from dualmctx.training.selfplay import SelfPlay
 
 
 class Thoughts(NamedTuple):

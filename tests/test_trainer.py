@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import games
-from dualmctx import AlphaZero, make_network, training
+from dualmctx import AlphaZero, make_network
 from dualmctx.checkpoint import open_checkpoints
-from dualmctx.learner import Learner
-from dualmctx.selfplay import SelfPlay, Steps, make_play
-from dualmctx.training import IterateFn, Trainer, TrainState, make_trainer
+from dualmctx.training import trainer as trainer_module
+from dualmctx.training.learner import Learner
+from dualmctx.training.selfplay import SelfPlay, Steps, make_play
+from dualmctx.training.trainer import IterateFn, Trainer, TrainState, make_trainer
 
 NUM_ITERATIONS = 30
 
@@ -171,7 +172,7 @@ def test_self_play_keeps_the_nodes_that_the_policy_keeps(
         asked_for.append(options)
         return make_play(*arguments, **options)
 
-    monkeypatch.setattr(training, "make_play", spy)
+    monkeypatch.setattr(trainer_module, "make_play", spy)
     env, network = games.make("nim"), make_network(3, (21,), width=8, num_blocks=1)
     policy, selfplay = AlphaZero(3, kept_nodes=kept_nodes), SelfPlay(num_games=2, num_steps=4)
     trainer = make_trainer(
@@ -199,7 +200,7 @@ def test_each_game_is_counted_once_and_by_its_result() -> None:
         is_resign_test=last(1, 1, 1, 0, 0) > 0,
         is_resign_error=last(0, 1, 1, 0, 0) > 0,
     )
-    assert {name: int(x) for name, x in training.count_games(steps).items()} == {
+    assert {name: int(x) for name, x in trainer.count_games(steps).items()} == {
         "games": 4,
         "truncated": 1,
         "draws": 1,

@@ -6,7 +6,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.selfplay import Steps
+from dualmctx.training.selfplay import Steps
 
 
 class Samples(NamedTuple):

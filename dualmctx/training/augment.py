@@ -6,8 +6,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.learner import AugmentFn
-from dualmctx.targets import Samples
+from dualmctx.training.learner import AugmentFn
+from dualmctx.training.targets import Samples
 
 
 def make_augment(observation_index: Any, action_index: Any) -> AugmentFn:

@@ -7,7 +7,7 @@ import flashbax
 import jax
 import jax.numpy as jnp
 
-from dualmctx.targets import Samples, prolong
+from dualmctx.training.targets import Samples, prolong
 
 
 def make_replay(capacity: int, batch_size: int, num_games: int, num_steps: int) -> Any:

@@ -6,9 +6,9 @@ import re
 from typing import TYPE_CHECKING, Any, Literal, Union
 
 from dualmctx.checks import check, check_count, is_whole
-from dualmctx.learner import Learner
 from dualmctx.policies import REGISTRY, Dual
-from dualmctx.selfplay import SelfPlay
+from dualmctx.training.learner import Learner
+from dualmctx.training.selfplay import SelfPlay
 from dualmctx.types import Policy
 
 if TYPE_CHECKING:

@@ -2,10 +2,10 @@
 
 import dataclasses
 
-from dualmctx.config import Config, Exams, NetworkOptions
-from dualmctx.learner import Learner
 from dualmctx.policies import Dual, Gumbel, Puct
-from dualmctx.selfplay import SelfPlay
+from dualmctx.training.config import Config, Exams, NetworkOptions
+from dualmctx.training.learner import Learner
+from dualmctx.training.selfplay import SelfPlay
 
 # What the larger games have in common.
 _SHORT = Dual(num_simulations=(16, 8), num_rounds=4)

@@ -8,8 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from dualmctx.learner import compute_losses
 from dualmctx.models.search_memory import SearchMemory, allocated, num_bytes
+from dualmctx.training.learner import compute_losses
 from dualmctx.types import Params
 
 _GIB = 2**30

@@ -18,11 +18,11 @@ from dualmctx.distributed.devices import (
     shardings,
     total,
 )
-from dualmctx.learner import AugmentFn, Learner, Losses, make_learn, make_optimizer
 from dualmctx.models.game_model import make_search_fn
-from dualmctx.replay import add, make_replay
-from dualmctx.selfplay import Games, SelfPlay, Steps, make_play, start_games
-from dualmctx.targets import Samples, make_samples
+from dualmctx.training.learner import AugmentFn, Learner, Losses, make_learn, make_optimizer
+from dualmctx.training.replay import add, make_replay
+from dualmctx.training.selfplay import Games, SelfPlay, Steps, make_play, start_games
+from dualmctx.training.targets import Samples, make_samples
 from dualmctx.types import Params, Policy
 
 

@@ -17,8 +17,8 @@ from dualmctx.checks import (
     check_share,
 )
 from dualmctx.models.game_model import mask_illegal
-from dualmctx.replay import draw
-from dualmctx.targets import Samples
+from dualmctx.training.replay import draw
+from dualmctx.training.targets import Samples
 from dualmctx.types import Params
 
 

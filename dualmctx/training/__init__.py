@@ -1,0 +1,1 @@
+"""From self-play to parameters: configuration, self-play, targets, replay and learning."""
