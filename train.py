@@ -19,19 +19,19 @@ from typing import Any, NoReturn
 import jax
 
 from dualmctx.assemble import Run, assemble, folder_of, follower_of, record_of
-from dualmctx.checkpoint import quietly
 from dualmctx.cli import parse_flags, take_flag
 from dualmctx.cluster import follow, lead, spread
-from dualmctx.display import Display, summary_table
 from dualmctx.distributed.devices import choose_devices, local
 from dualmctx.distributed.processes import is_first, join, require_same
 from dualmctx.distributed.signals import stopped_by_sigterm, stopped_on_request
 from dualmctx.exam import is_solved, take_exams
-from dualmctx.plot import plot_training
 from dualmctx.policies import REGISTRY
-from dualmctx.run_config import check_config
-from dualmctx.runs import claim_folder
-from dualmctx.sinks import Sink, require_wandb, tensorboard, weights_and_biases
+from dualmctx.runs.checkpoint import quietly
+from dualmctx.runs.display import Display, summary_table
+from dualmctx.runs.folder import claim_folder
+from dualmctx.runs.loggers import Sink, require_wandb, tensorboard, weights_and_biases
+from dualmctx.runs.plot import plot_training
+from dualmctx.runs.recorded_config import check_config
 from dualmctx.training.config import Config
 from dualmctx.training.divergence import FAILURES, find_trouble, in_a_line
 from dualmctx.training.memory_budget import describe_memory

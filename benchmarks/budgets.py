@@ -36,7 +36,7 @@ from dualmctx import AlphaZero, Dual
 from dualmctx.evaluation.evaluations import make_evaluate
 from dualmctx.matches.costs import move_cost
 from dualmctx.policies.trees import Weights
-from dualmctx.trained import Trained, load_trained
+from dualmctx.runs.saved_network import Trained, load_trained
 from dualmctx.types import Policy
 
 Budgets = tuple[int, int]

@@ -35,7 +35,7 @@ import games
 from benchmarks.common import untrained
 from benchmarks.strength import Estimate, estimate
 from dualmctx import AlphaZero, Contempt, Puct
-from dualmctx.trained import load_trained
+from dualmctx.runs.saved_network import load_trained
 
 MAX_PLIES = 42
 LIMITS = (1, 2, 5, 10, 20, 50, None)

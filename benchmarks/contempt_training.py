@@ -33,7 +33,7 @@ from dualmctx import AlphaZero, Contempt
 from dualmctx.assemble import record_of, trainer_of
 from dualmctx.evaluation.evaluations import make_evaluate
 from dualmctx.reproduction.summary import Estimate, estimate
-from dualmctx.trained import network_of
+from dualmctx.runs.saved_network import network_of
 from dualmctx.training.config import Config
 from dualmctx.training.presets import PRESETS
 from dualmctx.types import Policy

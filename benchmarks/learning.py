@@ -39,9 +39,9 @@ from benchmarks.strength import (
 from dualmctx import AlphaZero
 from dualmctx.exam import score_exactly
 from dualmctx.models.network import Network
-from dualmctx.runs import read_rows
-from dualmctx.saved_search import policy_of
-from dualmctx.trained import load_trained
+from dualmctx.runs.folder import read_rows
+from dualmctx.runs.saved_network import load_trained
+from dualmctx.runs.saved_policy import policy_of
 from dualmctx.types import Policy
 
 

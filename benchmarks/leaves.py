@@ -30,7 +30,7 @@ import dualmctx
 import games
 from benchmarks.common import untrained
 from benchmarks.connect_four import Positions, game_positions, make_solver
-from dualmctx.trained import load_trained
+from dualmctx.runs.saved_network import load_trained
 
 ORDINARY = (1, 0)
 # Leaves per step and virtual losses.

@@ -17,7 +17,7 @@ import jax
 
 import dualmctx
 import games
-from dualmctx.progress import showing
+from dualmctx.runs.progress import showing
 
 GAME = "chess"
 # An untrained network's size makes no difference to its answers.

@@ -45,7 +45,7 @@ from benchmarks.connect_four import (
 from benchmarks.strength import GAME, Estimate, estimate, show
 from dualmctx import AlphaZero, Contempt, Puct
 from dualmctx.evaluation.evaluations import make_evaluate
-from dualmctx.trained import load_trained
+from dualmctx.runs.saved_network import load_trained
 from dualmctx.types import Policy
 
 LIMITS = (1, 2, 5, 10, 20, 50)

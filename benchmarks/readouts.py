@@ -39,7 +39,7 @@ from dualmctx.matches.costs import move_cost
 from dualmctx.models.network import SeparateTrunks
 from dualmctx.policies.mpv import in_rounds
 from dualmctx.policies.trees import Weights, read_weights
-from dualmctx.trained import load_trained
+from dualmctx.runs.saved_network import load_trained
 from dualmctx.types import Policy
 
 BUDGETS = (50, 35)

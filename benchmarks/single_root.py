@@ -33,7 +33,7 @@ import games
 from benchmarks.common import run_in_turns, search_by_puct, untrained
 from dualmctx.models.game_model import make_model
 from dualmctx.models.network import HeadOutput
-from dualmctx.trained import load_trained
+from dualmctx.runs.saved_network import load_trained
 
 LEAVES = (1, 8, 16, 64, 256)
 C_PUCT = 1.25

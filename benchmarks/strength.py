@@ -43,13 +43,13 @@ from benchmarks.connect_four import (
     state_after,
 )
 from dualmctx import AlphaZero
-from dualmctx.checkpoint import open_checkpoints
 from dualmctx.evaluation.evaluations import make_evaluate
 from dualmctx.exam import score_exactly
 from dualmctx.policies import REGISTRY
-from dualmctx.runs import read_config, read_rows
-from dualmctx.saved_search import policy_of
-from dualmctx.trained import Trained, load_trained
+from dualmctx.runs.checkpoint import open_checkpoints
+from dualmctx.runs.folder import read_config, read_rows
+from dualmctx.runs.saved_network import Trained, load_trained
+from dualmctx.runs.saved_policy import policy_of
 from dualmctx.types import Policy
 
 GAME = "connect_four"

@@ -31,7 +31,7 @@ from rich.table import Table
 import dualmctx
 import games
 from dualmctx.policies import REGISTRY
-from dualmctx.saved_search import with_simulations
+from dualmctx.runs.saved_policy import with_simulations
 from dualmctx.types import Policy
 
 GAMES = ("connect2", "nim", "hsr", "tic_tac_toe")

@@ -9,10 +9,10 @@ from dualmctx.models.search_memory import SearchMemory, search_memory
 from dualmctx.policies import MPV, AlphaGo, AlphaZero, Chain, Contempt, Dual, Gumbel, MuZero, Puct
 from dualmctx.policies.top_actions import played_actions
 from dualmctx.policies.window import window_for
+from dualmctx.runs.saved_network import Trained, export_trained, load_trained
 from dualmctx.search.mctx_export import to_mctx
 from dualmctx.search.subtree import advance, no_tree
 from dualmctx.search.tree import Tree
-from dualmctx.trained import Trained, export_trained, load_trained
 from dualmctx.types import ActingOutput, Embedding, acting_weights
 
 __version__ = "0.1.0"

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import jax
 
 import games
-from dualmctx.checkpoint import Checkpoints, claim_checkpoints
 from dualmctx.checks import check, show
 from dualmctx.cluster import gather, leading
 from dualmctx.distributed.devices import choose_devices, share
@@ -18,8 +17,9 @@ from dualmctx.matches.arena import batch_player
 from dualmctx.models.game_model import make_search_fn
 from dualmctx.models.search_memory import SearchMemory, search_memory
 from dualmctx.policies import REGISTRY
-from dualmctx.runs import RunFolder, create_run, read_config, reopen_run, to_dict
-from dualmctx.trained import network_of
+from dualmctx.runs.checkpoint import Checkpoints, claim_checkpoints
+from dualmctx.runs.folder import RunFolder, create_run, read_config, reopen_run, to_dict
+from dualmctx.runs.saved_network import network_of
 from dualmctx.training.augment import make_augment
 from dualmctx.training.config import Config, Exams
 from dualmctx.training.memory_budget import (

@@ -11,7 +11,7 @@ import pytest
 import games
 from benchmarks import budgets
 from dualmctx import Dual
-from dualmctx.trained import load_trained
+from dualmctx.runs.saved_network import load_trained
 
 
 def blocks_of(pair: budgets.Budgets) -> int:

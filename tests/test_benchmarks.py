@@ -39,13 +39,13 @@ from benchmarks import (
 from benchmarks.common import make_params, run_in_turns, time_in_turns, untrained
 from benchmarks.dual import make_positions
 from dualmctx.assemble import record_of
-from dualmctx.checkpoint import open_checkpoints
 from dualmctx.matches.costs import move_cost
 from dualmctx.models.network import Network, make_network
 from dualmctx.policies import AlphaZero, Dual, Gumbel, MuZero
 from dualmctx.ratings.davidson import fit
 from dualmctx.ratings.elo import ELO
-from dualmctx.trained import export_trained, load_trained, network_of
+from dualmctx.runs.checkpoint import open_checkpoints
+from dualmctx.runs.saved_network import export_trained, load_trained, network_of
 from dualmctx.training.config import Config, NetworkOptions
 from untrained import export_untrained
 

@@ -699,7 +699,7 @@ def made(*results: int) -> list[Game]:
 
 def test_a_log_file_gets_lines_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [5.0]
-    monkeypatch.setattr("dualmctx.progress.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("dualmctx.runs.progress.time.monotonic", lambda: clock[0])
     said = io.StringIO()
     with playing.progress(100, 40, Console(file=said, width=200)) as show:
         for now, results in ((10.0, (1, 0)), (25.0, (1, 1, 0, -1))):

@@ -21,7 +21,7 @@ import dualmctx.commands.writing
 from dualmctx.command import SUBCOMMANDS, main
 from dualmctx.commands.searching import Searcher, Searching, load
 from dualmctx.evaluation.parts import part_file
-from dualmctx.locks import lock_beside, locked
+from dualmctx.runs.locks import lock_beside, locked
 from untrained import export_untrained
 
 ROOT = Path(__file__).parents[1]

@@ -25,7 +25,7 @@ from dualmctx.commands import export
 from dualmctx.commands.searching import Searcher, Searching, load
 from dualmctx.commands.writing import progress
 from dualmctx.evaluation.results_file import _COLUMNS
-from dualmctx.trained import export_trained, load_trained
+from dualmctx.runs.saved_network import export_trained, load_trained
 from untrained import make_run, make_untrained
 
 ROOT = Path(__file__).parents[1]
@@ -74,7 +74,7 @@ def test_a_file_is_exported_once(
 
 def test_a_log_file_gets_lines_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [5.0]
-    monkeypatch.setattr("dualmctx.progress.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("dualmctx.runs.progress.time.monotonic", lambda: clock[0])
     said = io.StringIO()
     with progress(1000, Console(file=said, width=100)) as show:
         for now, positions, end in ((10.0, 1010, 100), (11.0, 1020, 200), (30.0, 1610, 700)):

@@ -23,12 +23,12 @@ import pytest
 import train
 from dualmctx import cluster
 from dualmctx.assemble import assemble
-from dualmctx.checkpoint import open_checkpoints
 from dualmctx.cluster import Order
 from dualmctx.distributed import processes
 from dualmctx.distributed.devices import WHOLE, make_mesh, shardings, share
 from dualmctx.distributed.runtime_errors import describe_loss, without_losses
-from dualmctx.trained import load_trained
+from dualmctx.runs.checkpoint import open_checkpoints
+from dualmctx.runs.saved_network import load_trained
 from dualmctx.training.config import Config
 from dualmctx.training.divergence import FAILURES
 from dualmctx.training.trainer import Trainer

@@ -37,8 +37,8 @@ from dualmctx.evaluation import evaluator, making
 from dualmctx.evaluation.batching import check_states, digest, fill_batches, join, position_keys
 from dualmctx.evaluation.evaluations import by_search, make_evaluate_batch
 from dualmctx.policies import REGISTRY
-from dualmctx.runs import to_dict
-from dualmctx.trained import Trained
+from dualmctx.runs.folder import to_dict
+from dualmctx.runs.saved_network import Trained
 from dualmctx.training.memory_budget import require_batch_memory
 from games import plain
 

@@ -12,8 +12,8 @@ import jax
 import numpy as np
 
 import train
-from dualmctx.checkpoint import open_checkpoints
-from dualmctx.runs import read_rows
+from dualmctx.runs.checkpoint import open_checkpoints
+from dualmctx.runs.folder import read_rows
 
 ROOT = Path(train.__file__).parent
 NUM_ITERATIONS, KEEP = 14, 2

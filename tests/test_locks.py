@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from dualmctx import locks
-from dualmctx.locks import LOCK, lock_beside, locked
-from dualmctx.runs import claim_folder, create_run
+from dualmctx.runs import locks
+from dualmctx.runs.folder import claim_folder, create_run
+from dualmctx.runs.locks import LOCK, lock_beside, locked
 
 ROOT = Path(__file__).parents[1]
 HOLDER = """
 import pathlib, sys
-from dualmctx.locks import locked
+from dualmctx.runs.locks import locked
 with locked(pathlib.Path(sys.argv[1]), pathlib.Path("results")):
     print("held", flush=True)
     sys.stdin.read()

@@ -12,7 +12,7 @@ import pytest
 import hash_model
 from dualmctx import Gumbel, MuZero
 from dualmctx.policies.root import legal_probabilities
-from dualmctx.runs import to_dict
+from dualmctx.runs.folder import to_dict
 from oracle import mctx_policies
 from oracle.cases import RULES, fast_jit
 from oracle.compare import assert_same_search

@@ -27,7 +27,7 @@ from dualmctx import (
 )
 from dualmctx.assemble import exam_memory, savings
 from dualmctx.models.search_memory import SearchMemory
-from dualmctx.trained import network_of
+from dualmctx.runs.saved_network import network_of
 from dualmctx.training.config import Config, Exams
 from dualmctx.training.memory_budget import (
     TrainingMemory,

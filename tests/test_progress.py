@@ -6,14 +6,14 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from dualmctx.progress import Pace, showing
+from dualmctx.runs.progress import Pace, showing
 
 
 @pytest.fixture
 def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Sets the clock."""
     clock = [100.0]
-    monkeypatch.setattr("dualmctx.progress.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("dualmctx.runs.progress.time.monotonic", lambda: clock[0])
 
     def put(now: float) -> None:
         clock[0] = now

@@ -14,7 +14,7 @@ from dualmctx.command import main
 from dualmctx.commands import compare
 from dualmctx.matches.player_spec import parse_player
 from dualmctx.policies import REGISTRY
-from dualmctx.trained import trained_names
+from dualmctx.runs.saved_network import trained_names
 from untrained import make_run, make_untrained
 
 ROOT = pathlib.Path(__file__).parents[1]

@@ -47,7 +47,7 @@ from dualmctx.reproduction.stages import ShowFn
 from dualmctx.reproduction.steps import Learning, compile_step, make_learning
 from dualmctx.reproduction.summary import Outcome, estimate, estimate_ratio, refresh, summarize
 from dualmctx.reproduction.tables import show, show_ratio, strength
-from dualmctx.runs import read_rows
+from dualmctx.runs.folder import read_rows
 
 TINY = Size(
     steps=3,

@@ -19,11 +19,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from dualmctx import display
-from dualmctx.checkpoint import Checkpoints, claim_checkpoints, open_checkpoints, quietly
-from dualmctx.plot import plot_training
-from dualmctx.run_config import check_config
-from dualmctx.runs import (
+from dualmctx.runs import display
+from dualmctx.runs.atomic_io import replacing, write_whole
+from dualmctx.runs.checkpoint import Checkpoints, claim_checkpoints, open_checkpoints, quietly
+from dualmctx.runs.folder import (
     RunFolder,
     create_run,
     flatten,
@@ -32,7 +31,8 @@ from dualmctx.runs import (
     reopen_run,
     to_dict,
 )
-from dualmctx.whole import replacing, write_whole
+from dualmctx.runs.plot import plot_training
+from dualmctx.runs.recorded_config import check_config
 
 CONFIG = {"game": "nim", "search": {"num_simulations": [4, 2], "puct": {"window": None}}, "seed": 0}
 
@@ -509,7 +509,7 @@ def test_a_terminal_gets_a_live_line_and_keeps_exams() -> None:
 def test_the_time_left_is_that_of_the_iterations_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first iteration here may be one of a run that goes on, or wait for a compiler."""
     clock = [1000.0]
-    monkeypatch.setattr("dualmctx.progress.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("dualmctx.runs.progress.time.monotonic", lambda: clock[0])
     shown, text = plain_display(num_iterations=100, done=40)
     with shown:
         for iteration, now in ((41, 1500.0), (42, 1520.0), (51, 1700.0)):

@@ -25,13 +25,13 @@ import pytest
 import games
 import train
 from dualmctx import assemble
-from dualmctx.checkpoint import open_checkpoints
 from dualmctx.cli import parse_flags
 from dualmctx.commands import compare
 from dualmctx.distributed import signals
 from dualmctx.policies import REGISTRY
-from dualmctx.runs import RunFolder, create_run, reopen_run
-from dualmctx.trained import load_trained, network_of
+from dualmctx.runs.checkpoint import open_checkpoints
+from dualmctx.runs.folder import RunFolder, create_run, reopen_run
+from dualmctx.runs.saved_network import load_trained, network_of
 
 ROOT = Path(train.__file__).parent
 SMALL = [
@@ -290,7 +290,7 @@ def test_a_row_has_rates(arguments: list[str], per_move: int, tmp_path: Path) ->
 # train.py as it is, but the fourth iteration takes until Ctrl-C has been heard.
 PATIENT = """
 import runpy, sys, time
-from dualmctx.display import Display
+from dualmctx.runs.display import Display
 
 heard = []
 say, show = Display.say, Display.show

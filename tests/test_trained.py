@@ -18,12 +18,13 @@ import numpy as np
 import pytest
 
 import games
-from dualmctx import export_trained, load_trained, trained
-from dualmctx.checkpoint import claim_checkpoints
+from dualmctx import export_trained, load_trained
 from dualmctx.policies import MPV, REGISTRY, Chain, Dual, Gumbel, MuZero
-from dualmctx.runs import read_config, to_dict
-from dualmctx.saved_search import policy_of, with_simulations
-from dualmctx.trained import Trained, model_options_of, network_of, trained_names
+from dualmctx.runs import saved_network
+from dualmctx.runs.checkpoint import claim_checkpoints
+from dualmctx.runs.folder import read_config, to_dict
+from dualmctx.runs.saved_network import Trained, model_options_of, network_of, trained_names
+from dualmctx.runs.saved_policy import policy_of, with_simulations
 
 SEARCH = Dual(num_simulations=(3, 2), num_rounds=2)
 RECORD: dict[str, Any] = {
@@ -98,7 +99,7 @@ def test_an_earlier_checkpoint_can_be_asked_for(saved: Saved) -> None:
 def test_a_network_that_comes_with_the_package_has_a_name(
     saved: Saved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trained, "_SHIPPED", tmp_path)
+    monkeypatch.setattr(saved_network, "_SHIPPED", tmp_path)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=r"^nim-9 is neither .* \(none yet\)$"):
         load_trained("nim-9")

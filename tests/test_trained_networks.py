@@ -9,7 +9,7 @@ import pytest
 
 import games
 from dualmctx.models.game_model import mask_illegal
-from dualmctx.trained import load_trained, trained_names
+from dualmctx.runs.saved_network import load_trained, trained_names
 from dualmctx.training.presets import PRESETS
 
 NAMES = trained_names()

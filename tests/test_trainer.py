@@ -9,7 +9,7 @@ import pytest
 
 import games
 from dualmctx import AlphaZero, make_network
-from dualmctx.checkpoint import open_checkpoints
+from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.training import trainer as trainer_module
 from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay, Steps, make_play

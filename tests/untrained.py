@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import games
 import train
 from dualmctx.assemble import record_of
-from dualmctx.checkpoint import claim_checkpoints
-from dualmctx.runs import create_run, read_config
-from dualmctx.trained import Trained, export_trained, network_of
+from dualmctx.runs.checkpoint import claim_checkpoints
+from dualmctx.runs.folder import create_run, read_config
+from dualmctx.runs.saved_network import Trained, export_trained, network_of
 
 TINY = ("--network.width", "4", "--network.num-blocks", "2", "--network.trunk", "mlp")
 

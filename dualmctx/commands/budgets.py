@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from dualmctx.commands.candidates import Candidate
 from dualmctx.matches.entrants import Entrant
 from dualmctx.policies.budgets import Measured, Simulations, scale_to_cost, scale_to_seconds
-from dualmctx.whole import write_whole
+from dualmctx.runs.atomic_io import write_whole
 
 SIMULATIONS, NETWORK, SECONDS = "simulations", "network", "seconds"
 FILE = "budgets.json"

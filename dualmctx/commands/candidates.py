@@ -10,9 +10,9 @@ from dualmctx.matches.entrants import Entrant, engine, perfect, uniform_random
 from dualmctx.matches.hosts import openspiel_mcts, perfect_connect_four
 from dualmctx.matches.player_spec import OPENSPIEL, OWN, PERFECT, RANDOM, PlayerSpec
 from dualmctx.policies.budgets import Simulations, split
-from dualmctx.runs import to_dict
-from dualmctx.saved_search import policy_of, with_simulations
-from dualmctx.trained import Trained, digest_of, model_options_of
+from dualmctx.runs.folder import to_dict
+from dualmctx.runs.saved_network import Trained, digest_of, model_options_of
+from dualmctx.runs.saved_policy import policy_of, with_simulations
 
 
 class Candidate(NamedTuple):

@@ -32,7 +32,7 @@ from dualmctx.reports.machine import machine, versions
 from dualmctx.reports.page import by_strength, make_page
 from dualmctx.reports.plots import draw_costs, draw_elo, to_png
 from dualmctx.reports.report import Played, make_report
-from dualmctx.runs import RunFolder, claim_folder, create_run, read_config, reopen_run
+from dualmctx.runs.folder import RunFolder, claim_folder, create_run, read_config, reopen_run
 
 _PROGRAM = "dualmctx compare"
 _DESCRIPTION = """Plays players against each other, each two from the same openings on both sides,

@@ -17,7 +17,7 @@ from dualmctx.commands.writing import Task, write_file, write_out
 from dualmctx.distributed.processes import is_first, join, require_same
 from dualmctx.evaluation.parts import Results, part_file
 from dualmctx.evaluation.results_file import check_results
-from dualmctx.locks import lock_beside, locked
+from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.training.config import check_processes
 from dualmctx.training.divergence import FAILURES, in_a_line
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Annotated
 
 from dualmctx.cli import REQUIRED, Positional, named, parse_flags
-from dualmctx.locks import lock_beside, locked
-from dualmctx.trained import export_trained, load_trained
+from dualmctx.runs.locks import lock_beside, locked
+from dualmctx.runs.saved_network import export_trained, load_trained
 
 _PROGRAM = "dualmctx export"
 _DESCRIPTION = """Writes what a run has learned to one file: its parameters and its configuration,

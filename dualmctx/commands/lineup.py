@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import games
 from dualmctx.commands.candidates import Candidate, networkless, searching
 from dualmctx.matches.player_spec import NETWORKLESS, OWN, PlayerSpec
-from dualmctx.saved_search import policy_of
-from dualmctx.trained import Trained, load_trained
+from dualmctx.runs.saved_network import Trained, load_trained
+from dualmctx.runs.saved_policy import policy_of
 
 
 class Lineup(NamedTuple):

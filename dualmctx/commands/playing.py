@@ -14,8 +14,8 @@ from dualmctx.matches.tournament import (
     settle_tournament,
 )
 from dualmctx.matches.tournament_folder import GAMES
-from dualmctx.progress import Pace, showing
 from dualmctx.ratings.sprt import Sprt, Verdict, judge_in_turn
+from dualmctx.runs.progress import Pace, showing
 
 ShowFn = Callable[[list[Game]], None]
 """Takes games that have just been played."""

@@ -7,16 +7,16 @@ import shlex
 from pathlib import Path
 from typing import Any, Literal
 
-from dualmctx.checkpoint import quietly
 from dualmctx.cli import Unprefixed, parse_flags
-from dualmctx.progress import showing
 from dualmctx.reports.machine import machine, versions
 from dualmctx.reproduction.experiments import GAMES, QUICK, Size, make_algorithms
 from dualmctx.reproduction.report import write_report
 from dualmctx.reproduction.stages import Experiment, check_experiment, run_experiment
 from dualmctx.reproduction.summary import changed_policies, refresh
-from dualmctx.runs import claim_folder, create_run, reopen_run, to_dict
-from dualmctx.whole import write_whole
+from dualmctx.runs.atomic_io import write_whole
+from dualmctx.runs.checkpoint import quietly
+from dualmctx.runs.folder import claim_folder, create_run, reopen_run, to_dict
+from dualmctx.runs.progress import showing
 
 _PROGRAM = "dualmctx reproduce"
 _DESCRIPTION = """Trains AlphaZero, MPV-MCTS and Dual MCTS on the paper's games, has their

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.making import evaluator_of
-from dualmctx.runs import to_dict
-from dualmctx.saved_search import policy_of
-from dualmctx.trained import Trained, digest_of, load_trained
+from dualmctx.runs.folder import to_dict
+from dualmctx.runs.saved_network import Trained, digest_of, load_trained
+from dualmctx.runs.saved_policy import policy_of
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,7 +17,7 @@ from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.parts import Counts, Results, has_end, join_parts, reopen_part
 from dualmctx.evaluation.results_file import to_line, write_results
 from dualmctx.evaluation.rows import Row
-from dualmctx.progress import Pace, showing
+from dualmctx.runs.progress import Pace, showing
 
 X = TypeVar("X")
 # Positions that a process takes before it is the next one's turn.

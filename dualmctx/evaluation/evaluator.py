@@ -9,7 +9,7 @@ import numpy as np
 
 from dualmctx.evaluation.batching import check_states, digest, fill_batches, join
 from dualmctx.evaluation.evaluations import Evaluations
-from dualmctx.progress import showing
+from dualmctx.runs.progress import showing
 from dualmctx.types import Policy
 
 

@@ -20,8 +20,8 @@ from dualmctx.evaluation.evaluations import Evaluations, by_network, by_search, 
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.models.game_model import make_search_fn
 from dualmctx.models.search_memory import num_bytes, search_memory
-from dualmctx.saved_search import policy_of
-from dualmctx.trained import Trained, load_trained, model_options_of
+from dualmctx.runs.saved_network import Trained, load_trained, model_options_of
+from dualmctx.runs.saved_policy import policy_of
 from dualmctx.training.memory_budget import free_memory, require_batch_memory
 from dualmctx.types import Params, Policy
 

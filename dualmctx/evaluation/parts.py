@@ -13,8 +13,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 from dualmctx.evaluation.results_file import to_line
 from dualmctx.evaluation.rows import Row
-from dualmctx.runs import flatten
-from dualmctx.whole import write_whole
+from dualmctx.runs.atomic_io import write_whole
+from dualmctx.runs.folder import flatten
 
 
 class Counts(NamedTuple):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dualmctx.evaluation.rows import Row
-from dualmctx.whole import replacing
+from dualmctx.runs.atomic_io import replacing
 
 _COLUMNS = (
     *("id", "line", "error", "action", "move", "value", "network_value", "tree_values"),

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from dualmctx.matches.game_file import Game
-from dualmctx.runs import flatten
-from dualmctx.whole import write_whole
+from dualmctx.runs.atomic_io import write_whole
+from dualmctx.runs.folder import flatten
 
 GAMES, SETTINGS = "games.jsonl", "tournament.json"
 

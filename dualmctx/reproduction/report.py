@@ -23,7 +23,7 @@ from dualmctx.reproduction.tables import (
     strength,
     times,
 )
-from dualmctx.whole import write_whole
+from dualmctx.runs.atomic_io import write_whole
 
 _TITLE = "Dual MCTS, reproduced"
 _NOTE = (

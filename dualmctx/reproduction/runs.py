@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import jax
 
-from dualmctx.checkpoint import Checkpoints, claim_checkpoints
 from dualmctx.exam import ExamFn
 from dualmctx.reproduction.steps import (
     Learning,
@@ -17,9 +16,10 @@ from dualmctx.reproduction.steps import (
     make_exam,
     on_device,
 )
-from dualmctx.run_config import check_config
-from dualmctx.runs import RunFolder, create_run, read_config, read_rows, reopen_run
-from dualmctx.trained import Trained, export_trained, load_trained
+from dualmctx.runs.checkpoint import Checkpoints, claim_checkpoints
+from dualmctx.runs.folder import RunFolder, create_run, read_config, read_rows, reopen_run
+from dualmctx.runs.recorded_config import check_config
+from dualmctx.runs.saved_network import Trained, export_trained, load_trained
 from dualmctx.training.trainer import TrainState
 
 Programs = dict[str, tuple[StepFn, ExamFn | None]]

@@ -28,8 +28,8 @@ from dualmctx.reproduction.matches import make_matches, make_openings, read_curv
 from dualmctx.reproduction.runs import compile_programs, is_done, open_run, train
 from dualmctx.reproduction.steps import Learning, Row, make_config, make_learning
 from dualmctx.reproduction.summary import Outcome, summarize
-from dualmctx.runs import read_rows, reopen_run
-from dualmctx.whole import write_whole
+from dualmctx.runs.atomic_io import write_whole
+from dualmctx.runs.folder import read_rows, reopen_run
 
 ShowFn = Callable[[str, int, int], None]
 """Is told what is being done, and how much of it is done, of how much."""

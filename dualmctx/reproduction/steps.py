@@ -14,7 +14,7 @@ from dualmctx.assemble import make_exams, record_of, trainer_of
 from dualmctx.exam import ExamFn
 from dualmctx.models.game_model import make_search_fn
 from dualmctx.reproduction.experiments import Algorithm, GameRow, Size
-from dualmctx.trained import network_of
+from dualmctx.runs.saved_network import network_of
 from dualmctx.training.config import Config, Exams, NetworkOptions
 from dualmctx.training.learner import Learner, Losses, make_learn, make_optimizer
 from dualmctx.training.replay import add, make_replay

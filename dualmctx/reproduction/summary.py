@@ -12,7 +12,7 @@ from dualmctx.reproduction.experiments import Algorithm, Comparison
 from dualmctx.reproduction.matches import Curve
 from dualmctx.reproduction.paper import TABLE_1, published_ratio
 from dualmctx.reproduction.steps import Row
-from dualmctx.runs import flatten, to_dict
+from dualmctx.runs.folder import flatten, to_dict
 
 SECONDS = ("seconds", "selfplay_seconds", "learn_seconds")
 _LEVEL = 0.95

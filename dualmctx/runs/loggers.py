@@ -12,7 +12,7 @@ from tensorboardX.event_file_writer import EventsWriter
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 from tensorboardX.proto.summary_pb2 import Summary
 
-from dualmctx.whole import write_whole
+from dualmctx.runs.atomic_io import write_whole
 
 Sink = Callable[[dict[str, Any]], None]
 """Takes a row of `metrics.jsonl`."""

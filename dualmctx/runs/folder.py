@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dualmctx.locks import LOCK, locked
-from dualmctx.whole import is_draft, write_whole
+from dualmctx.runs.atomic_io import is_draft, write_whole
+from dualmctx.runs.locks import LOCK, locked
 
 CONFIG = "config.json"
 EDITED = "edited"

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
-from dualmctx.checkpoint_content import CONFIG, is_intact, make_content, read_config
+from dualmctx.runs.checkpoint_content import CONFIG, is_intact, make_content, read_config
 
 # What reading and writing raise: orbax, tensorstore, zstd or we ourselves.
 _FAILURES = (ValueError, KeyError, TypeError, OSError, RuntimeError)

@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from dualmctx.runs import CONFIG, EDITED, flatten, read_config
+from dualmctx.runs.folder import CONFIG, EDITED, flatten, read_config
 
 
 def check_config(path: Path, step: int, saved: dict[str, Any] | None) -> None:

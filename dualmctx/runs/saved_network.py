@@ -13,18 +13,18 @@ import jax
 import numpy as np
 
 import games
-from dualmctx.archive import Archive, Header, open_archive
-from dualmctx.checkpoint import open_checkpoints
 from dualmctx.models.network import make_network
-from dualmctx.run_config import check_config
-from dualmctx.runs import read_config
+from dualmctx.runs.archive import Archive, Header, open_archive
+from dualmctx.runs.atomic_io import replacing
+from dualmctx.runs.checkpoint import open_checkpoints
+from dualmctx.runs.folder import read_config
+from dualmctx.runs.recorded_config import check_config
 from dualmctx.training.config import NetworkOptions
 from dualmctx.training.divergence import check_parameters
 from dualmctx.types import Params
-from dualmctx.whole import replacing
 
 # Networks that come with the package.
-_SHIPPED = Path(__file__).with_name("trained_networks")
+_SHIPPED = Path(__file__).parents[1] / "trained_networks"
 # What an exported file holds besides the parameters, whose names have a slash.
 _RECORD, _ITERATION = "record", "iteration"
 _LONGEST_RECORD = 2**20

@@ -7,7 +7,7 @@ from dualmctx.checks import check_count, is_whole
 from dualmctx.policies import REGISTRY
 from dualmctx.policies.budgets import split
 from dualmctx.policies.mpv import in_rounds
-from dualmctx.runs import to_dict
+from dualmctx.runs.folder import to_dict
 from dualmctx.types import Policy
 
 

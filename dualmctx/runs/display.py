@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from dualmctx.progress import SECONDS_BETWEEN_LINES, Pace
+from dualmctx.runs.progress import SECONDS_BETWEEN_LINES, Pace
 
 
 class Display:

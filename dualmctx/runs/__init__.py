@@ -1,0 +1,1 @@
+"""Files and displays of a training run: folders, checkpoints, saved networks, logs."""
