@@ -2,7 +2,7 @@
 
 from dualmctx.evaluation.evaluations import Evaluations
 from dualmctx.evaluation.evaluator import Evaluator
-from dualmctx.evaluation.making import evaluate, load_evaluator, make_evaluator
+from dualmctx.evaluation.factory import evaluate, load_evaluator, make_evaluator
 from dualmctx.models.game_model import Model, make_model, make_search_fn
 from dualmctx.models.network import Network, make_network
 from dualmctx.models.search_memory import SearchMemory, search_memory

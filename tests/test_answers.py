@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import dualmctx.evaluation.answers
 from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.evaluator import Evaluator
-from dualmctx.evaluation.making import make_evaluator
+from dualmctx.evaluation.factory import make_evaluator
 from dualmctx.evaluation.positions_file import Question
 from dualmctx.evaluation.results_file import to_line
 from dualmctx.evaluation.streams import full_batches

@@ -33,7 +33,7 @@ from dualmctx import (
     load_evaluator,
     make_evaluator,
 )
-from dualmctx.evaluation import evaluator, making
+from dualmctx.evaluation import evaluator, factory
 from dualmctx.evaluation.batching import check_states, digest, fill_batches, join, position_keys
 from dualmctx.evaluation.evaluations import by_search, make_evaluate_batch
 from dualmctx.policies import REGISTRY
@@ -571,7 +571,7 @@ def test_what_is_no_batch_of_states_is_refused_in_a_line(
 def test_a_batch_that_does_not_fit_is_refused(
     network_only: bool, also: str, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(making, "free_memory", lambda: 2**16)
+    monkeypatch.setattr(factory, "free_memory", lambda: 2**16)
     words = (
         r"\Aa batch of 4,096 positions needs [\d.]+ MiB of a device, and 0\.1 MiB are free; use "
         rf"a smaller --batch, such as \d+{also}\Z"

@@ -5,7 +5,7 @@ import numpy as np
 import games
 from dualmctx.commands.lineup import Lineup
 from dualmctx.commands.opening_file import read_openings
-from dualmctx.evaluation.making import evaluator_of
+from dualmctx.evaluation.factory import evaluator_of
 from dualmctx.matches.openings import (
     AcceptFn,
     Opening,

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any, NamedTuple
 
 from dualmctx.evaluation.evaluator import Evaluator
-from dualmctx.evaluation.making import evaluator_of
+from dualmctx.evaluation.factory import evaluator_of
 from dualmctx.runs.folder import to_dict
 from dualmctx.runs.saved_network import Trained, digest_of, load_trained
 from dualmctx.runs.saved_policy import policy_of

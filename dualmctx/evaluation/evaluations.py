@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.evaluation.batching import digest, fill_batches, join, position_keys
-from dualmctx.evaluation.reading import Decision, principal_variation, read_root
+from dualmctx.evaluation.readout import Decision, principal_variation, read_root
 from dualmctx.models.game_model import mask_illegal
 from dualmctx.search.arrays import like
 from dualmctx.search.select import argmax
