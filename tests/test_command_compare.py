@@ -27,11 +27,11 @@ from dualmctx.commands.lineup import Lineup, load_lineup
 from dualmctx.commands.opening_rules import choose_openings
 from dualmctx.matches.game_file import Game, read_games, results_of
 from dualmctx.matches.player_spec import parse_player
+from dualmctx.matches.report.page import show_elo
 from dualmctx.policies import REGISTRY
 from dualmctx.policies.budgets import split
 from dualmctx.ratings.elo import rate
 from dualmctx.ratings.sprt import Sprt, judge_in_turn
-from dualmctx.reports.page import show_elo
 from untrained import export_untrained
 
 ROOT = Path(__file__).parents[1]

@@ -11,18 +11,24 @@ import numpy as np
 import pytest
 
 from dualmctx.matches.costs import FREE, MoveCost
-from dualmctx.matches.entrants import Entrant, Host
 from dualmctx.matches.game_file import Game, results_of
 from dualmctx.matches.openings import Start
 from dualmctx.matches.player_spec import PlayerSpec, parse_player
+from dualmctx.matches.players import Entrant, Host
+from dualmctx.matches.report.page import (
+    by_strength,
+    make_page,
+    show_elo,
+    show_interval,
+    show_number,
+)
+from dualmctx.matches.report.plots import draw_costs, draw_elo, to_png
+from dualmctx.matches.report.report import Played, count_games, make_report
 from dualmctx.policies.budgets import scale_to_cost, scale_to_seconds, split
 from dualmctx.ratings.elo import rate
 from dualmctx.ratings.elo_costs import elo_a_doubling
 from dualmctx.ratings.results import count_pairs
 from dualmctx.ratings.sprt import Sprt, judge
-from dualmctx.reports.page import by_strength, make_page, show_elo, show_interval, show_number
-from dualmctx.reports.plots import draw_costs, draw_elo, to_png
-from dualmctx.reports.report import Played, count_games, make_report
 
 NAMES = ("<b>&$x_1$", "small", "lost")
 HOST = Host(lambda histories, seeds: [0 for _ in histories])
@@ -212,7 +218,7 @@ def test_without_openspiel_there_is_no_alpha_rank(
     def refuse(results: Any) -> None:
         raise ModuleNotFoundError("α-rank needs OpenSpiel")
 
-    monkeypatch.setattr("dualmctx.reports.report.alpha_rank", refuse)
+    monkeypatch.setattr("dualmctx.matches.report.report.alpha_rank", refuse)
     found = make_report(played)
     assert found["alpha_rank"] is None
     assert [row["mass"] for row in found["players"]] == [None] * 3

@@ -21,10 +21,9 @@ from dualmctx import AlphaZero, Dual, make_network
 from dualmctx.matches import tournament as tournaments
 from dualmctx.matches.arena import Player, batch_player, make_games
 from dualmctx.matches.costs import FREE, MoveCost, move_cost
-from dualmctx.matches.entrants import Entrant, engine, perfect, uniform_random
+from dualmctx.matches.external_games import play_on_host
+from dualmctx.matches.external_players import each, openspiel_mcts, perfect_connect_four
 from dualmctx.matches.game_file import Game, append_games, mend_games, read_games, results_of
-from dualmctx.matches.host_games import play_on_host
-from dualmctx.matches.hosts import each, openspiel_mcts, perfect_connect_four
 from dualmctx.matches.openings import (
     as_rows,
     balanced,
@@ -34,6 +33,7 @@ from dualmctx.matches.openings import (
     identify,
     random_openings,
 )
+from dualmctx.matches.players import Entrant, engine, perfect, uniform_random
 from dualmctx.matches.tournament import (
     Tournament,
     pair_keys,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dualmctx.commands.candidates import Candidate
-from dualmctx.matches.entrants import Entrant
+from dualmctx.matches.players import Entrant
 from dualmctx.policies.budgets import Measured, Simulations, scale_to_cost, scale_to_seconds
 from dualmctx.runs.atomic_io import write_whole
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from dualmctx.cli import parse_flags
-from dualmctx.matches.entrants import Entrant, engine, perfect, uniform_random
-from dualmctx.matches.hosts import openspiel_mcts, perfect_connect_four
+from dualmctx.matches.external_players import openspiel_mcts, perfect_connect_four
 from dualmctx.matches.player_spec import OPENSPIEL, OWN, PERFECT, RANDOM, PlayerSpec
+from dualmctx.matches.players import Entrant, engine, perfect, uniform_random
 from dualmctx.policies.budgets import Simulations, split
 from dualmctx.runs.folder import to_dict
 from dualmctx.runs.saved_network import Trained, digest_of, model_options_of

@@ -20,18 +20,18 @@ from dualmctx.commands.playing import play, select_games
 from dualmctx.commands.standings import describe_test, standings
 from dualmctx.evaluation.positions_file import READERS
 from dualmctx.matches.arena import MAX_PLIES
-from dualmctx.matches.entrants import Entrant, Host
 from dualmctx.matches.game_file import read_games
 from dualmctx.matches.openings import find_starts
 from dualmctx.matches.player_spec import PlayerSpec, parse_player
+from dualmctx.matches.players import Entrant, Host
+from dualmctx.matches.report.machine import machine, versions
+from dualmctx.matches.report.page import by_strength, make_page
+from dualmctx.matches.report.plots import draw_costs, draw_elo, to_png
+from dualmctx.matches.report.report import Played, make_report
 from dualmctx.matches.tournament import Tournament, round_robin
 from dualmctx.matches.tournament_folder import GAMES
 from dualmctx.matches.usage import sample_positions, seconds_a_move
 from dualmctx.ratings.sprt import Sprt
-from dualmctx.reports.machine import machine, versions
-from dualmctx.reports.page import by_strength, make_page
-from dualmctx.reports.plots import draw_costs, draw_elo, to_png
-from dualmctx.reports.report import Played, make_report
 from dualmctx.runs.folder import RunFolder, claim_folder, create_run, read_config, reopen_run
 
 _PROGRAM = "dualmctx compare"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dualmctx.cli import Unprefixed, parse_flags
-from dualmctx.reports.machine import machine, versions
+from dualmctx.matches.report.machine import machine, versions
 from dualmctx.reproduction.experiments import GAMES, QUICK, Size, make_algorithms
 from dualmctx.reproduction.report import write_report
 from dualmctx.reproduction.stages import Experiment, check_experiment, run_experiment

@@ -6,7 +6,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from dualmctx.reports.page import by_strength, show_elo, show_interval, show_number
+from dualmctx.matches.report.page import by_strength, show_elo, show_interval, show_number
 
 
 def standings(report: dict[str, Any]) -> Table:

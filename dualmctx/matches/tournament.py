@@ -12,9 +12,8 @@ import numpy as np
 
 from dualmctx.matches.arena import MAX_PLIES, make_games
 from dualmctx.matches.boards import Record
-from dualmctx.matches.entrants import Entrant, Host
+from dualmctx.matches.external_games import play_on_host
 from dualmctx.matches.game_file import Game, append_games, mend_games
-from dualmctx.matches.host_games import play_on_host
 from dualmctx.matches.openings import (
     Opening,
     as_rows,
@@ -22,6 +21,7 @@ from dualmctx.matches.openings import (
     set_up_fens,
     split_opening,
 )
+from dualmctx.matches.players import Entrant, Host
 from dualmctx.matches.tournament_folder import GAMES, count_done, settle
 
 

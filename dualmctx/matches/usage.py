@@ -9,9 +9,9 @@ import numpy as np
 
 import games
 from dualmctx.matches.arena import with_memory
-from dualmctx.matches.entrants import Entrant, Host
 from dualmctx.matches.game_file import Game
 from dualmctx.matches.openings import Opening, as_rows, set_up_fens, split_opening
+from dualmctx.matches.players import Entrant, Host
 
 
 class Usage(NamedTuple):

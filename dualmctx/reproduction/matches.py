@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 import games
-from dualmctx.matches.entrants import Entrant, engine
 from dualmctx.matches.game_file import read_games, results_of
 from dualmctx.matches.openings import Opening, random_openings
+from dualmctx.matches.players import Entrant, engine
 from dualmctx.matches.tournament import Tournament
 from dualmctx.matches.tournament_folder import GAMES
 from dualmctx.ratings.alpha_rank import alpha_rank, payoffs

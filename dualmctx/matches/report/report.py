@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualmctx.matches.entrants import Entrant
 from dualmctx.matches.game_file import Game, results_of
 from dualmctx.matches.openings import Opening, Start
+from dualmctx.matches.players import Entrant
 from dualmctx.matches.usage import count_usage
 from dualmctx.ratings.alpha_rank import AlphaRank, alpha_rank
 from dualmctx.ratings.elo import Rating, rate, rate_sides

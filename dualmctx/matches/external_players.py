@@ -5,7 +5,7 @@ import random
 from typing import Any
 
 from dualmctx.matches.costs import FREE, MoveCost
-from dualmctx.matches.entrants import Entrant, Host
+from dualmctx.matches.players import Entrant, Host
 
 # Games whose actions have the same numbers there; `tests/games/test_games_openspiel.py` plays them.
 _OPENSPIEL_GAMES = ("connect_four", "othello", "tic_tac_toe")

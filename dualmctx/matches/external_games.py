@@ -19,7 +19,7 @@ from dualmctx.matches.boards import (
     set_up,
     to_record,
 )
-from dualmctx.matches.entrants import Host
+from dualmctx.matches.players import Host
 from dualmctx.types import Params
 
 AnyPlayer = PlayerFn | Player | Host

@@ -1,0 +1,1 @@
+"""The report of a tournament: tables, plots and an HTML page."""
