@@ -18,13 +18,13 @@ from typing import Any, NoReturn
 
 import jax
 
-from dualmctx.assemble import Run, assemble, folder_of, follower_of, record_of
 from dualmctx.cli import parse_flags, take_flag
-from dualmctx.cluster import follow, lead, spread
 from dualmctx.distributed.devices import choose_devices, local
 from dualmctx.distributed.processes import is_first, join, require_same
 from dualmctx.distributed.signals import stopped_by_sigterm, stopped_on_request
-from dualmctx.exam import is_solved, take_exams
+from dualmctx.experiment.assemble import Run, assemble, folder_of, follower_of, record_of
+from dualmctx.experiment.evals import is_solved, take_exams
+from dualmctx.experiment.multihost import follow, lead, spread
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.checkpoint import quietly
 from dualmctx.runs.display import Display, summary_table

@@ -30,8 +30,8 @@ import dualmctx
 import games
 from benchmarks.strength import show
 from dualmctx import AlphaZero, Contempt
-from dualmctx.assemble import record_of, trainer_of
 from dualmctx.evaluation.evaluations import make_evaluate
+from dualmctx.experiment.assemble import record_of, trainer_of
 from dualmctx.reproduction.summary import Estimate, estimate
 from dualmctx.runs.saved_network import network_of
 from dualmctx.training.config import Config

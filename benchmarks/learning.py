@@ -37,7 +37,7 @@ from benchmarks.strength import (
     show,
 )
 from dualmctx import AlphaZero
-from dualmctx.exam import score_exactly
+from dualmctx.experiment.evals import score_exactly
 from dualmctx.models.network import Network
 from dualmctx.runs.folder import read_rows
 from dualmctx.runs.saved_network import load_trained

@@ -44,7 +44,7 @@ from benchmarks.connect_four import (
 )
 from dualmctx import AlphaZero
 from dualmctx.evaluation.evaluations import make_evaluate
-from dualmctx.exam import score_exactly
+from dualmctx.experiment.evals import score_exactly
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.folder import read_config, read_rows

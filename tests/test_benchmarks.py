@@ -38,7 +38,7 @@ from benchmarks import (
 )
 from benchmarks.common import make_params, run_in_turns, time_in_turns, untrained
 from benchmarks.dual import make_positions
-from dualmctx.assemble import record_of
+from dualmctx.experiment.assemble import record_of
 from dualmctx.matches.costs import move_cost
 from dualmctx.models.network import Network, make_network
 from dualmctx.policies import AlphaZero, Dual, Gumbel, MuZero

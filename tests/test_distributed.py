@@ -21,12 +21,12 @@ import numpy as np
 import pytest
 
 import train
-from dualmctx import cluster
-from dualmctx.assemble import assemble
-from dualmctx.cluster import Order
 from dualmctx.distributed import processes
 from dualmctx.distributed.devices import WHOLE, make_mesh, shardings, share
 from dualmctx.distributed.runtime_errors import describe_loss, without_losses
+from dualmctx.experiment import multihost
+from dualmctx.experiment.assemble import assemble
+from dualmctx.experiment.multihost import Order
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.saved_network import load_trained
 from dualmctx.training.config import Config
@@ -65,7 +65,7 @@ sys.exit(train.main(sys.argv[1:]))
 SMALL = """
 import json, sys, time
 import jax, numpy as np
-from dualmctx import (cluster)
+from dualmctx.experiment import multihost
 from dualmctx.distributed import devices
 from dualmctx.distributed import processes
 from dualmctx.training.trainer import Trainer
@@ -76,13 +76,13 @@ def make_trainer():
     return Trainer(init, lambda state: lambda state: (init(state[0][0, 0]), {}), spread)
 
 def command():
-    trainer = cluster.leading(make_trainer())
+    trainer = multihost.leading(make_trainer())
     state = trainer.init(100)
-    assert np.array_equal(cluster.gather(state)[0], np.arange(100, 112).reshape(4, 3))
-    state = cluster.spread((np.full((4, 3), 7), np.array(True)), trainer.shardings)
+    assert np.array_equal(multihost.gather(state)[0], np.arange(100, 112).reshape(4, 3))
+    state = multihost.spread((np.full((4, 3), 7), np.array(True)), trainer.shardings)
     assert not state[0].is_fully_addressable
     state, _ = trainer.compile(state)(state)
-    numbers, flag = cluster.gather(state)
+    numbers, flag = multihost.gather(state)
     assert np.array_equal(numbers, np.arange(7, 19).reshape(4, 3))
     assert flag.dtype == bool and flag
     try:
@@ -94,8 +94,8 @@ def command():
 
 processes.join(sys.argv[1], *map(int, sys.argv[2:]))
 processes.require_same({"preset": "connect2"})
-run = lambda: cluster.lead(command)
-sys.exit(run() if processes.is_first() else cluster.follow(make_trainer, 100))
+run = lambda: multihost.lead(command)
+sys.exit(run() if processes.is_first() else multihost.follow(make_trainer, 100))
 """
 
 
@@ -262,12 +262,12 @@ def test_a_process_that_follows_restores_without_initialising(
 
     trainer = Trainer(init, compile_for, spread)
     orders = iter([(Order.SPREAD, 0), (Order.COMPILE, 0), (Order.ITERATE, 0), (Order.END, 7)])
-    monkeypatch.setattr(cluster, "_hear", lambda: next(orders))
+    monkeypatch.setattr(multihost, "_hear", lambda: next(orders))
     monkeypatch.setattr(processes, "is_first", lambda: False)
     # Which would end the tests.
-    monkeypatch.setattr(cluster, "_leave", lambda _: None)
+    monkeypatch.setattr(multihost, "_leave", lambda _: None)
     # As large as a seed can be.
-    assert cluster.follow(lambda: trainer, 2**32 - 1) == 7
+    assert multihost.follow(lambda: trainer, 2**32 - 1) == 7
     assert arrays == []
     # What the first process would have sent.
     assert [(x.shape, x.dtype) for x in found[0]] == [((3,), jnp.int32), ((), jnp.float32)]
@@ -287,9 +287,9 @@ def test_what_fails_in_all_ends_the_process_and_what_fails_in_one_is_told(
 
     told = []
     monkeypatch.setattr(jax.distributed, "is_initialized", lambda: True)
-    monkeypatch.setattr(cluster, "_tell", lambda order, value=0: told.append((order, value)))
-    monkeypatch.setattr(cluster, "time", SimpleNamespace(sleep=lambda _: None))
-    monkeypatch.setattr(cluster.os, "_exit", leave)
+    monkeypatch.setattr(multihost, "_tell", lambda order, value=0: told.append((order, value)))
+    monkeypatch.setattr(multihost, "time", SimpleNamespace(sleep=lambda _: None))
+    monkeypatch.setattr(multihost.os, "_exit", leave)
 
     def fails(_: Any) -> Any:
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory\nof process 0")
@@ -302,14 +302,14 @@ def test_what_fails_in_all_ends_the_process_and_what_fails_in_one_is_told(
             return 2
 
     nothing: Any = None
-    trainer = cluster.leading(Trainer(fails, fails, nothing))
+    trainer = multihost.leading(Trainer(fails, fails, nothing))
     for step, order in ((trainer.init, Order.INIT), (trainer.compile, Order.COMPILE)):
         with pytest.raises(Left, match="2"):
-            cluster.lead(functools.partial(handled, step))
+            multihost.lead(functools.partial(handled, step))
         line = "train.py: process 0 has failed: RESOURCE_EXHAUSTED: Out of memory; --resume "
         assert capsys.readouterr().err == f"{line}goes on from the last save\n"
         assert told.pop() == (order, 0)
-    assert cluster.lead(lambda: sys.exit(2)) == 2
+    assert multihost.lead(lambda: sys.exit(2)) == 2
     assert told == [(Order.END, 2)]
 
 

@@ -11,7 +11,7 @@ import pytest
 import games
 from dualmctx import AlphaZero, Puct, make_network, make_search_fn
 from dualmctx.evaluation.evaluations import Evaluations, make_evaluate
-from dualmctx.exam import (
+from dualmctx.experiment.evals import (
     Exact,
     is_solved,
     make_exact_exam,

@@ -20,12 +20,12 @@ from dualmctx import (
     Dual,
     Gumbel,
     Puct,
-    assemble,
     make_network,
     make_search_fn,
     search_memory,
 )
-from dualmctx.assemble import exam_memory, savings
+from dualmctx.experiment import assemble
+from dualmctx.experiment.assemble import exam_memory, savings
 from dualmctx.models.search_memory import SearchMemory
 from dualmctx.runs.saved_network import network_of
 from dualmctx.training.config import Config, Exams

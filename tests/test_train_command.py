@@ -24,10 +24,10 @@ import pytest
 
 import games
 import train
-from dualmctx import assemble
 from dualmctx.cli import parse_flags
 from dualmctx.commands import compare
 from dualmctx.distributed import signals
+from dualmctx.experiment import assemble
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.folder import RunFolder, create_run, reopen_run

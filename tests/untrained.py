@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 import games
 import train
-from dualmctx.assemble import record_of
+from dualmctx.experiment.assemble import record_of
 from dualmctx.runs.checkpoint import claim_checkpoints
 from dualmctx.runs.folder import create_run, read_config
 from dualmctx.runs.saved_network import Trained, export_trained, network_of

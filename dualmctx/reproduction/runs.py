@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import jax
 
-from dualmctx.exam import ExamFn
+from dualmctx.experiment.evals import ExamFn
 from dualmctx.reproduction.steps import (
     Learning,
     Row,

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 
 import games
-from dualmctx.assemble import make_exams, record_of, trainer_of
-from dualmctx.exam import ExamFn
+from dualmctx.experiment.assemble import make_exams, record_of, trainer_of
+from dualmctx.experiment.evals import ExamFn
 from dualmctx.models.game_model import make_search_fn
 from dualmctx.reproduction.experiments import Algorithm, GameRow, Size
 from dualmctx.runs.saved_network import network_of

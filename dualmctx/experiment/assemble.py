@@ -9,10 +9,10 @@ import jax
 
 import games
 from dualmctx.checks import check, show
-from dualmctx.cluster import gather, leading
 from dualmctx.distributed.devices import choose_devices, share
 from dualmctx.evaluation.evaluations import make_evaluate
-from dualmctx.exam import Exact, ExamFn, make_exact_exam, make_match_exam
+from dualmctx.experiment.evals import Exact, ExamFn, make_exact_exam, make_match_exam
+from dualmctx.experiment.multihost import gather, leading
 from dualmctx.matches.arena import batch_player
 from dualmctx.models.game_model import make_search_fn
 from dualmctx.models.search_memory import SearchMemory, search_memory

@@ -1,0 +1,1 @@
+"""A training run put together: its parts, its evals and its processes."""
