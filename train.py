@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 import jax
 
-from dualmctx.cli import parse_flags, take_flag
+from dualmctx.commands.flags import parse_flags, take_flag
 from dualmctx.distributed.devices import choose_devices, local
 from dualmctx.distributed.processes import is_first, join, require_same
 from dualmctx.distributed.signals import stopped_by_sigterm, stopped_on_request

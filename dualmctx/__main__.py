@@ -2,7 +2,7 @@
 
 import sys
 
-from dualmctx.command import main
+from dualmctx.commands.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

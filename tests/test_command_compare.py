@@ -18,12 +18,12 @@ import pytest
 from rich.console import Console
 
 import games
-from dualmctx.cli import parse_flags
-from dualmctx.command import main
-from dualmctx.commands import compare, playing
+from dualmctx.commands import compare, tournament_progress
 from dualmctx.commands import lineup as lineups
 from dualmctx.commands.budgets import Budgets, read_budgets, set_budgets, write_budgets
+from dualmctx.commands.flags import parse_flags
 from dualmctx.commands.lineup import Lineup, load_lineup
+from dualmctx.commands.main import main
 from dualmctx.commands.opening_rules import choose_openings
 from dualmctx.matches.game_file import Game, read_games, results_of
 from dualmctx.matches.player_spec import parse_player
@@ -123,7 +123,7 @@ def test_everything_is_written_and_shown(files: Path, whole: Path, capfd: Any) -
 
 def stop_after(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Presses Ctrl-C after so many pieces of a tournament."""
-    play_all = playing.play_tournament
+    play_all = tournament_progress.play_tournament
 
     def play(*given: Any) -> Any:
         chunks = play_all(*given)
@@ -131,7 +131,7 @@ def stop_after(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
             yield next(chunks)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(playing, "play_tournament", play)
+    monkeypatch.setattr(tournament_progress, "play_tournament", play)
 
 
 def test_a_stop_changes_nothing(
@@ -154,7 +154,7 @@ def test_a_stop_changes_nothing(
 def test_nobody_else_writes_while_games_are_played(
     files: Path, whole: Path, tmp_path: Path, no_timing: None, capfd: Any
 ) -> None:
-    out, play_all, codes = tmp_path / "out", playing.play_tournament, []
+    out, play_all, codes = tmp_path / "out", tournament_progress.play_tournament, []
 
     def play(*given: Any) -> Any:
         patch.undo()
@@ -164,7 +164,7 @@ def test_nobody_else_writes_while_games_are_played(
         yield from chunks
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(playing, "play_tournament", play)
+        patch.setattr(tournament_progress, "play_tournament", play)
         assert run(files, *COMMAND, "--out", str(out)) == 0
     assert codes == [2]
     assert f"compare: {out} is being written by process {os.getpid()} on" in capfd.readouterr().err
@@ -641,7 +641,7 @@ def test_a_test_ends_the_games(tmp_path: Path, no_timing: None, capfd: Any) -> N
     assert test["elo"] == pytest.approx(400 * math.log10(points / (len(judged) - points)))
     assert f"Elo of the mean score, which the test is about: {show_elo(test)}\n" in shown
     assert "H1 accepted after" in (tmp_path / "out" / "report.html").read_text()
-    assert playing.judge_games(Sprt(0, 60), "perfect", judged[:-2]).accepted is None
+    assert tournament_progress.judge_games(Sprt(0, 60), "perfect", judged[:-2]).accepted is None
     # Decided is decided, however many more there might be.
     more = [*command, "--games", "800", "--resume"]
     assert main(more) == 0
@@ -663,10 +663,10 @@ def test_pairs_are_judged_from_the_first_players_view() -> None:
         rows.append(Game(("a", "b"), pair, 0, 0, (), first, True, (1, 1)))
         rows.append(Game(("b", "a"), pair, 0, 0, (), second, True, (1, 1)))
     mirror = [game._replace(players=("a", "a")) for game in rows[:40]]
-    found = playing.judge_games(Sprt(0, 20), "a", [*mirror, *rows])
+    found = tournament_progress.judge_games(Sprt(0, 20), "a", [*mirror, *rows])
     assert found == judge_in_turn(Sprt(0, 20), [2] * 60 + [-2] * 400)
     assert found.accepted == "H1"
-    assert playing.judge_games(Sprt(0, 20), "b", rows).accepted == "H0"
+    assert tournament_progress.judge_games(Sprt(0, 20), "b", rows).accepted == "H0"
 
 
 def test_sides_with_two_tasks_are_rated_apart(tmp_path: Path, no_timing: None) -> None:
@@ -701,7 +701,7 @@ def test_a_log_file_gets_lines_now_and_then(monkeypatch: pytest.MonkeyPatch) -> 
     clock = [5.0]
     monkeypatch.setattr("dualmctx.runs.progress.time.monotonic", lambda: clock[0])
     said = io.StringIO()
-    with playing.progress(100, 40, Console(file=said, width=200)) as show:
+    with tournament_progress.progress(100, 40, Console(file=said, width=200)) as show:
         for now, results in ((10.0, (1, 0)), (25.0, (1, 1, 0, -1))):
             clock[0] = now
             show(made(*results))
@@ -711,7 +711,9 @@ def test_a_log_file_gets_lines_now_and_then(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_terminal_shows_a_line() -> None:
     said = io.StringIO()
-    with playing.progress(100, 40, Console(file=said, force_terminal=True, width=120)) as show:
+    with tournament_progress.progress(
+        100, 40, Console(file=said, force_terminal=True, width=120)
+    ) as show:
         show(made(1, -1))
     assert "compiling" in said.getvalue()
     assert "42/100" in said.getvalue()

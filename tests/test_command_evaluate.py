@@ -17,9 +17,9 @@ import pytest
 from pyarrow import parquet
 
 import dualmctx.commands.evaluate
-import dualmctx.commands.writing
-from dualmctx.command import SUBCOMMANDS, main
-from dualmctx.commands.searching import Searcher, Searching, load
+import dualmctx.commands.result_writer
+from dualmctx.commands.main import SUBCOMMANDS, main
+from dualmctx.commands.search_options import Searcher, Searching, load
 from dualmctx.evaluation.parts import part_file
 from dualmctx.runs.locks import lock_beside, locked
 from untrained import export_untrained
@@ -150,7 +150,7 @@ def test_all_well_is_0(quick: Setting, tmp_path: Path) -> None:
 
 def stop_after(number: int, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Has Ctrl-C pressed when so many batches are written."""
-    answers, left = dualmctx.commands.writing.answer, [number]
+    answers, left = dualmctx.commands.result_writer.answer, [number]
 
     def stopped(*arguments: Any) -> Iterator[Any]:
         for answered in answers(*arguments):
@@ -159,7 +159,7 @@ def stop_after(number: int, monkeypatch: pytest.MonkeyPatch) -> Any:
             left[0] -= 1
             yield answered
 
-    return monkeypatch.setattr(dualmctx.commands.writing, "answer", stopped)
+    return monkeypatch.setattr(dualmctx.commands.result_writer, "answer", stopped)
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
@@ -224,21 +224,21 @@ def test_other_positions_are_refused(quick: Setting, tmp_path: Path, capfd: Any)
 # The command as it is, but it takes a while to begin, and each batch does.
 SLOW = """
 import sys, time
-from dualmctx import command
-from dualmctx.commands import writing
+from dualmctx.commands import main
+from dualmctx.commands import result_writer
 from dualmctx.evaluation.parts import Results
-answer = writing.answer
+answer = result_writer.answer
 def slow(*arguments):
     for answered in answer(*arguments):
         time.sleep(0.2)
         yield answered
-writing.answer, writing._POSITIONS_IN_TURN = slow, 3
+result_writer.answer, result_writer._POSITIONS_IN_TURN = slow, 3
 write = Results._write
 def write_slowly(self, content):
     time.sleep(2)
     write(self, content)
 Results._write = write_slowly
-sys.exit(command.main(sys.argv[1:]))
+sys.exit(main.main(sys.argv[1:]))
 """
 
 

@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-import dualmctx.command
 import dualmctx.commands.evaluate
+import dualmctx.commands.main
 import dualmctx.commands.serve
 import games
-from dualmctx.command import main
 from dualmctx.commands import export
-from dualmctx.commands.searching import Searcher, Searching, load
-from dualmctx.commands.writing import progress
+from dualmctx.commands.main import main
+from dualmctx.commands.result_writer import progress
+from dualmctx.commands.search_options import Searcher, Searching, load
 from dualmctx.evaluation.results_file import _COLUMNS
 from dualmctx.runs.saved_network import export_trained, load_trained
 from untrained import make_run, make_untrained
@@ -105,12 +105,12 @@ def test_the_packages_say_that_they_have_types(package: Any) -> None:
 # A command that writes more than a pipe holds.
 WORDY = """
 import sys
-from dualmctx import command
+from dualmctx.commands import main
 module = type(sys)("wordy")
 module.main = lambda arguments: [print("x" * 1000) for _ in range(1000)] and 0
 sys.modules["wordy"] = module
-command.SUBCOMMANDS["wordy"] = command.Subcommand("wordy", "")
-sys.exit(command.main(["wordy"]))
+main.SUBCOMMANDS["wordy"] = main.Subcommand("wordy", "")
+sys.exit(main.main(["wordy"]))
 """
 
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 
 import train
-from dualmctx.cli import parse_flags
-from dualmctx.command import SUBCOMMANDS
+from dualmctx.commands.flags import parse_flags
+from dualmctx.commands.main import SUBCOMMANDS
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = [

@@ -9,9 +9,9 @@ import shlex
 import pytest
 
 import train
-from dualmctx.cli import parse_flags
-from dualmctx.command import main
 from dualmctx.commands import compare
+from dualmctx.commands.flags import parse_flags
+from dualmctx.commands.main import main
 from dualmctx.matches.player_spec import parse_player
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.saved_network import trained_names

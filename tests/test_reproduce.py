@@ -16,8 +16,7 @@ import jax
 import numpy as np
 import pytest
 
-from dualmctx import command
-from dualmctx.commands import reproduce
+from dualmctx.commands import main, reproduce
 from dualmctx.matches.game_file import Game, append_games
 from dualmctx.matches.tournament_folder import GAMES as GAMES_FILE
 from dualmctx.policies import AlphaZero
@@ -624,7 +623,7 @@ def test_a_report_with_other_policies_is_not_gone_on_with(
 
     monkeypatch.setattr(reproduce, "run_experiment", stop)
     arguments = ["reproduce", "--out", str(tmp_path / "new"), "--games"]
-    assert command.main([*arguments, "nim"]) == 130
+    assert main.main([*arguments, "nim"]) == 130
     algorithms = make_algorithms(GAMES["nim"], Size())
     outcomes = {name: {0: Outcome(SEED_ROWS, curve)} for name, curve in curves.items()}
 
@@ -637,7 +636,7 @@ def test_a_report_with_other_policies_is_not_gone_on_with(
         content = json.dumps({"games": {"nim": {"paper": summary}}})
         (tmp_path / "new" / "report.json").write_text(content)
         capsys.readouterr()
-        return command.main([*arguments, game, "--resume"]), capsys.readouterr().err
+        return main.main([*arguments, game, "--resume"]), capsys.readouterr().err
 
     assert resume("nim")[0] == resume("hsr")[0] == 130
     # Without a record it must be made anew.
@@ -667,7 +666,7 @@ def test_a_report_with_other_policies_is_not_gone_on_with(
 def test_bad_input_is_one_line(
     flags: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command.main(["reproduce", "--out", str(tmp_path / "new"), *flags]) == 2
+    assert main.main(["reproduce", "--out", str(tmp_path / "new"), *flags]) == 2
     said = capsys.readouterr().err
     assert message in said
     assert said.count("\n") == 1
@@ -678,7 +677,7 @@ def test_without_open_spiel_nothing_is_begun(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "open_spiel.python.egt.alpharank", None)
-    assert command.main(["reproduce", "--out", str(tmp_path / "new")]) == 2
+    assert main.main(["reproduce", "--out", str(tmp_path / "new")]) == 2
     said = capsys.readouterr().err
     assert 'pip install "dualmctx[compare]"' in said
     assert said.count("\n") == 1
@@ -692,12 +691,12 @@ def test_after_ctrl_c_it_says_how_to_go_on(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(reproduce, "run_experiment", stop)
-    assert command.main(["reproduce", "--out", str(tmp_path / "new")]) == 130
+    assert main.main(["reproduce", "--out", str(tmp_path / "new")]) == 130
     assert "and --resume goes on" in capsys.readouterr().err
-    assert command.main(["reproduce", "--out", str(tmp_path / "new"), "--resume"]) == 130
+    assert main.main(["reproduce", "--out", str(tmp_path / "new"), "--resume"]) == 130
     grown = ["--resume", "--games", "nim", "--seeds", "9", "--comparisons", "best"]
-    assert command.main(["reproduce", "--out", str(tmp_path / "new"), *grown]) == 130
-    assert command.main(["reproduce", "--out", str(tmp_path / "new"), *grown, "--steps", "9"]) == 2
+    assert main.main(["reproduce", "--out", str(tmp_path / "new"), *grown]) == 130
+    assert main.main(["reproduce", "--out", str(tmp_path / "new"), *grown, "--steps", "9"]) == 2
     assert "size.steps (18 → 9)" in capsys.readouterr().err
 
 
@@ -709,11 +708,11 @@ def test_nobody_else_writes_meanwhile(
     def run_another(*_: Any) -> None:
         if not codes:
             codes.append(None)
-            codes.append(command.main([*arguments, "--resume"]))
+            codes.append(main.main([*arguments, "--resume"]))
         raise KeyboardInterrupt
 
     monkeypatch.setattr(reproduce, "run_experiment", run_another)
-    assert command.main(arguments) == 130
+    assert main.main(arguments) == 130
     assert codes == [None, 2]
     assert f"new is being written by process {os.getpid()} on" in capsys.readouterr().err
 
@@ -745,10 +744,10 @@ def test_the_whole_command(
     for what, number in (("training", 3), ("games", 8)):
         with monkeypatch.context() as patch:
             patch.setattr(reproduce, "showing", lambda x=(what, number): showing_until(*x))
-            assert command.main(["reproduce", *TOY, "--out", str(out), *resume]) == 130
+            assert main.main(["reproduce", *TOY, "--out", str(out), *resume]) == 130
         resume = ["--resume"]
     assert not (out / "report.json").exists()
-    assert command.main(["reproduce", *TOY, "--out", str(out), "--resume"]) == 0
+    assert main.main(["reproduce", *TOY, "--out", str(out), "--resume"]) == 0
     report = json.loads((out / "report.json").read_text())
     assert report["games"].keys() == {"nim"}
     found = report["games"]["nim"]["seconds"]["algorithms"]
@@ -762,7 +761,7 @@ def test_the_whole_command(
     assert measured["dual"] == pytest.approx(np.mean([row["selfplay_seconds"] for row in rows]))
     assert config["search"]["num_simulations"] == measured["simulations"]
     # Nothing is left to be done, and nothing is measured anew.
-    assert command.main(["reproduce", *TOY, "--out", str(out), "--resume"]) == 0
+    assert main.main(["reproduce", *TOY, "--out", str(out), "--resume"]) == 0
     assert (out / "nim" / "matches" / "seed-0" / "games.jsonl").read_bytes() == content
     assert json.loads((out / "nim" / "equal-seconds.json").read_text()) == measured
     assert json.loads((out / "report.json").read_text()) == report
@@ -773,25 +772,25 @@ def test_the_whole_command(
     report["games"]["hsr"] = {"seconds": report["games"]["nim"]["seconds"]}
     report["sessions"]["hsr"] = [session | {"machine": {"device": "another"}}]
     (out / "report.json").write_text(json.dumps(report))
-    assert command.main(["reproduce", *TOY, "--out", str(out), "--resume"]) == 0
+    assert main.main(["reproduce", *TOY, "--out", str(out), "--resume"]) == 0
     assert json.loads((out / "report.json").read_text()) == report
     capsys.readouterr()
-    assert command.main(["reproduce", *TOY, "--out", str(out)]) == 2
+    assert main.main(["reproduce", *TOY, "--out", str(out)]) == 2
     assert "exists and is not empty" in capsys.readouterr().err
     # Also of runs that are complete, and may have matches to play yet.
     config = out / "nim" / "dual-best" / "seed-0" / "config.json"
     before = config.read_text()
     config.write_text(before.replace('"c_puct": 1.25', '"c_puct": 2.0'))
-    assert command.main(["reproduce", *TOY, "--out", str(out), "--resume"]) == 2
+    assert main.main(["reproduce", *TOY, "--out", str(out), "--resume"]) == 2
     assert "has another configuration: search.puct.c_puct (2.0 → 1.25)" in capsys.readouterr().err
     config.write_text(before)
     other = [*TOY, "--out", str(out), "--resume", "--width", "8"]
-    assert command.main(["reproduce", *other]) == 2
+    assert main.main(["reproduce", *other]) == 2
     assert "size.width (4 → 8)" in capsys.readouterr().err
 
 
 def test_the_quick_size(tmp_path: Path) -> None:
-    assert command.main(["reproduce", "--quick", "--out", str(tmp_path / "new")]) == 0
+    assert main.main(["reproduce", "--quick", "--out", str(tmp_path / "new")]) == 0
     report = json.loads((tmp_path / "new" / "report.json").read_text())
     assert report["games"].keys() == {"nim", "connect-four"}
     for comparisons in report["games"].values():

@@ -113,7 +113,7 @@ def test_a_program_talks_to_it(tmp_path: Path) -> None:
 # A command that waits for standard input, as `serve` does.
 WAITING = """
 import signal, sys
-from dualmctx import command
+from dualmctx.commands import main
 from dualmctx.commands.source import open_standard_input
 from dualmctx.evaluation.positions_file import read_json_lines
 from dualmctx.evaluation.streams import waiting_batches
@@ -128,8 +128,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 module = type(sys)("waiting")
 module.main = main
 sys.modules["waiting"] = module
-command.SUBCOMMANDS["waiting"] = command.Subcommand("waiting", "")
-sys.exit(command.main(["waiting"]))
+main.SUBCOMMANDS["waiting"] = main.Subcommand("waiting", "")
+sys.exit(main.main(["waiting"]))
 """
 
 

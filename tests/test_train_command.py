@@ -24,8 +24,8 @@ import pytest
 
 import games
 import train
-from dualmctx.cli import parse_flags
 from dualmctx.commands import compare
+from dualmctx.commands.flags import parse_flags
 from dualmctx.distributed import signals
 from dualmctx.experiment import assemble
 from dualmctx.policies import REGISTRY

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from dualmctx.cli import parse_flags
+from dualmctx.commands.flags import parse_flags
 from dualmctx.matches.external_players import openspiel_mcts, perfect_connect_four
 from dualmctx.matches.player_spec import OPENSPIEL, OWN, PERFECT, RANDOM, PlayerSpec
 from dualmctx.matches.players import Entrant, engine, perfect, uniform_random

@@ -12,12 +12,12 @@ from rich.console import Console
 
 import games
 from dualmctx.checks import check_count
-from dualmctx.cli import REQUIRED, Positional, named, parse_flags
 from dualmctx.commands.budgets import Budgets, read_budgets, set_budgets, to_json, write_budgets
+from dualmctx.commands.flags import REQUIRED, Positional, named, parse_flags
 from dualmctx.commands.lineup import Lineup, load_lineup
 from dualmctx.commands.opening_rules import BALANCED, RANDOM, RULES, choose_openings, is_file
-from dualmctx.commands.playing import play, select_games
 from dualmctx.commands.standings import describe_test, standings
+from dualmctx.commands.tournament_progress import play, select_games
 from dualmctx.evaluation.positions_file import READERS
 from dualmctx.matches.arena import MAX_PLIES
 from dualmctx.matches.game_file import read_games

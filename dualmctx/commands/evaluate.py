@@ -10,10 +10,10 @@ from typing import Annotated
 
 import jax
 
-from dualmctx.cli import REQUIRED, Positional, Unprefixed, named, parse_flags
-from dualmctx.commands.searching import Searching, load
+from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
+from dualmctx.commands.result_writer import Task, write_file, write_out
+from dualmctx.commands.search_options import Searching, load
 from dualmctx.commands.source import STANDARD, open_source
-from dualmctx.commands.writing import Task, write_file, write_out
 from dualmctx.distributed.processes import is_first, join, require_same
 from dualmctx.evaluation.parts import Results, part_file
 from dualmctx.evaluation.results_file import check_results

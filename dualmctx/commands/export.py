@@ -4,7 +4,7 @@ import dataclasses
 from pathlib import Path
 from typing import Annotated
 
-from dualmctx.cli import REQUIRED, Positional, named, parse_flags
+from dualmctx.commands.flags import REQUIRED, Positional, named, parse_flags
 from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.runs.saved_network import export_trained, load_trained
 

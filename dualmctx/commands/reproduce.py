@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Any, Literal
 
-from dualmctx.cli import Unprefixed, parse_flags
+from dualmctx.commands.flags import Unprefixed, parse_flags
 from dualmctx.matches.report.machine import machine, versions
 from dualmctx.reproduction.experiments import GAMES, QUICK, Size, make_algorithms
 from dualmctx.reproduction.report import write_report

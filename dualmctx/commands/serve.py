@@ -7,8 +7,8 @@ from typing import Annotated
 
 import jax
 
-from dualmctx.cli import REQUIRED, Positional, Unprefixed, named, parse_flags
-from dualmctx.commands.searching import Searching, load
+from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
+from dualmctx.commands.search_options import Searching, load
 from dualmctx.commands.source import open_standard_input
 from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.positions_file import Question, read_json_lines
