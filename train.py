@@ -22,9 +22,9 @@ from dualmctx.commands.flags import parse_flags, take_flag
 from dualmctx.distributed.devices import choose_devices, local
 from dualmctx.distributed.processes import is_first, join, require_same
 from dualmctx.distributed.signals import stopped_by_sigterm, stopped_on_request
-from dualmctx.experiment.assemble import Run, assemble, folder_of, follower_of, record_of
-from dualmctx.experiment.evals import is_solved, take_exams
-from dualmctx.experiment.multihost import follow, lead, spread
+from dualmctx.experiment.assemble import Run, assemble, build_worker_trainer, folder_of, record_of
+from dualmctx.experiment.evals import is_solved, run_evals
+from dualmctx.experiment.multihost import run_coordinator, run_worker, spread
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.checkpoint import quietly
 from dualmctx.runs.display import Display, summary_table
@@ -33,7 +33,7 @@ from dualmctx.runs.loggers import Sink, require_wandb, tensorboard, weights_and_
 from dualmctx.runs.plot import plot_training
 from dualmctx.runs.recorded_config import check_config
 from dualmctx.training.config import Config
-from dualmctx.training.divergence import FAILURES, find_trouble, in_a_line
+from dualmctx.training.divergence import FAILURES, check_divergence, first_line
 from dualmctx.training.memory_budget import describe_memory
 from dualmctx.training.presets import PRESETS
 from dualmctx.training.trainer import IterateFn, TrainState
@@ -51,9 +51,9 @@ def main(arguments: list[str]) -> int:
         except ValueError as error:
             fail(str(error))
         if not is_first():
-            return follow(lambda: follower_of(name, config), config.seed)
+            return run_worker(lambda: build_worker_trainer(name, config), config.seed)
         with stopped_by_sigterm():
-            return lead(lambda: run_here(name, config))
+            return run_coordinator(lambda: run_here(name, config))
     except KeyboardInterrupt as stop:
         print(f"train.py: stopped at once{''.join(stop.args)}", file=sys.stderr)
         return 130
@@ -75,7 +75,7 @@ def run_claimed(name: str, config: Config, claims: contextlib.ExitStack) -> int:
             run = assemble(name, config)
             state, rows = start(run)
         except ValueError as error:
-            fail(in_a_line(error))
+            fail(first_line(error))
         with contextlib.ExitStack() as stack:
             done, folder = int(state.iteration), run.folder.path
             sinks = [stack.enter_context(tensorboard(folder / "tensorboard", done))]
@@ -84,7 +84,7 @@ def run_claimed(name: str, config: Config, claims: contextlib.ExitStack) -> int:
                 sinks.append(stack.enter_context(logs))
             return train(run, state, rows, sinks)
     except FAILURES as error:
-        fail(in_a_line(error) + ("" if run is None else f"; {what_is_left(run, error)}"))
+        fail(first_line(error) + ("" if run is None else f"; {what_is_left(run, error)}"))
     except KeyboardInterrupt:
         if run is not None:
             # Python waits for what is still being written anyway, and the folder is ours till then.
@@ -187,11 +187,11 @@ def train(run: Run, state: TrainState, rows: list[dict[str, Any]], sinks: Sequen
         display.say(f"compiled in {time.perf_counter() - before:.0f} s")
         with stopped_on_request(display.say) as stop:
             while int(state.iteration) < config.num_iterations and not stop:
-                if 0 < config.exams.stop_when_solved <= solved_in_a_row(rows):
+                if 0 < config.evals.stop_when_solved <= solved_in_a_row(rows):
                     display.say(f"optimal play in {solved_in_a_row(rows)} exams in a row: done")
                     break
                 state, row = iterate_once(run, iterate, state, rows)
-                trouble = find_trouble(row, rows, local(state.params), run.num_actions)
+                trouble = check_divergence(row, rows, local(state.params), run.num_actions)
                 row |= {} if trouble else examine(run, state)
                 rows.append(row)
                 for write in (folder.append_row, *sinks, display.show):
@@ -254,8 +254,8 @@ def last_checkpoint(run: Run) -> str:
 
 def solved_in_a_row(rows: list[dict[str, Any]]) -> int:
     """Counts the latest exams in a row in which play was optimal."""
-    exams = [is_solved(row) for row in rows if "path/search_optimal" in row]
-    return [*reversed(exams), False].index(False)
+    evals = [is_solved(row) for row in rows if "path/search_optimal" in row]
+    return [*reversed(evals), False].index(False)
 
 
 def iterate_once(
@@ -279,19 +279,19 @@ def iterate_once(
 
 def examine(run: Run, state: TrainState) -> dict[str, Any]:
     """Takes the exams that are due after an iteration."""
-    number, every = int(state.iteration), run.config.exams.every
+    number, every = int(state.iteration), run.config.evals.every
     if not every or number % every:
         return {}
     before = time.perf_counter()
-    results = take_exams(run.exams, local(state.params), jax.random.PRNGKey(number))
-    return results | {"exam_seconds": time.perf_counter() - before}
+    results = run_evals(run.evals, local(state.params), jax.random.PRNGKey(number))
+    return results | {"eval_seconds": time.perf_counter() - before}
 
 
 def finish(run: Run, state: TrainState, rows: list[dict[str, Any]], display: Display) -> None:
     """Takes the last exams, writes the summary and the picture, prints the table."""
     display.say("last exam …")
     seed = (run.config.seed + 1) % 2**32
-    results = take_exams(run.last_exams, local(state.params), jax.random.PRNGKey(seed))
+    results = run_evals(run.final_evals, local(state.params), jax.random.PRNGKey(seed))
     summary = {
         "title": f"{run.name} after {int(state.iteration)} iterations",
         "iterations": int(state.iteration),

@@ -37,7 +37,7 @@ from dualmctx.evaluation.evaluations import make_evaluate
 from dualmctx.matches.costs import move_cost
 from dualmctx.policies.trees import Weights
 from dualmctx.runs.saved_network import Trained, load_trained
-from dualmctx.types import Policy
+from dualmctx.types import Environment, Policy
 
 Budgets = tuple[int, int]
 """b_sub and b_full."""
@@ -151,7 +151,7 @@ def best_by_chance(is_right: np.ndarray, seed: int, shuffles: int = SHUFFLES) ->
     )
 
 
-def solved_positions(env: Any, seed: int) -> tuple[Labelled, Labelled]:
+def solved_positions(env: Environment, seed: int) -> tuple[Labelled, Labelled]:
     """Returns two halves, drawn at random, of the positions in which some move loses value."""
     solution = games.solve(env)
     states = games.replay(env, solution.histories)
@@ -162,7 +162,7 @@ def solved_positions(env: Any, seed: int) -> tuple[Labelled, Labelled]:
     return labelled.take(rows[::2]), labelled.take(rows[1::2])
 
 
-def connect_four_positions(env: Any, number: int, seed: int) -> Labelled:
+def connect_four_positions(env: Environment, number: int, seed: int) -> Labelled:
     """Makes positions with a perfect player's labels, half of them of either kind."""
     solver = make_solver()
     kinds = game_positions(solver, number // 2, seed), random_positions(solver, number // 2, seed)
@@ -172,7 +172,7 @@ def connect_four_positions(env: Any, number: int, seed: int) -> Labelled:
 
 def measure(trained: Trained, policy: Policy, labelled: Labelled, batch_size: int) -> Found:
     """Measures a search on positions; it is compiled anew."""
-    search_fn = dualmctx.make_search_fn(trained.env, trained.network, policy.noiseless())
+    search_fn = dualmctx.make_search_fn(trained.env, trained.network, policy.for_evaluation())
     size = min(batch_size, len(labelled.keeping))
     evaluate = make_evaluate(trained.network, search_fn, size)
     found = evaluate(trained.params, jax.random.PRNGKey(0), labelled.states)
@@ -225,7 +225,7 @@ def compare(
     return rows
 
 
-def find_positions(env: Any, options: Any) -> tuple[Labelled, Labelled]:
+def find_positions(env: Environment, options: Any) -> tuple[Labelled, Labelled]:
     """Returns the positions to choose by and fresh ones."""
     if env.id != "connect_four":
         return solved_positions(env, options.seed)

@@ -12,6 +12,7 @@ import mctx
 
 import dualmctx
 import games
+from dualmctx.types import PolicyValueNetwork
 
 K = TypeVar("K")
 
@@ -65,7 +66,7 @@ def _puct(rng_key: Any, tree: Any, node_index: Any, depth: Any, *, c_puct: float
     return jnp.argmax(jnp.where(prior > 0, score, -jnp.inf)).astype(jnp.int32)
 
 
-def make_params(network: Any, state: Any, seed: int) -> Any:
+def make_params(network: PolicyValueNetwork, state: Any, seed: int) -> Any:
     """Makes parameters that have opinions; an untrained network's heads are zero."""
     params = network.init(jax.random.PRNGKey(seed), state.observation[:1])
     leaves, treedef = jax.tree.flatten(params)

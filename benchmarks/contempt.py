@@ -36,6 +36,7 @@ from benchmarks.common import untrained
 from benchmarks.strength import Estimate, estimate
 from dualmctx import AlphaZero, Contempt, Puct
 from dualmctx.runs.saved_network import load_trained
+from dualmctx.types import Environment, PolicyValueNetwork
 
 MAX_PLIES = 42
 LIMITS = (1, 2, 5, 10, 20, 50, None)
@@ -113,7 +114,7 @@ def load(folder: pathlib.Path) -> tuple[Any, Any, Any, str]:
     return trained.env, trained.network, trained.params, name
 
 
-def check_opening(env: Any, opening: str) -> None:
+def check_opening(env: Environment, opening: str) -> None:
     """Refuses an opening with an illegal move, or after which the game is over."""
     moves = games.parse_moves(env, opening)
     states, first_bad = games.replay_checked(env, np.array([moves], np.int32))
@@ -121,7 +122,7 @@ def check_opening(env: Any, opening: str) -> None:
         raise ValueError(f"opening is {opening}; it must be of legal moves that end no game")
 
 
-def make_games(env: Any, searches: tuple[Any, ...]) -> Any:
+def make_games(env: Environment, searches: tuple[Any, ...]) -> Any:
     """Makes `(params, key, states) -> Record`: the searches move in turns, the first one first."""
 
     def play(params: Any, rng_key: Any, state: Any) -> Record:
@@ -156,7 +157,11 @@ def make_games(env: Any, searches: tuple[Any, ...]) -> Any:
 
 
 def make_search(
-    env: Any, network: Any, limit: int | None, sizes: Sizes, temperature: float | None = None
+    env: Environment,
+    network: PolicyValueNetwork,
+    limit: int | None,
+    sizes: Sizes,
+    temperature: float | None = None,
 ) -> Any:
     """Makes search-contempt as it plays, or AlphaZero where there is no limit."""
     heat = sizes.temperature if temperature is None else temperature
@@ -211,7 +216,7 @@ def measure_selfplay(
     )
 
 
-def lost_positions(env: Any, num_games: int) -> Any:
+def lost_positions(env: Environment, num_games: int) -> Any:
     """Returns that many game states, each position as often as every other."""
     longest = max(map(len, LOST))
     rows = [[int(c) - 1 for c in moves] + [-1] * (longest - len(moves)) for moves in LOST]

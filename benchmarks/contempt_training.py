@@ -31,12 +31,12 @@ import games
 from benchmarks.strength import show
 from dualmctx import AlphaZero, Contempt
 from dualmctx.evaluation.evaluations import make_evaluate
-from dualmctx.experiment.assemble import record_of, trainer_of
+from dualmctx.experiment.assemble import build_trainer, record_of
 from dualmctx.reproduction.summary import Estimate, estimate
-from dualmctx.runs.saved_network import network_of
+from dualmctx.runs.saved_network import build_network
 from dualmctx.training.config import Config
 from dualmctx.training.presets import PRESETS
-from dualmctx.types import Policy
+from dualmctx.types import Environment, Policy, PolicyValueNetwork
 
 ALGORITHMS = ("alphazero", "contempt")
 AREA = "area"
@@ -84,7 +84,7 @@ def make_configs(options: Any) -> dict[str, Config]:
     }
 
 
-def find_positions(env: Any, number: int) -> tuple[Any, np.ndarray]:
+def find_positions(env: Environment, number: int) -> tuple[Any, np.ndarray]:
     """Returns `[S]` states in which some move loses value, and `[S, A]` bool, the other moves."""
     if env.id == "connect_four":
         # Only here is the perfect player needed.
@@ -100,10 +100,12 @@ def find_positions(env: Any, number: int) -> tuple[Any, np.ndarray]:
     return jax.tree.map(lambda x: x[rows], states), solution.optimal_actions[rows]
 
 
-def make_measure(env: Any, network: Any, simulations: int, number: int) -> MeasureFn:
+def make_measure(
+    env: Environment, network: PolicyValueNetwork, simulations: int, number: int
+) -> MeasureFn:
     """Makes the function that measures a network, compiled once for all runs."""
     states, keeping = find_positions(env, number)
-    search_fn = dualmctx.make_search_fn(env, network, AlphaZero(simulations).noiseless())
+    search_fn = dualmctx.make_search_fn(env, network, AlphaZero(simulations).for_evaluation())
     rows = np.arange(len(keeping))
     evaluate = make_evaluate(network, search_fn, min(512, len(rows)))
 
@@ -121,8 +123,8 @@ def train(
 ) -> Iterator[Row]:
     """Trains a network with each seed, and measures it on the way."""
     env = games.make(config.game, **config.game_parameters)
-    network = network_of(record_of(name, config), env)
-    measure, trainer = make_measure_fn(env, network), trainer_of(config, env, network)
+    network = build_network(record_of(name, config), env)
+    measure, trainer = make_measure_fn(env, network), build_trainer(config, env, network)
     iterate = None
     for seed in seeds:
         state = trainer.init(seed)
@@ -206,7 +208,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Trains, measures, and prints the tables."""
     parser, options = read_options(arguments)
 
-    def make_measure_fn(env: Any, network: Any) -> MeasureFn:
+    def make_measure_fn(env: Environment, network: PolicyValueNetwork) -> MeasureFn:
         return make_measure(env, network, options.simulations, options.number)
 
     rows = []

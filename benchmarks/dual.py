@@ -31,7 +31,8 @@ from benchmarks.common import make_params, time_in_turns
 from dualmctx import MPV, AlphaZero, Dual, Puct
 from dualmctx.models.game_model import Model, make_model
 from dualmctx.policies.mpv import in_rounds
-from dualmctx.search.arrays import pick
+from dualmctx.search.arrays import tree_where
+from dualmctx.types import Environment
 
 SMALL, LARGE = 50, 35
 ROUNDS = (1, 5, 35)
@@ -63,7 +64,9 @@ class Sizes(NamedTuple):
     width: int
 
 
-def make_searches(env: Any, state: Any, sizes: Sizes) -> dict[tuple[str, int], tuple[Any, int]]:
+def make_searches(
+    env: Environment, state: Any, sizes: Sizes
+) -> dict[tuple[str, int], tuple[Any, int]]:
     """Makes `key -> weights` for each search and number of rounds, with its blocks a position."""
 
     def network(heads: tuple[int, ...], **options: Any) -> Any:
@@ -123,7 +126,7 @@ def make_searches(env: Any, state: Any, sizes: Sizes) -> dict[tuple[str, int], t
     return searches
 
 
-def make_positions(env: Any, kind: str, batch_size: int) -> Any:
+def make_positions(env: Environment, kind: str, batch_size: int) -> Any:
     """Plays random moves: four in each game, or as many as there are games before it, at most 35.
 
     Of games that end earlier it is the last position before the end.
@@ -138,7 +141,7 @@ def make_positions(env: Any, kind: str, batch_size: int) -> Any:
         action = jnp.argmax(jnp.where(state.legal_action_mask, draws, -1), axis=-1)
         after = step(state, action)
         is_playing &= (plies > ply) & ~after.terminated
-        state = pick(is_playing, after, state)
+        state = tree_where(is_playing, after, state)
     return state
 
 

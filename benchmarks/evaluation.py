@@ -31,7 +31,7 @@ import games
 from benchmarks import pgx_loop
 from benchmarks.common import make_params, time_in_turns
 from benchmarks.dual import make_positions
-from dualmctx.types import Policy
+from dualmctx.types import Environment, Policy, PolicyValueNetwork
 
 SEARCHES = ("puct", "gumbel")
 # The share of the best speed at which a search counts as saturated.
@@ -74,7 +74,9 @@ def our_policy(search: str, simulations: int) -> Policy:
     return {"puct": dualmctx.MuZero, "gumbel": dualmctx.Gumbel}[search](simulations)
 
 
-def our_engine(env: Any, network: Any, params: Any, policy: Policy, batch_size: int) -> Engine:
+def our_engine(
+    env: Environment, network: PolicyValueNetwork, params: Any, policy: Policy, batch_size: int
+) -> Engine:
     """Makes the evaluator."""
     start = time.perf_counter()
     evaluator = dualmctx.make_evaluator(env, network, params, policy, batch_size=batch_size)
@@ -82,7 +84,14 @@ def our_engine(env: Any, network: Any, params: Any, policy: Policy, batch_size: 
 
 
 def mctx_engine(
-    env: Any, network: Any, params: Any, states: Any, *, search: str, sizes: Sizes, batch_size: int
+    env: Environment,
+    network: PolicyValueNetwork,
+    params: Any,
+    states: Any,
+    *,
+    search: str,
+    sizes: Sizes,
+    batch_size: int,
 ) -> Engine:
     """Makes the loop over mctx's search, without noise."""
     calm: dict[str, float] = {

@@ -41,8 +41,8 @@ from dualmctx.experiment.evals import score_exactly
 from dualmctx.models.network import Network
 from dualmctx.runs.folder import read_rows
 from dualmctx.runs.saved_network import load_trained
-from dualmctx.runs.saved_policy import policy_of
-from dualmctx.types import Policy
+from dualmctx.runs.saved_policy import build_policy
+from dualmctx.types import Policy, PolicyValueNetwork
 
 
 class Run(NamedTuple):
@@ -113,7 +113,7 @@ def _read_run(path: pathlib.Path, steps: list[int]) -> Run:
         if trained.record["game"] != GAME:
             raise ValueError(f"{path} is a run of {trained.record['game']}, not {GAME}")
         seconds = sum(row["seconds"] for number, row in rows.items() if number <= step)
-        policy = policy_of(trained.record).noiseless()
+        policy = build_policy(trained.record).for_evaluation()
         some = (trained.env, trained.network, trained.params, policy, step)
         subjects.append(Subject(*some, round(seconds / 60, 2)))
     return Run(path.parent.name, int(path.name.removeprefix("seed-")), subjects)
@@ -131,13 +131,13 @@ def measure(tools: Tools, params: Any, positions: Positions) -> Measured:
     )
 
 
-def controls(network: Any, simulations: int) -> dict[str, Policy | None]:
+def controls(network: PolicyValueNetwork, simulations: int) -> dict[str, Policy | None]:
     """Returns AlphaZero's searches of a network by their names; `None` where a head is missing."""
     has_early = isinstance(network, Network) and len(network.head_depths) == 2
     return {
-        "alphazero": AlphaZero(simulations).noiseless(),
-        "alphazero_42": AlphaZero(max(1, simulations // 2)).noiseless(),
-        "alphazero_early": AlphaZero(simulations, head=0).noiseless() if has_early else None,
+        "alphazero": AlphaZero(simulations).for_evaluation(),
+        "alphazero_42": AlphaZero(max(1, simulations // 2)).for_evaluation(),
+        "alphazero_early": AlphaZero(simulations, head=0).for_evaluation() if has_early else None,
     }
 
 
@@ -250,7 +250,7 @@ def main(arguments: list[str] | None = None) -> None:
     except (ValueError, OSError) as error:
         parser.error(str(error))
     if not options.folders:
-        policy = AlphaZero(4).noiseless()
+        policy = AlphaZero(4).for_evaluation()
         runs = [Run("untrained", 0, [Subject(*untrained(), policy, 0, None)])]
     rows = []
     for run in runs:

@@ -31,6 +31,7 @@ import games
 from benchmarks.common import untrained
 from benchmarks.connect_four import Positions, game_positions, make_solver
 from dualmctx.runs.saved_network import load_trained
+from dualmctx.types import Environment, PolicyValueNetwork
 
 ORDINARY = (1, 0)
 # Leaves per step and virtual losses.
@@ -58,7 +59,7 @@ class Row(NamedTuple):
 class Counted:
     """A network that counts its calls, in `calls`."""
 
-    network: Any
+    network: PolicyValueNetwork
     calls: int = 0
 
     @property
@@ -75,10 +76,14 @@ class Counted:
         self.calls += 1
 
 
-def make_search(env: Any, network: Any, budget: int, leaves: int, loss: int) -> Any:
+def make_search(
+    env: Environment, network: PolicyValueNetwork, budget: int, leaves: int, loss: int
+) -> Any:
     """Makes `(params, states) -> ([B] actions, [B] positions evaluated)`, compiled."""
     puct = dualmctx.Puct(leaves_per_step=leaves, virtual_loss=loss)
-    search = dualmctx.make_search_fn(env, network, dualmctx.AlphaZero(budget, puct).noiseless())
+    search = dualmctx.make_search_fn(
+        env, network, dualmctx.AlphaZero(budget, puct).for_evaluation()
+    )
 
     def run(params: Any, states: Any) -> tuple[Any, Any]:
         output = search(params, jax.random.key(0), states)
@@ -87,7 +92,9 @@ def make_search(env: Any, network: Any, budget: int, leaves: int, loss: int) -> 
     return jax.jit(run)
 
 
-def count_per_step(env: Any, network: Any, params: Any, states: Any, *options: int) -> float:
+def count_per_step(
+    env: Environment, network: PolicyValueNetwork, params: Any, states: Any, *options: int
+) -> float:
     """Returns the mean number of simulations of a step, of searches of one root each."""
     counted = Counted(network)
     search = make_search(env, counted, *options)

@@ -25,6 +25,7 @@ from rich.table import Table
 import dualmctx
 import games
 from dualmctx.models.search_memory import num_bytes
+from dualmctx.types import Environment
 
 NUM_SIMULATIONS = 128
 # Actions kept a node where most of the game's actions are illegal in any state.
@@ -49,7 +50,7 @@ class Row(NamedTuple):
 
 
 class _Game(NamedTuple):
-    env: Any
+    env: Environment
     states: Any
     key: Any
 

@@ -25,6 +25,7 @@ import pyspiel
 from open_spiel.python.algorithms import mcts
 
 from benchmarks.pgx_loop import Loop, Sizes
+from dualmctx.types import PolicyValueNetwork
 
 GAME = "connect_four"
 C_PUCT = 1.25
@@ -43,7 +44,9 @@ def depth_of(trunk: str, num_blocks: int) -> int:
     return num_blocks if trunk == "conv" else 2 * num_blocks + 1
 
 
-def make_loop(network: Any, sizes: Sizes, *, trunk: str, width: int, num_blocks: int) -> Loop:
+def make_loop(
+    network: PolicyValueNetwork, sizes: Sizes, *, trunk: str, width: int, num_blocks: int
+) -> Loop:
     """Makes the loop with OpenSpiel's network, or with one of ours, jitted, that does not learn.
 
     Args:
@@ -133,7 +136,7 @@ class OurModel:
     whose values are the first player's.
     """
 
-    def __init__(self, network: Any, seed: int) -> None:
+    def __init__(self, network: PolicyValueNetwork, seed: int) -> None:
         self.params = network.init(jax.random.PRNGKey(seed), jnp.zeros((1, 6, 7, 2)))
 
         @jax.jit

@@ -25,6 +25,8 @@ import mctx
 import optax
 from pgx.experimental import auto_reset
 
+from dualmctx.types import Environment, PolicyValueNetwork
+
 SEARCHES = {
     "gumbel": functools.partial(
         mctx.gumbel_muzero_policy, qtransform=mctx.qtransform_completed_by_mix_value
@@ -69,7 +71,7 @@ class Loop(NamedTuple):
     iterate: Callable[[Any], tuple[Any, dict[str, float]]]
 
 
-def make_loop(env: Any, network: Any, search: str, sizes: Sizes) -> Loop:
+def make_loop(env: Environment, network: PolicyValueNetwork, search: str, sizes: Sizes) -> Loop:
     """Makes the loop; `search` is one of SEARCHES, the network's last head counts."""
     optimizer = optax.adam(sizes.learning_rate)
     play = jax.jit(make_play(env, network, SEARCHES[search], sizes))
@@ -110,7 +112,7 @@ def make_loop(env: Any, network: Any, search: str, sizes: Sizes) -> Loop:
     return Loop(init, iterate)
 
 
-def make_model(env: Any, network: Any) -> tuple[Callable, Callable]:
+def make_model(env: Environment, network: PolicyValueNetwork) -> tuple[Callable, Callable]:
     """Makes `(params, state) -> (logits, value)` and mctx's recurrent_fn, on whole pgx states."""
 
     def evaluate(params: Any, state: Any) -> tuple:
@@ -135,7 +137,11 @@ def make_model(env: Any, network: Any) -> tuple[Callable, Callable]:
 
 
 def make_search(
-    env: Any, network: Any, search: Callable, num_simulations: int, **options: float
+    env: Environment,
+    network: PolicyValueNetwork,
+    search: Callable,
+    num_simulations: int,
+    **options: float,
 ) -> Callable:
     """Makes `(params, rng_key, state) -> mctx.PolicyOutput` of a search of mctx's."""
     evaluate, recurrent_fn = make_model(env, network)
@@ -155,7 +161,9 @@ def make_search(
     return run
 
 
-def make_play(env: Any, network: Any, search: Callable, sizes: Sizes) -> Callable:
+def make_play(
+    env: Environment, network: PolicyValueNetwork, search: Callable, sizes: Sizes
+) -> Callable:
     """Makes `(params, key) -> [T, B] Step`, from new games."""
     run = make_search(env, network, search, sizes.num_simulations)
 
@@ -199,7 +207,7 @@ def make_samples(steps: Step) -> Sample:
     return Sample(steps.observation, steps.action_weights, value, ends_to_come >= 1)
 
 
-def loss(params: Any, network: Any, batch: Sample) -> tuple:
+def loss(params: Any, network: PolicyValueNetwork, batch: Sample) -> tuple:
     """Returns cross-entropy plus half the squared error, and both apart."""
     output = network.apply(params, batch.observation)[-1]
     policy = jnp.mean(optax.softmax_cross_entropy(output.logits, batch.action_weights))

@@ -130,7 +130,7 @@ def make_policy(limit: int | None, simulations: int) -> Policy:
     """Makes search-contempt as it is for evaluation, AlphaZero where there is no limit."""
     puct = Puct()
     policy = AlphaZero(simulations, puct) if limit is None else Contempt(simulations, limit)
-    return policy.noiseless()
+    return policy.for_evaluation()
 
 
 class Solved(NamedTuple):

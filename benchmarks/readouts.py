@@ -40,7 +40,7 @@ from dualmctx.models.network import SeparateTrunks
 from dualmctx.policies.mpv import in_rounds
 from dualmctx.policies.trees import Weights, read_weights
 from dualmctx.runs.saved_network import load_trained
-from dualmctx.types import Policy
+from dualmctx.types import Environment, Policy, PolicyValueNetwork
 
 BUDGETS = (50, 35)
 
@@ -49,8 +49,8 @@ class Subject(NamedTuple):
     """A network that is measured."""
 
     name: str
-    env: Any
-    network: Any
+    env: Environment
+    network: PolicyValueNetwork
     params: Any
 
 
@@ -93,7 +93,7 @@ class Row(NamedTuple):
     mass_less_alphazero: str
 
 
-def searches(network: Any) -> list[Search]:
+def searches(network: PolicyValueNetwork) -> list[Search]:
     """Lists the searches for a network; the first Dual and the first AlphaZero are references."""
     make = _mpv if isinstance(network, SeparateTrunks) else _dual
     found = [
@@ -107,15 +107,15 @@ def searches(network: Any) -> list[Search]:
         f"alphazero {first}, first head": AlphaZero(first, head=0),
         f"alphazero {sum(BUDGETS)}": AlphaZero(sum(BUDGETS)),
     }
-    return found + [Search(name, x.noiseless(), ("visits",)) for name, x in alphazero.items()]
+    return found + [Search(name, x.for_evaluation(), ("visits",)) for name, x in alphazero.items()]
 
 
 def _dual(budgets: tuple[int, int], mix: float) -> Policy:
-    return Dual(budgets, value_mix=mix, prior_mix=mix).noiseless()
+    return Dual(budgets, value_mix=mix, prior_mix=mix).for_evaluation()
 
 
 def _mpv(budgets: tuple[int, int], mix: float) -> Policy:
-    return MPV(budgets, in_rounds(budgets, 5), mix, mix).noiseless()
+    return MPV(budgets, in_rounds(budgets, 5), mix, mix).for_evaluation()
 
 
 def load(source: pathlib.Path) -> Subject:

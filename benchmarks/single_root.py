@@ -34,6 +34,7 @@ from benchmarks.common import run_in_turns, search_by_puct, untrained
 from dualmctx.models.game_model import make_model
 from dualmctx.models.network import HeadOutput
 from dualmctx.runs.saved_network import load_trained
+from dualmctx.types import Environment, PolicyValueNetwork
 
 LEAVES = (1, 8, 16, 64, 256)
 C_PUCT = 1.25
@@ -68,8 +69,8 @@ class Subject(NamedTuple):
     """What evaluates positions, with its parameters, and the `[1, ...]` root of the search."""
 
     name: str
-    env: Any
-    network: Any
+    env: Environment
+    network: PolicyValueNetwork
     params: Any
     state: Any
 

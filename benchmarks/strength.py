@@ -49,8 +49,8 @@ from dualmctx.policies import REGISTRY
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.folder import read_config, read_rows
 from dualmctx.runs.saved_network import Trained, load_trained
-from dualmctx.runs.saved_policy import policy_of
-from dualmctx.types import Policy
+from dualmctx.runs.saved_policy import build_policy
+from dualmctx.types import Environment, Policy, PolicyValueNetwork
 
 GAME = "connect_four"
 BATCH_SIZE = 256
@@ -61,8 +61,8 @@ Z = 1.96
 class Subject(NamedTuple):
     """A network at a checkpoint; `minutes` it took to train, if that is known."""
 
-    env: Any
-    network: Any
+    env: Environment
+    network: PolicyValueNetwork
     params: Any
     policy: Policy
     iteration: int
@@ -133,12 +133,12 @@ def load_all(source: pathlib.Path, which: str) -> list[tuple[Trained, float | No
 def subjects(options: argparse.Namespace) -> list[Subject]:
     """Loads what is to be measured, with the search that is asked for."""
     if options.run is None:
-        policy = AlphaZero(options.simulations or 4).noiseless()
+        policy = AlphaZero(options.simulations or 4).for_evaluation()
         return [Subject(*untrained(), policy, 0, None)]
     loaded = load_all(options.run, options.checkpoints)
-    policy = policy_of(loaded[0][0].record, options.variant, options.simulations)
+    policy = build_policy(loaded[0][0].record, options.variant, options.simulations)
     return [
-        Subject(x.env, x.network, x.params, policy.noiseless(), x.iteration, minutes)
+        Subject(x.env, x.network, x.params, policy.for_evaluation(), x.iteration, minutes)
         for x, minutes in loaded
     ]
 
@@ -153,7 +153,7 @@ class Tools(NamedTuple):
       step: pgx's, of `[S]` states.
     """
 
-    env: Any
+    env: Environment
     evaluate: Callable
     search: Callable
     step: Callable

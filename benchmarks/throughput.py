@@ -41,6 +41,7 @@ from benchmarks.pgx_loop import Loop, Sizes
 from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
 from dualmctx.training.trainer import make_trainer
+from dualmctx.types import Environment, PolicyValueNetwork
 
 
 class Size(NamedTuple):
@@ -74,7 +75,7 @@ class Row(NamedTuple):
     ratio: float
 
 
-def our_loop(env: Any, network: Any, search: str, sizes: Sizes) -> Loop:
+def our_loop(env: Environment, network: PolicyValueNetwork, search: str, sizes: Sizes) -> Loop:
     """Makes our loop of the same sizes, by the rule that `pgx_loop.SEARCHES` has by that name."""
     make_policy = {"gumbel": dualmctx.Gumbel, "puct": dualmctx.MuZero}[search]
     positions = sizes.num_games * sizes.num_steps
@@ -116,7 +117,9 @@ def medians(rows: list[dict[str, float]]) -> dict[str, float]:
     return {name: statistics.median(row[name] for row in rated) for name in names}
 
 
-def network_seconds(env: Any, network: Any, batch_size: int, repeats: int = 20) -> float:
+def network_seconds(
+    env: Environment, network: PolicyValueNetwork, batch_size: int, repeats: int = 20
+) -> float:
     """Returns the seconds of one evaluation of a batch of positions, one after the other."""
     params = network.init(jax.random.PRNGKey(0), jnp.zeros((1, *env.observation_shape)))
     observation = jnp.zeros((batch_size, *env.observation_shape))

@@ -32,7 +32,7 @@ import dualmctx
 import games
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.saved_policy import with_simulations
-from dualmctx.types import Policy
+from dualmctx.types import Environment, Policy
 
 GAMES = ("connect2", "nim", "hsr", "tic_tac_toe")
 NUM_SIMULATIONS = 400
@@ -60,7 +60,7 @@ class Case(NamedTuple):
     """A solved game: S positions, and their `[S, A]` optimal moves."""
 
     name: str
-    env: Any
+    env: Environment
     states: Any
     optimal: np.ndarray
 
@@ -140,7 +140,7 @@ def searches(total: int) -> dict[str, Policy]:
             continue
         shown = (f"{key.split('.')[-1]} {_shown(value)}" for key, value in options.items())
         found[f"{name}, {', '.join(shown)}"] = policy
-    return {name: policy.noiseless() for name, policy in found.items()}
+    return {name: policy.for_evaluation() for name, policy in found.items()}
 
 
 def _shown(value: Any) -> str:
@@ -165,10 +165,10 @@ def make_run(case: Case, policy: Policy) -> Any:
     def run_batch(rng_key: Any, states: Any) -> Found:
         params = network.init(jax.random.PRNGKey(0), states.observation)
         output = search(params, rng_key, states)
-        layer = output.search_tree.layers[0]
-        updates = jnp.sum(layer.node_visits[:, 1:], axis=1)
+        stats = output.search_tree.stats[0]
+        updates = jnp.sum(stats.node_visits[:, 1:], axis=1)
         # Without a window every edge that is walked is written.
-        passes = layer.path_visits
+        passes = stats.path_visits
         steps = updates if passes is None else jnp.sum(passes[:, 1:], axis=1)
         return Found(output.action, output.action_weights, steps, updates)
 

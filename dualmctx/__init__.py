@@ -11,7 +11,7 @@ from dualmctx.policies.top_actions import played_actions
 from dualmctx.policies.window import window_for
 from dualmctx.runs.saved_network import Trained, export_trained, load_trained
 from dualmctx.search.mctx_export import to_mctx
-from dualmctx.search.subtree import advance, no_tree
+from dualmctx.search.subtree import empty_tree, get_subtree
 from dualmctx.search.tree import Tree
 from dualmctx.types import ActingOutput, Embedding, acting_weights
 
@@ -36,16 +36,16 @@ __all__ = (
     "Trained",
     "Tree",
     "acting_weights",
-    "advance",
+    "empty_tree",
     "evaluate",
     "export_trained",
+    "get_subtree",
     "load_evaluator",
     "load_trained",
     "make_evaluator",
     "make_model",
     "make_network",
     "make_search_fn",
-    "no_tree",
     "played_actions",
     "search_memory",
     "to_mctx",

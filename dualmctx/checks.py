@@ -75,7 +75,7 @@ class OneTree(Protocol):
         ...
 
     @property
-    def kept_nodes(self) -> int:
+    def reuse_capacity(self) -> int:
         """Room for nodes of the last move's tree."""
         ...
 
@@ -83,7 +83,7 @@ class OneTree(Protocol):
 def check_budget(options: OneTree) -> None:
     """Refuses a policy of one tree without simulations, or with a negative room."""
     check_count("num_simulations", options.num_simulations, 1)
-    check_count("kept_nodes", options.kept_nodes, 0)
+    check_count("reuse_capacity", options.reuse_capacity, 0)
 
 
 class Windowed(Protocol):

@@ -47,7 +47,100 @@ class Embedding:
     actions: Any = None
 
 
-class Evaluation(NamedTuple):
+class GameState(Protocol):
+    """The part of `pgx.State` that this package uses; batched inside a search."""
+
+    @property
+    def current_player(self) -> chex.Array:
+        """Int32, the identity of the player to move."""
+        ...
+
+    @property
+    def observation(self) -> chex.Array:
+        """`[...]` the state as the player to move sees it."""
+        ...
+
+    @property
+    def rewards(self) -> chex.Array:
+        """`[num_players]` rewards of the last move."""
+        ...
+
+    @property
+    def terminated(self) -> chex.Array:
+        """Bool, whether the game is over."""
+        ...
+
+    @property
+    def truncated(self) -> chex.Array:
+        """Bool, whether the game was cut short."""
+        ...
+
+    @property
+    def legal_action_mask(self) -> chex.Array:
+        """`[A]` bool."""
+        ...
+
+
+class Environment(Protocol):
+    """The part of `pgx.Env` that this package uses: a two-player game of perfect information.
+
+    The functions take a single game; callers add the batch axis with `jax.vmap`.
+    """
+
+    @property
+    def id(self) -> Any:
+        """The name of the game."""
+        ...
+
+    @property
+    def num_actions(self) -> int:
+        """A, the number of actions, legal or not."""
+        ...
+
+    @property
+    def observation_shape(self) -> tuple[int, ...]:
+        """The shape of one observation."""
+        ...
+
+    def init(self, key: chex.PRNGKey) -> Any:
+        """Returns the first `GameState` of a game."""
+        ...
+
+    def step(self, state: Any, action: chex.Array, key: Any = None) -> Any:
+        """Plays an int32 action; returns the next `GameState`."""
+        ...
+
+    def observe(self, state: Any, player_id: Any = None) -> chex.Array:
+        """Returns the observation of a state, by default as the player to move sees it."""
+        ...
+
+
+class HasHeads(Protocol):
+    """A network, or the description of one, with heads at some depths."""
+
+    @property
+    def head_depths(self) -> tuple[int, ...]:
+        """The number of trunk blocks below each head, first to last."""
+        ...
+
+
+class PolicyValueNetwork(HasHeads, Protocol):
+    """A Flax module with one or more policy-value heads, as `dualmctx.models.network.Network`."""
+
+    def init(self, rngs: chex.PRNGKey, *args: Any, **kwargs: Any) -> Params:
+        """Returns parameters for `[M, ...]` observations."""
+        ...
+
+    def apply(self, variables: Params, *args: Any, **kwargs: Any) -> Any:
+        """Evaluates `[M, ...]` observations by every head, or runs the method named `method`.
+
+        The methods are `begin(observation, head)` and `resume(activations, head, next_head)`; see
+        `dualmctx.models.network.Network`.
+        """
+        ...
+
+
+class NodeInit(NamedTuple):
     """A new node as the search stores it.
 
     Attributes:
@@ -69,7 +162,7 @@ class EvaluateFn(Protocol):
 
     def __call__(
         self, params: Params, rng_key: chex.PRNGKey, action: chex.Array, embedding: Any
-    ) -> tuple[Evaluation, Any]:
+    ) -> tuple[NodeInit, Any]:
         """Takes `[B]` actions and embeddings; consumes the key."""
         ...
 
@@ -186,9 +279,9 @@ class Policy(Protocol):
       heads: the network's heads that it evaluates, by index: the first by `recurrent_fn`, each
         later one by a `refine_fn`.
 
-    A policy may have more, which whoever needs it reads with a default: `kept_nodes`, with which it
-    takes a `search_tree` (0); `separate_trunks`, whether its heads are networks of their own
-    (false); `num_rounds` (1); and `rollout_policy` and `rollout_length`, with which it takes a
+    A policy may have more, which whoever needs it reads with a default: `reuse_capacity`, with
+    which it takes a `search_tree` (0); `separate_trunks`, whether its heads are networks of their
+    own (false); `num_rounds` (1); and `rollout_policy` and `rollout_length`, with which it takes a
     `rollout_fn` (none). Its key is one, or one for each element (`keys`).
     """
 
@@ -202,7 +295,7 @@ class Policy(Protocol):
         """The network's heads that it evaluates."""
         ...
 
-    def noiseless(self) -> Self:
+    def for_evaluation(self) -> Self:
         """Returns the policy as it is for evaluation: no noise at the root, the best action."""
         ...
 

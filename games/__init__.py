@@ -8,7 +8,7 @@ from games.notation import format_action, format_moves, parse_move, parse_moves
 from games.pictures import Picture
 from games.players import Player, perfect_player, random_player
 from games.positions import Position
-from games.registry import available, has_two_tasks, make
+from games.registry import available, has_asymmetric_roles, make
 from games.solvers import Solution, is_solvable, solve
 from games.symmetry import Symmetries, symmetries
 
@@ -23,7 +23,7 @@ __all__ = [
     "format_action",
     "format_moves",
     "from_fen",
-    "has_two_tasks",
+    "has_asymmetric_roles",
     "is_chess",
     "is_solvable",
     "make",

@@ -93,7 +93,7 @@ def make(name: str, /, **parameters: Any) -> pgx.Env:
     return env
 
 
-def has_two_tasks(env: pgx.Env) -> bool:
+def has_asymmetric_roles(env: pgx.Env) -> bool:
     """Tells whether a player has another task on either side, as in HSR.
 
     There the sides are rated by themselves: who plays one of them well may play the other badly.

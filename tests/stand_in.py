@@ -6,12 +6,12 @@ import jax.numpy as jnp
 import mctx
 
 from dualmctx.search.allocate import allocate
-from dualmctx.types import Evaluation
+from dualmctx.types import NodeInit
 
 
 def output_of(action: Any, num_actions: int) -> mctx.PolicyOutput:
     """Returns a policy's output with these `[B]` actions and trees that hold their root only."""
     prior, zero = jnp.ones((len(action), num_actions)), jnp.zeros(len(action))
-    root = Evaluation(prior, zero, zero, zero)
+    root = NodeInit(prior, zero, zero, zero)
     tree = allocate(root, None, num_nodes=1, invalid_actions=jnp.zeros(prior.shape, bool))
     return mctx.PolicyOutput(action=action, action_weights=prior, search_tree=tree)

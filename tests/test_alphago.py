@@ -14,7 +14,7 @@ import games
 import hash_model
 from dualmctx import AlphaZero, Puct, make_network, make_search_fn
 from dualmctx.policies.alphago import AlphaGo
-from dualmctx.search.subtree import advance
+from dualmctx.search.subtree import get_subtree
 from oracle import twin
 from oracle.alphago import HashAlphaGo, alphago, hash_rollout
 from oracle.cases import CALM, FEW_RULES, RULES, WINDOWED, fast_jit, with_options
@@ -92,14 +92,14 @@ def hash_search(policy: Any, **options: Any) -> Any:
 
 
 def test_kept_trees_go_on_as_the_twins() -> None:
-    policy, rules = HashAlphaGo(20, CALM, kept_nodes=6), RULES["same player twice"]
+    policy, rules = HashAlphaGo(20, CALM, reuse_capacity=6), RULES["same player twice"]
 
     @fast_jit
     def twice(seeds: Any) -> Any:
         run = hash_search(policy)
         first = run(seeds)
         action = jnp.argmax(first.action_weights, axis=-1)
-        kept = advance(first.search_tree, action, max_kept=6)
+        kept = get_subtree(first.search_tree, action, reuse_capacity=6)
         return action, run(seeds, kept)
 
     action, output = jax.tree.map(np.asarray, twice(np.array(SEEDS)))
@@ -217,7 +217,7 @@ def test_make_search_fn_hands_rollouts_over() -> None:
         ({"rollout_mix": float("nan")}, "rollout_mix is nan; it must be between 0 and 1"),
         ({"rollout_policy": "best"}, "rollout_policy is best; it must be intermediate or uniform"),
         ({"rollout_length": 0}, "rollout_length is 0; it must be at least 1, or none"),
-        ({"kept_nodes": -1}, "kept_nodes is -1; it must be at least 0"),
+        ({"reuse_capacity": -1}, "reuse_capacity is -1; it must be at least 0"),
     ],
 )
 def test_bad_options_are_refused_in_a_line(options: dict, message: str) -> None:

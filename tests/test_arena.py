@@ -201,15 +201,15 @@ def test_a_player_remembers_its_game() -> None:
 
 def test_a_reusing_player_follows_both_players_moves() -> None:
     """Its tree after its move and an answer is the search's, advanced twice."""
-    env, policy = ENVS["tic_tac_toe"], AlphaZero(13, kept_nodes=9)
-    most = policy.kept_nodes
+    env, policy = ENVS["tic_tac_toe"], AlphaZero(13, reuse_capacity=9)
+    most = policy.reuse_capacity
     network = make_network(env.num_actions, (1,), width=8, num_blocks=2)
-    search_fn = make_search_fn(env, network, policy.noiseless())
-    player = reusing_player(search_fn, kept_nodes=most)
+    search_fn = make_search_fn(env, network, policy.for_evaluation())
+    player = reusing_player(search_fn, reuse_capacity=most)
     state = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 2))
     params = network.init(jax.random.PRNGKey(1), state.observation)
     choose, search = fast_jit(player.choose), fast_jit(search_fn)
-    advance = fast_jit(functools.partial(dualmctx.advance, max_kept=most))
+    get_subtree = fast_jit(functools.partial(dualmctx.get_subtree, reuse_capacity=most))
     observe, step = fast_jit(player.observe), jax.jit(jax.vmap(env.step))
     memory = expected = player.start(params, state)
     for turn in range(3):
@@ -220,10 +220,10 @@ def test_a_reusing_player_follows_both_players_moves() -> None:
         state = step(state, action)
         answer = jnp.argmax(state.legal_action_mask, axis=-1).astype(jnp.int32)
         memory = observe(memory, answer)
-        expected = advance(advance(output.search_tree, action), answer)
+        expected = get_subtree(get_subtree(output.search_tree, action), answer)
         state = step(state, answer)
-        jax.tree.map(np.testing.assert_array_equal, memory.layers, expected.layers)
-        has_tree = memory.layers[0].node_visits[:, 0] > 0
+        jax.tree.map(np.testing.assert_array_equal, memory.stats, expected.stats)
+        has_tree = memory.stats[0].node_visits[:, 0] > 0
         assert has_tree.any()
         board = jax.tree.map(lambda x: x[:, 0], memory.embeddings.state)._x.board[has_tree]
         np.testing.assert_array_equal(board, state._x.board[has_tree])
@@ -332,10 +332,10 @@ def test_a_search_is_asked_for_half_of_the_boards() -> None:
 @pytest.mark.slow
 def test_a_match_of_reusing_players() -> None:
     """8 stones, an indifferent network, and a tree that sees to the end: theory's result."""
-    env, policy = ENVS["nim lost"], AlphaZero(300, CALM, kept_nodes=120)
+    env, policy = ENVS["nim lost"], AlphaZero(300, CALM, reuse_capacity=120)
     network = make_network(env.num_actions, (1,), width=8, num_blocks=2)
     search_fn = make_search_fn(env, network, policy)
-    player = reusing_player(search_fn, kept_nodes=policy.kept_nodes)
+    player = reusing_player(search_fn, reuse_capacity=policy.reuse_capacity)
     state = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 4))
     params = network.init(jax.random.PRNGKey(1), state.observation)
     for players in ((player, player), (player, search_player(search_fn))):

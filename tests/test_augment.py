@@ -12,7 +12,7 @@ import games
 from dualmctx.models.network import HeadOutput
 from dualmctx.training.augment import make_augment
 from dualmctx.training.learner import compute_losses
-from dualmctx.training.targets import Samples
+from dualmctx.training.targets import TrainingBatch
 
 ENVS = {"tic_tac_toe": games.make("tic_tac_toe"), "hex": games.make("hex", size=3)}
 # From the empty board to late positions; none of them looks the same when it is turned, but the
@@ -23,14 +23,14 @@ HISTORIES = {
 }
 
 
-def make_positions(name: str, num_copies: int = 1) -> Samples:
+def make_positions(name: str, num_copies: int = 1) -> TrainingBatch:
     """Makes copies of four positions one after the other, with weights that tell actions apart."""
     states = jax.device_get(games.replay(ENVS[name], HISTORIES[name]))
     states = jax.tree.map(lambda x: np.repeat(x, num_copies, axis=0), states)
     weights = states.legal_action_mask * (1.0 + np.arange(states.legal_action_mask.shape[1]))
     draws = np.random.default_rng(0)
     number = len(weights)
-    return Samples(
+    return TrainingBatch(
         observation=states.observation,
         legal_action_mask=states.legal_action_mask,
         policy=(weights / weights.sum(axis=1, keepdims=True)).astype(np.float32),
@@ -42,7 +42,7 @@ def make_positions(name: str, num_copies: int = 1) -> Samples:
     )
 
 
-def augment(name: str, samples: Samples, seed: int = 0) -> Samples:
+def augment(name: str, samples: TrainingBatch, seed: int = 0) -> TrainingBatch:
     return jax.device_get(augment_fn(name)(jax.random.key(seed), samples))
 
 
@@ -51,7 +51,7 @@ def augment_fn(name: str) -> Any:
     return jax.jit(make_augment(*games.symmetries(ENVS[name])))
 
 
-def one(samples: Samples, i: int) -> tuple[bytes, ...]:
+def one(samples: TrainingBatch, i: int) -> tuple[bytes, ...]:
     """Returns the three parts of a position that depend on how the board lies."""
     return tuple(x[i].tobytes() for x in samples[:3])
 

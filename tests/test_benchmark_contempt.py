@@ -74,8 +74,8 @@ def test_a_limit_above_the_simulations_solves_what_puct_solves() -> None:
     assert puct.by_search.shape == (1, 6)
     weights = puzzles.make_policy(2, 12)
     assert isinstance(weights, Contempt)
-    assert weights == Contempt(12, 2).noiseless()
-    assert puzzles.make_policy(None, 12) == AlphaZero(12).noiseless()
+    assert weights == Contempt(12, 2).for_evaluation()
+    assert puzzles.make_policy(None, 12) == AlphaZero(12).for_evaluation()
 
 
 @pytest.mark.slow

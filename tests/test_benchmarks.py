@@ -45,7 +45,7 @@ from dualmctx.policies import AlphaZero, Dual, Gumbel, MuZero
 from dualmctx.ratings.davidson import fit
 from dualmctx.ratings.elo import ELO
 from dualmctx.runs.checkpoint import open_checkpoints
-from dualmctx.runs.saved_network import export_trained, load_trained, network_of
+from dualmctx.runs.saved_network import build_network, export_trained, load_trained
 from dualmctx.training.config import Config, NetworkOptions
 from untrained import export_untrained
 
@@ -322,7 +322,7 @@ def test_variants_benchmark_has_every_variant_at_one_budget() -> None:
     for policy in searches.values():
         budgets = policy.num_simulations
         assert (sum(budgets) if isinstance(budgets, tuple) else budgets) == 400
-        assert policy == policy.noiseless()
+        assert policy == policy.for_evaluation()
     assert searches["dual"].num_simulations == (235, 165)
 
 
@@ -392,7 +392,7 @@ def test_throughput_is_the_median_of_the_rates() -> None:
     assert throughput.medians(rows) == {"positions": 20, "per_second": 5.0} | rest
 
 
-def layers(params: Any) -> int:
+def stats(params: Any) -> int:
     """Counts a network's layers below its heads."""
     leaves = jax.tree_util.tree_leaves_with_path(params)
     paths = [[part.key for part in path] for path, _ in leaves]
@@ -415,7 +415,7 @@ def test_openspiel_s_network_is_as_deep_as_ours(
     init, key = functools.partial(theirs.init, training=False), jax.random.key(0)
     # The first layer and two a block.
     for init_fn, example in ((ours.init, (1, 6, 7, 2)), (init, shape)):
-        assert layers(jax.eval_shape(init_fn, key, jnp.zeros(example))["params"]) == 7
+        assert stats(jax.eval_shape(init_fn, key, jnp.zeros(example))["params"]) == 7
 
 
 @pytest.mark.slow
@@ -569,7 +569,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     state = jax.vmap(env.init)(jax.random.split(jax.random.key(0), 1))
     checkpoints = open_checkpoints(folder / "checkpoints")
     for step in (5, 7):
-        params = make_params(network_of(record, env), state, step)
+        params = make_params(build_network(record, env), state, step)
         checkpoints.save(step, {"params": params})
     checkpoints.wait()
     return folder
@@ -580,7 +580,7 @@ def test_strength_benchmark_measures_a_run(run_folder: pathlib.Path) -> None:
     file = run_folder / "rows.json"
     strength.main([str(run_folder), "--quick", "--checkpoints", "all", "--json", str(file)])
     found = json.loads(file.read_text())
-    assert found["search"] == str(SEARCH.noiseless())
+    assert found["search"] == str(SEARCH.for_evaluation())
     # A minute and a half; unknown.
     expected = [(5, 1.5), (7, None)]
     assert [(row["iteration"], row["minutes"]) for row in found["matches"]] == expected
@@ -616,7 +616,7 @@ def test_strength_benchmark_searches_as_asked(run_folder: pathlib.Path) -> None:
     asked = ["--variant", "alphazero", "--simulations", "3"]
     _, options = strength.read_options([str(run_folder), *asked])
     [subject] = strength.subjects(options)
-    assert subject.policy == AlphaZero(3).noiseless()
+    assert subject.policy == AlphaZero(3).for_evaluation()
     assert subject.iteration == 7
 
 
@@ -627,7 +627,7 @@ def test_strength_benchmark_measures_an_exported_file(
     _, options = strength.read_options([str(tmp_path / "five.npz"), "--checkpoints", "all"])
     [subject] = strength.subjects(options)
     assert (subject.iteration, subject.minutes) == (5, None)
-    assert subject.policy == SEARCH.noiseless()
+    assert subject.policy == SEARCH.for_evaluation()
 
 
 @pytest.fixture
@@ -704,7 +704,7 @@ def test_learning_benchmark_searches_as_the_run_and_as_alphazero(
     made = []
 
     def measured(tools: Any, params: Any, positions: Any) -> learning.Measured:
-        share = 0.5 if tools == SEARCH.noiseless() else tools.num_simulations / 10
+        share = 0.5 if tools == SEARCH.for_evaluation() else tools.num_simulations / 10
         return learning.Measured(share, share, share)
 
     monkeypatch.setattr(learning, "measure", measured)
@@ -715,21 +715,21 @@ def test_learning_benchmark_searches_as_the_run_and_as_alphazero(
     [run] = learning.find_runs(experiment, [0, 2])
     rows = list(learning.measure_run(run, labelled, 8, 6))
     controls = [AlphaZero(6), AlphaZero(3), AlphaZero(6, head=0)]
-    assert made == [SEARCH.noiseless(), *(x.noiseless() for x in controls)]
+    assert made == [SEARCH.for_evaluation(), *(x.for_evaluation() for x in controls)]
     for step, row in zip((0, 2), rows, strict=True):
         assert row.step == step
         shares = (row.search, row.alphazero, row.alphazero_42, row.alphazero_early)
         assert [x and x.share for x in shares] == [0.5, 0.6, 0.3, 0.6]
         assert (row.weights, row.alphazero_weights, row.alphazero_42_weights) == (0.5, 0.6, 0.3)
     made.clear()
-    same = [x._replace(policy=AlphaZero(3).noiseless()) for x in run.subjects]
+    same = [x._replace(policy=AlphaZero(3).for_evaluation()) for x in run.subjects]
     assert len(list(learning.measure_run(run._replace(subjects=same), labelled, 8, 3))) == 2
-    assert made[0] == AlphaZero(3).noiseless()
+    assert made[0] == AlphaZero(3).for_evaluation()
     assert made.count(made[0]) == 1
     # A run with fewer simulations is measured with as many as the others, too.
     made.clear()
     list(learning.measure_run(run._replace(subjects=same), labelled, 8, 4))
-    assert made[:2] == [AlphaZero(3).noiseless(), AlphaZero(4).noiseless()]
+    assert made[:2] == [AlphaZero(3).for_evaluation(), AlphaZero(4).for_evaluation()]
     # One head is no early head.
     assert learning.controls(Network(7, head_depths=(4,)), 4)["alphazero_early"] is None
 
@@ -760,7 +760,7 @@ def test_readouts_benchmark_has_the_same_cost_for_all_but_one() -> None:
         "alphazero 85, first head": 170,
         "alphazero 85": 340,
     }
-    assert found[0].policy == Dual().noiseless()
+    assert found[0].policy == Dual().for_evaluation()
     assert found[0].modes[0] == Dual().action_weights
 
 
@@ -796,7 +796,7 @@ def test_readouts_benchmark_reads_one_search_in_all_modes(
     subject, [row] = readouts.load(run_folder), [x for x in rows if is_default(x)]
     solver = connect_four.make_solver()
     positions = connect_four.random_positions(solver, 4, 0)
-    tools = strength.make_tools(strength.Subject(*subject[1:], Dual().noiseless(), 0, None), 4)
+    tools = strength.make_tools(strength.Subject(*subject[1:], Dual().for_evaluation(), 0, None), 4)
     measured = learning.measure(tools, subject.params, positions)
     assert (row["moves"], row["mass"]) == (
         measured.search,

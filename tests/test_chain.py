@@ -83,8 +83,8 @@ def test_each_head_has_its_say():
     ]
     assert np.any(outputs[0].action_weights != outputs[1].action_weights)
     results = agrees(FOUR, RULES["plain"])
-    for layer in range(1, 4):
-        assert all(sum(n.stats[layer].visits > 0 for n in r.nodes) > 4 for r in results)
+    for tree_index in range(1, 4):
+        assert all(sum(n.stats[tree_index].visits > 0 for n in r.nodes) > 4 for r in results)
 
 
 @pytest.mark.parametrize("dual", [ROUNDS, INTERLEAVED], ids=["rounds", "interleaved"])
@@ -102,9 +102,11 @@ def test_a_tree_is_connected_and_no_node_counts_more_than_its_parent(rules):
     for element in range(3):
         nodes = engine_tree(output.search_tree, element)
         for actions, node in nodes.items():
-            for layer in range(3):
-                if actions and node[f"visits {layer}"]:
-                    assert node[f"visits {layer}"] <= nodes[actions[:-1]][f"visits {layer}"]
+            for tree_index in range(3):
+                if actions and node[f"visits {tree_index}"]:
+                    assert (
+                        node[f"visits {tree_index}"] <= nodes[actions[:-1]][f"visits {tree_index}"]
+                    )
 
 
 def test_budgets_are_spread_over_the_rounds():
@@ -134,7 +136,7 @@ def test_too_few_heads_are_refused():
         ({"value_mix": 1.5}, "value_mix is 1.5; it must be between 0 and 1"),
         ({"action_weights": "visits"}, "one of small_visits"),
         ({"puct": Puct(leaves_per_step=2)}, "leaves_per_step is 2; it must be 1 in Chain"),
-        ({"kept_nodes": -1}, "kept_nodes is -1"),
+        ({"reuse_capacity": -1}, "reuse_capacity is -1"),
     ],
 )
 def test_bad_options_are_refused_in_a_line(options, words):
@@ -146,4 +148,4 @@ def test_bad_options_are_refused_in_a_line(options, words):
 def test_a_chain_names_the_heads_of_its_trees():
     assert Chain((5, 4), 1).heads == Dual.heads == (0, -1)
     assert FOUR.heads == (0, 1, 2, -1)
-    assert FOUR.noiseless().puct.temperature == 0
+    assert FOUR.for_evaluation().puct.temperature == 0

@@ -12,8 +12,8 @@ import pytest
 import games
 import hash_model
 from dualmctx import AlphaZero, Dual, Embedding, Puct, to_mctx
-from dualmctx.models.game_model import edge_signs, mask_illegal
-from dualmctx.policies.top_actions import Inputs, limit_children, played_actions
+from dualmctx.models.game_model import mask_illegal, reward_and_discount
+from dualmctx.policies.top_actions import Inputs, keep_top_actions, played_actions
 from hash_model import Rules
 from oracle import cases, twin
 from oracle.cases import fast_jit
@@ -67,19 +67,19 @@ def over_actions(output: Any) -> Any:
         wide[batch[..., None], node[..., None], actions] = array
         return wide
 
-    layers = tuple(
-        layer.replace(
-            children_visits=widen(layer.children_visits),
-            children_qvalues=widen(layer.children_qvalues),
+    stats = tuple(
+        stats.replace(
+            children_visits=widen(stats.children_visits),
+            children_qvalues=widen(stats.children_qvalues),
         )
-        for layer in tree.layers
+        for stats in tree.stats
     )
     parents, played = tree.parents, played_actions(jax.tree.map(jnp.asarray, tree))
     tree = tree.replace(
         children_index=widen(tree.children_index, -1),
         children_prior=widen(tree.children_prior),
         embeddings=dataclasses.replace(tree.embeddings, actions=None),
-        layers=layers,
+        stats=stats,
         root_invalid_actions=None,
     )
     tree = tree.replace(parents=parents, action_from_parent=played)
@@ -222,7 +222,7 @@ def test_a_limit_beyond_the_actions_changes_nothing(max_children: int | None) ->
     root = hash_model.roots(np.arange(2), Rules(), A, np)
     unused: Any = object()
     inputs = Inputs(root, unused, unused, None)
-    same, restore = limit_children(inputs, max_children)
+    same, restore = keep_top_actions(inputs, max_children)
     assert same is inputs
     assert restore(root) is root
 
@@ -243,7 +243,7 @@ def chess_model(env: Any) -> tuple[Any, Any]:
 
     def recurrent_fn(params: Any, rng_key: Any, action: Any, state: Any) -> tuple:
         after = jax.vmap(env.step)(state, action).replace(observation=None)
-        reward, discount = edge_signs(state, after)
+        reward, discount = reward_and_discount(state, after)
         logits, value = evaluate(after)
         output = hash_model.mctx.RecurrentFnOutput(
             reward=reward, discount=discount, prior_logits=logits, value=value
@@ -289,7 +289,7 @@ def test_chess_is_searched_as_without_the_limit() -> None:
         out = policy(None, KEY, root, recurrent_fn, invalid_actions=invalid)
         tree = out.search_tree.replace(embeddings=None)
         actions = played_actions(out.search_tree)
-        return out.action, out.action_weights, tree.layers[0].node_visits, tree.parents, actions
+        return out.action, out.action_weights, tree.stats[0].node_visits, tree.parents, actions
 
     calm = Puct(dirichlet_fraction=0.0, temperature=0.0)
     full = search(AlphaZero(10, calm), states)

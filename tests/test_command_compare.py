@@ -387,12 +387,12 @@ def test_players_without_a_number_share_the_default(files: Path) -> None:
 def test_options_are_those_of_the_search(files: Path) -> None:
     texts = (
         "dual:window=3:num_rounds=7",
-        "alphazero:regularized=act,search:kept-nodes=8",
+        "alphazero:regularized=act,search:reuse-capacity=8",
         "own:c_puct=3",
     )
     found = [x.enter(None).about["search"] for x in lineup(files, *texts).candidates]
     assert (found[0]["puct"]["window"], found[0]["num_rounds"]) == (3, 7)
-    assert (found[1]["puct"]["regularized"], found[1]["kept_nodes"]) == (["act", "search"], 8)
+    assert (found[1]["puct"]["regularized"], found[1]["reuse_capacity"]) == (["act", "search"], 8)
     assert (found[2]["puct"]["c_puct"], found[2]["policy"]) == (3.0, "Chain")
 
 

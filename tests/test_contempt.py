@@ -39,10 +39,10 @@ def assert_twin_agrees(policy: Any, rules: Any, key_seed: int = 5) -> list[Any]:
 
 def assert_same_frozen(tree: Any, element: int, result: Any) -> None:
     """At the nodes that are frozen both keep the same counts."""
-    if tree.layers[0].tracked is None:
+    if tree.stats[0].tracked is None:
         assert not result.frozen
         return
-    visits = tree.layers[0].tracked.visits[element]
+    visits = tree.stats[0].tracked.visits[element]
     for actions, counts in result.frozen.items():
         node = 0
         for action in actions:
@@ -126,9 +126,9 @@ def test_no_limit_is_alphazero(puct: Puct) -> None:
     expected = fast_jit(functools.partial(call, AlphaZero(30, puct)))(seeds, key)
     for limit in (None, 31 if puct is CALM else -31):
         found = fast_jit(functools.partial(call, Contempt(30, limit, puct=puct)))(seeds, key)
-        assert (found.search_tree.layers[0].tracked is None) == (limit is None)
+        assert (found.search_tree.stats[0].tracked is None) == (limit is None)
         tree = found.search_tree
-        bare = tree.replace(layers=(tree.layers[0].replace(tracked=None),))
+        bare = tree.replace(stats=(tree.stats[0].replace(tracked=None),))
         found = found.replace(search_tree=bare)
         jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=2e-6), found, expected)
 
@@ -138,7 +138,7 @@ def test_draws_are_each_elements_own_and_come_from_the_key() -> None:
     seeds = jnp.arange(8)
 
     def trees(output: Any, places: Any) -> Any:
-        return jax.tree.map(lambda x: np.asarray(x)[places], output.search_tree.layers)
+        return jax.tree.map(lambda x: np.asarray(x)[places], output.search_tree.stats)
 
     first = search(seeds, jax.random.key(0))
     again = search(seeds, jax.random.key(0))
@@ -151,7 +151,7 @@ def test_draws_are_each_elements_own_and_come_from_the_key() -> None:
     other = search(seeds, jax.random.key(1))
     assert (first.action_weights != other.action_weights).any()
     # Elements with the same root are drawn for by themselves, however many there are.
-    assert len(set(np.asarray(crowd.search_tree.layers[0].node_values[3:, 0]).tolist())) > 3
+    assert len(set(np.asarray(crowd.search_tree.stats[0].node_values[3:, 0]).tolist())) > 3
     few = search(seeds[:3], jax.random.key(0))
     np.testing.assert_array_equal(few.action_weights, first.action_weights[:3])
 
@@ -200,13 +200,13 @@ def num_full(nodes: list[Any] | None, limit: int) -> int:
 @pytest.mark.parametrize("limit", [3, -3])
 def test_kept_trees_equal_the_twins(limit: int) -> None:
     """A new search freezes anew, by the kept visits and as the new root's player sees it."""
-    policy = Contempt(16, limit, puct=CALM, kept_nodes=7)
+    policy = Contempt(16, limit, puct=CALM, reuse_capacity=7)
     rules, seeds = RULES["same player twice"], np.arange(6)
     step = functools.partial(hash_model.recurrent_fn, num_actions=ACTIONS)
     root, kept = hash_model.roots(seeds, rules, ACTIONS), None
     twins: list[Any] = [None] * len(seeds)
     search = fast_jit(lambda root, key, kept: policy(rules, key, root, step, search_tree=kept))
-    advance = fast_jit(functools.partial(dualmctx.advance, max_kept=7))
+    get_subtree = fast_jit(functools.partial(dualmctx.get_subtree, reuse_capacity=7))
     full = 0
     for move in range(4):
         key = jax.random.key(move)
@@ -219,7 +219,7 @@ def test_kept_trees_equal_the_twins(limit: int) -> None:
             assert_same_search(output, i, result)
             assert_same_frozen(output.search_tree, i, result)
             twins[i] = None if is_over[i] else twin.reroot(result.nodes, int(action[i]), 7)
-        root, kept = new_root, advance(output.search_tree, action, is_reset=is_over)
+        root, kept = new_root, get_subtree(output.search_tree, action, is_reset=is_over)
     assert full > 10
 
 
@@ -230,7 +230,7 @@ def test_kept_trees_equal_the_twins(limit: int) -> None:
         ({"frozen_visit_limit": 0}, "frozen_visit_limit is 0; it must be positive, negative"),
         ({"frozen_temperature": 0.0}, "frozen_temperature is 0.0; it must be positive"),
         ({"frozen_temperature": float("nan")}, "frozen_temperature is nan; it must be positive"),
-        ({"kept_nodes": -1}, "kept_nodes is -1; it must be at least 0"),
+        ({"reuse_capacity": -1}, "reuse_capacity is -1; it must be at least 0"),
         ({"puct": Puct(leaves_per_step=4)}, "leaves_per_step is 4; it must be 1 with a frozen"),
     ],
 )
@@ -243,13 +243,13 @@ def test_bad_options_are_refused_in_a_line(options: dict[str, Any], message: str
 
 def test_a_kept_tree_of_another_policy_is_refused() -> None:
     kept = jax.eval_shape(
-        lambda: dualmctx.advance(
+        lambda: dualmctx.get_subtree(
             call(AlphaZero(8), jnp.arange(2), jax.random.key(0)).search_tree,
             jnp.zeros(2, jnp.int32),
-            max_kept=3,
+            reuse_capacity=3,
         )
     )
-    search = functools.partial(call, Contempt(8, kept_nodes=3))
+    search = functools.partial(call, Contempt(8, reuse_capacity=3))
     with pytest.raises(ValueError, match="another kind of search"):
         jax.eval_shape(search, jnp.arange(2), jax.random.key(0), kept)
 
@@ -257,11 +257,11 @@ def test_a_kept_tree_of_another_policy_is_refused() -> None:
 def test_with_few_children_counts_are_those_of_slots() -> None:
     policy = with_options(CONTEMPT, max_children=2)
     output = fast_jit(functools.partial(call, policy))(jnp.arange(6), jax.random.key(0))
-    layer = output.search_tree.layers[0]
-    counts = np.asarray(layer.tracked.visits)
-    assert counts.shape == layer.children_visits.shape == (6, 41, 2)
-    is_full = np.asarray(layer.children_visits).sum(axis=-1) >= 3
+    stats = output.search_tree.stats[0]
+    counts = np.asarray(stats.tracked.visits)
+    assert counts.shape == stats.children_visits.shape == (6, 41, 2)
+    is_full = np.asarray(stats.children_visits).sum(axis=-1) >= 3
     assert is_full.sum() > 20
     assert (counts[is_full].sum(axis=-1) == 3).all()
-    np.testing.assert_array_equal(counts[~is_full], layer.children_visits[~is_full])
+    np.testing.assert_array_equal(counts[~is_full], stats.children_visits[~is_full])
     np.testing.assert_allclose(output.action_weights.sum(axis=-1), 1, atol=1e-6)

@@ -21,7 +21,7 @@ from dualmctx.training.trainer import TrainState, make_trainer
 
 ROOT = Path(__file__).parents[1]
 POLICIES = {
-    "alphazero": AlphaZero(3, kept_nodes=2),
+    "alphazero": AlphaZero(3, reuse_capacity=2),
     "gumbel": Gumbel(3),
 }
 

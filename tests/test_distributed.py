@@ -22,11 +22,11 @@ import pytest
 
 import train
 from dualmctx.distributed import processes
-from dualmctx.distributed.devices import WHOLE, make_mesh, shardings, share
+from dualmctx.distributed.devices import REPLICATED, make_mesh, shardings, share
 from dualmctx.distributed.runtime_errors import describe_loss, without_losses
 from dualmctx.experiment import multihost
 from dualmctx.experiment.assemble import assemble
-from dualmctx.experiment.multihost import Order
+from dualmctx.experiment.multihost import Command
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.saved_network import load_trained
 from dualmctx.training.config import Config
@@ -40,7 +40,7 @@ ARGUMENTS = [
     *("--selfplay.num-games", "8", "--selfplay.num-steps", "4"),
     *("--learner.num-updates", "2", "--learner.batch-size", "16", "--learner.capacity", "64"),
     *("--search.variant", "alphazero", "--search.num-simulations", "2"),
-    *("--exams.num-games", "2", "--exams.every", "2"),
+    *("--evals.num-games", "2", "--evals.every", "2"),
     *("--num-iterations", "4", "--checkpoint-every", "2", "--keep", "9"),
 ]
 # train.py as it is, but what is not heard of for 5 seconds is lost, and the third iteration ends
@@ -94,8 +94,8 @@ def command():
 
 processes.join(sys.argv[1], *map(int, sys.argv[2:]))
 processes.require_same({"preset": "connect2"})
-run = lambda: multihost.lead(command)
-sys.exit(run() if processes.is_first() else multihost.follow(make_trainer, 100))
+run = lambda: multihost.run_coordinator(command)
+sys.exit(run() if processes.is_first() else multihost.run_worker(make_trainer, 100))
 """
 
 
@@ -248,7 +248,7 @@ def test_a_process_that_follows_restores_without_initialising(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """By its shapes alone, as the device may have no room for two states."""
-    spread: Any = shardings(make_mesh(), (WHOLE, WHOLE))
+    spread: Any = shardings(make_mesh(), (REPLICATED, REPLICATED))
     arrays, found = [], []
 
     def init(seed: Any) -> Any:
@@ -261,13 +261,15 @@ def test_a_process_that_follows_restores_without_initialising(
         return lambda state: (state, {})
 
     trainer = Trainer(init, compile_for, spread)
-    orders = iter([(Order.SPREAD, 0), (Order.COMPILE, 0), (Order.ITERATE, 0), (Order.END, 7)])
+    orders = iter(
+        [(Command.SPREAD, 0), (Command.COMPILE, 0), (Command.ITERATE, 0), (Command.END, 7)]
+    )
     monkeypatch.setattr(multihost, "_hear", lambda: next(orders))
     monkeypatch.setattr(processes, "is_first", lambda: False)
     # Which would end the tests.
     monkeypatch.setattr(multihost, "_leave", lambda _: None)
     # As large as a seed can be.
-    assert multihost.follow(lambda: trainer, 2**32 - 1) == 7
+    assert multihost.run_worker(lambda: trainer, 2**32 - 1) == 7
     assert arrays == []
     # What the first process would have sent.
     assert [(x.shape, x.dtype) for x in found[0]] == [((3,), jnp.int32), ((), jnp.float32)]
@@ -303,14 +305,14 @@ def test_what_fails_in_all_ends_the_process_and_what_fails_in_one_is_told(
 
     nothing: Any = None
     trainer = multihost.leading(Trainer(fails, fails, nothing))
-    for step, order in ((trainer.init, Order.INIT), (trainer.compile, Order.COMPILE)):
+    for step, order in ((trainer.init, Command.INIT), (trainer.compile, Command.COMPILE)):
         with pytest.raises(Left, match="2"):
-            multihost.lead(functools.partial(handled, step))
+            multihost.run_coordinator(functools.partial(handled, step))
         line = "train.py: process 0 has failed: RESOURCE_EXHAUSTED: Out of memory; --resume "
         assert capsys.readouterr().err == f"{line}goes on from the last save\n"
         assert told.pop() == (order, 0)
-    assert multihost.lead(lambda: sys.exit(2)) == 2
-    assert told == [(Order.END, 2)]
+    assert multihost.run_coordinator(lambda: sys.exit(2)) == 2
+    assert told == [(Command.END, 2)]
 
 
 COMMAND = "import sys, train; sys.exit(train.main(sys.argv[1:]))"

@@ -12,12 +12,12 @@ import games
 from dualmctx import AlphaZero, Puct, make_network, make_search_fn
 from dualmctx.evaluation.evaluations import Evaluations, make_evaluate
 from dualmctx.experiment.evals import (
-    Exact,
+    Solution,
     is_solved,
-    make_exact_exam,
-    make_match_exam,
+    make_exact_eval,
+    make_match_eval,
+    run_evals,
     score_exactly,
-    take_exams,
 )
 from dualmctx.matches.arena import batch_player
 from stand_in import output_of
@@ -121,9 +121,9 @@ def stand_in(found: Evaluations) -> Any:
 
 
 def test_an_exact_exam_scores_everything_and_the_optimal_path() -> None:
-    exact = Exact(np.arange(4), OPTIMAL, VALUES, np.array([True, False, False, True]))
-    exam = make_exact_exam(stand_in(HAND_MADE), exact, max_positions=None)
-    assert exam(None, jax.random.PRNGKey(0)) == {
+    exact = Solution(np.arange(4), OPTIMAL, VALUES, np.array([True, False, False, True]))
+    eval_fn = make_exact_eval(stand_in(HAND_MADE), exact, max_positions=None)
+    assert eval_fn(None, jax.random.PRNGKey(0)) == {
         "exact/search_optimal": 2 / 4,
         "exact/network_optimal": 1 / 4,
         "exact/search_value": 3 / 4,
@@ -152,8 +152,8 @@ def test_a_short_exam_takes_some_positions_and_the_whole_path(
         )
 
     on_path = np.arange(10) == 3
-    exact = Exact(np.arange(10), np.ones((10, 3), bool), np.zeros(10), on_path)
-    found = make_exact_exam(evaluate, exact, max_positions=max_positions)(None, None)
+    exact = Solution(np.arange(10), np.ones((10, 3), bool), np.zeros(10), on_path)
+    found = make_exact_eval(evaluate, exact, max_positions=max_positions)(None, None)
     assert asked == [list(expected)]
     assert set(found.values()) == {1.0}
 
@@ -166,8 +166,10 @@ def test_a_match_exam_counts_by_side(pile: int, wins: tuple[int, int]) -> None:
         return output_of(state._x.pile - 1, 3)
 
     opponent = batch_player(lambda rng_key, state: jnp.int32(0))
-    exam = make_match_exam(games.make("nim", pile=pile), search_fn, opponent, "them", num_games=6)
-    assert exam(None, jax.random.PRNGKey(0)) == {
+    eval_fn = make_match_eval(
+        games.make("nim", pile=pile), search_fn, opponent, "them", num_games=6
+    )
+    assert eval_fn(None, jax.random.PRNGKey(0)) == {
         "them/first_wins": wins[0],
         "them/first_draws": 0,
         "them/first_losses": 3 - wins[0],
@@ -179,15 +181,15 @@ def test_a_match_exam_counts_by_side(pile: int, wins: tuple[int, int]) -> None:
 
 
 def test_exams_are_taken_together() -> None:
-    exams = (
+    evals = (
         lambda params, key: {"a": params, "key of a": key},
         lambda params, key: {"key of b": key},
     )
-    found = take_exams(exams, 1.0, jax.random.PRNGKey(2))
+    found = run_evals(evals, 1.0, jax.random.PRNGKey(2))
     assert (list(found), found["a"]) == (["a", "key of a", "key of b"], 1.0)
     # No two exams are to draw the same.
     assert (found["key of a"] != found["key of b"]).any()
-    assert take_exams((), 1.0, jax.random.PRNGKey(2)) == {}
+    assert run_evals((), 1.0, jax.random.PRNGKey(2)) == {}
 
 
 @pytest.mark.parametrize(

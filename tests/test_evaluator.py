@@ -129,7 +129,7 @@ class Told(NamedTuple):
 @pytest.fixture(scope="module", params=POLICIES)
 def told(request: pytest.FixtureRequest, connect2: Positions) -> tuple[str, Any, Told]:
     name, env = request.param, connect2.env
-    policy = POLICIES[name].noiseless()
+    policy = POLICIES[name].for_evaluation()
     separate = getattr(policy, "separate_trunks", False)
     options = {"num_heads": 2, "separate_trunks": True} if separate else {}
     network = make_net(env, **({"num_heads": len(policy.heads)} | options))
@@ -164,9 +164,9 @@ def slots(tree: Any, element: int, node: int) -> list[int]:
 def plain_line(tree: Any, element: int, action: int, length: int) -> list[int]:
     """Follows by hand the most visited line of the last tree that visited the action."""
     node, slot, line = 0, slots(tree, element, 0).index(action), []
-    layers = [x.children_visits[element] for x in tree.layers]
-    visits, index = layers[-1], tree.children_index[element]
-    for each in layers:
+    stats = [x.children_visits[element] for x in tree.stats]
+    visits, index = stats[-1], tree.children_index[element]
+    for each in stats:
         if each[0, slot] > 0:
             visits = each
     while len(line) < length:
@@ -184,18 +184,18 @@ def plain_line(tree: Any, element: int, action: int, length: int) -> list[int]:
 @pytest.mark.sampled(3)
 def test_a_root_is_read_as_it_stands(told: tuple, connect2: Positions) -> None:
     name, _, (said, action, action_weights, tree) = told
-    layer = tree.layers[-1]
+    stats = tree.stats[-1]
     over = [plain.CONNECT2.result(board) is not None for board in connect2.boards]
     for s in np.flatnonzero(~np.array(over)):
         assert said.action[s] == action[s]
         np.testing.assert_array_equal(said.action_weights[s], action_weights[s])
-        assert said.value[s] == layer.node_values[s, 0]
-        roots = [x.node_values[s, 0] for x in tree.layers]
+        assert said.value[s] == stats.node_values[s, 0]
+        roots = [x.node_values[s, 0] for x in tree.stats]
         np.testing.assert_array_equal(said.tree_values[s], roots)
         visits, qvalues = [0] * 4, [np.nan] * 4
         for slot, of in enumerate(slots(tree, s, 0)):
-            visits[of] = layer.children_visits[s, 0, slot]
-            for each in tree.layers:
+            visits[of] = stats.children_visits[s, 0, slot]
+            for each in tree.stats:
                 if each.children_visits[s, 0, slot]:
                     qvalues[of] = each.children_qvalues[s, 0, slot]
         np.testing.assert_array_equal(said.visits[s], visits)
@@ -229,7 +229,7 @@ def test_a_best_action_that_the_last_tree_lacks_has_q_and_a_line(told: tuple) ->
     rows = [s for s in rows if said.visits[s, action[s]] == 0]
     assert rows
     assert not np.isnan(said.qvalues[rows, action[rows]]).any()
-    small = tree.layers[0].children_qvalues[rows, 0, action[rows]]
+    small = tree.stats[0].children_qvalues[rows, 0, action[rows]]
     np.testing.assert_array_equal(said.qvalues[rows, action[rows]], small)
     assert (said.principal_variation[rows, 1] >= 0).any()
 
@@ -365,7 +365,7 @@ def test_draws_are_those_of_seed_and_id(
 
 
 def test_noise_is_left_out(evaluators: dict[int, Evaluator]) -> None:
-    assert evaluators[7].policy == ROLLOUTS.noiseless() != ROLLOUTS
+    assert evaluators[7].policy == ROLLOUTS.for_evaluation() != ROLLOUTS
 
 
 def test_digests_are_the_same_everywhere() -> None:
@@ -499,7 +499,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_checkpoint_brings_its_own_search(file: Path) -> None:
     evaluate = load_evaluator(file, batch_size=8)
-    assert evaluate.policy == Dual((5, 3), 3).noiseless()
+    assert evaluate.policy == Dual((5, 3), 3).for_evaluation()
     assert (evaluate.game, evaluate.num_heads, evaluate.batch_size) == ("nim", 2, 8)
     assert evaluate.env.observation_shape == (7,)
     found = evaluate(replay(evaluate.env, [(), (0,), (0, 1), (2, 2)]))
@@ -509,7 +509,7 @@ def test_a_checkpoint_brings_its_own_search(file: Path) -> None:
 
 def test_another_search_can_be_asked_for(file: Path) -> None:
     evaluate = load_evaluator(file, variant="alphazero", simulations=2, batch_size=4, iteration=3)
-    assert evaluate.policy == AlphaZero(2).noiseless()
+    assert evaluate.policy == AlphaZero(2).for_evaluation()
     assert evaluate(replay(evaluate.env, [(), (0,)])).visits.sum(axis=1).tolist() == [2, 2]
     alone = load_evaluator(file, network_only=True, batch_size=4)
     assert alone.policy is None

@@ -7,8 +7,8 @@ import pytest
 
 from dualmctx.search.allocate import allocate
 from dualmctx.search.expand import frontier
-from dualmctx.search.tree import Tree, replace_layer
-from dualmctx.types import Evaluation
+from dualmctx.search.tree import Tree, replace_stats
+from dualmctx.types import NodeInit
 
 BATCH, NODES, LAYERS = 5, 40, 3
 
@@ -16,52 +16,56 @@ BATCH, NODES, LAYERS = 5, 40, 3
 def tree_with_visits(visits: np.ndarray, *, windowed: bool) -> Tree:
     """Makes trees in which `[LAYERS, B, N]` simulations passed through each node."""
     zeros = jnp.zeros(BATCH)
-    root = Evaluation(jnp.full((BATCH, 2), 0.5), zeros, zeros, zeros + 1)
+    root = NodeInit(jnp.full((BATCH, 2), 0.5), zeros, zeros, zeros + 1)
     tree = allocate(
         root,
         zeros,
         num_nodes=NODES,
         invalid_actions=jnp.zeros((BATCH, 2)),
-        num_layers=LAYERS,
+        num_trees=LAYERS,
         windowed=windowed,
     )
-    for layer, counts in enumerate(visits):
-        stats = tree.layers[layer]
+    for tree_index, counts in enumerate(visits):
+        stats = tree.stats[tree_index]
         if windowed:
             # A window cuts the visits short, not what counts.
             stats = stats.replace(node_visits=np.minimum(counts, 1), path_visits=counts)
         else:
             stats = stats.replace(node_visits=counts)
-        tree = replace_layer(tree, layer, stats)
+        tree = replace_stats(tree, tree_index, stats)
     return tree
 
 
-def in_order(visits: np.ndarray, layer: int) -> list[list[int]]:
+def in_order(visits: np.ndarray, tree_index: int) -> list[list[int]]:
     """Sorts the nodes that wait for a layer: those visited by any other layer."""
-    others = [i for i in range(LAYERS) if i != layer]
+    others = [i for i in range(LAYERS) if i != tree_index]
     return [
         sorted(
-            (n for n in range(NODES) if visits[layer, b, n] == 0 and visits[others, b, n].any()),
-            key=lambda n: (*(-visits[i, b, n] for i in reversed(range(layer))), n),
+            (
+                n
+                for n in range(NODES)
+                if visits[tree_index, b, n] == 0 and visits[others, b, n].any()
+            ),
+            key=lambda n: (*(-visits[i, b, n] for i in reversed(range(tree_index))), n),
         )
         for b in range(BATCH)
     ]
 
 
 @pytest.mark.parametrize("windowed", [False, True])
-@pytest.mark.parametrize("layer", [1, 2])
+@pytest.mark.parametrize("tree_index", [1, 2])
 @pytest.mark.parametrize("scale", [1, 1_000, 1_000_000])
-def test_frontier(scale: int, layer: int, windowed: bool) -> None:
+def test_frontier(scale: int, tree_index: int, windowed: bool) -> None:
     """Counts that fit into a number together, and some that do not."""
-    rng = np.random.default_rng(scale + layer)
+    rng = np.random.default_rng(scale + tree_index)
     counts = np.maximum(rng.integers(-4, 4, (LAYERS, BATCH, NODES)), 0)
     visits = (scale * counts).astype(np.int32)
     # The last element of the batch has next to nothing that waits.
     visits[:, -1, 2:] = 0
-    expected = in_order(visits, layer)
+    expected = in_order(visits, tree_index)
     assert min(map(len, expected)) < 10 < max(map(len, expected))
     tree = tree_with_visits(visits, windowed=windowed)
-    leaves, is_valid = jax.jit(lambda tree: frontier(tree, 10, layer=layer))(tree)
+    leaves, is_valid = jax.jit(lambda tree: frontier(tree, 10, tree_index=tree_index))(tree)
     for row, valid, nodes in zip(leaves, is_valid, expected, strict=True):
         assert row[valid].tolist() == nodes[:10]
         assert len(set(row.tolist())) == 10

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from dualmctx.training.divergence import FAILURES, find_trouble, in_a_line
+from dualmctx.training.divergence import FAILURES, check_divergence, first_line
 
 GOOD = {"w": jnp.ones((2, 3)), "b": (jnp.zeros(2), jnp.float32(1))}
 NUM_ACTIONS = 8  # uniform play loses at most log 8 = 2.08
@@ -45,21 +45,21 @@ def test_trouble_is_named(
     policy: float, value: float, usual: float, num_rows: int, words: str | None
 ) -> None:
     before = [row(usual) for _ in range(num_rows)]
-    assert find_trouble(row(policy, value), before, GOOD, NUM_ACTIONS) == words
+    assert check_divergence(row(policy, value), before, GOOD, NUM_ACTIONS) == words
 
 
 def test_only_the_last_rows_are_the_usual() -> None:
     before = [row(0.5)] * 10 + [row(1.0)] * 50
-    assert find_trouble(row(9.9), before, GOOD, NUM_ACTIONS) is None
+    assert check_divergence(row(9.9), before, GOOD, NUM_ACTIONS) is None
     before = [row(1.0)] * 10 + [row(0.5)] * 50
-    assert find_trouble(row(9.9), before, GOOD, NUM_ACTIONS) is not None
+    assert check_divergence(row(9.9), before, GOOD, NUM_ACTIONS) is not None
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_one_bad_parameter_is_found(bad: float) -> None:
     params = GOOD | {"w": GOOD["w"].at[1, 2].set(bad)}
     words = "a parameter of the network is not finite"
-    assert find_trouble(row(0.5), [], params, NUM_ACTIONS) == words
+    assert check_divergence(row(0.5), [], params, NUM_ACTIONS) == words
 
 
 @pytest.mark.parametrize(
@@ -72,6 +72,6 @@ def test_one_bad_parameter_is_found(bad: float) -> None:
 )
 def test_failures_become_a_line(error: Exception, line: str) -> None:
     assert isinstance(error, FAILURES)
-    assert in_a_line(error).startswith(line)
-    assert "\n" not in in_a_line(error)
+    assert first_line(error).startswith(line)
+    assert "\n" not in first_line(error)
     assert not isinstance(ValueError("of the program"), FAILURES)

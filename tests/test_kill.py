@@ -21,8 +21,15 @@ NUM_ITERATIONS, KEEP = 14, 2
 ARGUMENTS = [
     "connect2",
     *("--network.width", "8", "--network.num-blocks", "2", "--selfplay.num-games", "8"),
-    *("--learner.num-updates", "2", "--exams.num-games", "4", "--exams.every", "0"),
-    *("--search.variant", "alphazero", "--search.num-simulations", "4", "--search.kept-nodes", "3"),
+    *("--learner.num-updates", "2", "--evals.num-games", "4", "--evals.every", "0"),
+    *(
+        "--search.variant",
+        "alphazero",
+        "--search.num-simulations",
+        "4",
+        "--search.reuse-capacity",
+        "3",
+    ),
     *("--num-iterations", str(NUM_ITERATIONS), "--checkpoint-every", "1", "--keep", str(KEEP)),
 ]
 

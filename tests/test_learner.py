@@ -13,7 +13,7 @@ from dualmctx import make_network
 from dualmctx.models.network import HeadOutput
 from dualmctx.training.learner import Learner, compute_losses, make_learn, make_optimizer
 from dualmctx.training.replay import add, draw, make_replay
-from dualmctx.training.targets import Samples, game_results
+from dualmctx.training.targets import TrainingBatch, game_results
 
 NUM_ACTIONS = 5
 
@@ -36,7 +36,7 @@ TABLE = Table()
 losses_of = jax.jit(compute_losses, static_argnums=0)
 
 
-def make_positions(num_positions: int, observation: np.ndarray | None = None) -> Samples:
+def make_positions(num_positions: int, observation: np.ndarray | None = None) -> TrainingBatch:
     """Makes positions with 2 … 5 legal actions each, one of them with weight 0."""
     draws = np.random.default_rng(3)
     legal = np.arange(NUM_ACTIONS) < 2 + np.arange(num_positions)[:, None] % 4
@@ -44,7 +44,7 @@ def make_positions(num_positions: int, observation: np.ndarray | None = None) ->
     policy = draws.random(legal.shape) * legal
     policy[np.arange(num_positions), np.argmax(legal, axis=1)] = 0
     policy /= policy.sum(axis=1, keepdims=True)
-    return Samples(
+    return TrainingBatch(
         observation=np.arange(num_positions) if observation is None else observation,
         legal_action_mask=jnp.asarray(legal),
         policy=jnp.asarray(policy, jnp.float32),
@@ -112,7 +112,7 @@ def test_no_gradient_from_illegal_actions_and_unknown_values() -> None:
     samples, tables = make_positions(7), make_tables(7)
 
     @jax.jit
-    def total(tables: dict, samples: Samples) -> Any:
+    def total(tables: dict, samples: TrainingBatch) -> Any:
         return sum(jnp.sum(x) for x in compute_losses(TABLE, tables, samples))
 
     gradient = jax.jit(jax.grad(total))(tables, samples)
@@ -127,7 +127,7 @@ def test_no_gradient_from_illegal_actions_and_unknown_values() -> None:
     assert jax.tree.all(jax.tree.map(lambda x: jnp.isfinite(x).all(), gradient))
 
 
-def learn_on(network: Any, params: Any, samples: Samples, options: Learner) -> tuple:
+def learn_on(network: Any, params: Any, samples: TrainingBatch, options: Learner) -> tuple:
     """Takes an iteration's steps on a buffer that holds these positions; jitted."""
     num_positions = len(samples.policy)
     buffer = make_replay(num_positions, options.batch_size, 1, num_positions)
@@ -135,7 +135,7 @@ def learn_on(network: Any, params: Any, samples: Samples, options: Learner) -> t
     learn = make_learn(network, optimizer, buffer, options)
 
     @jax.jit
-    def fill_and_learn(params: Any, samples: Samples, rng_key: Any) -> tuple:
+    def fill_and_learn(params: Any, samples: TrainingBatch, rng_key: Any) -> tuple:
         rows = jax.tree.map(lambda x: x[None], samples)
         state = buffer.add(buffer.init(jax.tree.map(lambda x: x[0], samples)), rows)
         return learn(params, optimizer.init(params), state, rng_key)
@@ -221,18 +221,18 @@ def test_gradients_are_clipped() -> None:
         assert float(optax.tree_utils.tree_norm(mean)) == pytest.approx(0.1 * norm, rel=1e-4)
 
 
-def numbers(first: int, num_steps: int, num_games: int) -> Samples:
+def numbers(first: int, num_steps: int, num_games: int) -> TrainingBatch:
     """Makes `[T, B]` ends of games that hold their step in every field; 100 more a game."""
     x = first + jnp.arange(num_steps)[:, None] + 100 * jnp.arange(num_games)
     two = jnp.stack([x] * 2, -1)
-    return Samples(x, two, two, x, 0 * x, x < 0, x < 0, x)
+    return TrainingBatch(x, two, two, x, 0 * x, x < 0, x < 0, x)
 
 
-def one_of(samples: Samples) -> Samples:
+def one_of(samples: TrainingBatch) -> TrainingBatch:
     return jax.tree.map(lambda x: x[0, 0], samples)
 
 
-def draw_often(buffer: Any, state: Any, num_samples: int = 100) -> Samples:
+def draw_often(buffer: Any, state: Any, num_samples: int = 100) -> TrainingBatch:
     """Draws many batches; returns their positions on one axis."""
     keys = jax.random.split(jax.random.PRNGKey(0), num_samples)
     found = jax.vmap(lambda key: draw(buffer, state, key))(keys)
@@ -281,7 +281,7 @@ def test_older_positions_hear_how_their_game_went_on(num_steps: int) -> None:
     reward[4, 1] = 0.5
     stop = is_end & (draws.random((12, 5)) < 0.4)
 
-    def samples(reward: np.ndarray, discount: np.ndarray, stop: np.ndarray) -> Samples:
+    def samples(reward: np.ndarray, discount: np.ndarray, stop: np.ndarray) -> TrainingBatch:
         reward, discount, stop = (jnp.asarray(x, jnp.float32) for x in (reward, discount, stop))
         value, rest = game_results(reward, discount)
         is_truncated = game_results(stop, abs(discount))[0] > 0

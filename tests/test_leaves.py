@@ -15,8 +15,8 @@ from dualmctx import AlphaZero, Dual, Puct
 from dualmctx.policies import root as roots
 from dualmctx.policies.options import make_grow
 from dualmctx.search.allocate import allocate
-from dualmctx.search.simulate import search, simulate_together
-from dualmctx.search.subtree import advance
+from dualmctx.search.simulate import search, simulate_parallel
+from dualmctx.search.subtree import get_subtree
 from oracle import twin
 from oracle.cases import CALM, FEW_RULES, RULES, fast_jit, with_options
 from oracle.compare import assert_same_search, run_engine
@@ -84,7 +84,7 @@ def test_virtual_losses_fit_beside_the_visits():
     for virtual_loss, dtype in ((0, jnp.int16), (3, jnp.int32)):
         policy = AlphaZero(32_500, puct(200, virtual_loss=virtual_loss))
         out = jax.eval_shape(hash_search(policy, RULES["plain"]), jnp.arange(1))
-        assert out.search_tree.layers[0].children_visits.dtype == dtype
+        assert out.search_tree.stats[0].children_visits.dtype == dtype
 
 
 @pytest.mark.parametrize("name", ["plain", "one legal action", "same player twice"])
@@ -150,7 +150,7 @@ def test_steps_of_one_leaf_are_the_ordinary_search():
 
     def step(i, carry):
         rng_key, tree, done = carry
-        rng_key, tree, number = simulate_together(rules, rng_key, tree, grow, i * ones, ones)
+        rng_key, tree, number = simulate_parallel(rules, rng_key, tree, grow, i * ones, ones)
         return rng_key, tree, done + number
 
     def steps(tree):
@@ -172,15 +172,15 @@ def test_each_tree_takes_a_step_up_to_its_own_limit():
 
     @fast_jit
     def step(tree, limit):
-        return simulate_together(rules, jax.random.key(1), tree, grow, slots, limit)[1:]
+        return simulate_parallel(rules, jax.random.key(1), tree, grow, slots, limit)[1:]
 
     together, number = step(warm, limit)
     assert number[0] == number[5] == 0
     assert number[1] == 1
     assert (number[2:5] >= 2).all()
     assert (number[2:5] <= np.array([3, 8, 8])).all()
-    expected = warm.layers[0].node_visits[:, 0] + number
-    np.testing.assert_array_equal(together.layers[0].node_visits[:, 0], expected)
+    expected = warm.stats[0].node_visits[:, 0] + number
+    np.testing.assert_array_equal(together.stats[0].node_visits[:, 0], expected)
     assert_rows_agree(together)
     for i in range(6):
         alone, _ = step(warm, jnp.where(jnp.arange(6) == i, limit, 0))
@@ -201,11 +201,11 @@ def test_every_simulation_evaluates_a_position_or_ends_the_game(num_leaves, virt
     policy = AlphaZero(100, puct(num_leaves, virtual_loss=virtual_loss))
     tree = fast_jit(hash_search(policy, rules))(jnp.arange(6)).search_tree
     assert (tree.summary().visit_counts.sum(axis=-1) == 100).all()
-    visits = np.asarray(tree.layers[0].node_visits)
+    visits = np.asarray(tree.stats[0].node_visits)
     is_node = np.asarray(tree.edges) >= 0
     ends = is_node & (np.asarray(tree.discounts) == 0)
     # A node that is not terminal ends one simulation; the others go on to its children.
-    below = np.asarray(tree.layers[0].children_visits).sum(axis=-1)
+    below = np.asarray(tree.stats[0].children_visits).sum(axis=-1)
     own = np.where(ends, 0, visits - below)
     np.testing.assert_array_equal(own, np.asarray(tree.discounts) != 0)
     again = np.where(ends, visits - 1, 0).sum(axis=-1)
@@ -225,10 +225,10 @@ def test_a_collision_ends_the_step():
 
 def assert_rows_agree(tree):
     """No virtual visit is left: what stands in a node's row is what its children know."""
-    index, layer = np.asarray(tree.children_index), tree.layers[0]
+    index, stats = np.asarray(tree.children_index), tree.stats[0]
     batch = np.arange(len(index))[:, None, None]
-    rows = np.where(index >= 0, np.asarray(layer.node_visits)[batch, np.maximum(index, 0)], 0)
-    np.testing.assert_array_equal(layer.children_visits, rows)
+    rows = np.where(index >= 0, np.asarray(stats.node_visits)[batch, np.maximum(index, 0)], 0)
+    np.testing.assert_array_equal(stats.children_visits, rows)
 
 
 @pytest.mark.parametrize("num_leaves", [7, 64, 100])
@@ -246,7 +246,7 @@ def test_visits_sum_to_the_budget_and_elements_are_independent(num_leaves):
 
 
 def test_steps_grow_kept_trees_and_limited_children():
-    policy = AlphaZero(20, puct(6, max_children=3), kept_nodes=15)
+    policy = AlphaZero(20, puct(6, max_children=3), reuse_capacity=15)
     rules = RULES["all legal"]
     recurrent_fn = functools.partial(hash_model.recurrent_fn, num_actions=4)
     root = hash_model.roots(jnp.arange(6), rules, 4)
@@ -256,14 +256,14 @@ def test_steps_grow_kept_trees_and_limited_children():
         tree = policy(rules, key, root, recurrent_fn).search_tree
         # Slots, not actions: the children of the root that were visited most.
         best = jnp.argmax(tree.summary().visit_counts, axis=-1)
-        kept = advance(tree, best, max_kept=15)
+        kept = get_subtree(tree, best, reuse_capacity=15)
         return kept, policy(rules, key, root, recurrent_fn, search_tree=kept).search_tree
 
     kept, tree = twice(jax.random.key(0))
-    before = kept.layers[0].node_visits[:, 0]
+    before = kept.stats[0].node_visits[:, 0]
     assert (before > 1).any()
     # A root that could not be kept starts afresh, with one visit.
-    np.testing.assert_array_equal(tree.layers[0].node_visits[:, 0], jnp.maximum(before, 1) + 20)
+    np.testing.assert_array_equal(tree.stats[0].node_visits[:, 0], jnp.maximum(before, 1) + 20)
     assert_rows_agree(tree)
 
 

@@ -16,7 +16,7 @@ from dualmctx import AlphaZero, Gumbel, MuZero, Puct, to_mctx
 from dualmctx.policies import root as roots
 from dualmctx.search import mctx_rules
 from dualmctx.search.allocate import allocate
-from dualmctx.search.simulate import Grow, search
+from dualmctx.search.simulate import SearchSpec, search
 from hash_model import Rules
 from oracle.cases import fast_jit
 
@@ -225,7 +225,7 @@ def test_mctxs_own_rules_run_unchanged(name: str) -> None:
             prior_is_logits=True,
         )
         at_root, below = mctx_rules.mctx_root_rule(root_rule), mctx_rules.mctx_rule(rule)
-        grow = Grow(roots.evaluate_logits(recurrent_fn), at_root, below, 20)
+        grow = SearchSpec(roots.evaluate_logits(recurrent_fn), at_root, below, 20)
         return search(world, key, tree, grow, 20)
 
     theirs = fast_jit(

@@ -93,10 +93,10 @@ def test_a_window_as_long_as_the_search_changes_nothing(name: str) -> None:
         plain, _ = run(make(name), kind)
         ours, theirs = wide.search_tree, plain.search_tree
         np.testing.assert_array_equal(ours.children_index, theirs.children_index)
-        layers = ours.layers[0], theirs.layers[0]
-        np.testing.assert_array_equal(layers[0].node_visits, layers[1].node_visits)
-        np.testing.assert_allclose(layers[0].node_values, layers[1].node_values, atol=1e-5)
-        np.testing.assert_array_equal(layers[0].path_visits, layers[1].node_visits)
+        stats = ours.stats[0], theirs.stats[0]
+        np.testing.assert_array_equal(stats[0].node_visits, stats[1].node_visits)
+        np.testing.assert_allclose(stats[0].node_values, stats[1].node_values, atol=1e-5)
+        np.testing.assert_array_equal(stats[0].path_visits, stats[1].node_visits)
         np.testing.assert_array_equal(wide.action, plain.action)
         np.testing.assert_allclose(wide.action_weights, plain.action_weights, atol=1e-4)
 
@@ -108,11 +108,11 @@ def test_sequential_halving_keeps_its_schedule_under_a_window(window: str) -> No
     plain, _ = run(make("gumbel"), "plain")
     tree = windowed.search_tree
     index = tree.children_index[:, 0]
-    passes = np.take_along_axis(tree.layers[0].path_visits, np.maximum(index, 0), axis=1)
+    passes = np.take_along_axis(tree.stats[0].path_visits, np.maximum(index, 0), axis=1)
     passes = np.where(index >= 0, passes, 0)
-    visits = plain.search_tree.layers[0].children_visits[:, 0]
+    visits = plain.search_tree.stats[0].children_visits[:, 0]
     np.testing.assert_array_equal(np.sort(passes), np.sort(visits))
-    assert (tree.layers[0].children_visits[:, 0].sum(axis=1) < passes.sum(axis=1)).all()
+    assert (tree.stats[0].children_visits[:, 0].sum(axis=1) < passes.sum(axis=1)).all()
     batch = np.arange(len(SEEDS))
     assert (passes[batch, windowed.action] == passes.max(axis=1)).all()
 
@@ -132,10 +132,10 @@ def test_few_of_many_actions_under_a_window_are_enough() -> None:
         policy = Gumbel(24, max_num_considered_actions=2, **options)
         run = fast_jit(functools.partial(policy, RULES["plain"], root=root, recurrent_fn=step))
         trees.append(run(rng_key=jax.random.key(3)).search_tree)
-    assert (trees[0].layers[0].heights[:, 0] > 1).all()
+    assert (trees[0].stats[0].heights[:, 0] > 1).all()
     assert_equal = functools.partial(jax.tree.map, np.testing.assert_array_equal)
     assert_equal(trees[0].children_index, trees[1].children_index)
-    assert_equal(trees[0].layers[0].path_visits, trees[1].layers[0].path_visits)
+    assert_equal(trees[0].stats[0].path_visits, trees[1].stats[0].path_visits)
 
 
 def test_a_configuration_names_the_qtransform() -> None:

@@ -25,10 +25,10 @@ from dualmctx import (
     search_memory,
 )
 from dualmctx.experiment import assemble
-from dualmctx.experiment.assemble import exam_memory, savings
+from dualmctx.experiment.assemble import eval_memory, savings
 from dualmctx.models.search_memory import SearchMemory
-from dualmctx.runs.saved_network import network_of
-from dualmctx.training.config import Config, Exams
+from dualmctx.runs.saved_network import build_network
+from dualmctx.training.config import Config, EvalConfig
 from dualmctx.training.memory_budget import (
     TrainingMemory,
     describe_memory,
@@ -117,9 +117,9 @@ def test_the_parts_are_those_of_the_tree() -> None:
 def test_a_tree_that_is_kept_counts_beside_the_one_that_grows() -> None:
     """Counted in full; XLA takes some of it again for the search."""
     env, network = make("tic_tac_toe", "mlp")
-    policy, options = AlphaZero(64, kept_nodes=64), SelfPlay(num_games=256, num_steps=2)
+    policy, options = AlphaZero(64, reuse_capacity=64), SelfPlay(num_games=256, num_steps=2)
     search_fn = make_search_fn(env, network, policy)
-    play = make_play(env, search_fn, options, kept_nodes=policy.kept_nodes)
+    play = make_play(env, search_fn, options, reuse_capacity=policy.reuse_capacity)
     key, keys = (jax.ShapeDtypeStruct(shape, jnp.uint32) for shape in ((2,), (256, 2)))
     start = jax.eval_shape(lambda k: start_games(env, k, options), keys)
     params = jax.eval_shape(network.init, key, start.state.observation)
@@ -163,8 +163,8 @@ def test_what_does_not_fit_is_refused_with_the_remedy() -> None:
         require_memory(RUN, 8 * GIB, is_asked_for=False, savings=["--a", "--b"])
     with pytest.raises(ValueError, match=r"is 1.0 GiB; use a smaller --learner.capacity"):
         require_memory(RUN, GIB, is_asked_for=True)
-    examined = dataclasses.replace(RUN, exam=20 * GIB)
-    with pytest.raises(ValueError, match=r"whole run 21.0 GiB, .* use a smaller --exams.num-games"):
+    examined = dataclasses.replace(RUN, evals=20 * GIB)
+    with pytest.raises(ValueError, match=r"whole run 21.0 GiB, .* use a smaller --evals.num-games"):
         require_memory(examined, 13 * GIB, is_asked_for=False)
 
 
@@ -187,7 +187,7 @@ def test_a_run_on_several_devices_names_games_for_all_of_them(
     name, config = train.parse(["nim", "--selfplay.num-games", "3072", "--memory-limit", "8"])
     env = games.make("nim")
     shapes: Any = None
-    network = network_of(assemble.record_of(name, config), env)
+    network = build_network(assemble.record_of(name, config), env)
     with pytest.raises(ValueError, match=r"of each of 3 devices, .* use --selfplay.num-games 1536"):
         assemble.check_memory(env, network, config, shapes)
 
@@ -219,19 +219,19 @@ def test_only_flags_that_would_help_are_offered(arguments: list[str], expected: 
 def test_a_large_exam_is_counted() -> None:
     env = games.make("nim")
     half = dataclasses.replace(SEARCH, batch_size=50, kept=2 * GIB)
-    needs = [exam_memory(env, half, Exams(num_games=n, batch_size=1)) for n in (50, 100)]
+    needs = [eval_memory(env, half, EvalConfig(num_games=n, batch_size=1)) for n in (50, 100)]
     assert needs == [12 * GIB, 24 * GIB]
     # The positions of a solved game are examined at once, as many as there are.
     num_positions = len(games.solve(env).values)
     assert num_positions < 256
-    whole = exam_memory(env, half, Exams(num_games=2, batch_size=256))
+    whole = eval_memory(env, half, EvalConfig(num_games=2, batch_size=256))
     assert whole == 12 * GIB * num_positions // 50
 
 
 def test_self_play_and_learning_take_turns() -> None:
     assert RUN.total == 13 * GIB
     assert dataclasses.replace(RUN, gradient=20 * GIB).total == 21 * GIB
-    assert dataclasses.replace(RUN, exam=20 * GIB).total == 21 * GIB
+    assert dataclasses.replace(RUN, evals=20 * GIB).total == 21 * GIB
     line = describe_memory(RUN)
     parts = "search 12.0 GiB, learning 1.0 GiB, replay 1.0 GiB, exams 0.0 MiB"
     assert line == f"memory: 13.0 GiB at most ({parts})"

@@ -13,7 +13,7 @@ import pytest
 
 import games
 from dualmctx import AlphaZero, Dual, Puct, make_model, make_network, make_search_fn
-from dualmctx.models.game_model import edge_signs, mask_illegal
+from dualmctx.models.game_model import mask_illegal, reward_and_discount
 
 sys.path.append(str(pathlib.Path(__file__).parent / "games"))
 from double_move import DoubleMoveNim, solve_double_move
@@ -69,7 +69,7 @@ def test_signs_of_an_edge(name: str, seed: int) -> None:
     env, moves, move, reward, discount = EDGES[name]
     before = states_of(env, moves, moves, moves, seed=10 * seed)
     after = jitted(env)[2](before, jnp.full(3, move))
-    actual = edge_signs(before, after)
+    actual = reward_and_discount(before, after)
     assert [x.tolist() for x in actual] == [[reward] * 3, [discount] * 3]
     assert all(x.dtype == jnp.float32 for x in actual)
 
@@ -81,7 +81,7 @@ def test_the_loser_of_an_edge_sees_minus_one() -> None:
     after = jitted(env)[2](before, jnp.array([2, 2]))
     after = after.replace(rewards=-after.rewards, terminated=jnp.array([True, False]))
     after = after.replace(truncated=jnp.array([False, True]))
-    reward, discount = edge_signs(before, after)
+    reward, discount = reward_and_discount(before, after)
     assert reward.tolist() == [-1, -1]
     assert discount.tolist() == [0, 0]
 
@@ -278,11 +278,11 @@ def early_search(num_blocks: int, head_depths: tuple[int, ...], policy: Any) -> 
     return make_search_fn(CONNECT2, network, policy), (params, jax.random.key(2), states)
 
 
-EARLY = AlphaZero(9, head=0).noiseless()
+EARLY = AlphaZero(9, head=0).for_evaluation()
 
 
 def test_alphazero_by_the_early_head_is_dual_without_a_large_tree() -> None:
-    dual = Dual((9, 0), action_weights="small_visits").noiseless()
+    dual = Dual((9, 0), action_weights="small_visits").for_evaluation()
     one, other = (
         fast_jit(search)(*inputs)
         for search, inputs in (early_search(3, (1, 3), x) for x in (EARLY, dual))
@@ -290,8 +290,8 @@ def test_alphazero_by_the_early_head_is_dual_without_a_large_tree() -> None:
     np.testing.assert_array_equal(one.action_weights, other.action_weights)
     # One of them keeps activations, so that the network's sums may differ in the last bit.
     equal = functools.partial(np.testing.assert_allclose, rtol=0, atol=1e-6)
-    jax.tree.map(equal, one.search_tree.layers, other.search_tree.layers)
-    by_final = AlphaZero(9, head=-1).noiseless()
+    jax.tree.map(equal, one.search_tree.stats, other.search_tree.stats)
+    by_final = AlphaZero(9, head=-1).for_evaluation()
     search, inputs = early_search(3, (1, 3), by_final)
     assert (fast_jit(search)(*inputs).action_weights != one.action_weights).any()
 
@@ -314,4 +314,4 @@ def test_an_early_head_alone_computes_nothing_beyond_it() -> None:
         return jax.jit(search).lower(*inputs).cost_analysis()["flops"]
 
     assert flops(3, (1, 3), EARLY) == flops(1, (1,), EARLY)
-    assert flops(3, (1, 3), EARLY) < flops(3, (1, 3), AlphaZero(9).noiseless())
+    assert flops(3, (1, 3), EARLY) < flops(3, (1, 3), AlphaZero(9).for_evaluation())

@@ -64,7 +64,7 @@ def test_it_searches_as_every_variant_does(example: ModuleType) -> None:
     states = games.replay(env, np.array(lines))
     network = make_network(env.num_actions, (1,), width=8, num_blocks=2)
     params = network.init(jax.random.PRNGKey(0), states.observation)
-    policy = example.UCT(num_simulations=64).noiseless()
+    policy = example.UCT(num_simulations=64).for_evaluation()
     search = fast_jit(make_search_fn(env, network, policy))
     output = search(params, jax.random.PRNGKey(0), states)
     weights, legal = output.action_weights, states.legal_action_mask

@@ -11,7 +11,7 @@ import pytest
 import games
 import hash_model
 import test_mctx
-from dualmctx import AlphaZero, Dual, Puct, advance, make_network
+from dualmctx import AlphaZero, Dual, Puct, get_subtree, make_network
 from dualmctx.evaluation.evaluations import by_search, make_evaluate_batch
 from dualmctx.models.game_model import make_search_fn
 from dualmctx.policies import REGISTRY
@@ -32,7 +32,7 @@ A = 7
 MORE = {
     "leaves": AlphaZero(64, Puct(leaves_per_step=5, virtual_loss=2)),
     "regularized search": AlphaZero(64, Puct(regularized=("search",))),
-    "kept": AlphaZero(16, kept_nodes=8),
+    "kept": AlphaZero(16, reuse_capacity=8),
 }
 ALL = POLICIES | MORE
 SETTINGS = {
@@ -112,7 +112,7 @@ def test_the_search_is_mctxs_under_settings_of_jax(case: str, setting: str) -> N
     np.testing.assert_allclose(ours.action_weights, theirs.action_weights, atol=1e-5)
     tree, expected = ours.search_tree, theirs.search_tree
     np.testing.assert_array_equal(tree.children_index, expected.children_index)
-    np.testing.assert_allclose(tree.layers[0].node_values, expected.node_values, atol=1e-5)
+    np.testing.assert_allclose(tree.stats[0].node_values, expected.node_values, atol=1e-5)
 
 
 @every_setting
@@ -133,7 +133,7 @@ def learn_and_search_on() -> Any:
 
     keys, policy = jax.random.split(jax.random.key(0), 4), MORE["kept"]
     tree = search(policy, keys).search_tree
-    kept = advance(tree, jnp.zeros(4, jnp.int32), max_kept=policy.kept_nodes)
+    kept = get_subtree(tree, jnp.zeros(4, jnp.int32), reuse_capacity=policy.reuse_capacity)
     return jax.grad(loss)(params), search(policy, keys, search_tree=kept)
 
 
@@ -173,7 +173,7 @@ LOW = [(name, jnp.bfloat16) for name in REGISTRY] + [("muzero", jnp.float16)]
 @pytest.mark.parametrize(("name", "dtype"), LOW)
 def test_low_precision_is_searched_without_a_warning(name: str, dtype: Any) -> None:
     output = jax.eval_shape(functools.partial(search, ALL[name], dtype=dtype), jax.random.key(0))
-    assert {x.node_stats.dtype for x in output.search_tree.layers} == {jnp.dtype("float32")}
+    assert {x.node_stats.dtype for x in output.search_tree.stats} == {jnp.dtype("float32")}
 
 
 # What is wrong at one element of the batch: in the logits or the value, at the root or below.

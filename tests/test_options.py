@@ -62,20 +62,20 @@ def run(policy: Any, kind: str, key_seed: int = 5, **inputs: Any) -> tuple[Any, 
 
 def assert_same_rows(tree: Any, element: int, nodes: list[Any]) -> None:
     """Checks what the options keep of each node that the twin knows of."""
-    layer, index = tree.layers[0], {(): 0}
+    stats, index = tree.stats[0], {(): 0}
     for node in nodes:
         place = index[node.actions]
         children = tree.children_index[element, place]
         index |= {(*node.actions, a): children[a] for a in np.flatnonzero(children >= 0)}
-        if layer.children_minimax is not None:
+        if stats.children_minimax is not None:
             for action, child in node.children.items():
-                actual = layer.children_minimax[element, place, action]
+                actual = stats.children_minimax[element, place, action]
                 np.testing.assert_allclose(actual, child.minimax, rtol=0, atol=TOLERANCE)
-        if layer.children_rave is not None:
+        if stats.children_rave is not None:
             returns = getattr(node, "rave", {})
             seen = [returns.get(action, []) for action in range(4)]
             expected = np.array([(len(x), np.mean(x or 0)) for x in seen])
-            actual = layer.children_rave[element, place]
+            actual = stats.children_rave[element, place]
             np.testing.assert_allclose(actual, expected, rtol=0, atol=TOLERANCE)
 
 
@@ -122,10 +122,10 @@ def test_options_at_the_edge_of_their_range_change_nothing() -> None:
     plain, faint = (
         run_engine(x, 4, rules, SEEDS, key) for x in (ALPHAZERO, having(rave_visits=1e-8))
     )
-    layers = plain.search_tree.layers[0], faint.search_tree.layers[0]
-    np.testing.assert_array_equal(layers[0].children_visits, layers[1].children_visits)
-    assert layers[0].children_rave is None
-    assert layers[0].children_minimax is None
+    stats = plain.search_tree.stats[0], faint.search_tree.stats[0]
+    np.testing.assert_array_equal(stats[0].children_visits, stats[1].children_visits)
+    assert stats[0].children_rave is None
+    assert stats[0].children_minimax is None
 
 
 def test_with_minimax_alone_a_value_is_that_of_the_best_line() -> None:
@@ -140,7 +140,7 @@ def test_with_minimax_alone_a_value_is_that_of_the_best_line() -> None:
             value = tree.rewards[i, node] + tree.discounts[i, node] * value
             parent, action = tree.parents[i, node], tree.action_from_parent[i, node]
             best[i, parent] = max(best[i, parent], value)
-            kept = tree.layers[0].children_minimax[i, parent, action]
+            kept = tree.stats[0].children_minimax[i, parent, action]
             np.testing.assert_allclose(kept, value, rtol=0, atol=TOLERANCE)
 
 
@@ -152,14 +152,14 @@ def test_actions_of_players_with_different_action_spaces_never_mix() -> None:
     params = network.init(jax.random.key(1), state.observation)
     tree = fast_jit(make_search_fn(env, network, policy))(params, jax.random.key(2), state)
     tree = jax.tree.map(np.asarray, tree.search_tree)
-    counts = tree.layers[0].children_rave[..., 0]
+    counts = tree.stats[0].children_rave[..., 0]
     is_answer = np.arange(env.num_actions) >= env.num_actions - 2
     answers = np.asarray(tree.embeddings.state.legal_action_mask)[..., -1]
     assert counts[..., ~is_answer][~answers].sum() > counts[..., is_answer][answers].sum() > 0
     assert (counts[..., is_answer][~answers] == 0).all()
     assert (counts[..., ~is_answer][answers] == 0).all()
     # More than the actions that were played at the node itself.
-    visits = tree.layers[0].children_visits
+    visits = tree.stats[0].children_visits
     assert (counts >= visits).all()
     assert (counts > visits).any()
 

@@ -163,11 +163,11 @@ def test_only_legal_actions_and_weights_sum_to_one(game: str, name: str) -> None
 def test_finished_games_are_worth_nothing_and_stay_finite(game: str, name: str) -> None:
     over, out = arena(game, name).states.terminated, searched(game, name)
     assert over.any()
-    for layer in range(len(out.search_tree.layers)):
-        summary = out.search_tree.summary(layer)
+    for tree_index in range(len(out.search_tree.stats)):
+        summary = out.search_tree.summary(tree_index)
         assert (summary.value[over] == 0).all()
         assert (summary.qvalues[over] == 0).all()
-    assert all(np.isfinite(x).all() for x in jax.tree.leaves(out.search_tree.layers))
+    assert all(np.isfinite(x).all() for x in jax.tree.leaves(out.search_tree.stats))
 
 
 @pytest.mark.parametrize(("game", "name"), CASES)
@@ -207,12 +207,12 @@ def test_exploration_does_not_depend_on_the_neighbours() -> None:
 
     def search(places: Any) -> Any:
         states = jax.tree.map(operator.itemgetter(places), here.states)
-        return here.search(here.params, jax.random.key(0), states).search_tree.layers
+        return here.search(here.params, jax.random.key(0), states).search_tree.stats
 
     expected = search(places)
     for kept in (0, 5):
-        layers = search(jnp.where(places == kept, kept, 4))
-        assert_same(*(jax.tree.map(operator.itemgetter(kept), x) for x in (layers, expected)))
+        stats = search(jnp.where(places == kept, kept, 4))
+        assert_same(*(jax.tree.map(operator.itemgetter(kept), x) for x in (stats, expected)))
 
 
 @pytest.mark.parametrize(("game", "name"), CASES)
@@ -305,7 +305,7 @@ def test_however_high_the_temperature_no_action_without_weight_is_taken(temperat
 
 
 def test_noiseless_keeps_the_other_options() -> None:
-    calm = Dual((9, 8), 2, puct=Puct(c_puct=3.0, window=4)).noiseless()
+    calm = Dual((9, 8), 2, puct=Puct(c_puct=3.0, window=4)).for_evaluation()
     assert calm == Dual(
         (9, 8), 2, puct=Puct(c_puct=3.0, window=4, dirichlet_fraction=0.0, temperature=0.0)
     )
@@ -321,7 +321,11 @@ BAD = [
     *(
         (cls, {name: 2**31}, "at most 2147483647")
         for cls, name in (
-            *((AlphaZero, "num_simulations"), (AlphaZero, "kept_nodes"), (Dual, "kept_nodes")),
+            *(
+                (AlphaZero, "num_simulations"),
+                (AlphaZero, "reuse_capacity"),
+                (Dual, "reuse_capacity"),
+            ),
             *((Contempt, "num_simulations"), (AlphaGo, "rollout_length"), (MuZero, "window")),
             *((Gumbel, "max_num_considered_actions"), (Gumbel, "max_depth"), (MuZero, "max_depth")),
         )
@@ -374,7 +378,7 @@ BAD = [
     (MuZero, {"pb_c_init": INFINITY}, "at least 0 and finite"),
     (MuZero, {"window": 0}, "at least 1"),
     (MuZero, {"explore_decay": -1.0}, "between 0 and 1"),
-    (MuZero, {"kept_nodes": -1}, "at least 0"),
+    (MuZero, {"reuse_capacity": -1}, "at least 0"),
     (MuZero, {"num_simulations": -1}, "at least 1"),
     (Gumbel, {"num_simulations": 4, "max_depth": 0}, "at least 1"),
     (MuZero, {"num_simulations": 4, "max_depth": 0}, "at least 1"),

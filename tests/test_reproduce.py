@@ -90,7 +90,7 @@ def train_some(
     """Trains two runs so far, or until so many steps are done in all; returns what was told."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runs_module, "compile_step", lambda learning, state: program)
-        patch.setattr(runs_module, "make_exam", lambda learning: None)
+        patch.setattr(runs_module, "make_eval", lambda learning: None)
         made = [open_run(learning, seed, folder / str(seed)) for seed in (5, 6)]
         return list(itertools.islice(train(made, compile_programs(made, steps), steps), number))
 

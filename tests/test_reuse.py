@@ -31,22 +31,22 @@ CHAIN = RULES["one legal action"]._replace(terminal=0.0)
 EXPLORES = dataclasses.replace(WINDOWED, window=2, explore_fraction=0.5, max_depth=4)
 # Room for fewer nodes than the subtrees have, so that some are dropped.
 POLICIES = {
-    "alphazero": AlphaZero(14, CALM, kept_nodes=5),
-    "alphazero window": AlphaZero(14, EXPLORES, kept_nodes=8),
+    "alphazero": AlphaZero(14, CALM, reuse_capacity=5),
+    "alphazero window": AlphaZero(14, EXPLORES, reuse_capacity=8),
     "alphazero options": AlphaZero(
-        14, dataclasses.replace(EXPLORES, minimax_mix=0.4, rave_visits=9.0), kept_nodes=5
+        14, dataclasses.replace(EXPLORES, minimax_mix=0.4, rave_visits=9.0), reuse_capacity=5
     ),
     "muzero window": MuZero(
-        14, dirichlet_fraction=0.0, window=2, explore_fraction=0.5, kept_nodes=5
+        14, dirichlet_fraction=0.0, window=2, explore_fraction=0.5, reuse_capacity=5
     ),
-    "dual": Dual((12, 6), 3, kept_nodes=6, puct=dataclasses.replace(CALM, max_depth=3)),
-    "dual window": Dual((9, 9), 3, kept_nodes=7, puct=WINDOWED),
+    "dual": Dual((12, 6), 3, reuse_capacity=6, puct=dataclasses.replace(CALM, max_depth=3)),
+    "dual window": Dual((9, 9), 3, reuse_capacity=7, puct=WINDOWED),
     # Where the large tree grows by itself, the small one has not seen every new root.
-    "chain": Chain((7, 6, 7), 3, kept_nodes=4, puct=CALM),
-    "dual large": Dual((3, 14), 2, kept_nodes=6, puct=CALM),
+    "chain": Chain((7, 6, 7), 3, reuse_capacity=4, puct=CALM),
+    "dual large": Dual((3, 14), 2, reuse_capacity=6, puct=CALM),
 }
 policies = pytest.mark.parametrize("name", POLICIES)
-advance = fast_jit(dualmctx.advance, static_argnames="max_kept")
+get_subtree = fast_jit(dualmctx.get_subtree, static_argnames="reuse_capacity")
 
 
 @functools.cache
@@ -69,7 +69,9 @@ def nothing_kept(policy: Any, root: Any) -> dualmctx.Tree:
         refine = hash_model.refine_fns(max(2, len(policy.heads)), NUM_ACTIONS)
         return policy(rules, key, root, call, refine, search_tree=search_tree)
 
-    return dualmctx.no_tree(search, hash_model.Rules(), root, max_kept=policy.kept_nodes)
+    return dualmctx.empty_tree(
+        search, hash_model.Rules(), root, reuse_capacity=policy.reuse_capacity
+    )
 
 
 def twin_of(policy: Any) -> Any:
@@ -150,7 +152,9 @@ class Episode:
             return jnp.where(is_over.reshape((-1,) + (1,) * (x.ndim - 1)), x, y)
 
         self.root = jax.tree.map(pick, new, going_on)
-        self.kept = advance(tree, action, max_kept=self.policy.kept_nodes, is_reset=is_over)
+        self.kept = get_subtree(
+            tree, action, reuse_capacity=self.policy.reuse_capacity, is_reset=is_over
+        )
         return is_over
 
 
@@ -182,7 +186,7 @@ def test_episodes_equal_the_twins(name: str, rules: Any) -> None:
         for i, result in enumerate(results):
             child = result.nodes[0].children.get(int(action[i]))
             size = sum(child in node.path for node in result.nodes)
-            nodes = twin.reroot(result.nodes, int(action[i]), here.policy.kept_nodes)
+            nodes = twin.reroot(result.nodes, int(action[i]), here.policy.reuse_capacity)
             here.twins[i] = nodes = None if is_over[i] else nodes
             counts["kept"] += nodes is not None and len(nodes) > 1
             counts["dropped"] += nodes is not None and size > len(nodes)
@@ -207,7 +211,9 @@ def played(name: str, num_moves: int = 2) -> tuple[Episode, Any, np.ndarray, np.
         action = here.choose(output)
         is_reset = here.play(output.search_tree, action) | (SEEDS == 0)
     tree = output.search_tree
-    here.kept = advance(tree, action, max_kept=here.policy.kept_nodes, is_reset=is_reset)
+    here.kept = get_subtree(
+        tree, action, reuse_capacity=here.policy.reuse_capacity, is_reset=is_reset
+    )
     return here, tree, action, is_reset
 
 
@@ -215,12 +221,12 @@ def played(name: str, num_moves: int = 2) -> tuple[Episode, Any, np.ndarray, np.
 def test_kept_nodes_keep_all_that_is_known_of_them(name: str) -> None:
     here, before, action, is_over = played(name)
     after = jax.tree.map(np.asarray, here.kept)
-    is_kept = after.layers[0].node_visits[:, 0] + after.layers[-1].node_visits[:, 0] > 0
+    is_kept = after.stats[0].node_visits[:, 0] + after.stats[-1].node_visits[:, 0] > 0
     assert 1 < is_kept.sum() < len(SEEDS)
     for i in np.flatnonzero(is_kept):
         assert not is_over[i]
         old = subtree(before, i, int(before.children_index[i, 0, action[i]]))
-        old = old[: 1 + here.policy.kept_nodes]
+        old = old[: 1 + here.policy.reuse_capacity]
         new = np.flatnonzero(np.append(True, after.parents[i, 1:] >= 0))
         assert new.tolist() == list(range(len(old)))
         place = {-1: -1, **{node: place for place, node in enumerate(old)}}
@@ -253,10 +259,10 @@ def by_node(tree: dualmctx.Tree, element: int, nodes: Any) -> dict[str, Any]:
     """Returns what must not change when nodes move."""
     known = {"prior": tree.children_prior, "raw": tree.raw_values}
     known |= {"state": tree.embeddings.state, "activations": tree.embeddings.activations}
-    for i, layer in enumerate(tree.layers):
+    for i, tree_index in enumerate(tree.stats):
         for name in ("node_visits", "node_values", "path_visits", "heights", "leaf_visits"):
-            if getattr(layer, name) is not None:
-                known[f"{name} {i}"] = getattr(layer, name)
+            if getattr(tree_index, name) is not None:
+                known[f"{name} {i}"] = getattr(tree_index, name)
     return {name: array[element, nodes] for name, array in known.items()}
 
 
@@ -272,18 +278,18 @@ def test_rows_and_empty_slots_of_a_kept_tree(name: str) -> None:
     tree = jax.tree.map(np.asarray, played(name)[0].kept)
     batch = np.arange(len(SEEDS))[:, None, None]
     is_child = tree.children_index >= 0
-    for layer in tree.layers:
-        visits = layer.node_visits[batch, tree.children_index] * is_child
-        np.testing.assert_array_equal(layer.children_visits, visits)
-        qvalues = (tree.rewards + tree.discounts * layer.node_values)[batch, tree.children_index]
-        np.testing.assert_allclose(layer.children_qvalues, qvalues * (visits > 0), atol=1e-6)
+    for stats in tree.stats:
+        visits = stats.node_visits[batch, tree.children_index] * is_child
+        np.testing.assert_array_equal(stats.children_visits, visits)
+        qvalues = (tree.rewards + tree.discounts * stats.node_values)[batch, tree.children_index]
+        np.testing.assert_allclose(stats.children_qvalues, qvalues * (visits > 0), atol=1e-6)
     is_empty = tree.parents < 0
-    is_empty[:, 0] = sum(layer.node_visits[:, 0] for layer in tree.layers) == 0
+    is_empty[:, 0] = sum(stats.node_visits[:, 0] for stats in tree.stats) == 0
     assert 0 < is_empty[:, 0].sum() < len(SEEDS)
     assert (tree.children_index[is_empty] == -1).all()
     assert (tree.parents[is_empty] == -1).all()
     assert (tree.action_from_parent[is_empty] == -1).all()
-    numbers = (tree.children_prior, tree.raw_values, tree.rewards, tree.embeddings, tree.layers)
+    numbers = (tree.children_prior, tree.raw_values, tree.rewards, tree.embeddings, tree.stats)
     assert all((x[is_empty] == 0).all() for x in jax.tree.leaves(numbers))
     assert (tree.discounts[:, 1:][is_empty[:, 1:]] == 0).all()
 
@@ -296,8 +302,11 @@ def test_elements_that_are_reset_start_afresh_and_mind_no_neighbours(name: str) 
 
     def run(is_reset: Any) -> Any:
         here.key = key
-        here.kept = advance(
-            before, action, max_kept=here.policy.kept_nodes, is_reset=jnp.asarray(is_reset)
+        here.kept = get_subtree(
+            before,
+            action,
+            reuse_capacity=here.policy.reuse_capacity,
+            is_reset=jnp.asarray(is_reset),
         )
         output = here.search()
         return output.search_tree, output.action_weights
@@ -310,14 +319,14 @@ def test_elements_that_are_reset_start_afresh_and_mind_no_neighbours(name: str) 
     mixed = run(is_over | some)
     assert_same_elements(mixed, fresh, some)
     assert_same_elements(mixed, going_on, ~some)
-    was_kept = going_on[0].parents[:, 1 : 1 + here.policy.kept_nodes].max(axis=1) >= 0
+    was_kept = going_on[0].parents[:, 1 : 1 + here.policy.reuse_capacity].max(axis=1) >= 0
     assert (was_kept & some).any()
     assert (was_kept & ~some).any()
 
 
 def test_kept_roots_have_slots_of_their_own() -> None:
     """With fewer slots than actions, moves and weights are still the game's."""
-    policy = AlphaZero(9, dataclasses.replace(CALM, max_children=2), kept_nodes=6)
+    policy = AlphaZero(9, dataclasses.replace(CALM, max_children=2), reuse_capacity=6)
     here = Episode(policy, BANNED)
     for _ in range(3):
         here.invalid = np.eye(NUM_ACTIONS, dtype=bool)[here.random.integers(4, size=len(SEEDS))]
@@ -325,7 +334,7 @@ def test_kept_roots_have_slots_of_their_own() -> None:
         tree = output.search_tree
         batch = np.arange(len(SEEDS))
         actions = tree.embeddings.actions[:, 0]
-        visits = tree.layers[0].children_visits[:, 0]
+        visits = tree.stats[0].children_visits[:, 0]
         weights = np.take_along_axis(output.action_weights, actions, axis=1)
         np.testing.assert_allclose(weights, visits / visits.sum(axis=1, keepdims=True), atol=1e-6)
         assert (output.action_weights[here.invalid] == 0).all()
@@ -334,7 +343,7 @@ def test_kept_roots_have_slots_of_their_own() -> None:
         would_be = np.sort(logits.argsort(axis=1)[:, -2:])
         assert here.play(tree, output.action).sum() == 0
         kept = jax.tree.map(np.asarray, here.kept)
-        assert (kept.layers[0].node_visits[:, 0] > 0).all()
+        assert (kept.stats[0].node_visits[:, 0] > 0).all()
         state = kept.embeddings.state[:, 0]
         np.testing.assert_array_equal(state, here.root.embedding.state)
     assert (would_be != actions).any(), "a fresh root would have the same slots"
@@ -343,15 +352,17 @@ def test_kept_roots_have_slots_of_their_own() -> None:
 @pytest.mark.parametrize("max_children", [None, 2])
 def test_an_action_that_is_none_keeps_nothing(max_children: int | None) -> None:
     """Also where the number would lie in the row of another tree."""
-    policy = AlphaZero(9, dataclasses.replace(CALM, max_children=max_children), kept_nodes=6)
+    policy = AlphaZero(9, dataclasses.replace(CALM, max_children=max_children), reuse_capacity=6)
     here = Episode(policy, BANNED)
     output = here.search()
     action = output.action.copy()
     action[::2] = [2 * NUM_ACTIONS - 1, -1, NUM_ACTIONS]
-    kept = jax.tree.map(np.asarray, advance(output.search_tree, action, max_kept=6))
-    is_kept = kept.layers[0].node_visits[:, 0] > 0
+    kept = jax.tree.map(np.asarray, get_subtree(output.search_tree, action, reuse_capacity=6))
+    is_kept = kept.stats[0].node_visits[:, 0] > 0
     assert is_kept.tolist() == [False, True] * 3
-    is_reset = advance(output.search_tree, output.action, max_kept=6, is_reset=SEEDS % 2 == 0)
+    is_reset = get_subtree(
+        output.search_tree, output.action, reuse_capacity=6, is_reset=SEEDS % 2 == 0
+    )
     jax.tree.map(np.testing.assert_array_equal, kept, is_reset)
 
 
@@ -365,13 +376,15 @@ def test_advancing_loops_over_no_nodes() -> None:
 
     def steps(num_copies: int) -> list[str]:
         tree = jax.tree.map(lambda x: np.concatenate([x] * num_copies, axis=1), before)
-        jaxpr = jax.make_jaxpr(functools.partial(dualmctx.advance, max_kept=6))(tree, action)
+        jaxpr = jax.make_jaxpr(functools.partial(dualmctx.get_subtree, reuse_capacity=6))(
+            tree, action
+        )
         return [eqn.primitive.name for eqn in jaxpr.eqns]
 
     assert not {"while", "scan"} & set(steps(1))
     # As users compile it; what the tests have instead is faster to compile, and loops in a scatter.
     options = {"xla_cpu_use_fusion_emitters": True} if "emitters" in os.environ["XLA_FLAGS"] else {}
-    lowered = advance.lower(before, action, max_kept=6)
+    lowered = get_subtree.lower(before, action, reuse_capacity=6)
     compiled = lowered.compile(compiler_options=options).as_text()
     assert " gather(" in compiled
     assert " while(" not in compiled
@@ -380,7 +393,7 @@ def test_advancing_loops_over_no_nodes() -> None:
 
 def test_a_game_goes_on_in_one_jitted_step_with_donated_trees() -> None:
     env = games.make("connect_four")
-    policy = AlphaZero(10, kept_nodes=10)
+    policy = AlphaZero(10, reuse_capacity=10)
     network = dualmctx.make_network(env.num_actions, env.observation_shape, width=4, num_blocks=2)
     search = dualmctx.make_search_fn(env, network, policy)
     states = jax.vmap(env.init)(jax.random.split(jax.random.key(0), 3))
@@ -389,13 +402,13 @@ def test_a_game_goes_on_in_one_jitted_step_with_donated_trees() -> None:
     def step(states: Any, kept: Any, key: Any) -> tuple:
         output = search(params, key, states, kept)
         new = jax.vmap(env.step)(states, output.action)
-        kept_next = dualmctx.advance(
-            output.search_tree, output.action, max_kept=10, is_reset=new.terminated
+        kept_next = dualmctx.get_subtree(
+            output.search_tree, output.action, reuse_capacity=10, is_reset=new.terminated
         )
-        at_root = kept.children_prior[:, 0], kept.layers[0].node_visits[:, 0]
+        at_root = kept.children_prior[:, 0], kept.stats[0].node_visits[:, 0]
         return new, kept_next, output, at_root
 
-    kept = dualmctx.no_tree(search, params, states, max_kept=10)
+    kept = dualmctx.empty_tree(search, params, states, reuse_capacity=10)
     step = fast_jit(step, donate_argnums=(0, 1))
     most = 0
     for move in range(6):
@@ -406,7 +419,7 @@ def test_a_game_goes_on_in_one_jitted_step_with_donated_trees() -> None:
         tree = output.search_tree
         noisy = tree.children_prior[:, 0]
         assert (((noisy > 0) == legal) & ((noisy != prior) | ~legal)).all()
-        np.testing.assert_array_equal(tree.layers[0].node_visits[:, 0], 10 + np.maximum(visits, 1))
+        np.testing.assert_array_equal(tree.stats[0].node_visits[:, 0], 10 + np.maximum(visits, 1))
         most = max(most, visits.max())
         at_root = jax.tree.map(operator.itemgetter((slice(None), 0)), kept.embeddings.state)
         jax.tree.map(np.testing.assert_array_equal, at_root, states.replace(observation=None))
@@ -414,20 +427,20 @@ def test_a_game_goes_on_in_one_jitted_step_with_donated_trees() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "kept_nodes", "remedy"),
+    ("policy", "reuse_capacity", "remedy"),
     [
-        (AlphaZero(3), 2, "kept_nodes of the policy .here 0., at least 1"),
-        (Dual((2, 1), 1), 2, "kept_nodes of the policy .here 0., at least 1"),
-        (AlphaZero(3, kept_nodes=3), 2, "has 3 nodes; .* .here 3."),
-        (AlphaZero(3, Puct(window=1), kept_nodes=2), 2, "must be the policy's own"),
-        (Dual((2, 1), 1, kept_nodes=2), 2, "must be the policy's own"),
+        (AlphaZero(3), 2, "policy.s reuse_capacity .here 0., at least 1"),
+        (Dual((2, 1), 1), 2, "policy.s reuse_capacity .here 0., at least 1"),
+        (AlphaZero(3, reuse_capacity=3), 2, "has 3 nodes; .* .here 3."),
+        (AlphaZero(3, Puct(window=1), reuse_capacity=2), 2, "must be the policy's own"),
+        (Dual((2, 1), 1, reuse_capacity=2), 2, "must be the policy's own"),
     ],
 )
 def test_a_tree_that_does_not_fit_is_refused_in_a_line(
-    policy: Any, kept_nodes: int, remedy: str
+    policy: Any, reuse_capacity: int, remedy: str
 ) -> None:
     root = hash_model.roots(SEEDS, SHORT, NUM_ACTIONS)
-    kept = nothing_kept(AlphaZero(3, kept_nodes=kept_nodes), root)
+    kept = nothing_kept(AlphaZero(3, reuse_capacity=reuse_capacity), root)
     with pytest.raises(ValueError, match=remedy) as info:
         jax.eval_shape(searcher(policy), SHORT, jax.random.key(0), root, None, kept)
     assert "\n" not in str(info.value)
@@ -436,9 +449,9 @@ def test_a_tree_that_does_not_fit_is_refused_in_a_line(
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (MuZero(3, kept_nodes=2), AlphaZero(3, kept_nodes=2)),
-        (AlphaZero(3, kept_nodes=2), MuZero(3, kept_nodes=2)),
-        (AlphaZero(3, Puct(max_children=3), kept_nodes=2), AlphaZero(3, kept_nodes=2)),
+        (MuZero(3, reuse_capacity=2), AlphaZero(3, reuse_capacity=2)),
+        (AlphaZero(3, reuse_capacity=2), MuZero(3, reuse_capacity=2)),
+        (AlphaZero(3, Puct(max_children=3), reuse_capacity=2), AlphaZero(3, reuse_capacity=2)),
     ],
     ids=["logits", "probabilities", "slots"],
 )
@@ -455,10 +468,10 @@ def test_a_tree_of_another_kind_is_refused_in_a_line(before: Any, after: Any) ->
 
 @pytest.mark.parametrize("cls", [AlphaZero, Dual])
 def test_bad_numbers_of_kept_nodes_are_refused_in_a_line(cls: Any) -> None:
-    with pytest.raises(ValueError, match="kept_nodes is -1; it must be at least 0"):
-        cls(kept_nodes=-1)
+    with pytest.raises(ValueError, match="reuse_capacity is -1; it must be at least 0"):
+        cls(reuse_capacity=-1)
     root = hash_model.roots(SEEDS, SHORT, NUM_ACTIONS)
-    tree = nothing_kept(AlphaZero(3, kept_nodes=3), root)
+    tree = nothing_kept(AlphaZero(3, reuse_capacity=3), root)
     for number in (0, 4):
-        with pytest.raises(ValueError, match=f"max_kept is {number}; .* from 1 to the 3 nodes"):
-            dualmctx.advance(tree, jnp.zeros(len(SEEDS), jnp.int32), max_kept=number)
+        with pytest.raises(ValueError, match=f"reuse_capacity is {number}; .* 1 to the 3"):
+            dualmctx.get_subtree(tree, jnp.zeros(len(SEEDS), jnp.int32), reuse_capacity=number)

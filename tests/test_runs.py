@@ -20,7 +20,7 @@ import pytest
 from rich.console import Console
 
 from dualmctx.runs import display
-from dualmctx.runs.atomic_io import replacing, write_whole
+from dualmctx.runs.atomic_io import atomic_path, atomic_write_text
 from dualmctx.runs.checkpoint import Checkpoints, claim_checkpoints, open_checkpoints, quietly
 from dualmctx.runs.folder import (
     RunFolder,
@@ -253,11 +253,11 @@ def test_a_checkpoint_that_cannot_be_written_is_said_in_a_line_and_does_not_coun
 
 def test_a_file_that_cannot_be_written_is_named_and_stays_as_it_was(tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
-    write_whole(file, "before")
+    atomic_write_text(file, "before")
     with no_files_above(1000), pytest.raises(OSError, match=r"File too large: '.*rows\.json'"):
-        write_whole(file, "x" * 2000)
+        atomic_write_text(file, "x" * 2000)
     # Some errors are a message alone.
-    with pytest.raises(OSError, match=r"^short$"), replacing(file):
+    with pytest.raises(OSError, match=r"^short$"), atomic_path(file):
         raise OSError("short")
     assert contents(tmp_path) == {"rows.json": "before"}
 

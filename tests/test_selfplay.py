@@ -21,7 +21,14 @@ from dualmctx.models.game_model import mask_illegal
 from dualmctx.policies.root import legal_probabilities, sample_action
 from dualmctx.policies.top_actions import played_actions
 from dualmctx.search.keys import split_key
-from dualmctx.training.selfplay import Games, SelfPlay, Steps, chosen_value, make_play, start_games
+from dualmctx.training.selfplay import (
+    SelfPlay,
+    SelfPlayState,
+    Trajectory,
+    chosen_value,
+    make_play,
+    start_games,
+)
 from oracle.selfplay import tree_of
 
 ENVS = {
@@ -50,9 +57,9 @@ def stand_in(params: Any, rng_key: Any, state: Any, search_tree: Any = None) -> 
 class Record(NamedTuple):
     """Two calls of self-play one after the other: the first games, the last, and all moves."""
 
-    first: Games
-    last: Games
-    steps: Steps
+    first: SelfPlayState
+    last: SelfPlayState
+    steps: Trajectory
 
 
 @functools.cache
@@ -71,7 +78,7 @@ MIXED = SelfPlay(num_games=5, num_steps=11, temperature_plies=2, random_plies=3)
 MANY = SelfPlay(num_games=256, num_steps=20, temperature_plies=4, random_plies=3)
 
 
-def plies(steps: Steps) -> np.ndarray:
+def plies(steps: Trajectory) -> np.ndarray:
     """Counts `[T, B]` the moves before each one in its game; all columns begin with a game."""
     counts, count = [], np.zeros(steps.is_end.shape[1], int)
     for is_end in steps.is_end:
@@ -80,12 +87,12 @@ def plies(steps: Steps) -> np.ndarray:
     return np.stack(counts)
 
 
-def whole_games(steps: Steps) -> Iterator[Steps]:
+def whole_games(steps: Trajectory) -> Iterator[Trajectory]:
     """Yields the `[T]` moves of each game that has ended; all columns begin with a game."""
     for column in range(steps.is_end.shape[1]):
         ends = np.flatnonzero(steps.is_end[:, column]) + 1
         for start, end in itertools.pairwise([0, *ends]):
-            yield Steps(*(x[start:end, column] for x in steps))
+            yield Trajectory(*(x[start:end, column] for x in steps))
 
 
 @pytest.mark.parametrize("name", ENVS)
@@ -143,7 +150,7 @@ def test_either_player_begins_in_new_games() -> None:
     assert 0.2 < np.mean(found.last.state.current_player[np.array(starts) == 1]) < 0.8
 
 
-def random_counts(steps: Steps) -> list[list[int]]:
+def random_counts(steps: Trajectory) -> list[list[int]]:
     """Returns the number of random moves of each whole game, a list a column."""
     ply, counts = plies(steps), []
     for column in range(ply.shape[1]):
@@ -166,7 +173,7 @@ def test_random_plies_are_the_first_ones_and_their_number_is_drawn_anew() -> Non
     assert 0.2 < np.mean(same) < 0.3
 
 
-def shares(steps: Steps, chosen: np.ndarray) -> np.ndarray:
+def shares(steps: Trajectory, chosen: np.ndarray) -> np.ndarray:
     """Returns how often each of nim's three actions was played, where all are legal."""
     chosen = chosen & steps.legal_action_mask.all(axis=-1)
     assert chosen.sum() > 1000
@@ -207,7 +214,7 @@ def test_either_temperature_is_an_exponent(temperature: float) -> None:
         assert is_best[~is_drawn].all()
 
 
-KEEPING = AlphaZero(9, kept_nodes=5)
+KEEPING = AlphaZero(9, reuse_capacity=5)
 fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 
@@ -231,7 +238,7 @@ class Keeper:
         self.network = network
         self.search_fn = make_search_fn(self.env, network, KEEPING)
         self.search = fast_jit(self.search_fn)
-        self.advance = fast_jit(dualmctx.advance, static_argnames="max_kept")
+        self.get_subtree = fast_jit(dualmctx.get_subtree, static_argnames="reuse_capacity")
 
     def clean_prior(self, state: Any) -> Any:
         logits = self.network.apply(self.params, state.observation)[-1].logits
@@ -255,8 +262,8 @@ def pick(where: Any, one: Any, other: Any) -> Any:
 
 def test_searches_go_on_from_the_tree_of_the_move_before() -> None:
     """Two calls of self-play against a plain loop, in which each game ends by itself."""
-    here, most = Keeper(), KEEPING.kept_nodes
-    play = fast_jit(make_play(here.env, here.search_fn, here.options, kept_nodes=most))
+    here, most = Keeper(), KEEPING.reuse_capacity
+    play = fast_jit(make_play(here.env, here.search_fn, here.options, reuse_capacity=most))
     found, first = here.games, here.games
     num_kept = num_ends = 0
     for call in range(2):
@@ -268,7 +275,7 @@ def test_searches_go_on_from_the_tree_of_the_move_before() -> None:
             np.testing.assert_array_equal(steps.action_weights[t], output.action_weights)
             tree = output.search_tree
             chosen = output.action_weights.argmax(axis=-1)
-            qvalues = tree.layers[-1].children_qvalues[:, 0][np.arange(6), chosen]
+            qvalues = tree.stats[-1].children_qvalues[:, 0][np.arange(6), chosen]
             # Two programs may round the network's sums differently.
             np.testing.assert_allclose(steps.value[t], qvalues, rtol=1e-5)
             if has_tree.any():
@@ -279,8 +286,8 @@ def test_searches_go_on_from_the_tree_of_the_move_before() -> None:
             action = output.action_weights.argmax(axis=-1)
             state = jax.vmap(here.env.step)(state, action)
             is_end = np.asarray(state.terminated)
-            kept = here.advance(tree, action, max_kept=most)
-            has_tree = ~is_end & (np.asarray(kept.layers[0].node_visits[:, 0]) > 0)
+            kept = here.get_subtree(tree, action, reuse_capacity=most)
+            has_tree = ~is_end & (np.asarray(kept.stats[0].node_visits[:, 0]) > 0)
             num_kept, num_ends = num_kept + has_tree.sum(), num_ends + is_end.sum()
             new = start_games(here.env, start_keys, here.options).state
             state = pick(is_end, new, state)
@@ -294,11 +301,11 @@ def value_of_action(tree: Any, actions: Any, b: int, action: int) -> float | Non
     """Reads the value of a root action off the node that it leads to, in the last tree with it."""
     is_child = (tree.parents[b] == 0) & (actions == action)
     (nodes,) = np.nonzero(np.asarray(is_child))
-    for layer in reversed(tree.layers):
+    for stats in reversed(tree.stats):
         for node in nodes:
-            if layer.node_visits[b, node] > 0:
+            if stats.node_visits[b, node] > 0:
                 reward, discount = tree.rewards[b, node], tree.discounts[b, node]
-                return float(reward + discount * layer.node_values[b, node])
+                return float(reward + discount * stats.node_values[b, node])
     return None
 
 
@@ -318,7 +325,7 @@ CHOOSERS = {
 def test_the_recorded_value_is_that_of_the_chosen_action(name: str) -> None:
     """Only Gumbel keeps its noise, as it always plays what it chose."""
     env, policy = ENVS["tic_tac_toe"], CHOOSERS[name]
-    policy = policy if name == "gumbel" else policy.noiseless()
+    policy = policy if name == "gumbel" else policy.for_evaluation()
     network = make_network(env.num_actions, env.observation_shape, width=8, num_blocks=2)
     search = make_search_fn(env, network, policy)
 

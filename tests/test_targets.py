@@ -10,9 +10,9 @@ import pytest
 from double_move import DoubleMoveNim
 
 import games
-from dualmctx.models.game_model import edge_signs
-from dualmctx.training.selfplay import Steps
-from dualmctx.training.targets import game_results, make_samples, prolong
+from dualmctx.models.game_model import reward_and_discount
+from dualmctx.training.selfplay import Trajectory
+from dualmctx.training.targets import game_results, make_samples, propagate_outcome
 
 ENVS = {
     "tic_tac_toe": games.make("tic_tac_toe"),
@@ -36,7 +36,7 @@ def functions(env: Any) -> tuple[Any, Any]:
     def step(state: Any, action: Any) -> Any:
         after = env.step(state, action)
         one = jax.tree.map(lambda x: x[None], (state, after))
-        return after, [x[0] for x in edge_signs(*one)]
+        return after, [x[0] for x in reward_and_discount(*one)]
 
     return jax.jit(env.init), jax.jit(step)
 
@@ -111,13 +111,13 @@ def test_signs_of_results(name: str) -> None:
         assert wanted is None or found == wanted
 
 
-def make_steps(num_steps: int, num_games: int) -> Steps:
+def make_steps(num_steps: int, num_games: int) -> Trajectory:
     """Makes moves of which every number differs; the games end at the next to last step."""
     shape = (num_steps, num_games)
     draws = np.random.default_rng(0)
     is_end = np.zeros(shape, bool)
     is_end[-2] = True
-    return Steps(
+    return Trajectory(
         observation=draws.normal(size=(*shape, 3, 2)),
         legal_action_mask=draws.random((*shape, 4)) < 0.5,
         action_weights=draws.random((*shape, 4)),
@@ -176,11 +176,13 @@ def test_what_is_known_later_is_told_to_the_games_in_progress(*, is_truncated: b
         rest=jnp.zeros((1, 1)),
         is_truncated=jnp.full((1, 1), is_truncated),
     )
-    told = prolong(older, following)
+    told = propagate_outcome(older, following)
     assert told.is_truncated[0].tolist() == [False] * 4 + [is_truncated]
     assert told.has_value[0].tolist() == [True] * 4 + [not is_truncated]
     np.testing.assert_array_equal(told.value[0, :4], older.value[0, :4])
     assert told.value[0, 4] == -1
     # What comes next is another game.
-    again = prolong(told, following._replace(is_truncated=jnp.full((1, 1), not is_truncated)))
+    again = propagate_outcome(
+        told, following._replace(is_truncated=jnp.full((1, 1), not is_truncated))
+    )
     jax.tree.map(np.testing.assert_array_equal, again, told)

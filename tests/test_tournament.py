@@ -382,7 +382,7 @@ def test_a_host_player_is_asked_where_it_has_to_move() -> None:
     assert all(0 <= seed < 2**31 for _, seed in asked)
 
 
-@pytest.mark.parametrize("search", [SEARCH, AlphaZero(5, kept_nodes=3)])
+@pytest.mark.parametrize("search", [SEARCH, AlphaZero(5, reuse_capacity=3)])
 @pytest.mark.parametrize("opponent", [HOST, uniform_random()], ids=["host", "device"])
 def test_a_network_that_is_not_finite_ends_the_tournament(
     opponent: Entrant, search: Any, tmp_path: pathlib.Path
@@ -406,10 +406,10 @@ def test_a_network_that_is_not_finite_ends_the_tournament(
 
 def test_entrants_share_programs_but_not_parameters(tmp_path: pathlib.Path) -> None:
     made, params = network()
-    one, other = (engine(name, ENV, made, params, SEARCH.noiseless()) for name in "ab")
+    one, other = (engine(name, ENV, made, params, SEARCH.for_evaluation()) for name in "ab")
     assert one.player is other.player
     assert engine("c", ENV, made, params, SEARCH).player is not one.player
-    assert engine("d", ENV, made, params, AlphaZero(5, kept_nodes=3)).player is not one.player
+    assert engine("d", ENV, made, params, AlphaZero(5, reuse_capacity=3)).player is not one.player
 
     def prefer(params: Any, rng_key: Any, state: Any) -> Any:
         legal = state.legal_action_mask

@@ -31,18 +31,18 @@ from dualmctx.experiment import assemble
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.folder import RunFolder, create_run, reopen_run
-from dualmctx.runs.saved_network import load_trained, network_of
+from dualmctx.runs.saved_network import build_network, load_trained
 
 ROOT = Path(train.__file__).parent
 SMALL = [
     "connect2",
     *("--network.width", "8", "--network.num-blocks", "2", "--selfplay.num-games", "8"),
-    *("--learner.num-updates", "2", "--exams.num-games", "4"),
+    *("--learner.num-updates", "2", "--evals.num-games", "4"),
 ]
 DUAL = [*SMALL, "--search.num-simulations", "4", "2", "--search.num-rounds", "1"]
 ALPHAZERO = [*SMALL, "--search.variant", "alphazero", "--search.num-simulations", "2"]
 # With iterations after a regular checkpoint.
-ON_THE_WAY = [*ALPHAZERO, "--exams.every", "2", "--checkpoint-every", "3", "--keep", "1"]
+ON_THE_WAY = [*ALPHAZERO, "--evals.every", "2", "--checkpoint-every", "3", "--keep", "1"]
 NUM_ITERATIONS = 7
 
 
@@ -157,7 +157,7 @@ def test_a_network_is_known_by_the_record_alone(variant: str) -> None:
     record = json.loads(json.dumps(assemble.record_of("hsr", config)))
     assert record["search"]["variant"] == variant
     env = games.make("hsr")
-    network = network_of(record, env)
+    network = build_network(record, env)
     outputs = jax.eval_shape(
         lambda key, x: network.apply(network.init(key, x), x),
         jax.random.PRNGKey(0),
@@ -254,7 +254,7 @@ SEVERAL = {
 )
 def test_every_head_of_several_trees_learns(name: str, tmp_path: Path) -> None:
     arguments, num_heads = SEVERAL[name]
-    arguments = [*arguments, "--network.num-blocks", str(num_heads), "--exams.every", "0"]
+    arguments = [*arguments, "--network.num-blocks", str(num_heads), "--evals.every", "0"]
     run = assemble.assemble(*train.parse([*arguments, "--out", str(tmp_path / "run")]))
     start = jax.device_get(run.trainer.init(0))
     state = run.trainer.init(0)
@@ -423,11 +423,11 @@ BAD = [
     (["nim", "--learner.capacity", "5"], "capacity is 5"),
     (["nim", "--learner.batch-size", "99999"], "batch_size is 99999"),
     (["nim", "--learner.learning-rate", "nan"], "learning_rate is nan"),
-    (["nim", "--exams.num-games", "3"], "exams.num_games is 3"),
-    (["nim", "--exams.every", "-1"], "exams.every is -1"),
-    (["nim", "--exams.batch-size", "0"], "exams.batch_size is 0"),
-    (["nim", "--exams.max-positions", "0"], "exams.max_positions is 0"),
-    (["nim", "--exams.every", "0"], "exams.stop_when_solved is 4; it must be 0 with exams.every 0"),
+    (["nim", "--evals.num-games", "3"], "evals.num_games is 3"),
+    (["nim", "--evals.every", "-1"], "evals.every is -1"),
+    (["nim", "--evals.batch-size", "0"], "evals.batch_size is 0"),
+    (["nim", "--evals.max-positions", "0"], "evals.max_positions is 0"),
+    (["nim", "--evals.every", "0"], "evals.stop_when_solved is 4; it must be 0 with evals.every 0"),
     (["nim", "--game", "hex", "--game-parameters", "size", "5"], "stop_when_solved is 4; it must"),
     (["nim", "--resume"], "no config.json"),
 ]
@@ -686,7 +686,7 @@ def test_a_run_that_fails_keeps_its_last_good_checkpoint(
     tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fails_after(4, monkeypatch)
-    often = [*ALPHAZERO, "--exams.every", "0", "--checkpoint-every", "1", "--keep", "2"]
+    often = [*ALPHAZERO, "--evals.every", "0", "--checkpoint-every", "1", "--keep", "2"]
     assert run_here(often, tmp_path, 9) == 3
     said = capsys.readouterr().err
     assert said.count("\n") == 1
@@ -753,7 +753,7 @@ def test_activations_are_kept_as_the_flag_says(
     nothing = SimpleNamespace(init=lambda _: None, shardings=None)
     for name in ("make_search_fn", "make_trainer"):
         monkeypatch.setattr(assemble, name, lambda *_, **options: kept.append(options) or nothing)
-    monkeypatch.setattr(assemble, "make_exams", lambda *_: ((), (), {}))
+    monkeypatch.setattr(assemble, "make_evals", lambda *_: ((), (), {}))
     monkeypatch.setattr(assemble, "check_memory", lambda *_: None)
     for i, flags in enumerate(([], ["--network.kept-activations", "bfloat16"])):
         assemble.assemble(*train.parse(["nim", "--out", str(tmp_path / str(i)), *flags]))
@@ -766,7 +766,7 @@ def test_every_seed_is_put_together(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(assemble, "check_memory", lambda *_: None)
-    monkeypatch.setattr(assemble, "make_exams", lambda *_: ((), (), {}))
+    monkeypatch.setattr(assemble, "make_evals", lambda *_: ((), (), {}))
     flags = ["--seed", str(seed), "--out", str(tmp_path / "run")]
     run = assemble.assemble(*train.parse([*ALPHAZERO, *flags]))
     assert run.shapes.iteration.shape == ()
@@ -782,11 +782,11 @@ def test_presets_fit_together(name: str, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(assemble, "make_search_fn", lambda env, network, policy, **_: policy)
     # Which compiles parts of every program.
     monkeypatch.setattr(assemble, "check_memory", lambda *_: None)
-    monkeypatch.setattr(assemble, "make_exams", lambda *args: examined.append(args) or ((), (), {}))
+    monkeypatch.setattr(assemble, "make_evals", lambda *args: examined.append(args) or ((), (), {}))
     config = train.parse([name, "--out", str(tmp_path)])[1]
     run = assemble.assemble(name, config)
     assert run.config == config
     # Play is learned with noise and examined without.
     [(_, _, policy, _)] = examined
-    assert policy == config.search.noiseless() != config.search
+    assert policy == config.search.for_evaluation() != config.search
     assert train.parse([name, "--search.variant=alphazero", "--seed", "3"])[1].seed == 3

@@ -23,8 +23,8 @@ from dualmctx.policies import MPV, REGISTRY, Chain, Dual, Gumbel, MuZero
 from dualmctx.runs import saved_network
 from dualmctx.runs.checkpoint import claim_checkpoints
 from dualmctx.runs.folder import read_config, to_dict
-from dualmctx.runs.saved_network import Trained, model_options_of, network_of, trained_names
-from dualmctx.runs.saved_policy import policy_of, with_simulations
+from dualmctx.runs.saved_network import Trained, build_network, model_kwargs_of, trained_names
+from dualmctx.runs.saved_policy import build_policy, with_simulations
 
 SEARCH = Dual(num_simulations=(3, 2), num_rounds=2)
 RECORD: dict[str, Any] = {
@@ -52,7 +52,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
     run.mkdir()
     (run / "config.json").write_text(json.dumps(RECORD))
     env = games.make("nim", pile=9)
-    network = network_of(RECORD, env)
+    network = build_network(RECORD, env)
     checkpoints = claim_checkpoints(run / "checkpoints", config=RECORD)
     init = jax.jit(network.init)
     for step in (5, 7):
@@ -114,7 +114,7 @@ def test_a_network_that_comes_with_the_package_has_a_name(
 
 def test_all_names_that_come_with_the_package_load() -> None:
     for name in trained_names():
-        assert policy_of(load_trained(name).record)
+        assert build_policy(load_trained(name).record)
 
 
 def rewrite(file: Path, to: Path, **changes: Any) -> Path:
@@ -405,27 +405,27 @@ def test_a_search_is_read_back_from_its_run(name: str) -> None:
     other = tuple(n + 1 for n in budget) if isinstance(budget, tuple) else budget + 1
     policy = dataclasses.replace(policy, num_simulations=other)
     record = json.loads(json.dumps({"search": {"variant": name} | to_dict(policy)}))
-    assert policy_of(record) == policy
-    assert policy_of(record, name) == REGISTRY[name].policy()
+    assert build_policy(record) == policy
+    assert build_policy(record, name) == REGISTRY[name].policy()
     with pytest.raises(ValueError, match="choose a --variant"):
-        policy_of({"search": to_dict(policy)})
+        build_policy({"search": to_dict(policy)})
 
 
 @pytest.mark.parametrize("name", ["dual", "chain"])
 def test_a_run_keeps_the_weights_that_its_record_names(name: str) -> None:
     """It was trained to act by these; only a record without a name has today's default."""
     saved = {"variant": name, "action_weights": "regularized"}
-    assert policy_of({"search": saved}).action_weights == "regularized"
-    assert policy_of({"search": {"variant": name}}).action_weights == "small_visits"
+    assert build_policy({"search": saved}).action_weights == "regularized"
+    assert build_policy({"search": {"variant": name}}).action_weights == "small_visits"
 
 
 def test_a_search_can_have_other_budgets() -> None:
-    assert policy_of(RECORD) == SEARCH
-    assert policy_of(RECORD, None, (8, 4)) == dataclasses.replace(SEARCH, num_simulations=(8, 4))
+    assert build_policy(RECORD) == SEARCH
+    assert build_policy(RECORD, None, (8, 4)) == dataclasses.replace(SEARCH, num_simulations=(8, 4))
     # No more rounds than simulations of the later trees.
-    assert policy_of(RECORD, None, (8, 1)) == Dual((8, 1), num_rounds=1)
-    assert policy_of(RECORD, "chain", (8, 2, 3)) == Chain((8, 2, 3), num_rounds=3)
-    assert policy_of(RECORD, "mpv", (8, 2)) == MPV((8, 2))
+    assert build_policy(RECORD, None, (8, 1)) == Dual((8, 1), num_rounds=1)
+    assert build_policy(RECORD, "chain", (8, 2, 3)) == Chain((8, 2, 3), num_rounds=3)
+    assert build_policy(RECORD, "mpv", (8, 2)) == MPV((8, 2))
     in_two = MPV((4, 2), schedule=(0, 0, 1, 0, 0, 1))
     assert with_simulations(in_two, (8, 4)) == MPV((8, 4), schedule=(0, 0, 0, 0, 1, 1) * 2)
     assert with_simulations(in_two, (8, 1)) == MPV((8, 1), schedule=(*(0,) * 8, 1))
@@ -433,7 +433,7 @@ def test_a_search_can_have_other_budgets() -> None:
         with pytest.raises(ValueError, match=r"^num_simulations is .*; it must be two numbers"):
             with_simulations(in_two, simulations)
     for simulations in (9, (9,), [9], np.int64(9), (np.int32(9),)):
-        policy = policy_of(RECORD, "alphazero", simulations)
+        policy = build_policy(RECORD, "alphazero", simulations)
         # As JSON can hold it.
         assert (policy.num_simulations, type(policy.num_simulations)) == (9, int)
     bad = {
@@ -449,15 +449,15 @@ def test_a_search_can_have_other_budgets() -> None:
     }
     for words, (variant, simulations) in bad.items():
         with pytest.raises(ValueError, match=f"^{words}"):
-            policy_of(RECORD, variant, simulations)
+            build_policy(RECORD, variant, simulations)
 
 
 @pytest.mark.parametrize("simulations", [10, (10,), [10], np.int64(10)])
 def test_several_trees_share_one_number(simulations: Any) -> None:
-    assert policy_of(RECORD, None, simulations) == Dual((6, 4), num_rounds=2)
-    assert policy_of(RECORD, "dual", simulations) == Dual((6, 4), num_rounds=4)
-    assert policy_of(RECORD, "mpv", simulations) == MPV((6, 4))
-    assert policy_of(RECORD, "chain", simulations) == Chain((5, 3, 2), num_rounds=3)
+    assert build_policy(RECORD, None, simulations) == Dual((6, 4), num_rounds=2)
+    assert build_policy(RECORD, "dual", simulations) == Dual((6, 4), num_rounds=4)
+    assert build_policy(RECORD, "mpv", simulations) == MPV((6, 4))
+    assert build_policy(RECORD, "chain", simulations) == Chain((5, 3, 2), num_rounds=3)
     assert with_simulations(Dual((9, 0)), simulations) == Dual((10, 0), num_rounds=1)
 
 
@@ -477,9 +477,9 @@ def test_a_function_that_is_not_the_default_is_refused_in_a_line(policy: Any) ->
     record = json.loads(json.dumps({"search": {"variant": name} | to_dict(policy)}))
     words = r"^qtransform is .*qtransform_by_.*; it must be qtransform_.* a --variant$"
     with pytest.raises(ValueError, match=words) as error:
-        policy_of(record)
+        build_policy(record)
     assert "\n" not in str(error.value)
-    assert policy_of(record, name) == type(policy)()
+    assert build_policy(record, name) == type(policy)()
 
 
 @pytest.mark.parametrize(
@@ -487,13 +487,13 @@ def test_a_function_that_is_not_the_default_is_refused_in_a_line(policy: Any) ->
 )
 def test_a_search_that_cannot_be_read_is_refused_in_a_line(search: Any) -> None:
     with pytest.raises(ValueError, match=r"^the record's search cannot be read: "):
-        policy_of({"search": search})
+        build_policy({"search": search})
 
 
 def test_options_of_the_model_are_the_runs() -> None:
-    options = model_options_of(RECORD)
+    options = model_kwargs_of(RECORD)
     assert options == {"activations_dtype": "bfloat16", "compact_states": True}
     older = {"network": {"width": 4}}
-    assert model_options_of(older) == {"activations_dtype": "float32", "compact_states": False}
+    assert model_kwargs_of(older) == {"activations_dtype": "float32", "compact_states": False}
     anew = {"network": {"kept_activations": "none"}}
-    assert model_options_of(anew) == {"keep_activations": False, "compact_states": False}
+    assert model_kwargs_of(anew) == {"keep_activations": False, "compact_states": False}

@@ -12,7 +12,7 @@ from dualmctx import AlphaZero, make_network
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.training import trainer as trainer_module
 from dualmctx.training.learner import Learner
-from dualmctx.training.selfplay import SelfPlay, Steps, make_play
+from dualmctx.training.selfplay import SelfPlay, Trajectory, make_play
 from dualmctx.training.trainer import IterateFn, Trainer, TrainState, make_trainer
 
 NUM_ITERATIONS = 30
@@ -162,9 +162,9 @@ def test_a_run_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(
     assert more == rows
 
 
-@pytest.mark.parametrize("kept_nodes", [0, 3])
+@pytest.mark.parametrize("reuse_capacity", [0, 3])
 def test_self_play_keeps_the_nodes_that_the_policy_keeps(
-    kept_nodes: int, monkeypatch: pytest.MonkeyPatch
+    reuse_capacity: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked_for = []
 
@@ -174,11 +174,14 @@ def test_self_play_keeps_the_nodes_that_the_policy_keeps(
 
     monkeypatch.setattr(trainer_module, "make_play", spy)
     env, network = games.make("nim"), make_network(3, (21,), width=8, num_blocks=1)
-    policy, selfplay = AlphaZero(3, kept_nodes=kept_nodes), SelfPlay(num_games=2, num_steps=4)
+    policy, selfplay = (
+        AlphaZero(3, reuse_capacity=reuse_capacity),
+        SelfPlay(num_games=2, num_steps=4),
+    )
     trainer = make_trainer(
         env, network, policy, selfplay, Learner(capacity=8, batch_size=2), num_iterations=1
     )
-    assert asked_for == [{"kept_nodes": kept_nodes}]
+    assert asked_for == [{"reuse_capacity": reuse_capacity}]
     # A tree lives within an iteration: it is no part of what training goes on from.
     state = jax.eval_shape(trainer.init, 0)
     assert not any(
@@ -192,7 +195,7 @@ def test_each_game_is_counted_once_and_by_its_result() -> None:
     def last(*flags: float) -> np.ndarray:
         return np.stack([np.zeros(5), flags])
 
-    nothing = Steps(*[None] * len(Steps._fields))
+    nothing = Trajectory(*[None] * len(Trajectory._fields))
     steps = nothing._replace(
         reward=last(1, -1, 0, 0, 0),
         is_end=last(1, 1, 1, 1, 0) > 0,

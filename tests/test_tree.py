@@ -10,19 +10,19 @@ import pytest
 
 from dualmctx import Embedding, Tree, to_mctx
 from dualmctx.search.allocate import allocate
-from dualmctx.search.arrays import take
-from dualmctx.search.tree import get_children, get_state, replace_layer
-from dualmctx.types import Evaluation
+from dualmctx.search.arrays import batched_gather
+from dualmctx.search.tree import get_children, get_state, replace_stats
+from dualmctx.types import NodeInit
 
 LOWEST = float(jnp.finfo(jnp.float32).min)
 
 
-def root() -> Evaluation:
+def root() -> NodeInit:
     prior = jnp.array([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]])
-    return Evaluation(prior, jnp.array([0.5, -0.25]), jnp.zeros(2), jnp.ones(2))
+    return NodeInit(prior, jnp.array([0.5, -0.25]), jnp.zeros(2), jnp.ones(2))
 
 
-def small_tree(num_layers: int = 1) -> Tree:
+def small_tree(num_trees: int = 1) -> Tree:
     """Two trees of four slots; the first one is 0 -(2)-> 1 -(0)-> 2, the second a root.
 
     Node 2 is terminal, and no layer but the first has visited it.
@@ -33,7 +33,7 @@ def small_tree(num_layers: int = 1) -> Tree:
         Embedding(state=state, activations=jnp.array([[70.0], [80.0]])),
         num_nodes=4,
         invalid_actions=jnp.array([[0, 0, 0], [0, 1, 1]]),
-        num_layers=num_layers,
+        num_trees=num_trees,
         extra_data=jnp.array([5, 6]),
     )
     tree = tree.replace(
@@ -46,9 +46,9 @@ def small_tree(num_layers: int = 1) -> Tree:
         raw_values=tree.raw_values.at[0, 1:3].set(jnp.array([0.75, 0.0])),
     )
     for i, (visits, values) in enumerate(
-        [([3, 2, 1], [0.5, 0.875, 0.0]), ([2, 1, 0], [0.25, 0.75, 0.0])][:num_layers]
+        [([3, 2, 1], [0.5, 0.875, 0.0]), ([2, 1, 0], [0.25, 0.75, 0.0])][:num_trees]
     ):
-        stats = tree.layers[i]
+        stats = tree.stats[i]
         stats = stats.replace(
             node_visits=stats.node_visits.at[0, :3].set(jnp.array(visits)),
             node_values=stats.node_values.at[0, :3].set(jnp.array(values)),
@@ -60,13 +60,13 @@ def small_tree(num_layers: int = 1) -> Tree:
                     children_visits=stats.children_visits.at[0, row, action].set(visits[child]),
                     children_qvalues=stats.children_qvalues.at[0, row, action].set(qvalue),
                 )
-        tree = replace_layer(tree, i, stats)
+        tree = replace_stats(tree, i, stats)
     return tree
 
 
 @pytest.mark.parametrize("windowed", [False, True])
-@pytest.mark.parametrize("num_layers", [1, 3])
-def test_allocate(num_layers: int, windowed: bool) -> None:
+@pytest.mark.parametrize("num_trees", [1, 3])
+def test_allocate(num_trees: int, windowed: bool) -> None:
     embedding = {"a": jnp.array([7, 8], jnp.int8)}
     invalid = jnp.zeros((2, 3))
     tree = allocate(
@@ -74,10 +74,10 @@ def test_allocate(num_layers: int, windowed: bool) -> None:
         embedding,
         num_nodes=5,
         invalid_actions=invalid,
-        num_layers=num_layers,
+        num_trees=num_trees,
         windowed=windowed,
     )
-    assert (tree.num_nodes, tree.num_actions, len(tree.layers)) == (5, 3, num_layers)
+    assert (tree.num_nodes, tree.num_actions, len(tree.stats)) == (5, 3, num_trees)
     assert (tree.parents == -1).all()
     assert (tree.action_from_parent == -1).all()
     assert tree.children_index.shape == (2, 5, 3)
@@ -89,28 +89,28 @@ def test_allocate(num_layers: int, windowed: bool) -> None:
     assert (tree.rewards == 0).all()
     assert tree.embeddings["a"].dtype == jnp.int8
     assert tree.embeddings["a"].tolist() == [[7, 0, 0, 0, 0], [8, 0, 0, 0, 0]]
-    for i, layer in enumerate(tree.layers):
+    for i, stats in enumerate(tree.stats):
         values = [[0.5, 0, 0, 0, 0], [-0.25, 0, 0, 0, 0]] if i == 0 else [[0] * 5] * 2
-        assert layer.node_visits.tolist() == [[int(i == 0), 0, 0, 0, 0]] * 2
-        assert layer.node_values.tolist() == values
+        assert stats.node_visits.tolist() == [[int(i == 0), 0, 0, 0, 0]] * 2
+        assert stats.node_values.tolist() == values
         if windowed:
-            assert layer.path_visits.tolist() == layer.node_visits.tolist()
-            assert layer.heights.tolist() == [[0] * 5] * 2
+            assert stats.path_visits.tolist() == stats.node_visits.tolist()
+            assert stats.heights.tolist() == [[0] * 5] * 2
         else:
-            assert (layer.path_visits, layer.heights) == (None, None)
+            assert (stats.path_visits, stats.heights) == (None, None)
 
 
 def test_take_reads_one_or_many_nodes() -> None:
     array = jnp.arange(24).reshape(2, 4, 3)
-    assert take(array, jnp.array([3, 1])).tolist() == [[9, 10, 11], [15, 16, 17]]
-    many = take(array, jnp.array([[0, 3], [2, 2]]))
+    assert batched_gather(array, jnp.array([3, 1])).tolist() == [[9, 10, 11], [15, 16, 17]]
+    many = batched_gather(array, jnp.array([[0, 3], [2, 2]]))
     assert many[..., 0].tolist() == [[0, 9], [18, 18]]
     assert many.shape == (2, 2, 3)
-    assert take(array[..., 0], jnp.array([[1], [0]])).tolist() == [[3], [12]]
+    assert batched_gather(array[..., 0], jnp.array([[1], [0]])).tolist() == [[3], [12]]
 
 
 def test_get_children_of_a_layer() -> None:
-    tree = small_tree(num_layers=2)
+    tree = small_tree(num_trees=2)
     first = get_children(tree, jnp.array([0, 0]))
     assert first.visits.tolist() == [[0, 0, 2], [0, 0, 0]]
     assert first.qvalues.tolist() == [[0, 0, -0.75], [0, 0, 0]]
@@ -121,33 +121,33 @@ def test_get_children_of_a_layer() -> None:
 
 def test_qvalue_of_an_unvisited_child_is_zero() -> None:
     """Node 2 exists, with a reward, but the second layer has not been there."""
-    tree = small_tree(num_layers=2)
+    tree = small_tree(num_trees=2)
     below = jnp.array([1, 0])
     assert get_children(tree, below).qvalues.tolist() == [[1, 0, 0], [0, 0, 0]]
     assert get_children(tree, below, 1).qvalues.tolist() == [[0, 0, 0], [0, 0, 0]]
 
 
-@pytest.mark.parametrize(("layer", "visits", "q"), [(0, 2, -0.75), (1, 1, -0.625)])
-def test_summary(layer: int, visits: int, q: float) -> None:
-    tree = small_tree(num_layers=2)
-    summary = tree.summary(layer)
+@pytest.mark.parametrize(("tree_index", "visits", "q"), [(0, 2, -0.75), (1, 1, -0.625)])
+def test_summary(tree_index: int, visits: int, q: float) -> None:
+    tree = small_tree(num_trees=2)
+    summary = tree.summary(tree_index)
     third = np.float32(1 / 3)
     assert summary.visit_counts.tolist() == [[0, 0, visits], [0, 0, 0]]
     assert summary.visit_probs.tolist() == [[0, 0, 1], [third, third, third]]
     assert summary.qvalues.tolist() == [[0, 0, q], [0, 0, 0]]
-    np.testing.assert_array_equal(summary.value, tree.layers[layer].node_values[:, 0])
+    np.testing.assert_array_equal(summary.value, tree.stats[tree_index].node_values[:, 0])
 
 
 def test_replace_layer_exchanges_one() -> None:
-    tree = small_tree(num_layers=2)
-    layers = tree.layers
-    other = layers[0].replace(node_visits=layers[0].node_visits + 1)
+    tree = small_tree(num_trees=2)
+    stats = tree.stats
+    other = stats[0].replace(node_visits=stats[0].node_visits + 1)
     for i in range(2):
-        replaced = replace_layer(tree, i, other)
-        assert len(replaced.layers) == 2
-        assert replaced.layers[i] is other
-        assert replaced.layers[1 - i] is layers[1 - i]
-    assert tree.layers is layers
+        replaced = replace_stats(tree, i, other)
+        assert len(replaced.stats) == 2
+        assert replaced.stats[i] is other
+        assert replaced.stats[1 - i] is stats[1 - i]
+    assert tree.stats is stats
 
 
 def test_get_state_leaves_the_activations_out() -> None:
@@ -160,20 +160,20 @@ def test_get_state_leaves_the_activations_out() -> None:
     assert get_state(plain, jnp.array([2, 1])).tolist() == [2, 5]
 
 
-@pytest.mark.parametrize("layer", [0, 1])
-def test_to_mctx(layer: int) -> None:
-    tree = small_tree(num_layers=2)
-    exported = to_mctx(tree, layer)
+@pytest.mark.parametrize("tree_index", [0, 1])
+def test_to_mctx(tree_index: int) -> None:
+    tree = small_tree(num_trees=2)
+    exported = to_mctx(tree, tree_index)
     assert isinstance(exported, mctx.Tree)
-    stats = tree.layers[layer]
-    visits, values = ([0, 0, 2], [0, 0, 0.875]) if layer == 0 else ([0, 0, 1], [0, 0, 0.75])
+    stats = tree.stats[tree_index]
+    visits, values = ([0, 0, 2], [0, 0, 0.875]) if tree_index == 0 else ([0, 0, 1], [0, 0, 0.75])
     assert exported.children_visits[0, 0].tolist() == visits
     assert exported.children_values[0, 0].tolist() == values
-    assert exported.children_rewards[0, :2].tolist() == [[0, 0, 0.125], [1 - layer, 0, 0]]
+    assert exported.children_rewards[0, :2].tolist() == [[0, 0, 0.125], [1 - tree_index, 0, 0]]
     assert exported.children_discounts[0, :2].tolist() == [[0, 0, -1], [0, 0, 0]]
-    assert exported.children_visits[0, 1].tolist() == [1 - layer, 0, 0]
+    assert exported.children_visits[0, 1].tolist() == [1 - tree_index, 0, 0]
     # What the layer has not visited is no child in the export.
-    grandchild = 2 if layer == 0 else Tree.UNVISITED
+    grandchild = 2 if tree_index == 0 else Tree.UNVISITED
     assert exported.children_index[0, :2].tolist() == [[-1, -1, 1], [grandchild, -1, -1]]
     assert exported.parents.tolist() == tree.parents.tolist() == [[-1, 0, 1, -1], [-1] * 4]
     assert exported.action_from_parent.tolist() == [[-1, 2, 0, -1], [-1] * 4]
@@ -182,8 +182,12 @@ def test_to_mctx(layer: int) -> None:
         assert getattr(exported, name) is getattr(tree, name)
     np.testing.assert_array_equal(exported.node_visits, stats.node_visits)
     np.testing.assert_array_equal(exported.node_values, stats.node_values)
-    jax.tree.map(np.testing.assert_array_equal, exported.summary().value, tree.summary(layer).value)
-    np.testing.assert_array_equal(exported.summary().visit_counts, tree.summary(layer).visit_counts)
+    jax.tree.map(
+        np.testing.assert_array_equal, exported.summary().value, tree.summary(tree_index).value
+    )
+    np.testing.assert_array_equal(
+        exported.summary().visit_counts, tree.summary(tree_index).visit_counts
+    )
 
 
 def test_to_mctx_turns_probabilities_into_logits() -> None:
@@ -195,7 +199,7 @@ def test_to_mctx_turns_probabilities_into_logits() -> None:
     # As in mctx, where nothing has been: at empty slots, and outside the layer.
     assert (logits[0, 3] == 0).all()
     assert (logits[1, 1:] == 0).all()
-    small = to_mctx(small_tree(num_layers=2), 1).children_prior_logits
+    small = to_mctx(small_tree(num_trees=2), 1).children_prior_logits
     assert (small[0, 2] == 0).all()
     assert small[0, 1].tolist() == logits[0, 1].tolist()
     probs: Any = jax.nn.softmax(logits[:, 0])
@@ -206,6 +210,6 @@ def test_to_mctx_turns_probabilities_into_logits() -> None:
 
 def test_more_edges_than_can_be_numbered_are_refused_in_a_line() -> None:
     row = jnp.ones((1, 50_000))
-    root = Evaluation(row, jnp.zeros(1), jnp.zeros(1), jnp.zeros(1))
+    root = NodeInit(row, jnp.zeros(1), jnp.zeros(1), jnp.zeros(1))
     with pytest.raises(ValueError, match=r"50000 nodes of 50000 actions .* max_children$"):
         allocate(root, jnp.zeros(1), num_nodes=50_000, invalid_actions=row)

@@ -102,6 +102,6 @@ def test_kept_activations_change_nothing():
     assert kept.search_tree.embeddings.activations is not None
     assert anew.search_tree.embeddings.activations is None
     np.testing.assert_allclose(kept.action_weights, anew.action_weights, atol=1e-6)
-    for one, other in zip(kept.search_tree.layers, anew.search_tree.layers, strict=True):
+    for one, other in zip(kept.search_tree.stats, anew.search_tree.stats, strict=True):
         np.testing.assert_array_equal(one.node_visits, other.node_visits)
         np.testing.assert_allclose(one.node_values, other.node_values, atol=1e-6)

@@ -29,10 +29,10 @@ def search(policy, rules, **options):
     return run_engine(policy, 4, rules, SEEDS, jax.random.key(1), **options)
 
 
-def assert_same_layer(tree, layer, other, other_layer):
+def assert_same_layer(tree, tree_index, other, other_layer):
     """Checks that two layers have the same nodes, visits and values, the latter to 1e-6."""
     for i in range(len(SEEDS)):
-        ours = _layer(tree, layer, i)
+        ours = _layer(tree, tree_index, i)
         theirs = _layer(other, other_layer, i)
         assert {k: visits for k, (visits, _) in ours.items()} == {
             k: visits for k, (visits, _) in theirs.items()
@@ -41,9 +41,9 @@ def assert_same_layer(tree, layer, other, other_layer):
             np.testing.assert_allclose(value, theirs[actions][1], rtol=0, atol=1e-6)
 
 
-def _layer(tree, layer, element):
+def _layer(tree, tree_index, element):
     nodes = engine_tree(tree, element)
-    stats = {k: (n[f"visits {layer}"], n[f"value {layer}"]) for k, n in nodes.items()}
+    stats = {k: (n[f"visits {tree_index}"], n[f"value {tree_index}"]) for k, n in nodes.items()}
     return {k: (visits, value) for k, (visits, value) in stats.items() if visits > 0}
 
 
@@ -53,7 +53,7 @@ def test_small_tree_alone_is_alphazero(rules, weights):
     alone = search(with_options(SMALL_ALONE, action_weights=weights), rules)
     alphazero = search(ALPHAZERO, rules, final="nothing")
     assert_same_layer(alone.search_tree, 0, alphazero.search_tree, 0)
-    assert len(alone.search_tree.layers) == 1
+    assert len(alone.search_tree.stats) == 1
     np.testing.assert_array_equal(alone.action_weights, alphazero.action_weights)
 
 
@@ -81,13 +81,13 @@ def test_small_visits_count_the_simulations_of_the_small_tree(window):
     """A window cuts visits short, not this count, nor does a later tree add to it."""
     policy = with_options(DUAL_WINDOWED, window=window)
     output = search(policy, RULES["no illegal, no end"])
-    layer, children = output.search_tree.layers[0], output.search_tree.children_index[:, 0]
-    counts = layer.node_visits if window is None else layer.path_visits
+    stats, children = output.search_tree.stats[0], output.search_tree.children_index[:, 0]
+    counts = stats.node_visits if window is None else stats.path_visits
     passes = np.take_along_axis(counts, children, axis=1) * (children >= 0)
     np.testing.assert_array_equal(passes.sum(axis=1), policy.num_simulations[0])
     np.testing.assert_allclose(output.action_weights * passes.sum(1)[:, None], passes, rtol=1e-6)
     if window is not None:
-        assert np.any(layer.children_visits[:, 0] != passes)
+        assert np.any(stats.children_visits[:, 0] != passes)
 
 
 @rules_cases
@@ -95,8 +95,8 @@ def test_wide_window_is_no_window(rules):
     wide = search(with_options(ALPHAZERO_WINDOWED, window=40), rules, final="all")
     none = search(ALPHAZERO, rules, final="all")
     assert_same_layer(wide.search_tree, 0, none.search_tree, 0)
-    layer = wide.search_tree.layers[0]
-    np.testing.assert_array_equal(layer.path_visits, layer.node_visits)
+    stats = wide.search_tree.stats[0]
+    np.testing.assert_array_equal(stats.path_visits, stats.node_visits)
 
 
 @pytest.mark.parametrize("window", [1, 2, 3, 60])
@@ -109,18 +109,18 @@ def test_number_of_edge_updates(policy, window):
     output = search(policy, RULES["plain"], final=final)
     for i, result in enumerate(results):
         lengths = (result.counters.small_lengths, result.counters.lengths)
-        for layer, of_tree in zip(output.search_tree.layers, lengths, strict=False):
-            assert layer.node_visits[i, 1:].sum() == sum(min(window, n) for n in of_tree)
-            assert layer.node_visits[i, 0] == 1 + sum(n <= window for n in of_tree)
+        for stats, of_tree in zip(output.search_tree.stats, lengths, strict=False):
+            assert stats.node_visits[i, 1:].sum() == sum(min(window, n) for n in of_tree)
+            assert stats.node_visits[i, 0] == 1 + sum(n <= window for n in of_tree)
 
 
 def large_visits(value_mix, prior_mix, final):
     policy = with_options(SEQUENTIAL, value_mix=value_mix, prior_mix=prior_mix)
     output = search(policy, RULES["no illegal, no end"], final=final)
     # No element runs out of leaves, else PUCT in the large tree would read the mix.
-    small_visits = output.search_tree.layers[0].node_visits
+    small_visits = output.search_tree.stats[0].node_visits
     assert np.all(np.sum(small_visits > 0, axis=1) >= 16)
-    return output.search_tree.layers[1].node_visits
+    return output.search_tree.stats[1].node_visits
 
 
 def test_sequential_counts_ignore_the_mix_below_the_root():
@@ -157,8 +157,8 @@ def test_no_node_is_passed_more_often_than_its_parent(rules, window):
     for element in range(len(SEEDS)):
         nodes = engine_tree(tree, element)
         for actions, node in nodes.items():
-            for layer in range(2):
-                if actions and node[f"visits {layer}"]:
+            for tree_index in range(2):
+                if actions and node[f"visits {tree_index}"]:
                     parent = nodes[actions[:-1]]
-                    assert 1 <= node[f"passes {layer}"] <= parent[f"passes {layer}"]
-                    assert parent[f"visits {layer}"] >= 1
+                    assert 1 <= node[f"passes {tree_index}"] <= parent[f"passes {tree_index}"]
+                    assert parent[f"visits {tree_index}"] >= 1

@@ -34,7 +34,7 @@ VALUES: dict[str, Any] = {
     "window": 3,
     "max_depth": 5,
     "max_children": 4,
-    "kept_nodes": 10,
+    "reuse_capacity": 10,
     "leaves_per_step": 4,
     "virtual_loss": 3,
     "regularized": ("act",),
@@ -79,7 +79,7 @@ def test_every_option_is_named(name: str) -> None:
     named = set(re.findall(r"`(\w+)`", row["options beside `puct`"]))
     assert named <= options
     if "puct" in options:
-        assert options - named <= {"puct", "kept_nodes", "num_simulations"}
+        assert options - named <= {"puct", "reuse_capacity", "num_simulations"}
     else:
         theirs = mctx.muzero_policy if name == "muzero" else mctx.gumbel_muzero_policy
         assert options - named <= set(inspect.signature(theirs).parameters)

@@ -10,7 +10,7 @@ import train
 from dualmctx.experiment.assemble import record_of
 from dualmctx.runs.checkpoint import claim_checkpoints
 from dualmctx.runs.folder import create_run, read_config
-from dualmctx.runs.saved_network import Trained, export_trained, network_of
+from dualmctx.runs.saved_network import Trained, build_network, export_trained
 
 TINY = ("--network.width", "4", "--network.num-blocks", "2", "--network.trunk", "mlp")
 
@@ -20,7 +20,7 @@ def make_untrained(preset: str, *flags: str) -> Trained:
     name, config = train.parse([preset, *TINY, *flags])
     record = record_of(name, config)
     env = games.make(record["game"], **record["game_parameters"])
-    network = network_of(record, env)
+    network = build_network(record, env)
     params = network.init(jax.random.PRNGKey(1), jnp.zeros((1, *env.observation_shape)))
     leaves, structure = jax.tree.flatten(params)
     keys = jax.random.split(jax.random.PRNGKey(2), len(leaves))

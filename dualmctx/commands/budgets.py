@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from dualmctx.commands.candidates import Candidate
 from dualmctx.matches.players import Entrant
 from dualmctx.policies.budgets import Measured, Simulations, scale_to_cost, scale_to_seconds
-from dualmctx.runs.atomic_io import write_whole
+from dualmctx.runs.atomic_io import atomic_write_text
 
 SIMULATIONS, NETWORK, SECONDS = "simulations", "network", "seconds"
 FILE = "budgets.json"
@@ -101,7 +101,7 @@ def write_budgets(folder: Path, budgets: Budgets) -> None:
     known = read_budgets(folder)
     if known is not None:
         budgets = budgets._replace(players=known.players | budgets.players)
-    write_whole(folder / FILE, json.dumps(to_json(budgets)) + "\n")
+    atomic_write_text(folder / FILE, json.dumps(to_json(budgets)) + "\n")
 
 
 def to_json(budgets: Budgets) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from dualmctx.matches.player_spec import OPENSPIEL, OWN, PERFECT, RANDOM, Player
 from dualmctx.matches.players import Entrant, engine, perfect, uniform_random
 from dualmctx.policies.budgets import Simulations, split
 from dualmctx.runs.folder import to_dict
-from dualmctx.runs.saved_network import Trained, digest_of, model_options_of
-from dualmctx.runs.saved_policy import policy_of, with_simulations
+from dualmctx.runs.saved_network import Trained, digest_of, model_kwargs_of
+from dualmctx.runs.saved_policy import build_policy, with_simulations
+from dualmctx.types import Environment
 
 
 class Candidate(NamedTuple):
@@ -29,7 +30,7 @@ class Candidate(NamedTuple):
     enter: Callable[[Simulations | None], Entrant]
 
 
-def networkless(spec: PlayerSpec, env: Any, simulations: int) -> Candidate:
+def networkless(spec: PlayerSpec, env: Environment, simulations: int) -> Candidate:
     """Makes a player without a network.
 
     Args:
@@ -60,7 +61,7 @@ def networkless(spec: PlayerSpec, env: Any, simulations: int) -> Candidate:
     return Candidate(spec, None, lambda asked: entrant)
 
 
-def _make_fixed(spec: PlayerSpec, env: Any) -> Entrant:
+def _make_fixed(spec: PlayerSpec, env: Environment) -> Entrant:
     if spec.search == RANDOM:
         return uniform_random(spec.name)
     assert spec.search == PERFECT
@@ -98,7 +99,7 @@ def searching(spec: PlayerSpec, trained: Trained, simulations: int) -> Candidate
       ValueError: when it cannot be as it was asked for, in one line.
     """
     is_own = spec.search == OWN
-    policy = policy_of(trained.record, None if is_own else spec.search).noiseless()
+    policy = build_policy(trained.record, None if is_own else spec.search).for_evaluation()
     budget = _budget_of(policy)
     if spec.simulations is not None and len(spec.simulations) > 1:
         budget = spec.simulations
@@ -111,7 +112,7 @@ def searching(spec: PlayerSpec, trained: Trained, simulations: int) -> Candidate
     def enter(asked: Simulations | None) -> Entrant:
         chosen = policy if asked in (None, budget) else with_simulations(policy, asked)
         about = network | {"search": {"policy": type(policy).__name__} | to_dict(chosen)}
-        options = model_options_of(trained.record)
+        options = model_kwargs_of(trained.record)
         parts = (trained.env, trained.network, trained.params, chosen)
         return engine(spec.name, *parts, about=about, **options)
 

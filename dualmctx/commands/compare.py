@@ -205,7 +205,7 @@ def prepare(options: Options, lineup: Lineup, batch: int) -> tuple[Tournament, B
         for candidate in lineup.candidates
     )
     # Two players are compared by side only if each side meets the other one of the same player.
-    with_self = games.has_two_tasks(lineup.env) and len(entrants) == 2
+    with_self = games.has_asymmetric_roles(lineup.env) and len(entrants) == 2
     tournament = Tournament(
         env=lineup.env,
         entrants=entrants,
@@ -236,7 +236,7 @@ def measure(options: Options, lineup: Lineup, tournament: Tournament, folder: Pa
         games=played,
         starts=find_starts(tournament.env, (game.history(game.opening) for game in played)),
         seconds=seconds,
-        by_side=games.has_two_tasks(tournament.env),
+        by_side=games.has_asymmetric_roles(tournament.env),
         kin=[group for group in kin.values() if len(group) > 1],
         anchor=options.anchor,
     )

@@ -19,7 +19,7 @@ from dualmctx.evaluation.parts import Results, part_file
 from dualmctx.evaluation.results_file import check_results
 from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.training.config import check_processes
-from dualmctx.training.divergence import FAILURES, in_a_line
+from dualmctx.training.divergence import FAILURES, first_line
 
 _PROGRAM = "dualmctx evaluate"
 _DESCRIPTION = """Evaluates positions by a network and a search: the best move, values, visits and Q
@@ -85,7 +85,7 @@ def ended_at_once() -> Iterator[None]:
     except SystemExit as error:
         os._exit(int(error.code or 0))
     except (ValueError, *FAILURES) as error:
-        print(f"{_PROGRAM}: {in_a_line(error)}", file=sys.stderr, flush=True)
+        print(f"{_PROGRAM}: {first_line(error)}", file=sys.stderr, flush=True)
         os._exit(2)
     except KeyboardInterrupt as stop:
         print(f"{_PROGRAM}: stopped{''.join(stop.args)}", file=sys.stderr, flush=True)

@@ -8,7 +8,8 @@ import games
 from dualmctx.commands.candidates import Candidate, networkless, searching
 from dualmctx.matches.player_spec import NETWORKLESS, OWN, PlayerSpec
 from dualmctx.runs.saved_network import Trained, load_trained
-from dualmctx.runs.saved_policy import policy_of
+from dualmctx.runs.saved_policy import build_policy
+from dualmctx.types import Environment
 
 
 class Lineup(NamedTuple):
@@ -21,7 +22,7 @@ class Lineup(NamedTuple):
       trained: the first network, of a player or the default one; `None` where there is none.
     """
 
-    env: Any
+    env: Environment
     game_parameters: dict[str, Any]
     candidates: tuple[Candidate, ...]
     trained: Trained | None
@@ -66,8 +67,10 @@ def load_lineup(
     candidates = []
     for spec, trained in zip(specs, loaded, strict=True):
         with _about(spec):
-            made = networkless if trained is None else searching
-            candidates.append(made(spec, trained or env, simulations))
+            if trained is None:
+                candidates.append(networkless(spec, env, simulations))
+            else:
+                candidates.append(searching(spec, trained, simulations))
     return Lineup(env, parameters, tuple(candidates), first)
 
 
@@ -82,7 +85,7 @@ def _about(spec: PlayerSpec) -> Iterator[None]:
 
 def _check_variant(spec: PlayerSpec) -> None:
     try:
-        policy_of({}, spec.search)
+        build_policy({}, spec.search)
     except ValueError as error:
         others = ", ".join((OWN, *NETWORKLESS))
         raise ValueError(

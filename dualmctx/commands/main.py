@@ -7,7 +7,7 @@ import sys
 from typing import NamedTuple
 
 from dualmctx import __version__
-from dualmctx.training.divergence import FAILURES, in_a_line
+from dualmctx.training.divergence import FAILURES, first_line
 
 
 class Subcommand(NamedTuple):
@@ -59,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE
     except (ValueError, *FAILURES) as error:
-        return fail(f"dualmctx {name}", in_a_line(error))
+        return fail(f"dualmctx {name}", first_line(error))
     except KeyboardInterrupt as stop:
         print(f"dualmctx {name}: stopped{''.join(stop.args)}", file=sys.stderr)
         return 130

@@ -1,7 +1,7 @@
 """Openings that a file gives: positions from which `dualmctx compare` plays."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,6 +9,7 @@ import games
 from dualmctx.commands.source import open_source
 from dualmctx.evaluation.positions_file import Question
 from dualmctx.matches.openings import Opening, as_rows, identify, set_up_fens, split_opening
+from dualmctx.types import Environment
 
 
 class _Read(NamedTuple):
@@ -18,7 +19,7 @@ class _Read(NamedTuple):
     opening: Opening
 
 
-def read_openings(env: Any, file: str, number: int) -> list[Opening]:
+def read_openings(env: Environment, file: str, number: int) -> list[Opening]:
     """Reads the first openings of a file of positions; all of its lines are checked.
 
     Args:
@@ -44,7 +45,7 @@ def read_openings(env: Any, file: str, number: int) -> list[Opening]:
     return [row.opening for row in read[:number]]
 
 
-def _read(env: Any, question: Question, file: str) -> _Read:
+def _read(env: Environment, question: Question, file: str) -> _Read:
     """Reads a line; whether its moves are legal is not asked."""
     try:
         if question.error is not None:
@@ -57,7 +58,7 @@ def _read(env: Any, question: Question, file: str) -> _Read:
     return _Read(question, (*fen, *moves))
 
 
-def _check(env: Any, read: Sequence[_Read], file: str) -> None:
+def _check(env: Environment, read: Sequence[_Read], file: str) -> None:
     """Checks that games can go on from all positions, and that the positions differ."""
     openings = [row.opening for row in read]
     states, first_bad = games.replay_checked(env, as_rows(openings), set_up_fens(env, openings))

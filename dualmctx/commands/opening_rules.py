@@ -5,7 +5,7 @@ import numpy as np
 import games
 from dualmctx.commands.lineup import Lineup
 from dualmctx.commands.opening_file import read_openings
-from dualmctx.evaluation.factory import evaluator_of
+from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.matches.openings import (
     AcceptFn,
     Opening,
@@ -62,5 +62,5 @@ def _accept_balanced(lineup: Lineup) -> AcceptFn:
     trained = lineup.trained
     if trained is None:
         raise ValueError("there is no network to tell what is balanced; take random openings")
-    evaluator = evaluator_of(trained, None, batch_size=_BATCH, devices=1)
+    evaluator = build_evaluator(trained, None, batch_size=_BATCH, devices=1)
     return balanced(lambda states: evaluator(states).value, _LIMIT)

@@ -13,7 +13,7 @@ from dualmctx.reproduction.experiments import GAMES, QUICK, Size, make_algorithm
 from dualmctx.reproduction.report import write_report
 from dualmctx.reproduction.stages import Experiment, check_experiment, run_experiment
 from dualmctx.reproduction.summary import changed_policies, refresh
-from dualmctx.runs.atomic_io import write_whole
+from dualmctx.runs.atomic_io import atomic_write_text
 from dualmctx.runs.checkpoint import quietly
 from dualmctx.runs.folder import claim_folder, create_run, reopen_run, to_dict
 from dualmctx.runs.progress import showing
@@ -180,5 +180,5 @@ def note_session(folder: Path, session: dict[str, Any]) -> list[dict[str, Any]]:
     if session not in sessions:
         sessions.append(session)
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(file, json.dumps(sessions, indent=1) + "\n")
+        atomic_write_text(file, json.dumps(sessions, indent=1) + "\n")
     return sessions

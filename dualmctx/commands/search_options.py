@@ -4,10 +4,10 @@ import dataclasses
 from typing import Any, NamedTuple
 
 from dualmctx.evaluation.evaluator import Evaluator
-from dualmctx.evaluation.factory import evaluator_of
+from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.runs.folder import to_dict
 from dualmctx.runs.saved_network import Trained, digest_of, load_trained
-from dualmctx.runs.saved_policy import policy_of
+from dualmctx.runs.saved_policy import build_policy
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,8 +63,8 @@ def load(checkpoint: str, options: Searching, batch_size: int) -> Searcher:
         raise ValueError("network_only does without a search; leave variant and simulations out")
     policy = None
     if not options.network_only:
-        policy = policy_of(trained.record, options.variant, options.simulations)
-    evaluator = evaluator_of(
+        policy = build_policy(trained.record, options.variant, options.simulations)
+    evaluator = build_evaluator(
         trained, policy, batch_size=batch_size, seed=options.seed, devices=options.devices
     )
     return Searcher(evaluator, _record(trained, evaluator.policy, options.seed))

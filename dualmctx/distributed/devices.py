@@ -9,9 +9,9 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 _AXIS = "data"
-SPLIT = PartitionSpec(_AXIS)
+SHARDED = PartitionSpec(_AXIS)
 """The first axis is split over the devices."""
-WHOLE = PartitionSpec()
+REPLICATED = PartitionSpec()
 """Every device has all of it."""
 
 
@@ -56,7 +56,7 @@ def check_split(mesh: Mesh, **numbers: int) -> None:
 
 
 def shardings(mesh: Mesh, specs: Any) -> Any:
-    """Turns a pytree of `SPLIT` and `WHOLE` into shardings over the mesh."""
+    """Turns a pytree of `SHARDED` and `REPLICATED` into shardings over the mesh."""
     is_spec = lambda x: isinstance(x, PartitionSpec)  # noqa: E731
     return jax.tree.map(lambda spec: NamedSharding(mesh, spec), specs, is_leaf=is_spec)
 

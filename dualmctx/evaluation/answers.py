@@ -11,6 +11,7 @@ import games
 from dualmctx.evaluation.evaluator import Evaluator, Pending
 from dualmctx.evaluation.positions_file import Question
 from dualmctx.evaluation.rows import Row, describe
+from dualmctx.types import Environment
 
 # Moves that are played in one call; longer games take several.
 _MOVES_AT_ONCE = 64
@@ -85,7 +86,7 @@ def _start(evaluator: Evaluator, questions: list[Question]) -> _Started:
     return _Started(questions, errors, places, states, evaluator.start(states, ids))
 
 
-def _read(env: Any, question: Question) -> tuple[Any, list[int]]:
+def _read(env: Environment, question: Question) -> tuple[Any, list[int]]:
     """Reads where a position's game begins, `None` at its start, and the moves from there."""
     start = None if question.fen is None else games.read_fen(env, question.fen)
     return start, games.parse_moves(env, question.moves, start)
@@ -113,7 +114,7 @@ def _cut(asked: list[tuple[Any, list[int]]], first_bad: np.ndarray, done: int) -
     return table
 
 
-def _begin(env: Any, size: int, starts: list[Any]) -> Any:
+def _begin(env: Environment, size: int, starts: list[Any]) -> Any:
     """Returns states to begin with, filled up to a size; `None` is the start of a game."""
     no_moves = np.full((size, _MOVES_AT_ONCE), -1, np.int32)
     states = games.replay_checked(env, no_moves)[0]

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 from dualmctx.evaluation.batching import digest, fill_batches, join, position_keys
 from dualmctx.evaluation.readout import Decision, principal_variation, read_root
 from dualmctx.models.game_model import mask_illegal
-from dualmctx.search.arrays import like
+from dualmctx.search.arrays import expand_mask
 from dualmctx.search.select import argmax
 from dualmctx.search.tree import is_finite
-from dualmctx.types import Params, SearchFn
+from dualmctx.types import Params, PolicyValueNetwork, SearchFn
 
 # Moves of a principal variation.
 _LONGEST_LINE = 32
@@ -84,7 +84,9 @@ EvaluateBatch = Callable[[Params, chex.PRNGKey, chex.Array, Any], Evaluations]
 EvaluatePositions = Callable[[Params, chex.PRNGKey, Any], Evaluations]
 
 
-def make_evaluate(network: Any, search_fn: SearchFn, batch_size: int) -> EvaluatePositions:
+def make_evaluate(
+    network: PolicyValueNetwork, search_fn: SearchFn, batch_size: int
+) -> EvaluatePositions:
     """Makes the function that evaluates any number of positions, compiled for one batch size.
 
     Args:
@@ -108,7 +110,7 @@ def make_evaluate(network: Any, search_fn: SearchFn, batch_size: int) -> Evaluat
     return evaluate
 
 
-def make_evaluate_batch(network: Any, decide_fn: DecideFn) -> EvaluateBatch:
+def make_evaluate_batch(network: PolicyValueNetwork, decide_fn: DecideFn) -> EvaluateBatch:
     """Makes the function that evaluates one batch on a device.
 
     Args:
@@ -130,7 +132,7 @@ def make_evaluate_batch(network: Any, decide_fn: DecideFn) -> EvaluateBatch:
         over = state.terminated | state.truncated
 
         def unless_over(found: chex.Array, otherwise: Any) -> chex.Array:
-            return jnp.where(like(over, found), otherwise, found)
+            return jnp.where(expand_mask(over, found), otherwise, found)
 
         result = jnp.take_along_axis(state.rewards, state.current_player[:, None], axis=1)
         return Evaluations(
@@ -165,11 +167,11 @@ def by_search(search_fn: SearchFn) -> DecideFn:
         return Decision(
             action=output.action,
             action_weights=output.action_weights,
-            value=tree.layers[-1].node_values[:, 0],
+            value=tree.stats[-1].node_values[:, 0],
             visits=visits,
             qvalues=qvalues,
             principal_variation=principal_variation(tree, output.action, length),
-            tree_values=jnp.stack([x.node_values[:, 0] for x in tree.layers], axis=-1),
+            tree_values=jnp.stack([x.node_values[:, 0] for x in tree.stats], axis=-1),
             is_finite=is_finite(tree),
         )
 
@@ -192,7 +194,7 @@ def by_network(params: Params, rng_keys: chex.PRNGKey, state: Any, heads: Heads)
     )
 
 
-def _ask_heads(network: Any, params: Params, state: Any) -> Heads:
+def _ask_heads(network: PolicyValueNetwork, params: Params, state: Any) -> Heads:
     outputs = network.apply(params, state.observation)
     logits = [mask_illegal(output.logits, state.legal_action_mask) for output in outputs]
     logits = jnp.stack(logits, axis=1)

@@ -10,7 +10,7 @@ import numpy as np
 from dualmctx.evaluation.batching import check_states, digest, fill_batches, join
 from dualmctx.evaluation.evaluations import Evaluations
 from dualmctx.runs.progress import showing
-from dualmctx.types import Policy
+from dualmctx.types import Environment, Policy, PolicyValueNetwork
 
 
 class Pending(NamedTuple):
@@ -50,8 +50,8 @@ class Evaluator:
       run: `([B, 2] digests, [B] states) -> Evaluations` on the devices.
     """
 
-    env: Any
-    network: Any
+    env: Environment
+    network: PolicyValueNetwork
     policy: Policy | None
     batch_size: int
     shapes: Any

@@ -8,8 +8,8 @@ import jax
 import numpy as np
 
 from dualmctx.distributed.devices import (
-    SPLIT,
-    WHOLE,
+    REPLICATED,
+    SHARDED,
     check_split,
     choose_devices,
     make_mesh,
@@ -20,10 +20,10 @@ from dualmctx.evaluation.evaluations import Evaluations, by_network, by_search, 
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.models.game_model import make_search_fn
 from dualmctx.models.search_memory import num_bytes, search_memory
-from dualmctx.runs.saved_network import Trained, load_trained, model_options_of
-from dualmctx.runs.saved_policy import policy_of
+from dualmctx.runs.saved_network import Trained, load_trained, model_kwargs_of
+from dualmctx.runs.saved_policy import build_policy
 from dualmctx.training.memory_budget import free_memory, require_batch_memory
-from dualmctx.types import Params, Policy
+from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
 
 
 def load_evaluator(
@@ -53,11 +53,11 @@ def load_evaluator(
       ValueError: when something is wrong or does not fit into the memory, in one line.
     """
     trained = load_trained(path, iteration)
-    policy = None if network_only else policy_of(trained.record, variant, simulations)
-    return evaluator_of(trained, policy, batch_size=batch_size, seed=seed, devices=devices)
+    policy = None if network_only else build_policy(trained.record, variant, simulations)
+    return build_evaluator(trained, policy, batch_size=batch_size, seed=seed, devices=devices)
 
 
-def evaluator_of(
+def build_evaluator(
     trained: Trained,
     policy: Policy | None,
     *,
@@ -74,7 +74,7 @@ def evaluator_of(
         batch_size=batch_size,
         seed=seed,
         devices=devices,
-        **model_options_of(trained.record),
+        **model_kwargs_of(trained.record),
     )
 
 
@@ -83,8 +83,8 @@ def evaluate(
     policy: Policy | None,
     params: Params,
     *,
-    env: Any,
-    network: Any,
+    env: Environment,
+    network: PolicyValueNetwork,
     ids: Sequence[str | int] | None = None,
     progress: bool = False,
     **options: Any,
@@ -111,8 +111,8 @@ def evaluate(
 
 
 def make_evaluator(
-    env: Any,
-    network: Any,
+    env: Environment,
+    network: PolicyValueNetwork,
     params: Params,
     policy: Policy | None,
     *,
@@ -146,13 +146,13 @@ def make_evaluator(
     share, decide_fn = batch_size // mesh.size, by_network
     states = num_bytes(_state_shapes(env, share))
     if policy is not None:
-        policy = policy.noiseless()
+        policy = policy.for_evaluation()
         needed = search_memory(env, network, policy, share, **model_options).total
         require_batch_memory(share, states + needed, free_memory())
         decide_fn = by_search(make_search_fn(env, network, policy, **model_options))
-    specs = (WHOLE, WHOLE, SPLIT, SPLIT)
-    function = on_each(make_evaluate_batch(network, decide_fn), mesh, specs, SPLIT)
-    given = jax.device_put((params, jax.random.PRNGKey(seed)), shardings(mesh, WHOLE))
+    specs = (REPLICATED, REPLICATED, SHARDED, SHARDED)
+    function = on_each(make_evaluate_batch(network, decide_fn), mesh, specs, SHARDED)
+    given = jax.device_put((params, jax.random.PRNGKey(seed)), shardings(mesh, REPLICATED))
     shapes = _state_shapes(env, batch_size)
     digests = jax.ShapeDtypeStruct((batch_size, 2), np.uint32)
     jitted = jax.jit(function, in_shardings=shardings(mesh, specs))
@@ -183,6 +183,6 @@ def _check_numbers(batch_size: int, seed: int) -> None:
         raise ValueError(f"seed is {seed}; it must be from 0 to {2**32 - 1}")
 
 
-def _state_shapes(env: Any, batch_size: int) -> Any:
+def _state_shapes(env: Environment, batch_size: int) -> Any:
     keys = jax.ShapeDtypeStruct((batch_size, 2), np.uint32)
     return jax.eval_shape(jax.vmap(env.init), keys)

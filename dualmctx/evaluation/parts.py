@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from dualmctx.evaluation.results_file import to_line
 from dualmctx.evaluation.rows import Row
-from dualmctx.runs.atomic_io import write_whole
+from dualmctx.runs.atomic_io import atomic_write_text
 from dualmctx.runs.folder import flatten
 
 
@@ -240,4 +240,4 @@ class Results(NamedTuple):
             raise ValueError(f"{file} cannot be read ({reason}); begin anew without it") from error
 
     def _write(self, content: dict[str, Any]) -> None:
-        write_whole(self._settings_file, json.dumps(content, indent=2) + "\n")
+        atomic_write_text(self._settings_file, json.dumps(content, indent=2) + "\n")

@@ -6,7 +6,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.search.arrays import take
+from dualmctx.search.arrays import batched_gather
 from dualmctx.search.tree import Tree, get_children, latest_children, slot_actions
 
 
@@ -34,7 +34,7 @@ def read_root(tree: Tree, num_actions: int) -> tuple[chex.Array, chex.Array]:
       `[B, A]` visits in the last tree, 0 for actions without a slot; and Q of each action in the
       last tree that visited it, for the player to move, NaN where none did.
     """
-    visits = get_children(tree, Tree.ROOT_INDEX, len(tree.layers) - 1).visits
+    visits = get_children(tree, Tree.ROOT_INDEX, len(tree.stats) - 1).visits
     latest = latest_children(tree)
     qvalues = jnp.where(latest.visits > 0, latest.qvalues, jnp.nan)
     actions = slot_actions(tree)
@@ -66,17 +66,17 @@ def principal_variation(tree: Tree, action: chex.Array, length: int) -> chex.Arr
     if actions is not None:
         first = jnp.argmax(actions[:, Tree.ROOT_INDEX] == action[:, None], axis=-1)
         first = first.astype(jnp.int32)
-    is_in = [_at(get_children(tree, root, i).visits, first) > 0 for i in range(len(tree.layers))]
-    layer = len(is_in) - 1 - jnp.argmax(jnp.stack(is_in[::-1]), axis=0)
+    is_in = [_at(get_children(tree, root, i).visits, first) > 0 for i in range(len(tree.stats))]
+    tree_index = len(is_in) - 1 - jnp.argmax(jnp.stack(is_in[::-1]), axis=0)
 
     def step(edge: tuple[chex.Array, chex.Array], _: None) -> tuple[Any, chex.Array]:
         node, slot = edge
         is_edge = slot >= 0
-        child = jnp.where(is_edge, _at(take(tree.children_index, node), slot), -1)
-        act = slot if actions is None else _at(take(actions, node), slot)
+        child = jnp.where(is_edge, _at(batched_gather(tree.children_index, node), slot), -1)
+        act = slot if actions is None else _at(batched_gather(actions, node), slot)
         played = jnp.where(is_edge, act, -1)
         # A child that only other trees visited has no visits here.
-        after = _visits_in(tree, jnp.maximum(child, 0), layer)
+        after = _visits_in(tree, jnp.maximum(child, 0), tree_index)
         goes_on = (child >= 0) & jnp.any(after > 0, axis=-1)
         best = jnp.where(goes_on, jnp.argmax(after, axis=-1), -1).astype(jnp.int32)
         return (jnp.maximum(child, 0).astype(jnp.int32), best), played
@@ -85,10 +85,10 @@ def principal_variation(tree: Tree, action: chex.Array, length: int) -> chex.Arr
     return jnp.swapaxes(line, 0, 1)
 
 
-def _visits_in(tree: Tree, node: chex.Array, layer: chex.Array) -> chex.Array:
+def _visits_in(tree: Tree, node: chex.Array, tree_index: chex.Array) -> chex.Array:
     """Reads `[B, A]` visits of the children of `[B]` nodes in `[B]` layers."""
-    found = [get_children(tree, node, i).visits for i in range(len(tree.layers))]
-    return take(jnp.stack(found, axis=1), layer)
+    found = [get_children(tree, node, i).visits for i in range(len(tree.stats))]
+    return batched_gather(jnp.stack(found, axis=1), tree_index)
 
 
 def _at(rows: chex.Array, index: chex.Array) -> chex.Array:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dualmctx.evaluation.rows import Row
-from dualmctx.runs.atomic_io import replacing
+from dualmctx.runs.atomic_io import atomic_path
 
 _COLUMNS = (
     *("id", "line", "error", "action", "move", "value", "network_value", "tree_values"),
@@ -95,7 +95,7 @@ WRITERS: dict[str, Callable[[Iterable[Row], Path], None]] = {
 
 def write_results(rows: Iterable[Row], path: Path) -> None:
     """Writes rows to a file, complete or not at all, in the format of its suffix."""
-    with replacing(path) as draft:
+    with atomic_path(path) as draft:
         WRITERS[path.suffix](rows, draft)
 
 

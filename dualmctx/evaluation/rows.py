@@ -9,6 +9,7 @@ import numpy as np
 
 import games
 from dualmctx.evaluation.evaluations import Evaluations
+from dualmctx.types import Environment
 
 Row = dict[str, Any]
 # Digits after the point: more than that is the rounding of the network's products.
@@ -18,7 +19,7 @@ _NameFn = Callable[[list[int]], list[str]]
 """Names moves that follow each other."""
 
 
-def describe(env: Any, states: Any, evaluations: Evaluations) -> list[Row]:
+def describe(env: Environment, states: Any, evaluations: Evaluations) -> list[Row]:
     """Describes evaluations in what JSON can hold.
 
     Args:
@@ -43,7 +44,7 @@ def _round(array: np.ndarray) -> np.ndarray:
     return np.round(array.astype(np.float64), _DIGITS) + 0.0 if is_number else array
 
 
-def _namer(env: Any, states: Any) -> Callable[[int], _NameFn]:
+def _namer(env: Environment, states: Any) -> Callable[[int], _NameFn]:
     """Returns what names the moves from each position."""
     if not games.is_chess(env):
         # The same everywhere.

@@ -11,7 +11,7 @@ import games
 from dualmctx.checks import check, show
 from dualmctx.distributed.devices import choose_devices, share
 from dualmctx.evaluation.evaluations import make_evaluate
-from dualmctx.experiment.evals import Exact, ExamFn, make_exact_exam, make_match_exam
+from dualmctx.experiment.evals import EvalFn, Solution, make_exact_eval, make_match_eval
 from dualmctx.experiment.multihost import gather, leading
 from dualmctx.matches.arena import batch_player
 from dualmctx.models.game_model import make_search_fn
@@ -19,9 +19,9 @@ from dualmctx.models.search_memory import SearchMemory, search_memory
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.checkpoint import Checkpoints, claim_checkpoints
 from dualmctx.runs.folder import RunFolder, create_run, read_config, reopen_run, to_dict
-from dualmctx.runs.saved_network import network_of
+from dualmctx.runs.saved_network import build_network
 from dualmctx.training.augment import make_augment
-from dualmctx.training.config import Config, Exams
+from dualmctx.training.config import Config, EvalConfig
 from dualmctx.training.memory_budget import (
     TrainingMemory,
     free_memory,
@@ -29,6 +29,7 @@ from dualmctx.training.memory_budget import (
     training_memory,
 )
 from dualmctx.training.trainer import Trainer, TrainState, make_trainer
+from dualmctx.types import Environment, PolicyValueNetwork
 
 # Beyond this many actions, few of them are legal in the games here.
 _MANY_ACTIONS, _FEW_CHILDREN = 512, 128
@@ -54,8 +55,8 @@ class Run(NamedTuple):
     checkpoints: Checkpoints
     trainer: Trainer
     shapes: TrainState
-    exams: tuple[ExamFn, ...]
-    last_exams: tuple[ExamFn, ...]
+    evals: tuple[EvalFn, ...]
+    final_evals: tuple[EvalFn, ...]
     num_positions: dict[str, int]
     memory: TrainingMemory
 
@@ -75,12 +76,12 @@ def assemble(name: str, config: Config) -> Run:
     """
     env = games.make(config.game, **config.game_parameters)
     record = record_of(name, config)
-    network = network_of(record, env)
+    network = build_network(record, env)
     check_head(config.search, network)
-    options = config.network.of_model()
-    search_fn = make_search_fn(env, network, config.search.noiseless(), **options)
-    exams, last_exams, num_positions = make_exams(env, network, search_fn, config.exams)
-    trainer = trainer_of(config, env, network)
+    options = config.network.model_kwargs()
+    search_fn = make_search_fn(env, network, config.search.for_evaluation(), **options)
+    evals, final_evals, num_positions = make_evals(env, network, search_fn, config.evals)
+    trainer = build_trainer(config, env, network)
     # An argument would be traced as an int32, which holds half of the seeds.
     shapes = jax.eval_shape(lambda: trainer.init(config.seed))
     memory = check_memory(env, network, config, share(shapes, trainer.shardings))
@@ -100,8 +101,8 @@ def assemble(name: str, config: Config) -> Run:
         checkpoints=checkpoints,
         trainer=leading(trainer),
         shapes=shapes,
-        exams=exams,
-        last_exams=last_exams,
+        evals=evals,
+        final_evals=final_evals,
         num_positions=num_positions,
         memory=memory,
     )
@@ -112,7 +113,7 @@ def _defaults(config: Config) -> dict[str, Any]:
     return record_of("", Config(search=type(config.search)()))
 
 
-def check_head(search: Any, network: Any) -> None:
+def check_head(search: Any, network: PolicyValueNetwork) -> None:
     """Refuses a search by a head that the network lacks, or by its only head under another name.
 
     Raises:
@@ -150,7 +151,7 @@ def record_of(name: str, config: Config) -> dict[str, Any]:
     return record
 
 
-def trainer_of(config: Config, env: Any, network: Any) -> Trainer:
+def build_trainer(config: Config, env: Environment, network: PolicyValueNetwork) -> Trainer:
     """Makes the programs of a run, of which every process has the same."""
     augment_fn = make_augment(*games.symmetries(env)) if config.learner.augment else None
     return make_trainer(
@@ -162,17 +163,19 @@ def trainer_of(config: Config, env: Any, network: Any) -> Trainer:
         num_iterations=config.num_iterations,
         devices=choose_devices(config.devices),
         augment_fn=augment_fn,
-        **config.network.of_model(),
+        **config.network.model_kwargs(),
     )
 
 
-def follower_of(name: str, config: Config) -> Trainer:
+def build_worker_trainer(name: str, config: Config) -> Trainer:
     """Makes what a process needs that does as the first one says."""
     env = games.make(config.game, **config.game_parameters)
-    return trainer_of(config, env, network_of(record_of(name, config), env))
+    return build_trainer(config, env, build_network(record_of(name, config), env))
 
 
-def check_memory(env: Any, network: Any, config: Config, shapes: TrainState) -> TrainingMemory:
+def check_memory(
+    env: Environment, network: PolicyValueNetwork, config: Config, shapes: TrainState
+) -> TrainingMemory:
     """Predicts what a run takes of the memory of each device, whose share of the state is given.
 
     Raises:
@@ -180,14 +183,14 @@ def check_memory(env: Any, network: Any, config: Config, shapes: TrainState) -> 
     """
     limit, num_devices = config.memory_limit, len(choose_devices(config.devices))
     num_games = config.selfplay.num_games // num_devices
-    search = search_memory(env, network, config.search, num_games, **config.network.of_model())
+    search = search_memory(env, network, config.search, num_games, **config.network.model_kwargs())
     memory = training_memory(
         search,
         network,
         shapes,
         batch_size=config.learner.batch_size // num_devices,
         num_added=num_games * config.selfplay.num_steps,
-        exam=exam_memory(env, search, config.exams),
+        evals=eval_memory(env, search, config.evals),
     )
     there = free_memory() if limit is None else int(limit * 2**30)
     require_memory(
@@ -200,7 +203,7 @@ def check_memory(env: Any, network: Any, config: Config, shapes: TrainState) -> 
     return memory
 
 
-def exam_memory(env: Any, search: SearchMemory, options: Exams) -> int:
+def eval_memory(env: Environment, search: SearchMemory, options: EvalConfig) -> int:
     """Predicts the bytes of the largest search of an exam from those of self-play's."""
     batch_size = options.num_games
     if games.is_solvable(env):
@@ -210,7 +213,7 @@ def exam_memory(env: Any, search: SearchMemory, options: Exams) -> int:
     return (search.total - search.kept) * batch_size // search.batch_size
 
 
-def savings(env: Any, config: Config) -> Iterator[str]:
+def savings(env: Environment, config: Config) -> Iterator[str]:
     """Lists the flags by which a search of many actions would take less memory, if it has them."""
     if env.num_actions < _MANY_ACTIONS:
         return
@@ -221,15 +224,17 @@ def savings(env: Any, config: Config) -> Iterator[str]:
         yield "--network.compact-states"
 
 
-def make_exams(env: Any, network: Any, search_fn: Any, options: Exams) -> tuple:
+def make_evals(
+    env: Environment, network: PolicyValueNetwork, search_fn: Any, options: EvalConfig
+) -> tuple:
     """Makes the exams that a game allows: against its exact solution, or against random play.
 
     Raises:
       ValueError: when an option does not fit the game, in one line.
     """
 
-    def match(player: Any, name: str) -> ExamFn:
-        return make_match_exam(
+    def match(player: Any, name: str) -> EvalFn:
+        return make_match_eval(
             env, search_fn, batch_player(player), name, num_games=options.num_games
         )
 
@@ -237,12 +242,12 @@ def make_exams(env: Any, network: Any, search_fn: Any, options: Exams) -> tuple:
     if not games.is_solvable(env):
         if options.stop_when_solved:
             raise ValueError(
-                f"exams.stop_when_solved is {options.stop_when_solved}; it must be 0 in a game "
+                f"evals.stop_when_solved is {options.stop_when_solved}; it must be 0 in a game "
                 "that has no exact solution"
             )
         return (against_random,), (against_random,), {}
     solution = games.solve(env)
-    exact = Exact(
+    exact = Solution(
         states=games.replay(env, solution.histories, key=jax.random.PRNGKey(0)),
         optimal_actions=solution.optimal_actions,
         values=solution.values,
@@ -250,8 +255,8 @@ def make_exams(env: Any, network: Any, search_fn: Any, options: Exams) -> tuple:
     )
     batch_size = min(options.batch_size, len(solution.values))
     evaluate = make_evaluate(network, search_fn, batch_size)
-    some = make_exact_exam(evaluate, exact, max_positions=options.max_positions)
-    every = make_exact_exam(evaluate, exact, max_positions=None)
+    some = make_exact_eval(evaluate, exact, max_positions=options.max_positions)
+    every = make_exact_eval(evaluate, exact, max_positions=None)
     against_perfect = match(games.perfect_player(env), "perfect")
     counts = {
         "exact_positions": len(solution.values),

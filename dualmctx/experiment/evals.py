@@ -9,10 +9,10 @@ import numpy as np
 
 from dualmctx.evaluation.evaluations import EvaluatePositions, Evaluations
 from dualmctx.matches.arena import PlayerFn, Score, make_match, search_player
-from dualmctx.types import Params, SearchFn
+from dualmctx.types import Environment, Params, SearchFn
 
 
-class Exact(NamedTuple):
+class Solution(NamedTuple):
     """The exact solution of a game: S positions in which a move is to be made.
 
     Attributes:
@@ -56,12 +56,12 @@ def score_exactly(
     }
 
 
-ExamFn = Callable[[Params, chex.PRNGKey], dict[str, float]]
+EvalFn = Callable[[Params, chex.PRNGKey], dict[str, float]]
 
 
-def make_exact_exam(
-    evaluate: EvaluatePositions, exact: Exact, *, max_positions: int | None
-) -> ExamFn:
+def make_exact_eval(
+    evaluate: EvaluatePositions, exact: Solution, *, max_positions: int | None
+) -> EvalFn:
     """Makes an exam on the positions of a solved game.
 
     Args:
@@ -80,7 +80,7 @@ def make_exact_exam(
     optimal, values = exact.optimal_actions[chosen], exact.values[chosen]
     on_path = exact.on_optimal_path[chosen]
 
-    def exam(params: Params, rng_key: chex.PRNGKey) -> dict[str, float]:
+    def eval_fn(params: Params, rng_key: chex.PRNGKey) -> dict[str, float]:
         found = evaluate(params, rng_key, states)
         everywhere = score_exactly(found, optimal, values)
         path = Evaluations(*(x[on_path] for x in found))
@@ -89,12 +89,12 @@ def make_exact_exam(
             f"path/{name}": share for name, share in there.items()
         }
 
-    return exam
+    return eval_fn
 
 
-def make_match_exam(
-    env: Any, search_fn: SearchFn, opponent: PlayerFn, name: str, *, num_games: int
-) -> ExamFn:
+def make_match_eval(
+    env: Environment, search_fn: SearchFn, opponent: PlayerFn, name: str, *, num_games: int
+) -> EvalFn:
     """Makes an exam of games against an opponent, each side in half of them.
 
     Args:
@@ -110,7 +110,7 @@ def make_match_exam(
     """
     match = jax.jit(make_match(env, (search_player(search_fn), opponent), num_games))
 
-    def exam(params: Params, rng_key: chex.PRNGKey) -> dict[str, float]:
+    def eval_fn(params: Params, rng_key: chex.PRNGKey) -> dict[str, float]:
         score: Score = jax.device_get(match(params, rng_key))
         metrics: dict[str, float] = {
             f"{name}/{side}_{result}": int(getattr(score, result)[i])
@@ -119,14 +119,14 @@ def make_match_exam(
         }
         return metrics | {f"{name}/win_share": float(np.sum(score.wins) / num_games)}
 
-    return exam
+    return eval_fn
 
 
-def take_exams(exams: tuple[ExamFn, ...], params: Params, rng_key: chex.PRNGKey) -> dict:
+def run_evals(evals: tuple[EvalFn, ...], params: Params, rng_key: chex.PRNGKey) -> dict:
     """Takes all exams, with a key for each; returns their metrics together."""
     metrics: dict[str, float] = {}
-    for i, exam in enumerate(exams):
-        metrics |= exam(params, jax.random.fold_in(rng_key, i))
+    for i, eval_fn in enumerate(evals):
+        metrics |= eval_fn(params, jax.random.fold_in(rng_key, i))
     return metrics
 
 

@@ -18,11 +18,11 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from dualmctx.distributed import devices, processes
-from dualmctx.training.divergence import FAILURES, in_a_line
+from dualmctx.training.divergence import FAILURES, first_line
 from dualmctx.training.trainer import IterateFn, Trainer, TrainState
 
 
-class Order(enum.IntEnum):
+class Command(enum.IntEnum):
     """What the first process has the others do with it."""
 
     INIT = 1
@@ -37,7 +37,7 @@ class Abandoned(Exception):
     """What all processes do together has failed in the first one; the others wait in it."""
 
 
-def lead(command: Callable[[], int]) -> int:
+def run_coordinator(command: Callable[[], int]) -> int:
     """Runs the first process's command, then ends the others with its exit code."""
     if not jax.distributed.is_initialized():
         return command()
@@ -46,14 +46,14 @@ def lead(command: Callable[[], int]) -> int:
             code = command()
         except SystemExit as error:
             code = int(error.code or 0)
-        _tell(Order.END, code)
+        _tell(Command.END, code)
     except BaseException as error:
         _leave(error)
         raise
     return code
 
 
-def follow(make_trainer: Callable[[], Trainer], seed: int) -> int:
+def run_worker(make_trainer: Callable[[], Trainer], seed: int) -> int:
     """Does what the first process says until it ends; returns its exit code."""
     try:
         return _follow(make_trainer, seed)
@@ -65,21 +65,21 @@ def follow(make_trainer: Callable[[], Trainer], seed: int) -> int:
 def _follow(make_trainer: Callable[[], Trainer], seed: int) -> int:
     order, code = _hear()
     # What does not fit together is refused by the first process.
-    trainer: Any = None if order == Order.END else make_trainer()
+    trainer: Any = None if order == Command.END else make_trainer()
     state: Any = None
     iterate: Any = None
-    while order != Order.END:
-        if order == Order.INIT:
+    while order != Command.END:
+        if order == Command.INIT:
             state = trainer.init(seed)
-        elif order == Order.SPREAD:
+        elif order == Command.SPREAD:
             # Nothing is initialised where a state is restored.
             shapes = jax.eval_shape(lambda: trainer.init(seed))
             state = devices.spread(_received(shapes), trainer.shardings)
-        elif order == Order.COMPILE:
+        elif order == Command.COMPILE:
             iterate = trainer.compile(state)
-        elif order == Order.ITERATE:
+        elif order == Command.ITERATE:
             state, _ = iterate(state)
-        elif order == Order.GATHER:
+        elif order == Command.GATHER:
             devices.gather(state)
         order, code = _hear()
     return code
@@ -91,15 +91,15 @@ def leading(trainer: Trainer) -> Trainer:
         return trainer
 
     def init(seed: int) -> TrainState:
-        with _together(Order.INIT):
+        with _together(Command.INIT):
             return trainer.init(seed)
 
     def compile_for(state: TrainState) -> IterateFn:
-        with _together(Order.COMPILE):
+        with _together(Command.COMPILE):
             iterate = trainer.compile(state)
 
         def iterate_all(state: TrainState) -> tuple[TrainState, dict[str, float]]:
-            with _together(Order.ITERATE):
+            with _together(Command.ITERATE):
                 return iterate(state)
 
         return iterate_all
@@ -109,7 +109,7 @@ def leading(trainer: Trainer) -> Trainer:
 
 def gather(state: Any) -> Any:
     """Fetches a whole state from all devices, as NumPy arrays."""
-    with _together(Order.GATHER):
+    with _together(Command.GATHER):
         return devices.gather(state)
 
 
@@ -117,7 +117,7 @@ def spread(state: Any, shardings: Any) -> Any:
     """Spreads a whole state of NumPy arrays, as a checkpoint has it, over all devices."""
     if not jax.distributed.is_initialized():
         return devices.spread(state, shardings)
-    with _together(Order.SPREAD):
+    with _together(Command.SPREAD):
         return devices.spread(_received(state), shardings)
 
 
@@ -132,7 +132,7 @@ def _received(state: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _together(order: Order) -> Iterator[None]:
+def _together(order: Command) -> Iterator[None]:
     """Has the others do what this process does meanwhile.
 
     Raises:
@@ -147,14 +147,14 @@ def _together(order: Order) -> Iterator[None]:
         raise
 
 
-def _tell(order: Order, value: int = 0) -> None:
+def _tell(order: Command, value: int = 0) -> None:
     if jax.distributed.is_initialized():
         multihost_utils.broadcast_one_to_all(np.array([order, value], np.int32))
 
 
-def _hear() -> tuple[Order, int]:
+def _hear() -> tuple[Command, int]:
     order, value = multihost_utils.broadcast_one_to_all(np.zeros(2, np.int32))
-    return Order(int(order)), int(value)
+    return Command(int(order)), int(value)
 
 
 def _leave(error: BaseException) -> None:
@@ -172,7 +172,7 @@ def _leave(error: BaseException) -> None:
         code = 2
         who = f"process {jax.process_index()}"
         remedy = "--resume goes on from the last save"
-        print(f"train.py: {who} has failed: {in_a_line(error)}; {remedy}", file=sys.stderr)
+        print(f"train.py: {who} has failed: {first_line(error)}; {remedy}", file=sys.stderr)
     else:
         traceback.print_exception(error)
     sys.stdout.flush()

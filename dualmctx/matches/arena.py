@@ -22,9 +22,9 @@ from dualmctx.matches.boards import (
     to_record,
 )
 from dualmctx.search.keys import element_keys
-from dualmctx.search.subtree import advance, no_tree
+from dualmctx.search.subtree import empty_tree, get_subtree
 from dualmctx.search.tree import is_finite
-from dualmctx.types import Params, SearchFn
+from dualmctx.types import Environment, Params, SearchFn
 
 # Longer than any game here.
 MAX_PLIES = 1024
@@ -97,30 +97,30 @@ def _action_of(output: mctx.PolicyOutput) -> chex.Array:
     return jnp.where(is_finite(output.search_tree), output.action, -1)
 
 
-def reusing_player(search_fn: SearchFn, *, kept_nodes: int) -> Player:
+def reusing_player(search_fn: SearchFn, *, reuse_capacity: int) -> Player:
     """Makes a player that plays the action of a search and goes on from that search's tree.
 
     The tree follows the game: below the player's own move, then below the opponent's. It grows
     at the player's own turns only.
 
     Args:
-      search_fn: a policy with `kept_nodes`, bound to a game and a network.
-      kept_nodes: that option, at least 1.
+      search_fn: a policy with `reuse_capacity`, bound to a game and a network.
+      reuse_capacity: that option, at least 1.
 
     Returns:
       The player; its memory is the kept trees.
     """
 
     def start(params: Params, state: Any) -> Any:
-        return no_tree(search_fn, params, state, max_kept=kept_nodes)
+        return empty_tree(search_fn, params, state, reuse_capacity=reuse_capacity)
 
     def choose(params: Params, rng_key: chex.PRNGKey, state: Any, kept: Any) -> tuple:
         output = search_fn(params, rng_key, state, kept)
         action = _action_of(output)
-        return action, advance(output.search_tree, action, max_kept=kept_nodes)
+        return action, get_subtree(output.search_tree, action, reuse_capacity=reuse_capacity)
 
     def observe(kept: Any, action: chex.Array) -> Any:
-        return advance(kept, action, max_kept=kept_nodes)
+        return get_subtree(kept, action, reuse_capacity=reuse_capacity)
 
     return Player(start, choose, observe)
 
@@ -146,7 +146,10 @@ def batch_player(player: Any) -> PlayerFn:
 
 
 def make_games(
-    env: Any, players: tuple[PlayerFn | Player, PlayerFn | Player], *, max_plies: int = MAX_PLIES
+    env: Environment,
+    players: tuple[PlayerFn | Player, PlayerFn | Player],
+    *,
+    max_plies: int = MAX_PLIES,
 ) -> PlayGames:
     """Makes the function that plays pairs of games, all side by side and each with its own keys.
 
@@ -209,7 +212,7 @@ def observe_at(seat: Seat, player: Player, memory: Any, action: chex.Array) -> A
 
 
 def make_match(
-    env: Any, players: tuple[PlayerFn | Player, PlayerFn | Player], num_games: int
+    env: Environment, players: tuple[PlayerFn | Player, PlayerFn | Player], num_games: int
 ) -> MatchFn:
     """Makes a match of two players from the start of the game, all games side by side.
 

@@ -6,8 +6,9 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.search.arrays import pick
+from dualmctx.search.arrays import tree_where
 from dualmctx.search.keys import split_key
+from dualmctx.types import Environment
 
 
 class Boards(NamedTuple):
@@ -69,7 +70,11 @@ class Seat(NamedTuple):
 
 
 def set_up(
-    env: Any, rng_keys: chex.PRNGKey, openings: chex.Array, max_plies: int, starts: Any = None
+    env: Environment,
+    rng_keys: chex.PRNGKey,
+    openings: chex.Array,
+    max_plies: int,
+    starts: Any = None,
 ) -> Boards:
     """Sets up both boards of each pair.
 
@@ -90,7 +95,7 @@ def set_up(
 
     def play(state: Any, action: chex.Array) -> tuple[Any, None]:
         after = jax.vmap(env.step)(state, jnp.maximum(action, 0))
-        return pick(action >= 0, after, state), None
+        return tree_where(action >= 0, after, state), None
 
     num_pairs, num_plies = openings.shape
     state = jax.lax.scan(play, start, openings.T)[0]
@@ -149,7 +154,9 @@ def keys_at_seat(seat: Seat, boards: Boards) -> chex.PRNGKey:
     return jax.vmap(jax.random.fold_in)(boards.rng_keys[seat.board], boards.ply[seat.board])
 
 
-def move(env: Any, boards: Boards, seats: tuple[Seat, ...], actions: tuple[Any, ...]) -> Boards:
+def move(
+    env: Environment, boards: Boards, seats: tuple[Seat, ...], actions: tuple[Any, ...]
+) -> Boards:
     """Plays one `[H]` action of each player, where its seat is active; -1 if it cannot choose."""
     action = jnp.zeros_like(boards.ply)
     is_mover = jnp.zeros(boards.num_chosen.shape, bool)
@@ -162,7 +169,7 @@ def move(env: Any, boards: Boards, seats: tuple[Seat, ...], actions: tuple[Any, 
     is_mover &= ~has_failed
     is_moved = jnp.any(is_mover, axis=1)
     action = jnp.maximum(action, 0)
-    state = pick(is_moved, jax.vmap(env.step)(boards.state, action), boards.state)
+    state = tree_where(is_moved, jax.vmap(env.step)(boards.state, action), boards.state)
     reward = jnp.take_along_axis(state.rewards, boards.identity[:, None], axis=1)[:, 0]
     row = jnp.arange(action.shape[0])
     played = jnp.where(is_moved, action, -1)

@@ -1,8 +1,8 @@
 """What a move of a search costs, counted in evaluations and blocks of the network."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from dualmctx.types import Policy
+from dualmctx.types import HasHeads, Policy
 
 
 class MoveCost(NamedTuple):
@@ -23,7 +23,7 @@ class MoveCost(NamedTuple):
 FREE = MoveCost(0, 0, 0)
 
 
-def move_cost(policy: Policy, network: Any, *, keep_activations: bool = True) -> MoveCost:
+def move_cost(policy: Policy, network: HasHeads, *, keep_activations: bool = True) -> MoveCost:
     """Counts what a move of a policy costs.
 
     With b_k the simulations of tree k and d_k the blocks before its head,

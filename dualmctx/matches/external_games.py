@@ -20,13 +20,13 @@ from dualmctx.matches.boards import (
     to_record,
 )
 from dualmctx.matches.players import Host
-from dualmctx.types import Params
+from dualmctx.types import Environment, Params
 
 AnyPlayer = PlayerFn | Player | Host
 
 
 def play_on_host(
-    env: Any,
+    env: Environment,
     players: tuple[AnyPlayer, AnyPlayer],
     params: tuple[Params, Params],
     rng_keys: chex.PRNGKey,

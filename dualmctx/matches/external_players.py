@@ -6,6 +6,7 @@ from typing import Any
 
 from dualmctx.matches.costs import FREE, MoveCost
 from dualmctx.matches.players import Entrant, Host
+from dualmctx.types import Environment
 
 # Games whose actions have the same numbers there; `tests/games/test_games_openspiel.py` plays them.
 _OPENSPIEL_GAMES = ("connect_four", "othello", "tic_tac_toe")
@@ -14,7 +15,7 @@ _MEMORY, _UCT_C = 1000, 2.0
 
 
 def openspiel_mcts(
-    env: Any, num_simulations: int, *, uct_c: float = _UCT_C, name: str | None = None
+    env: Environment, num_simulations: int, *, uct_c: float = _UCT_C, name: str | None = None
 ) -> Entrant:
     """Makes OpenSpiel's MCTS bot: UCT with a random rollout for each leaf, solving what it can.
 
@@ -52,7 +53,7 @@ def openspiel_mcts(
     return Entrant(name or f"mcts-{num_simulations}", each(choose_one), cost=cost, about=about)
 
 
-def perfect_connect_four(env: Any, name: str = "perfect") -> Entrant:
+def perfect_connect_four(env: Environment, name: str = "perfect") -> Entrant:
     """Makes bitbully's perfect player of Connect Four: the fastest win, the slowest loss.
 
     bitbully is licensed under the AGPL, so dualmctx neither brings nor needs it: whoever has

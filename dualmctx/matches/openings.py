@@ -11,8 +11,9 @@ import numpy as np
 
 import games
 from dualmctx.policies.root import sample_action
-from dualmctx.search.arrays import pick
+from dualmctx.search.arrays import tree_where
 from dualmctx.search.keys import split_key
+from dualmctx.types import Environment
 
 Opening = tuple[int | str, ...]
 """Actions with which a game begins; before them a FEN, unless they begin at the game's start."""
@@ -49,7 +50,7 @@ def balanced(value_fn: Callable[[Any], Any], limit: float) -> AcceptFn:
     return lambda states: np.abs(np.asarray(value_fn(states))) <= limit
 
 
-def drawn(env: Any) -> AcceptFn:
+def drawn(env: Environment) -> AcceptFn:
     """Accepts positions of a small game that perfect play draws.
 
     Raises:
@@ -69,7 +70,7 @@ def from_start(number: int) -> list[Opening]:
 
 
 def random_openings(
-    env: Any,
+    env: Environment,
     number: int,
     *,
     plies: int | Sequence[int],
@@ -135,7 +136,7 @@ def identify(states: Any) -> list[bytes]:
     return [hashlib.sha256(seen.tobytes() + legal.tobytes()).digest() for seen, legal in rows]
 
 
-def find_starts(env: Any, openings: Iterable[Opening]) -> dict[Opening, Start]:
+def find_starts(env: Environment, openings: Iterable[Opening]) -> dict[Opening, Start]:
     """Finds where openings lead to.
 
     Args:
@@ -162,7 +163,7 @@ def split_opening(opening: Opening) -> tuple[str | None, tuple[int, ...]]:
     return fen, tuple(x for x in opening if not isinstance(x, str))
 
 
-def set_up_fens(env: Any, openings: Sequence[Opening]) -> Any | None:
+def set_up_fens(env: Environment, openings: Sequence[Opening]) -> Any | None:
     """Sets up the positions in which the actions of openings begin.
 
     Args:
@@ -182,7 +183,7 @@ def set_up_fens(env: Any, openings: Sequence[Opening]) -> Any | None:
     return games.set_up(env, [games.read_fen(env, fen) if fen else start for fen in fens])
 
 
-def check_openings(env: Any, openings: Sequence[Opening]) -> None:
+def check_openings(env: Environment, openings: Sequence[Opening]) -> None:
     """Checks openings that somebody else made.
 
     Raises:
@@ -211,7 +212,9 @@ def as_rows(openings: Sequence[Sequence[int | str]], width: int | None = None) -
     return rows.astype(np.int32)
 
 
-def _play_randomly(env: Any, keys: chex.PRNGKey, lengths: np.ndarray) -> tuple[chex.Array, Any]:
+def _play_randomly(
+    env: Environment, keys: chex.PRNGKey, lengths: np.ndarray
+) -> tuple[chex.Array, Any]:
     """Plays `[S]` games; returns `[S, D]` actions, -1 after the last, and the states."""
     init_keys, length_keys, play_keys = split_key(keys, 3)
     length = jax.vmap(lambda key: jax.random.choice(key, jnp.asarray(lengths)))(length_keys)
@@ -221,7 +224,7 @@ def _play_randomly(env: Any, keys: chex.PRNGKey, lengths: np.ndarray) -> tuple[c
         legal = state.legal_action_mask.astype(jnp.float32)
         action = sample_action(ply_keys, legal, 1.0)
         is_played = (ply < length) & ~(state.terminated | state.truncated)
-        state = pick(is_played, jax.vmap(env.step)(state, action), state)
+        state = tree_where(is_played, jax.vmap(env.step)(state, action), state)
         return state, jnp.where(is_played, action, -1)
 
     state = jax.vmap(env.init)(init_keys)

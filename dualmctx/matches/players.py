@@ -9,7 +9,7 @@ import games
 from dualmctx.matches.arena import Player, PlayerFn, batch_player, reusing_player, search_player
 from dualmctx.matches.costs import FREE, MoveCost, move_cost
 from dualmctx.models.game_model import make_search_fn
-from dualmctx.types import Params, Policy
+from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
 
 
 class Host(NamedTuple):
@@ -44,8 +44,8 @@ class Entrant:
 
 def engine(
     name: str,
-    env: Any,
-    network: Any,
+    env: Environment,
+    network: PolicyValueNetwork,
     params: Params,
     policy: Policy,
     *,
@@ -54,8 +54,8 @@ def engine(
 ) -> Entrant:
     """Makes an entrant of a network and a search.
 
-    Its policy is taken as it is: `noiseless()` plays the best move, others may draw theirs. With
-    `kept_nodes` it goes on from its tree of the move before.
+    Its policy is taken as it is: `for_evaluation()` plays the best move, others may draw theirs.
+    With `reuse_capacity` it goes on from its tree of the move before.
 
     Args:
       name: of the entrant.
@@ -77,15 +77,19 @@ def engine(
 
 
 @functools.lru_cache(maxsize=256)
-def _searching(env: Any, network: Any, policy: Policy, options: tuple) -> PlayerFn | Player:
+def _searching(
+    env: Environment, network: PolicyValueNetwork, policy: Policy, options: tuple
+) -> PlayerFn | Player:
     search_fn = make_search_fn(env, network, policy, **dict(options))
-    kept_nodes = getattr(policy, "kept_nodes", 0)
+    reuse_capacity = getattr(policy, "reuse_capacity", 0)
     return (
-        reusing_player(search_fn, kept_nodes=kept_nodes) if kept_nodes else search_player(search_fn)
+        reusing_player(search_fn, reuse_capacity=reuse_capacity)
+        if reuse_capacity
+        else search_player(search_fn)
     )
 
 
-def perfect(env: Any, name: str = "perfect") -> Entrant:
+def perfect(env: Environment, name: str = "perfect") -> Entrant:
     """Makes the exact player of a small game; see `games.perfect_player`.
 
     Raises:
@@ -101,7 +105,7 @@ def uniform_random(name: str = "random") -> Entrant:
 
 # The same one each time, so that programs can be shared.
 @functools.lru_cache(maxsize=16)
-def _perfect(env: Any) -> PlayerFn:
+def _perfect(env: Environment) -> PlayerFn:
     return batch_player(games.perfect_player(env))
 
 

@@ -23,6 +23,7 @@ from dualmctx.matches.openings import (
 )
 from dualmctx.matches.players import Entrant, Host
 from dualmctx.matches.tournament_folder import GAMES, count_done, settle
+from dualmctx.types import Environment
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -37,7 +38,7 @@ class Tournament:
       ValueError: when something is out of range, in one line.
     """
 
-    env: Any
+    env: Environment
     """A game as `games.make` gives it."""
     entrants: tuple[Entrant, ...]
     """The players; their names differ."""
@@ -205,7 +206,7 @@ def _shape(x: Any) -> jax.ShapeDtypeStruct:
 
 
 @functools.lru_cache(maxsize=256)
-def _compile(env: Any, players: Any, max_plies: int, structure: Any, leaves: tuple) -> Any:
+def _compile(env: Environment, players: Any, max_plies: int, structure: Any, leaves: tuple) -> Any:
     """Compiles the games of two players, whatever their parameters, for these shapes."""
     play = jax.jit(make_games(env, players, max_plies=max_plies))
     return play.lower(*jax.tree.unflatten(structure, leaves)).compile()

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from dualmctx.matches.game_file import Game
-from dualmctx.runs.atomic_io import write_whole
+from dualmctx.runs.atomic_io import atomic_write_text
 from dualmctx.runs.folder import flatten
 
 GAMES, SETTINGS = "games.jsonl", "tournament.json"
@@ -25,7 +25,7 @@ def settle(folder: Path, settings: dict[str, Any]) -> None:
     if file.exists():
         settings = _merge(_read(file), json.loads(json.dumps(settings)), folder)
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(file, json.dumps(settings) + "\n")
+    atomic_write_text(file, json.dumps(settings) + "\n")
 
 
 def count_done(games: list[Game]) -> dict[tuple[str, str], int]:

@@ -12,6 +12,7 @@ from dualmctx.matches.arena import with_memory
 from dualmctx.matches.game_file import Game
 from dualmctx.matches.openings import Opening, as_rows, set_up_fens, split_opening
 from dualmctx.matches.players import Entrant, Host
+from dualmctx.types import Environment
 
 
 class Usage(NamedTuple):
@@ -63,7 +64,7 @@ def sample_positions(played: Iterable[Game], number: int, seed: int) -> list[Ope
 
 
 def seconds_a_move(
-    env: Any, entrant: Entrant, histories: Sequence[Opening], *, repeats: int = 3
+    env: Environment, entrant: Entrant, histories: Sequence[Opening], *, repeats: int = 3
 ) -> float:
     """Measures the time of a move by itself, in a batch of positions; compiling apart.
 

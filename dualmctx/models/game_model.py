@@ -10,7 +10,17 @@ import mctx
 from dualmctx.checks import check_count
 from dualmctx.models.packing import Packing, drop_observation, pack_bits
 from dualmctx.models.rollouts import play_out
-from dualmctx.types import Embedding, Params, Policy, RecurrentFn, RefineFn, RolloutFn, SearchFn
+from dualmctx.types import (
+    Embedding,
+    Environment,
+    Params,
+    Policy,
+    PolicyValueNetwork,
+    RecurrentFn,
+    RefineFn,
+    RolloutFn,
+    SearchFn,
+)
 
 
 class Model(NamedTuple):
@@ -33,7 +43,7 @@ def mask_illegal(logits: chex.Array, legal_action_mask: chex.Array) -> chex.Arra
     return jnp.where(legal_action_mask, logits, jnp.finfo(logits.dtype).min)
 
 
-def edge_signs(before: Any, after: Any) -> tuple[chex.Array, chex.Array]:
+def reward_and_discount(before: Any, after: Any) -> tuple[chex.Array, chex.Array]:
     """Returns the reward and the discount of a step between `[B]` game states.
 
     The reward is the mover's. The discount is -1 where the player to move changes, +1 where it
@@ -46,7 +56,7 @@ def edge_signs(before: Any, after: Any) -> tuple[chex.Array, chex.Array]:
     return reward, jnp.where(is_over, 0.0, same).astype(reward.dtype)
 
 
-def _packing(env: Any, compact_states: bool) -> Packing:
+def _packing(env: Environment, compact_states: bool) -> Packing:
     """Returns how nodes hold the game's states."""
     if not compact_states:
         return drop_observation()
@@ -55,8 +65,8 @@ def _packing(env: Any, compact_states: bool) -> Packing:
 
 
 def make_model(
-    env: Any,
-    network: Any,
+    env: Environment,
+    network: PolicyValueNetwork,
     *,
     heads: tuple[int, ...] = (-1,),
     keep_activations: bool = True,
@@ -115,7 +125,7 @@ def make_model(
         del rng_key
         before = packing.unpack(embedding.state)
         state = jax.vmap(env.step)(before, action)
-        reward, discount = edge_signs(before, state)
+        reward, discount = reward_and_discount(before, state)
         logits, value, embedding = evaluate(params, state)
         output = mctx.RecurrentFnOutput(
             reward=reward, discount=discount, prior_logits=logits, value=value
@@ -158,8 +168,8 @@ def _find_heads(head_depths: tuple[int, ...], heads: tuple[int, ...]) -> list[in
 
 
 def make_rollout_fn(
-    env: Any,
-    network: Any = None,
+    env: Environment,
+    network: PolicyValueNetwork | None = None,
     *,
     max_length: int | None = None,
     compact_states: bool = False,
@@ -193,7 +203,7 @@ def make_rollout_fn(
     def play_fn(state: Any, action: chex.Array) -> tuple[Any, chex.Array, chex.Array]:
         # Without the observation: it need not be carried from move to move.
         after = jax.vmap(env.step)(state, action).replace(observation=None)
-        return after, *edge_signs(state, after)
+        return after, *reward_and_discount(state, after)
 
     def rollout_fn(params: Params, rng_key: chex.PRNGKey, embedding: Any) -> chex.Array:
         state = packing.unpack(embedding.state)
@@ -211,7 +221,7 @@ def make_rollout_fn(
 
 
 def rollout_options(
-    env: Any, network: Any, policy: Policy, *, compact_states: bool = False
+    env: Environment, network: PolicyValueNetwork, policy: Policy, *, compact_states: bool = False
 ) -> dict[str, RolloutFn]:
     """Returns `rollout_fn` by name for a policy that mixes rollouts in, for others nothing."""
     by = getattr(policy, "rollout_policy", None)
@@ -228,8 +238,8 @@ def rollout_options(
 
 
 def make_search_fn(
-    env: Any,
-    network: Any,
+    env: Environment,
+    network: PolicyValueNetwork,
     policy: Policy,
     *,
     keep_activations: bool = True,
@@ -247,8 +257,8 @@ def make_search_fn(
       compact_states: likewise.
 
     Returns:
-      `(params, rng_key, state) -> mctx.PolicyOutput` for a batch of game states; what `advance`
-      made of the last move's trees may follow, for a policy with `kept_nodes`.
+      `(params, rng_key, state) -> mctx.PolicyOutput` for a batch of game states; what `get_subtree`
+      made of the last move's trees may follow, for a policy with `reuse_capacity`.
     """
     model = make_model(
         env,

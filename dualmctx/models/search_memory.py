@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from dualmctx.checks import check_count
 from dualmctx.models.game_model import make_model, rollout_options
 from dualmctx.search.tree import Tree
-from dualmctx.types import Embedding, Policy
+from dualmctx.types import Embedding, Environment, Policy, PolicyValueNetwork
 
 # Temporaries need no fast code, and this compiles a model two to three times as fast.
 _QUICK: dict[str, Any] = {"xla_backend_optimization_level": 0}
@@ -35,8 +35,8 @@ class SearchMemory:
       copies: what rounds of several trees copy.
       temporaries: the largest call of the model, with what it takes and returns.
       outputs: actions and weights.
-      kept: the trees of the move before, from which a policy with `kept_nodes` goes on. Counted in
-        full, of which XLA took about half.
+      kept: the trees of the move before, from which a policy with `reuse_capacity` goes on. Counted
+        in full, of which XLA took about half.
     """
 
     batch_size: int
@@ -72,7 +72,11 @@ class _Call(NamedTuple):
 
 
 def search_memory(
-    env: Any, network: Any, policy: Policy, batch_size: int, **model_options: Any
+    env: Environment,
+    network: PolicyValueNetwork,
+    policy: Policy,
+    batch_size: int,
+    **model_options: Any,
 ) -> SearchMemory:
     """Predicts what a search allocates, within 5 % of XLA's report where the trees are most of it.
 
@@ -102,7 +106,7 @@ def search_memory(
     traced = [(call, jax.jit(call.function).trace(*call.arguments)) for call in calls]
     embeddings = tree.embeddings
     activations = embeddings.activations if isinstance(embeddings, Embedding) else None
-    num_nodes, kept_nodes = tree.raw_values.shape[1], getattr(policy, "kept_nodes", 0)
+    num_nodes, reuse_capacity = tree.raw_values.shape[1], getattr(policy, "reuse_capacity", 0)
     return SearchMemory(
         batch_size=batch_size,
         num_nodes=num_nodes,
@@ -111,13 +115,13 @@ def search_memory(
         embeddings=num_bytes(embeddings),
         activations=num_bytes(activations),
         # Out of nested loops, as rounds are, XLA does not take them.
-        unread=_unread(embeddings, traced) if len(tree.layers) == 1 else 0,
+        unread=_unread(embeddings, traced) if len(tree.stats) == 1 else 0,
         copies=_copies(tree, policy),
         temporaries=max(
             _temporaries(call, trace) - _not_yet(tree, policy, call) for call, trace in traced
         ),
         outputs=num_bytes((output.action, output.action_weights)),
-        kept=num_bytes(tree) * (1 + kept_nodes) // num_nodes if kept_nodes else 0,
+        kept=num_bytes(tree) * (1 + reuse_capacity) // num_nodes if reuse_capacity else 0,
     )
 
 
@@ -127,7 +131,11 @@ def num_bytes(tree: Any) -> int:
 
 
 def _trace(
-    env: Any, network: Any, policy: Policy, batch_size: int, model_options: dict[str, Any]
+    env: Environment,
+    network: PolicyValueNetwork,
+    policy: Policy,
+    batch_size: int,
+    model_options: dict[str, Any],
 ) -> tuple[Any, list[_Call]]:
     """Traces a search; returns its output's shapes and the model's calls, the root's first."""
     model = make_model(env, network, heads=policy.heads, **model_options)
@@ -204,20 +212,20 @@ def _copies(tree: Tree, policy: Policy) -> int:
     Rounds write rows of children that they also read, so two such arrays are there twice; and the
     sums of what each node is to receive take some arrays of nodes, more for each tree to correct.
     """
-    if len(tree.layers) == 1:
+    if len(tree.stats) == 1:
         return 0
     rows = _rows(tree) if _has_rounds(policy) else 0
-    return rows + (10 + 17 * (len(tree.layers) - 2)) * num_bytes(tree.raw_values)
+    return rows + (10 + 17 * (len(tree.stats) - 2)) * num_bytes(tree.raw_values)
 
 
 def _not_yet(tree: Tree, policy: Policy, call: _Call) -> int:
     """Returns the bytes of the rows that take a call's place after it: T_full's, in one round."""
     is_before = call.name == "refine_fn" and not _has_rounds(policy)
-    return _rows(tree) if is_before and len(tree.layers) > 1 else 0
+    return _rows(tree) if is_before and len(tree.stats) > 1 else 0
 
 
 def _rows(tree: Tree) -> int:
-    last = tree.layers[-1]
+    last = tree.stats[-1]
     return num_bytes((last.children_visits, last.children_qvalues))
 
 

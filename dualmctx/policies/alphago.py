@@ -51,7 +51,7 @@ class AlphaGo:
     """Simulations a search, the root's own evaluation apart; at least 1."""
     puct: Puct = dataclasses.field(default_factory=_published)
     """How the tree is searched; c, the temperature and the virtual loss as published."""
-    kept_nodes: int = 0
+    reuse_capacity: int = 0
     """Room for nodes of the last move's tree, the root apart; 0 starts every search afresh."""
     rollout_mix: float = 0.5
     """λ in [0, 1], the weight of the rollout; 0 plays none, 1 leaves out the value head."""
@@ -73,9 +73,9 @@ class AlphaGo:
         check(is_known, "rollout_policy", who, "intermediate or uniform")
         check_count("rollout_length", self.rollout_length, 1, "to play to the end")
 
-    def noiseless(self) -> Self:
+    def for_evaluation(self) -> Self:
         """Returns the policy as it is for evaluation: no noise at the root, the best action."""
-        return dataclasses.replace(self, puct=self.puct.noiseless())
+        return dataclasses.replace(self, puct=self.puct.for_evaluation())
 
     def __call__(
         self,
@@ -98,8 +98,8 @@ class AlphaGo:
           recurrent_fn: as mctx's; its logits must mask illegal actions below the root.
           refine_fn: not used.
           invalid_actions: `[B, A]` true for actions that are not allowed at the root.
-          search_tree: what `dualmctx.advance` made of the last move's tree, to go on from; the
-            roots of elements that have none come from `root`. Needs `kept_nodes`.
+          search_tree: what `dualmctx.get_subtree` made of the last move's tree, to go on from; the
+            roots of elements that have none come from `root`. Needs `reuse_capacity`.
           rollout_fn: plays embeddings out, as `make_rollout_fn` makes it of the
             policy's options; `make_search_fn` hands it over. Not needed with `rollout_mix` 0.
 

@@ -28,7 +28,7 @@ class AlphaZero:
     """Simulations a search, the root's own evaluation apart; at least 1."""
     puct: Puct = dataclasses.field(default_factory=Puct)
     """How the tree is searched."""
-    kept_nodes: int = 0
+    reuse_capacity: int = 0
     """Room for nodes of the last move's tree, the root apart; 0 starts every search afresh."""
     head: int = -1
     """The network's head that evaluates, by its index; -1 is the final head. What the trunk has
@@ -44,9 +44,9 @@ class AlphaZero:
         """The network's heads that it evaluates: one, by `recurrent_fn`."""
         return (self.head,)
 
-    def noiseless(self) -> Self:
+    def for_evaluation(self) -> Self:
         """Returns the policy as it is for evaluation: no noise at the root, the best action."""
-        return dataclasses.replace(self, puct=self.puct.noiseless())
+        return dataclasses.replace(self, puct=self.puct.for_evaluation())
 
     def __call__(
         self,
@@ -68,8 +68,8 @@ class AlphaZero:
           recurrent_fn: as mctx's; its logits must mask illegal actions below the root.
           refine_fn: not used.
           invalid_actions: `[B, A]` true for actions that are not allowed at the root.
-          search_tree: what `dualmctx.advance` made of the last move's tree, to go on from; the
-            roots of elements that have none come from `root`. Needs `kept_nodes`.
+          search_tree: what `dualmctx.get_subtree` made of the last move's tree, to go on from; the
+            roots of elements that have none come from `root`. Needs `reuse_capacity`.
 
         Returns:
           `action` `[B]`; `action_weights` `[B, A]`, the visits' shares, which sum to 1, or what

@@ -50,7 +50,7 @@ class Chain:
     or the regularised policy of the last tree's Q."""
     puct: Puct = dataclasses.field(default_factory=Puct)
     """How every tree is searched."""
-    kept_nodes: int = 0
+    reuse_capacity: int = 0
     """Room for nodes of the last move's trees, the root apart; 0 starts every search afresh."""
 
     def __post_init__(self) -> None:
@@ -66,9 +66,9 @@ class Chain:
         """The network's heads that it evaluates: the first ones, and the last for the last tree."""
         return (*range(len(self.num_simulations) - 1), -1)
 
-    def noiseless(self) -> Self:
+    def for_evaluation(self) -> Self:
         """Returns the policy as it is for evaluation: no noise at the root, the best action."""
-        return dataclasses.replace(self, puct=self.puct.noiseless())
+        return dataclasses.replace(self, puct=self.puct.for_evaluation())
 
     def __call__(
         self,
@@ -91,12 +91,12 @@ class Chain:
           refine_fn: K − 1 functions that evaluate embeddings by a later head each, in order; with
             K = 2 the function itself will do. Their logits must mask illegal actions.
           invalid_actions: `[B, A]` true for actions that are not allowed at the root.
-          search_tree: what `dualmctx.advance` made of the last move's trees, to go on from; the
-            roots of elements that have none come from `root`. Needs `kept_nodes`.
+          search_tree: what `dualmctx.get_subtree` made of the last move's trees, to go on from; the
+            roots of elements that have none come from `root`. Needs `reuse_capacity`.
 
         Returns:
           `action` `[B]`; `action_weights` `[B, A]`, which sum to 1; and `search_tree`, a
-          `dualmctx.Tree` of K layers; over slots in place of actions with `max_children`.
+          `dualmctx.Tree` of K stats; over slots in place of actions with `max_children`.
         """
         rounds = even_rounds(self.num_simulations, self.num_rounds)
         inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)

@@ -10,13 +10,13 @@ from dualmctx.checks import MOST, check, check_budget, check_positive, is_whole
 from dualmctx.policies.one_tree import search_one_tree
 from dualmctx.policies.options import (
     Puct,
-    explore,
     make_rule,
     track_together,
+    with_window_exploration,
 )
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.frozen_visits import follow_visits, sample_frozen, start_frozen, take_sides
-from dualmctx.search.simulate import Grow
+from dualmctx.search.simulate import SearchSpec
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn
 
@@ -50,7 +50,7 @@ class Contempt:
     """T, positive: below 1 the opponent is surer of the frozen counts' best action."""
     puct: Puct = dataclasses.field(default_factory=Puct)
     """How the tree is searched."""
-    kept_nodes: int = 0
+    reuse_capacity: int = 0
     """Room for nodes of the last move's tree, the root apart; 0 starts every search afresh."""
 
     heads = (-1,)
@@ -70,12 +70,12 @@ class Contempt:
         lost = self.puct.virtual_loss
         check(lost == 0 or limit is None, "virtual_loss", lost, remedy)
 
-    def noiseless(self) -> Self:
+    def for_evaluation(self) -> Self:
         """Returns the policy as it is for evaluation: no noise at the root, the best action.
 
         The opponent's frozen nodes are still sampled, as that is the algorithm.
         """
-        return dataclasses.replace(self, puct=self.puct.noiseless())
+        return dataclasses.replace(self, puct=self.puct.for_evaluation())
 
     def __call__(
         self,
@@ -100,12 +100,12 @@ class Contempt:
         if search_tree is not None:
             sides, search_tree = take_sides(search_tree)
 
-        def freeze(tree: Tree, grow: Grow) -> tuple[Tree, Grow]:
+        def freeze(tree: Tree, spec: SearchSpec) -> tuple[Tree, SearchSpec]:
             rule = sample_frozen(make_rule(self.puct), limit, self.frozen_temperature)
-            rule = explore(self.puct, rule)
-            track_fn = track_together(grow.track_fn, follow_visits(limit))
-            grow = grow._replace(root_select_fn=rule, interior_select_fn=rule, track_fn=track_fn)
-            return start_frozen(tree, sides), grow
+            rule = with_window_exploration(self.puct, rule)
+            track_fn = track_together(spec.track_fn, follow_visits(limit))
+            spec = spec._replace(root_select_fn=rule, interior_select_fn=rule, track_fn=track_fn)
+            return start_frozen(tree, sides), spec
 
         return search_one_tree(
             self, params, rng_key, inputs, search_tree=search_tree, change_fn=freeze

@@ -43,7 +43,7 @@ class Dual:
     policy of the large tree's Q."""
     puct: Puct = dataclasses.field(default_factory=Puct)
     """How both trees are searched."""
-    kept_nodes: int = 0
+    reuse_capacity: int = 0
     """Room for nodes of the last move's trees, the root apart; 0 starts every search afresh."""
 
     heads = (0, -1)
@@ -58,9 +58,9 @@ class Dual:
             check_rounds(self.num_rounds, large, f"the large tree's {large} simulations")
         check_trees(self)
 
-    def noiseless(self) -> Self:
+    def for_evaluation(self) -> Self:
         """Returns the policy as it is for evaluation: no noise at the root, the best action."""
-        return dataclasses.replace(self, puct=self.puct.noiseless())
+        return dataclasses.replace(self, puct=self.puct.for_evaluation())
 
     def __call__(
         self,
@@ -86,8 +86,8 @@ class Dual:
           recurrent_fn: as mctx's, by the intermediate head; its logits must mask illegal actions.
           refine_fn: evaluates embeddings by the final head; its logits must mask illegal actions.
           invalid_actions: `[B, A]` true for actions that are not allowed at the root.
-          search_tree: what `dualmctx.advance` made of the last move's trees, to go on from; the
-            roots of elements that have none come from `root`. Needs `kept_nodes`.
+          search_tree: what `dualmctx.get_subtree` made of the last move's trees, to go on from; the
+            roots of elements that have none come from `root`. Needs `reuse_capacity`.
 
         Returns:
           `action` `[B]`; `action_weights` `[B, A]`, which sum to 1; and `search_tree`, a

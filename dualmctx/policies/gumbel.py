@@ -11,12 +11,12 @@ import mctx
 from dualmctx.checks import check_budget, check_count, check_not_negative, check_window
 from dualmctx.policies import root as roots
 from dualmctx.policies.finite import finite_root
-from dualmctx.policies.options import explore
+from dualmctx.policies.options import with_window_exploration
 from dualmctx.search import mctx_rules
 from dualmctx.search.allocate import allocate
 from dualmctx.search.keys import draw, split_key
 from dualmctx.search.select import argmax
-from dualmctx.search.simulate import Grow, search
+from dualmctx.search.simulate import SearchSpec, search
 from dualmctx.search.tree import Tree, root_passes
 from dualmctx.types import ActingOutput, Params, RecurrentFn, RefineFn
 
@@ -57,10 +57,10 @@ class Gumbel:
 
     heads = (-1,)
     """The network's heads that it evaluates: the last, by `recurrent_fn`."""
-    kept_nodes = 0
+    reuse_capacity = 0
     """No tree goes on after a move: Sequential Halving counts on a root without visits."""
 
-    def noiseless(self) -> Self:
+    def for_evaluation(self) -> Self:
         """Returns the policy as it is for evaluation: no noise at the root, the best action."""
         return dataclasses.replace(self, gumbel_scale=0.0)
 
@@ -105,7 +105,7 @@ class Gumbel:
             prior_is_logits=True,
         )
         interior = mctx_rules.gumbel_interior(self.qtransform)
-        grow = Grow(
+        spec = SearchSpec(
             roots.evaluate_logits(recurrent_fn),
             mctx_rules.gumbel_root(
                 self.qtransform,
@@ -113,11 +113,11 @@ class Gumbel:
                 num_simulations=self.num_simulations,
                 max_num_considered_actions=self.max_num_considered_actions,
             ),
-            explore(self, interior),
+            with_window_exploration(self, interior),
             self.max_depth or self.num_simulations,
             self.window,
         )
-        tree = search(params, rng_key, tree, grow, self.num_simulations)
+        tree = search(params, rng_key, tree, spec, self.num_simulations)
         return self._output(tree, prior, gumbel, invalid_actions)
 
     def _output(self, tree: Any, prior: Any, gumbel: Any, invalid: Any) -> mctx.PolicyOutput:

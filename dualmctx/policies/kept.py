@@ -5,17 +5,17 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.policies.root import forbid_logits, forbid_probabilities
-from dualmctx.search.arrays import like, put
+from dualmctx.search.arrays import batched_scatter, expand_mask
 from dualmctx.search.subtree import BY_NODE, below
-from dualmctx.search.tree import Layer, Tree, is_legal, replace_layer, slot_actions
+from dualmctx.search.tree import Tree, TreeStats, is_legal, replace_stats, slot_actions
 
 
-def graft(
+def insert_subtree(
     fresh: Tree,
     kept: Tree,
     invalid_actions: chex.Array | None,
     *,
-    kept_nodes: int,
+    reuse_capacity: int,
 ) -> Tree:
     """Puts kept trees in the place of fresh ones, for the elements that have a kept tree.
 
@@ -25,27 +25,27 @@ def graft(
 
     Args:
       fresh: trees that hold newly evaluated roots.
-      kept: what `advance` returned; a tree of zeros stands for no tree.
+      kept: what `get_subtree` returned; a tree of zeros stands for no tree.
       invalid_actions: `[B, A]` true for the game's actions that are not allowed at the roots.
-      kept_nodes: number of nodes that the policy keeps.
+      reuse_capacity: number of nodes that the policy keeps.
 
     Returns:
-      The trees, with the capacity of the fresh ones. Slots from `1 + kept_nodes` on are empty.
+      The trees, with the capacity of the fresh ones. Slots from `1 + reuse_capacity` on are empty.
 
     Raises:
       ValueError: when the kept trees are not such as the policy's own, in one line.
     """
-    if kept_nodes == 0 or kept.num_nodes != 1 + kept_nodes:
+    if reuse_capacity == 0 or kept.num_nodes != 1 + reuse_capacity:
         raise ValueError(
-            f"search_tree has {kept.num_nodes} nodes; it must come from advance with max_kept ="
-            f" kept_nodes of the policy (here {kept_nodes}), at least 1"
+            f"search_tree has {kept.num_nodes} nodes; it must come from get_subtree with the "
+            f"policy's reuse_capacity (here {reuse_capacity}), at least 1"
         )
     if _kind(kept) != _kind(fresh):
         raise ValueError(
             "search_tree is of another kind of search or another batch; it must be the policy's own"
         )
     is_invalid = _invalid_slots(kept, invalid_actions)
-    visits = sum(layer.node_visits[:, Tree.ROOT_INDEX] for layer in kept.layers)
+    visits = sum(stats.node_visits[:, Tree.ROOT_INDEX] for stats in kept.stats)
     has_action = jnp.any(is_legal(kept, Tree.ROOT_INDEX) & ~is_invalid, axis=-1)
     is_kept = (visits > 0) & has_action
     is_node = is_kept[:, None] & ~below(kept.parents, _invalid_children(kept, is_invalid))
@@ -53,7 +53,7 @@ def graft(
 
     def pick(new: chex.Array, old: chex.Array) -> chex.Array:
         here = new[:, : old.shape[1]]
-        return new.at[:, : old.shape[1]].set(jnp.where(like(is_node, old), old, here))
+        return new.at[:, : old.shape[1]].set(jnp.where(expand_mask(is_node, old), old, here))
 
     root_invalid = is_invalid.astype(fresh.root_invalid_actions.dtype)
     tree = fresh.replace(
@@ -85,7 +85,7 @@ def _invalid_children(tree: Tree, invalid_actions: chex.Array) -> chex.Array:
     """Returns `[B, N]` bool, the root's children by actions that are not allowed."""
     children = tree.children_index[:, Tree.ROOT_INDEX]
     is_invalid = invalid_actions & (children != Tree.UNVISITED)
-    return put(
+    return batched_scatter(
         jnp.zeros(tree.parents.shape, bool), jnp.maximum(children, 0), is_invalid, is_invalid
     )
 
@@ -99,22 +99,22 @@ def _mask_root(tree: Tree, invalid_actions: chex.Array) -> Tree:
     def mask(array: chex.Array, empty: int = 0) -> chex.Array:
         return array.at[:, root].set(jnp.where(invalid_actions, empty, array[:, root]))
 
-    def mask_layer(layer: Layer) -> Layer:
-        return layer.replace(
-            children_visits=mask(layer.children_visits),
-            children_qvalues=mask(layer.children_qvalues),
+    def mask_stats(stats: TreeStats) -> TreeStats:
+        return stats.replace(
+            children_visits=mask(stats.children_visits),
+            children_qvalues=mask(stats.children_qvalues),
         )
 
     return tree.replace(
         children_index=mask(tree.children_index, Tree.UNVISITED),
         children_prior=tree.children_prior.at[:, root].set(prior),
-        layers=tuple(mask_layer(layer) for layer in tree.layers),
+        stats=tuple(mask_stats(stats) for stats in tree.stats),
     )
 
 
 def _adopt_root(tree: Tree) -> Tree:
     """Counts the root as evaluated in the first layer, if only a later one has visited it."""
-    first = tree.layers[0]
+    first = tree.stats[0]
     is_new = first.node_visits[:, Tree.ROOT_INDEX] == 0
 
     def adopt(array: chex.Array | None, value: chex.Numeric) -> chex.Array | None:
@@ -129,4 +129,4 @@ def _adopt_root(tree: Tree) -> Tree:
         path_visits=adopt(first.path_visits, 1),
         leaf_visits=adopt(first.leaf_visits, 1),
     )
-    return replace_layer(tree, 0, first)
+    return replace_stats(tree, 0, first)

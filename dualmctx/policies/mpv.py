@@ -56,7 +56,7 @@ class MPV:
     has corrected."""
     puct: Puct = dataclasses.field(default_factory=Puct)
     """How both trees are searched."""
-    kept_nodes: int = 0
+    reuse_capacity: int = 0
     """Room for nodes of the last move's trees, the root apart; 0 starts every search afresh."""
 
     heads = (0, -1)
@@ -96,9 +96,9 @@ class MPV:
         """How many rounds the schedule has."""
         return len(self.rounds)
 
-    def noiseless(self) -> Self:
+    def for_evaluation(self) -> Self:
         """Returns the policy as it is for evaluation: no noise at the root, the best action."""
-        return dataclasses.replace(self, puct=self.puct.noiseless())
+        return dataclasses.replace(self, puct=self.puct.for_evaluation())
 
     def __call__(
         self,
@@ -120,8 +120,8 @@ class MPV:
           recurrent_fn: as mctx's, by the small network; its logits must mask illegal actions.
           refine_fn: evaluates embeddings by the large network; its logits must mask illegal ones.
           invalid_actions: `[B, A]` true for actions that are not allowed at the root.
-          search_tree: what `dualmctx.advance` made of the last move's trees, to go on from; the
-            roots of elements that have none come from `root`. Needs `kept_nodes`.
+          search_tree: what `dualmctx.get_subtree` made of the last move's trees, to go on from; the
+            roots of elements that have none come from `root`. Needs `reuse_capacity`.
 
         Returns:
           `action` `[B]`; `action_weights` `[B, A]`, which sum to 1; and `search_tree`, a

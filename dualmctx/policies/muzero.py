@@ -18,12 +18,12 @@ from dualmctx.checks import (
 )
 from dualmctx.policies import root as roots
 from dualmctx.policies.finite import finite_root
-from dualmctx.policies.kept import graft
-from dualmctx.policies.options import explore
+from dualmctx.policies.kept import insert_subtree
+from dualmctx.policies.options import with_window_exploration
 from dualmctx.search import mctx_rules
 from dualmctx.search.allocate import allocate
 from dualmctx.search.keys import draw, split_key
-from dualmctx.search.simulate import Grow, search
+from dualmctx.search.simulate import SearchSpec, search
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn
 
@@ -62,13 +62,13 @@ class MuZero:
     """As in `Puct`."""
     explore_decay: float = 0.5
     """As in `Puct`."""
-    kept_nodes: int = 0
+    reuse_capacity: int = 0
     """Room for nodes of the last move's tree, the root apart; 0 starts every search afresh."""
 
     heads = (-1,)
     """The network's heads that it evaluates: the last, by `recurrent_fn`."""
 
-    def noiseless(self) -> Self:
+    def for_evaluation(self) -> Self:
         """Returns the policy as it is for evaluation: no noise at the root, the best action."""
         return dataclasses.replace(self, dirichlet_fraction=0.0, temperature=0.0)
 
@@ -95,8 +95,8 @@ class MuZero:
         """Searches from a batch of roots; see `mctx.muzero_policy`.
 
         As there, noise reaches all actions of the root but those that `invalid_actions` names.
-        A `search_tree` is what `dualmctx.advance` made of the last move's tree, to go on from; the
-        roots of elements that have none come from `root`. Needs `kept_nodes`.
+        A `search_tree` is what `dualmctx.get_subtree` made of the last move's tree, to go on from;
+        the roots of elements that have none come from `root`. Needs `reuse_capacity`.
         """
         del refine_fn
         root = finite_root(root)
@@ -104,28 +104,30 @@ class MuZero:
         tree = allocate(
             roots.root_evaluation(root, root.prior_logits),
             root.embedding,
-            num_nodes=1 + self.kept_nodes + self.num_simulations,
+            num_nodes=1 + self.reuse_capacity + self.num_simulations,
             invalid_actions=roots.no_invalid_actions(root, invalid_actions),
             windowed=self.window is not None,
-            is_kept=self.kept_nodes > 0,
+            is_kept=self.reuse_capacity > 0,
             prior_is_logits=True,
         )
         if search_tree is not None:
-            tree = graft(tree, search_tree, invalid_actions, kept_nodes=self.kept_nodes)
+            tree = insert_subtree(
+                tree, search_tree, invalid_actions, reuse_capacity=self.reuse_capacity
+            )
         tree = self._mask_and_add_noise(noise_key, tree, invalid_actions)
         select_fn = mctx_rules.muzero(
             self.qtransform, pb_c_init=self.pb_c_init, pb_c_base=self.pb_c_base
         )
-        select_fn = explore(self, select_fn)
-        grow = Grow(
+        select_fn = with_window_exploration(self, select_fn)
+        spec = SearchSpec(
             roots.evaluate_logits(recurrent_fn),
             select_fn,
             select_fn,
-            self.max_depth or self.kept_nodes + self.num_simulations,
+            self.max_depth or self.reuse_capacity + self.num_simulations,
             self.window,
         )
-        first_slot = 1 + self.kept_nodes
-        tree = search(params, search_key, tree, grow, self.num_simulations, first_slot=first_slot)
+        first_slot = 1 + self.reuse_capacity
+        tree = search(params, search_key, tree, spec, self.num_simulations, first_slot=first_slot)
         weights = tree.summary().visit_probs
         logits = _log(weights)
         logits -= jnp.max(logits, axis=-1, keepdims=True)

@@ -14,7 +14,7 @@ from dualmctx.policies.options import Puct, make_grow, make_qvalues
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.keys import split_key
 from dualmctx.search.select import completed_qvalues
-from dualmctx.search.simulate import Grow, search
+from dualmctx.search.simulate import SearchSpec, search
 from dualmctx.search.tree import Tree, get_children
 from dualmctx.types import Params
 
@@ -58,7 +58,7 @@ class OneTreeOptions(OneTree, Protocol):
         ...
 
 
-ChangeFn = Callable[[Tree, Grow], tuple[Tree, Grow]]
+ChangeFn = Callable[[Tree, SearchSpec], tuple[Tree, SearchSpec]]
 
 
 def search_one_tree(
@@ -77,7 +77,7 @@ def search_one_tree(
       params: passed on to the evaluations.
       rng_key: consumed.
       inputs: what the policy was called with.
-      search_tree: what `advance` made of the last move's tree, or `None`.
+      search_tree: what `get_subtree` made of the last move's tree, or `None`.
       change_fn: what the variant makes of the tree before its first simulation and of how it grows;
         `None` for nothing.
 
@@ -87,11 +87,11 @@ def search_one_tree(
     puct, budget = options.puct, options.num_simulations
     noise_key, search_key, action_key = split_key(rng_key, 3)
     opening = open_search(
-        puct, inputs, num_new=budget, kept_nodes=options.kept_nodes, search_tree=search_tree
+        puct, inputs, num_new=budget, reuse_capacity=options.reuse_capacity, search_tree=search_tree
     )
     tree = add_root_noise(noise_key, opening.tree, puct)
-    grow = make_grow(puct, opening.evaluate_fn, num_simulations=opening.longest)
+    spec = make_grow(puct, opening.evaluate_fn, num_simulations=opening.longest)
     if change_fn is not None:
-        tree, grow = change_fn(tree, grow)
-    tree = search(params, search_key, tree, grow, budget, first_slot=opening.first_slot)
+        tree, spec = change_fn(tree, spec)
+    tree = search(params, search_key, tree, spec, budget, first_slot=opening.first_slot)
     return close_one_tree(action_key, puct, opening, tree)

@@ -8,9 +8,9 @@ import mctx
 
 from dualmctx.policies import root as roots
 from dualmctx.policies.finite import finite_refine_fn, finite_root
-from dualmctx.policies.kept import graft
+from dualmctx.policies.kept import insert_subtree
 from dualmctx.policies.options import Puct, allocate_rows
-from dualmctx.policies.top_actions import Inputs, RestoreFn, limit_children
+from dualmctx.policies.top_actions import Inputs, RestoreFn, keep_top_actions
 from dualmctx.search.allocate import allocate
 from dualmctx.search.tree import Tree
 from dualmctx.types import ActingOutput, EvaluateFn
@@ -41,8 +41,8 @@ def open_search(
     inputs: Inputs,
     *,
     num_new: int,
-    kept_nodes: int = 0,
-    num_layers: int = 1,
+    reuse_capacity: int = 0,
+    num_trees: int = 1,
     search_tree: Tree | None = None,
 ) -> Opening:
     """Allocates the trees, or takes up kept ones.
@@ -51,9 +51,9 @@ def open_search(
       puct: the policy's options.
       inputs: what the policy was called with.
       num_new: nodes that the search may add.
-      kept_nodes: room for nodes of the last move's trees.
-      num_layers: trees on the topology.
-      search_tree: what `advance` made of the last move's trees, or `None`.
+      reuse_capacity: room for nodes of the last move's trees.
+      num_trees: trees on the topology.
+      search_tree: what `get_subtree` made of the last move's trees, or `None`.
 
     Returns:
       What the search starts from. The root's prior has no noise yet.
@@ -63,24 +63,26 @@ def open_search(
     inputs = inputs._replace(
         root=finite_root(inputs.root), refine_fn=jax.tree.map(finite_refine_fn, inputs.refine_fn)
     )
-    inputs, restore = limit_children(inputs, puct.max_children)
+    inputs, restore = keep_top_actions(inputs, puct.max_children)
     root, recurrent_fn, refine_fn, invalid_actions = inputs
     prior = roots.legal_probabilities(roots.mask_logits(root.prior_logits, invalid_actions))
     tree = allocate(
         roots.root_evaluation(root, prior),
         root.embedding,
-        num_nodes=1 + kept_nodes + num_new,
+        num_nodes=1 + reuse_capacity + num_new,
         invalid_actions=roots.no_invalid_actions(root, invalid_actions),
-        num_layers=num_layers,
+        num_trees=num_trees,
         windowed=puct.window is not None,
-        is_kept=kept_nodes > 0,
+        is_kept=reuse_capacity > 0,
         num_virtual=puct.virtual_loss * puct.leaves_per_step,
     )
     tree = allocate_rows(puct, tree)
     if search_tree is not None:
-        tree = graft(tree, search_tree, invalid_in_game, kept_nodes=kept_nodes)
+        tree = insert_subtree(tree, search_tree, invalid_in_game, reuse_capacity=reuse_capacity)
     evaluate_fn = roots.evaluate_probabilities(recurrent_fn)
-    return Opening(tree, evaluate_fn, refine_fn, 1 + kept_nodes, kept_nodes + num_new, restore)
+    return Opening(
+        tree, evaluate_fn, refine_fn, 1 + reuse_capacity, reuse_capacity + num_new, restore
+    )
 
 
 def add_root_noise(rng_key: chex.PRNGKey, tree: Tree, puct: Puct) -> Tree:

@@ -27,8 +27,8 @@ from dualmctx.search.select import (
     mean_qvalues,
     puct,
 )
-from dualmctx.search.simulate import Grow
-from dualmctx.search.tree import Tree, replace_layer
+from dualmctx.search.simulate import SearchSpec
+from dualmctx.search.tree import Tree, replace_stats
 from dualmctx.types import EvaluateFn, SelectFn, TrackFn
 
 
@@ -127,7 +127,7 @@ class Puct:
         remedy = "plain with regularized act and learn, which leave no use for the visits"
         check(is_used, "visit_weights", self.visit_weights, remedy)
 
-    def noiseless(self) -> Self:
+    def for_evaluation(self) -> Self:
         """Returns the options for evaluation: no noise at the root, the best action."""
         return dataclasses.replace(self, dirichlet_fraction=0.0, temperature=0.0)
 
@@ -148,7 +148,9 @@ def check_several_trees(options: Puct, name: str) -> None:
     check(rave is None, "rave_visits", rave, f"none in {name}, whose leaves are backed up at once")
 
 
-def explore(options: Windowed, select_fn: SelectFn, layer: int = 0) -> SelectFn:
+def with_window_exploration(
+    options: Windowed, select_fn: SelectFn, tree_index: int = 0
+) -> SelectFn:
     """Adds the epsilon-greedy exploration that goes with a window to a rule; without one, nothing.
 
     Whatever rule a variant makes for a node goes through here last.
@@ -160,7 +162,7 @@ def explore(options: Windowed, select_fn: SelectFn, layer: int = 0) -> SelectFn:
         window=options.window,
         explore_fraction=options.explore_fraction,
         explore_decay=options.explore_decay,
-        layer=layer,
+        tree_index=tree_index,
     )
 
 
@@ -173,22 +175,24 @@ def make_qvalues(options: Puct, qvalues_fn: QvaluesFn = mean_qvalues) -> Qvalues
     return qvalues_fn
 
 
-def make_rule(options: Puct, layer: int = 0) -> SelectFn:
+def make_rule(options: Puct, tree_index: int = 0) -> SelectFn:
     """Turns the options into the rule at a node, without the exploration outside a window."""
     if "search" in options.regularized:
         qvalues_fn = make_qvalues(options, completed_qvalues)
-        return sample_regularized(c_puct=options.c_puct, layer=layer, qvalues_fn=qvalues_fn)
-    return puct(c_puct=options.c_puct, layer=layer, qvalues_fn=make_qvalues(options))
+        return sample_regularized(
+            c_puct=options.c_puct, tree_index=tree_index, qvalues_fn=qvalues_fn
+        )
+    return puct(c_puct=options.c_puct, tree_index=tree_index, qvalues_fn=make_qvalues(options))
 
 
 def allocate_rows(options: Puct, tree: Tree) -> Tree:
     """Allocates what `make_qvalues` reads, in the first layer."""
-    layer, shape = tree.layers[0], tree.layers[0].children_qvalues.shape
+    stats, shape = tree.stats[0], tree.stats[0].children_qvalues.shape
     if options.minimax_mix:
-        layer = layer.replace(children_minimax=jnp.zeros(shape, layer.children_qvalues.dtype))
+        stats = stats.replace(children_minimax=jnp.zeros(shape, stats.children_qvalues.dtype))
     if options.rave_visits is not None:
-        layer = layer.replace(children_rave=jnp.zeros((*shape, 2), layer.children_qvalues.dtype))
-    return replace_layer(tree, 0, layer)
+        stats = stats.replace(children_rave=jnp.zeros((*shape, 2), stats.children_qvalues.dtype))
+    return replace_stats(tree, 0, stats)
 
 
 def track_together(*track_fns: TrackFn | None) -> TrackFn | None:
@@ -206,22 +210,24 @@ def track_together(*track_fns: TrackFn | None) -> TrackFn | None:
 
 
 def make_grow(
-    options: Puct, evaluate_fn: EvaluateFn, *, num_simulations: int, layer: int = 0
-) -> Grow:
+    options: Puct, evaluate_fn: EvaluateFn, *, num_simulations: int, tree_index: int = 0
+) -> SearchSpec:
     """Turns the options into how one layer of a tree grows."""
-    select_fn = explore(options, make_rule(options, layer), layer)
+    select_fn = with_window_exploration(options, make_rule(options, tree_index), tree_index)
     follows = (
-        follow_minimax(window=options.window, layer=layer) if options.minimax_mix else None,
-        follow_rave(window=options.window, layer=layer) if options.rave_visits else None,
+        follow_minimax(window=options.window, tree_index=tree_index)
+        if options.minimax_mix
+        else None,
+        follow_rave(window=options.window, tree_index=tree_index) if options.rave_visits else None,
     )
     max_depth = options.max_depth or num_simulations
-    return Grow(
+    return SearchSpec(
         evaluate_fn,
         select_fn,
         select_fn,
         max_depth,
         options.window,
-        layer,
+        tree_index,
         options.leaves_per_step,
         track_fn=track_together(*follows),
         virtual_loss=options.virtual_loss,

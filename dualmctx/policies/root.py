@@ -10,7 +10,7 @@ import mctx
 from dualmctx.search.keys import draw
 from dualmctx.search.select import argmax
 from dualmctx.search.tree import is_unmasked
-from dualmctx.types import EvaluateFn, Evaluation, Params, RecurrentFn
+from dualmctx.types import EvaluateFn, NodeInit, Params, RecurrentFn
 
 # Small enough to leave every policy as it is, large enough to survive a mixture: PUCT takes an
 # action as illegal iff its prior is exactly 0, so a legal one must never underflow.
@@ -57,9 +57,9 @@ def mask_logits(logits: chex.Array, invalid_actions: chex.Array | None) -> chex.
     return jnp.where(invalid_actions, jnp.finfo(logits.dtype).min, logits)
 
 
-def root_evaluation(root: mctx.RootFnOutput, prior: chex.Array) -> Evaluation:
+def root_evaluation(root: mctx.RootFnOutput, prior: chex.Array) -> NodeInit:
     """Returns the root as a node; nothing reads the reward and discount of its missing edge."""
-    return Evaluation(prior, root.value, jnp.zeros_like(root.value), jnp.ones_like(root.value))
+    return NodeInit(prior, root.value, jnp.zeros_like(root.value), jnp.ones_like(root.value))
 
 
 def no_invalid_actions(root: mctx.RootFnOutput, invalid_actions: Any) -> chex.Array:
@@ -72,7 +72,7 @@ def evaluate_logits(recurrent_fn: RecurrentFn) -> EvaluateFn:
 
     def evaluate(params: Params, rng_key: Any, action: Any, embedding: Any) -> tuple:
         step, embedding = recurrent_fn(params, rng_key, action, embedding)
-        return Evaluation(step.prior_logits, step.value, step.reward, step.discount), embedding
+        return NodeInit(step.prior_logits, step.value, step.reward, step.discount), embedding
 
     return evaluate
 

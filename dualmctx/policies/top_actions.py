@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import mctx
 
 from dualmctx.policies import root as roots
-from dualmctx.search.arrays import by_edge, take
+from dualmctx.search.arrays import batched_gather, by_edge
 from dualmctx.search.tree import Tree, edge_index, slot_actions
 from dualmctx.types import ActingOutput, Embedding, Params, RecurrentFn, RefineFn
 
@@ -39,7 +39,7 @@ class Inputs(NamedTuple):
     invalid_actions: chex.Array | None
 
 
-def limit_children(inputs: Inputs, max_children: int | None) -> tuple[Inputs, RestoreFn]:
+def keep_top_actions(inputs: Inputs, max_children: int | None) -> tuple[Inputs, RestoreFn]:
     """Gives each node C slots: its C actions with the largest logits, in ascending order.
 
     Exact where a node has at most C legal actions, down to ties, which go to the lowest action in
@@ -61,7 +61,7 @@ def limit_children(inputs: Inputs, max_children: int | None) -> tuple[Inputs, Re
     num_actions = inputs.root.prior_logits.shape[-1]
     if max_children is None or max_children >= num_actions:
         return inputs, lambda output: output
-    slots = _Slots(max_children, isinstance(inputs.root.embedding, Embedding))
+    slots = _ActionSubset(max_children, isinstance(inputs.root.embedding, Embedding))
     logits, invalid = inputs.root.prior_logits, inputs.invalid_actions
     # Masked for the choice only: the policy masks what it is given by itself.
     actions = slots.choose(roots.mask_logits(logits, invalid))
@@ -106,10 +106,10 @@ def played_actions(tree: Tree) -> chex.Array:
         return slots
     is_child = tree.parents != Tree.NO_PARENT
     edge = edge_index(tree, jnp.maximum(tree.parents, 0), jnp.maximum(slots, 0))
-    return jnp.where(is_child, take(by_edge(actions), edge), Tree.NO_PARENT)
+    return jnp.where(is_child, batched_gather(by_edge(actions), edge), Tree.NO_PARENT)
 
 
-class _Slots(NamedTuple):
+class _ActionSubset(NamedTuple):
     """How nodes over slots are made from the game's; `is_embedding` tells what it embeds in."""
 
     max_children: int

@@ -23,7 +23,7 @@ from dualmctx.policies.options import Puct, check_several_trees, make_grow
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.keys import split_key
 from dualmctx.search.select import completed_qvalues
-from dualmctx.search.simulate import Follow, Rounds, follow, run_rounds
+from dualmctx.search.simulate import Refinement, Rounds, refine_tree, run_rounds
 from dualmctx.search.tree import Tree, get_children, root_passes
 from dualmctx.types import EvaluateFn, Params, RefineFn
 
@@ -67,14 +67,14 @@ class TreesOptions(Protocol):
         ...
 
     @property
-    def kept_nodes(self) -> int:
+    def reuse_capacity(self) -> int:
         """Room for nodes of the last move's trees."""
         ...
 
 
 def check_trees(options: TreesOptions) -> None:
     """Checks these options; raises a one-line `ValueError` for the first that is wrong."""
-    check_count("kept_nodes", options.kept_nodes, 0)
+    check_count("reuse_capacity", options.reuse_capacity, 0)
     check_share(options, "value_mix", "prior_mix")
     check_several_trees(options.puct, type(options).__name__)
     mode, modes = options.action_weights, get_args(Weights)
@@ -117,7 +117,7 @@ def search_trees(
       inputs: what the policy was called with; `refine_fn` is one function for K = 2, a tuple of
         K − 1 for more.
       rounds: for each round the simulations of each of the K trees.
-      search_tree: what `advance` made of the last move's trees, or `None`.
+      search_tree: what `get_subtree` made of the last move's trees, or `None`.
 
     Returns:
       The policy's output; `search_tree` has K layers.
@@ -134,17 +134,17 @@ def search_trees(
         options.puct,
         inputs,
         num_new=sum(budgets),
-        kept_nodes=options.kept_nodes,
-        num_layers=len(budgets),
+        reuse_capacity=options.reuse_capacity,
+        num_trees=len(budgets),
         search_tree=search_tree,
     )
     follows = _make_follows(options, opening, budgets)
     tree = _evaluate_root(params, root_key, opening.tree, follows)
     clean_prior = tree.children_prior[:, Tree.ROOT_INDEX]
     tree = add_root_noise(noise_key, tree, options.puct)
-    grow = make_grow(options.puct, opening.evaluate_fn, num_simulations=opening.longest)
+    spec = make_grow(options.puct, opening.evaluate_fn, num_simulations=opening.longest)
     tree = run_rounds(
-        params, search_key, tree, grow, follows, rounds=rounds, first_slot=opening.first_slot
+        params, search_key, tree, spec, follows, rounds=rounds, first_slot=opening.first_slot
     )
     action_weights = read_weights(options, tree, clean_prior)
     return close_search(action_key, options.puct, opening, tree, action_weights)
@@ -152,7 +152,7 @@ def search_trees(
 
 def _make_follows(
     options: TreesOptions, opening: Opening, budgets: tuple[int, ...]
-) -> tuple[Follow, ...]:
+) -> tuple[Refinement, ...]:
     given = opening.refine_fn
     refine_fns = given if isinstance(given, tuple) else (given,)
     num_later = len(budgets) - 1
@@ -164,15 +164,17 @@ def _make_follows(
     # Without a first tree no state is common to it and others, so there is nothing to mix.
     mixes = (options.value_mix, options.prior_mix) if budgets[0] > 0 else (0.0, 0.0)
     evaluate_fn, follows = opening.evaluate_fn, []
-    for layer, refine_fn in enumerate(refine_fns[:num_later], 1):
+    for tree_index, refine_fn in enumerate(refine_fns[:num_later], 1):
         evaluate_fn = _evaluate_also(evaluate_fn, refine_fn, *mixes)
-        grow = make_grow(options.puct, evaluate_fn, num_simulations=opening.longest, layer=layer)
-        follows.append(Follow(refine_fn, roots.legal_probabilities, *mixes, grow))
+        spec = make_grow(
+            options.puct, evaluate_fn, num_simulations=opening.longest, tree_index=tree_index
+        )
+        follows.append(Refinement(refine_fn, roots.legal_probabilities, *mixes, spec))
     return tuple(follows)
 
 
 def _evaluate_root(
-    params: Params, rng_key: chex.PRNGKey, tree: Tree, follows: tuple[Follow, ...]
+    params: Params, rng_key: chex.PRNGKey, tree: Tree, follows: tuple[Refinement, ...]
 ) -> Tree:
     """Has every later head evaluate the root, which is in all trees from the start."""
     leaves = jnp.zeros((tree.parents.shape[0], 1), jnp.int32)
@@ -184,8 +186,10 @@ def _evaluate_root(
     for how in follows:
         rng_key, refine_key = split_key(rng_key)
         # A kept root may be in this tree already.
-        is_new = tree.layers[how.grow.layer].node_visits[:, :1] == 0
-        tree = follow(params, refine_key, tree, how._replace(to_prior=to_prior), leaves, is_new)
+        is_new = tree.stats[how.spec.tree_index].node_visits[:, :1] == 0
+        tree = refine_tree(
+            params, refine_key, tree, how._replace(to_prior=to_prior), leaves, is_new
+        )
     return tree
 
 
@@ -218,7 +222,7 @@ def read_weights(options: TreesOptions, tree: Tree, prior: chex.Array) -> chex.A
     Returns:
       `[B, A]` weights that sum to 1.
     """
-    first, last = 0, len(tree.layers) - 1
+    first, last = 0, len(tree.stats) - 1
     root = jnp.zeros(prior.shape[0], jnp.int32)
     children = get_children(tree, root, last)
     if options.action_weights == "large_visits":

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.search import select
-from dualmctx.search.arrays import take
+from dualmctx.search.arrays import batched_gather
 from dualmctx.search.keys import REGULARIZED, node_keys
 from dualmctx.search.select import QvaluesFn, argmax
 from dualmctx.search.tree import Tree, get_children
@@ -83,7 +83,7 @@ def regularized_policy(
 
 
 def sample_regularized(
-    *, c_puct: float, layer: int = 0, qvalues_fn: QvaluesFn = select.completed_qvalues
+    *, c_puct: float, tree_index: int = 0, qvalues_fn: QvaluesFn = select.completed_qvalues
 ) -> SelectFn:
     """Makes a rule that draws actions from the regularised policy of the node.
 
@@ -91,7 +91,7 @@ def sample_regularized(
 
     Args:
       c_puct: c.
-      layer: the tree whose statistics are read.
+      tree_index: the tree whose statistics are read.
       qvalues_fn: what stands for q; by default the means, the node's own for untried actions.
 
     Returns:
@@ -101,9 +101,9 @@ def sample_regularized(
     """
 
     def choose(rng_key: Any, tree: Tree, node_index: chex.Array, depth: Any) -> chex.Array:
-        prior = take(tree.children_prior, node_index)
-        total = jnp.sum(get_children(tree, node_index, layer).visits, axis=-1)
-        qvalues = qvalues_fn(tree, node_index, layer)
+        prior = batched_gather(tree.children_prior, node_index)
+        total = jnp.sum(get_children(tree, node_index, tree_index).visits, axis=-1)
+        qvalues = qvalues_fn(tree, node_index, tree_index)
         policy = regularized_policy(prior, qvalues, total, c_puct=c_puct)
         keys = node_keys(rng_key, REGULARIZED, depth, node_index.shape[0])
         noise = jax.vmap(lambda key: jax.random.gumbel(key, policy.shape[1:], policy.dtype))(keys)

@@ -20,6 +20,7 @@ from dualmctx.reproduction.convergence import MASS, Evaluated
 from dualmctx.reproduction.experiments import Comparison, GameRow, Size
 from dualmctx.reproduction.runs import load_step
 from dualmctx.reproduction.steps import Learning, Row
+from dualmctx.types import Environment
 
 # Of a run's rows: what its search does wherever optimal play can lead.
 _OPTIMAL = "path/search_optimal"
@@ -89,7 +90,7 @@ def make_matches(
     )
 
 
-def make_openings(env: object, row: GameRow, size: Size, seed: int) -> tuple[Opening, ...]:
+def make_openings(env: Environment, row: GameRow, size: Size, seed: int) -> tuple[Opening, ...]:
     """Makes the openings of matches: the start of the game and random ones.
 
     Raises:
@@ -111,13 +112,13 @@ def pair_up(names: Sequence[str], comparisons: Iterable[Comparison]) -> tuple[tu
     )
 
 
-def _entrant(env: object, learning: Learning, folder: Path, step: int) -> Entrant:
+def _entrant(env: Environment, learning: Learning, folder: Path, step: int) -> Entrant:
     return engine(
         checkpoint_name(learning.name, step),
         env,
         learning.network,
         load_step(folder, step).params,
-        learning.config.search.noiseless(),
+        learning.config.search.for_evaluation(),
         about={"algorithm": learning.name, "step": step},
         **learning.options,
     )
@@ -146,8 +147,8 @@ def read_curves(
     )
     reference = checkpoint_name(comparison.others[0], steps[-1])
     untrained = [checkpoint_name(x, steps[0]) for x in comparison.algorithms]
-    has_two_tasks = games.has_two_tasks(games.make(row.game))
-    ratings = _ratings(results, reference, by_side=has_two_tasks)
+    has_asymmetric_roles = games.has_asymmetric_roles(games.make(row.game))
+    ratings = _ratings(results, reference, by_side=has_asymmetric_roles)
     ranked = [_rank_until(results, comparison, steps[: i + 1], size) for i in range(len(steps))]
     curves = {}
     for name in comparison.algorithms:
@@ -163,7 +164,7 @@ def read_curves(
         curves[name] = Curve(
             *(tuple(getattr(ratings[x], part) for x in own) for part in ("elo", "low", "high")),
             *(
-                tuple(ratings[f"{x} ({side})"].elo for x in own if has_two_tasks)
+                tuple(ratings[f"{x} ({side})"].elo for x in own if has_asymmetric_roles)
                 for side in ("first", "second")
             ),
             mass=tuple(found[x][0] for found, x in zip(ranked, own, strict=True)),

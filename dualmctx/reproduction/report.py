@@ -23,7 +23,7 @@ from dualmctx.reproduction.tables import (
     strength,
     times,
 )
-from dualmctx.runs.atomic_io import write_whole
+from dualmctx.runs.atomic_io import atomic_write_text
 
 _TITLE = "Dual MCTS, reproduced"
 _NOTE = (
@@ -71,7 +71,7 @@ def write_report(report: dict[str, Any], folder: Path) -> list[Path]:
         "report.html": to_html(report, sections, folder),
     }
     for name, text in files.items():
-        write_whole(folder / name, text)
+        atomic_write_text(folder / name, text)
     return [folder / name for name in files]
 
 

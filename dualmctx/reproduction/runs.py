@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import jax
 
-from dualmctx.experiment.evals import ExamFn
+from dualmctx.experiment.evals import EvalFn
 from dualmctx.reproduction.steps import (
     Learning,
     Row,
     StepFn,
     compile_step,
-    make_exam,
+    make_eval,
     on_device,
 )
 from dualmctx.runs.checkpoint import Checkpoints, claim_checkpoints
@@ -22,7 +22,7 @@ from dualmctx.runs.recorded_config import check_config
 from dualmctx.runs.saved_network import Trained, export_trained, load_trained
 from dualmctx.training.trainer import TrainState
 
-Programs = dict[str, tuple[StepFn, ExamFn | None]]
+Programs = dict[str, tuple[StepFn, EvalFn | None]]
 """A step and an exam of each algorithm, by its name."""
 
 
@@ -92,7 +92,7 @@ def compile_programs(runs: Iterable[Run], steps: int) -> Programs:
     for run in runs:
         name = run.learning.name
         if run.step < steps and name not in programs:
-            programs[name] = (compile_step(run.learning, run.state), make_exam(run.learning))
+            programs[name] = (compile_step(run.learning, run.state), make_eval(run.learning))
     return programs
 
 
@@ -110,13 +110,13 @@ def train(runs: Iterable[Run], programs: Programs, steps: int) -> Iterator[Run]:
                 yield runs[i]
 
 
-def _advance(run: Run, step_fn: StepFn, exam: ExamFn | None) -> Run:
+def _advance(run: Run, step_fn: StepFn, eval_fn: EvalFn | None) -> Run:
     state, row = step_fn(run.state)
     row["seconds"] = row["selfplay_seconds"] + row["learn_seconds"]
-    if exam is not None:
+    if eval_fn is not None:
         begin = time.perf_counter()
-        row |= exam(state.params, jax.random.PRNGKey(row["iteration"]))
-        row["exam_seconds"] = time.perf_counter() - begin
+        row |= eval_fn(state.params, jax.random.PRNGKey(row["iteration"]))
+        row["eval_seconds"] = time.perf_counter() - begin
     run = run._replace(state=state, rows=[*run.rows, row])
     _export(run)
     run.folder.append_row(row)

@@ -28,7 +28,7 @@ from dualmctx.reproduction.matches import make_matches, make_openings, read_curv
 from dualmctx.reproduction.runs import compile_programs, is_done, open_run, train
 from dualmctx.reproduction.steps import Learning, Row, make_config, make_learning
 from dualmctx.reproduction.summary import Outcome, summarize
-from dualmctx.runs.atomic_io import write_whole
+from dualmctx.runs.atomic_io import atomic_write_text
 from dualmctx.runs.folder import read_rows, reopen_run
 
 ShowFn = Callable[[str, int, int], None]
@@ -142,7 +142,7 @@ def _find_seconds(experiment: Experiment, algorithms: dict[str, Algorithm]) -> N
         for name in MEASURED
     }
     found = find_equal(algorithms, rows)
-    write_whole(experiment.equal_seconds, json.dumps(found._asdict()) + "\n")
+    atomic_write_text(experiment.equal_seconds, json.dumps(found._asdict()) + "\n")
 
 
 def _read_seconds(file: Path) -> EqualSeconds:

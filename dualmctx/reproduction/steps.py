@@ -10,17 +10,18 @@ import jax
 import jax.numpy as jnp
 
 import games
-from dualmctx.experiment.assemble import make_exams, record_of, trainer_of
-from dualmctx.experiment.evals import ExamFn
+from dualmctx.experiment.assemble import build_trainer, make_evals, record_of
+from dualmctx.experiment.evals import EvalFn
 from dualmctx.models.game_model import make_search_fn
 from dualmctx.reproduction.experiments import Algorithm, GameRow, Size
-from dualmctx.runs.saved_network import network_of
-from dualmctx.training.config import Config, Exams, NetworkOptions
+from dualmctx.runs.saved_network import build_network
+from dualmctx.training.config import Config, EvalConfig, NetworkOptions
 from dualmctx.training.learner import Learner, Losses, make_learn, make_optimizer
 from dualmctx.training.replay import add, make_replay
 from dualmctx.training.selfplay import SelfPlay, make_play
 from dualmctx.training.targets import make_samples
 from dualmctx.training.trainer import TrainState
+from dualmctx.types import Environment, PolicyValueNetwork
 
 Row = dict[str, Any]
 StepFn = Callable[[TrainState], tuple[TrainState, Row]]
@@ -40,8 +41,8 @@ class Learning(NamedTuple):
     """
 
     name: str
-    env: Any
-    network: Any
+    env: Environment
+    network: PolicyValueNetwork
     algorithm: Algorithm
     config: Config
     size: Size
@@ -50,7 +51,7 @@ class Learning(NamedTuple):
     @property
     def options(self) -> dict[str, Any]:
         """Options of `make_model`."""
-        return self.config.network.of_model()
+        return self.config.network.model_kwargs()
 
     def record(self, seed: int) -> dict[str, Any]:
         """Returns what the `config.json` of a run holds."""
@@ -96,8 +97,8 @@ def make_learning(name: str, algorithm: Algorithm, row: GameRow, size: Size) -> 
     """
     config = make_config(algorithm, row, size)
     env = games.make(row.game)
-    network = network_of(record_of(name, config), env)
-    trainer = trainer_of(config, env, network)
+    network = build_network(record_of(name, config), env)
+    trainer = build_trainer(config, env, network)
     return Learning(
         name, env, network, algorithm, config, size, lambda seed: on_device(trainer.init(seed))
     )
@@ -188,11 +189,11 @@ def _stepper(play: Any, learn: Any, size: Size) -> StepFn:
     return step
 
 
-def make_exam(learning: Learning) -> ExamFn | None:
+def make_eval(learning: Learning) -> EvalFn | None:
     """Makes the exam of a checkpoint against the exact solution, `None` where there is none."""
     if not games.is_solvable(learning.env):
         return None
-    policy = learning.config.search.noiseless()
+    policy = learning.config.search.for_evaluation()
     search_fn = make_search_fn(learning.env, learning.network, policy, **learning.options)
-    (some,), *_ = make_exams(learning.env, learning.network, search_fn, Exams())
+    (some,), *_ = make_evals(learning.env, learning.network, search_fn, EvalConfig())
     return some

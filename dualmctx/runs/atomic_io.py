@@ -8,7 +8,7 @@ _DRAFT = ".new"
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def atomic_path(path: Path) -> Iterator[Path]:
     """Yields the path of a draft beside a file, which replaces the file at the end.
 
     Where what is done with the draft fails, the file stays as it was and the draft is removed.
@@ -31,7 +31,7 @@ def is_draft(path: Path) -> bool:
     return path.name.startswith(".") and path.name.endswith(_DRAFT)
 
 
-def write_whole(path: Path, text: str) -> None:
+def atomic_write_text(path: Path, text: str) -> None:
     """Writes a text in UTF-8 to a file, which holds either this or what it held before."""
-    with replacing(path) as draft:
+    with atomic_path(path) as draft:
         draft.write_text(text, encoding="utf-8")

@@ -7,6 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from dualmctx.runs.record_names import with_current_names
+
 CONFIG, CHECKSUMS = "config", "checksums"
 
 
@@ -39,7 +41,9 @@ def is_intact(content: dict[str, Any], *, in_order: bool) -> bool:
 
 def read_config(content: dict[str, Any]) -> dict[str, Any] | None:
     """Returns the configuration of the run; earlier versions saved none."""
-    return json.loads(np.asarray(content[CONFIG]).tobytes()) if CONFIG in content else None
+    if CONFIG not in content:
+        return None
+    return with_current_names(json.loads(np.asarray(content[CONFIG]).tobytes()))
 
 
 def _checksums(content: dict[str, Any]) -> np.ndarray:

@@ -70,17 +70,19 @@ class Display:
         """Shows an iteration, a row of `metrics.jsonl`."""
         self._pace.report(row["iteration"])
         rates, left = describe_rates(row), self._pace.left(self._num_iterations)
-        has_exam = any("/" in name for name in row)
-        exam = f"iteration {row['iteration']}: {describe_exam(row)}" if has_exam else self._lines[1]
-        self._lines = [rates, exam]
+        has_evals = any("/" in name for name in row)
+        evals = (
+            f"iteration {row['iteration']}: {describe_evals(row)}" if has_evals else self._lines[1]
+        )
+        self._lines = [rates, evals]
         self._progress.update(self._task, completed=row["iteration"], left=left)
         is_due = time.monotonic() - self._last_line > SECONDS_BETWEEN_LINES
-        if has_exam or (is_due and not self.console.is_terminal):
+        if has_evals or (is_due and not self.console.is_terminal):
             self._last_line = time.monotonic()
             head = f"{row['iteration']:>5}/{self._num_iterations}  {row['seconds']:7.1f} s  "
             self.say(head + "  ".join([rates, *[left] * bool(left)]))
-            if has_exam:
-                self.say(f"{'':11}{describe_exam(row)}")
+            if has_evals:
+                self.say(f"{'':11}{describe_evals(row)}")
 
 
 def describe_rates(row: dict[str, Any]) -> str:
@@ -94,7 +96,7 @@ def describe_rates(row: dict[str, Any]) -> str:
     )
 
 
-def describe_exam(row: dict[str, Any]) -> str:
+def describe_evals(row: dict[str, Any]) -> str:
     """Describes an exam in one line."""
     parts = []
     for place, label in (("path", "optimal path"), ("exact", "all positions")):

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dualmctx.runs.atomic_io import is_draft, write_whole
+from dualmctx.runs.atomic_io import atomic_write_text, is_draft
 from dualmctx.runs.locks import LOCK, locked
+from dualmctx.runs.record_names import with_current_names
 
 CONFIG = "config.json"
 EDITED = "edited"
@@ -55,12 +56,12 @@ class RunFolder(NamedTuple):
         if not self.metrics.exists():
             return []
         rows = [row for row in read_rows(self.metrics) if row["iteration"] <= num_iterations]
-        write_whole(self.metrics, "".join(json.dumps(row) + "\n" for row in rows))
+        atomic_write_text(self.metrics, "".join(json.dumps(row) + "\n" for row in rows))
         return rows
 
     def write_json(self, name: str, content: dict[str, Any]) -> None:
         """Writes a JSON file, complete or not at all."""
-        write_whole(self.path / name, json.dumps(_finite(content), indent=2) + "\n")
+        atomic_write_text(self.path / name, json.dumps(_finite(content), indent=2) + "\n")
 
 
 def read_rows(file: Path) -> list[dict[str, Any]]:
@@ -165,7 +166,7 @@ def read_config(path: Path) -> dict[str, Any]:
     if not file.exists():
         raise ValueError(f"{path} has no {CONFIG}, so there is no run there")
     try:
-        config = dict(json.loads(file.read_text()))
+        config = with_current_names(json.loads(file.read_text()))
         return {name: value for name, value in config.items() if name != EDITED}
     except (ValueError, TypeError) as error:
         raise ValueError(f"{file} cannot be read: {error}") from error

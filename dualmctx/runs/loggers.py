@@ -12,7 +12,7 @@ from tensorboardX.event_file_writer import EventsWriter
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 from tensorboardX.proto.summary_pb2 import Summary
 
-from dualmctx.runs.atomic_io import write_whole
+from dualmctx.runs.atomic_io import atomic_write_text
 
 Sink = Callable[[dict[str, Any]], None]
 """Takes a row of `metrics.jsonl`."""
@@ -94,7 +94,7 @@ def weights_and_biases(
     """
     name = folder / "wandb_id"
     if not name.exists():
-        write_whole(name, uuid.uuid4().hex[:16])
+        atomic_write_text(name, uuid.uuid4().hex[:16])
     options = {"id": name.read_text(), "resume": "allow", "dir": str(folder), "config": config}
     try:
         run = wandb.init(project=project, name=folder.name, **options)

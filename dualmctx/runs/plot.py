@@ -23,13 +23,13 @@ def plot_training(rows: list[dict[str, Any]], title: str, file: Path) -> None:
       file: where to save it; the suffix decides the format.
     """
     figure = Figure(figsize=(9, 3.6), layout="constrained")
-    exams, losses = figure.subplots(1, 2)
+    evals, losses = figure.subplots(1, 2)
     for name, label in _EXAMS.items():
         points = [(row["seconds"], 100 * row[name]) for row in rows if name in row]
         if points:
-            exams.plot(*zip(*points, strict=True), label=label, marker=".")
-    exams.set(xlabel="seconds of training", ylabel="%", title="optimal moves, games won")
-    exams.set_ylim(None, 101)
+            evals.plot(*zip(*points, strict=True), label=label, marker=".")
+    evals.set(xlabel="seconds of training", ylabel="%", title="optimal moves, games won")
+    evals.set_ylim(None, 101)
     for kind in ("policy", "value"):
         heads = sorted(name for name in (rows[-1] if rows else {}) if name.startswith(f"{kind}_l"))
         for name in heads:
@@ -37,7 +37,7 @@ def plot_training(rows: list[dict[str, Any]], title: str, file: Path) -> None:
             points = [(row["seconds"], row[name]) for row in rows if name in row]
             losses.plot(*zip(*points, strict=True), label=label)
     losses.set(xlabel="seconds of training", title="losses", yscale="log")
-    for axes in (exams, losses):
+    for axes in (evals, losses):
         axes.grid(alpha=0.3)
         if axes.lines:
             axes.legend(fontsize=8)

@@ -15,13 +15,14 @@ import numpy as np
 import games
 from dualmctx.models.network import make_network
 from dualmctx.runs.archive import Archive, Header, open_archive
-from dualmctx.runs.atomic_io import replacing
+from dualmctx.runs.atomic_io import atomic_path
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.folder import read_config
+from dualmctx.runs.record_names import with_current_names
 from dualmctx.runs.recorded_config import check_config
 from dualmctx.training.config import NetworkOptions
 from dualmctx.training.divergence import check_parameters
-from dualmctx.types import Params
+from dualmctx.types import Environment, Params, PolicyValueNetwork
 
 # Networks that come with the package.
 _SHIPPED = Path(__file__).parents[1] / "trained_networks"
@@ -41,8 +42,8 @@ class Trained(NamedTuple):
       record: the run's `config.json`.
     """
 
-    env: Any
-    network: Any
+    env: Environment
+    network: PolicyValueNetwork
     params: Params
     iteration: int
     record: dict[str, Any]
@@ -75,7 +76,7 @@ def load_trained(source: Path | str, iteration: int | None = None) -> Trained:
             raise ValueError(f"iteration is {iteration}; {path} holds that of iteration {found}")
     try:
         env = games.make(record["game"], **record["game_parameters"])
-        network = network_of(record, env)
+        network = build_network(record, env)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} has a record that cannot be read: {error!r}") from error
     return Trained(env, network, _fit(path, env, network, params), found, record)
@@ -101,7 +102,7 @@ def export_trained(trained: Trained, path: Path | str) -> None:
     arrays = {name: np.asarray(x) for name, x in _by_name(trained.params).items()}
     arrays[_RECORD] = np.frombuffer(json.dumps(trained.record).encode(), np.uint8)
     arrays[_ITERATION] = np.array(trained.iteration, np.int64)
-    with replacing(path) as draft, draft.open("wb") as file:
+    with atomic_path(path) as draft, draft.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
 
 
@@ -118,7 +119,7 @@ def digest_of(params: Params) -> str:
     return digest.hexdigest()[:16]
 
 
-def network_of(record: dict[str, Any], env: Any) -> Any:
+def build_network(record: dict[str, Any], env: Environment) -> Any:
     """Makes the network of a run from its `config.json`, for a game as `games.make` gives it."""
     options = record["network"]
     depths = options["head_depths"]
@@ -131,11 +132,11 @@ def network_of(record: dict[str, Any], env: Any) -> Any:
     )
 
 
-def model_options_of(record: dict[str, Any]) -> dict[str, Any]:
+def model_kwargs_of(record: dict[str, Any]) -> dict[str, Any]:
     """Returns the options of `make_model` with which a run trained, from its `config.json`."""
     names = ("kept_activations", "compact_states")
     known = {name: record["network"][name] for name in names if name in record["network"]}
-    return NetworkOptions(**known).of_model()
+    return NetworkOptions(**known).model_kwargs()
 
 
 def _find(source: Path | str) -> Path:
@@ -166,7 +167,7 @@ def _read_file(path: Path) -> tuple[dict[str, Any], int, dict[str, Header]]:
             size = file.headers[name].size
             if size > limit:
                 raise ValueError(f"its {name} has {size:,} bytes")
-        record = dict(json.loads(file.read(_RECORD).tobytes()))
+        record = with_current_names(json.loads(file.read(_RECORD).tobytes()))
         iteration = int(file.read(_ITERATION))
         headers = {x: y for x, y in file.headers.items() if x not in (_RECORD, _ITERATION)}
     return record, iteration, headers
@@ -202,7 +203,9 @@ def _by_name(params: Params) -> dict[str, Any]:
     return {jax.tree_util.keystr(path, simple=True, separator="/"): x for path, x in leaves}
 
 
-def _fit(path: Path, env: Any, network: Any, found: dict[str, Any]) -> Params:
+def _fit(
+    path: Path, env: Environment, network: PolicyValueNetwork, found: dict[str, Any]
+) -> Params:
     """Returns parameters in the network's structure; raises a one-line `ValueError` if not its.
 
     Of a file only the headers are given; its parameters are read when they fit.

@@ -11,7 +11,7 @@ from dualmctx.runs.folder import to_dict
 from dualmctx.types import Policy
 
 
-def policy_of(
+def build_policy(
     record: dict[str, Any],
     variant: str | None = None,
     simulations: int | tuple[int, ...] | None = None,

@@ -7,20 +7,20 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.search.arrays import pair, smallest_type
-from dualmctx.search.tree import Layer, Tree
-from dualmctx.types import Evaluation
+from dualmctx.search.tree import Tree, TreeStats
+from dualmctx.types import NodeInit
 
 # Beyond this many edges of one tree an int32 cannot name them.
 _MAX_EDGES = 2**31 - 1
 
 
 def allocate(
-    root: Evaluation,
+    root: NodeInit,
     embedding: Any,
     *,
     num_nodes: int,
     invalid_actions: chex.Array,
-    num_layers: int = 1,
+    num_trees: int = 1,
     windowed: bool = False,
     is_kept: bool = False,
     num_virtual: int = 0,
@@ -34,7 +34,7 @@ def allocate(
       embedding: `[B, ...]` the roots' embeddings.
       num_nodes: capacity N, the root included.
       invalid_actions: `[B, A]` 1 for actions that are not allowed at the root.
-      num_layers: number of trees on the topology.
+      num_trees: number of trees on the topology.
       windowed: whether to allocate what a windowed backup needs.
       is_kept: whether the trees go on after a move: then visits may exceed the capacity, and a
         write-back between several layers needs to know which simulations ended where.
@@ -62,14 +62,14 @@ def allocate(
     dtype = raw_value.dtype
     index_type = smallest_type(num_nodes)
     visits_type = jnp.int32 if is_kept else smallest_type(num_nodes + num_virtual)
-    counts_leaves = is_kept and num_layers > 1
+    counts_leaves = is_kept and num_trees > 1
 
     def empty(row: chex.Array) -> chex.Array:
         return jnp.zeros(shape + row.shape[1:], row.dtype).at[:, 0].set(row)
 
-    def layer() -> Layer:
+    def tree_index() -> TreeStats:
         counter = jnp.zeros(shape, jnp.int32) if windowed else None
-        return Layer(
+        return TreeStats(
             node_stats=jnp.zeros((*shape, 2), dtype),
             children_visits=jnp.zeros((*shape, num_actions), visits_type),
             children_qvalues=jnp.zeros((*shape, num_actions), dtype),
@@ -78,7 +78,7 @@ def allocate(
             leaf_visits=jnp.zeros(shape, jnp.int32) if counts_leaves else None,
         )
 
-    first = layer()
+    first = tree_index()
     first = first.replace(
         node_stats=first.node_stats.at[:, 0].set(pair(jnp.ones(batch_size), raw_value)),
         path_visits=first.path_visits.at[:, 0].set(1) if windowed else None,
@@ -91,7 +91,7 @@ def allocate(
         children_prior=empty(root.prior),
         raw_values=empty(raw_value),
         embeddings=jax.tree.map(empty, embedding),
-        layers=(first, *(layer() for _ in range(num_layers - 1))),
+        stats=(first, *(tree_index() for _ in range(num_trees - 1))),
         root_invalid_actions=invalid_actions,
         extra_data=extra_data,
         prior_is_logits=prior_is_logits,

@@ -17,7 +17,7 @@ def _locate(array: chex.Array, index: chex.Array) -> tuple[Any, Any, chex.Array]
     """
     batch_size, num_nodes = array.shape[:2]
     batch = jnp.arange(batch_size, dtype=jnp.int32).reshape((-1,) + (1,) * (index.ndim - 1))
-    # Different indices, as `put` promises that no two are the same.
+    # Different indices, as `batched_scatter` promises that no two are the same.
     outside = jnp.arange(index.size, dtype=jnp.int32).reshape(index.shape)
     if batch_size * num_nodes + index.size > _MAX_FLAT:
         return array.at, (batch, index), num_nodes + outside
@@ -25,7 +25,7 @@ def _locate(array: chex.Array, index: chex.Array) -> tuple[Any, Any, chex.Array]
     return flat.at, batch * num_nodes + index, batch_size * num_nodes + outside
 
 
-def take(array: chex.Array, index: chex.Array | int) -> chex.Array:
+def batched_gather(array: chex.Array, index: chex.Array | int) -> chex.Array:
     """Reads `[B, N, ...]` at `[B]` or `[B, K]` indices, giving `[B, ...]` or `[B, K, ...]`.
 
     One index for all is a slice, which needs no copy.
@@ -41,7 +41,7 @@ def take(array: chex.Array, index: chex.Array | int) -> chex.Array:
     return found[: index.shape[0]].reshape(*index.shape, *array.shape[2:])
 
 
-def put(
+def batched_scatter(
     array: chex.Array, index: chex.Array, value: chex.Array, where: chex.Array | bool = True
 ) -> chex.Array:
     """Writes values into `[B, N, ...]`; inside a jitted loop in place.
@@ -61,7 +61,7 @@ def put(
     else:
         inside = jnp.where(where, inside, outside)
     if index.size == 1 and not isinstance(inside, tuple):
-        # As in `take`; the second write is dropped.
+        # As in `batched_gather`; the second write is dropped.
         inside = jnp.concatenate([inside.reshape(1), outside.reshape(1) + 1])
         value = jnp.repeat(value.reshape(1, *array.shape[2:]), 2, axis=0)
     new = at[inside].set(value.astype(array.dtype), mode="drop", unique_indices=True)
@@ -74,7 +74,7 @@ def pair(first: chex.Array, second: chex.Array) -> chex.Array:
 
 
 def by_edge(array: chex.Array) -> chex.Array:
-    """Views `[B, N, A]` as `[B, N·A]`, for `take` and `put` of single edges."""
+    """Views `[B, N, A]` as `[B, N·A]`, to gather and scatter single edges."""
     batch_size, num_nodes, num_actions = array.shape
     return array.reshape(batch_size, num_nodes * num_actions)
 
@@ -84,11 +84,11 @@ def smallest_type(largest: int) -> Any:
     return jnp.int16 if largest <= jnp.iinfo(jnp.int16).max else jnp.int32
 
 
-def like(mask: chex.Array, array: chex.Array) -> chex.Array:
+def expand_mask(mask: chex.Array, array: chex.Array) -> chex.Array:
     """Returns a `[B]` or `[B, N]` mask with as many axes as a `[B, ...]` or `[B, N, ...]` array."""
     return mask.reshape(mask.shape + (1,) * (array.ndim - mask.ndim))
 
 
-def pick(mask: chex.Array, one: Any, other: Any) -> Any:
+def tree_where(mask: chex.Array, one: Any, other: Any) -> Any:
     """Takes elements of `[B, ...]` arrays: where a `[B]` mask is true from `one`, else `other`."""
-    return jax.tree.map(lambda x, y: jnp.where(like(mask, x), x, y), one, other)
+    return jax.tree.map(lambda x, y: jnp.where(expand_mask(mask, x), x, y), one, other)

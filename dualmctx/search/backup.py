@@ -6,12 +6,12 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.search.arrays import by_edge, pair, put, take
-from dualmctx.search.tree import Edge, Layer, Tree, edge_into, replace_layer
+from dualmctx.search.arrays import batched_gather, batched_scatter, by_edge, pair
+from dualmctx.search.tree import Edge, Tree, TreeStats, edge_into, replace_stats
 
 
 def backup(
-    tree: Tree, leaf: chex.Array, is_active: chex.Array | None = None, *, layer: int = 0
+    tree: Tree, leaf: chex.Array, is_active: chex.Array | None = None, *, tree_index: int = 0
 ) -> Tree:
     """Adds a leaf's value to the leaf and to all of its ancestors.
 
@@ -23,7 +23,7 @@ def backup(
       leaf: `[B]` int32, where the simulations ended: new nodes, or old ones that are terminal or
         at the largest depth.
       is_active: `[B]` bool, elements that may change; all if `None`.
-      layer: the tree that is updated.
+      tree_index: the tree that is updated.
 
     Returns:
       The trees with visits and values of that layer changed along the paths.
@@ -36,7 +36,7 @@ def backup(
         stats, node, value = carry
         climbs = node != Tree.NO_PARENT
         inside = jnp.maximum(node, 0)
-        count, mean = _unpack(take(stats.node_stats, inside))
+        count, mean = _unpack(batched_gather(stats.node_stats, inside))
         # The leaf's mean too: an old leaf's raw value may have changed since it was first counted.
         # Where it has not, this form of the mean leaves it as it is, to the last bit.
         at_leaf = mean + (value - mean) / (count + 1.0)
@@ -48,13 +48,13 @@ def backup(
         return stats, jnp.where(climbs, edge.parent, node), value
 
     node = jnp.where(active, leaf, Tree.NO_PARENT)
-    carry = (tree.layers[layer], node, take(tree.raw_values, leaf))
+    carry = (tree.stats[tree_index], node, batched_gather(tree.raw_values, leaf))
     stats = jax.lax.while_loop(lambda carry: jnp.any(carry[1] != Tree.NO_PARENT), body, carry)[0]
     stats = _count_leaves(stats, leaf[:, None], active[:, None])
-    return replace_layer(tree, layer, stats)
+    return replace_stats(tree, tree_index, stats)
 
 
-def _count_leaves(stats: Layer, leaves: chex.Array, is_active: chex.Array) -> Layer:
+def _count_leaves(stats: TreeStats, leaves: chex.Array, is_active: chex.Array) -> TreeStats:
     """Counts the simulations that end at `[B, K]` nodes, where a layer keeps that count."""
     if stats.leaf_visits is None:
         return stats
@@ -68,21 +68,21 @@ def _unpack(stats: chex.Array) -> tuple[chex.Array, chex.Array]:
 
 
 def write_nodes(
-    stats: Layer,
+    stats: TreeStats,
     node: chex.Array,
     edge: Edge,
     count: chex.Array,
     mean: chex.Array,
     where: chex.Array,
-) -> Layer:
+) -> TreeStats:
     """Writes visits and values of `[B]` or `[B, K]` nodes, there and in their parents' rows."""
     has_edge = where & (edge.index != Tree.NO_PARENT)
 
     def row(array: chex.Array, new: chex.Array) -> chex.Array:
-        return put(by_edge(array), edge.index, new, has_edge).reshape(array.shape)
+        return batched_scatter(by_edge(array), edge.index, new, has_edge).reshape(array.shape)
 
     return stats.replace(
-        node_stats=put(stats.node_stats, node, pair(count, mean), where),
+        node_stats=batched_scatter(stats.node_stats, node, pair(count, mean), where),
         children_visits=row(stats.children_visits, count),
         children_qvalues=row(stats.children_qvalues, edge.reward + edge.discount * mean),
     )
@@ -94,7 +94,7 @@ def windowed_backup(
     is_active: chex.Array | None = None,
     *,
     window: int,
-    layer: int = 0,
+    tree_index: int = 0,
 ) -> Tree:
     """Adds a leaf's value to its nearest ancestors only.
 
@@ -107,7 +107,7 @@ def windowed_backup(
       leaf: `[B]` int32, where the simulations ended.
       is_active: `[B]` bool, elements that may change; all if `None`.
       window: τ, the number of edges updated, counted from the leaf; at least 1.
-      layer: the tree that is updated.
+      tree_index: the tree that is updated.
 
     Returns:
       The trees with the statistics of that layer changed.
@@ -124,23 +124,26 @@ def windowed_backup(
         inside = jnp.maximum(node, 0)
         # A node stands for its incoming edge, which is one further from the leaf than the node.
         counts = climbs & (height + (inside != Tree.ROOT_INDEX) <= window)
-        count, mean = _unpack(take(stats.node_stats, inside))
-        passes, tallest = take(stats.path_visits, inside), take(stats.heights, inside)
+        count, mean = _unpack(batched_gather(stats.node_stats, inside))
+        passes, tallest = (
+            batched_gather(stats.path_visits, inside),
+            batched_gather(stats.heights, inside),
+        )
         edge = edge_into(tree, inside)
         mean = (mean * count + value) / (count + 1.0)
         stats = write_nodes(stats, inside, edge, count + 1, mean, counts)
         stats = stats.replace(
-            path_visits=put(stats.path_visits, inside, passes + 1, climbs),
-            heights=put(stats.heights, inside, jnp.maximum(tallest, height), climbs),
+            path_visits=batched_scatter(stats.path_visits, inside, passes + 1, climbs),
+            heights=batched_scatter(stats.heights, inside, jnp.maximum(tallest, height), climbs),
         )
         value = edge.reward + edge.discount * value
         return stats, jnp.where(climbs, edge.parent, node), value, height + 1
 
     node = jnp.where(active, leaf, Tree.NO_PARENT)
-    carry = (tree.layers[layer], node, take(tree.raw_values, leaf), jnp.int32(0))
+    carry = (tree.stats[tree_index], node, batched_gather(tree.raw_values, leaf), jnp.int32(0))
     stats = jax.lax.while_loop(lambda c: jnp.any(c[1] != Tree.NO_PARENT), body, carry)[0]
     stats = _count_leaves(stats, leaf[:, None], active[:, None])
-    return replace_layer(tree, layer, stats)
+    return replace_stats(tree, tree_index, stats)
 
 
 class _Sums(NamedTuple):
@@ -158,7 +161,7 @@ def backup_leaves(
     is_active: chex.Array,
     *,
     window: int | None,
-    layer: int = 0,
+    tree_index: int = 0,
 ) -> Tree:
     """Adds the values of many leaves to their ancestors, as if one after the other.
 
@@ -167,14 +170,14 @@ def backup_leaves(
       leaves: `[B, K]` int32, evaluated nodes.
       is_active: `[B, K]` bool, false for leaves to ignore.
       window: as in `windowed_backup`; `None` for the full backup.
-      layer: the tree that is updated.
+      tree_index: the tree that is updated.
 
     Returns:
       The trees with the statistics of that layer changed.
     """
-    values = take(tree.raw_values, leaves)
+    values = batched_gather(tree.raw_values, leaves)
     sums = _sum_paths(tree, leaves, values, is_active, window=window, with_rewards=True)
-    stats = tree.layers[layer]
+    stats = tree.stats[tree_index]
     visits = stats.node_visits + sums.visits
     total = stats.node_visits * stats.node_values + sums.returns
     node_values = jnp.where(sums.visits > 0, total / jnp.maximum(visits, 1), stats.node_values)
@@ -184,7 +187,7 @@ def backup_leaves(
             path_visits=stats.path_visits + sums.passes,
             heights=jnp.maximum(stats.heights, sums.heights),
         )
-    return replace_layer(tree, layer, _count_leaves(new, leaves, is_active))
+    return replace_stats(tree, tree_index, _count_leaves(new, leaves, is_active))
 
 
 def write_back(
@@ -194,7 +197,7 @@ def write_back(
     is_active: chex.Array,
     *,
     window: int | None,
-    layer: int = 0,
+    tree_index: int = 0,
 ) -> Tree:
     """Replaces what leaves once contributed to a tree, after their raw values changed.
 
@@ -208,7 +211,7 @@ def write_back(
       change: `[B, K]` by how much, from the view of the player to move at the leaf.
       is_active: `[B, K]` bool, false for leaves to ignore.
       window: the window of the layer's backups, `None` for full ones.
-      layer: the tree that is corrected.
+      tree_index: the tree that is corrected.
 
     Returns:
       The trees with values of that layer changed.
@@ -216,28 +219,28 @@ def write_back(
     Source: Kadam, Xu, Lieberherr 2021, section 3, V = αV_sub + (1−α)V_full; that the ancestors
     follow is our reading.
     """
-    stats = tree.layers[layer]
-    visits = take(stats.node_visits, leaves)
+    stats = tree.stats[tree_index]
+    visits = batched_gather(stats.node_visits, leaves)
     is_active = is_active & (visits > 0)
     if stats.leaf_visits is not None:
-        times = take(stats.leaf_visits, leaves)
+        times = batched_gather(stats.leaf_visits, leaves)
     else:
         # A simulation passes through a node visited before, unless it is at the largest depth.
-        has_child = jnp.any(take(stats.children_visits, leaves) > 0, axis=-1)
+        has_child = jnp.any(batched_gather(stats.children_visits, leaves) > 0, axis=-1)
         times = jnp.where(has_child, 1, visits)
     change = change * times
     sums = _sum_paths(tree, leaves, change, is_active, window=window, with_rewards=False)
     values = stats.node_values + sums.returns / jnp.maximum(stats.node_visits, 1)
-    return replace_layer(tree, layer, _copy_to_rows(tree, stats.replace(node_values=values)))
+    return replace_stats(tree, tree_index, _copy_to_rows(tree, stats.replace(node_values=values)))
 
 
-def _copy_to_rows(tree: Tree, stats: Layer) -> Layer:
+def _copy_to_rows(tree: Tree, stats: TreeStats) -> TreeStats:
     """Copies what stands in the nodes to their parents' rows."""
     has_edge = (tree.edges != Tree.NO_PARENT) & (stats.node_visits > 0)
     qvalues = tree.rewards + tree.discounts * stats.node_values
 
     def row(array: chex.Array, new: chex.Array) -> chex.Array:
-        return put(by_edge(array), tree.edges, new, has_edge).reshape(array.shape)
+        return batched_scatter(by_edge(array), tree.edges, new, has_edge).reshape(array.shape)
 
     return stats.replace(
         children_visits=row(stats.children_visits, stats.node_visits),

@@ -7,10 +7,10 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.search.arrays import by_edge, like, pair, put, take
+from dualmctx.search.arrays import batched_gather, batched_scatter, by_edge, expand_mask, pair
 from dualmctx.search.keys import repeat_key
 from dualmctx.search.tree import Tree, edge_index, edge_into, get_state
-from dualmctx.types import EvaluateFn, Evaluation, Params, Path, RefineFn
+from dualmctx.types import EvaluateFn, NodeInit, Params, Path, RefineFn
 
 
 def expand(
@@ -53,10 +53,12 @@ def expand(
     _check_shapes(new, path.action.shape[0], tree.num_actions)
     leaf = jnp.where(is_new, node_index, path.child)
     edge = edge_index(tree, path.parent, path.action)
-    children_index = put(by_edge(tree.children_index), edge, leaf)
+    children_index = batched_scatter(by_edge(tree.children_index), edge, leaf)
 
     def write(array: chex.Array, row: chex.Array, empty: Any = 0) -> chex.Array:
-        row = jnp.where(like(is_new, row), row.astype(array.dtype), jnp.asarray(empty, array.dtype))
+        row = jnp.where(
+            expand_mask(is_new, row), row.astype(array.dtype), jnp.asarray(empty, array.dtype)
+        )
         return jax.lax.dynamic_update_slice_in_dim(array, row[:, None], node_index, axis=1)
 
     tree = tree.replace(
@@ -70,7 +72,7 @@ def expand(
     return tree, jnp.maximum(leaf, 0)
 
 
-def frontier(tree: Tree, num_leaves: int, *, layer: int) -> tuple[chex.Array, chex.Array]:
+def frontier(tree: Tree, num_leaves: int, *, tree_index: int) -> tuple[chex.Array, chex.Array]:
     """Picks the nodes that a tree should evaluate next, by the priorities of the trees before it.
 
     The priority of a node is the number of simulations of the previous layer that passed through
@@ -82,7 +84,7 @@ def frontier(tree: Tree, num_leaves: int, *, layer: int) -> tuple[chex.Array, ch
     Args:
       tree: the trees.
       num_leaves: K, how many to pick.
-      layer: the tree to pick for; at least 1.
+      tree_index: the tree to pick for; at least 1.
 
     Returns:
       `[B, K]` int32 nodes, best first, and `[B, K]` bool, false where there was no node left: then
@@ -92,16 +94,16 @@ def frontier(tree: Tree, num_leaves: int, *, layer: int) -> tuple[chex.Array, ch
     our reading, as the windowed count saturates near the root. So is the order for more than two
     trees, of which Kadam, Xu, Lieberherr 2021, section 6, say that there could be some.
     """
-    others = (*tree.layers[:layer], *tree.layers[layer + 1 :])
+    others = (*tree.stats[:tree_index], *tree.stats[tree_index + 1 :])
     is_node = functools.reduce(jnp.logical_or, [stats.node_visits > 0 for stats in others])
-    is_waiting = is_node & (tree.layers[layer].node_visits == 0)
+    is_waiting = is_node & (tree.stats[tree_index].node_visits == 0)
 
     counts = [
         before.node_visits if before.path_visits is None else before.path_visits
-        for before in reversed(tree.layers[:layer])
+        for before in reversed(tree.stats[:tree_index])
     ]
     order = _sort_nodes(counts, is_waiting)[:, :num_leaves]
-    return order, take(is_waiting, order)
+    return order, batched_gather(is_waiting, order)
 
 
 def _sort_nodes(counts: list[chex.Array], is_waiting: chex.Array) -> chex.Array:
@@ -167,11 +169,14 @@ def refine(
     be the same").
     """
     shape = leaves.shape
-    embedding = jax.tree.map(lambda x: take(x, leaves), tree.embeddings)
+    embedding = jax.tree.map(lambda x: batched_gather(x, leaves), tree.embeddings)
     embedding = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), embedding)
     logits, value = refine_fn(params, repeat_key(rng_key, shape[1]), embedding)
     chex.assert_shape(logits, (shape[0] * shape[1], tree.num_actions))
-    old_value, old_prior = take(tree.raw_values, leaves), take(tree.children_prior, leaves)
+    old_value, old_prior = (
+        batched_gather(tree.raw_values, leaves),
+        batched_gather(tree.children_prior, leaves),
+    )
     mixed_value = value_mix * old_value + (1 - value_mix) * value.reshape(shape)
     prior = to_prior(logits).reshape(*shape, tree.num_actions).astype(old_prior.dtype)
     mixed_prior = prior_mix * old_prior + (1 - prior_mix) * prior
@@ -187,7 +192,7 @@ def refine(
 
 def _evaluate_if(
     is_needed: chex.Array, evaluate_fn: EvaluateFn, *inputs: Any
-) -> tuple[Evaluation, Any]:
+) -> tuple[NodeInit, Any]:
     """Calls a function where a scalar says so, and makes zeros of the same shapes elsewhere."""
 
     def skip(*inputs: Any) -> Any:
@@ -197,6 +202,6 @@ def _evaluate_if(
     return jax.lax.cond(is_needed, evaluate_fn, skip, *inputs)
 
 
-def _check_shapes(new: Evaluation, batch_size: int, num_actions: int) -> None:
+def _check_shapes(new: NodeInit, batch_size: int, num_actions: int) -> None:
     chex.assert_shape(new.prior, (batch_size, num_actions))
     chex.assert_shape([new.value, new.reward, new.discount], (batch_size,))

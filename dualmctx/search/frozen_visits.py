@@ -6,15 +6,15 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.search.arrays import put, take
+from dualmctx.search.arrays import batched_gather, batched_scatter
 from dualmctx.search.keys import FROZEN, node_keys
 from dualmctx.search.select import argmax
-from dualmctx.search.tree import Tree, edge_into, get_children, replace_layer
+from dualmctx.search.tree import Tree, edge_into, get_children, replace_stats
 from dualmctx.types import SelectFn, TrackFn
 
 
 class Frozen(NamedTuple):
-    """What `Layer.tracked` holds of each node.
+    """What `TreeStats.tracked` holds of each node.
 
     Attributes:
       visits: `[B, N, A]` N_scl(s, a), the visits of the children, which follow those of the layer
@@ -42,9 +42,9 @@ def sample_frozen(select_fn: SelectFn, limit: int, temperature: float) -> Select
     """
 
     def select(rng_key: Any, tree: Tree, node_index: chex.Array, depth: Any) -> chex.Array:
-        frozen: Frozen = tree.layers[0].tracked
-        visits = take(frozen.visits, node_index).astype(jnp.int32)
-        is_side = take(frozen.sides, node_index) == -jnp.sign(limit)
+        frozen: Frozen = tree.stats[0].tracked
+        visits = batched_gather(frozen.visits, node_index).astype(jnp.int32)
+        is_side = batched_gather(frozen.sides, node_index) == -jnp.sign(limit)
         is_full = jnp.sum(visits, axis=-1) >= abs(limit)
         samples = is_side & is_full & (node_index != Tree.ROOT_INDEX)
         choice = select_fn(rng_key, tree, node_index, depth)
@@ -88,9 +88,9 @@ def follow_visits(limit: int) -> TrackFn:
     """
 
     def track(tree: Tree, leaf: chex.Array) -> Tree:
-        layer = tree.layers[0]
+        stats = tree.stats[0]
         edge = edge_into(tree, leaf)
-        side = take(layer.tracked.sides, edge.parent) * jnp.sign(edge.discount)
+        side = batched_gather(stats.tracked.sides, edge.parent) * jnp.sign(edge.discount)
 
         def body(carry: tuple) -> tuple:
             kept, node = carry
@@ -98,13 +98,13 @@ def follow_visits(limit: int) -> TrackFn:
             inside = jnp.maximum(node, 0)
             visits = get_children(tree, inside).visits
             changes = climbs & (jnp.sum(visits, axis=-1) <= abs(limit))
-            kept = put(kept, inside, visits, changes)
+            kept = batched_scatter(kept, inside, visits, changes)
             return kept, jnp.where(climbs, edge_into(tree, inside).parent, node)
 
-        carry = (layer.tracked.visits, edge.parent)
+        carry = (stats.tracked.visits, edge.parent)
         visits = jax.lax.while_loop(lambda c: jnp.any(c[1] != Tree.NO_PARENT), body, carry)[0]
-        frozen = Frozen(visits, put(layer.tracked.sides, leaf, side))
-        return replace_layer(tree, 0, layer.replace(tracked=frozen))
+        frozen = Frozen(visits, batched_scatter(stats.tracked.sides, leaf, side))
+        return replace_stats(tree, 0, stats.replace(tracked=frozen))
 
     return track
 
@@ -113,7 +113,7 @@ def take_sides(kept: Tree) -> tuple[chex.Array, Tree]:
     """Takes what `Frozen` holds out of kept trees.
 
     Args:
-      kept: what `advance` returned; a tree of zeros stands for no tree.
+      kept: what `get_subtree` returned; a tree of zeros stands for no tree.
 
     Returns:
       `[B, K]` int8 the sides, as the new roots' players see them; and the trees without `Frozen`.
@@ -121,12 +121,12 @@ def take_sides(kept: Tree) -> tuple[chex.Array, Tree]:
     Raises:
       ValueError: when the kept trees hold no `Frozen`, in one line.
     """
-    layer = kept.layers[0]
-    if not isinstance(layer.tracked, Frozen):
+    stats = kept.stats[0]
+    if not isinstance(stats.tracked, Frozen):
         raise ValueError("search_tree is of another kind of search; it must be the policy's own")
-    sides = layer.tracked.sides
+    sides = stats.tracked.sides
     own = sides * sides[:, Tree.ROOT_INDEX, None]
-    return own, replace_layer(kept, 0, layer.replace(tracked=None))
+    return own, replace_stats(kept, 0, stats.replace(tracked=None))
 
 
 def start_frozen(tree: Tree, kept_sides: chex.Array | None = None) -> Tree:
@@ -141,10 +141,10 @@ def start_frozen(tree: Tree, kept_sides: chex.Array | None = None) -> Tree:
     Returns:
       The trees.
     """
-    layer = tree.layers[0]
+    stats = tree.stats[0]
     sides = jnp.zeros(tree.edges.shape, jnp.int8)
     if kept_sides is not None:
         sides = sides.at[:, : kept_sides.shape[1]].set(kept_sides)
     # Of a root that was not kept, or had no tree, nothing is known.
     sides = sides.at[:, Tree.ROOT_INDEX].set(1)
-    return replace_layer(tree, 0, layer.replace(tracked=Frozen(layer.children_visits, sides)))
+    return replace_stats(tree, 0, stats.replace(tracked=Frozen(stats.children_visits, sides)))

@@ -7,12 +7,12 @@ import mctx
 from dualmctx.search.tree import Tree, gather_children
 
 
-def to_mctx(tree: Tree, layer: int = 0) -> mctx.Tree:
+def to_mctx(tree: Tree, tree_index: int = 0) -> mctx.Tree:
     """Exports one layer as an `mctx.Tree`, for tools that were written for mctx.
 
     Args:
       tree: trees after a search.
-      layer: the layer to export. Nodes outside it appear as unvisited.
+      tree_index: the layer to export. Nodes outside it appear as unvisited.
 
     Returns:
       The same trees in mctx's arrays. Probabilities are turned into logits, with the lowest finite
@@ -20,7 +20,7 @@ def to_mctx(tree: Tree, layer: int = 0) -> mctx.Tree:
       is an index, as in mctx; so are the priors of nodes outside the layer. Nothing stands below a
       terminal node, where mctx would have gone on.
     """
-    prior, stats = tree.children_prior, tree.layers[layer]
+    prior, stats = tree.children_prior, tree.stats[tree_index]
     if not tree.prior_is_logits:
         limits = jnp.finfo(prior.dtype)
         logits = jnp.log(jnp.maximum(prior, limits.tiny))

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import mctx
 import numpy as np
 
-from dualmctx.search.arrays import by_edge, take
+from dualmctx.search.arrays import batched_gather, by_edge
 from dualmctx.search.keys import element_keys
 from dualmctx.search.select import argmax
 from dualmctx.search.tree import Tree, edge_index, edge_into, gather_children
@@ -65,23 +65,23 @@ class _NodeView(mctx.Tree):
 def node_view(
     tree: Tree,
     node_index: chex.Array | int,
-    layer: int = 0,
+    tree_index: int = 0,
     actions: chex.Array | None = None,
 ) -> mctx.Tree:
     """Shows `[B]` nodes as a batch of mctx's trees that hold this node only, without embeddings.
 
     With `[B, K]` actions, the nodes appear to have these only.
     """
-    stats = tree.layers[layer]
+    stats = tree.stats[tree_index]
 
     def one(array: chex.Array) -> chex.Array:
-        return take(array, node_index)[:, None]
+        return batched_gather(array, node_index)[:, None]
 
     def row(array: chex.Array) -> chex.Array:
         if actions is None:
-            return take(array, node_index)
+            return batched_gather(array, node_index)
         first = jnp.broadcast_to(edge_index(tree, jnp.asarray(node_index), jnp.int32(0)), batch)
-        return take(by_edge(array), first[:, None] + actions)
+        return batched_gather(by_edge(array), first[:, None] + actions)
 
     def of_children(array: chex.Array, part: int) -> chex.Array:
         known = gather_children(index, array)[..., part]
@@ -109,7 +109,7 @@ def node_view(
     )
 
 
-def mctx_rule(rule: MctxRule, *, layer: int = 0) -> SelectFn:
+def mctx_rule(rule: MctxRule, *, tree_index: int = 0) -> SelectFn:
     """Makes a rule written for mctx run, unchanged, on our trees.
 
     The rule sees an `mctx.Tree` with a single node, the one to select from, always at index 0, and
@@ -118,29 +118,29 @@ def mctx_rule(rule: MctxRule, *, layer: int = 0) -> SelectFn:
 
     Args:
       rule: an action selection function of mctx, or one with its signature.
-      layer: the tree whose statistics the rule sees.
+      tree_index: the tree whose statistics the rule sees.
 
     Returns:
       The selection function, with mctx's keys. For the root's own rules: `mctx_root_rule`.
     """
 
     def select(rng_key: Any, tree: Tree, node_index: chex.Array, depth: Any) -> chex.Array:
-        view = node_view(tree, node_index, layer)
+        view = node_view(tree, node_index, tree_index)
         keys = _keys_of_mctx(rng_key, node_index.shape[0], depth)
         return jax.vmap(rule, in_axes=(0, 0, None, None))(keys, view, 0, depth)
 
     return select
 
 
-def mctx_root_rule(rule: MctxRootRule, *, layer: int = 0) -> SelectFn:
+def mctx_root_rule(rule: MctxRootRule, *, tree_index: int = 0) -> SelectFn:
     """Makes a rule that mctx calls at the root alone, without a depth, run on our trees.
 
     Args:
       rule: a root action selection function of mctx, or one with its signature.
-      layer: the tree whose statistics the rule sees, as in `mctx_rule`.
+      tree_index: the tree whose statistics the rule sees, as in `mctx_rule`.
 
     Returns:
-      The selection function, with mctx's keys; for `Grow.root_select_fn`.
+      The selection function, with mctx's keys; for `SearchSpec.root_select_fn`.
     """
 
     def with_depth(
@@ -149,7 +149,7 @@ def mctx_root_rule(rule: MctxRootRule, *, layer: int = 0) -> SelectFn:
         del depth
         return rule(rng_key, tree, node_index)
 
-    return mctx_rule(with_depth, layer=layer)
+    return mctx_rule(with_depth, tree_index=tree_index)
 
 
 def gumbel_root(
@@ -184,7 +184,10 @@ def gumbel_root(
     Source: Danihelka et al. 2022, section 3; `mctx.gumbel_muzero_root_action_selection`, of which
     this is the whole-batch form.
     """
-    logits, is_invalid = take(tree.children_prior, Tree.ROOT_INDEX), tree.root_invalid_actions > 0
+    logits, is_invalid = (
+        batched_gather(tree.children_prior, Tree.ROOT_INDEX),
+        tree.root_invalid_actions > 0,
+    )
     most = min(max_num_considered_actions, logits.shape[-1])
     due = np.array([_due_visits(n, num_simulations) for n in range(most + 1)], np.int32)
     num_considered = jnp.minimum(most, jnp.sum(~is_invalid, axis=-1, dtype=jnp.int32))
@@ -209,7 +212,7 @@ def gumbel_root(
 
 
 def _passes(tree: Tree, view: mctx.Tree) -> chex.Array:
-    passes = tree.layers[0].path_visits
+    passes = tree.stats[0].path_visits
     if passes is None:
         return view.children_visits[:, 0]
     return gather_children(view.children_index[:, 0], passes)

@@ -31,10 +31,10 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.search.arrays import by_edge, pair, put, take
+from dualmctx.search.arrays import batched_gather, batched_scatter, by_edge, pair
 from dualmctx.search.backup import write_nodes
 from dualmctx.search.keys import fold_in_key, repeat_key
-from dualmctx.search.tree import Layer, Tree, edge_index, edge_into, get_state, replace_layer
+from dualmctx.search.tree import Tree, TreeStats, edge_index, edge_into, get_state, replace_stats
 from dualmctx.types import EvaluateFn, Params, Path
 
 
@@ -80,7 +80,7 @@ def select_leaves(
     *,
     num_leaves: int,
     virtual_loss: int = 0,
-    layer: int = 0,
+    tree_index: int = 0,
 ) -> tuple[Tree, Leaves]:
     """Selects leaves one after the other, each under the virtual visits of those before it.
 
@@ -96,7 +96,7 @@ def select_leaves(
       limit: `[B]` int32, the most leaves of each tree, 0 for a tree that must not change.
       num_leaves: K, the most leaves of any tree, at least 1.
       virtual_loss: n_vl, at least 0; 0 for virtual visits that leave Q as it is.
-      layer: the tree that is walked; it has visited every node that exists.
+      tree_index: the tree that is walked; it has visited every node that exists.
 
     Returns:
       The trees with virtual visits in `children_visits` (and `children_qvalues`), and the leaves.
@@ -109,8 +109,8 @@ def select_leaves(
         is_new = is_open & (path.child == Tree.UNVISITED)
         node = jnp.where(is_new, first_slot + i, jnp.maximum(path.child, 0))
         tree = _link(tree, path, node, is_new)
-        tree = replace_layer(
-            tree, layer, _add_virtual_visits(tree, node, is_open, virtual_loss, layer)
+        tree = replace_stats(
+            tree, tree_index, _add_virtual_visits(tree, node, is_open, virtual_loss, tree_index)
         )
         depth = jnp.where(is_open, path.depth, -1)
         leaf = Leaves(path.parent, path.action, node, depth, is_new)
@@ -128,34 +128,34 @@ def select_leaves(
 def _link(tree: Tree, path: Path, node: chex.Array, is_new: chex.Array) -> Tree:
     """Connects new nodes with the ends of the paths."""
     edge = edge_index(tree, path.parent, path.action)
-    children_index = put(by_edge(tree.children_index), edge, node, is_new)
+    children_index = batched_scatter(by_edge(tree.children_index), edge, node, is_new)
     return tree.replace(
-        edges=put(tree.edges, node, edge, is_new),
+        edges=batched_scatter(tree.edges, node, edge, is_new),
         children_index=children_index.reshape(tree.children_index.shape),
     )
 
 
 def _add_virtual_visits(
-    tree: Tree, node: chex.Array, is_active: chex.Array, virtual_loss: int, layer: int
-) -> Layer:
+    tree: Tree, node: chex.Array, is_active: chex.Array, virtual_loss: int, tree_index: int
+) -> TreeStats:
     """Adds visits to every edge above `[B]` active nodes, in the rows that selection reads."""
-    stats = tree.layers[layer]
+    stats = tree.stats[tree_index]
 
     def body(carry: tuple) -> tuple:
         visits, qvalues, edge = carry
         climbs = edge != Tree.NO_PARENT
         inside = jnp.maximum(edge, 0)
-        old = take(visits, inside)
+        old = batched_gather(visits, inside)
         new = old + max(1, virtual_loss)
-        visits = put(visits, inside, new, climbs)
+        visits = batched_scatter(visits, inside, new, climbs)
         if virtual_loss:
-            lost = (old * take(qvalues, inside) - virtual_loss) / new
-            qvalues = put(qvalues, inside, lost, climbs)
-        above = take(tree.edges, jax.lax.div(inside, jnp.int32(tree.num_actions)))
+            lost = (old * batched_gather(qvalues, inside) - virtual_loss) / new
+            qvalues = batched_scatter(qvalues, inside, lost, climbs)
+        above = batched_gather(tree.edges, jax.lax.div(inside, jnp.int32(tree.num_actions)))
         return visits, qvalues, jnp.where(climbs, above, edge)
 
     rows = by_edge(stats.children_visits), by_edge(stats.children_qvalues)
-    carry = *rows, jnp.where(is_active, take(tree.edges, node), Tree.NO_PARENT)
+    carry = *rows, jnp.where(is_active, batched_gather(tree.edges, node), Tree.NO_PARENT)
     *rows, _ = jax.lax.while_loop(lambda c: jnp.any(c[2] != Tree.NO_PARENT), body, carry)
     visits, qvalues = (x.reshape(stats.children_visits.shape) for x in rows)
     return stats.replace(children_visits=visits, children_qvalues=qvalues)
@@ -186,7 +186,7 @@ def expand_leaves(
 
     def write(array: chex.Array, rows: chex.Array) -> chex.Array:
         rows = rows.reshape(*shape, *rows.shape[1:])
-        return put(array, leaves.node, rows, leaves.is_new)
+        return batched_scatter(array, leaves.node, rows, leaves.is_new)
 
     return tree.replace(
         transitions=write(tree.transitions, pair(new.reward, new.discount)),
@@ -196,7 +196,7 @@ def expand_leaves(
     )
 
 
-def backup_together(tree: Tree, leaves: Leaves, *, layer: int = 0) -> Tree:
+def backup_parallel(tree: Tree, leaves: Leaves, *, tree_index: int = 0) -> Tree:
     """Replaces the virtual visits of the leaves and all their ancestors by the leaves' values.
 
     A node's new mean is that of all its returns, as if the leaves were backed up one after the
@@ -206,7 +206,7 @@ def backup_together(tree: Tree, leaves: Leaves, *, layer: int = 0) -> Tree:
     Args:
       tree: the trees after `expand_leaves`; values from the view of the player to move.
       leaves: `[B, K]` leaves; the same old node several times where several walks ended there.
-      layer: the tree that is updated.
+      tree_index: the tree that is updated.
 
     Returns:
       The trees with visits and values of that layer changed along the paths.
@@ -220,7 +220,7 @@ def backup_together(tree: Tree, leaves: Leaves, *, layer: int = 0) -> Tree:
         is_first = climbs & ~jnp.any(same & is_before[None], axis=-1)
         visits = jnp.sum(same, axis=-1)
         returns = jnp.sum(jnp.where(same, value[:, None, :], 0), axis=-1)
-        old = take(stats.node_stats, node)
+        old = batched_gather(stats.node_stats, node)
         count = old[..., 0] + visits
         mean = old[..., 1] + (returns - visits * old[..., 1]) / jnp.maximum(count, 1)
         edge = edge_into(tree, node)
@@ -229,7 +229,7 @@ def backup_together(tree: Tree, leaves: Leaves, *, layer: int = 0) -> Tree:
         node = jnp.where(climbs, jnp.maximum(edge.parent, Tree.ROOT_INDEX), node)
         return stats, node, value, level - 1
 
-    value = take(tree.raw_values, leaves.node)
-    carry = (tree.layers[layer], leaves.node, value, jnp.max(leaves.depth))
+    value = batched_gather(tree.raw_values, leaves.node)
+    carry = (tree.stats[tree_index], leaves.node, value, jnp.max(leaves.depth))
     stats = jax.lax.while_loop(lambda carry: carry[3] >= 0, body, carry)[0]
-    return replace_layer(tree, layer, stats)
+    return replace_stats(tree, tree_index, stats)

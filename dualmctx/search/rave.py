@@ -6,9 +6,9 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.search.arrays import pair, put, take
+from dualmctx.search.arrays import batched_gather, batched_scatter, pair
 from dualmctx.search.select import QvaluesFn, mean_qvalues
-from dualmctx.search.tree import Tree, edge_into, get_children, replace_layer
+from dualmctx.search.tree import Tree, edge_into, get_children, replace_stats
 from dualmctx.types import TrackFn
 
 
@@ -23,16 +23,16 @@ def rave_qvalues(rave_visits: float, qvalues_fn: QvaluesFn = mean_qvalues) -> Qv
       qvalues_fn: makes Q.
 
     Returns:
-      What stands for Q in a selection rule. It reads `Layer.children_rave`.
+      What stands for Q in a selection rule. It reads `TreeStats.children_rave`.
 
     Source: Gelly and Silver 2011, "Monte-Carlo tree search and rapid action value estimation in
     computer Go", section 5, the hand-selected schedule.
     """
 
-    def qvalues(tree: Tree, node_index: chex.Array, layer: int) -> chex.Array:
-        mean = qvalues_fn(tree, node_index, layer)
-        rave = take(tree.layers[layer].children_rave, node_index)
-        visits = get_children(tree, node_index, layer).visits
+    def qvalues(tree: Tree, node_index: chex.Array, tree_index: int) -> chex.Array:
+        mean = qvalues_fn(tree, node_index, tree_index)
+        rave = batched_gather(tree.stats[tree_index].children_rave, node_index)
+        visits = get_children(tree, node_index, tree_index).visits
         total = jnp.sum(visits, axis=-1, keepdims=True).astype(mean.dtype)
         beta = jnp.sqrt(rave_visits / (3 * total + rave_visits))
         return jnp.where(rave[..., 0] > 0, (1 - beta) * mean + beta * rave[..., 1], mean)
@@ -40,8 +40,8 @@ def rave_qvalues(rave_visits: float, qvalues_fn: QvaluesFn = mean_qvalues) -> Qv
     return qvalues
 
 
-def follow_rave(*, window: int | None, layer: int = 0) -> TrackFn:
-    """Makes what keeps `Layer.children_rave` after a backup, a row a level.
+def follow_rave(*, window: int | None, tree_index: int = 0) -> TrackFn:
+    """Makes what keeps `TreeStats.children_rave` after a backup, a row a level.
 
     A simulation that passes a node s and ends with return G, as seen at s, adds G to every action
     that the player to move at s played on the path at s or below it, once each:
@@ -53,7 +53,7 @@ def follow_rave(*, window: int | None, layer: int = 0) -> TrackFn:
 
     Args:
       window: edges of the backup, counted from the leaf; `None` for all.
-      layer: the tree that is read and written.
+      tree_index: the tree that is read and written.
 
     Returns:
       The function.
@@ -63,7 +63,7 @@ def follow_rave(*, window: int | None, layer: int = 0) -> TrackFn:
     """
 
     def track(tree: Tree, leaf: chex.Array) -> Tree:
-        stats = tree.layers[layer]
+        stats = tree.stats[tree_index]
         actions = jnp.arange(tree.num_actions)[None]
 
         def body(carry: tuple) -> tuple:
@@ -80,18 +80,18 @@ def follow_rave(*, window: int | None, layer: int = 0) -> TrackFn:
                 jnp.where(changes_hands, mine, theirs),
             )
             mine |= actions == (edge.index - parent * tree.num_actions)[:, None]
-            row = take(rave, parent)
+            row = batched_gather(rave, parent)
             count, mean = row[..., 0] + 1, row[..., 1]
             new = pair(count, mean + (value[:, None] - mean) / count)
-            rave = put(rave, parent, jnp.where(mine[..., None], new, row), writes)
+            rave = batched_scatter(rave, parent, jnp.where(mine[..., None], new, row), writes)
             goes_on = writes & (parent != Tree.ROOT_INDEX)
             node = jnp.where(goes_on, parent, Tree.NO_PARENT)
             return rave, node, value, mine, theirs, height + 1
 
         nothing = jnp.zeros((leaf.shape[0], tree.num_actions), bool)
-        value = take(tree.raw_values, leaf)
+        value = batched_gather(tree.raw_values, leaf)
         carry: Any = (stats.children_rave, leaf, value, nothing, nothing, jnp.int32(0))
         rave = jax.lax.while_loop(lambda c: jnp.any(c[1] != Tree.NO_PARENT), body, carry)[0]
-        return replace_layer(tree, layer, stats.replace(children_rave=rave))
+        return replace_stats(tree, tree_index, stats.replace(children_rave=rave))
 
     return track

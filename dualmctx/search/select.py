@@ -6,7 +6,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.search.arrays import by_edge, take
+from dualmctx.search.arrays import batched_gather, by_edge
 from dualmctx.search.keys import EXPLORING, node_keys
 from dualmctx.search.tree import Tree, edge_index, edge_into, get_children, is_legal
 from dualmctx.types import Path, SelectFn
@@ -40,24 +40,24 @@ def argmax(score: chex.Array, actions: chex.Array | None = None) -> chex.Array:
 class QvaluesFn(Protocol):
     """Values the actions of one node of every tree, for a selection rule."""
 
-    def __call__(self, tree: Tree, node_index: chex.Array, layer: int) -> chex.Array:
+    def __call__(self, tree: Tree, node_index: chex.Array, tree_index: int) -> chex.Array:
         """Returns `[B, A]`, seen by the player to move at the node."""
         ...
 
 
-def mean_qvalues(tree: Tree, node_index: chex.Array, layer: int = 0) -> chex.Array:
+def mean_qvalues(tree: Tree, node_index: chex.Array, tree_index: int = 0) -> chex.Array:
     """Returns the `[B, A]` mean Q(s, a), 0 for unvisited actions: what PUCT compares."""
-    return get_children(tree, node_index, layer).qvalues
+    return get_children(tree, node_index, tree_index).qvalues
 
 
-def completed_qvalues(tree: Tree, node_index: chex.Array, layer: int = 0) -> chex.Array:
+def completed_qvalues(tree: Tree, node_index: chex.Array, tree_index: int = 0) -> chex.Array:
     """Returns the `[B, A]` mean Q(s, a), the node's own mean for unvisited actions."""
-    visits, qvalues = get_children(tree, node_index, layer)
-    value = take(tree.layers[layer].node_stats, node_index)[:, 1]
+    visits, qvalues = get_children(tree, node_index, tree_index)
+    value = batched_gather(tree.stats[tree_index].node_stats, node_index)[:, 1]
     return jnp.where(visits > 0, qvalues, value[:, None])
 
 
-def puct(*, c_puct: float, layer: int = 0, qvalues_fn: QvaluesFn = mean_qvalues) -> SelectFn:
+def puct(*, c_puct: float, tree_index: int = 0, qvalues_fn: QvaluesFn = mean_qvalues) -> SelectFn:
     """Makes the PUCT rule.
 
     Formula:
@@ -68,7 +68,7 @@ def puct(*, c_puct: float, layer: int = 0, qvalues_fn: QvaluesFn = mean_qvalues)
 
     Args:
       c_puct: c, the weight of exploration; positive.
-      layer: the tree whose statistics are read.
+      tree_index: the tree whose statistics are read.
       qvalues_fn: what stands for Q; the mean of the returns unless a variant says otherwise.
 
     Returns:
@@ -79,10 +79,10 @@ def puct(*, c_puct: float, layer: int = 0, qvalues_fn: QvaluesFn = mean_qvalues)
 
     def select(rng_key: Any, tree: Tree, node_index: chex.Array, depth: Any) -> chex.Array:
         del rng_key, depth
-        prior = take(tree.children_prior, node_index)
-        visits, qvalues = get_children(tree, node_index, layer)
+        prior = batched_gather(tree.children_prior, node_index)
+        visits, qvalues = get_children(tree, node_index, tree_index)
         if qvalues_fn is not mean_qvalues:
-            qvalues = qvalues_fn(tree, node_index, layer)
+            qvalues = qvalues_fn(tree, node_index, tree_index)
         total = jnp.sum(visits, axis=-1, keepdims=True).astype(prior.dtype)
         exploration = c_puct * prior * jnp.sqrt(jnp.maximum(total, 1)) / (1 + visits)
         score = jnp.where(prior > 0, qvalues + exploration, -jnp.inf)
@@ -97,7 +97,7 @@ def explore_outside_window(
     window: int,
     explore_fraction: float,
     explore_decay: float,
-    layer: int = 0,
+    tree_index: int = 0,
 ) -> SelectFn:
     """Makes a rule epsilon-greedy at the nodes whose statistics a windowed backup leaves stale.
 
@@ -109,7 +109,7 @@ def explore_outside_window(
       window: τ, in edges.
       explore_fraction: ε0 in [0, 1].
       explore_decay: ν in [0, 1].
-      layer: the tree whose heights are read.
+      tree_index: the tree whose heights are read.
 
     Returns:
       The selection function.
@@ -122,7 +122,7 @@ def explore_outside_window(
     def select(rng_key: Any, tree: Tree, node_index: chex.Array, depth: Any) -> chex.Array:
         greedy = select_fn(rng_key, tree, node_index, depth)
         legal = is_legal(tree, node_index)
-        is_outside = take(tree.layers[layer].heights, node_index) > window
+        is_outside = batched_gather(tree.stats[tree_index].heights, node_index) > window
         # Walks that are over stay at the root.
         is_outside &= (depth == 0) | (node_index != Tree.ROOT_INDEX)
 
@@ -155,7 +155,7 @@ def descend(
     interior_select_fn: SelectFn,
     *,
     max_depth: int,
-    layer: int = 0,
+    tree_index: int = 0,
     is_active: chex.Array | None = None,
 ) -> Path:
     """Walks down from the roots to where a simulation ends.
@@ -171,20 +171,20 @@ def descend(
       root_select_fn: the rule at the root.
       interior_select_fn: the rule below it.
       max_depth: the largest number of edges, at least 1.
-      layer: the tree that is walked.
+      tree_index: the tree that is walked.
       is_active: `[B]` bool, elements that walk, all if `None`; the others end at the root.
 
     Returns:
       The last edges of the walks (of no meaning where inactive).
     """
-    visits, children = by_edge(tree.layers[layer].children_visits), by_edge(tree.children_index)
+    visits, children = by_edge(tree.stats[tree_index].children_visits), by_edge(tree.children_index)
 
     def step(select_fn: SelectFn, node: chex.Array, depth: Any) -> tuple:
         action = select_fn(rng_key, tree, node, depth)
         edge = edge_index(tree, node, action)
-        child = take(children, edge).astype(jnp.int32)
+        child = batched_gather(children, edge).astype(jnp.int32)
         is_terminal = edge_into(tree, jnp.maximum(child, 0)).discount == 0
-        goes_on = (take(visits, edge) > 0) & ~is_terminal & (depth + 1 < max_depth)
+        goes_on = (batched_gather(visits, edge) > 0) & ~is_terminal & (depth + 1 < max_depth)
         return action, child, goes_on
 
     def body(walk: _Walk) -> _Walk:

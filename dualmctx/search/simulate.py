@@ -6,11 +6,11 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.search.arrays import take
+from dualmctx.search.arrays import batched_gather
 from dualmctx.search.backup import backup, backup_leaves, windowed_backup, write_back
 from dualmctx.search.expand import expand, frontier, refine
 from dualmctx.search.keys import fold_in_key, split_key
-from dualmctx.search.parallel_leaves import backup_together, expand_leaves, select_leaves
+from dualmctx.search.parallel_leaves import backup_parallel, expand_leaves, select_leaves
 from dualmctx.search.select import descend
 from dualmctx.search.tree import Tree
 from dualmctx.types import EvaluateFn, Params, Path, RefineFn, SelectFn, TrackFn
@@ -20,7 +20,7 @@ Rounds = tuple[tuple[int, ...], ...]
 """How many simulations each tree has in each round."""
 
 
-class Grow(NamedTuple):
+class SearchSpec(NamedTuple):
     """How simulations grow one tree.
 
     Attributes:
@@ -29,7 +29,7 @@ class Grow(NamedTuple):
       interior_select_fn: the selection rule below it.
       max_depth: the largest number of edges of a simulation.
       window: edges that a backup updates, `None` for all.
-      layer: the tree that grows.
+      tree_index: the tree that grows.
       leaves_per_step: K, the most simulations that `search` runs at once; 1 with a window.
       track_fn: keeps what a variant tracks besides, `None` for nothing; with single leaves, and in
         a tree that grows in all elements at once, as one that follows another does not.
@@ -42,7 +42,7 @@ class Grow(NamedTuple):
     interior_select_fn: SelectFn
     max_depth: int
     window: int | None = None
-    layer: int = 0
+    tree_index: int = 0
     leaves_per_step: int = 1
     track_fn: TrackFn | None = None
     virtual_loss: int = 0
@@ -60,7 +60,7 @@ class Grow(NamedTuple):
             self.root_select_fn,
             self.interior_select_fn,
             max_depth=self.max_depth,
-            layer=self.layer,
+            tree_index=self.tree_index,
             is_active=is_active,
         )
 
@@ -69,7 +69,7 @@ def simulate(
     params: Params,
     rng_key: chex.PRNGKey,
     tree: Tree,
-    grow: Grow,
+    spec: SearchSpec,
     node_index: chex.Numeric,
     is_active: chex.Array | None = None,
 ) -> Carry:
@@ -79,7 +79,7 @@ def simulate(
       params: passed on to the evaluation.
       rng_key: consumed; split the way that `mctx.search` splits it.
       tree: the trees.
-      grow: how.
+      spec: how.
       node_index: scalar, the slot for a new node.
       is_active: `[B]` bool, elements that may change; all if `None`.
 
@@ -87,22 +87,24 @@ def simulate(
       A new key and the trees.
     """
     rng_key, select_key, expand_key = split_key(rng_key, 3)
-    path = grow.descend(select_key, tree)
-    tree, leaf = expand(params, expand_key, tree, grow.evaluate_fn, path, node_index, is_active)
-    if grow.window is None:
-        tree = backup(tree, leaf, is_active, layer=grow.layer)
+    path = spec.descend(select_key, tree)
+    tree, leaf = expand(params, expand_key, tree, spec.evaluate_fn, path, node_index, is_active)
+    if spec.window is None:
+        tree = backup(tree, leaf, is_active, tree_index=spec.tree_index)
     else:
-        tree = windowed_backup(tree, leaf, is_active, window=grow.window, layer=grow.layer)
-    if grow.track_fn is not None and is_active is None:
-        tree = grow.track_fn(tree, leaf)
+        tree = windowed_backup(
+            tree, leaf, is_active, window=spec.window, tree_index=spec.tree_index
+        )
+    if spec.track_fn is not None and is_active is None:
+        tree = spec.track_fn(tree, leaf)
     return rng_key, tree
 
 
-def simulate_together(
+def simulate_parallel(
     params: Params,
     rng_key: chex.PRNGKey,
     tree: Tree,
-    grow: Grow,
+    spec: SearchSpec,
     first_slot: chex.Array,
     limit: chex.Array,
 ) -> tuple[chex.PRNGKey, Tree, chex.Array]:
@@ -112,7 +114,7 @@ def simulate_together(
       params: passed on to the evaluation.
       rng_key: consumed; split as by `simulate`.
       tree: the trees.
-      grow: how, with its K; without a window.
+      spec: how, with its K; without a window.
       first_slot: `[B]` int32, from which on the slots are empty.
       limit: `[B]` int32, the most simulations of each root, 0 for a tree that must not change.
 
@@ -120,27 +122,27 @@ def simulate_together(
       A new key, the trees, and `[B]` int32 the simulations of each root: at least 1 where the limit
       is, and fewer than K where a walk met a leaf of the same step.
     """
-    layer = grow.layer
+    tree_index = spec.tree_index
     rng_key, select_key, expand_key = split_key(rng_key, 3)
     tree, leaves = select_leaves(
         select_key,
         tree,
-        grow.descend,
+        spec.descend,
         first_slot,
         limit,
-        num_leaves=grow.leaves_per_step,
-        virtual_loss=grow.virtual_loss,
-        layer=layer,
+        num_leaves=spec.leaves_per_step,
+        virtual_loss=spec.virtual_loss,
+        tree_index=tree_index,
     )
-    tree = expand_leaves(params, expand_key, tree, grow.evaluate_fn, leaves)
-    return rng_key, backup_together(tree, leaves, layer=layer), leaves.num_simulations
+    tree = expand_leaves(params, expand_key, tree, spec.evaluate_fn, leaves)
+    return rng_key, backup_parallel(tree, leaves, tree_index=tree_index), leaves.num_simulations
 
 
 def search(
     params: Params,
     rng_key: chex.PRNGKey,
     tree: Tree,
-    grow: Grow,
+    spec: SearchSpec,
     num_simulations: int,
     *,
     first_slot: int = 1,
@@ -154,7 +156,7 @@ def search(
       params: passed on to the evaluation.
       rng_key: consumed.
       tree: trees that hold their roots, with room for `num_simulations` nodes more.
-      grow: how.
+      spec: how.
       num_simulations: how many in each tree, at least 1.
       first_slot: the slots from here on are empty.
 
@@ -163,16 +165,16 @@ def search(
     """
 
     def simulate_one(i: chex.Array, carry: Carry) -> Carry:
-        return simulate(params, *carry, grow, first_slot + i)
+        return simulate(params, *carry, spec, first_slot + i)
 
-    if grow.leaves_per_step == 1:
+    if spec.leaves_per_step == 1:
         return jax.lax.fori_loop(0, num_simulations, simulate_one, (rng_key, tree))[1]
-    grow = grow._replace(leaves_per_step=min(grow.leaves_per_step, num_simulations))
+    spec = spec._replace(leaves_per_step=min(spec.leaves_per_step, num_simulations))
 
     def step(carry: tuple) -> tuple:
         rng_key, tree, done = carry
         slot, limit = first_slot + done, num_simulations - done
-        rng_key, tree, number = simulate_together(params, rng_key, tree, grow, slot, limit)
+        rng_key, tree, number = simulate_parallel(params, rng_key, tree, spec, slot, limit)
         return rng_key, tree, done + number
 
     carry = rng_key, tree, jnp.zeros(tree.edges.shape[0], jnp.int32)
@@ -187,7 +189,7 @@ class ToPrior(Protocol):
         ...
 
 
-class Follow(NamedTuple):
+class Refinement(NamedTuple):
     """How a tree follows the one before it: batched evaluations of the nodes found there.
 
     Attributes:
@@ -195,21 +197,21 @@ class Follow(NamedTuple):
       to_prior: turns its logits into what the selection rule reads.
       value_mix: α in [0, 1], the weight of the earlier value.
       prior_mix: β in [0, 1], the weight of the earlier prior.
-      grow: simulations of the following tree, for when it runs out of nodes to evaluate.
+      spec: simulations of the following tree, for when it runs out of nodes to evaluate.
     """
 
     refine_fn: RefineFn
     to_prior: ToPrior
     value_mix: float
     prior_mix: float
-    grow: Grow
+    spec: SearchSpec
 
 
-def follow(
+def refine_tree(
     params: Params,
     rng_key: chex.PRNGKey,
     tree: Tree,
-    how: Follow,
+    refinement: Refinement,
     leaves: chex.Array,
     is_valid: chex.Array,
 ) -> Tree:
@@ -221,31 +223,31 @@ def follow(
       params: passed on to `refine_fn`.
       rng_key: consumed by `refine_fn`.
       tree: the trees.
-      how: the later head and the mixture.
+      refinement: the later head and the mixture.
       leaves: `[B, K]` int32, nodes that the following tree has not evaluated.
       is_valid: `[B, K]` bool, false for leaves to ignore.
 
     Returns:
       The trees.
     """
-    layer, window = how.grow.layer, how.grow.window
+    tree_index, window = refinement.spec.tree_index, refinement.spec.window
     is_new = is_valid
-    for later in tree.layers[layer + 1 :]:
-        is_new &= take(later.node_visits, leaves) == 0
+    for later in tree.stats[tree_index + 1 :]:
+        is_new &= batched_gather(later.node_visits, leaves) == 0
     tree, change = refine(
         params,
         rng_key,
         tree,
-        how.refine_fn,
+        refinement.refine_fn,
         leaves,
         is_new,
-        to_prior=how.to_prior,
-        value_mix=how.value_mix,
-        prior_mix=how.prior_mix,
+        to_prior=refinement.to_prior,
+        value_mix=refinement.value_mix,
+        prior_mix=refinement.prior_mix,
     )
-    for earlier in range(layer):
-        tree = write_back(tree, leaves, change, is_new, window=window, layer=earlier)
-    return backup_leaves(tree, leaves, is_valid, window=window, layer=layer)
+    for earlier in range(tree_index):
+        tree = write_back(tree, leaves, change, is_new, window=window, tree_index=earlier)
+    return backup_leaves(tree, leaves, is_valid, window=window, tree_index=tree_index)
 
 
 def even_rounds(num_simulations: tuple[int, ...], num_rounds: int) -> Rounds:
@@ -262,8 +264,8 @@ def run_rounds(
     params: Params,
     rng_key: chex.PRNGKey,
     tree: Tree,
-    grow: Grow,
-    follows: tuple[Follow, ...],
+    spec: SearchSpec,
+    follows: tuple[Refinement, ...],
     *,
     rounds: Rounds,
     first_slot: int = 1,
@@ -280,7 +282,7 @@ def run_rounds(
       params: passed on to the evaluations.
       rng_key: consumed.
       tree: trees that hold their roots, with room for the sum of all budgets.
-      grow: simulations of the first tree.
+      spec: simulations of the first tree.
       follows: how each later tree follows; none for a search of one tree.
       rounds: for each round the share of each tree. One round is sequential; rounds in which each
         later tree has a share of one are strict interleaving.
@@ -298,20 +300,22 @@ def run_rounds(
     def body(i: chex.Array, carry: Carry) -> Carry:
         begin, end = ends[i], ends[i + 1]
 
-        def slot(layer: int) -> chex.Array:
+        def slot(tree_index: int) -> chex.Array:
             """Returns where a tree's first simulation of all would stand, seen from this round."""
-            return first_slot + jnp.sum(end[:layer]) + jnp.sum(begin[layer + 1 :])
+            return first_slot + jnp.sum(end[:tree_index]) + jnp.sum(begin[tree_index + 1 :])
 
         def simulate_first(j: chex.Array, carry: Carry) -> Carry:
             rng_key, tree = carry
-            return simulate(params, rng_key, tree, grow, slot(0) + j)
+            return simulate(params, rng_key, tree, spec, slot(0) + j)
 
         rng_key, tree = jax.lax.fori_loop(begin[0], end[0], simulate_first, carry)
-        for how in follows:
-            layer = how.grow.layer
+        for refinement in follows:
+            tree_index = refinement.spec.tree_index
             rng_key, *keys = split_key(rng_key, 3)
-            numbers = begin[layer], end[layer]
-            tree = _take_turn(params, keys, tree, how, numbers, widths[layer], slot(layer))
+            numbers = begin[tree_index], end[tree_index]
+            tree = _take_turn(
+                params, keys, tree, refinement, numbers, widths[tree_index], slot(tree_index)
+            )
         return rng_key, tree
 
     return jax.lax.fori_loop(0, len(rounds), body, (rng_key, tree))[1]
@@ -321,7 +325,7 @@ def _take_turn(
     params: Params,
     rng_keys: list[chex.PRNGKey],
     tree: Tree,
-    how: Follow,
+    refinement: Refinement,
     numbers: tuple[chex.Array, chex.Array],
     width: int,
     first_slot: chex.Array,
@@ -329,16 +333,16 @@ def _take_turn(
     """Runs a later tree's share of a round, its simulations from one number to before another."""
     begin, end = numbers
     refine_key, simulate_key = rng_keys
-    leaves, is_valid = frontier(tree, width, layer=how.grow.layer)
+    leaves, is_valid = frontier(tree, width, tree_index=refinement.spec.tree_index)
     is_valid &= jnp.arange(width)[None] < end - begin
-    tree = follow(params, refine_key, tree, how, leaves, is_valid)
+    tree = refine_tree(params, refine_key, tree, refinement, leaves, is_valid)
     num_valid = jnp.sum(is_valid, axis=-1, dtype=jnp.int32)
 
     def body(j: chex.Array, tree: Tree) -> Tree:
         is_active = num_valid <= j - begin
         # A key by number, as how many of these run depends on the rest of the batch.
         key = fold_in_key(simulate_key, j)
-        return simulate(params, key, tree, how.grow, first_slot + j, is_active)[1]
+        return simulate(params, key, tree, refinement.spec, first_slot + j, is_active)[1]
 
     # Starting where the first element runs short skips the calls that would change nothing.
     return jax.lax.fori_loop(begin + jnp.min(num_valid), end, body, tree)

@@ -13,7 +13,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.search.arrays import pair, take
+from dualmctx.search.arrays import batched_gather, pair
 from dualmctx.types import Embedding
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ _ILLEGAL_GAP = 1e6
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Layer:
+class TreeStats:
     """The statistics of one tree. A node belongs to the tree iff its visit count is positive.
 
     Attributes:
@@ -119,10 +119,10 @@ class Tree(Generic[T]):
         and 1 at the root.
       children_index: `[B, N, A]` int16, or int32 in trees of more than 32,767 nodes; -1 where there
         is no child.
-      children_prior: `[B, N, A]` what the selection rule reads, see `Evaluation.prior`.
+      children_prior: `[B, N, A]` what the selection rule reads, see `NodeInit.prior`.
       raw_values: `[B, N]` value of the state before any search.
       embeddings: `[B, N, ...]` what `recurrent_fn` returned.
-      layers: statistics, a layer a tree; Dual's are T_sub and T_full.
+      stats: statistics, a layer a tree; Dual's are T_sub and T_full.
       root_invalid_actions: `[B, A]` 1 for actions that are not allowed at the root.
       extra_data: `[B, ...]` passed on to mctx's selection rules.
       prior_is_logits: whether `children_prior` holds logits, for mctx's rules, or probabilities,
@@ -135,7 +135,7 @@ class Tree(Generic[T]):
     children_prior: chex.Array
     raw_values: chex.Array
     embeddings: Any
-    layers: tuple[Layer, ...]
+    stats: tuple[TreeStats, ...]
     root_invalid_actions: chex.Array
     extra_data: T
     prior_is_logits: bool = dataclasses.field(default=False, metadata={"static": True})
@@ -187,11 +187,11 @@ class Tree(Generic[T]):
         """N, the capacity; slots that no simulation used stay empty."""
         return self.edges.shape[-1]
 
-    def summary(self, layer: int = 0) -> SearchSummary:
+    def summary(self, tree_index: int = 0) -> SearchSummary:
         """Summarises the root, as mctx's `Tree.summary` does, in one of the layers."""
         root = jnp.zeros(self.edges.shape[0], jnp.int32)
-        children = get_children(self, root, layer)
-        value = self.layers[layer].node_values[:, self.ROOT_INDEX]
+        children = get_children(self, root, tree_index)
+        value = self.stats[tree_index].node_values[:, self.ROOT_INDEX]
         visit_counts = children.visits.astype(value.dtype)
         total = jnp.sum(visit_counts, axis=-1, keepdims=True)
         visit_probs = jnp.where(
@@ -218,7 +218,10 @@ class Edge(NamedTuple):
 
 def edge_into(tree: "Tree", node_index: chex.Array | int) -> Edge:
     """Reads the edges into nodes."""
-    index, transition = take(tree.edges, node_index), take(tree.transitions, node_index)
+    index, transition = (
+        batched_gather(tree.edges, node_index),
+        batched_gather(tree.transitions, node_index),
+    )
     parent = jnp.where(index < 0, Tree.NO_PARENT, jax.lax.div(index, jnp.int32(tree.num_actions)))
     return Edge(parent, index, transition[..., 0], transition[..., 1])
 
@@ -258,22 +261,22 @@ def is_legal(tree: Tree, node_index: chex.Array | int) -> chex.Array:
 
     Probabilities are exactly 0 for illegal actions; logits lie far below the best.
     """
-    prior = take(tree.children_prior, node_index)
+    prior = batched_gather(tree.children_prior, node_index)
     return is_unmasked(prior) if tree.prior_is_logits else prior > 0
 
 
-def replace_layer(tree: Tree, index: int, layer: Layer) -> Tree:
+def replace_stats(tree: Tree, index: int, tree_index: TreeStats) -> Tree:
     """Returns the trees with one layer exchanged."""
-    layers = (*tree.layers[:index], layer, *tree.layers[index + 1 :])
-    return tree.replace(layers=layers)
+    stats = (*tree.stats[:index], tree_index, *tree.stats[index + 1 :])
+    return tree.replace(stats=stats)
 
 
-def get_children(tree: Tree, node_index: chex.Array | int, layer: int = 0) -> Children:
+def get_children(tree: Tree, node_index: chex.Array | int, tree_index: int = 0) -> Children:
     """Reads what a layer knows of the children of `[B]` nodes."""
-    stats = tree.layers[layer]
+    stats = tree.stats[tree_index]
     return Children(
-        visits=take(stats.children_visits, node_index).astype(jnp.int32),
-        qvalues=take(stats.children_qvalues, node_index),
+        visits=batched_gather(stats.children_visits, node_index).astype(jnp.int32),
+        qvalues=batched_gather(stats.children_qvalues, node_index),
     )
 
 
@@ -287,8 +290,8 @@ def latest_children(tree: Tree) -> Children:
       where no tree visited the action.
     """
     found = get_children(tree, Tree.ROOT_INDEX)
-    for layer in range(1, len(tree.layers)):
-        later = get_children(tree, Tree.ROOT_INDEX, layer)
+    for tree_index in range(1, len(tree.stats)):
+        later = get_children(tree, Tree.ROOT_INDEX, tree_index)
         found = Children(*(jnp.where(later.visits > 0, *x) for x in zip(later, found, strict=True)))
     return found
 
@@ -296,12 +299,12 @@ def latest_children(tree: Tree) -> Children:
 def gather_children(index: chex.Array, array: chex.Array) -> chex.Array:
     """Reads `[B, N, ...]` at the children named in `[B, ..., A]` of `children_index`, else 0."""
     rows = index.reshape(index.shape[0], -1)
-    values = take(array, jnp.maximum(rows, 0)).reshape(*index.shape, *array.shape[2:])
+    values = batched_gather(array, jnp.maximum(rows, 0)).reshape(*index.shape, *array.shape[2:])
     exists = (index != Tree.UNVISITED).reshape(*index.shape, *(1,) * (array.ndim - 2))
     return jnp.where(exists, values, 0)
 
 
-def root_passes(tree: Tree, layer: int = 0) -> chex.Array:
+def root_passes(tree: Tree, tree_index: int = 0) -> chex.Array:
     """Counts the simulations of one tree that passed through each action of the root.
 
     These are the visits, but for a window: it cuts visits short and never this count.
@@ -309,9 +312,9 @@ def root_passes(tree: Tree, layer: int = 0) -> chex.Array:
     Returns:
       `[B, A]` int32.
     """
-    passes = tree.layers[layer].path_visits
+    passes = tree.stats[tree_index].path_visits
     if passes is None:
-        return get_children(tree, Tree.ROOT_INDEX, layer).visits
+        return get_children(tree, Tree.ROOT_INDEX, tree_index).visits
     return gather_children(tree.children_index[:, Tree.ROOT_INDEX], passes)
 
 
@@ -328,4 +331,4 @@ def get_state(tree: Tree, node_index: chex.Array) -> Any:
     embeddings = tree.embeddings
     if isinstance(embeddings, Embedding):
         embeddings = dataclasses.replace(embeddings, activations=None)
-    return jax.tree.map(lambda x: take(x, node_index), embeddings)
+    return jax.tree.map(lambda x: batched_gather(x, node_index), embeddings)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.training.learner import AugmentFn
-from dualmctx.training.targets import Samples
+from dualmctx.training.targets import TrainingBatch
 
 
 def make_augment(observation_index: Any, action_index: Any) -> AugmentFn:
@@ -34,7 +34,7 @@ def make_augment(observation_index: Any, action_index: Any) -> AugmentFn:
     if num_symmetries < 2:
         raise ValueError("augment is True, but the game has no symmetries; leave augment False")
 
-    def augment(rng_key: chex.PRNGKey, samples: Samples) -> Samples:
+    def augment(rng_key: chex.PRNGKey, samples: TrainingBatch) -> TrainingBatch:
         which = jax.random.randint(rng_key, samples.policy.shape[:1], 0, num_symmetries)
         entries, actions = (jnp.asarray(x)[which] for x in (observation_index, action_index))
         return samples._replace(

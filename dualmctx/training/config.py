@@ -40,7 +40,7 @@ class NetworkOptions:
     """Hold the game states in a search's nodes packed: the same search, less memory where states
     are large (chess, go, shogi)."""
 
-    def of_model(self) -> dict[str, Any]:
+    def model_kwargs(self) -> dict[str, Any]:
         """Returns the options of `make_model`."""
         if self.kept_activations == "none":
             return {"keep_activations": False, "compact_states": self.compact_states}
@@ -48,7 +48,7 @@ class NetworkOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class Exams:
+class EvalConfig:
     """How the network is examined while it learns."""
 
     every: int = 10
@@ -81,7 +81,7 @@ class Config:
     """Self-play."""
     learner: Learner = dataclasses.field(default_factory=Learner)
     """Learning."""
-    exams: Exams = dataclasses.field(default_factory=Exams)
+    evals: EvalConfig = dataclasses.field(default_factory=EvalConfig)
     """Exams on the way."""
     num_iterations: int = 100
     """Iterations of self-play and learning."""
@@ -123,7 +123,7 @@ class Config:
         # PRNGKey reads 32 bits: other numbers would repeat these seeds or overflow.
         is_seed = is_whole(self.seed) and 0 <= self.seed < 2**32
         check(is_seed, "seed", self.seed, f"a whole number from 0 to {2**32 - 1}")
-        _check_exams(self.exams)
+        _check_evals(self.evals)
         # Not a number is neither above 0 nor below.
         limit = self.memory_limit
         is_limit = limit is None or 0 < limit < math.inf
@@ -132,17 +132,17 @@ class Config:
         check_processes(self.coordinator, self.num_processes, self.process_id)
 
 
-def _check_exams(exams: Exams) -> None:
+def _check_evals(evals: EvalConfig) -> None:
     """Checks the options of exams, which nothing else does."""
     minima = {"every": 0, "batch_size": 1, "max_positions": 1, "stop_when_solved": 0}
     for name, minimum in minima.items():
-        check_count(f"exams.{name}", getattr(exams, name), minimum)
-    if exams.num_games < 2 or exams.num_games % 2:
-        raise ValueError(f"exams.num_games is {exams.num_games}; it must be even and at least 2")
-    solved = exams.stop_when_solved
-    if solved and not exams.every:
+        check_count(f"evals.{name}", getattr(evals, name), minimum)
+    if evals.num_games < 2 or evals.num_games % 2:
+        raise ValueError(f"evals.num_games is {evals.num_games}; it must be even and at least 2")
+    solved = evals.stop_when_solved
+    if solved and not evals.every:
         raise ValueError(
-            f"exams.stop_when_solved is {solved}; it must be 0 with exams.every 0, which takes "
+            f"evals.stop_when_solved is {solved}; it must be 0 with evals.every 0, which takes "
             "no exams on the way"
         )
 

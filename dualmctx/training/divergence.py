@@ -46,7 +46,7 @@ def check_parameters(found: dict[str, Any], source: Any) -> None:
             )
 
 
-def find_trouble(
+def check_divergence(
     row: dict[str, Any], rows: list[dict[str, Any]], params: Params, num_actions: int
 ) -> str | None:
     """Finds what shows that training has failed.
@@ -82,6 +82,6 @@ def find_trouble(
     return None
 
 
-def in_a_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
     """Describes an error by the first line of its message."""
     return (str(error).strip() or type(error).__name__).split("\n")[0]

@@ -18,8 +18,8 @@ from dualmctx.checks import (
 )
 from dualmctx.models.game_model import mask_illegal
 from dualmctx.training.replay import draw
-from dualmctx.training.targets import Samples
-from dualmctx.types import Params
+from dualmctx.training.targets import TrainingBatch
+from dualmctx.types import Params, PolicyValueNetwork
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Losses(NamedTuple):
     target_entropy: chex.Array
 
 
-AugmentFn = Callable[[chex.PRNGKey, Samples], Samples]
+AugmentFn = Callable[[chex.PRNGKey, TrainingBatch], TrainingBatch]
 """Changes a batch of positions into others to learn from; consumes the key."""
 
 
@@ -118,12 +118,15 @@ def make_optimizer(options: Learner, num_steps: int) -> optax.GradientTransforma
 
 
 def compute_losses(
-    network: Any, params: Params, samples: Samples, search_value_weight: float = 0.0
+    network: PolicyValueNetwork,
+    params: Params,
+    samples: TrainingBatch,
+    search_value_weight: float = 0.0,
 ) -> Losses:
     """Computes the losses of every head on `[M]` positions.
 
     Formula, a head: Σ_a π(a) log(π(a) / p_h(a)) and (z − v_h)², with the same π and z for all. With
-    a `search_value_weight`, z is `Samples.value_target` of it.
+    a `search_value_weight`, z is `TrainingBatch.value_target` of it.
 
     Source: Kadam, Xu, Lieberherr 2021 name no loss for two heads; the sum of AlphaZero's over
     them is our reading.
@@ -142,7 +145,7 @@ def compute_losses(
 
 
 def make_learn(
-    network: Any,
+    network: PolicyValueNetwork,
     optimizer: optax.GradientTransformation,
     buffer: Any,
     options: Learner,
@@ -163,7 +166,7 @@ def make_learn(
       the losses are means over the steps, and the key is consumed.
     """
 
-    def loss_fn(params: Params, samples: Samples) -> tuple[chex.Array, Losses]:
+    def loss_fn(params: Params, samples: TrainingBatch) -> tuple[chex.Array, Losses]:
         losses = compute_losses(network, params, samples, options.search_value_weight)
         return jnp.sum(losses.policy + options.value_weight * losses.value), losses
 

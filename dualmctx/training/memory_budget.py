@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from dualmctx.models.search_memory import SearchMemory, allocated, num_bytes
 from dualmctx.training.learner import compute_losses
-from dualmctx.types import Params
+from dualmctx.types import Params, PolicyValueNetwork
 
 _GIB = 2**30
 # What Linux says of the machine's memory, and of the share of it that this container has.
@@ -38,7 +38,7 @@ class TrainingMemory:
       replay: of these, the replay buffer.
       positions: the positions of an iteration, before and after they become samples.
       gradient: an optimiser step.
-      exam: the search of an exam.
+      evals: the search of an exam.
     """
 
     search: SearchMemory
@@ -46,22 +46,22 @@ class TrainingMemory:
     replay: int
     positions: int
     gradient: int
-    exam: int = 0
+    evals: int = 0
 
     @property
     def total(self) -> int:
         """The most that is held at once: self-play, learning and exams take turns."""
-        return self.state + max(self.search.total + self.positions, self.gradient, self.exam)
+        return self.state + max(self.search.total + self.positions, self.gradient, self.evals)
 
 
 def training_memory(
     search: SearchMemory,
-    network: Any,
+    network: PolicyValueNetwork,
     state: Any,
     *,
     batch_size: int,
     num_added: int,
-    exam: int = 0,
+    evals: int = 0,
 ) -> TrainingMemory:
     """Predicts what a training run holds; compiles the gradient for one batch, in a second or so.
 
@@ -71,7 +71,7 @@ def training_memory(
       state: shapes of a `TrainState`, or of a device's share of it, as all numbers are then.
       batch_size: positions an optimiser step.
       num_added: positions an iteration.
-      exam: bytes of an exam's search.
+      evals: bytes of an exam's search.
 
     Returns:
       The parts and their sum.
@@ -93,7 +93,7 @@ def training_memory(
         replay=replay,
         positions=2 * replay * num_added // (num_rows * length),
         gradient=allocated(jax.jit(jax.grad(loss)).trace(state.params, samples)),
-        exam=exam,
+        evals=evals,
     )
 
 
@@ -179,8 +179,8 @@ def _remedy(memory: TrainingMemory, limit: int, num_devices: int, savings: Seque
     """Says what makes a run fit."""
     if memory.state + memory.gradient > limit:
         return "a smaller --learner.capacity, --learner.batch-size or --network.width"
-    if memory.state + memory.exam > limit:
-        return "a smaller --exams.num-games or --exams.batch-size, or fewer simulations"
+    if memory.state + memory.evals > limit:
+        return "a smaller --evals.num-games or --evals.batch-size, or fewer simulations"
     room = limit - memory.state
     num_games = memory.search.batch_size * room // (memory.search.total + memory.positions)
     parts = []
@@ -223,7 +223,7 @@ def describe_memory(memory: TrainingMemory) -> str:
         "search": memory.search.total,
         "learning": memory.gradient,
         "replay": memory.replay,
-        "exams": memory.exam,
+        "evals": memory.evals,
     }
     described = ", ".join(f"{name} {readable(size)}" for name, size in parts.items())
     return f"memory: {readable(memory.total)} at most ({described})"

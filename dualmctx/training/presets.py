@@ -3,7 +3,7 @@
 import dataclasses
 
 from dualmctx.policies import Dual, Gumbel, Puct
-from dualmctx.training.config import Config, Exams, NetworkOptions
+from dualmctx.training.config import Config, EvalConfig, NetworkOptions
 from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
 
@@ -18,14 +18,14 @@ PRESETS: dict[str, Config] = {
         search=Dual(num_simulations=(16, 8), num_rounds=2),
         selfplay=SelfPlay(num_games=64, num_steps=8, temperature_plies=4, random_plies=2),
         learner=Learner(learning_rate=2e-3, batch_size=128, capacity=4096),
-        exams=Exams(every=5),
+        evals=EvalConfig(every=5),
         num_iterations=30,
     ),
     "nim": Config(
         game="nim",
         selfplay=SelfPlay(num_games=128, num_steps=16, temperature_plies=8, random_plies=10),
         learner=Learner(learning_rate=2e-3, capacity=16_384),
-        exams=Exams(every=5, stop_when_solved=4),
+        evals=EvalConfig(every=5, stop_when_solved=4),
         num_iterations=60,
     ),
     # Optimal play within seconds, right values within a minute.
@@ -33,7 +33,7 @@ PRESETS: dict[str, Config] = {
         game="hsr",
         selfplay=SelfPlay(num_games=128, num_steps=8, temperature_plies=8, random_plies=6),
         learner=Learner(learning_rate=2e-3, capacity=16_384),
-        exams=Exams(every=5),
+        evals=EvalConfig(every=5),
         num_iterations=100,
     ),
     "tic-tac-toe": Config(
@@ -42,7 +42,7 @@ PRESETS: dict[str, Config] = {
         network=NetworkOptions(trunk="mlp"),
         selfplay=SelfPlay(num_games=256, num_steps=8, temperature_plies=6, random_plies=6),
         learner=Learner(learning_rate=2e-3, capacity=32_768, num_updates=32),
-        exams=Exams(every=10, stop_when_solved=2),
+        evals=EvalConfig(every=10, stop_when_solved=2),
         num_iterations=60,
     ),
     # What it learns within an hour: benchmarks/README.md, "strength". Dense layers that are wide
@@ -60,7 +60,7 @@ PRESETS: dict[str, Config] = {
             capacity=524_288,
             augment=True,
         ),
-        exams=Exams(every=100),
+        evals=EvalConfig(every=100),
         num_iterations=1700,
         checkpoint_every=50,
     ),
@@ -75,7 +75,7 @@ PRESETS: dict[str, Config] = {
         network=NetworkOptions(width=32),
         selfplay=SelfPlay(num_games=32, num_steps=32, temperature_plies=16, random_plies=8),
         learner=_LEARNER,
-        exams=Exams(every=20, num_games=32),
+        evals=EvalConfig(every=20, num_games=32),
         num_iterations=100,
     ),
     # On 7x7; to be strong on the usual 11x11: more blocks, as a chain may cross the whole board.
@@ -86,7 +86,7 @@ PRESETS: dict[str, Config] = {
         network=NetworkOptions(width=32),
         selfplay=SelfPlay(num_games=32, num_steps=32, temperature_plies=10, random_plies=4),
         learner=_LEARNER,
-        exams=Exams(every=20, num_games=32),
+        evals=EvalConfig(every=20, num_games=32),
         num_iterations=100,
     ),
     # Games begin nearly anywhere and moves are drawn throughout: with best moves from ply 16 on,
@@ -98,7 +98,7 @@ PRESETS: dict[str, Config] = {
         network=NetworkOptions(width=32, compact_states=True),
         selfplay=SelfPlay(num_games=32, num_steps=32, temperature_plies=100, random_plies=100),
         learner=dataclasses.replace(_LEARNER, capacity=16_384),
-        exams=Exams(every=50, num_games=16),
+        evals=EvalConfig(every=50, num_games=16),
         num_iterations=100,
     ),
     # A position takes 17 kB of the buffer. To be strong: ten blocks or more, all children.
@@ -108,7 +108,7 @@ PRESETS: dict[str, Config] = {
         network=NetworkOptions(width=32, num_blocks=2, compact_states=True),
         selfplay=SelfPlay(num_games=32, num_steps=32, temperature_plies=16, random_plies=8),
         learner=dataclasses.replace(_LEARNER, capacity=8_192),
-        exams=Exams(every=50, num_games=16),
+        evals=EvalConfig(every=50, num_games=16),
         num_iterations=100,
     ),
     # A position takes 54 kB of the buffer, and most games are drawn by their length. To be strong:
@@ -119,7 +119,7 @@ PRESETS: dict[str, Config] = {
         network=NetworkOptions(width=32, num_blocks=2, compact_states=True),
         selfplay=SelfPlay(num_games=16, num_steps=32, temperature_plies=20, random_plies=16),
         learner=Learner(learning_rate=2e-3, num_updates=8, batch_size=64, capacity=4_096),
-        exams=Exams(every=0, num_games=8),
+        evals=EvalConfig(every=0, num_games=8),
         num_iterations=60,
     ),
 }

@@ -7,7 +7,7 @@ import flashbax
 import jax
 import jax.numpy as jnp
 
-from dualmctx.training.targets import Samples, prolong
+from dualmctx.training.targets import TrainingBatch, propagate_outcome
 
 
 def make_replay(capacity: int, batch_size: int, num_games: int, num_steps: int) -> Any:
@@ -46,19 +46,19 @@ def make_replay(capacity: int, batch_size: int, num_games: int, num_steps: int) 
     )
 
 
-def add(buffer: Any, state: Any, samples: Samples) -> Any:
+def add(buffer: Any, state: Any, samples: TrainingBatch) -> Any:
     """Adds `[T, B]` positions to the rows of their games, and tells older ones how these went on.
 
     Each row is by itself, so this also works on any share of the rows.
     """
     samples = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), samples)
     first = jax.tree.map(lambda x: x[:, :1], samples)
-    state = state.replace(experience=prolong(state.experience, first))
+    state = state.replace(experience=propagate_outcome(state.experience, first))
     with jax.numpy_rank_promotion("allow"):
         return buffer.add(state, samples)
 
 
-def draw(buffer: Any, state: Any, rng_key: chex.PRNGKey) -> Samples:
+def draw(buffer: Any, state: Any, rng_key: chex.PRNGKey) -> TrainingBatch:
     """Draws a batch of `[batch_size]` positions; the key is consumed."""
     # flashbax adds arrays of different ranks, which a program's own setting may forbid.
     with jax.numpy_rank_promotion("allow"):

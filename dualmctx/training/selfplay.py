@@ -8,13 +8,13 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.checks import check, check_count, check_share, is_whole
-from dualmctx.models.game_model import edge_signs
+from dualmctx.models.game_model import reward_and_discount
 from dualmctx.policies.root import sample_action
-from dualmctx.search.arrays import pick
+from dualmctx.search.arrays import tree_where
 from dualmctx.search.keys import split_key
-from dualmctx.search.subtree import advance, no_tree
+from dualmctx.search.subtree import empty_tree, get_subtree
 from dualmctx.search.tree import Tree, latest_children, slot_actions
-from dualmctx.types import Params, SearchFn, acting_weights
+from dualmctx.types import Environment, Params, SearchFn, acting_weights
 
 # Weights^(1/T) are all but equal from here on, and numbers far above would overflow.
 _HIGHEST_TEMPERATURE = 1e6
@@ -71,7 +71,7 @@ class SelfPlay:
         check_share(self, "play_on_fraction")
 
 
-class Games(NamedTuple):
+class SelfPlayState(NamedTuple):
     """Games in progress.
 
     Attributes:
@@ -90,7 +90,7 @@ class Games(NamedTuple):
     would_resign: chex.Array
 
 
-class Steps(NamedTuple):
+class Trajectory(NamedTuple):
     """Moves played, `[T, B]` each.
 
     Attributes:
@@ -127,17 +127,19 @@ class Steps(NamedTuple):
 class PlayFn(Protocol):
     """Plays on; see `make_play`."""
 
-    def __call__(self, params: Params, rng_keys: chex.PRNGKey, games: Games) -> tuple[Games, Steps]:
+    def __call__(
+        self, params: Params, rng_keys: chex.PRNGKey, games: SelfPlayState
+    ) -> tuple[SelfPlayState, Trajectory]:
         """Plays on; consumes the keys."""
         ...
 
 
-def start_games(env: Any, rng_keys: chex.PRNGKey, options: SelfPlay) -> Games:
+def start_games(env: Environment, rng_keys: chex.PRNGKey, options: SelfPlay) -> SelfPlayState:
     """Starts `[B]` new games, by `[B]` keys."""
     init_keys, random_keys, resign_keys = split_key(rng_keys, 3)
     most, share = options.random_plies + 1, options.play_on_fraction
     zeros = jnp.zeros(init_keys.shape[0], jnp.int32)
-    return Games(
+    return SelfPlayState(
         state=jax.vmap(env.init)(init_keys),
         ply=zeros,
         random_plies=jax.vmap(lambda key: jax.random.randint(key, (), 0, most))(random_keys),
@@ -169,7 +171,7 @@ def chosen_value(output: Any) -> chex.Array:
     visits, qvalues = (
         jnp.take_along_axis(rows, chosen, axis=-1)[:, 0] for rows in latest_children(tree)
     )
-    return jnp.where(visits > 0, qvalues, tree.layers[-1].node_values[:, Tree.ROOT_INDEX])
+    return jnp.where(visits > 0, qvalues, tree.stats[-1].node_values[:, Tree.ROOT_INDEX])
 
 
 def _has_lost(state: Any, player: chex.Array) -> chex.Array:
@@ -178,21 +180,23 @@ def _has_lost(state: Any, player: chex.Array) -> chex.Array:
     return jnp.take_along_axis(state.rewards, player[:, None], axis=1)[:, 0] < 0
 
 
-def make_play(env: Any, search_fn: SearchFn, options: SelfPlay, *, kept_nodes: int = 0) -> PlayFn:
+def make_play(
+    env: Environment, search_fn: SearchFn, options: SelfPlay, *, reuse_capacity: int = 0
+) -> PlayFn:
     """Makes the function that plays `num_steps` moves in every game.
 
     A game that ends or is truncated is replaced by a new one before the next search, so that no
     search starts from a position in which the game is over.
 
-    With `kept_nodes` each search goes on from the last one's tree below the move played, and mixes
-    noise into the prior of its new root. The first search of a game has no tree, nor has the
+    With `reuse_capacity` each search goes on from the last one's tree below the move played, and
+    mixes noise into the prior of its new root. The first search of a game has no tree, nor has the
     first one of a call, so that a tree never mixes what two sets of parameters said.
 
     Args:
       env: a game as `games.make` gives it.
       search_fn: a variant bound to the game and a network, with noise at the root.
       options: how games are played.
-      kept_nodes: the variant's option of that name; 0 starts every search afresh.
+      reuse_capacity: the variant's option of that name; 0 starts every search afresh.
 
     Returns:
       `(params, rng_keys, games) -> (games, steps)`, to be jitted. It consumes `[B]` keys, one for
@@ -201,7 +205,7 @@ def make_play(env: Any, search_fn: SearchFn, options: SelfPlay, *, kept_nodes: i
     Source: Silver et al. 2017 (AlphaGo Zero), "Self-play" and "Search algorithm".
     """
 
-    def choose(rng_keys: chex.PRNGKey, games: Games, weights: chex.Array) -> tuple:
+    def choose(rng_keys: chex.PRNGKey, games: SelfPlayState, weights: chex.Array) -> tuple:
         sample_keys, random_keys = split_key(rng_keys)
         is_opening = games.ply < options.temperature_plies
         temperature = jnp.where(is_opening, options.temperature, options.final_temperature)
@@ -210,26 +214,26 @@ def make_play(env: Any, search_fn: SearchFn, options: SelfPlay, *, kept_nodes: i
         is_random = games.ply < games.random_plies
         return jnp.where(is_random, sample_action(random_keys, legal, 1.0), action), is_random
 
-    def resign(games: Games, value: chex.Array, is_random: chex.Array) -> tuple:
+    def resign(games: SelfPlayState, value: chex.Array, is_random: chex.Array) -> tuple:
         limit = -jnp.inf if options.resign_below is None else options.resign_below
         is_hopeless = (value < limit) & ~is_random
         is_first = is_hopeless & games.plays_on & (games.would_resign < 0)
         would_resign = jnp.where(is_first, games.state.current_player, games.would_resign)
         return is_hopeless & ~games.plays_on, would_resign
 
-    def step(params: Params, carry: tuple, rng_keys: chex.PRNGKey) -> tuple[tuple, Steps]:
+    def step(params: Params, carry: tuple, rng_keys: chex.PRNGKey) -> tuple[tuple, Trajectory]:
         games, kept = carry
         search_keys, action_keys, start_keys = split_key(rng_keys, 3)
         output = search_fn(params, search_keys, games.state, kept)
         action, is_random = choose(action_keys, games, acting_weights(output))
         state = jax.vmap(env.step)(games.state, action)
-        reward, discount = edge_signs(games.state, state)
+        reward, discount = reward_and_discount(games.state, state)
         value = chosen_value(output)
         resigns, would_resign = resign(games, value, is_random)
         has_result = state.terminated | resigns
         is_end = has_result | state.truncated
         is_test = state.terminated & (would_resign >= 0)
-        steps = Steps(
+        steps = Trajectory(
             observation=games.state.observation,
             legal_action_mask=games.state.legal_action_mask,
             action_weights=output.action_weights,
@@ -246,18 +250,20 @@ def make_play(env: Any, search_fn: SearchFn, options: SelfPlay, *, kept_nodes: i
         new = start_games(env, start_keys, options)
         going_on = games._replace(state=state, ply=games.ply + 1, would_resign=would_resign)
         kept = keep(output.search_tree, action, is_end)
-        return (pick(is_end, new, going_on), kept), steps
+        return (tree_where(is_end, new, going_on), kept), steps
 
     def keep(tree: Any, action: chex.Array, is_end: chex.Array) -> Any:
-        if not kept_nodes:
+        if not reuse_capacity:
             return None
-        return advance(tree, action, max_kept=kept_nodes, is_reset=is_end)
+        return get_subtree(tree, action, reuse_capacity=reuse_capacity, is_reset=is_end)
 
-    def play(params: Params, rng_keys: chex.PRNGKey, games: Games) -> tuple[Games, Steps]:
+    def play(
+        params: Params, rng_keys: chex.PRNGKey, games: SelfPlayState
+    ) -> tuple[SelfPlayState, Trajectory]:
         keys = jnp.stack(split_key(rng_keys, options.num_steps))
         kept = None
-        if kept_nodes:
-            kept = no_tree(search_fn, params, games.state, max_kept=kept_nodes)
+        if reuse_capacity:
+            kept = empty_tree(search_fn, params, games.state, reuse_capacity=reuse_capacity)
         carry = (games, kept)
         (games, _), steps = jax.lax.scan(lambda carry, key: step(params, carry, key), carry, keys)
         return games, steps

@@ -6,10 +6,10 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.training.selfplay import Steps
+from dualmctx.training.selfplay import Trajectory
 
 
-class Samples(NamedTuple):
+class TrainingBatch(NamedTuple):
     """Positions to learn from, `[..., ]` over any leading axes.
 
     Attributes:
@@ -78,7 +78,7 @@ def game_results(reward: chex.Array, discount: chex.Array) -> tuple[chex.Array, 
     return jax.lax.scan(back, start, (reward, discount), reverse=True)[1]
 
 
-def make_samples(steps: Steps) -> Samples:
+def make_samples(steps: Trajectory) -> TrainingBatch:
     """Turns `[T, B]` moves of self-play into positions to learn from, on the same axes.
 
     The value target is the game's result, where it follows from moves that the search chose; a
@@ -91,7 +91,7 @@ def make_samples(steps: Steps) -> Samples:
     # A stop goes back through the moves of its game as a reward does, whoever moved.
     stop = steps.is_truncated.astype(steps.discount.dtype)
     is_truncated = game_results(stop, jnp.abs(steps.discount))[0] > 0
-    return Samples(
+    return TrainingBatch(
         observation=steps.observation,
         legal_action_mask=steps.legal_action_mask,
         policy=steps.action_weights,
@@ -103,7 +103,7 @@ def make_samples(steps: Steps) -> Samples:
     )
 
 
-def prolong(samples: Samples, following: Samples) -> Samples:
+def propagate_outcome(samples: TrainingBatch, following: TrainingBatch) -> TrainingBatch:
     """Tells positions how their game went on; nothing changes where it is over.
 
     A game longer than the steps of an iteration is known in pieces. Were its first positions left

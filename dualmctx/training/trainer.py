@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.distributed.devices import (
-    SPLIT,
-    WHOLE,
+    REPLICATED,
+    SHARDED,
     check_split,
     make_mesh,
     on_each,
@@ -21,9 +21,9 @@ from dualmctx.distributed.devices import (
 from dualmctx.models.game_model import make_search_fn
 from dualmctx.training.learner import AugmentFn, Learner, Losses, make_learn, make_optimizer
 from dualmctx.training.replay import add, make_replay
-from dualmctx.training.selfplay import Games, SelfPlay, Steps, make_play, start_games
-from dualmctx.training.targets import Samples, make_samples
-from dualmctx.types import Params, Policy
+from dualmctx.training.selfplay import SelfPlay, SelfPlayState, Trajectory, make_play, start_games
+from dualmctx.training.targets import TrainingBatch, make_samples
+from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
 
 
 class TrainState(NamedTuple):
@@ -41,7 +41,7 @@ class TrainState(NamedTuple):
     params: Params
     opt_state: Any
     buffer_state: Any
-    games: Games
+    games: SelfPlayState
     rng_key: chex.PRNGKey
     iteration: chex.Array
 
@@ -65,8 +65,8 @@ class Trainer(NamedTuple):
 
 
 def make_trainer(
-    env: Any,
-    network: Any,
+    env: Environment,
+    network: PolicyValueNetwork,
     policy: Policy,
     selfplay: SelfPlay,
     learner: Learner,
@@ -107,9 +107,9 @@ def make_trainer(
     optimizer = make_optimizer(learner, num_iterations * learner.num_updates)
     search_fn = make_search_fn(env, network, policy, **model_options)
     # Not every policy goes on from a tree.
-    kept_nodes = getattr(policy, "kept_nodes", 0)
-    play = make_play(env, search_fn, selfplay, kept_nodes=kept_nodes)
-    change_fn = functools.partial(_split_batch, shardings(mesh, SPLIT), augment_fn)
+    reuse_capacity = getattr(policy, "reuse_capacity", 0)
+    play = make_play(env, search_fn, selfplay, reuse_capacity=reuse_capacity)
+    change_fn = functools.partial(_split_batch, shardings(mesh, SHARDED), augment_fn)
     learn = make_learn(network, optimizer, buffer, learner, change_fn=change_fn)
 
     def init(rng_key: chex.PRNGKey) -> TrainState:
@@ -130,16 +130,18 @@ def make_trainer(
             iteration=jnp.int32(0),
         )
 
-    def play_share(params: Params, rng_keys: Any, games: Games, buffer_state: Any) -> tuple:
+    def play_share(params: Params, rng_keys: Any, games: SelfPlayState, buffer_state: Any) -> tuple:
         games, steps = play(params, rng_keys, games)
         buffer_state = add(buffer, buffer_state, make_samples(steps))
         return games, buffer_state, total(count_games(steps))
 
     specs = _specs(jax.eval_shape(init, jax.random.PRNGKey(0)))
 
-    def play_step(params: Params, rng_key: chex.PRNGKey, games: Games, buffer_state: Any) -> tuple:
-        given = (specs.params, SPLIT, specs.games, specs.buffer_state)
-        returned = (specs.games, specs.buffer_state, WHOLE)
+    def play_step(
+        params: Params, rng_key: chex.PRNGKey, games: SelfPlayState, buffer_state: Any
+    ) -> tuple:
+        given = (specs.params, SHARDED, specs.games, specs.buffer_state)
+        returned = (specs.games, specs.buffer_state, REPLICATED)
         rng_keys = jax.random.split(rng_key, num_games)
         return on_each(play_share, mesh, given, returned)(params, rng_keys, games, buffer_state)
 
@@ -147,7 +149,7 @@ def make_trainer(
         params, rng_key = state.params, state.rng_key
         # The buffer and the optimiser's state are updated in place.
         play_jit = jax.jit(play_step, donate_argnums=(2, 3))
-        learn_jit = jax.jit(learn, donate_argnums=(0, 1), out_shardings=shardings(mesh, WHOLE))
+        learn_jit = jax.jit(learn, donate_argnums=(0, 1), out_shardings=shardings(mesh, REPLICATED))
         play = play_jit.lower(params, rng_key, state.games, state.buffer_state).compile()
         learning = learn_jit.lower(params, state.opt_state, state.buffer_state, rng_key).compile()
         sizes = {"positions": num_added, "replay_ratio": replay_ratio}
@@ -160,16 +162,16 @@ def make_trainer(
 
 def _specs(state: TrainState) -> TrainState:
     """Says which parts of a state are split over the devices."""
-    specs = jax.tree.map(lambda _: WHOLE, state)
-    split = jax.tree.map(lambda _: SPLIT, (state.games, state.buffer_state.experience))
+    specs = jax.tree.map(lambda _: REPLICATED, state)
+    split = jax.tree.map(lambda _: SHARDED, (state.games, state.buffer_state.experience))
     return specs._replace(
         games=split[0], buffer_state=specs.buffer_state.replace(experience=split[1])
     )
 
 
 def _split_batch(
-    sharding: Any, augment_fn: AugmentFn | None, rng_key: chex.PRNGKey, samples: Samples
-) -> Samples:
+    sharding: Any, augment_fn: AugmentFn | None, rng_key: chex.PRNGKey, samples: TrainingBatch
+) -> TrainingBatch:
     """Has each device learn its share of a batch, augmented if asked for; consumes the key."""
     samples = jax.lax.with_sharding_constraint(samples, sharding)
     return samples if augment_fn is None else augment_fn(rng_key, samples)
@@ -195,7 +197,7 @@ def _iterate(
     return state, metrics | sizes | seconds
 
 
-def count_games(steps: Steps) -> dict[str, chex.Array]:
+def count_games(steps: Trajectory) -> dict[str, chex.Array]:
     """Counts the games that `[T, B]` moves ended, each of them once.
 
     Returns:

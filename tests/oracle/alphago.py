@@ -94,7 +94,7 @@ def alphago(
     """AlphaGo's search; arguments as in `twin.alphazero`."""
     rng_key, root_key = jax.random.split(rng_key)
     _, search_key, _ = jax.random.split(rng_key, 3)
-    longest = options.num_simulations + options.kept_nodes
+    longest = options.num_simulations + options.reuse_capacity
     search = Search(options, element, model, options.puct, longest, is_legal, kept)
     if kept is None:
         search.value_root(root_key)

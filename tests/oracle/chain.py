@@ -93,7 +93,7 @@ def chain(
     """The search of a chain; arguments as in `twin.alphazero`."""
     budgets, num_rounds = options.num_simulations, options.num_rounds
     _, _, rng_key, _ = jax.random.split(rng_key, 4)
-    longest = sum(budgets) + options.kept_nodes
+    longest = sum(budgets) + options.reuse_capacity
     search = ChainSearch(model, options, len(budgets), longest, is_legal, kept)
     search.refine_root()
     for i in range(num_rounds):
@@ -146,7 +146,7 @@ def mpv(
     """MPV-MCTS, one slot after the other; arguments as in `twin.alphazero`, without exploration."""
     del rng_key, element
     mixes = (options.value_mix, options.prior_mix)
-    longest = sum(options.num_simulations) + options.kept_nodes
+    longest = sum(options.num_simulations) + options.reuse_capacity
     search = twin.Search(model, options.puct, longest, is_legal, kept)
     search.refine_root(mixes)
     for slot in slots(options):

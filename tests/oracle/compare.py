@@ -120,23 +120,23 @@ def _node(tree: dualmctx.Tree, element: int, node: int) -> dict[str, Any]:
         "reward": tree.rewards[at],
         "discount": tree.discounts[at],
     }
-    for i, layer in enumerate(tree.layers):
-        known[f"visits {i}"] = layer.node_visits[at]
-        known[f"value {i}"] = layer.node_values[at]
-        if layer.path_visits is not None:
-            known[f"passes {i}"] = layer.path_visits[at]
-            known[f"height {i}"] = layer.heights[at]
+    for i, stats in enumerate(tree.stats):
+        known[f"visits {i}"] = stats.node_visits[at]
+        known[f"value {i}"] = stats.node_values[at]
+        if stats.path_visits is not None:
+            known[f"passes {i}"] = stats.path_visits[at]
+            known[f"height {i}"] = stats.heights[at]
     return known
 
 
-def _twin_node(node: twin.Node, *, num_layers: int, is_windowed: bool) -> dict[str, Any]:
+def _twin_node(node: twin.Node, *, num_trees: int, is_windowed: bool) -> dict[str, Any]:
     known = {
         "prior": node.prior,
         "raw": node.raw,
         "reward": node.reward,
         "discount": node.discount,
     }
-    for i, stats in enumerate(node.stats[:num_layers]):
+    for i, stats in enumerate(node.stats[:num_trees]):
         known[f"visits {i}"] = stats.visits
         known[f"value {i}"] = stats.mean
         if is_windowed:
@@ -148,9 +148,9 @@ def _twin_node(node: twin.Node, *, num_layers: int, is_windowed: bool) -> dict[s
 def assert_same_tree(tree: dualmctx.Tree, element: int, result: twin.Result) -> None:
     """Checks that both have the same positions and know the same of each; arrays are numpy's."""
     engine = engine_tree(tree, element)
-    is_windowed = tree.layers[0].path_visits is not None
+    is_windowed = tree.stats[0].path_visits is not None
     ours = {
-        node.actions: _twin_node(node, num_layers=len(tree.layers), is_windowed=is_windowed)
+        node.actions: _twin_node(node, num_trees=len(tree.stats), is_windowed=is_windowed)
         for node in result.nodes
     }
     assert set(engine) == set(ours)

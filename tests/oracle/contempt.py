@@ -33,7 +33,7 @@ class Search(twin.Search):
     """A search in which one side's nodes freeze; the options are the policy's."""
 
     def __init__(self, model: Any, options: Any, element: tuple[int, int], *others: Any) -> None:
-        longest = options.num_simulations + options.kept_nodes
+        longest = options.num_simulations + options.reuse_capacity
         super().__init__(model, options.puct, longest, *others)
         self.options, self.element = options, element
         self.frozen: dict[twin.Node, np.ndarray] = {}

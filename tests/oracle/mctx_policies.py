@@ -110,7 +110,7 @@ def muzero(
 ) -> twin.Result:
     """MuZero's search without noise; arguments as in `twin.alphazero`."""
     _, _, search_key = jax.random.split(rng_key, 3)
-    longest = policy.num_simulations + policy.kept_nodes
+    longest = policy.num_simulations + policy.reuse_capacity
     search = MuZeroSearch(model, policy, longest, is_legal, kept)
     search.run(SMALL, policy.num_simulations, search_key, element)
     visits = visits_of(search.root)

@@ -144,7 +144,7 @@ def alphazero(
     The weights are those learnt from; without noise, so the root's prior is the clean one.
     """
     _, search_key, _ = jax.random.split(rng_key, 3)
-    longest = options.num_simulations + options.kept_nodes
+    longest = options.num_simulations + options.reuse_capacity
     search = Search(model, options.puct, longest, is_legal, kept)
     search.run(SMALL, options.num_simulations, search_key, element)
     visits = visits_of(search.root)

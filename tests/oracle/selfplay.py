@@ -115,7 +115,7 @@ def tree_of(value: Any, weights: Any) -> Any:
     visits = jnp.where(is_chosen, 1, 2)[:, None]
     return SimpleNamespace(
         embeddings=None,
-        layers=[
+        stats=[
             SimpleNamespace(
                 children_visits=visits,
                 children_qvalues=jnp.where(is_chosen, last, nothing)[:, None],

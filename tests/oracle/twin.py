@@ -332,7 +332,7 @@ def alphazero(
     `kept` is what `reroot` left of an earlier search, to go on from.
     """
     _, search_key, _ = jax.random.split(rng_key, 3)
-    longest = options.num_simulations + options.kept_nodes
+    longest = options.num_simulations + options.reuse_capacity
     search = Search(model, options.puct, longest, is_legal, kept)
     search.run(SMALL, options.num_simulations, search_key, element)
     visits, _ = edges(search.root, SMALL)
@@ -351,7 +351,7 @@ def dual(
     small, large = options.num_simulations
     _, _, rng_key, _ = jax.random.split(rng_key, 4)
     mixes = (options.value_mix, options.prior_mix) if small else (0.0, 0.0)
-    longest = small + large + options.kept_nodes
+    longest = small + large + options.reuse_capacity
     search = Search(model, options.puct, longest, is_legal, kept)
     if large == 0:
         search.run(SMALL, small, rng_key, element)
@@ -371,12 +371,12 @@ def dual(
     return Result(search.nodes, weights(search, options, LARGE), search.counters)
 
 
-def reroot(nodes: list[Node], action: int, max_kept: int) -> list[Node] | None:
+def reroot(nodes: list[Node], action: int, reuse_capacity: int) -> list[Node] | None:
     """Makes a child the root; returns the oldest nodes of its subtree, or None to start afresh."""
     child = nodes[0].children.get(action)
     if child is None or child.discount == 0:
         return None
-    kept = [node for node in nodes if child in node.path][: 1 + max_kept]
+    kept = [node for node in nodes if child in node.path][: 1 + reuse_capacity]
     child.parent, child.reward, child.discount = None, 0.0, 1.0
     for node in kept:
         node.actions = node.actions[1:]
