@@ -607,7 +607,7 @@ def test_balance_is_the_networks_where_nothing_is_solved(
         # Values by whether the first cell is free.
         return lambda states: SimpleNamespace(value=0.5 * states.legal_action_mask[:, 0])
 
-    monkeypatch.setattr("dualmctx.commands.opening_rules.evaluator_of", make)
+    monkeypatch.setattr("dualmctx.commands.opening_rules.build_evaluator", make)
     assert choose_openings("balanced", made, 1, (1,), 0) == [(0,)]
     assert asked
     with pytest.raises(ValueError, match=r"^there is no network to tell what is balanced"):

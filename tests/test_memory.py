@@ -233,7 +233,7 @@ def test_self_play_and_learning_take_turns() -> None:
     assert dataclasses.replace(RUN, gradient=20 * GIB).total == 21 * GIB
     assert dataclasses.replace(RUN, evals=20 * GIB).total == 21 * GIB
     line = describe_memory(RUN)
-    parts = "search 12.0 GiB, learning 1.0 GiB, replay 1.0 GiB, exams 0.0 MiB"
+    parts = "search 12.0 GiB, learning 1.0 GiB, replay 1.0 GiB, evals 0.0 MiB"
     assert line == f"memory: 13.0 GiB at most ({parts})"
 
 

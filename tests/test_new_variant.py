@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import dualmctx
 import games
 from dualmctx import make_network, make_search_fn, policies
 from oracle.cases import fast_jit
@@ -89,9 +88,10 @@ def test_the_training_command_knows_it(
 ) -> None:
     monkeypatch.setattr(policies, "REGISTRY", registry(example))
     # The configuration reads the registry when it is imported.
-    for name in ("config", "presets", "assemble"):
+    for name in ("training.config", "training.presets", "experiment.assemble"):
         module = importlib.import_module(f"dualmctx.{name}")
-        monkeypatch.setattr(dualmctx, name, module)
+        folder, last = module.__name__.rsplit(".", 1)
+        monkeypatch.setattr(sys.modules[folder], last, module)
         monkeypatch.delitem(sys.modules, module.__name__)
     command = load("train_with_uct", ROOT / "train.py")
     [flags] = re.findall(r"`python train.py (.*?)`", SECTION)

@@ -203,7 +203,7 @@ def test_each_game_is_counted_once_and_by_its_result() -> None:
         is_resign_test=last(1, 1, 1, 0, 0) > 0,
         is_resign_error=last(0, 1, 1, 0, 0) > 0,
     )
-    assert {name: int(x) for name, x in trainer.count_games(steps).items()} == {
+    assert {name: int(x) for name, x in trainer_module.count_games(steps).items()} == {
         "games": 4,
         "truncated": 1,
         "draws": 1,
