@@ -4,6 +4,7 @@ import io
 import json
 import pathlib
 import re
+import runpy
 import shlex
 
 import pytest
@@ -30,7 +31,7 @@ def commands(program: str) -> list[str]:
     return [line.split("#")[0].strip() for line in lines if line.startswith(program)]
 
 
-@pytest.mark.parametrize("name", ["README.md", "games/README.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/search.md", "games/README.md"])
 def test_python_examples_run(name: str) -> None:
     """A document's examples, one after the other, as a reader would type them."""
     code = "\n".join(blocks((ROOT / name).read_text(), "python"))
@@ -59,6 +60,16 @@ def test_pictures_exist() -> None:
     pictures = re.findall(r"!\[.*?\]\((.*?)\)", README)
     assert pictures
     assert all((ROOT / picture).exists() for picture in pictures)
+
+
+def test_speedup_figure_shows_the_recorded_ratios() -> None:
+    """`docs/draw_speedup.py` draws it from the table in benchmarks/README.md."""
+    table = runpy.run_path(str(ROOT / "docs" / "draw_speedup.py"))["read_table"]
+    rows = table((ROOT / "benchmarks" / "README.md").read_text())
+    svg = (ROOT / "docs" / "speedup.svg").read_text()
+    assert len(rows) == 15
+    labels = sorted(f"{row.ratio:.1f}×" for row in rows)
+    assert sorted(re.findall(r">([\d.]+×)</text>", svg)) == labels
 
 
 def test_evaluations_run_in_their_order(
