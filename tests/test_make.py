@@ -1,6 +1,7 @@
 """The Makefile takes the Python that it is told to take, or says why not."""
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -47,3 +48,11 @@ def test_make_refuses_another_python_than_that_of_venv(target: str, tmp_path: Pa
     shutil.rmtree(tmp_path / ".venv")
     # Where there is none, it is made; the stand-in cannot.
     assert "Setting up .venv" in make("PYTHON=./other")[1]
+
+
+def test_pre_commit_runs_the_checks_of_make_lint() -> None:
+    recipe = (ROOT / "Makefile").read_text().split("\nlint:")[1].split("\n\n")[0]
+    checks = re.findall(r"\$\(BIN\)/([\w .-]*[\w.])", recipe)
+    hooks = re.findall(r"entry: \.venv/bin/(.*)", (ROOT / ".pre-commit-config.yaml").read_text())
+    assert len(checks) == 3
+    assert hooks == checks
