@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, get_args
 
 import jax
 import numpy as np
+from dualmctx.policies.trees import Weights
 
 import dualmctx
 import games
@@ -35,7 +36,6 @@ from benchmarks.strength import show
 from dualmctx import AlphaZero, Dual
 from dualmctx.evaluation.evaluations import make_evaluate
 from dualmctx.matches.costs import move_cost
-from dualmctx.policies.trees import Weights
 from dualmctx.runs.saved_network import Trained, load_trained
 from dualmctx.types import Environment, Policy
 

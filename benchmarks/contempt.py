@@ -34,7 +34,7 @@ import dualmctx
 import games
 from benchmarks.common import untrained
 from benchmarks.strength import Estimate, estimate
-from dualmctx import AlphaZero, Contempt, Puct
+from dualmctx import AlphaZero, Contempt, Root
 from dualmctx.runs.saved_network import load_trained
 from dualmctx.types import Environment, PolicyValueNetwork
 
@@ -165,10 +165,10 @@ def make_search(
 ) -> Any:
     """Makes search-contempt as it plays, or AlphaZero where there is no limit."""
     heat = sizes.temperature if temperature is None else temperature
-    puct = Puct(dirichlet_fraction=0.0, temperature=heat)
-    policy = AlphaZero(sizes.simulations, puct)
+    root = Root(dirichlet_fraction=0.0, temperature=heat)
+    policy = AlphaZero(sizes.simulations, root=root)
     if limit is not None:
-        policy = Contempt(sizes.simulations, limit, puct=puct)
+        policy = Contempt(sizes.simulations, limit, root=root)
     return dualmctx.make_search_fn(env, network, policy)
 
 

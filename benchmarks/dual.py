@@ -28,7 +28,7 @@ from rich.table import Table
 import dualmctx
 import games
 from benchmarks.common import make_params, time_in_turns
-from dualmctx import MPV, AlphaZero, Dual, Puct
+from dualmctx import MPV, AlphaZero, Dual, Root
 from dualmctx.models.game_model import Model, make_model
 from dualmctx.policies.mpv import in_rounds
 from dualmctx.search.arrays import tree_where
@@ -37,7 +37,7 @@ from dualmctx.types import Environment
 SMALL, LARGE = 50, 35
 ROUNDS = (1, 5, 35)
 BATCHES = (("early", 64), ("all", 64), ("early", 1))
-QUIET = Puct(dirichlet_fraction=0.0)
+QUIET = Root(dirichlet_fraction=0.0)
 
 
 class Row(NamedTuple):
@@ -113,15 +113,15 @@ def make_searches(
 
     searches = {
         ("mctx AlphaZero", 0): ((jax.jit(theirs), params), 4 * total),
-        ("AlphaZero", 0): (ours(AlphaZero(total, QUIET), final, params), 4 * total),
+        ("AlphaZero", 0): (ours(AlphaZero(total, root=QUIET), final, params), 4 * total),
     }
     budgets = (sizes.small, sizes.large)
     for rounds in sizes.rounds:
-        policy = Dual(budgets, num_rounds=rounds, puct=QUIET)
+        policy = Dual(budgets, num_rounds=rounds, root=QUIET)
         blocks = 2 * sizes.small + 2 * sizes.large
         searches["Dual", rounds] = ours(policy, halves, params), blocks
         blocks = 4 * sizes.small + 6 * sizes.large
-        policy = MPV(budgets, in_rounds(budgets, rounds), puct=QUIET)
+        policy = MPV(budgets, in_rounds(budgets, rounds), root=QUIET)
         searches["MPV", rounds] = ours(policy, pair, two_params), blocks
     return searches
 

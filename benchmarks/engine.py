@@ -105,7 +105,7 @@ def make_searches(rule, batch_size, num_simulations, num_actions):
             "gumbel": dualmctx.Gumbel(num_simulations=num_simulations),
             "muzero": dualmctx.MuZero(num_simulations=num_simulations),
             "puct": dualmctx.AlphaZero(
-                num_simulations=num_simulations, puct=dualmctx.Puct(dirichlet_fraction=0.0)
+                num_simulations=num_simulations, root=dualmctx.Root(dirichlet_fraction=0.0)
             ),
         }[rule]
         output = policy(None, rng_key, root_fn(batch_size), recurrent_fn, None)

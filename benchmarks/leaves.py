@@ -80,9 +80,9 @@ def make_search(
     env: Environment, network: PolicyValueNetwork, budget: int, leaves: int, loss: int
 ) -> Any:
     """Makes `(params, states) -> ([B] actions, [B] positions evaluated)`, compiled."""
-    puct = dualmctx.Puct(leaves_per_step=leaves, virtual_loss=loss)
+    execution = dualmctx.Execution(leaves_per_step=leaves, virtual_loss=loss)
     search = dualmctx.make_search_fn(
-        env, network, dualmctx.AlphaZero(budget, puct).for_evaluation()
+        env, network, dualmctx.AlphaZero(budget, execution=execution).for_evaluation()
     )
 
     def run(params: Any, states: Any) -> tuple[Any, Any]:

@@ -66,7 +66,9 @@ def measure(fens: list[str], simulations: int, batch: int) -> dict:
     params = network.init(
         jax.random.PRNGKey(0), games.set_up(env, [games.start_position(env)]).observation
     )
-    policy = dualmctx.AlphaZero(simulations, puct=dualmctx.Puct(max_children=MAX_CHILDREN))
+    policy = dualmctx.AlphaZero(
+        simulations, execution=dualmctx.Execution(max_children=MAX_CHILDREN)
+    )
     evaluator = dualmctx.make_evaluator(
         env, network, params, policy, batch_size=batch, compact_states=True
     )

@@ -102,12 +102,12 @@ def a_node(arrays):
 
 
 def limits(name):
-    return dualmctx.Puct(max_children=LIMITS.get(name))
+    return dualmctx.Execution(max_children=LIMITS.get(name))
 
 
 def compact_tree(name, game):
     """Returns the shapes of our smallest tree without a second one on it."""
-    policy = dualmctx.AlphaZero(NUM_SIMULATIONS, limits(name))
+    policy = dualmctx.AlphaZero(NUM_SIMULATIONS, execution=limits(name))
     network = make_network(game, width=8, num_blocks=2)
     return our_tree(game, policy, network, compact_states=True)
 
@@ -133,9 +133,9 @@ def measure(name, checked=CHECKED):
     """Measures a game."""
     game = open_game(name)
     plain, network = make_network(game, width=8, num_blocks=2), make_network(game)
-    puct = limits(name)
+    execution = limits(name)
     small = NUM_SIMULATIONS // 2
-    dual = dualmctx.Dual((small, NUM_SIMULATIONS - small), puct=puct)
+    dual = dualmctx.Dual((small, NUM_SIMULATIONS - small), execution=execution)
     compact = compact_tree(name, game)
     theirs = mctx_node(game)
     duals = [
@@ -147,7 +147,7 @@ def measure(name, checked=CHECKED):
         A=game.states.legal_action_mask.shape[1],
         mctx=theirs,
         plain=a_node(our_tree(game, dualmctx.AlphaZero(NUM_SIMULATIONS), plain)),
-        C=puct.max_children,
+        C=execution.max_children,
         state=a_node(compact.embeddings.state),
         compact=a_node(compact),
         share=round(a_node(compact) / theirs, 3),

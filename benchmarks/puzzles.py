@@ -43,7 +43,7 @@ from benchmarks.connect_four import (
     state_after,
 )
 from benchmarks.strength import GAME, Estimate, estimate, show
-from dualmctx import AlphaZero, Contempt, Puct
+from dualmctx import AlphaZero, Contempt
 from dualmctx.evaluation.evaluations import make_evaluate
 from dualmctx.runs.saved_network import load_trained
 from dualmctx.types import Policy
@@ -128,8 +128,7 @@ def find_puzzles(solver: bitbully.BitBully, number: int, seed: int) -> Positions
 
 def make_policy(limit: int | None, simulations: int) -> Policy:
     """Makes search-contempt as it is for evaluation, AlphaZero where there is no limit."""
-    puct = Puct()
-    policy = AlphaZero(simulations, puct) if limit is None else Contempt(simulations, limit)
+    policy = AlphaZero(simulations) if limit is None else Contempt(simulations, limit)
     return policy.for_evaluation()
 
 

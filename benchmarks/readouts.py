@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, get_args
 import jax
 import jax.numpy as jnp
 import numpy as np
+from dualmctx.policies.trees import Weights, read_weights
 
 import dualmctx
 import games
@@ -38,7 +39,6 @@ from dualmctx.evaluation.batching import fill_batches
 from dualmctx.matches.costs import move_cost
 from dualmctx.models.network import SeparateTrunks
 from dualmctx.policies.mpv import in_rounds
-from dualmctx.policies.trees import Weights, read_weights
 from dualmctx.runs.saved_network import load_trained
 from dualmctx.types import Environment, Policy, PolicyValueNetwork
 

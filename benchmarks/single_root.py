@@ -101,10 +101,12 @@ class Row(NamedTuple):
 
 def make_search(subject: Subject, num_simulations: int, num_leaves: int) -> Callable:
     """Makes `(params, states) -> ([B] actions, [B] positions evaluated)`."""
-    puct = dualmctx.Puct(
-        c_puct=C_PUCT, dirichlet_fraction=0.0, temperature=0.0, leaves_per_step=num_leaves
+    policy = dualmctx.AlphaZero(
+        num_simulations,
+        dualmctx.Puct(c_puct=C_PUCT),
+        dualmctx.Root(dirichlet_fraction=0.0, temperature=0.0),
+        execution=dualmctx.Execution(leaves_per_step=num_leaves),
     )
-    policy = dualmctx.AlphaZero(num_simulations, puct)
     search = dualmctx.make_search_fn(subject.env, subject.network, policy)
 
     def run(params: Any, states: Any) -> tuple[Any, Any]:

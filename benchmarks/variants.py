@@ -15,7 +15,6 @@ simulations walk, which a full backup would write; saved is the share of steps t
 """
 
 import argparse
-import dataclasses
 import json
 import pathlib
 import re
@@ -30,6 +29,7 @@ from rich.table import Table
 
 import dualmctx
 import games
+from dualmctx import with_options
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.saved_policy import with_simulations
 from dualmctx.types import Environment, Policy
@@ -40,12 +40,12 @@ BATCH_SIZE = 512
 BASELINE = "alphazero"
 # Options that change a search or its move; those that a variant does not have are left out.
 OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("alphazero", {"puct.leaves_per_step": 16}),
-    ("alphazero", {"puct.leaves_per_step": 16, "puct.virtual_loss": 3}),
-    ("alphazero", {"puct.regularized": ("act",)}),
-    ("alphazero", {"puct.regularized": ("act", "search")}),
-    ("alphazero", {"puct.minimax_mix": 0.4}),
-    ("alphazero", {"puct.rave_visits": 1000.0}),
+    ("alphazero", {"leaves_per_step": 16}),
+    ("alphazero", {"leaves_per_step": 16, "virtual_loss": 3}),
+    ("alphazero", {"regularized": ("act",)}),
+    ("alphazero", {"regularized": ("act", "search")}),
+    ("alphazero", {"minimax_mix": 0.4}),
+    ("alphazero", {"rave_visits": 1000.0}),
     ("dual", {"num_rounds": 1}),
     ("dual", {"action_weights": "large_visits"}),
     ("dual", {"action_weights": "all_visits"}),
@@ -116,29 +116,15 @@ def open_case(name: str) -> Case:
     return Case(name, env, states, solution.optimal_actions)
 
 
-def with_options(policy: Any, options: dict[str, Any]) -> Any:
-    """Changes options, also those of options, as in `puct.window`.
-
-    Raises:
-      AttributeError: when the policy has no such option.
-    """
-    for name, value in options.items():
-        first, _, rest = name.partition(".")
-        old = getattr(policy, first)
-        value = with_options(old, {rest: value}) if rest else value
-        policy = dataclasses.replace(policy, **{first: value})
-    return policy
-
-
 def searches(total: int) -> dict[str, Policy]:
     """Returns the variants of the registry by name, and those with options."""
     found = {name: with_simulations(row.policy(), total) for name, row in REGISTRY.items()}
     for name, options in OPTIONS:
         try:
-            policy = with_options(found[name], options)
-        except (KeyError, AttributeError):
+            policy = with_options(found[name], **options)
+        except (KeyError, ValueError):
             continue
-        shown = (f"{key.split('.')[-1]} {_shown(value)}" for key, value in options.items())
+        shown = (f"{key} {_shown(value)}" for key, value in options.items())
         found[f"{name}, {', '.join(shown)}"] = policy
     return {name: policy.for_evaluation() for name, policy in found.items()}
 
@@ -239,7 +225,7 @@ def measure_windows(case: Case, policy: Any, baseline: Found, widest: int) -> li
     for window in (None, *range(1, widest + 1)):
         found = baseline
         if window is not None:
-            windowed = with_options(policy, {"puct.window": window})
+            windowed = with_options(policy, window=window)
             found = make_run(case, windowed)(jax.random.PRNGKey(0))
         right = is_optimal(case, found)
         steps, updates = float(np.mean(found.steps)), float(np.mean(found.updates))

@@ -84,28 +84,3 @@ def check_budget(options: OneTree) -> None:
     """Refuses a policy of one tree without simulations, or with a negative room."""
     check_count("num_simulations", options.num_simulations, 1)
     check_count("reuse_capacity", options.reuse_capacity, 0)
-
-
-class Windowed(Protocol):
-    """The options of the sliding window, which any tree search can have; see `Puct`."""
-
-    @property
-    def window(self) -> int | None:
-        """Edges that a backup updates; none for all."""
-        ...
-
-    @property
-    def explore_fraction(self) -> float:
-        """Probability of a uniform action at a root outside of the window."""
-        ...
-
-    @property
-    def explore_decay(self) -> float:
-        """Factor by which that probability falls a ply."""
-        ...
-
-
-def check_window(options: Windowed) -> None:
-    """Refuses wrong options of the window; those of the exploration may stand without one."""
-    check_count("window", options.window, 1, "for full backups")
-    check_share(options, "explore_fraction", "explore_decay")

@@ -15,7 +15,7 @@ other player, +1 keeps it with the same player, and 0 marks the edge into a term
 """
 
 import dataclasses
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import chex
 import jax
@@ -271,32 +271,62 @@ class Path(NamedTuple):
     depth: chex.Array
 
 
+class Rollouts(NamedTuple):
+    """How a policy's rollouts are played.
+
+    Attributes:
+      player: `intermediate`, the network's first head; or `uniform`, uniformly random legal moves.
+      max_length: moves after which a rollout counts as a draw; `None` plays to the end.
+    """
+
+    player: Literal["intermediate", "uniform"]
+    max_length: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Traits:
+    """What a policy needs or offers beyond the plain search; the defaults are the plain search.
+
+    A policy declares its traits in one attribute. A plain variant writes
+    `traits = Traits()` in its class; if a trait depends on options, `traits` is a property.
+    One record with defaults, in place of optional attributes, gives callers a typed value to read
+    and lets a trait be added without a change to existing variants.
+    """
+
+    num_rounds: int = 1
+    """Rounds of a search with several trees."""
+    reuse_capacity: int = 0
+    """Nodes kept from the last move's trees, the root apart. Above 0 the policy takes a
+    `search_tree`."""
+    separate_trunks: bool = False
+    """Whether the heads are meant to be networks of their own."""
+    rollouts: Rollouts | None = None
+    """The rollouts that the policy mixes in, which it takes as a `rollout_fn`; `None` for none."""
+
+
 class Policy(Protocol):
     """A search variant: a frozen dataclass of its options, called like a policy of mctx.
 
-    Attributes:
-      num_simulations: the budget, or one for each tree.
-      heads: the network's heads that it evaluates, by index: the first by `recurrent_fn`, each
-        later one by a `refine_fn`.
-
-    A policy may have more, which whoever needs it reads with a default: `reuse_capacity`, with
-    which it takes a `search_tree` (0); `separate_trunks`, whether its heads are networks of their
-    own (false); `num_rounds` (1); and `rollout_policy` and `rollout_length`, with which it takes a
-    `rollout_fn` (none). Its key is one, or one for each element (`keys`).
+    Its random key is one key, or one for each element of the batch (`dualmctx.search.keys`).
     """
 
     @property
     def num_simulations(self) -> int | tuple[int, ...]:
-        """The budget, or one for each tree."""
+        """Simulations per search, or a number for each tree."""
         ...
 
     @property
     def heads(self) -> tuple[int, ...]:
-        """The network's heads that it evaluates."""
+        """Indices of the network's heads: one for `recurrent_fn`, then one per `refine_fn`."""
+        ...
+
+    @property
+    def traits(self) -> Traits:
+        """What the policy needs or offers beyond the plain search."""
         ...
 
     def for_evaluation(self) -> Self:
-        """Returns the policy as it is for evaluation: no noise at the root, the best action."""
+        """Returns the policy for evaluation: no noise at the root, the best action."""
         ...
 
     def __call__(

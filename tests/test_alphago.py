@@ -1,6 +1,5 @@
 """AlphaGo: whole trees against its twin, and what λ = 0 and λ = 1 come down to."""
 
-import dataclasses
 import functools
 import operator
 from typing import Any
@@ -12,20 +11,20 @@ import pytest
 
 import games
 import hash_model
-from dualmctx import AlphaZero, Puct, make_network, make_search_fn
+from dualmctx import AlphaZero, make_network, make_search_fn
 from dualmctx.policies.alphago import AlphaGo
 from dualmctx.search.subtree import get_subtree
 from oracle import twin
 from oracle.alphago import HashAlphaGo, alphago, hash_rollout
-from oracle.cases import CALM, FEW_RULES, RULES, WINDOWED, fast_jit, with_options
+from oracle.cases import CALM, FEW_RULES, RULES, WINDOWED, fast_jit, grouped, with_options
 from oracle.compare import assert_same_search, run_engine
 from oracle.models import HashModel
 
 SEEDS = (0, 1, 2, 3)
-SINGLE = HashAlphaGo(40, CALM)
+SINGLE = HashAlphaGo(40, **CALM)
 # The budget of 40 cuts the last step short, unless a collision did before.
-TOGETHER = HashAlphaGo(40, dataclasses.replace(CALM, leaves_per_step=3, virtual_loss=3))
-EXPLORES = dataclasses.replace(WINDOWED, window=2, explore_fraction=0.5)
+TOGETHER = HashAlphaGo(40, **grouped(CALM, leaves_per_step=3, virtual_loss=3))
+EXPLORES = grouped(WINDOWED, window=2, explore_fraction=0.5)
 
 
 # With 5, of 4 to 11, some scores are exactly equal and the engine's float32 is not: see "ties
@@ -58,16 +57,17 @@ def test_other_mixtures(rollout_mix: float) -> None:
 
 
 def test_published_options_with_many_leaves() -> None:
-    puct = dataclasses.replace(AlphaGo().puct, dirichlet_fraction=0.0, leaves_per_step=8)
-    assert (puct.c_puct, puct.virtual_loss, puct.temperature) == (5, 3, 0)
-    searches = assert_twin_agrees(HashAlphaGo(40, puct), RULES["same player twice"])
-    searches += assert_twin_agrees(HashAlphaGo(40, puct), RULES["one legal action"])
+    policy = with_options(HashAlphaGo(40), dirichlet_fraction=0.0, leaves_per_step=8)
+    published = (policy.puct.c_puct, policy.execution.virtual_loss, policy.root.temperature)
+    assert published == (5, 3, 0)
+    searches = assert_twin_agrees(policy, RULES["same player twice"])
+    searches += assert_twin_agrees(policy, RULES["one legal action"])
     assert sum(search.collisions for search in searches) > 20
 
 
 @pytest.mark.parametrize("key_seed", [0, 1])
 def test_window_and_exploration(key_seed: int) -> None:
-    policy = HashAlphaGo(40, EXPLORES)
+    policy = HashAlphaGo(40, **EXPLORES)
     searches = assert_twin_agrees(policy, RULES["same player twice"], key_seed=key_seed)
     assert sum(search.counters.explored for search in searches) > 0
 
@@ -92,7 +92,7 @@ def hash_search(policy: Any, **options: Any) -> Any:
 
 
 def test_kept_trees_go_on_as_the_twins() -> None:
-    policy, rules = HashAlphaGo(20, CALM, reuse_capacity=6), RULES["same player twice"]
+    policy, rules = HashAlphaGo(20, **CALM, reuse_capacity=6), RULES["same player twice"]
 
     @fast_jit
     def twice(seeds: Any) -> Any:
@@ -114,15 +114,15 @@ def test_kept_trees_go_on_as_the_twins() -> None:
     assert num_kept > 1
 
 
-CALM_TOGETHER = Puct(dirichlet_fraction=0.0, leaves_per_step=4, virtual_loss=3)
+CALM_TOGETHER = grouped(dirichlet_fraction=0.0, leaves_per_step=4, virtual_loss=3)
 
 
-@pytest.mark.parametrize("puct", [Puct(), CALM_TOGETHER], ids=["noise", "together"])
-def test_without_rollouts_it_is_alphazero_to_the_last_bit(puct: Any) -> None:
+@pytest.mark.parametrize("options", [grouped(), CALM_TOGETHER], ids=["noise", "together"])
+def test_without_rollouts_it_is_alphazero_to_the_last_bit(options: dict[str, Any]) -> None:
     """They are not even traced: there are none to call."""
     seeds = jnp.arange(6)
-    expected = fast_jit(hash_search(AlphaZero(30, puct)))(seeds)
-    actual = fast_jit(hash_search(AlphaGo(30, puct, rollout_mix=0.0)))(seeds)
+    expected = fast_jit(hash_search(AlphaZero(30, **options)))(seeds)
+    actual = fast_jit(hash_search(AlphaGo(30, **options, rollout_mix=0.0)))(seeds)
     jax.tree.map(np.testing.assert_array_equal, actual, expected)
 
 
@@ -135,7 +135,7 @@ def test_rollouts_alone_leave_out_the_value_head() -> None:
 
         root = hash_model.roots(jnp.arange(4), hash_model.Rules(), 4)
         root = root.replace(value=jnp.full(4, value))
-        return HashAlphaGo(20, CALM, rollout_mix=1.0)(
+        return HashAlphaGo(20, **CALM, rollout_mix=1.0)(
             hash_model.Rules(), jax.random.key(0), root, recurrent_fn
         )
 
@@ -163,7 +163,7 @@ def test_few_children_and_neighbours_change_nothing() -> None:
 
         root = hash_model.roots(seeds, rules, 4)
         root = root.replace(prior_logits=widen(root.prior_logits))
-        policy = HashAlphaGo(30, dataclasses.replace(CALM, max_children=max_children))
+        policy = HashAlphaGo(30, **grouped(CALM, max_children=max_children))
         out = policy(rules, jax.random.key(0), root, recurrent_fn)
         return out.action_weights, out.search_tree.raw_values
 
@@ -186,7 +186,7 @@ def real_search(rollout_policy: str, noise: float = 0.0, **options: Any) -> Any:
     params = network.init(jax.random.key(0), state.observation)
     draws = np.random.default_rng(0)
     params = jax.tree.map(lambda x: x + draws.normal(0, noise, x.shape).astype("f"), params)
-    policy = AlphaGo(12, CALM, rollout_policy=rollout_policy, **options)
+    policy = AlphaGo(12, **CALM, rollout_policy=rollout_policy, **options)
     search = fast_jit(make_search_fn(env, network, policy))
     return search(params, jax.random.key(1), state)
 

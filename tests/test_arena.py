@@ -11,7 +11,7 @@ from double_move import DoubleMoveNim, solve_double_move
 
 import dualmctx
 import games
-from dualmctx import AlphaZero, Puct, make_network, make_search_fn
+from dualmctx import AlphaZero, make_network, make_search_fn
 from dualmctx.matches.arena import (
     Player,
     batch_player,
@@ -20,9 +20,10 @@ from dualmctx.matches.arena import (
     reusing_player,
     search_player,
 )
+from oracle.cases import grouped
 from stand_in import output_of
 
-CALM = Puct(dirichlet_fraction=0.0, temperature=0.0)
+CALM = grouped(dirichlet_fraction=0.0, temperature=0.0)
 fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 NUM_GAMES = 32
 ENVS = {
@@ -332,7 +333,7 @@ def test_a_search_is_asked_for_half_of_the_boards() -> None:
 @pytest.mark.slow
 def test_a_match_of_reusing_players() -> None:
     """8 stones, an indifferent network, and a tree that sees to the end: theory's result."""
-    env, policy = ENVS["nim lost"], AlphaZero(300, CALM, reuse_capacity=120)
+    env, policy = ENVS["nim lost"], AlphaZero(300, **CALM, reuse_capacity=120)
     network = make_network(env.num_actions, (1,), width=8, num_blocks=2)
     search_fn = make_search_fn(env, network, policy)
     player = reusing_player(search_fn, reuse_capacity=policy.reuse_capacity)

@@ -8,22 +8,31 @@ import numpy as np
 import pytest
 
 import hash_model
-from dualmctx import Chain, Dual, Puct
+from dualmctx import Chain, Dual, Execution
 from dualmctx.search.simulate import even_rounds
 from oracle import chain as chains
-from oracle.cases import CALM, FEW_RULES, INTERLEAVED, ROUNDS, RULES, WINDOWED, with_options
+from oracle.cases import (
+    CALM,
+    FEW_RULES,
+    INTERLEAVED,
+    ROUNDS,
+    RULES,
+    WINDOWED,
+    grouped,
+    with_options,
+)
 from oracle.compare import assert_twin_agrees, engine_tree, run_engine
 
 rules_cases = pytest.mark.parametrize("rules", list(RULES.values()), ids=list(RULES))
 
-TWO = Chain((23, 10), 3, action_weights="regularized", puct=CALM)
-THREE = Chain((20, 11, 7), 3, action_weights="small_visits", puct=CALM)
+TWO = Chain((23, 10), 3, action_weights="regularized", **CALM)
+THREE = Chain((20, 11, 7), 3, action_weights="small_visits", **CALM)
 # Later trees that run out of nodes to evaluate, and find some that the earlier ones lack.
-GREEDY = Chain((5, 9, 12), 12, action_weights="all_visits", puct=CALM)
-FOUR = Chain((14, 9, 8, 6), 4, action_weights="large_visits", puct=CALM)
+GREEDY = Chain((5, 9, 12), 12, action_weights="all_visits", **CALM)
+FOUR = Chain((14, 9, 8, 6), 4, action_weights="large_visits", **CALM)
 # Leaves at the largest depth count many times before later trees look at them, and after.
-SHALLOW = Chain((20, 8, 7), 4, puct=dataclasses.replace(CALM, max_depth=2))
-THREE_WINDOWED = Chain((18, 9, 11), 3, action_weights="small_visits", puct=WINDOWED)
+SHALLOW = Chain((20, 8, 7), 4, **grouped(CALM, max_depth=2))
+THREE_WINDOWED = Chain((18, 9, 11), 3, action_weights="small_visits", **WINDOWED)
 
 POLICIES = {"two": TWO, "three": THREE, "greedy": GREEDY, "four": FOUR, "shallow": SHALLOW}
 
@@ -135,7 +144,10 @@ def test_too_few_heads_are_refused():
         ({"num_rounds": 0}, "num_rounds is 0"),
         ({"value_mix": 1.5}, "value_mix is 1.5; it must be between 0 and 1"),
         ({"action_weights": "visits"}, "one of small_visits"),
-        ({"puct": Puct(leaves_per_step=2)}, "leaves_per_step is 2; it must be 1 in Chain"),
+        (
+            {"execution": Execution(leaves_per_step=2)},
+            "leaves_per_step is 2; .* 1 in Chain",
+        ),
         ({"reuse_capacity": -1}, "reuse_capacity is -1"),
     ],
 )
@@ -148,4 +160,4 @@ def test_bad_options_are_refused_in_a_line(options, words):
 def test_a_chain_names_the_heads_of_its_trees():
     assert Chain((5, 4), 1).heads == Dual.heads == (0, -1)
     assert FOUR.heads == (0, 1, 2, -1)
-    assert FOUR.for_evaluation().puct.temperature == 0
+    assert FOUR.for_evaluation().root.temperature == 0

@@ -11,12 +11,12 @@ import pytest
 
 import games
 import hash_model
-from dualmctx import AlphaZero, Dual, Embedding, Puct, to_mctx
+from dualmctx import AlphaZero, Dual, Embedding, Execution, to_mctx
 from dualmctx.models.game_model import mask_illegal, reward_and_discount
 from dualmctx.policies.top_actions import Inputs, keep_top_actions, played_actions
 from hash_model import Rules
 from oracle import cases, twin
-from oracle.cases import fast_jit
+from oracle.cases import fast_jit, grouped
 from oracle.compare import assert_same_search, run_engine
 from oracle.models import HashModel
 
@@ -183,7 +183,7 @@ def test_noise_is_over_legal_actions_and_embeddings_are_free() -> None:
     root = hash_model.roots(jnp.arange(8), rules, A)
     root = root.replace(embedding=root.embedding.state)
     recurrent_fn = bare(functools.partial(hash_model.recurrent_fn, num_actions=A))
-    policy = AlphaZero(9, Puct(max_children=5))
+    policy = AlphaZero(9, execution=Execution(max_children=5))
     search = fast_jit(lambda key: policy(rules, key, root, recurrent_fn))
     out, other = (search(jax.random.key(seed)) for seed in (0, 1))
     tree = out.search_tree
@@ -291,8 +291,8 @@ def test_chess_is_searched_as_without_the_limit() -> None:
         actions = played_actions(out.search_tree)
         return out.action, out.action_weights, tree.stats[0].node_visits, tree.parents, actions
 
-    calm = Puct(dirichlet_fraction=0.0, temperature=0.0)
-    full = search(AlphaZero(10, calm), states)
-    few = search(AlphaZero(10, dataclasses.replace(calm, max_children=128)), states)
+    calm = grouped(dirichlet_fraction=0.0, temperature=0.0)
+    full = search(AlphaZero(10, **calm), states)
+    few = search(AlphaZero(10, **grouped(calm, max_children=128)), states)
     assert full[1].shape == (20, env.num_actions)
     jax.tree.map(np.testing.assert_array_equal, few, full)

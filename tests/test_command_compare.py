@@ -378,7 +378,7 @@ def test_players_without_a_number_share_the_default(files: Path) -> None:
     entrants = [candidate.enter(candidate.simulations) for candidate in found.candidates]
     searches = [entrant.about.get("search") for entrant in entrants]
     # As in exams: no noise, the best move.
-    assert all(x["puct"]["dirichlet_fraction"] == 0 for x in searches if x and "puct" in x)
+    assert all(x["root"]["dirichlet_fraction"] == 0 for x in searches if x and "root" in x)
     assert searches[3] == searches[2] | {"num_rounds": 5}
     assert searches[5]["gumbel_scale"] == 0
     assert found.env is found.trained.env
@@ -391,7 +391,7 @@ def test_options_are_those_of_the_search(files: Path) -> None:
         "own:c_puct=3",
     )
     found = [x.enter(None).about["search"] for x in lineup(files, *texts).candidates]
-    assert (found[0]["puct"]["window"], found[0]["num_rounds"]) == (3, 7)
+    assert (found[0]["backup"]["window"], found[0]["num_rounds"]) == (3, 7)
     assert (found[1]["puct"]["regularized"], found[1]["reuse_capacity"]) == (["act", "search"], 8)
     assert (found[2]["puct"]["c_puct"], found[2]["policy"]) == (3.0, "Chain")
 

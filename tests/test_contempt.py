@@ -1,6 +1,5 @@
 """search-contempt: whole trees against its twin, what no limit is, keys, kept trees, sampling."""
 
-import dataclasses
 import functools
 from typing import Any
 
@@ -11,17 +10,17 @@ import pytest
 
 import dualmctx
 import hash_model
-from dualmctx import AlphaZero, Contempt, Puct
+from dualmctx import AlphaZero, Contempt, Execution
 from dualmctx.search.frozen_visits import draw
 from oracle import twin
-from oracle.cases import CALM, RULES, WINDOWED, fast_jit, with_options
+from oracle.cases import CALM, RULES, WINDOWED, fast_jit, grouped, with_options
 from oracle.compare import assert_same_search, run_engine
 from oracle.contempt import contempt
 from oracle.models import HashModel
 
-CONTEMPT = Contempt(40, 3, puct=CALM)
+CONTEMPT = Contempt(40, 3, **CALM)
 # The window comes with epsilon-greedy exploration.
-EXPLORES = dataclasses.replace(WINDOWED, window=2, explore_fraction=0.5)
+EXPLORES = grouped(WINDOWED, window=2, explore_fraction=0.5)
 ACTIONS, SEEDS = 4, (0, 1, 2, 3)
 
 
@@ -77,7 +76,7 @@ def test_whole_trees_equal_the_twins_at_every_temperature(limit: int, temperatur
 @pytest.mark.parametrize("limit", [3, -2])
 def test_windowed_trees_with_exploration_equal_the_twins(window: int, limit: int) -> None:
     """The counts that freeze are those that the windowed backup updates."""
-    policy = Contempt(40, limit, puct=dataclasses.replace(EXPLORES, window=window))
+    policy = Contempt(40, limit, **grouped(EXPLORES, window=window))
     results = []
     for rules in (RULES["plain"], RULES["same player twice"], RULES["one legal action"]):
         results += assert_twin_agrees(policy, rules)
@@ -88,8 +87,7 @@ def test_windowed_trees_with_exploration_equal_the_twins(window: int, limit: int
 
 def test_with_minimax_and_rave_under_a_window_equals_the_twins() -> None:
     """All that is tracked after a backup, together."""
-    puct = dataclasses.replace(EXPLORES, minimax_mix=0.4, rave_visits=9.0)
-    policy = Contempt(40, 3, puct=puct)
+    policy = Contempt(40, 3, **grouped(EXPLORES, minimax_mix=0.4, rave_visits=9.0))
     assert sampled(assert_twin_agrees(policy, RULES["same player twice"])) > 10
 
 
@@ -116,16 +114,16 @@ def call(policy: Any, seeds: Any, key: Any, kept: Any = None, invalid: Any = Non
     return policy(rules, key, root, step, invalid_actions=invalid, search_tree=kept)
 
 
-@pytest.mark.parametrize("puct", [CALM, EXPLORES], ids=["full", "windowed"])
-def test_no_limit_is_alphazero(puct: Puct) -> None:
+@pytest.mark.parametrize("options", [CALM, EXPLORES], ids=["full", "windowed"])
+def test_no_limit_is_alphazero(options: dict) -> None:
     """As is a limit that no node reaches, but for what the tree keeps.
 
     Two programs may round differently: numbers are equal up to the last bits, all else exactly.
     """
     key, seeds = jax.random.key(3), jnp.arange(6)
-    expected = fast_jit(functools.partial(call, AlphaZero(30, puct)))(seeds, key)
-    for limit in (None, 31 if puct is CALM else -31):
-        found = fast_jit(functools.partial(call, Contempt(30, limit, puct=puct)))(seeds, key)
+    expected = fast_jit(functools.partial(call, AlphaZero(30, **options)))(seeds, key)
+    for limit in (None, 31 if options is CALM else -31):
+        found = fast_jit(functools.partial(call, Contempt(30, limit, **options)))(seeds, key)
         assert (found.search_tree.stats[0].tracked is None) == (limit is None)
         tree = found.search_tree
         bare = tree.replace(stats=(tree.stats[0].replace(tracked=None),))
@@ -200,7 +198,7 @@ def num_full(nodes: list[Any] | None, limit: int) -> int:
 @pytest.mark.parametrize("limit", [3, -3])
 def test_kept_trees_equal_the_twins(limit: int) -> None:
     """A new search freezes anew, by the kept visits and as the new root's player sees it."""
-    policy = Contempt(16, limit, puct=CALM, reuse_capacity=7)
+    policy = Contempt(16, limit, **CALM, reuse_capacity=7)
     rules, seeds = RULES["same player twice"], np.arange(6)
     step = functools.partial(hash_model.recurrent_fn, num_actions=ACTIONS)
     root, kept = hash_model.roots(seeds, rules, ACTIONS), None
@@ -231,14 +229,17 @@ def test_kept_trees_equal_the_twins(limit: int) -> None:
         ({"frozen_temperature": 0.0}, "frozen_temperature is 0.0; it must be positive"),
         ({"frozen_temperature": float("nan")}, "frozen_temperature is nan; it must be positive"),
         ({"reuse_capacity": -1}, "reuse_capacity is -1; it must be at least 0"),
-        ({"puct": Puct(leaves_per_step=4)}, "leaves_per_step is 4; it must be 1 with a frozen"),
+        (
+            {"execution": Execution(leaves_per_step=4)},
+            "leaves_per_step is 4; .* 1 with a frozen",
+        ),
     ],
 )
 def test_bad_options_are_refused_in_a_line(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message) as info:
         Contempt(**options)
     assert "\n" not in str(info.value)
-    assert Contempt(frozen_visit_limit=None, puct=Puct(leaves_per_step=4))
+    assert Contempt(frozen_visit_limit=None, execution=Execution(leaves_per_step=4))
 
 
 def test_a_kept_tree_of_another_policy_is_refused() -> None:

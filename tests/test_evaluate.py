@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import games
-from dualmctx import AlphaZero, Puct, make_network, make_search_fn
+from dualmctx import AlphaZero, make_network, make_search_fn
 from dualmctx.evaluation.evaluations import Evaluations, make_evaluate
 from dualmctx.experiment.evals import (
     Solution,
@@ -20,9 +20,10 @@ from dualmctx.experiment.evals import (
     score_exactly,
 )
 from dualmctx.matches.arena import batch_player
+from oracle.cases import grouped
 from stand_in import output_of
 
-CALM = Puct(dirichlet_fraction=0.0, temperature=0.0)
+CALM = grouped(dirichlet_fraction=0.0, temperature=0.0)
 ENV = games.make("nim", pile=20)
 NUM_POSITIONS = 20
 
@@ -49,7 +50,7 @@ def assert_close(one: Any, other: Any) -> None:
 @functools.cache
 def evaluated(batch_size: int) -> tuple[Any, Evaluations]:
     network, params, states = setup()
-    search_fn = make_search_fn(ENV, network, AlphaZero(4, CALM))
+    search_fn = make_search_fn(ENV, network, AlphaZero(4, **CALM))
     evaluate = make_evaluate(network, search_fn, batch_size)
     return evaluate, evaluate(params, jax.random.PRNGKey(0), states)
 

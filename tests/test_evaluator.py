@@ -21,14 +21,15 @@ from dualmctx import (
     MPV,
     AlphaGo,
     AlphaZero,
+    Backup,
     Chain,
     Contempt,
     Dual,
     Evaluations,
     Evaluator,
+    Execution,
     Gumbel,
     MuZero,
-    Puct,
     export_trained,
     load_evaluator,
     make_evaluator,
@@ -54,9 +55,9 @@ POLICIES = {
     "alphago": AlphaGo(10, rollout_policy="uniform"),
     "contempt": Contempt(20, 3),
     # What changes how a root is read: updates in place of visits, slots in place of actions.
-    "window": AlphaZero(20, Puct(window=1)),
-    "gumbel window": Gumbel(12, window=1),
-    "few children": AlphaZero(20, Puct(max_children=2)),
+    "window": AlphaZero(20, backup=Backup(window=1)),
+    "gumbel window": Gumbel(12, backup=Backup(window=1)),
+    "few children": AlphaZero(20, execution=Execution(max_children=2)),
     # The large tree does not visit every action that the small one chooses.
     "dual, few": Dual((6, 1), 1),
 }
@@ -130,7 +131,7 @@ class Told(NamedTuple):
 def told(request: pytest.FixtureRequest, connect2: Positions) -> tuple[str, Any, Told]:
     name, env = request.param, connect2.env
     policy = POLICIES[name].for_evaluation()
-    separate = getattr(policy, "separate_trunks", False)
+    separate = policy.traits.separate_trunks
     options = {"num_heads": 2, "separate_trunks": True} if separate else {}
     network = make_net(env, **({"num_heads": len(policy.heads)} | options))
     params = opinionated(network, env)

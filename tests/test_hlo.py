@@ -9,27 +9,30 @@ import jax.numpy as jnp
 import pytest
 
 import hash_model
-from dualmctx import AlphaZero, Contempt, Dual, Gumbel, MuZero, Puct
+from dualmctx import AlphaZero, Contempt, Dual, Gumbel, MuZero, Puct, Root
+from oracle.cases import grouped
 
 BATCH, ACTIONS, SIMULATIONS = 3, 5, 16
-QUIET = Puct(dirichlet_fraction=0.0)
-WINDOW = Puct(dirichlet_fraction=0.0, window=2)
+QUIET = grouped(dirichlet_fraction=0.0)
+WINDOW = grouped(dirichlet_fraction=0.0, window=2)
 POLICIES = {
-    "alphazero": AlphaZero(SIMULATIONS, QUIET),
-    "alphazero with a window": AlphaZero(SIMULATIONS, WINDOW),
-    "contempt": Contempt(SIMULATIONS, 3, puct=QUIET),
-    "contempt with a window": Contempt(SIMULATIONS, -2, puct=WINDOW),
+    "alphazero": AlphaZero(SIMULATIONS, **QUIET),
+    "alphazero with a window": AlphaZero(SIMULATIONS, **WINDOW),
+    "contempt": Contempt(SIMULATIONS, 3, **QUIET),
+    "contempt with a window": Contempt(SIMULATIONS, -2, **WINDOW),
     "minimax values and RAVE": AlphaZero(
-        SIMULATIONS, Puct(dirichlet_fraction=0.0, minimax_mix=0.4, rave_visits=10.0)
+        SIMULATIONS, **grouped(QUIET, minimax_mix=0.4, rave_visits=10.0)
     ),
     "regularized": AlphaZero(
-        SIMULATIONS, Puct(dirichlet_fraction=0.0, regularized=("act", "search", "learn"))
+        SIMULATIONS,
+        root=Root(dirichlet_fraction=0.0),
+        puct=Puct(regularized=("act", "search", "learn")),
     ),
     "muzero": MuZero(SIMULATIONS),
     "muzero with a window": MuZero(SIMULATIONS, window=2),
     "gumbel": Gumbel(SIMULATIONS),
     "gumbel with a window": Gumbel(SIMULATIONS, window=2),
-    "dual": Dual((10, 6), num_rounds=2, puct=QUIET),
+    "dual": Dual((10, 6), num_rounds=2, **QUIET),
 }
 # What passes an array on, or writes some of its elements in place.
 PASSES = {"parameter", "get-tuple-element", "tuple", "bitcast", "while", "call", "conditional"}

@@ -11,20 +11,20 @@ import numpy as np
 import pytest
 
 import hash_model
-from dualmctx import AlphaZero, Dual, Puct
+from dualmctx import AlphaZero, Dual, Execution
 from dualmctx.policies import root as roots
 from dualmctx.policies.options import make_grow
 from dualmctx.search.allocate import allocate
 from dualmctx.search.simulate import search, simulate_parallel
 from dualmctx.search.subtree import get_subtree
 from oracle import twin
-from oracle.cases import CALM, FEW_RULES, RULES, fast_jit, with_options
+from oracle.cases import CALM, FEW_RULES, RULES, fast_jit, grouped, with_options
 from oracle.compare import assert_same_search, run_engine
 from oracle.leaves import Search
 from oracle.models import HashModel
 
 SEEDS = (0, 1, 2, 3)
-POLICY = AlphaZero(40, CALM)
+POLICY = AlphaZero(40, **CALM)
 # With 3 leaves the budget of 40 cuts the last step short, unless collisions did before.
 NUM_LEAVES = (2, 3, 8)
 
@@ -36,7 +36,7 @@ def assert_twin_agrees(num_leaves, rules, *, invalid=None, seeds=SEEDS, **option
     for i, seed in enumerate(seeds):
         is_legal = None if invalid is None else ~invalid[i]
         model = HashModel(seed, rules, 4, "all")
-        search = Search(model, policy.puct, policy.num_simulations, is_legal)
+        search = Search(model, policy, policy.num_simulations, is_legal)
         num_left = policy.num_simulations
         while num_left:
             num_left -= search.step(min(num_leaves, num_left))
@@ -72,7 +72,7 @@ def test_virtual_loss(rules, num_leaves, virtual_loss):
 
 def test_virtual_loss_changes_the_search_and_nothing_with_single_leaves():
     def shares(num_leaves, virtual_loss):
-        policy = AlphaZero(40, puct(num_leaves, virtual_loss=virtual_loss))
+        policy = AlphaZero(40, **options_of(num_leaves, virtual_loss=virtual_loss))
         return fast_jit(hash_search(policy, RULES["plain"]))(jnp.arange(4)).action_weights
 
     assert (shares(8, 0) != shares(8, 3)).any()
@@ -82,7 +82,7 @@ def test_virtual_loss_changes_the_search_and_nothing_with_single_leaves():
 def test_virtual_losses_fit_beside_the_visits():
     """Visits are int16 in small trees; 200 leaves that are lost three times each need more room."""
     for virtual_loss, dtype in ((0, jnp.int16), (3, jnp.int32)):
-        policy = AlphaZero(32_500, puct(200, virtual_loss=virtual_loss))
+        policy = AlphaZero(32_500, **options_of(200, virtual_loss=virtual_loss))
         out = jax.eval_shape(hash_search(policy, RULES["plain"]), jnp.arange(1))
         assert out.search_tree.stats[0].children_visits.dtype == dtype
 
@@ -112,8 +112,8 @@ def hash_search(policy, rules, num_actions=4):
     return run
 
 
-def puct(num_leaves, **options):
-    return Puct(dirichlet_fraction=0.0, temperature=0.0, leaves_per_step=num_leaves, **options)
+def options_of(num_leaves, **options):
+    return grouped(dirichlet_fraction=0.0, temperature=0.0, leaves_per_step=num_leaves, **options)
 
 
 def assert_same(actual, expected):
@@ -140,7 +140,9 @@ def start(rules, num_leaves, num_simulations=30):
     )
     recurrent_fn = functools.partial(hash_model.recurrent_fn, num_actions=4)
     evaluate_fn = roots.evaluate_probabilities(recurrent_fn)
-    return tree, make_grow(puct(num_leaves), evaluate_fn, num_simulations=num_simulations)
+    return tree, make_grow(
+        AlphaZero(**options_of(num_leaves)), evaluate_fn, num_simulations=num_simulations
+    )
 
 
 def test_steps_of_one_leaf_are_the_ordinary_search():
@@ -198,7 +200,7 @@ def element(tree, index):
 def test_every_simulation_evaluates_a_position_or_ends_the_game(num_leaves, virtual_loss, terminal):
     """On a peaked prior too, where most walks of a step would end at its first leaf."""
     rules = hash_model.Rules(illegal=0.0, terminal=terminal, spread=3.0)
-    policy = AlphaZero(100, puct(num_leaves, virtual_loss=virtual_loss))
+    policy = AlphaZero(100, **options_of(num_leaves, virtual_loss=virtual_loss))
     tree = fast_jit(hash_search(policy, rules))(jnp.arange(6)).search_tree
     assert (tree.summary().visit_counts.sum(axis=-1) == 100).all()
     visits = np.asarray(tree.stats[0].node_visits)
@@ -218,7 +220,7 @@ def test_a_collision_ends_the_step():
     rules = hash_model.Rules(illegal=1.0, terminal=0.0)
 
     def run(num_leaves):
-        return fast_jit(hash_search(AlphaZero(12, puct(num_leaves)), rules))(jnp.arange(3))
+        return fast_jit(hash_search(AlphaZero(12, **options_of(num_leaves)), rules))(jnp.arange(3))
 
     assert_same(run(5), run(1))
 
@@ -233,7 +235,7 @@ def assert_rows_agree(tree):
 
 @pytest.mark.parametrize("num_leaves", [7, 64, 100])
 def test_visits_sum_to_the_budget_and_elements_are_independent(num_leaves):
-    run = fast_jit(hash_search(AlphaZero(64, puct(num_leaves)), RULES["same player twice"]))
+    run = fast_jit(hash_search(AlphaZero(64, **options_of(num_leaves)), RULES["same player twice"]))
     seeds = jnp.arange(6)
     out = run(seeds)
     tree = out.search_tree
@@ -246,7 +248,7 @@ def test_visits_sum_to_the_budget_and_elements_are_independent(num_leaves):
 
 
 def test_steps_grow_kept_trees_and_limited_children():
-    policy = AlphaZero(20, puct(6, max_children=3), reuse_capacity=15)
+    policy = AlphaZero(20, **options_of(6, max_children=3), reuse_capacity=15)
     rules = RULES["all legal"]
     recurrent_fn = functools.partial(hash_model.recurrent_fn, num_actions=4)
     root = hash_model.roots(jnp.arange(6), rules, 4)
@@ -268,7 +270,7 @@ def test_steps_grow_kept_trees_and_limited_children():
 
 
 def test_jit_changes_nothing():
-    run = hash_search(AlphaZero(5, puct(2)), RULES["plain"])
+    run = hash_search(AlphaZero(5, **options_of(2)), RULES["plain"])
     assert_same(run(jnp.arange(3)), fast_jit(run)(jnp.arange(3)))
 
 
@@ -276,8 +278,8 @@ def test_jit_changes_nothing():
 def test_a_step_copies_no_array_of_nodes(num_leaves, virtual_loss):
     """Else a search of one root takes time in proportion to the square of its budget."""
     num_simulations = 5000
-    options = puct(num_leaves, virtual_loss=virtual_loss)
-    run = hash_search(AlphaZero(num_simulations, options), RULES["plain"])
+    options = options_of(num_leaves, virtual_loss=virtual_loss)
+    run = hash_search(AlphaZero(num_simulations, **options), RULES["plain"])
     program = jax.jit(run).lower(jnp.arange(1)).compile().as_text()
     loops, _, entry = program.partition("\nENTRY ")
     assert "while" in entry
@@ -290,10 +292,13 @@ def test_a_step_copies_no_array_of_nodes(num_leaves, virtual_loss):
 @pytest.mark.parametrize(
     ("make", "remedy"),
     [
-        (lambda: Puct(leaves_per_step=0), "leaves_per_step is 0; it must be at least 1"),
-        (lambda: Puct(virtual_loss=-1), "virtual_loss is -1; it must be at least 0"),
-        (lambda: Puct(leaves_per_step=2, window=3), "leaves_per_step is 2; it must be 1 with"),
-        (lambda: Dual(puct=Puct(leaves_per_step=4)), "leaves_per_step is 4; it must be 1 in Dual"),
+        (lambda: grouped(leaves_per_step=0), "leaves_per_step is 0; it must be at least 1"),
+        (lambda: grouped(virtual_loss=-1), "virtual_loss is -1; it must be at least 0"),
+        (lambda: grouped(leaves_per_step=2, window=3), "leaves_per_step is 2; it must be 1 with"),
+        (
+            lambda: Dual(execution=Execution(leaves_per_step=4)),
+            "leaves_per_step is 4; it must be 1 in Dual",
+        ),
     ],
 )
 def test_bad_options_are_refused_in_a_line(make, remedy):

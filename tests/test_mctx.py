@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import hash_model
-from dualmctx import AlphaZero, Gumbel, MuZero, Puct, to_mctx
+from dualmctx import AlphaZero, Execution, Gumbel, MuZero, Root, to_mctx
 from dualmctx.policies import root as roots
 from dualmctx.search import mctx_rules
 from dualmctx.search.allocate import allocate
 from dualmctx.search.simulate import SearchSpec, search
 from hash_model import Rules
-from oracle.cases import fast_jit
+from oracle.cases import fast_jit, grouped
 
 
 class World(NamedTuple):
@@ -60,22 +60,25 @@ _completed = functools.partial(
     use_mixed_value=False,
 )
 _siblings = functools.partial(mctx.qtransform_by_parent_and_siblings, epsilon=1e-3)
+DEPTH_2, DEPTH_4 = Execution(max_depth=2), Execution(max_depth=4)
 # Name: batch, whether actions are invalid at the root, ours with its options.
 CASES: dict[str, tuple[int, bool, Any]] = {
     "muzero": (3, True, MuZero(24)),
-    "muzero depth 2": (4, False, MuZero(16, max_depth=2, qtransform=_siblings)),
+    "muzero depth 2": (
+        4,
+        False,
+        MuZero(16, execution=DEPTH_2, qtransform=_siblings),
+    ),
     "muzero depth 4": (
         2,
         True,
         MuZero(
             40,
-            max_depth=4,
             qtransform=_min_max,
-            dirichlet_fraction=0.5,
-            dirichlet_alpha=0.1,
             pb_c_init=2.0,
             pb_c_base=100.0,
-            temperature=0.3,
+            root=Root(dirichlet_fraction=0.5, dirichlet_alpha=0.1, temperature=0.3),
+            execution=DEPTH_4,
         ),
     ),
     "gumbel": (3, True, Gumbel(24)),
@@ -83,10 +86,18 @@ CASES: dict[str, tuple[int, bool, Any]] = {
         4,
         True,
         Gumbel(
-            17, max_depth=2, qtransform=_min_max, max_num_considered_actions=3, gumbel_scale=0.5
+            17,
+            qtransform=_min_max,
+            max_num_considered_actions=3,
+            gumbel_scale=0.5,
+            execution=DEPTH_2,
         ),
     ),
-    "gumbel depth 4": (1, False, Gumbel(32, max_depth=4, qtransform=_completed)),
+    "gumbel depth 4": (
+        1,
+        False,
+        Gumbel(32, execution=DEPTH_4, qtransform=_completed),
+    ),
 }
 
 
@@ -133,7 +144,7 @@ PAIRS = [
     (case, world)
     for case in CASES
     for world in WORLDS
-    if not (WORLDS[world].dice and CASES[case][2].max_depth)
+    if not (WORLDS[world].dice and CASES[case][2].execution.max_depth)
 ]
 
 
@@ -264,7 +275,7 @@ def puct(rng_key: Any, tree: mctx.Tree, node_index: Any, depth: Any = None) -> A
 
 @functools.cache
 def alphazero_searches() -> tuple[Any, Any]:
-    policy = AlphaZero(40, Puct(c_puct=1.5, dirichlet_fraction=0.0, max_depth=3))
+    policy = AlphaZero(40, **grouped(c_puct=1.5, dirichlet_fraction=0.0, max_depth=3))
 
     def ours(world: World, key: Any) -> Any:
         root = hash_model.roots(jnp.arange(4), world.rules, A)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hash_model
-from dualmctx import Gumbel, MuZero
+from dualmctx import Gumbel, MuZero, with_options
 from dualmctx.policies.root import legal_probabilities
 from dualmctx.runs.folder import to_dict
 from oracle import mctx_policies
@@ -25,7 +25,8 @@ KINDS = ("plain", "same player twice", "often terminal")
 
 
 def make(name: str, number: int = 40, **options: Any) -> Any:
-    return (MuZero if name == "muzero" else Gumbel)(number, **CALM[name], **options)
+    policy = (MuZero if name == "muzero" else Gumbel)(number)
+    return with_options(policy, **CALM[name], **options)
 
 
 @functools.cache
@@ -129,7 +130,7 @@ def test_few_of_many_actions_under_a_window_are_enough() -> None:
     trees = []
     for qtransform in (plain, unknown):
         options: Any = {"window": 1, "explore_fraction": 0.0, "qtransform": qtransform}
-        policy = Gumbel(24, max_num_considered_actions=2, **options)
+        policy = with_options(Gumbel(24, max_num_considered_actions=2), **options)
         run = fast_jit(functools.partial(policy, RULES["plain"], root=root, recurrent_fn=step))
         trees.append(run(rng_key=jax.random.key(3)).search_tree)
     assert (trees[0].stats[0].heights[:, 0] > 1).all()

@@ -16,10 +16,11 @@ import train
 from dualmctx import (
     AlphaGo,
     AlphaZero,
+    Backup,
     Chain,
     Dual,
+    Execution,
     Gumbel,
-    Puct,
     make_network,
     make_search_fn,
     search_memory,
@@ -72,13 +73,13 @@ BOTH_TREES = Dual((50, 35), 5, action_weights="regularized")
 CASES = {
     "AlphaZero": ("tic_tac_toe", "mlp", AlphaZero(128), 1024, {}),
     "loop invariants": ("connect_four", "mlp", AlphaZero(128), 1024, {}),
-    "few children": ("hsr", "mlp", AlphaZero(128, Puct(max_children=4)), 1024, {}),
+    "few children": ("hsr", "mlp", AlphaZero(128, execution=Execution(max_children=4)), 1024, {}),
     "packed states": ("tic_tac_toe", "mlp", Gumbel(128), 1024, {"compact_states": True}),
     "Dual": ("hsr", "mlp", BOTH_TREES, 1024, {}),
     "one round": (
         "hsr",
         "mlp",
-        dataclasses.replace(BOTH_TREES, num_rounds=1, puct=Puct(window=3)),
+        dataclasses.replace(BOTH_TREES, num_rounds=1, backup=Backup(window=3)),
         1024,
         {},
     ),
@@ -192,7 +193,7 @@ def test_a_run_on_several_devices_names_games_for_all_of_them(
         assemble.check_memory(env, network, config, shapes)
 
 
-BOTH = ["--search.puct.max-children 128", "--network.compact-states"]
+BOTH = ["--search.execution.max-children 128", "--network.compact-states"]
 
 
 @pytest.mark.parametrize(
@@ -200,7 +201,7 @@ BOTH = ["--search.puct.max-children 128", "--network.compact-states"]
     [
         (["--game", "chess"], BOTH),
         (["--game", "chess", "--network.compact-states"], BOTH[:1]),
-        (["--game", "chess", "--search.puct.max-children", "64"], BOTH[1:]),
+        (["--game", "chess", "--search.execution.max-children", "64"], BOTH[1:]),
         # With rave_visits, and in mctx's rules, there is no limit on children.
         (["--game", "chess", "--search.variant", "gumbel"], BOTH[1:]),
         (

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import games
-from dualmctx import AlphaZero, Dual, Puct, make_model, make_network, make_search_fn
+from dualmctx import AlphaZero, Dual, make_model, make_network, make_search_fn
 from dualmctx.models.game_model import mask_illegal, reward_and_discount
+from oracle.cases import grouped
 
 sys.path.append(str(pathlib.Path(__file__).parent / "games"))
 from double_move import DoubleMoveNim, solve_double_move
@@ -258,9 +259,9 @@ def test_make_search_fn_gives_each_policy_its_head() -> None:
     assert states._x.pile.tolist() == list(plays)
     network = make_network(env.num_actions, (1,), width=8, num_blocks=2)
     untrained = network.init(jax.random.key(0), states.observation)
-    calm = Puct(dirichlet_fraction=0.0, temperature=0.0)
+    calm = grouped(dirichlet_fraction=0.0, temperature=0.0)
     solved = solve_double_move(8)
-    for policy in (AlphaZero(60, calm), Dual((40, 30), 6, puct=calm)):
+    for policy in (AlphaZero(60, **calm), Dual((40, 30), 6, **calm)):
         out = fast_jit(make_search_fn(env, network, policy))(untrained, jax.random.key(0), states)
         for pile, action in zip(plays, out.action.tolist(), strict=True):
             assert action in solved[pile][1], (pile, policy)

@@ -1,6 +1,5 @@
 """MPV-MCTS against its twin, which runs one slot after the other, and its options."""
 
-import dataclasses
 import functools
 import random
 
@@ -14,7 +13,7 @@ from dualmctx.policies.mpv import in_rounds
 from dualmctx.search.simulate import even_rounds
 from hash_model import Rules
 from oracle import chain as chains
-from oracle.cases import CALM, FEW_RULES, RULES, WINDOWED, with_options
+from oracle.cases import CALM, FEW_RULES, RULES, WINDOWED, grouped, with_options
 from oracle.compare import assert_twin_agrees
 
 rules_cases = pytest.mark.parametrize("rules", list(RULES.values()), ids=list(RULES))
@@ -27,12 +26,12 @@ def shuffled(small, large, seed):
 
 
 POLICIES = {
-    "small first": MPV((18, 12), "small_first", puct=CALM),
-    "interleaved": MPV((17, 11), action_weights="large_visits", puct=CALM),
-    "large first": MPV((4, 6), (1,) * 6 + (0,) * 4, puct=CALM),
-    "random": MPV((17, 11), shuffled(17, 11, 1), action_weights="small_visits", puct=CALM),
+    "small first": MPV((18, 12), "small_first", **CALM),
+    "interleaved": MPV((17, 11), action_weights="large_visits", **CALM),
+    "large first": MPV((4, 6), (1,) * 6 + (0,) * 4, **CALM),
+    "random": MPV((17, 11), shuffled(17, 11, 1), action_weights="small_visits", **CALM),
     "random, large in majority": MPV(
-        (9, 14), shuffled(9, 14, 2), action_weights="all_visits", puct=CALM
+        (9, 14), shuffled(9, 14, 2), action_weights="all_visits", **CALM
     ),
 }
 
@@ -64,7 +63,7 @@ def test_running_out_of_leaves_evaluates_new_nodes_alone(terminal, budgets, call
 
     root = hash_model.roots(jnp.arange(3), rules, num_actions)
     refine_fn = functools.partial(hash_model.refine_fn, num_actions=num_actions)
-    policy = MPV(budgets, "small_first", puct=CALM)
+    policy = MPV(budgets, "small_first", **CALM)
     output = jax.jit(policy, static_argnums=(3, 4))(
         rules, jax.random.key(0), root, recurrent_fn, refine_fn
     )
@@ -82,8 +81,7 @@ def test_mpv_mixes(value_mix, prior_mix):
 
 @pytest.mark.parametrize("window", [1, 2])
 def test_mpv_windowed(window):
-    puct = dataclasses.replace(WINDOWED, window=window)
-    policy = dataclasses.replace(POLICIES["random"], puct=puct)
+    policy = with_options(POLICIES["random"], **grouped(WINDOWED, window=window))
     for rules in FEW_RULES:
         agrees(policy, rules)
 

@@ -7,31 +7,31 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from dualmctx.policies.weights import regularized_policy, smoothed_visits
 
 import games
 import hash_model
 import test_mctx
-from dualmctx import AlphaZero, Dual, Puct, get_subtree, make_network
+from dualmctx import AlphaZero, Dual, Execution, Puct, get_subtree, make_network
 from dualmctx.evaluation.evaluations import by_search, make_evaluate_batch
 from dualmctx.models.game_model import make_search_fn
 from dualmctx.policies import REGISTRY
 from dualmctx.policies import root as roots
-from dualmctx.policies.weights import regularized_policy, smoothed_visits
 from dualmctx.search.select import argmax
 from dualmctx.search.tree import is_finite, is_unmasked
 from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
 from dualmctx.training.trainer import make_trainer
 from dualmctx.types import Embedding, acting_weights
-from oracle.cases import ALPHAZERO, RULES, fast_jit
+from oracle.cases import ALPHAZERO, CALM, RULES, fast_jit
 from oracle.compare import assert_twin_agrees
 from test_policies import POLICIES
 
 A = 7
 # What the table of all policies does not have.
 MORE = {
-    "leaves": AlphaZero(64, Puct(leaves_per_step=5, virtual_loss=2)),
-    "regularized search": AlphaZero(64, Puct(regularized=("search",))),
+    "leaves": AlphaZero(64, execution=Execution(leaves_per_step=5, virtual_loss=2)),
+    "regularized search": AlphaZero(64, puct=Puct(regularized=("search",))),
     "kept": AlphaZero(16, reuse_capacity=8),
 }
 ALL = POLICIES | MORE
@@ -119,7 +119,7 @@ def test_the_search_is_mctxs_under_settings_of_jax(case: str, setting: str) -> N
 def test_the_search_is_its_twins_under_settings_of_jax(setting: str) -> None:
     with SETTINGS[setting]():
         assert_twin_agrees(ALPHAZERO, RULES["same player twice"])
-        assert_twin_agrees(Dual((12, 5), 2, puct=ALPHAZERO.puct), RULES["plain"])
+        assert_twin_agrees(Dual((12, 5), 2, **CALM), RULES["plain"])
 
 
 def learn_and_search_on() -> Any:

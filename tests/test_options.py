@@ -1,6 +1,5 @@
 """Options of one-tree policies: minimax values, RAVE, the regularised policy, against the twin."""
 
-import dataclasses
 import types
 from typing import Any
 
@@ -10,12 +9,12 @@ import numpy as np
 import pytest
 
 import games
-from dualmctx import AlphaZero, Dual, Puct, make_network, make_search_fn
+from dualmctx import AlphaZero, Dual, make_network, make_search_fn, with_options
 from dualmctx.policies.options import make_qvalues
 from dualmctx.training.selfplay import SelfPlay, make_play, start_games
 from dualmctx.types import ActingOutput, acting_weights
 from oracle import options
-from oracle.cases import ALPHAZERO, CALM, RULES, fast_jit
+from oracle.cases import ALPHAZERO, CALM, RULES, fast_jit, grouped
 from oracle.compare import TOLERANCE, assert_same_search, run_engine
 from oracle.models import HashModel
 from oracle.selfplay import tree_of
@@ -25,7 +24,7 @@ KINDS = ("plain", "same player twice", "often terminal")
 
 
 def having(**changes: Any) -> AlphaZero:
-    return AlphaZero(40, dataclasses.replace(CALM, **changes))
+    return AlphaZero(40, **grouped(CALM, **changes))
 
 
 POLICIES = {
@@ -88,7 +87,7 @@ def test_whole_trees_are_the_twins(name: str, kind: str) -> None:
         assert_same_search(output, i, result)
         assert_same_rows(output.search_tree, i, result.nodes)
         np.testing.assert_allclose(acting_weights(output)[i], result.acting, rtol=0, atol=TOLERANCE)
-    if POLICIES[name].puct.window is not None and kind != "often terminal":
+    if POLICIES[name].backup.window is not None and kind != "often terminal":
         assert sum(result.counters.explored for result in results) > 0
     assert isinstance(output, ActingOutput) == (name.endswith("act"))
 
@@ -110,7 +109,7 @@ def test_what_stands_for_q_is_the_twins_at_every_node() -> None:
         for node in result.nodes:
             children = output.search_tree.children_index[i, index[node.actions]]
             index |= {(*node.actions, a): children[a] for a in np.flatnonzero(children >= 0)}
-            search = types.SimpleNamespace(puct=policy.puct)
+            search = types.SimpleNamespace(options=policy)
             expected = options.Search.qvalues(search, node, 0.0)
             actual = qvalues[i, index[node.actions]]
             np.testing.assert_allclose(actual, expected, rtol=0, atol=TOLERANCE)
@@ -147,7 +146,7 @@ def test_with_minimax_alone_a_value_is_that_of_the_best_line() -> None:
 def test_actions_of_players_with_different_action_spaces_never_mix() -> None:
     env = games.make("hsr")
     network = make_network(env.num_actions, (1,), width=4, num_blocks=1)
-    policy = AlphaZero(150, dataclasses.replace(CALM, rave_visits=100.0))
+    policy = AlphaZero(150, **grouped(CALM, rave_visits=100.0))
     state = jax.vmap(env.init)(jax.random.split(jax.random.key(0), 2))
     params = network.init(jax.random.key(1), state.observation)
     tree = fast_jit(make_search_fn(env, network, policy))(params, jax.random.key(2), state)
@@ -197,7 +196,7 @@ def test_acting_weights_are_over_actions_where_children_are_limited() -> None:
 
 def test_the_clean_prior_is_what_the_root_learns_from() -> None:
     """Noise at the root moves the visits, and the regularised policy only through them."""
-    policy = AlphaZero(1, dataclasses.replace(Puct(), regularized=("learn",), c_puct=100.0))
+    policy = with_options(AlphaZero(1), regularized=("learn",), c_puct=100.0)
     key, rules = jax.random.key(0), RULES["all legal"]
     output = run_engine(policy, 4, rules, SEEDS, key)
     noisy = output.search_tree.children_prior[:, 0]
@@ -207,26 +206,30 @@ def test_the_clean_prior_is_what_the_root_learns_from() -> None:
 
 
 REFUSED = [
-    (Puct, {"regularized": ("act", "think")}, "regularized is act think; .*act, search and learn"),
-    (Puct, {"regularized": "act"}, "regularized is act; .*each once at most"),
-    (Puct, {"regularized": ["act"]}, "each once at most, or empty"),
-    (Puct, {"regularized": ("act", "act")}, "regularized is act act; .*each once at most"),
-    (Puct, {"minimax_mix": 1.5}, "between 0 and 1"),
-    (Puct, {"rave_visits": 0.0}, "positive, or none"),
-    (Puct, {"rave_visits": 9.0, "max_children": 3}, "none with max_children"),
-    (Puct, {"minimax_mix": 0.4, "leaves_per_step": 2}, "1 with minimax_mix or rave_visits"),
-    (Puct, {"rave_visits": 9.0, "leaves_per_step": 2}, "1 with minimax_mix or rave_visits"),
-    (Puct, {"regularized": ("search",), "leaves_per_step": 2}, "1 with regularized search"),
-    (Dual, {"puct": Puct(regularized=("act",))}, "empty in Dual, whose action_weights"),
-    (Puct, {"visit_weights": "all"}, "visit_weights is all; it must be plain or smoothed"),
     (
-        Puct,
+        AlphaZero,
+        {"regularized": ("act", "think")},
+        "is act think; .*act, search and learn",
+    ),
+    (AlphaZero, {"regularized": "act"}, "regularized is act; .*each once at most"),
+    (AlphaZero, {"regularized": ["act"]}, "each once at most, or empty"),
+    (AlphaZero, {"regularized": ("act", "act")}, "regularized is act act; .*each once at most"),
+    (AlphaZero, {"minimax_mix": 1.5}, "between 0 and 1"),
+    (AlphaZero, {"rave_visits": 0.0}, "positive and finite, or none"),
+    (AlphaZero, {"rave_visits": 9.0, "max_children": 3}, "none with max_children"),
+    (AlphaZero, {"minimax_mix": 0.4, "leaves_per_step": 2}, "1 with minimax_mix or rave_visits"),
+    (AlphaZero, {"rave_visits": 9.0, "leaves_per_step": 2}, "1 with minimax_mix or rave_visits"),
+    (AlphaZero, {"regularized": ("search",), "leaves_per_step": 2}, "1 with regularized search"),
+    (Dual, {"regularized": ("act",)}, "empty in Dual, whose action_weights"),
+    (AlphaZero, {"visit_weights": "all"}, "visit_weights is all; it must be plain or smoothed"),
+    (
+        AlphaZero,
         {"visit_weights": "smoothed", "regularized": ("learn", "act")},
         "visit_weights is smoothed; it must be plain with regularized act and learn",
     ),
-    (Dual, {"puct": Puct(visit_weights="smoothed")}, "plain in Dual, whose action_weights"),
-    (Dual, {"puct": Puct(minimax_mix=0.4)}, "0 in Dual"),
-    (Dual, {"puct": Puct(rave_visits=9.0)}, "none in Dual"),
+    (Dual, {"visit_weights": "smoothed"}, "plain in Dual, whose action_weights"),
+    (Dual, {"minimax_mix": 0.4}, "0 in Dual"),
+    (Dual, {"rave_visits": 9.0}, "none in Dual"),
 ]
 
 
@@ -235,5 +238,5 @@ def test_what_does_not_go_together_is_refused_in_a_line(
     cls: Any, changes: dict, sentence: str
 ) -> None:
     with pytest.raises(ValueError, match=sentence) as info:
-        cls(**changes)
+        with_options(cls(), **changes)
     assert "\n" not in str(info.value)

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import games
-from dualmctx import AlphaZero, Dual, Puct, make_network, make_search_fn
+from dualmctx import AlphaZero, Dual, make_network, make_search_fn
 from dualmctx.models.packing import pack_bits
+from oracle.cases import grouped
 
 # Most of the time is compiling; the results are the same.
 fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
@@ -107,10 +108,10 @@ def test_a_range_must_name_whole_numbers() -> None:
             pack_bits(example, {name: (0, 1)})
 
 
-CALM = Puct(dirichlet_fraction=0.0, temperature=0.0)
+CALM = grouped(dirichlet_fraction=0.0, temperature=0.0)
 SEARCHES = {
-    "connect2": (Dual((12, 8), 2, puct=CALM), False),
-    "go_9x9": (AlphaZero(6, CALM), True),
+    "connect2": (Dual((12, 8), 2, **CALM), False),
+    "go_9x9": (AlphaZero(6, **CALM), True),
 }
 
 

@@ -1,6 +1,5 @@
 """Properties of every policy: legal, normalised, independent in the batch, reproducible, sound."""
 
-import dataclasses
 import functools
 import operator
 from typing import Any
@@ -16,47 +15,50 @@ from dualmctx import (
     MPV,
     AlphaGo,
     AlphaZero,
+    Backup,
     Chain,
     Contempt,
     Dual,
     Gumbel,
     MuZero,
     Puct,
+    Root,
     make_network,
     make_search_fn,
+    with_options,
 )
-from dualmctx.policies import REGISTRY
+from dualmctx.policies import REGISTRY, named_options
 from dualmctx.policies import root as roots
 from dualmctx.policies.top_actions import played_actions
-from oracle.cases import fast_jit
+from oracle.cases import fast_jit, grouped
 
-CALM = Puct(dirichlet_fraction=0.0, explore_fraction=0.0, temperature=0.0)
-CALM_WINDOW = Puct(window=2, dirichlet_fraction=0.0, explore_fraction=0.0, temperature=0.0)
+CALM = grouped(dirichlet_fraction=0.0, explore_fraction=0.0, temperature=0.0)
+CALM_WINDOW = grouped(window=2, dirichlet_fraction=0.0, explore_fraction=0.0, temperature=0.0)
 INFINITY = float("inf")
-NOISY_WINDOW = Puct(window=1, explore_fraction=0.5, explore_decay=1.0)
+NOISY_WINDOW = grouped(window=1, explore_fraction=0.5, explore_decay=1.0)
 POLICIES = {
-    "alphazero": AlphaZero(64, CALM),
-    "alphazero window": AlphaZero(64, CALM_WINDOW),
-    "dual": Dual((40, 30), 5, puct=CALM),
-    "dual noisy": Dual((40, 30), 1, action_weights="large_visits", puct=NOISY_WINDOW),
+    "alphazero": AlphaZero(64, **CALM),
+    "alphazero window": AlphaZero(64, **CALM_WINDOW),
+    "dual": Dual((40, 30), 5, **CALM),
+    "dual noisy": Dual((40, 30), 1, action_weights="large_visits", **NOISY_WINDOW),
     # A small tree so small that the large one has to grow by itself.
-    "dual window": Dual((60, 160), 7, action_weights="all_visits", puct=CALM_WINDOW),
+    "dual window": Dual((60, 160), 7, action_weights="all_visits", **CALM_WINDOW),
     # Of HSR's 17 actions; a game of 9 would lose the only good one of an indifferent network.
-    "dual few children": Dual((40, 30), 5, puct=dataclasses.replace(CALM, max_children=6)),
-    "dual small visits": Dual((50, 30), 5, action_weights="small_visits", puct=CALM_WINDOW),
-    "chain": Chain((50, 40, 30), 5, puct=CALM),
-    "mpv": MPV((40, 30), puct=CALM),
-    "contempt": Contempt(64, -3, puct=CALM),
-    "contempt noisy": Contempt(64, 3, puct=NOISY_WINDOW),
-    "alphago": AlphaGo(100, CALM),
+    "dual few children": Dual((40, 30), 5, **grouped(CALM, max_children=6)),
+    "dual small visits": Dual((50, 30), 5, action_weights="small_visits", **CALM_WINDOW),
+    "chain": Chain((50, 40, 30), 5, **CALM),
+    "mpv": MPV((40, 30), **CALM),
+    "contempt": Contempt(64, -3, **CALM),
+    "contempt noisy": Contempt(64, 3, **NOISY_WINDOW),
+    "alphago": AlphaGo(100, **CALM),
     "options": AlphaZero(
         64,
-        dataclasses.replace(CALM, regularized=("act", "learn"), minimax_mix=0.4, rave_visits=9.0),
+        **grouped(CALM, regularized=("act", "learn"), minimax_mix=0.4, rave_visits=9.0),
     ),
     "gumbel": Gumbel(200, gumbel_scale=0.0),
-    "gumbel noisy": Gumbel(60, window=2, explore_fraction=0.5),
-    "muzero": MuZero(64, dirichlet_fraction=0.0, temperature=0.0),
-    "muzero noisy": MuZero(64, window=2, explore_fraction=0.5),
+    "gumbel noisy": Gumbel(60, backup=Backup(window=2, explore_fraction=0.5)),
+    "muzero": MuZero(64, root=Root(dirichlet_fraction=0.0, temperature=0.0)),
+    "muzero noisy": MuZero(64, backup=Backup(window=2, explore_fraction=0.5)),
 }
 IN_HSR = {name for name in POLICIES if "noisy" in name} | {"dual few children"}
 GAMES = {name: "hsr" if name in IN_HSR else "tic_tac_toe" for name in POLICIES}
@@ -99,7 +101,7 @@ class Arena:
             width=8,
             num_blocks=max(2, len(policy.heads)),
             num_heads=len(policy.heads),
-            separate_trunks=getattr(policy, "separate_trunks", False),
+            separate_trunks=policy.traits.separate_trunks,
         )
         self.zeros = network.init(jax.random.key(0), self.states.observation)
         draws = np.random.default_rng(0)
@@ -201,8 +203,8 @@ def test_an_element_alone_finds_the_same(game: str, name: str) -> None:
 
 def test_exploration_does_not_depend_on_the_neighbours() -> None:
     """The large tree's own simulations draw too, and how many a batch runs depends on all."""
-    puct = Puct(window=1, explore_fraction=1.0, explore_decay=1.0, dirichlet_fraction=0.0)
-    here = Arena("tic_tac_toe", Dual((6, 12), 3, puct=puct))
+    options = grouped(window=1, explore_fraction=1.0, explore_decay=1.0, dirichlet_fraction=0.0)
+    here = Arena("tic_tac_toe", Dual((6, 12), 3, **options))
     places = jnp.arange(len(here.positions))
 
     def search(places: Any) -> Any:
@@ -244,7 +246,7 @@ def hash_search(policy: Any) -> Any:
     return lambda key: policy(rules, key, root, recurrent_fn, refine_fn)
 
 
-NOISY = [AlphaZero(9), Dual((4, 3), 2, puct=Puct(window=1, explore_fraction=1.0))]
+NOISY = [AlphaZero(9), Dual((4, 3), 2, backup=Backup(window=1, explore_fraction=1.0))]
 
 
 @pytest.mark.parametrize("policy", NOISY, ids=operator.attrgetter("__class__.__name__"))
@@ -304,18 +306,17 @@ def test_however_high_the_temperature_no_action_without_weight_is_taken(temperat
     assert set(np.asarray(draws).tolist()) <= {1, 3}
 
 
-def test_noiseless_keeps_the_other_options() -> None:
-    calm = Dual((9, 8), 2, puct=Puct(c_puct=3.0, window=4)).for_evaluation()
-    assert calm == Dual(
-        (9, 8), 2, puct=Puct(c_puct=3.0, window=4, dirichlet_fraction=0.0, temperature=0.0)
-    )
+def test_for_evaluation_keeps_the_other_options() -> None:
+    calm = Dual((9, 8), 2, puct=Puct(c_puct=3.0), backup=Backup(window=4)).for_evaluation()
+    root = Root(dirichlet_fraction=0.0, temperature=0.0)
+    assert calm == Dual((9, 8), 2, puct=Puct(c_puct=3.0), root=root, backup=Backup(window=4))
 
 
 BAD = [
-    (Puct, {"window": 0}, "at least 1"),
-    (Puct, {"max_depth": 0}, "at least 1"),
+    (AlphaZero, {"window": 0}, "at least 1"),
+    (AlphaZero, {"max_depth": 0}, "at least 1"),
     *(
-        (Puct, {name: 2**31}, "at most 2147483647")
+        (AlphaZero, {name: 2**31}, "at most 2147483647")
         for name in ("window", "max_depth", "max_children", "leaves_per_step", "virtual_loss")
     ),
     *(
@@ -332,27 +333,27 @@ BAD = [
     ),
     *((cls, {"num_simulations": (2**31, 1)}, "at most 2147483647") for cls in (Dual, Chain, MPV)),
     *((Contempt, {"frozen_visit_limit": x}, "2147483647 at most") for x in (2**31, -(2**31))),
-    (Puct, {"max_children": 0}, "at least 1"),
-    (Puct, {"c_puct": 0.0}, "positive"),
-    (Puct, {"c_puct": float("nan")}, "positive"),
-    (Puct, {"explore_fraction": 1.5}, "between 0 and 1"),
-    (Puct, {"explore_decay": -0.1}, "between 0 and 1"),
-    (Puct, {"dirichlet_fraction": -0.25}, "between 0 and 1"),
-    (Puct, {"dirichlet_alpha": 0.0}, "positive"),
-    (Puct, {"temperature": -1.0}, "at least 0"),
+    (AlphaZero, {"max_children": 0}, "at least 1"),
+    (AlphaZero, {"c_puct": 0.0}, "positive"),
+    (AlphaZero, {"c_puct": float("nan")}, "positive"),
+    (AlphaZero, {"explore_fraction": 1.5}, "between 0 and 1"),
+    (AlphaZero, {"explore_decay": -0.1}, "between 0 and 1"),
+    (AlphaZero, {"dirichlet_fraction": -0.25}, "between 0 and 1"),
+    (AlphaZero, {"dirichlet_alpha": 0.0}, "positive"),
+    (AlphaZero, {"temperature": -1.0}, "at least 0"),
     *(
-        (Puct, {name: INFINITY}, "finite")
+        (AlphaZero, {name: INFINITY}, "finite")
         for name in ("c_puct", "dirichlet_alpha", "temperature", "rave_visits")
     ),
-    (Puct, {"window": 2.5}, "a whole number, at least 1"),
-    (Puct, {"max_children": 2.0}, "a whole number, at least 1, or none for all"),
+    (AlphaZero, {"window": 2.5}, "a whole number, at least 1"),
+    (AlphaZero, {"max_children": 2.0}, "a whole number, at least 1, or none for all"),
     (AlphaZero, {"num_simulations": 2.5}, "a whole number"),
     (AlphaZero, {"head": 0.5}, "a whole number, -1 for the final head"),
     (Contempt, {"frozen_visit_limit": float("nan")}, "a whole number"),
     (Contempt, {"frozen_visit_limit": 2.5}, "a whole number"),
     (Dual, {"num_rounds": 2.5}, "from 1"),
-    (Contempt, {"puct": Puct(virtual_loss=3)}, "0 with a frozen_visit_limit"),
-    *((cls, {"puct": Puct(virtual_loss=3)}, "0 in") for cls in (Dual, Chain, MPV)),
+    (Contempt, {"virtual_loss": 3}, "0 with a frozen_visit_limit"),
+    *((cls, {"virtual_loss": 3}, "0 in") for cls in (Dual, Chain, MPV)),
     *((cls, {"num_simulations": 85}, "two numbers") for cls in (Dual, Chain, MPV)),
     (Dual, {"num_simulations": (50,)}, "two numbers"),
     (MPV, {"num_simulations": (50, 20.5)}, "two numbers"),
@@ -388,10 +389,8 @@ BAD = [
 @pytest.mark.parametrize(("cls", "options", "remedy"), BAD)
 def test_bad_options_are_refused_in_a_line(cls: Any, options: dict, remedy: str) -> None:
     with pytest.raises(ValueError, match=remedy) as info:
-        cls(**options)
+        with_options(cls(), **options)
     name, value = list(options.items())[-1]
-    if isinstance(value, Puct):
-        name, value = "virtual_loss", value.virtual_loss
     numbers = value if isinstance(value, tuple) else (value,)
     assert name in str(info.value)
     assert all(str(number) in str(info.value) for number in numbers)
@@ -401,8 +400,8 @@ def test_bad_options_are_refused_in_a_line(cls: Any, options: dict, remedy: str)
 @pytest.mark.parametrize(
     ("cls", "options"),
     [
-        (Puct, {"window": 1, "max_depth": 1, "temperature": 0.0, "dirichlet_fraction": 1.0}),
-        (Puct, {"window": 2**31 - 1, "max_depth": 2**31 - 1}),
+        (AlphaZero, {"window": 1, "max_depth": 1, "temperature": 0.0, "dirichlet_fraction": 1.0}),
+        (AlphaZero, {"window": 2**31 - 1, "max_depth": 2**31 - 1}),
         (Contempt, {"frozen_visit_limit": -(2**31) + 1}),
         (Dual, {"num_simulations": (5, 0)}),
         (Dual, {"num_simulations": (0, 3), "num_rounds": 3, "value_mix": 0, "prior_mix": 1}),
@@ -412,5 +411,5 @@ def test_bad_options_are_refused_in_a_line(cls: Any, options: dict, remedy: str)
     ],
 )
 def test_the_edges_of_the_ranges_are_allowed(cls: Any, options: dict) -> None:
-    policy = cls(**options)
-    assert {name: getattr(policy, name) for name in options} == options
+    found = named_options(with_options(cls(), **options))
+    assert {name: found[name].value for name in options} == options

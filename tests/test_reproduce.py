@@ -165,7 +165,7 @@ def test_the_algorithms_are_the_papers(game: str) -> None:
     assert {name for name, x in costs.items() if x.simulations != 85} == {"alphazero-cost"}
     dual: Any = made["dual"].policy
     mpv: Any = made["mpv-best"].policy
-    assert dual.puct.window == {"hsr": 3, "nim": 2, "connect-four": 15}[game]
+    assert dual.backup.window == {"hsr": 3, "nim": 2, "connect-four": 15}[game]
     assert (dual.num_rounds, mpv.rounds) == (1, ((10, 7),) * 5)
 
 
@@ -177,7 +177,7 @@ def test_algorithms_that_are_compared_are_read_in_the_same_way() -> None:
         policy: Any = made[name].policy
         weights = getattr(policy, "action_weights", None)
         assert weights in (None, "large_visits", "small_visits")
-        return weights == "large_visits" or policy.puct.visit_weights == "smoothed"
+        return weights == "large_visits" or policy.root.visit_weights == "smoothed"
 
     for name, comparison in COMPARISONS.items():
         compared = [x for x in comparison.algorithms if x in made]
@@ -643,7 +643,7 @@ def test_a_report_with_other_policies_is_not_gone_on_with(
     assert resume("nim", no=None)[0] == 130
     for game, policies, words in (
         ("hsr", {"no": None}, "does not say which policies"),
-        ("nim", {"alphazero": AlphaZero(85)}, "alphazero has puct.visit_weights plain there and"),
+        ("nim", {"alphazero": AlphaZero(85)}, "alphazero has root.visit_weights plain there and"),
     ):
         code, said = resume(game, **policies)
         assert (code, said.count("\n")) == (2, 1)

@@ -1,7 +1,6 @@
 """Subtree reuse: what stays, what is dropped, and whole episodes against the plain-Python twin."""
 
 import collections
-import dataclasses
 import functools
 import operator
 import os
@@ -15,10 +14,10 @@ import pytest
 import dualmctx
 import games
 import hash_model
-from dualmctx import AlphaZero, Chain, Dual, MuZero, Puct
+from dualmctx import AlphaZero, Backup, Chain, Dual, Execution, MuZero, Root
 from dualmctx.policies.root import legal_probabilities
 from oracle import chain, mctx_policies, options, twin
-from oracle.cases import CALM, RULES, WINDOWED, fast_jit
+from oracle.cases import CALM, RULES, WINDOWED, fast_jit, grouped
 from oracle.compare import assert_same_search
 from oracle.models import HashModel
 
@@ -28,22 +27,25 @@ SHORT = RULES["same player twice"]._replace(terminal=0.15)
 BANNED = RULES["no illegal, no end"]
 # The kept tree is deep, and deeper still with the next search.
 CHAIN = RULES["one legal action"]._replace(terminal=0.0)
-EXPLORES = dataclasses.replace(WINDOWED, window=2, explore_fraction=0.5, max_depth=4)
+EXPLORES = grouped(WINDOWED, window=2, explore_fraction=0.5, max_depth=4)
 # Room for fewer nodes than the subtrees have, so that some are dropped.
 POLICIES = {
-    "alphazero": AlphaZero(14, CALM, reuse_capacity=5),
-    "alphazero window": AlphaZero(14, EXPLORES, reuse_capacity=8),
+    "alphazero": AlphaZero(14, **CALM, reuse_capacity=5),
+    "alphazero window": AlphaZero(14, **EXPLORES, reuse_capacity=8),
     "alphazero options": AlphaZero(
-        14, dataclasses.replace(EXPLORES, minimax_mix=0.4, rave_visits=9.0), reuse_capacity=5
+        14, **grouped(EXPLORES, minimax_mix=0.4, rave_visits=9.0), reuse_capacity=5
     ),
     "muzero window": MuZero(
-        14, dirichlet_fraction=0.0, window=2, explore_fraction=0.5, reuse_capacity=5
+        14,
+        root=Root(dirichlet_fraction=0.0),
+        backup=Backup(window=2, explore_fraction=0.5),
+        reuse_capacity=5,
     ),
-    "dual": Dual((12, 6), 3, reuse_capacity=6, puct=dataclasses.replace(CALM, max_depth=3)),
-    "dual window": Dual((9, 9), 3, reuse_capacity=7, puct=WINDOWED),
+    "dual": Dual((12, 6), 3, reuse_capacity=6, **grouped(CALM, max_depth=3)),
+    "dual window": Dual((9, 9), 3, reuse_capacity=7, **WINDOWED),
     # Where the large tree grows by itself, the small one has not seen every new root.
-    "chain": Chain((7, 6, 7), 3, reuse_capacity=4, puct=CALM),
-    "dual large": Dual((3, 14), 2, reuse_capacity=6, puct=CALM),
+    "chain": Chain((7, 6, 7), 3, reuse_capacity=4, **CALM),
+    "dual large": Dual((3, 14), 2, reuse_capacity=6, **CALM),
 }
 policies = pytest.mark.parametrize("name", POLICIES)
 get_subtree = fast_jit(dualmctx.get_subtree, static_argnames="reuse_capacity")
@@ -193,8 +195,7 @@ def test_episodes_equal_the_twins(name: str, rules: Any) -> None:
             counts["over"] += bool(is_over[i])
             counts["untried"] += child is None
     # Where depth is limited, a chain is short.
-    puct = getattr(here.policy, "puct", here.policy)
-    assert counts["dropped"] > 2 or (rules is CHAIN and puct.max_depth)
+    assert counts["dropped"] > 2 or (rules is CHAIN and here.policy.execution.max_depth)
     assert counts["kept"] > 2
     assert (counts["over"] > 0) == (rules.terminal > 0)
     assert name != "alphazero" or rules is not SHORT or counts["untried"] > 0
@@ -326,7 +327,7 @@ def test_elements_that_are_reset_start_afresh_and_mind_no_neighbours(name: str) 
 
 def test_kept_roots_have_slots_of_their_own() -> None:
     """With fewer slots than actions, moves and weights are still the game's."""
-    policy = AlphaZero(9, dataclasses.replace(CALM, max_children=2), reuse_capacity=6)
+    policy = AlphaZero(9, **grouped(CALM, max_children=2), reuse_capacity=6)
     here = Episode(policy, BANNED)
     for _ in range(3):
         here.invalid = np.eye(NUM_ACTIONS, dtype=bool)[here.random.integers(4, size=len(SEEDS))]
@@ -352,7 +353,7 @@ def test_kept_roots_have_slots_of_their_own() -> None:
 @pytest.mark.parametrize("max_children", [None, 2])
 def test_an_action_that_is_none_keeps_nothing(max_children: int | None) -> None:
     """Also where the number would lie in the row of another tree."""
-    policy = AlphaZero(9, dataclasses.replace(CALM, max_children=max_children), reuse_capacity=6)
+    policy = AlphaZero(9, **grouped(CALM, max_children=max_children), reuse_capacity=6)
     here = Episode(policy, BANNED)
     output = here.search()
     action = output.action.copy()
@@ -432,7 +433,7 @@ def test_a_game_goes_on_in_one_jitted_step_with_donated_trees() -> None:
         (AlphaZero(3), 2, "policy.s reuse_capacity .here 0., at least 1"),
         (Dual((2, 1), 1), 2, "policy.s reuse_capacity .here 0., at least 1"),
         (AlphaZero(3, reuse_capacity=3), 2, "has 3 nodes; .* .here 3."),
-        (AlphaZero(3, Puct(window=1), reuse_capacity=2), 2, "must be the policy's own"),
+        (AlphaZero(3, backup=Backup(window=1), reuse_capacity=2), 2, "must be the policy's own"),
         (Dual((2, 1), 1, reuse_capacity=2), 2, "must be the policy's own"),
     ],
 )
@@ -451,7 +452,10 @@ def test_a_tree_that_does_not_fit_is_refused_in_a_line(
     [
         (MuZero(3, reuse_capacity=2), AlphaZero(3, reuse_capacity=2)),
         (AlphaZero(3, reuse_capacity=2), MuZero(3, reuse_capacity=2)),
-        (AlphaZero(3, Puct(max_children=3), reuse_capacity=2), AlphaZero(3, reuse_capacity=2)),
+        (
+            AlphaZero(3, execution=Execution(max_children=3), reuse_capacity=2),
+            AlphaZero(3, reuse_capacity=2),
+        ),
     ],
     ids=["logits", "probabilities", "slots"],
 )

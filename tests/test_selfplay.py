@@ -16,7 +16,7 @@ from double_move import DoubleMoveNim
 
 import dualmctx
 import games
-from dualmctx import AlphaZero, Dual, Gumbel, MuZero, Puct, make_network, make_search_fn
+from dualmctx import AlphaZero, Dual, Execution, Gumbel, MuZero, Puct, make_network, make_search_fn
 from dualmctx.models.game_model import mask_illegal
 from dualmctx.policies.root import legal_probabilities, sample_action
 from dualmctx.policies.top_actions import played_actions
@@ -314,8 +314,8 @@ CHOOSERS = {
     "gumbel": Gumbel(16, max_num_considered_actions=4),
     "muzero": MuZero(16),
     "alphazero": AlphaZero(16),
-    "max_children": AlphaZero(16, Puct(max_children=3)),
-    "regularized": AlphaZero(16, Puct(regularized=("act",))),
+    "max_children": AlphaZero(16, execution=Execution(max_children=3)),
+    "regularized": AlphaZero(16, puct=Puct(regularized=("act",))),
     "dual": Dual((12, 6), num_rounds=2),
     "dual_visits": Dual((12, 6), num_rounds=2, action_weights="all_visits"),
 }

@@ -431,7 +431,7 @@ def test_entrants_share_programs_but_not_parameters(tmp_path: pathlib.Path) -> N
 def test_costs_are_those_of_the_table(name: str, policy: Any, depths: Any, options: dict) -> None:
     row = next(row for row in table("variant | formula") if name in row["variant"])
     network = Network(9, head_depths=depths)
-    blocks = int(row["blocks a move"].split(" = ")[1])
+    blocks = int(row["blocks per move"].split(" = ")[1])
     cost = move_cost(policy, network, **options)
     assert cost.blocks == blocks
     budgets = policy.num_simulations

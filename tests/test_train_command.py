@@ -384,7 +384,7 @@ BAD = [
     (["nim", "--num-iterations", "1.5"], "'1.5'"),
     (["nim", "--checkpoint-every", "0"], "checkpoint_every is 0"),
     (["nim", "--keep", "0"], "keep is 0"),
-    (["nim", "--search.puct.window", "0"], "window is 0"),
+    (["nim", "--search.backup.window", "0"], "window is 0"),
     (["nim", "--search.num-simulations", "8", "4", "--search.num-rounds", "5"], "num_rounds is 5"),
     (["nim", "--search.num-simulations", "8", "0"], "num_simulations is 8 0"),
     (["nim", "--search.num-simulations", "0", "8"], "num_simulations is 0 8"),
@@ -734,7 +734,7 @@ def test_exams_in_a_row(rows: list, expected: int) -> None:
 def test_help_lists_the_fields(capsys: pytest.CaptureFixture) -> None:
     for arguments, words in (
         (["--help"], list(train.PRESETS)),
-        (["nim", "--help"], ["--seed", "--search.puct.window", "--learner.batch-size", "dual:"]),
+        (["nim", "--help"], ["--seed", "--search.backup.window", "--learner.batch-size", "dual:"]),
     ):
         with pytest.raises(SystemExit) as error:
             train.main(arguments)

@@ -1,6 +1,5 @@
 """The engine against its slow twin on real games, with a small network of random parameters."""
 
-import dataclasses
 import functools
 
 import jax
@@ -10,7 +9,7 @@ import pytest
 import games
 from dualmctx import AlphaZero, Dual, make_model, make_network, make_search_fn
 from oracle import twin
-from oracle.cases import CALM, WINDOWED
+from oracle.cases import CALM, WINDOWED, grouped
 from oracle.compare import assert_same_search
 from oracle.models import GameModel
 
@@ -21,13 +20,11 @@ GAMES = {
     "hsr": {"k": 2, "q": 3, "n": 6},
 }
 POLICIES = {
-    "tic_tac_toe": Dual((24, 14), 5, puct=CALM),
+    "tic_tac_toe": Dual((24, 14), 5, **CALM),
     # More than there are positions below most roots, so both trees run out of new ones.
-    "connect2": Dual((30, 20), 4, value_mix=0.5, action_weights="large_visits", puct=CALM),
-    "nim": Dual((20, 12), 12, prior_mix=0.5, puct=dataclasses.replace(WINDOWED, window=2)),
-    "hsr": Dual(
-        (24, 10), 1, action_weights="all_visits", puct=dataclasses.replace(WINDOWED, window=3)
-    ),
+    "connect2": Dual((30, 20), 4, value_mix=0.5, action_weights="large_visits", **CALM),
+    "nim": Dual((20, 12), 12, prior_mix=0.5, **grouped(WINDOWED, window=2)),
+    "hsr": Dual((24, 10), 1, action_weights="all_visits", **grouped(WINDOWED, window=3)),
 }
 KEY = jax.random.key(7)
 fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
@@ -91,7 +88,7 @@ def test_dual_on_a_game(name):
 
 
 def test_alphazero_on_a_game():
-    results = assert_twin_agrees("tic_tac_toe", AlphaZero(60, CALM))
+    results = assert_twin_agrees("tic_tac_toe", AlphaZero(60, **CALM))
     assert any(node.discount == 0 for result in results for node in result.nodes)
 
 

@@ -1,8 +1,7 @@
-"""docs/variants.md says what is there: variants, options, what goes together, what moves cost."""
+"""docs/variants.md: the variants, their options and combinations, and the cost of a move."""
 
 import dataclasses
 import functools
-import inspect
 import pathlib
 import re
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import chex
 import jax
 import jax.numpy as jnp
-import mctx
 import pytest
 
 from dualmctx import make_model, make_search_fn
@@ -21,13 +19,19 @@ from dualmctx.policies import (
     REGISTRY,
     AlphaGo,
     AlphaZero,
+    Backup,
     Chain,
     Dual,
+    Execution,
     Gumbel,
     Puct,
+    Root,
+    named_options,
+    with_options,
 )
 from oracle.cases import fast_jit
 
+GROUPS = {"puct": Puct, "root": Root, "backup": Backup, "execution": Execution}
 TEXT = (pathlib.Path(__file__).parents[1] / "docs" / "variants.md").read_text()
 # A value for each option of the matrix, beside the defaults.
 VALUES: dict[str, Any] = {
@@ -68,51 +72,38 @@ MATRIX = [
 
 
 def test_every_variant_has_a_row() -> None:
-    assert {row["variant"].strip("`") for row in table("variant | what it is")} == set(REGISTRY)
+    assert {row["variant"].strip("`") for row in table("variant | search")} == set(REGISTRY)
     assert {name for _, name, _ in MATRIX} == set(REGISTRY)
 
 
 @pytest.mark.parametrize("name", REGISTRY)
-def test_every_option_is_named(name: str) -> None:
-    [row] = [x for x in table("variant | what it is") if x["variant"] == f"`{name}`"]
+def test_every_option_of_a_variant_is_named(name: str) -> None:
+    [row] = [x for x in table("variant | search") if x["variant"] == f"`{name}`"]
     options = {field.name for field in dataclasses.fields(REGISTRY[name].policy)}  # pyright: ignore
-    named = set(re.findall(r"`(\w+)`", row["options beside `puct`"]))
-    assert named <= options
-    if "puct" in options:
-        assert options - named <= {"puct", "reuse_capacity", "num_simulations"}
-    else:
-        theirs = mctx.muzero_policy if name == "muzero" else mctx.gumbel_muzero_policy
-        assert options - named <= set(inspect.signature(theirs).parameters)
+    named = set(re.findall(r"`(\w+)`", row["own options"]))
+    assert options - set(GROUPS) - {"reuse_capacity"} == named
 
 
-def test_every_option_of_puct_is_named() -> None:
-    rows = table("option | what it does")
-    named = {name for row in rows for name in re.findall(r"`(\w+)`", row["option"])}
-    assert named == {field.name for field in dataclasses.fields(Puct)}
+def test_every_option_of_a_group_is_named() -> None:
+    rows = table("option | group")
+    for group, cls in GROUPS.items():
+        mine = [row["option"] for row in rows if row["group"] == f"`{group}`"]
+        named = {name for option in mine for name in re.findall(r"`(\w+)`", option)}
+        assert named == {field.name for field in dataclasses.fields(cls)}
 
 
 @pytest.mark.parametrize(("option", "name", "cell"), MATRIX)
-def test_what_goes_together_does_and_the_rest_is_refused(option: str, name: str, cell: str) -> None:
+def test_allowed_combinations_build_and_others_are_refused(
+    option: str, name: str, cell: str
+) -> None:
     assert cell in ("yes", "no")
-    policy = REGISTRY[name].policy
-    fields = {field.name for field in dataclasses.fields(policy)}  # pyright: ignore
-    value = {option: VALUES[option]}
-    if option in fields:
-        build = functools.partial(policy, **value)
-    elif "puct" in fields:
-        build = functools.partial(_with_puct, policy(), value)
-    else:
-        assert cell == "no"
-        return
+    policy = REGISTRY[name].policy()
     if cell == "yes":
-        build()
-    else:
+        found = with_options(policy, **{option: VALUES[option]})
+        assert named_options(found)[option].value == VALUES[option]
+    elif option in named_options(policy):
         with pytest.raises(ValueError, match=rf"^{option} is [^\n]+; it must be [^\n]+$"):
-            build()
-
-
-def _with_puct(policy: Any, options: dict[str, Any]) -> Any:
-    return dataclasses.replace(policy, puct=dataclasses.replace(policy.puct, **options))
+            with_options(policy, **{option: VALUES[option]})
 
 
 @chex.dataclass(frozen=True)
@@ -212,7 +203,7 @@ COUNTS = [
 @pytest.mark.parametrize(("name", "policy", "depths", "options"), COUNTS)
 def test_what_a_move_costs(name: str, policy: Any, depths: tuple[int, ...], options: dict) -> None:
     row = next(row for row in table("variant | formula") if name in row["variant"])
-    terms, result = row["blocks a move"].split(" = ")
+    terms, result = row["blocks per move"].split(" = ")
     assert eval(terms.replace("·", "*").replace("−", "-")) == int(result)
     network = Counting(depths, is_separate=isinstance(policy, MPV))
     assert count_blocks(policy, network, **options) == int(result)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dualmctx import Puct, window_for
+from dualmctx import Backup, window_for
 from dualmctx.reproduction.experiments import GAMES, Size, make_algorithms
 from games import plain
 
@@ -33,7 +33,7 @@ def test_the_windows_of_the_papers_games(game: str, window: int) -> None:
         assert (row.num_states, row.max_plies) == count_states(RULES[game])
     assert row.window == window
     dual: Any = make_algorithms(row, Size())["dual"].policy
-    assert dual.puct == Puct(window=window)
+    assert dual.backup == Backup(window=window)
 
 
 def test_a_window_grows_with_the_logarithm() -> None:

@@ -16,7 +16,7 @@ from dualmctx.experiment.multihost import gather, leading
 from dualmctx.matches.arena import batch_player
 from dualmctx.models.game_model import make_search_fn
 from dualmctx.models.search_memory import SearchMemory, search_memory
-from dualmctx.policies import REGISTRY
+from dualmctx.policies import REGISTRY, named_options, with_options
 from dualmctx.runs.checkpoint import Checkpoints, claim_checkpoints
 from dualmctx.runs.folder import RunFolder, create_run, read_config, reopen_run, to_dict
 from dualmctx.runs.saved_network import build_network
@@ -29,7 +29,7 @@ from dualmctx.training.memory_budget import (
     training_memory,
 )
 from dualmctx.training.trainer import Trainer, TrainState, make_trainer
-from dualmctx.types import Environment, PolicyValueNetwork
+from dualmctx.types import Environment, Policy, PolicyValueNetwork
 
 # Beyond this many actions, few of them are legal in the games here.
 _MANY_ACTIONS, _FEW_CHILDREN = 512, 128
@@ -113,13 +113,16 @@ def _defaults(config: Config) -> dict[str, Any]:
     return record_of("", Config(search=type(config.search)()))
 
 
-def check_head(search: Any, network: PolicyValueNetwork) -> None:
+def check_head(search: Policy, network: PolicyValueNetwork) -> None:
     """Refuses a search by a head that the network lacks, or by its only head under another name.
 
     Raises:
       ValueError: when `head` is neither -1 nor one of several heads, in one line.
     """
-    head, depths = getattr(search, "head", -1), network.head_depths
+    head, depths = search.heads[0], network.head_depths
+    # With several heads the network is built for the search.
+    if len(search.heads) > 1:
+        return
     is_there = len(depths) > 1 and -len(depths) <= head < len(depths)
     remedy = (
         "-1 for the final head, or the index of one of several heads, which --network.head-depths"
@@ -143,7 +146,7 @@ def record_of(name: str, config: Config) -> dict[str, Any]:
     [variant] = [key for key, row in REGISTRY.items() if type(search) is row.policy]
     record["search"] = {"variant": variant} | record["search"]
     # As asked, else as the search is meant.
-    meant = getattr(search, "separate_trunks", False)
+    meant = search.traits.separate_trunks
     record["network"] |= {
         "num_heads": len(search.heads),
         "separate_trunks": meant if asked is None else asked,
@@ -217,11 +220,22 @@ def savings(env: Environment, config: Config) -> Iterator[str]:
     """Lists the flags by which a search of many actions would take less memory, if it has them."""
     if env.num_actions < _MANY_ACTIONS:
         return
-    puct = getattr(config.search, "puct", None)
-    if puct is not None and puct.max_children is None and puct.rave_visits is None:
-        yield f"--search.puct.max-children {_FEW_CHILDREN}"
+    children = named_options(config.search).get("max_children")
+    if children is not None and children.value is None:
+        flag = f"--search.{'.'.join(children.path).replace('_', '-')}"
+        if _accepts(config.search, max_children=_FEW_CHILDREN):
+            yield f"{flag} {_FEW_CHILDREN}"
     if not config.network.compact_states:
         yield "--network.compact-states"
+
+
+def _accepts(search: Policy, **options: Any) -> bool:
+    """Returns whether a search allows other values of the named options."""
+    try:
+        with_options(search, **options)
+    except ValueError:
+        return False
+    return True
 
 
 def make_evals(

@@ -44,7 +44,7 @@ def move_cost(policy: Policy, network: HasHeads, *, keep_activations: bool = Tru
     budget = policy.num_simulations
     budgets = budget if isinstance(budget, tuple) else (budget,)
     first, *later = (depths[head] for head in policy.heads)
-    is_resumed = keep_activations and not getattr(policy, "separate_trunks", False)
+    is_resumed = keep_activations and not policy.traits.separate_trunks
     blocks = budgets[0] * first
     for number, depth in zip(budgets[1:], later, strict=True):
         blocks += number * (depth - first if is_resumed and depth >= first else depth)
@@ -57,7 +57,7 @@ def move_cost(policy: Policy, network: HasHeads, *, keep_activations: bool = Tru
 
 def _rollout_plies(policy: Policy) -> int | None:
     """Returns how many moves of a rollout the network plays, `None` where that is open."""
-    by_network = getattr(policy, "rollout_policy", None) == "intermediate"
-    if not by_network or getattr(policy, "rollout_mix", 0) == 0:
+    rollouts = policy.traits.rollouts
+    if rollouts is None or rollouts.player != "intermediate":
         return 0
-    return getattr(policy, "rollout_length", None)
+    return rollouts.max_length

@@ -81,7 +81,7 @@ def _searching(
     env: Environment, network: PolicyValueNetwork, policy: Policy, options: tuple
 ) -> PlayerFn | Player:
     search_fn = make_search_fn(env, network, policy, **dict(options))
-    reuse_capacity = getattr(policy, "reuse_capacity", 0)
+    reuse_capacity = policy.traits.reuse_capacity
     return (
         reusing_player(search_fn, reuse_capacity=reuse_capacity)
         if reuse_capacity

@@ -224,14 +224,14 @@ def rollout_options(
     env: Environment, network: PolicyValueNetwork, policy: Policy, *, compact_states: bool = False
 ) -> dict[str, RolloutFn]:
     """Returns `rollout_fn` by name for a policy that mixes rollouts in, for others nothing."""
-    by = getattr(policy, "rollout_policy", None)
-    if by is None:
+    rollouts = policy.traits.rollouts
+    if rollouts is None:
         return {}
     return {
         "rollout_fn": make_rollout_fn(
             env,
-            None if by == "uniform" else network,
-            max_length=getattr(policy, "rollout_length", None),
+            None if rollouts.player == "uniform" else network,
+            max_length=rollouts.max_length,
             compact_states=compact_states,
         )
     }

@@ -106,7 +106,7 @@ def search_memory(
     traced = [(call, jax.jit(call.function).trace(*call.arguments)) for call in calls]
     embeddings = tree.embeddings
     activations = embeddings.activations if isinstance(embeddings, Embedding) else None
-    num_nodes, reuse_capacity = tree.raw_values.shape[1], getattr(policy, "reuse_capacity", 0)
+    num_nodes, reuse_capacity = tree.raw_values.shape[1], policy.traits.reuse_capacity
     return SearchMemory(
         batch_size=batch_size,
         num_nodes=num_nodes,
@@ -203,7 +203,7 @@ def allocated(trace: Any) -> int:
 
 
 def _has_rounds(policy: Policy) -> bool:
-    return getattr(policy, "num_rounds", 1) > 1
+    return policy.traits.num_rounds > 1
 
 
 def _copies(tree: Tree, policy: Policy) -> int:

@@ -1,4 +1,7 @@
-"""The search variants, a file each, and the registry by which commands name them."""
+"""The search variants, one file each, and the registry of their names.
+
+An added variant needs its file and a row of `REGISTRY`; help texts and exports follow from the row.
+"""
 
 from typing import NamedTuple
 
@@ -10,12 +13,18 @@ from dualmctx.policies.dual import Dual
 from dualmctx.policies.gumbel import Gumbel
 from dualmctx.policies.mpv import MPV
 from dualmctx.policies.muzero import MuZero
-from dualmctx.policies.options import Puct
+from dualmctx.policies.named_options import named_options, with_options
+from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
 from dualmctx.types import Policy
 
 
 class Variant(NamedTuple):
-    """A row of the registry: the policy's options, which are the policy, and what it is."""
+    """A row of the registry.
+
+    Attributes:
+      policy: the class of the policy, a dataclass of its options.
+      summary: a description for help texts, without a final period.
+    """
 
     policy: type[Policy]
     summary: str
@@ -27,23 +36,21 @@ REGISTRY: dict[str, Variant] = {
     "mpv": Variant(MPV, "MPV-MCTS: two trees grown by two separate networks"),
     "alphazero": Variant(AlphaZero, "AlphaZero: one tree, PUCT, the final head"),
     "gumbel": Variant(Gumbel, "Gumbel AlphaZero: mctx's rules, Sequential Halving at the root"),
-    "muzero": Variant(MuZero, "MuZero's search: mctx's rule"),
-    "alphago": Variant(AlphaGo, "AlphaGo: leaves valued by the final head and by rollouts"),
+    "muzero": Variant(MuZero, "MuZero: mctx's rule, one tree, the final head"),
+    "alphago": Variant(AlphaGo, "AlphaGo: values mixed from the final head and rollouts"),
     "contempt": Variant(
-        Contempt, "search-contempt: AlphaZero against an opponent of limited sight"
+        Contempt, "search-contempt: AlphaZero against an opponent of limited depth"
     ),
 }
 
-__all__ = (
-    "MPV",
+__all__ = (  # pyright: ignore[reportUnsupportedDunderAll]
     "REGISTRY",
-    "AlphaGo",
-    "AlphaZero",
-    "Chain",
-    "Contempt",
-    "Dual",
-    "Gumbel",
-    "MuZero",
+    "Backup",
+    "Execution",
     "Puct",
+    "Root",
     "Variant",
+    "named_options",
+    "with_options",
+    *(row.policy.__name__ for row in REGISTRY.values()),
 )

@@ -1,4 +1,4 @@
-"""AlphaZero: PUCT, one evaluation a simulation, moves in proportion to visits."""
+"""AlphaZero: PUCT, one evaluation per simulation, moves in proportion to visits."""
 
 import dataclasses
 from typing import Self
@@ -7,11 +7,12 @@ import chex
 import mctx
 
 from dualmctx.checks import check, check_budget, is_whole
-from dualmctx.policies.one_tree import search_one_tree
-from dualmctx.policies.options import Puct
+from dualmctx.policies.combinations import check_single_tree
+from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
+from dualmctx.policies.single_tree import search_single_tree
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.tree import Tree
-from dualmctx.types import Params, RecurrentFn, RefineFn
+from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,34 +20,46 @@ class AlphaZero:
     """AlphaZero's search; called like a policy of mctx.
 
     Raises:
-      ValueError: when an option is out of range, in one line.
+      ValueError: if an option is out of range, or excluded by another.
 
     Source: Silver et al. 2017 (arXiv 1712.01815).
     """
 
     num_simulations: int = 85
-    """Simulations a search, the root's own evaluation apart; at least 1."""
+    """Simulations per search, the root's own evaluation apart; at least 1."""
     puct: Puct = dataclasses.field(default_factory=Puct)
-    """How the tree is searched."""
+    """The selection rule."""
+    root: Root = dataclasses.field(default_factory=Root)
+    """Noise at the root, and what is read off it."""
+    backup: Backup = dataclasses.field(default_factory=Backup)
+    """The window and its exploration."""
+    execution: Execution = dataclasses.field(default_factory=Execution)
+    """Depth, actions per node, and leaves in parallel."""
     reuse_capacity: int = 0
-    """Room for nodes of the last move's tree, the root apart; 0 starts every search afresh."""
+    """Nodes kept from the last move's tree, the root apart; 0 starts every search afresh."""
     head: int = -1
-    """The network's head that evaluates, by its index; -1 is the final head. What the trunk has
-    beyond an earlier head is not computed."""
+    """Index of the network's head that evaluates; -1 is the final head. The part of the trunk after
+    the head is not computed."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
         check_budget(self)
+        check_single_tree(self)
         check(is_whole(self.head), "head", self.head, "a whole number, -1 for the final head")
 
     @property
     def heads(self) -> tuple[int, ...]:
-        """The network's heads that it evaluates: one, by `recurrent_fn`."""
+        """The network's heads that the policy evaluates: one, by `recurrent_fn`."""
         return (self.head,)
 
+    @property
+    def traits(self) -> Traits:
+        """The nodes kept between moves."""
+        return Traits(reuse_capacity=self.reuse_capacity)
+
     def for_evaluation(self) -> Self:
-        """Returns the policy as it is for evaluation: no noise at the root, the best action."""
-        return dataclasses.replace(self, puct=self.puct.for_evaluation())
+        """Returns the policy for evaluation: no noise at the root, the best action."""
+        return dataclasses.replace(self, root=self.root.for_evaluation())
 
     def __call__(
         self,
@@ -68,14 +81,14 @@ class AlphaZero:
           recurrent_fn: as mctx's; its logits must mask illegal actions below the root.
           refine_fn: not used.
           invalid_actions: `[B, A]` true for actions that are not allowed at the root.
-          search_tree: what `dualmctx.get_subtree` made of the last move's tree, to go on from; the
-            roots of elements that have none come from `root`. Needs `reuse_capacity`.
+          search_tree: the last move's tree as `dualmctx.get_subtree` returns it; elements without
+            one start from `root`. Needs `reuse_capacity`.
 
         Returns:
-          `action` `[B]`; `action_weights` `[B, A]`, the visits' shares, which sum to 1, or what
-          `Puct.visit_weights` and `Puct.regularized` say; and `search_tree`, a
-          `dualmctx.Tree`; over slots in place of actions with `max_children`. An `ActingOutput`
-          where it acts by one and learns the other.
+          `action` `[B]`; `action_weights` `[B, A]`, which sum to 1: the shares of the visits unless
+          `Root.visit_weights` or `Puct.regularized` change them; and `search_tree`, a
+          `dualmctx.Tree`, whose action axis has the kept actions only with `max_children`. An
+          `ActingOutput` if the policy acts by other weights than it learns from.
         """
         inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
-        return search_one_tree(self, params, rng_key, inputs, search_tree=search_tree)
+        return search_single_tree(self, params, rng_key, inputs, search_tree=search_tree)

@@ -1,4 +1,4 @@
-"""search-contempt: AlphaZero against an opponent who stops thinking after a few visits."""
+"""search-contempt: AlphaZero against an opponent who stops searching after a few visits."""
 
 import dataclasses
 from typing import Self
@@ -7,32 +7,29 @@ import chex
 import mctx
 
 from dualmctx.checks import MOST, check, check_budget, check_positive, is_whole
-from dualmctx.policies.one_tree import search_one_tree
-from dualmctx.policies.options import (
-    Puct,
-    make_rule,
-    track_together,
-    with_window_exploration,
-)
+from dualmctx.policies.combinations import check_frozen_visits, check_single_tree
+from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
+from dualmctx.policies.options import make_rule, track_together, with_window_exploration
+from dualmctx.policies.single_tree import search_single_tree
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.frozen_visits import follow_visits, sample_frozen, start_frozen, take_sides
 from dualmctx.search.simulate import SearchSpec
 from dualmctx.search.tree import Tree
-from dualmctx.types import Params, RecurrentFn, RefineFn
+from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
 
 
 @dataclasses.dataclass(frozen=True)
 class Contempt:
-    """AlphaZero's search with an opponent of limited sight; called like a policy of mctx.
+    """AlphaZero's search against an opponent of limited depth; called like a policy of mctx.
 
-    Formula, at a node s of the side that freezes, the root never:
+    Formula, at a node s of the side whose counts freeze, never at the root:
         Σ_b N(s,b) ≥ |N_scl|:  a ~ N_scl(s,·)^(1/T) / Σ_b N_scl(s,b)^(1/T),   otherwise PUCT
 
     with N_scl(s,a) = N(s,a) at the moment when Σ_b N(s,b) = |N_scl|, frozen until the search ends.
     Backups are the ordinary ones.
 
     Raises:
-      ValueError: when an option is out of range, or excluded by another, in one line.
+      ValueError: if an option is out of range, or excluded by another.
 
     Source: Joshi 2025 (arXiv 2504.07757); negative limits and the temperature are from an open
     proposal for a chess engine. Readings: the paper's "odd depth" stands for the opponent's nodes;
@@ -42,40 +39,50 @@ class Contempt:
     """
 
     num_simulations: int = 85
-    """Simulations a search, the root's own evaluation apart; at least 1."""
+    """Simulations per search, the root's own evaluation apart; at least 1."""
     frozen_visit_limit: int | None = 5
-    """N_scl, visits after which a node's counts freeze: the opponent's nodes if positive, one's own
-    but for the root if negative; none for no limit, which is AlphaZero."""
+    """N_scl, the number of visits after which the counts of a node freeze. Positive: the opponent's
+    nodes. Negative: the searching player's own nodes, except the root. None: no limit, which is
+    AlphaZero."""
     frozen_temperature: float = 1.0
-    """T, positive: below 1 the opponent is surer of the frozen counts' best action."""
+    """Temperature T of the draws from the frozen counts, positive; below 1 it favours the action
+    with the largest count."""
     puct: Puct = dataclasses.field(default_factory=Puct)
-    """How the tree is searched."""
+    """The selection rule."""
+    root: Root = dataclasses.field(default_factory=Root)
+    """Noise at the root, and what is read off it."""
+    backup: Backup = dataclasses.field(default_factory=Backup)
+    """The window and its exploration."""
+    execution: Execution = dataclasses.field(default_factory=Execution)
+    """Depth, actions per node, and leaves in parallel."""
     reuse_capacity: int = 0
-    """Room for nodes of the last move's tree, the root apart; 0 starts every search afresh."""
+    """Nodes kept from the last move's tree, the root apart; 0 starts every search afresh."""
 
     heads = (-1,)
-    """The network's heads that it evaluates: the last, by `recurrent_fn`."""
+    """The network's heads that the policy evaluates: the last, by `recurrent_fn`."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
         check_budget(self)
-        limit, leaves = self.frozen_visit_limit, self.puct.leaves_per_step
+        limit = self.frozen_visit_limit
         is_right = limit is None or (is_whole(limit) and 0 < abs(limit) <= MOST)
         remedy = f"positive, negative, or none for no limit; a whole number, {MOST} at most in size"
         check(is_right, "frozen_visit_limit", limit, remedy)
         check_positive(self, "frozen_temperature")
-        remedy = "1 with a frozen_visit_limit, as counts freeze between two simulations"
-        check(leaves == 1 or limit is None, "leaves_per_step", leaves, remedy)
-        remedy = "0 with a frozen_visit_limit, which needs single leaves"
-        lost = self.puct.virtual_loss
-        check(lost == 0 or limit is None, "virtual_loss", lost, remedy)
+        check_frozen_visits(self, limit)
+        check_single_tree(self)
+
+    @property
+    def traits(self) -> Traits:
+        """The nodes kept between moves."""
+        return Traits(reuse_capacity=self.reuse_capacity)
 
     def for_evaluation(self) -> Self:
-        """Returns the policy as it is for evaluation: no noise at the root, the best action.
+        """Returns the policy for evaluation: no noise at the root, the best action.
 
-        The opponent's frozen nodes are still sampled, as that is the algorithm.
+        Actions at frozen nodes are still sampled, as that is the algorithm.
         """
-        return dataclasses.replace(self, puct=self.puct.for_evaluation())
+        return dataclasses.replace(self, root=self.root.for_evaluation())
 
     def __call__(
         self,
@@ -90,23 +97,23 @@ class Contempt:
     ) -> mctx.PolicyOutput:
         """Searches from a batch of roots; arguments and results are those of `AlphaZero`.
 
-        The key also gives the draws at frozen nodes. The tree's layer holds a `Frozen` in `tracked`
-        unless there is no limit.
+        The draws at frozen nodes use the key as well. The tree's statistics hold a `Frozen` in
+        `tracked` unless there is no limit.
         """
         inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
         limit, sides = self.frozen_visit_limit, None
         if limit is None:
-            return search_one_tree(self, params, rng_key, inputs, search_tree=search_tree)
+            return search_single_tree(self, params, rng_key, inputs, search_tree=search_tree)
         if search_tree is not None:
             sides, search_tree = take_sides(search_tree)
 
         def freeze(tree: Tree, spec: SearchSpec) -> tuple[Tree, SearchSpec]:
             rule = sample_frozen(make_rule(self.puct), limit, self.frozen_temperature)
-            rule = with_window_exploration(self.puct, rule)
+            rule = with_window_exploration(self.backup, rule)
             track_fn = track_together(spec.track_fn, follow_visits(limit))
             spec = spec._replace(root_select_fn=rule, interior_select_fn=rule, track_fn=track_fn)
             return start_frozen(tree, sides), spec
 
-        return search_one_tree(
+        return search_single_tree(
             self, params, rng_key, inputs, search_tree=search_tree, change_fn=freeze
         )

@@ -1,4 +1,4 @@
-"""mctx's Gumbel policy on our trees: the same keys give the same search."""
+"""mctx's Gumbel policy on this package's trees: the same keys give the same search."""
 
 import dataclasses
 from typing import Any, Self
@@ -8,9 +8,11 @@ import jax
 import jax.numpy as jnp
 import mctx
 
-from dualmctx.checks import check_budget, check_count, check_not_negative, check_window
+from dualmctx.checks import check_count, check_not_negative
 from dualmctx.policies import root as roots
-from dualmctx.policies.finite import finite_root
+from dualmctx.policies.combinations import check_without_puct
+from dualmctx.policies.nonfinite import finite_root
+from dualmctx.policies.option_groups import Backup, Execution
 from dualmctx.policies.options import with_window_exploration
 from dualmctx.search import mctx_rules
 from dualmctx.search.allocate import allocate
@@ -18,59 +20,55 @@ from dualmctx.search.keys import draw, split_key
 from dualmctx.search.select import argmax
 from dualmctx.search.simulate import SearchSpec, search
 from dualmctx.search.tree import Tree, root_passes
-from dualmctx.types import ActingOutput, Params, RecurrentFn, RefineFn
+from dualmctx.types import ActingOutput, Params, RecurrentFn, RefineFn, Traits
 
 
 @dataclasses.dataclass(frozen=True)
 class Gumbel:
-    """Gumbel's search, by mctx's rules rewritten for whole batches; called like a policy of mctx.
+    """Gumbel AlphaZero's search, by mctx's rules for whole batches; called like a policy of mctx.
 
-    Options and keys are those of `mctx.gumbel_muzero_policy`, to which the tests hold it.
+    Options, keys and results are those of `mctx.gumbel_muzero_policy`; tests compare the two. There
+    are two differences: `max_depth` is an option of `Execution`, and there may be a window.
 
-    A window changes the backup and, below the root, the selection. At the root Sequential Halving
-    goes on by its schedule: it counts the simulations that passed through an action, which a window
-    does not cut short, and there is no epsilon-greedy exploration, which would break the schedule.
+    A window changes the backup and, below the root, the selection. At the root, Sequential Halving
+    keeps its schedule: it counts the simulations that passed through an action, which a window
+    does not shorten, and there is no epsilon-greedy exploration, which would break the schedule.
 
     Raises:
-      ValueError: when an option is out of range, in one line.
+      ValueError: if an option is out of range, or excluded by another.
 
     Source: Danihelka et al. 2022, "Policy improvement by planning with Gumbel"; mctx. Kadam, Xu,
-    Lieberherr 2021, section 3, for the window; how the two go together is our reading.
+    Lieberherr 2021, section 3, for the window; their combination is our reading.
     """
 
     num_simulations: int = 85
-    """Simulations a search, the root's own evaluation apart; at least 1."""
-    max_depth: int | None = None
-    """Largest number of edges of a simulation; none for no limit."""
+    """Simulations per search, the root's own evaluation apart; at least 1."""
     qtransform: Any = mctx.qtransform_completed_by_mix_value
-    """What turns Q into scores; a function of mctx, or one like these."""
+    """Function that turns Q-values into scores: one of mctx's, or one with the same signature."""
     max_num_considered_actions: int = 16
-    """Actions with which Sequential Halving starts at the root, at least 1."""
+    """Number of actions with which Sequential Halving starts at the root, at least 1."""
     gumbel_scale: float = 1.0
-    """Scale of the root's Gumbel noise, at least 0; 0 to evaluate."""
-    window: int | None = None
-    """As in `Puct`: edges that a backup updates, counted from the leaf; none for all."""
-    explore_fraction: float = 0.05
-    """As in `Puct`, below the root only."""
-    explore_decay: float = 0.5
-    """As in `Puct`, below the root only."""
+    """Scale of the root's Gumbel noise, at least 0; 0 for evaluation."""
+    backup: Backup = dataclasses.field(default_factory=Backup)
+    """The window and its exploration, which applies below the root only."""
+    execution: Execution = dataclasses.field(default_factory=Execution)
+    """The largest depth; the other options need PUCT."""
 
     heads = (-1,)
-    """The network's heads that it evaluates: the last, by `recurrent_fn`."""
-    reuse_capacity = 0
-    """No tree goes on after a move: Sequential Halving counts on a root without visits."""
+    """The network's heads that the policy evaluates: the last, by `recurrent_fn`."""
+    traits = Traits()
+    """No tree is kept after a move: Sequential Halving needs a root without visits."""
 
     def for_evaluation(self) -> Self:
-        """Returns the policy as it is for evaluation: no noise at the root, the best action."""
+        """Returns the policy for evaluation: no noise at the root, the best action."""
         return dataclasses.replace(self, gumbel_scale=0.0)
 
     def __post_init__(self) -> None:
         """Checks the options."""
-        check_budget(self)
-        check_count("max_depth", self.max_depth, 1, "for no limit")
+        check_count("num_simulations", self.num_simulations, 1)
         check_count("max_num_considered_actions", self.max_num_considered_actions, 1)
         check_not_negative(self, "gumbel_scale")
-        check_window(self)
+        check_without_puct("Gumbel", self.execution)
 
     def __call__(
         self,
@@ -84,8 +82,8 @@ class Gumbel:
     ) -> mctx.PolicyOutput:
         """Searches from a batch of roots; see `mctx.gumbel_muzero_policy`.
 
-        What is returned is an `ActingOutput`: self-play draws its moves from `acting_weights`, here
-        1 for the action and 0 elsewhere. So it plays the winner of Sequential Halving at every
+        Returns an `ActingOutput`. Self-play samples its moves from `acting_weights`, which are 1
+        for the action and 0 elsewhere. So it plays the winner of Sequential Halving at every
         temperature, explores by the Gumbel noise alone, and learns `action_weights`, as in the
         paper.
         """
@@ -100,7 +98,7 @@ class Gumbel:
             root.embedding,
             num_nodes=self.num_simulations + 1,
             invalid_actions=roots.no_invalid_actions(root, invalid_actions),
-            windowed=self.window is not None,
+            windowed=self.backup.window is not None,
             extra_data=mctx.GumbelMuZeroExtraData(root_gumbel=gumbel),
             prior_is_logits=True,
         )
@@ -113,14 +111,16 @@ class Gumbel:
                 num_simulations=self.num_simulations,
                 max_num_considered_actions=self.max_num_considered_actions,
             ),
-            with_window_exploration(self, interior),
-            self.max_depth or self.num_simulations,
-            self.window,
+            with_window_exploration(self.backup, interior),
+            self.execution.max_depth or self.num_simulations,
+            self.backup.window,
         )
         tree = search(params, rng_key, tree, spec, self.num_simulations)
         return self._output(tree, prior, gumbel, invalid_actions)
 
-    def _output(self, tree: Any, prior: Any, gumbel: Any, invalid: Any) -> mctx.PolicyOutput:
+    def _output(
+        self, tree: Tree, prior: chex.Array, gumbel: chex.Array, invalid: chex.Array | None
+    ) -> ActingOutput:
         """Acts by the best of the most visited actions; learns from the completed Q-values."""
         roots_only = mctx_rules.node_view(tree, Tree.ROOT_INDEX)
         qvalues = jax.vmap(self.qtransform, in_axes=(0, None))(roots_only, 0)
@@ -132,7 +132,7 @@ class Gumbel:
         if invalid is not None:
             score = jnp.where(invalid, -jnp.inf, score)
         action = argmax(score)
-        # Q is not finite where the network was not.
+        # Q is not finite if the network's output was not.
         improved = jnp.nan_to_num(prior + qvalues)
         weights = jax.nn.softmax(roots.mask_logits(improved, invalid))
         return ActingOutput(

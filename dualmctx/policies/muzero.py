@@ -1,4 +1,4 @@
-"""mctx's MuZero policy on our trees: the same keys give the same search."""
+"""mctx's MuZero policy on this package's trees: the same keys give the same search."""
 
 import dataclasses
 from typing import Any, Self
@@ -8,78 +8,69 @@ import jax
 import jax.numpy as jnp
 import mctx
 
-from dualmctx.checks import (
-    check_budget,
-    check_count,
-    check_not_negative,
-    check_positive,
-    check_share,
-    check_window,
-)
+from dualmctx.checks import check_budget, check_not_negative, check_positive
 from dualmctx.policies import root as roots
-from dualmctx.policies.finite import finite_root
+from dualmctx.policies.combinations import check_without_puct
 from dualmctx.policies.kept import insert_subtree
+from dualmctx.policies.nonfinite import finite_root
+from dualmctx.policies.option_groups import Backup, Execution, Root
 from dualmctx.policies.options import with_window_exploration
 from dualmctx.search import mctx_rules
 from dualmctx.search.allocate import allocate
 from dualmctx.search.keys import draw, split_key
 from dualmctx.search.simulate import SearchSpec, search
 from dualmctx.search.tree import Tree
-from dualmctx.types import Params, RecurrentFn, RefineFn
+from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
 
 
 @dataclasses.dataclass(frozen=True)
 class MuZero:
-    """MuZero's search, by mctx's rule rewritten for whole batches; called like a policy of mctx.
+    """MuZero's search, by mctx's rule for whole batches; called like a policy of mctx.
 
-    Options, keys and results are those of `mctx.muzero_policy`, to which the tests hold it.
+    Options, keys and results are those of `mctx.muzero_policy`; tests compare the two. Differences:
+    some options are in groups, and there may be a window and a kept tree.
 
     Raises:
-      ValueError: when an option is out of range, in one line.
+      ValueError: if an option is out of range, or excluded by another.
 
     Source: Schrittwieser et al. 2020, appendix B; mctx. Windows and kept trees are as in AlphaZero.
     """
 
     num_simulations: int = 85
-    """Simulations a search, the root's own evaluation apart; at least 1."""
-    max_depth: int | None = None
-    """Largest number of edges of a simulation; none for no limit."""
+    """Simulations per search, the root's own evaluation apart; at least 1."""
     qtransform: Any = mctx.qtransform_by_parent_and_siblings
-    """What turns Q into scores; a function of mctx, or one like these."""
-    dirichlet_fraction: float = 0.25
-    """Share of noise in the root's prior, in [0, 1]; 0 to evaluate."""
-    dirichlet_alpha: float = 0.3
-    """Concentration of that noise, positive."""
+    """Function that turns Q-values into scores: one of mctx's, or one with the same signature."""
     pb_c_init: float = 1.25
-    """Weight of exploration, c1; at least 0."""
+    """Weight c1 of exploration; at least 0."""
     pb_c_base: float = 19652.0
-    """Visits at which that weight has grown by log 2, c2; positive."""
-    temperature: float = 1.0
-    """The action is drawn from visits^(1/temperature), finite; 0 takes the best."""
-    window: int | None = None
-    """As in `Puct`: edges that a backup updates, counted from the leaf; none for all."""
-    explore_fraction: float = 0.05
-    """As in `Puct`."""
-    explore_decay: float = 0.5
-    """As in `Puct`."""
+    """Number of visits c2 at which that weight has grown by log 2; positive."""
+    root: Root = dataclasses.field(default_factory=Root)
+    """Noise at the root, and the temperature; visit_weights needs PUCT."""
+    backup: Backup = dataclasses.field(default_factory=Backup)
+    """The window and its exploration."""
+    execution: Execution = dataclasses.field(default_factory=Execution)
+    """The largest depth; the other options need PUCT."""
     reuse_capacity: int = 0
-    """Room for nodes of the last move's tree, the root apart; 0 starts every search afresh."""
+    """Nodes kept from the last move's tree, the root apart; 0 starts every search afresh."""
 
     heads = (-1,)
-    """The network's heads that it evaluates: the last, by `recurrent_fn`."""
+    """The network's heads that the policy evaluates: the last, by `recurrent_fn`."""
+
+    @property
+    def traits(self) -> Traits:
+        """The nodes kept between moves."""
+        return Traits(reuse_capacity=self.reuse_capacity)
 
     def for_evaluation(self) -> Self:
-        """Returns the policy as it is for evaluation: no noise at the root, the best action."""
-        return dataclasses.replace(self, dirichlet_fraction=0.0, temperature=0.0)
+        """Returns the policy for evaluation: no noise at the root, the best action."""
+        return dataclasses.replace(self, root=self.root.for_evaluation())
 
     def __post_init__(self) -> None:
         """Checks the options."""
         check_budget(self)
-        check_count("max_depth", self.max_depth, 1, "for no limit")
-        check_share(self, "dirichlet_fraction")
-        check_positive(self, "dirichlet_alpha", "pb_c_base")
-        check_not_negative(self, "pb_c_init", "temperature")
-        check_window(self)
+        check_positive(self, "pb_c_base")
+        check_not_negative(self, "pb_c_init")
+        check_without_puct("MuZero", self.execution, self.root.visit_weights)
 
     def __call__(
         self,
@@ -94,9 +85,9 @@ class MuZero:
     ) -> mctx.PolicyOutput:
         """Searches from a batch of roots; see `mctx.muzero_policy`.
 
-        As there, noise reaches all actions of the root but those that `invalid_actions` names.
-        A `search_tree` is what `dualmctx.get_subtree` made of the last move's tree, to go on from;
-        the roots of elements that have none come from `root`. Needs `reuse_capacity`.
+        As in mctx, noise reaches all actions of the root except those in `invalid_actions`.
+        `search_tree` is the last move's tree as `dualmctx.get_subtree` returns it; elements without
+        one start from `root`. Needs `reuse_capacity`.
         """
         del refine_fn
         root = finite_root(root)
@@ -106,7 +97,7 @@ class MuZero:
             root.embedding,
             num_nodes=1 + self.reuse_capacity + self.num_simulations,
             invalid_actions=roots.no_invalid_actions(root, invalid_actions),
-            windowed=self.window is not None,
+            windowed=self.backup.window is not None,
             is_kept=self.reuse_capacity > 0,
             prior_is_logits=True,
         )
@@ -118,13 +109,13 @@ class MuZero:
         select_fn = mctx_rules.muzero(
             self.qtransform, pb_c_init=self.pb_c_init, pb_c_base=self.pb_c_base
         )
-        select_fn = with_window_exploration(self, select_fn)
+        select_fn = with_window_exploration(self.backup, select_fn)
         spec = SearchSpec(
             roots.evaluate_logits(recurrent_fn),
             select_fn,
             select_fn,
-            self.max_depth or self.reuse_capacity + self.num_simulations,
-            self.window,
+            self.execution.max_depth or self.reuse_capacity + self.num_simulations,
+            self.backup.window,
         )
         first_slot = 1 + self.reuse_capacity
         tree = search(params, search_key, tree, spec, self.num_simulations, first_slot=first_slot)
@@ -132,8 +123,8 @@ class MuZero:
         logits = _log(weights)
         logits -= jnp.max(logits, axis=-1, keepdims=True)
         tiny = jnp.finfo(logits.dtype).tiny
-        logits /= jnp.maximum(tiny, self.temperature)
-        # Unlike in mctx, where a high temperature gives all actions a chance.
+        logits /= jnp.maximum(tiny, self.root.temperature)
+        # Unlike in mctx, which can sample an invalid action at a high temperature.
         logits = jnp.where(tree.root_invalid_actions > 0, -jnp.inf, logits)
         action = draw(jax.random.categorical, rng_key, logits).astype(jnp.int32)
         return mctx.PolicyOutput(action=action, action_weights=weights, search_tree=tree)
@@ -143,11 +134,11 @@ class MuZero:
     ) -> Tree:
         """Mixes mctx's noise into the roots' priors and masks them; consumes the key."""
         probs = jax.nn.softmax(tree.children_prior[:, Tree.ROOT_INDEX])
-        alpha = jnp.full([probs.shape[-1]], self.dirichlet_alpha, probs.dtype)
+        alpha = jnp.full([probs.shape[-1]], self.root.dirichlet_alpha, probs.dtype)
         noise = draw(lambda key, p: jax.random.dirichlet(key, alpha, p.shape[:-1]), rng_key, probs)
-        fraction = self.dirichlet_fraction
+        fraction = self.root.dirichlet_fraction
         noisy_logits = _log((1 - fraction) * probs + fraction * noise)
-        # The noise may be of a wider type than the network's logits.
+        # The noise may have a wider type than the network's logits.
         noisy_logits = noisy_logits.astype(tree.children_prior.dtype)
         prior = roots.mask_logits(noisy_logits, invalid_actions)
         return tree.replace(children_prior=tree.children_prior.at[:, Tree.ROOT_INDEX].set(prior))

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Literal, NamedTuple
 
 from dualmctx.matches.costs import MoveCost, move_cost
-from dualmctx.policies import MPV, AlphaZero, Dual, Puct
+from dualmctx.policies import MPV, AlphaZero, Backup, Dual, Root
 from dualmctx.policies.mpv import in_rounds
 from dualmctx.policies.window import window_for
 from dualmctx.types import Policy
@@ -205,7 +205,7 @@ def make_algorithms(row: GameRow, size: Size) -> dict[str, Algorithm]:
                 size.budgets,
                 num_rounds=1,
                 action_weights=smoothed,
-                puct=Puct(window=row.window),
+                backup=Backup(window=row.window),
             ),
             shared,
             keep_activations=False,
@@ -222,5 +222,5 @@ def alphazero(
     num_simulations: int, size: Size, visit_weights: Literal["plain", "smoothed"] = "plain"
 ) -> Algorithm:
     """Makes AlphaZero, whose network has the final head alone."""
-    puct = Puct(visit_weights=visit_weights)
-    return Algorithm(AlphaZero(num_simulations, puct), (size.num_blocks,))
+    policy = AlphaZero(num_simulations, root=Root(visit_weights=visit_weights))
+    return Algorithm(policy, (size.num_blocks,))

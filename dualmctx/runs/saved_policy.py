@@ -1,10 +1,10 @@
-"""The search of a run, made again from its record, and with other budgets."""
+"""The search of a run, rebuilt from its record, and with other budgets."""
 
 import dataclasses
 from typing import Any
 
 from dualmctx.checks import check_count, is_whole
-from dualmctx.policies import REGISTRY
+from dualmctx.policies import MPV, REGISTRY, named_options, with_options
 from dualmctx.policies.budgets import split
 from dualmctx.policies.mpv import in_rounds
 from dualmctx.runs.folder import to_dict
@@ -16,15 +16,15 @@ def build_policy(
     variant: str | None = None,
     simulations: int | tuple[int, ...] | None = None,
 ) -> Policy:
-    """Makes the search of a run from its `config.json`, or another one.
+    """Builds the search of a run from its `config.json`, or another search.
 
     Args:
-      record: the run's; functions among its options must be the defaults.
-      variant: of the registry, with its defaults; the run's own search if `None`.
-      simulations: a move, see `with_simulations`; as they are if `None`.
+      record: the run's configuration; functions among the search's options must be the defaults.
+      variant: a name of the registry, for that variant's defaults; `None` for the run's own search.
+      simulations: simulations per move, see `with_simulations`; `None` for no change.
 
     Raises:
-      ValueError: when the record or an option is wrong, in one line.
+      ValueError: if the record or an option is wrong.
     """
     if variant is not None:
         _check_variant(variant)
@@ -34,39 +34,36 @@ def build_policy(
     return policy if simulations is None else with_simulations(policy, simulations)
 
 
-def with_simulations(policy: Any, simulations: int | tuple[int, ...]) -> Policy:
-    """Returns a policy with other simulations a move, and fewer rounds where it must have fewer.
+def with_simulations(policy: Policy, simulations: int | tuple[int, ...]) -> Policy:
+    """Returns a policy with other simulations per move, and fewer rounds where necessary.
 
-    A schedule that says each slot becomes one of as many rounds, as even as can be.
+    A schedule that lists each slot is replaced by one with as many rounds, as even as possible.
 
     Args:
       policy: the search.
-      simulations: one for each tree; or one number, which several trees share in the proportion of
-        the budgets that they have.
+      simulations: a number for each tree; or one number, which several trees share in proportion to
+        their present budgets.
 
     Raises:
-      ValueError: when the policy does not take such simulations, in one line.
+      ValueError: if the policy does not allow these simulations.
     """
     shape = policy.num_simulations
     given = tuple(simulations) if isinstance(simulations, tuple | list) else (simulations,)
-    # Plain numbers, as JSON can hold them.
+    # Python's integers, which JSON can hold.
     budgets = tuple(int(x) if is_whole(x) else x for x in given)
     if len(budgets) == 1:
         [total] = budgets
         check_count("num_simulations", total, 1)
         if not isinstance(shape, tuple):
-            return dataclasses.replace(policy, num_simulations=total)
+            return with_options(policy, num_simulations=total)
         budgets = split(total, shape)
-    changes: dict[str, Any] = {"num_simulations": budgets}
-    most, fields = max((1, *budgets[1:])), {field.name for field in dataclasses.fields(policy)}
-    if "num_rounds" in fields:
-        changes["num_rounds"] = min(policy.num_rounds, most)
-    elif not isinstance(getattr(policy, "schedule", ""), str):
-        # First by a schedule that fits all budgets, which are checked so.
-        rounds = min(policy.num_rounds, most)
-        policy = dataclasses.replace(policy, num_simulations=budgets, schedule="interleaved")
-        changes["schedule"] = in_rounds(policy.num_simulations, rounds)
-    return dataclasses.replace(policy, **changes)
+    rounds = min(policy.traits.num_rounds, max((1, *budgets[1:])))
+    if isinstance(policy, MPV) and not isinstance(policy.schedule, str):
+        # A named schedule fits all budgets; the policy checks these before they are used.
+        named = with_options(policy, num_simulations=budgets, schedule="interleaved")
+        return with_options(named, schedule=in_rounds(named.num_simulations, rounds))
+    changes = {"num_rounds": rounds} if "num_rounds" in named_options(policy) else {}
+    return with_options(policy, num_simulations=budgets, **changes)
 
 
 def _check_variant(variant: Any) -> None:
@@ -87,7 +84,7 @@ def _saved_policy(record: dict[str, Any]) -> Policy:
 
 
 def _with_saved(options: Any, saved: dict[str, Any]) -> Any:
-    """Changes default options to what JSON holds of them."""
+    """Returns default options with the values that a JSON record holds."""
     changed, defaults = {}, to_dict(options)
     for name, value in saved.items():
         old = getattr(options, name)
@@ -101,7 +98,7 @@ def _with_saved(options: Any, saved: dict[str, Any]) -> Any:
 
 
 def _check_function(name: str, saved: Any, default: Any) -> None:
-    """Refuses a function that is not the default: JSON holds its name, not what it does."""
+    """Refuses a function that is not the default: JSON holds its name, not its code."""
     if saved != default:
         raise ValueError(
             f"{name} is {saved} in the run's config.json, which can only name a function; it must "

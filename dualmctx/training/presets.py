@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from dualmctx.policies import Dual, Gumbel, Puct
+from dualmctx.policies import Dual, Execution, Gumbel
 from dualmctx.training.config import Config, EvalConfig, NetworkOptions
 from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
@@ -104,7 +104,7 @@ PRESETS: dict[str, Config] = {
     # A position takes 17 kB of the buffer. To be strong: ten blocks or more, all children.
     "gardner-chess": Config(
         game="gardner_chess",
-        search=dataclasses.replace(_SHORT, puct=Puct(max_children=32)),
+        search=dataclasses.replace(_SHORT, execution=Execution(max_children=32)),
         network=NetworkOptions(width=32, num_blocks=2, compact_states=True),
         selfplay=SelfPlay(num_games=32, num_steps=32, temperature_plies=16, random_plies=8),
         learner=dataclasses.replace(_LEARNER, capacity=8_192),
@@ -115,7 +115,7 @@ PRESETS: dict[str, Config] = {
     # twenty blocks of 256 features, 128 children, and millions of games.
     "chess": Config(
         game="chess",
-        search=Dual(num_simulations=(12, 6), num_rounds=3, puct=Puct(max_children=64)),
+        search=Dual(num_simulations=(12, 6), num_rounds=3, execution=Execution(max_children=64)),
         network=NetworkOptions(width=32, num_blocks=2, compact_states=True),
         selfplay=SelfPlay(num_games=16, num_steps=32, temperature_plies=20, random_plies=16),
         learner=Learner(learning_rate=2e-3, num_updates=8, batch_size=64, capacity=4_096),

@@ -106,9 +106,7 @@ def make_trainer(
     check_split(mesh, num_games=num_games, batch_size=learner.batch_size)
     optimizer = make_optimizer(learner, num_iterations * learner.num_updates)
     search_fn = make_search_fn(env, network, policy, **model_options)
-    # Not every policy goes on from a tree.
-    reuse_capacity = getattr(policy, "reuse_capacity", 0)
-    play = make_play(env, search_fn, selfplay, reuse_capacity=reuse_capacity)
+    play = make_play(env, search_fn, selfplay, reuse_capacity=policy.traits.reuse_capacity)
     change_fn = functools.partial(_split_batch, shardings(mesh, SHARDED), augment_fn)
     learn = make_learn(network, optimizer, buffer, learner, change_fn=change_fn)
 

@@ -46,7 +46,7 @@ class Search(leaves.Search):
         self.mix, self.element = options.rollout_mix, element
         self.rollouts = 0
         # Rollouts are drawn for all places of a step, those without a leaf too.
-        self.together = min(options.puct.leaves_per_step, options.num_simulations)
+        self.together = min(options.execution.leaves_per_step, options.num_simulations)
         super().__init__(*args)
 
     def roll_out(self, embedding: Any, number: int, place: int) -> float:
@@ -76,7 +76,7 @@ class Search(leaves.Search):
         rng_key, select_key, expand_key = jax.random.split(rng_key, 3)
         self.rollout_key = jax.random.split(expand_key)[1]
         self.place = 0
-        if self.puct.leaves_per_step == 1:
+        if self.options.execution.leaves_per_step == 1:
             draws = twin.Draws(select_key, self.element) if self.may_explore else None
             self.simulate(twin.SMALL, draws)
             return rng_key, num_left - 1
@@ -95,7 +95,7 @@ def alphago(
     rng_key, root_key = jax.random.split(rng_key)
     _, search_key, _ = jax.random.split(rng_key, 3)
     longest = options.num_simulations + options.reuse_capacity
-    search = Search(options, element, model, options.puct, longest, is_legal, kept)
+    search = Search(options, element, model, options, longest, is_legal, kept)
     if kept is None:
         search.value_root(root_key)
     num_left = options.num_simulations

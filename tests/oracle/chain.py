@@ -18,7 +18,7 @@ class ChainSearch(twin.Search):
     """A search of K trees from one root; where two trees need `mixes`, here stands the tree."""
 
     def __init__(self, model: Any, options: Any, num_trees: int, *rest: Any) -> None:
-        super().__init__(model, options.puct, *rest)
+        super().__init__(model, options, *rest)
         self.num_trees, self.mixes = num_trees, (options.value_mix, options.prior_mix)
         first, *_ = self.root.stats
         if len(self.root.stats) != num_trees:
@@ -147,7 +147,7 @@ def mpv(
     del rng_key, element
     mixes = (options.value_mix, options.prior_mix)
     longest = sum(options.num_simulations) + options.reuse_capacity
-    search = twin.Search(model, options.puct, longest, is_legal, kept)
+    search = twin.Search(model, options, longest, is_legal, kept)
     search.refine_root(mixes)
     for slot in slots(options):
         if slot == SMALL:

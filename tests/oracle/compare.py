@@ -10,6 +10,7 @@ import numpy as np
 
 import dualmctx
 import hash_model
+from dualmctx.policies import named_options
 from oracle import twin
 from oracle.models import HashModel
 
@@ -32,10 +33,10 @@ def run_engine(
     are traced, in spite of the policies being static, and one compilation serves many settings.
     `final` is as in `HashModel`.
     """
-    traced = {"c_puct": policy.puct.c_puct, "explore_fraction": policy.puct.explore_fraction}
-    traced["explore_decay"] = policy.puct.explore_decay
-    if policy.puct.window is not None:
-        traced["window"] = policy.puct.window
+    traced = {"c_puct": policy.puct.c_puct, "explore_fraction": policy.backup.explore_fraction}
+    traced["explore_decay"] = policy.backup.explore_decay
+    if policy.backup.window is not None:
+        traced["window"] = policy.backup.window
     if hasattr(policy, "value_mix"):
         traced |= {"value_mix": policy.value_mix, "prior_mix": policy.prior_mix}
     if getattr(policy, "frozen_visit_limit", None) is not None:
@@ -51,10 +52,14 @@ def run_engine(
 
 def _with_options(policy: Any, options: dict[str, Any]) -> Any:
     """Returns a policy with options that its own check could not read, being traced."""
-    policy, search_options = copy.copy(policy), copy.copy(policy.puct)
+    policy, known = copy.copy(policy), named_options(policy)
     for name, value in options.items():
-        object.__setattr__(search_options if hasattr(search_options, name) else policy, name, value)
-    object.__setattr__(policy, "puct", search_options)
+        *groups, _ = known[name].path
+        holder = policy
+        for group in groups:
+            holder = copy.copy(getattr(policy, group))
+            object.__setattr__(policy, group, holder)
+        object.__setattr__(holder, name, value)
     return policy
 
 

@@ -34,7 +34,7 @@ class Search(twin.Search):
 
     def __init__(self, model: Any, options: Any, element: tuple[int, int], *others: Any) -> None:
         longest = options.num_simulations + options.reuse_capacity
-        super().__init__(model, options.puct, longest, *others)
+        super().__init__(model, options, longest, *others)
         self.options, self.element = options, element
         self.frozen: dict[twin.Node, np.ndarray] = {}
         self.sampled = 0

@@ -27,7 +27,7 @@ class Search(twin.Search):
 
         As one more visit of the value that is known already, or as n_vl visits that are lost.
         """
-        lost = self.puct.virtual_loss
+        lost = self.options.execution.virtual_loss
         counts, qvalues = np.zeros(len(node.prior)), np.zeros(len(node.prior))
         for action, child in node.children.items():
             visits, walks = child.stats[tree].visits, self.open[child.actions]
@@ -38,7 +38,7 @@ class Search(twin.Search):
             elif visits > 0:
                 qvalues[action] = won / visits
         total = math.sqrt(max(1, counts.sum()))
-        scores = qvalues + self.puct.c_puct * node.prior * total / (1 + counts)
+        scores = qvalues + self.options.puct.c_puct * node.prior * total / (1 + counts)
         scores[node.prior == 0] = -math.inf
         return int(np.flatnonzero(scores >= scores.max() - 1e-12)[0])
 

@@ -24,8 +24,8 @@ class MuZeroSearch(twin.Search):
         low, high = min([value, *known]), max([value, *known])
         scaled = np.where(visits > 0, (qvalues - low) / max(high - low, 1e-8), 0)
         total = node.stats[tree].visits
-        base = self.puct.pb_c_base
-        rate = (self.puct.pb_c_init + math.log((total + base + 1) / base)) * math.sqrt(total)
+        base = self.options.pb_c_base
+        rate = (self.options.pb_c_init + math.log((total + base + 1) / base)) * math.sqrt(total)
         score = scaled + rate * node.prior / (1 + visits)
         return int(np.argmax(np.where(node.prior > 0, score, -np.inf)))
 
@@ -43,8 +43,8 @@ class GumbelSearch(twin.Search):
     def halve(self) -> int:
         passes = self.passes()
         num_legal = np.count_nonzero(self.root.prior)
-        num_considered = min(self.puct.max_num_considered_actions, num_legal)
-        due = halving(num_considered, self.puct.num_simulations)[int(passes.sum())]
+        num_considered = min(self.options.max_num_considered_actions, num_legal)
+        due = halving(num_considered, self.options.num_simulations)[int(passes.sum())]
         return self.likeliest(passes == due)
 
     def likeliest(self, where: np.ndarray) -> int:

@@ -55,7 +55,7 @@ class Search(twin.Search):
             action = super().choose(node, tree, uniforms)
             if self.counters.explored > before:
                 return action
-        if "search" not in self.puct.regularized:
+        if "search" not in self.options.puct.regularized:
             return self.best(node, tree)
         policy = self.regularized(node)
         legal = np.flatnonzero(policy)
@@ -64,7 +64,8 @@ class Search(twin.Search):
     def best(self, node: Node, tree: int) -> int:
         visits = visits_of(node)
         qvalues = self.qvalues(node, 0.0)
-        bonus = self.puct.c_puct * node.prior * math.sqrt(max(1, visits.sum())) / (1 + visits)
+        c_puct = self.options.puct.c_puct
+        bonus = c_puct * node.prior * math.sqrt(max(1, visits.sum())) / (1 + visits)
         best_action, best_score = -1, -math.inf
         for action in np.flatnonzero(node.prior):
             score = qvalues[action] + bonus[action]
@@ -76,7 +77,7 @@ class Search(twin.Search):
         """Returns what stands for Q(s, a), starting from `untried` for actions without visits."""
         visits = visits_of(node)
         found = np.full(len(node.prior), untried, float)
-        mix, k = self.puct.minimax_mix, self.puct.rave_visits
+        mix, k = self.options.puct.minimax_mix, self.options.puct.rave_visits
         for action, child in node.children.items():
             if visits[action]:
                 found[action] = child.reward + child.discount * child.stats[SMALL].mean
@@ -92,7 +93,7 @@ class Search(twin.Search):
         """Returns the regularised policy of a node, of another prior than its own if there is."""
         prior = node.prior if prior is None else prior
         qvalues = self.qvalues(node, node.stats[SMALL].mean)
-        return twin.regularized(prior, qvalues, visits_of(node).sum(), self.puct.c_puct)
+        return twin.regularized(prior, qvalues, visits_of(node).sum(), self.options.puct.c_puct)
 
     def backup(self, leaf: Node, tree: int) -> None:
         super().backup(leaf, tree)
@@ -145,11 +146,11 @@ def alphazero(
     """
     _, search_key, _ = jax.random.split(rng_key, 3)
     longest = options.num_simulations + options.reuse_capacity
-    search = Search(model, options.puct, longest, is_legal, kept)
+    search = Search(model, options, longest, is_legal, kept)
     search.run(SMALL, options.num_simulations, search_key, element)
     visits = visits_of(search.root)
     shares = visits / visits.sum()
-    if options.puct.visit_weights == "smoothed":
+    if options.root.visit_weights == "smoothed":
         legal = search.root.prior > 0
         shares = np.where(legal, (1 + visits) / (legal.sum() + visits.sum()), 0)
     policies = {False: shares, True: search.regularized(search.root)}

@@ -146,15 +146,15 @@ class Search:
     def __init__(
         self,
         model: Model,
-        puct: Any,
+        options: Any,
         max_depth: int,
         is_legal: Any = None,
         kept: list[Node] | None = None,
     ) -> None:
         self.model = model
-        self.puct = puct
-        self.window = puct.window or 10**9
-        self.max_depth = puct.max_depth or max_depth
+        self.options = options
+        self.window = options.backup.window or 10**9
+        self.max_depth = options.execution.max_depth or max_depth
         self.is_root_legal = is_legal
         self.counters = Counters()
         if kept is not None:
@@ -202,12 +202,14 @@ class Search:
 
     @property
     def may_explore(self) -> bool:
-        return self.puct.window is not None and self.puct.explore_fraction > 0
+        backup = self.options.backup
+        return backup.window is not None and backup.explore_fraction > 0
 
     def choose(self, node: Node, tree: int, draws: Any) -> int:
         """Explores outside the window at random, else follows PUCT."""
         if self.may_explore and node.stats[tree].height > self.window:
-            epsilon = self.puct.explore_fraction * self.puct.explore_decay**node.depth
+            backup = self.options.backup
+            epsilon = backup.explore_fraction * backup.explore_decay**node.depth
             if draws[0] < epsilon:
                 self.counters.explored += 1
                 legal = np.flatnonzero(node.prior)
@@ -225,7 +227,7 @@ class Search:
             if n > 0:
                 child = node.children[action]
                 q = child.reward + child.discount * child.stats[tree].mean
-            score = q + self.puct.c_puct * node.prior[action] * total / (1 + n)
+            score = q + self.options.puct.c_puct * node.prior[action] * total / (1 + n)
             if score > best_score + 1e-12:
                 best_action, best_score = int(action), score
         return best_action
@@ -333,7 +335,7 @@ def alphazero(
     """
     _, search_key, _ = jax.random.split(rng_key, 3)
     longest = options.num_simulations + options.reuse_capacity
-    search = Search(model, options.puct, longest, is_legal, kept)
+    search = Search(model, options, longest, is_legal, kept)
     search.run(SMALL, options.num_simulations, search_key, element)
     visits, _ = edges(search.root, SMALL)
     return Result(search.nodes, visits / visits.sum(), search.counters)
@@ -352,7 +354,7 @@ def dual(
     _, _, rng_key, _ = jax.random.split(rng_key, 4)
     mixes = (options.value_mix, options.prior_mix) if small else (0.0, 0.0)
     longest = small + large + options.reuse_capacity
-    search = Search(model, options.puct, longest, is_legal, kept)
+    search = Search(model, options, longest, is_legal, kept)
     if large == 0:
         search.run(SMALL, small, rng_key, element)
         return Result(search.nodes, weights(search, options, SMALL), search.counters)

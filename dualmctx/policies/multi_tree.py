@@ -1,4 +1,4 @@
-"""What the policies of several trees share: later heads that follow the first, in rounds."""
+"""The search of several trees, shared by `Dual`, `Chain` and `MPV`: later heads work in rounds."""
 
 from collections.abc import Callable
 from typing import Any, Literal, Protocol, get_args
@@ -16,18 +16,20 @@ from dualmctx.checks import (
     is_whole,
     show,
 )
+from dualmctx.policies import action_weights as weights
 from dualmctx.policies import root as roots
-from dualmctx.policies import weights
-from dualmctx.policies.opening import Opening, add_root_noise, close_search, open_search
-from dualmctx.policies.options import Puct, check_several_trees, make_grow
+from dualmctx.policies.combinations import check_several_trees
+from dualmctx.policies.option_groups import PuctOptions
+from dualmctx.policies.options import make_grow
+from dualmctx.policies.search_setup import SearchSetup, add_root_noise, make_output, set_up_search
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.keys import split_key
 from dualmctx.search.select import completed_qvalues
 from dualmctx.search.simulate import Refinement, Rounds, refine_tree, run_rounds
 from dualmctx.search.tree import Tree, get_children, root_passes
-from dualmctx.types import EvaluateFn, Params, RefineFn
+from dualmctx.types import EvaluateFn, NodeInit, Params, RefineFn
 
-Weights = Literal["small_visits", "all_visits", "large_visits", "regularized"]
+ActionWeights = Literal["small_visits", "all_visits", "large_visits", "regularized"]
 """The policy that a search of several trees returns.
 
 `small_visits` are the visits of the first tree, which selects by values that all later heads have
@@ -38,8 +40,8 @@ of all trees. `large_visits` are the last tree's visits, smoothed (Kadam, Xu, Li
 """
 
 
-class TreesOptions(Protocol):
-    """The options that the policies of several trees have in common; see `Dual` for each."""
+class MultiTreeOptions(PuctOptions, Protocol):
+    """The options of the policies with several trees; see `Dual` for each."""
 
     @property
     def num_simulations(self) -> tuple[int, ...]:
@@ -57,45 +59,44 @@ class TreesOptions(Protocol):
         ...
 
     @property
-    def action_weights(self) -> Weights:
+    def action_weights(self) -> ActionWeights:
         """The policy returned."""
         ...
 
     @property
-    def puct(self) -> Puct:
-        """How every tree is searched."""
-        ...
-
-    @property
     def reuse_capacity(self) -> int:
-        """Room for nodes of the last move's trees."""
+        """Nodes kept from the last move's trees, the root apart."""
         ...
 
 
-def check_trees(options: TreesOptions) -> None:
-    """Checks these options; raises a one-line `ValueError` for the first that is wrong."""
+def check_multi_tree(options: MultiTreeOptions) -> None:
+    """Checks the options that the policies with several trees share, except the budgets.
+
+    Raises:
+      ValueError: if an option is out of range or excluded.
+    """
     check_count("reuse_capacity", options.reuse_capacity, 0)
     check_share(options, "value_mix", "prior_mix")
-    check_several_trees(options.puct, type(options).__name__)
-    mode, modes = options.action_weights, get_args(Weights)
+    check_several_trees(options)
+    mode, modes = options.action_weights, get_args(ActionWeights)
     check(mode in modes, "action_weights", mode, f"one of {', '.join(modes)}")
 
 
 def check_budgets(value: object, is_right: Callable[[tuple[int, ...]], bool], remedy: str) -> None:
-    """Refuses budgets that are no tuple of whole numbers of at least 0, or not right."""
+    """Refuses budgets unless they are whole numbers of at least 0 and satisfy `is_right`."""
     is_small = not are_counts(value) or sum(value) <= MOST
     check(is_small, "num_simulations", show(value), f"at most {MOST} in all")
     check(are_counts(value) and is_right(value), "num_simulations", show(value), remedy)
 
 
-def check_rounds(num_rounds: int, most: int, what: str) -> None:
-    """Refuses more rounds than a later tree has simulations."""
+def check_rounds(num_rounds: int, most: int, limit: str) -> None:
+    """Refuses more rounds than a later tree has simulations; `limit` describes `most`."""
     is_right = is_whole(num_rounds) and 1 <= num_rounds <= most
-    check(is_right, "num_rounds", num_rounds, f"a whole number from 1 to {what}")
+    check(is_right, "num_rounds", num_rounds, f"a whole number from 1 to {limit}")
 
 
-def search_trees(
-    options: TreesOptions,
+def search_multi_tree(
+    options: MultiTreeOptions,
     params: Params,
     rng_key: chex.PRNGKey,
     inputs: Inputs,
@@ -106,54 +107,57 @@ def search_trees(
     """Searches K trees from a batch of roots.
 
     Tree 0 is grown by PUCT with `recurrent_fn`. Tree k evaluates, by the k-th later head, the nodes
-    that the trees before it found, best first (see `frontier`), always mixed with what the heads
-    before it said. Nodes that a later tree has to find by itself are evaluated by all heads up to
-    its own, in order. K = 1 is AlphaZero by the first head.
+    that the trees before it found, best first (see `frontier`), always mixed with the outputs of
+    the heads before it. If there are too few such nodes, tree k finds new ones by itself; all heads
+    up to its own evaluate these, in order. K = 1 is AlphaZero by the first head.
 
     Args:
-      options: of the policy.
+      options: the policy.
       params: passed on to the evaluations.
       rng_key: consumed.
-      inputs: what the policy was called with; `refine_fn` is one function for K = 2, a tuple of
-        K − 1 for more.
+      inputs: the arguments of the policy; `refine_fn` is one function for K = 2, and a tuple of
+        K − 1 functions for more.
       rounds: for each round the simulations of each of the K trees.
-      search_tree: what `get_subtree` made of the last move's trees, or `None`.
+      search_tree: the last move's trees as `get_subtree` returns them, or `None`.
 
     Returns:
-      The policy's output; `search_tree` has K layers.
+      The policy's output; `search_tree` has the statistics of K trees.
 
     Raises:
-      ValueError: when there are too few later heads, in one line.
+      ValueError: if there are too few later heads.
 
-    Source: Kadam, Xu, Lieberherr 2021, sections 3 and 6. With no first tree to speak of (a budget
-    of 0) nothing is common to two trees and nothing is mixed: our reading.
+    Source: Kadam, Xu, Lieberherr 2021, sections 3 and 6. If the first tree has a budget of 0,
+    nothing is mixed, as no node is common to two trees: our reading.
     """
     budgets = tuple(map(sum, zip(*rounds, strict=True)))
     noise_key, root_key, search_key, action_key = split_key(rng_key, 4)
-    opening = open_search(
-        options.puct,
+    setup = set_up_search(
         inputs,
+        options.backup,
+        options.execution,
         num_new=sum(budgets),
+        puct=options.puct,
         reuse_capacity=options.reuse_capacity,
         num_trees=len(budgets),
         search_tree=search_tree,
     )
-    follows = _make_follows(options, opening, budgets)
-    tree = _evaluate_root(params, root_key, opening.tree, follows)
+    refinements = _make_refinements(options, setup, budgets)
+    tree = _evaluate_root(params, root_key, setup.tree, refinements)
     clean_prior = tree.children_prior[:, Tree.ROOT_INDEX]
-    tree = add_root_noise(noise_key, tree, options.puct)
-    spec = make_grow(options.puct, opening.evaluate_fn, num_simulations=opening.longest)
+    tree = add_root_noise(noise_key, tree, options.root)
+    spec = make_grow(options, setup.evaluate_fn, num_simulations=setup.max_path)
     tree = run_rounds(
-        params, search_key, tree, spec, follows, rounds=rounds, first_slot=opening.first_slot
+        params, search_key, tree, spec, refinements, rounds=rounds, first_slot=setup.first_slot
     )
     action_weights = read_weights(options, tree, clean_prior)
-    return close_search(action_key, options.puct, opening, tree, action_weights)
+    return make_output(action_key, options.root, setup, tree, action_weights)
 
 
-def _make_follows(
-    options: TreesOptions, opening: Opening, budgets: tuple[int, ...]
+def _make_refinements(
+    options: MultiTreeOptions, setup: SearchSetup, budgets: tuple[int, ...]
 ) -> tuple[Refinement, ...]:
-    given = opening.refine_fn
+    """Returns the refinements of the trees after the first."""
+    given: RefineFn | tuple[RefineFn, ...] = setup.refine_fn
     refine_fns = given if isinstance(given, tuple) else (given,)
     num_later = len(budgets) - 1
     if len(refine_fns) < num_later:
@@ -161,34 +165,34 @@ def _make_follows(
             f"refine_fn is {len(refine_fns)} functions; it must be {num_later}, one for each tree"
             " after the first"
         )
-    # Without a first tree no state is common to it and others, so there is nothing to mix.
+    # Without a first tree, no state is common to two trees, so there is nothing to mix.
     mixes = (options.value_mix, options.prior_mix) if budgets[0] > 0 else (0.0, 0.0)
-    evaluate_fn, follows = opening.evaluate_fn, []
+    evaluate_fn, refinements = setup.evaluate_fn, list[Refinement]()
     for tree_index, refine_fn in enumerate(refine_fns[:num_later], 1):
         evaluate_fn = _evaluate_also(evaluate_fn, refine_fn, *mixes)
         spec = make_grow(
-            options.puct, evaluate_fn, num_simulations=opening.longest, tree_index=tree_index
+            options, evaluate_fn, num_simulations=setup.max_path, tree_index=tree_index
         )
-        follows.append(Refinement(refine_fn, roots.legal_probabilities, *mixes, spec))
-    return tuple(follows)
+        refinements.append(Refinement(refine_fn, roots.legal_probabilities, *mixes, spec))
+    return tuple(refinements)
 
 
 def _evaluate_root(
-    params: Params, rng_key: chex.PRNGKey, tree: Tree, follows: tuple[Refinement, ...]
+    params: Params, rng_key: chex.PRNGKey, tree: Tree, refinements: tuple[Refinement, ...]
 ) -> Tree:
-    """Has every later head evaluate the root, which is in all trees from the start."""
+    """Evaluates the root by every later head; the root is in all trees from the start."""
     leaves = jnp.zeros((tree.parents.shape[0], 1), jnp.int32)
     is_invalid = tree.root_invalid_actions.astype(bool)
 
     def to_prior(logits: chex.Array) -> chex.Array:
         return roots.legal_probabilities(roots.mask_logits(logits, is_invalid))
 
-    for how in follows:
+    for refinement in refinements:
         rng_key, refine_key = split_key(rng_key)
         # A kept root may be in this tree already.
-        is_new = tree.stats[how.spec.tree_index].node_visits[:, :1] == 0
+        is_new = tree.stats[refinement.spec.tree_index].node_visits[:, :1] == 0
         tree = refine_tree(
-            params, refine_key, tree, how._replace(to_prior=to_prior), leaves, is_new
+            params, refine_key, tree, refinement._replace(to_prior=to_prior), leaves, is_new
         )
     return tree
 
@@ -196,9 +200,11 @@ def _evaluate_root(
 def _evaluate_also(
     evaluate_fn: EvaluateFn, refine_fn: RefineFn, value_mix: float, prior_mix: float
 ) -> EvaluateFn:
-    """Evaluates new nodes of a later tree that none has seen, by the heads before and its own."""
+    """Returns an evaluation of new nodes by the heads of `evaluate_fn`, then by `refine_fn`."""
 
-    def evaluate(params: Params, rng_key: chex.PRNGKey, action: Any, embedding: Any) -> tuple:
+    def evaluate(
+        params: Params, rng_key: chex.PRNGKey, action: chex.Array, embedding: Any
+    ) -> tuple[NodeInit, Any]:
         first_key, second_key = split_key(rng_key)
         first, embedding = evaluate_fn(params, first_key, action, embedding)
         logits, value = refine_fn(params, second_key, embedding)
@@ -211,12 +217,12 @@ def _evaluate_also(
     return evaluate
 
 
-def read_weights(options: TreesOptions, tree: Tree, prior: chex.Array) -> chex.Array:
+def read_weights(options: MultiTreeOptions, tree: Tree, prior: chex.Array) -> chex.Array:
     """Reads the policy off the trees after a search.
 
     Args:
-      options: of the policy.
-      tree: of K layers.
+      options: the policy.
+      tree: with the statistics of K trees.
       prior: `[B, A]` the root's prior without noise.
 
     Returns:

@@ -1,0 +1,74 @@
+"""Options that exclude each other; every policy calls one of these functions when it is built.
+
+All functions raise a `ValueError` with the option, its value and the remedy.
+"""
+
+from typing import Any
+
+from dualmctx.checks import check, show
+from dualmctx.policies.option_groups import Execution, PuctOptions
+
+
+def check_single_tree(policy: PuctOptions) -> None:
+    """Checks the options of a policy with PUCT and one tree."""
+    puct, execution = policy.puct, policy.execution
+    leaves, rave = execution.leaves_per_step, puct.rave_visits
+    if leaves > 1:
+        _check_equal("leaves_per_step", leaves, 1, _parallel_conflict(policy))
+    remedy = "none with max_children, as an action has another slot at each node"
+    check(rave is None or execution.max_children is None, "rave_visits", rave, remedy)
+    visits = policy.root.visit_weights
+    is_used = visits == "plain" or not {"act", "learn"} <= set(puct.regularized)
+    remedy = "plain with regularized act and learn, which do not use visits"
+    check(is_used, "visit_weights", visits, remedy)
+
+
+def _parallel_conflict(policy: PuctOptions) -> str | None:
+    """Names an option that excludes several leaves per step, with the reason."""
+    if policy.backup.window is not None:
+        return "with a window"
+    if policy.puct.minimax_mix or policy.puct.rave_visits is not None:
+        return "with minimax_mix or rave_visits, which are updated after each simulation"
+    if "search" in policy.puct.regularized:
+        return "with regularized search, which ignores pending leaves"
+    return None
+
+
+def check_several_trees(policy: PuctOptions) -> None:
+    """Checks the options of a policy with several trees: these exclude some options entirely."""
+    name, puct, execution = type(policy).__name__, policy.puct, policy.execution
+    rounds = f"in {name}, which evaluates leaves in rounds"
+    _check_equal("leaves_per_step", execution.leaves_per_step, 1, rounds)
+    _check_equal("virtual_loss", execution.virtual_loss, 0, rounds)
+    replaced = f"in {name}, whose action_weights set the policy that it acts by and learns"
+    _check_equal("regularized", puct.regularized, (), replaced)
+    _check_equal("visit_weights", policy.root.visit_weights, "plain", replaced)
+    reason = f"in {name}, whose trees correct each other's means"
+    _check_equal("minimax_mix", puct.minimax_mix, 0, reason)
+    reason = f"in {name}, which backs up the leaves of a round together"
+    _check_equal("rave_visits", puct.rave_visits, None, reason)
+
+
+def check_frozen_visits(policy: PuctOptions, limit: int | None) -> None:
+    """Checks the options of search-contempt, whose limit excludes several leaves per step."""
+    if limit is not None:
+        reason = "with a frozen_visit_limit, as counts freeze between two simulations"
+        _check_equal("leaves_per_step", policy.execution.leaves_per_step, 1, reason)
+        reason = "with a frozen_visit_limit, which allows one leaf per step only"
+        _check_equal("virtual_loss", policy.execution.virtual_loss, 0, reason)
+
+
+def check_without_puct(name: str, execution: Execution, visit_weights: str = "plain") -> None:
+    """Checks the options of a policy that uses mctx's rules in place of PUCT."""
+    reason = f"in {name}, which uses mctx's rules"
+    _check_equal("max_children", execution.max_children, None, reason)
+    _check_equal("leaves_per_step", execution.leaves_per_step, 1, reason)
+    _check_equal("virtual_loss", execution.virtual_loss, 0, reason)
+    _check_equal("visit_weights", visit_weights, "plain", reason)
+
+
+def _check_equal(name: str, value: Any, wanted: Any, reason: str | None) -> None:
+    """Refuses an option with another value than the only one possible, if there is a reason."""
+    if reason is not None:
+        word = {None: "none", (): "empty"}.get(wanted, wanted)
+        check(value == wanted, name, show(value), f"{word} {reason}")

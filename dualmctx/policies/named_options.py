@@ -1,0 +1,66 @@
+"""Options of a policy by their short names, such as `window` for `policy.backup.window`.
+
+A name belongs to one option of a policy: its own fields and those of its option groups differ.
+"""
+
+import dataclasses
+from typing import Any, NamedTuple, TypeVar
+
+P = TypeVar("P")
+
+
+class NamedOption(NamedTuple):
+    """One option of a policy.
+
+    Attributes:
+      path: field names from the policy to the option, such as `("backup", "window")`.
+      value: the option's value.
+    """
+
+    path: tuple[str, ...]
+    value: Any
+
+
+def named_options(policy: Any) -> dict[str, NamedOption]:
+    """Lists the options of a policy and of its groups by their short names.
+
+    Args:
+      policy: a frozen dataclass; fields that hold dataclasses are groups.
+    """
+    found: dict[str, NamedOption] = {}
+    for field in dataclasses.fields(policy):
+        value = getattr(policy, field.name)
+        if dataclasses.is_dataclass(value):
+            inner = named_options(value)
+            found |= {x: NamedOption((field.name, *y.path), y.value) for x, y in inner.items()}
+        else:
+            found[field.name] = NamedOption((field.name,), value)
+    return found
+
+
+def with_options(policy: P, **options: Any) -> P:
+    """Returns a policy with other values of the named options.
+
+    Example: `with_options(AlphaZero(), num_simulations=64, window=3, temperature=0.0)`.
+
+    Args:
+      policy: a frozen dataclass of options.
+      **options: values by short names, as `named_options` lists them; a whole group may be given
+        by the name of its field.
+
+    Raises:
+      ValueError: if the policy has no such option, or refuses a value or combination.
+    """
+    known, own = named_options(policy), {x.name for x in dataclasses.fields(policy)}  # pyright: ignore[reportArgumentType]
+    changes: dict[str, Any] = {}
+    for name, value in options.items():
+        if name not in known and name not in own:
+            kind, names = type(policy).__name__, ", ".join(known)
+            raise ValueError(f"{kind} has no option {name}; it has {names}")
+        if name in own:
+            changes[name] = value
+            continue
+        group, inner = known[name].path
+        old = changes.get(group, getattr(policy, group))
+        changes[group] = dataclasses.replace(old, **{inner: value})
+    return dataclasses.replace(policy, **changes)  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,178 @@
+"""The options that search variants share, in four groups: `Puct`, `Root`, `Backup`, `Execution`.
+
+A policy holds the groups that apply to it, each in a field of the same name in lower case. A group
+checks the range of its own options; `dualmctx.policies.combinations` checks options that exclude
+each other.
+"""
+
+import dataclasses
+import math
+from typing import Literal, Protocol, Self
+
+from dualmctx.checks import (
+    check,
+    check_count,
+    check_not_negative,
+    check_positive,
+    check_share,
+    show,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Puct:
+    """How PUCT selects an action at a node.
+
+    Raises:
+      ValueError: if an option is out of range.
+
+    Source: Silver et al. 2017 (arXiv 1712.01815). c is a constant, as in AlphaGo Zero.
+    """
+
+    c_puct: float = 1.25
+    """Weight c of exploration; positive."""
+    regularized: tuple[Literal["act", "search", "learn"], ...] = ()
+    """Uses of the regularised policy of Grill et al. in place of visit counts. act: moves are drawn
+    from it. search: it replaces PUCT, and actions are drawn from it at each node. learn: it is the
+    training target. Needs a variant with one tree."""
+    minimax_mix: float = 0.0
+    """Weight of the implicit minimax value in Q, in [0, 1]; 0 uses the mean alone, 0.4 is the
+    published value. Needs a variant with one tree."""
+    rave_visits: float | None = None
+    """RAVE: the number of visits of a node at which an action's mean and its all-moves-as-first
+    mean have equal weight; positive, 1000 is the published value; none turns RAVE off. Needs a
+    variant with one tree."""
+
+    def __post_init__(self) -> None:
+        """Checks the options."""
+        check_positive(self, "c_puct")
+        check_share(self, "minimax_mix")
+        rave = self.rave_visits
+        is_right = rave is None or 0 < rave < math.inf
+        check(is_right, "rave_visits", rave, "positive and finite, or none for no RAVE")
+        uses, known = self.regularized, {"act", "search", "learn"}
+        is_right = isinstance(uses, tuple) and known.issuperset(uses)  # pyright: ignore[reportUnnecessaryIsInstance]
+        is_right = is_right and len(set(uses)) == len(uses)
+        remedy = "some of act, search and learn, each once at most, or empty"
+        check(is_right, "regularized", show(uses), remedy)
+
+
+@dataclasses.dataclass(frozen=True)
+class Root:
+    """What differs at the root: noise in its prior, and how its visits become a move and a target.
+
+    Raises:
+      ValueError: if an option is out of range.
+
+    Source: Silver et al. 2017 (AlphaGo Zero), "Self-play".
+    """
+
+    dirichlet_fraction: float = 0.25
+    """Weight of the noise in the root's prior, in [0, 1]; 0 for evaluation."""
+    dirichlet_alpha: float = 0.3
+    """Concentration of that noise; positive, about 10 / (number of legal moves)."""
+    temperature: float = 1.0
+    """The action is drawn in proportion to weights^(1/temperature); at least 0 and finite, 0 takes
+    the action with the largest weight. Self-play and evals do not use this action: self-play draws
+    by temperatures of its own, and evals take the largest weight."""
+    visit_weights: Literal["plain", "smoothed"] = "plain"
+    """How visits N become weights. plain: N(a) / ΣN. smoothed: with one more visit for each of n
+    legal actions, (1 + N(a)) / (n + ΣN). Needs a variant with PUCT and one tree."""
+
+    def __post_init__(self) -> None:
+        """Checks the options."""
+        check_share(self, "dirichlet_fraction")
+        check_positive(self, "dirichlet_alpha")
+        check_not_negative(self, "temperature")
+        is_known = self.visit_weights in ("plain", "smoothed")
+        check(is_known, "visit_weights", self.visit_weights, "plain or smoothed")
+
+    def for_evaluation(self) -> Self:
+        """Returns the options for evaluation: no noise, and the action with the largest weight."""
+        return dataclasses.replace(self, dirichlet_fraction=0.0, temperature=0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Backup:
+    """Which edges of a path a backup updates, and the exploration that goes with a window.
+
+    The sliding window and its epsilon-greedy exploration apply to any tree search.
+
+    Raises:
+      ValueError: if an option is out of range.
+
+    Source: Kadam, Xu, Lieberherr 2021, section 3.
+    """
+
+    window: int | None = None
+    """Number of edges that a backup updates, counted from the leaf, at least 1; none for all."""
+    explore_fraction: float = 0.05
+    """Probability of a uniformly random legal action at a root outside the window, in [0, 1]; not
+    used without a window."""
+    explore_decay: float = 0.5
+    """Factor by which that probability falls per ply, in [0, 1]; not used without a window."""
+
+    def __post_init__(self) -> None:
+        """Checks the options."""
+        check_count("window", self.window, 1, "for full backups")
+        check_share(self, "explore_fraction", "explore_decay")
+
+
+@dataclasses.dataclass(frozen=True)
+class Execution:
+    """How simulations run: their length, the actions of a node, and leaves in parallel.
+
+    Raises:
+      ValueError: if an option is out of range.
+
+    Source: Liu et al. 2020 for parallel leaves; Silver et al. 2016 for the virtual loss.
+    """
+
+    max_depth: int | None = None
+    """Largest number of edges of a simulation, at least 1; none for no limit."""
+    max_children: int | None = None
+    """Number of actions kept at each node, those with the largest priors, at least 1; none for all.
+    Saves memory and time in large action spaces. Exact where no more actions are legal: chess has
+    4,672 actions, and 128 suffice in nearly all positions. Needs PUCT."""
+    leaves_per_step: int = 1
+    """Largest number of leaves per root and step, at least 1; 1 is the ordinary search. The leaves
+    of a step are selected one after the other, each with virtual visits of those before it, and are
+    evaluated in one call. A walk that reaches a leaf of the same step ends the step for its root,
+    so each simulation evaluates a new position or ends where the ordinary search's would. Meant for
+    large budgets on few roots; a step rarely has more than 10 leaves, so 8 to 16 suffice. Needs a
+    variant with PUCT and one tree."""
+    virtual_loss: int = 0
+    """With several leaves per step: the number of lost visits that a leaf counts as until its value
+    is known, at least 0; 0 counts one visit that leaves Q unchanged, 3 is AlphaGo's. Larger numbers
+    find more leaves per step and choose worse moves. Needs a variant with PUCT and one tree."""
+
+    def __post_init__(self) -> None:
+        """Checks the options."""
+        check_count("max_depth", self.max_depth, 1, "for no limit")
+        check_count("max_children", self.max_children, 1, "for all")
+        check_count("leaves_per_step", self.leaves_per_step, 1)
+        check_count("virtual_loss", self.virtual_loss, 0)
+
+
+class PuctOptions(Protocol):
+    """The groups that every policy with PUCT holds."""
+
+    @property
+    def puct(self) -> Puct:
+        """The selection rule."""
+        ...
+
+    @property
+    def root(self) -> Root:
+        """Noise at the root, and what is read off it."""
+        ...
+
+    @property
+    def backup(self) -> Backup:
+        """The window and its exploration."""
+        ...
+
+    @property
+    def execution(self) -> Execution:
+        """Depth, actions per node, and leaves in parallel."""
+        ...

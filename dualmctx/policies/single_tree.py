@@ -1,0 +1,111 @@
+"""AlphaZero's search of one tree by PUCT, shared by the policies with one tree."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import chex
+import jax.numpy as jnp
+import mctx
+
+from dualmctx.policies.action_weights import regularized_policy, smoothed_visits
+from dualmctx.policies.option_groups import PuctOptions
+from dualmctx.policies.options import make_grow, make_qvalues
+from dualmctx.policies.search_setup import SearchSetup, add_root_noise, make_output, set_up_search
+from dualmctx.policies.top_actions import Inputs
+from dualmctx.search.keys import split_key
+from dualmctx.search.select import completed_qvalues
+from dualmctx.search.simulate import SearchSpec, search
+from dualmctx.search.tree import Tree, get_children
+from dualmctx.types import Params
+
+
+class SingleTreeOptions(PuctOptions, Protocol):
+    """The options of the PUCT policies with one tree; see `AlphaZero` for each."""
+
+    @property
+    def num_simulations(self) -> int:
+        """Simulations per search."""
+        ...
+
+    @property
+    def reuse_capacity(self) -> int:
+        """Nodes kept from the last move's tree, the root apart."""
+        ...
+
+
+ChangeFn = Callable[[Tree, SearchSpec], tuple[Tree, SearchSpec]]
+"""Changes the tree before its first simulation, and the specification of its growth."""
+
+
+def search_single_tree(
+    options: SingleTreeOptions,
+    params: Params,
+    rng_key: chex.PRNGKey,
+    inputs: Inputs,
+    *,
+    search_tree: Tree | None = None,
+    change_fn: ChangeFn | None = None,
+) -> mctx.PolicyOutput:
+    """Searches one tree from a batch of roots by PUCT: AlphaZero's search.
+
+    Args:
+      options: the policy.
+      params: passed on to the evaluations.
+      rng_key: consumed.
+      inputs: the arguments of the policy.
+      search_tree: the last move's tree as `get_subtree` returns it, or `None`.
+      change_fn: the variant's own changes to the tree and its growth; `None` for none.
+
+    Returns:
+      The policy's output.
+    """
+    noise_key, search_key, action_key = split_key(rng_key, 3)
+    setup = set_up_search(
+        inputs,
+        options.backup,
+        options.execution,
+        num_new=options.num_simulations,
+        puct=options.puct,
+        reuse_capacity=options.reuse_capacity,
+        search_tree=search_tree,
+    )
+    tree = add_root_noise(noise_key, setup.tree, options.root)
+    spec = make_grow(options, setup.evaluate_fn, num_simulations=setup.max_path)
+    if change_fn is not None:
+        tree, spec = change_fn(tree, spec)
+    tree = search(
+        params, search_key, tree, spec, options.num_simulations, first_slot=setup.first_slot
+    )
+    return _single_tree_output(action_key, options, setup, tree)
+
+
+def _single_tree_output(
+    rng_key: chex.PRNGKey, options: SingleTreeOptions, setup: SearchSetup, tree: Tree
+) -> mctx.PolicyOutput:
+    """Builds the output from the root's visits; consumes the key.
+
+    `Root.visit_weights` may smooth the visits. `Puct.regularized` may replace them by the
+    regularised policy: that of the root's prior without noise, with the Q-values of the search and
+    the root's own value for actions without visits.
+
+    Source: Kadam, Xu, Lieberherr 2021, eq. 2, for the smoothed visits; Grill et al. 2020, section
+    4, "Act" and "Learn", for the regularised policy.
+    """
+    uses = options.puct.regularized
+    clean_prior = setup.tree.children_prior[:, Tree.ROOT_INDEX]
+    root = jnp.zeros(clean_prior.shape[0], jnp.int32)
+    counts = get_children(tree, root).visits
+    visits = tree.summary().visit_probs
+    if options.root.visit_weights == "smoothed":
+        visits = smoothed_visits(counts, clean_prior > 0)
+    if "act" not in uses and "learn" not in uses:
+        return make_output(rng_key, options.root, setup, tree, visits)
+    policy = regularized_policy(
+        clean_prior,
+        make_qvalues(options.puct, completed_qvalues)(tree, root, 0),
+        jnp.sum(counts, axis=-1),
+        c_puct=options.puct.c_puct,
+    )
+    act, learn = (policy if use in uses else visits for use in ("act", "learn"))
+    acting_weights = None if act is learn else act
+    return make_output(rng_key, options.root, setup, tree, learn, acting_weights)
