@@ -1,7 +1,7 @@
-"""Games for the engine: pgx environments, exact solutions of the small ones, drawings."""
+"""Two-player games as pgx environments, with notation, symmetries, drawings and exact solutions."""
 
-from games.chess_states import from_fen, position_of, set_up, to_fen
-from games.drawing import draw
+from games.chess_states import from_fen, set_up, to_fen, to_position
+from games.drawing import to_text
 from games.fen import is_chess, read_fen, start_position, write_fen
 from games.histories import replay, replay_checked
 from games.notation import format_action, format_moves, parse_move, parse_moves
@@ -19,7 +19,6 @@ __all__ = [
     "Solution",
     "Symmetries",
     "available",
-    "draw",
     "format_action",
     "format_moves",
     "from_fen",
@@ -30,7 +29,6 @@ __all__ = [
     "parse_move",
     "parse_moves",
     "perfect_player",
-    "position_of",
     "random_player",
     "read_fen",
     "replay",
@@ -40,5 +38,7 @@ __all__ = [
     "start_position",
     "symmetries",
     "to_fen",
+    "to_position",
+    "to_text",
     "write_fen",
 ]

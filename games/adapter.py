@@ -1,8 +1,8 @@
-"""What our pgx environments share: from a game's pure rules to pgx's `State` fields.
+"""Builds pgx environments from pure rules; shared by the games of this package.
 
-pgx names players by identity (0 or 1, drawn at random when a game starts), the rules name
-them by colour (0 moves first). The identity of colour 0 is `current_player ^ color`; it
-stays the same through a game, also where one player moves twice.
+pgx identifies players by 0 and 1, assigned at random when a game starts. The rules identify them
+by colour; colour 0 moves first. The identity of colour 0 is `current_player ^ color`. It is
+constant during a game, even if a player moves twice in a row.
 """
 
 from __future__ import annotations
@@ -32,46 +32,46 @@ class Game(Protocol):
         ...
 
     def observe(self, x: Any, color: jax.Array) -> jax.Array:
-        """Returns what `color` sees, bool."""
+        """Returns the observation from the view of `color`, bool."""
         ...
 
     def legal_action_mask(self, x: Any) -> jax.Array:
-        """Returns bool `[A]`, true where the player to move may go."""
+        """Returns bool `[A]`, true for the legal actions of the player to move."""
         ...
 
     def is_terminal(self, x: Any) -> jax.Array:
-        """Returns bool `[]`."""
+        """Returns bool `[]`, whether the game is over."""
         ...
 
     def rewards(self, x: Any) -> jax.Array:
-        """Returns float32 `[2]`, one reward a colour; zero until the game is over."""
+        """Returns float32 `[2]`, one reward per colour; zero until the game is over."""
         ...
 
 
 def state_class(cls: Any) -> Any:
-    """Makes a subclass of `pgx.State` a frozen dataclass and a JAX pytree that can be drawn.
+    """Turns a subclass of `pgx.State` into a frozen dataclass, a JAX pytree, with SVG methods.
 
-    pgx has no public decorator for this, its states already bring `replace`, and its SVG
-    drawings know only pgx's games and sizes.
+    pgx has no public decorator for this. Its states already have `replace`; its SVG methods
+    support only pgx's own games and board sizes, so they are replaced.
     """
     cls.to_svg, cls.save_svg = drawing.to_svg, drawing.save_svg
     return jax.tree_util.register_dataclass(dataclasses.dataclass(frozen=True)(cls))
 
 
-def at_least(name: str, value: object, minimum: int, meaning: str) -> int:
-    """Checks a whole-number parameter of a game.
+def check_at_least(name: str, value: object, minimum: int, meaning: str) -> int:
+    """Checks an integer parameter of a game.
 
     Args:
-      name: the parameter.
-      value: what the caller passed.
-      minimum: the least value that makes sense.
-      meaning: what the parameter counts, for the message.
+      name: name of the parameter.
+      value: the value to check.
+      minimum: the smallest valid value.
+      meaning: description of the parameter, for the error message.
 
     Returns:
       The value as a Python int.
 
     Raises:
-      ValueError: if `value` is not a whole number or lies below `minimum`.
+      ValueError: if `value` is not an integer or is below `minimum`.
     """
     whole = int(value) if isinstance(value, int | np.integer) else minimum - 1
     if isinstance(value, bool) or whole < minimum:
@@ -82,12 +82,12 @@ def at_least(name: str, value: object, minimum: int, meaning: str) -> int:
 
 
 def initial_state(state_class: Any, game: Game, rng_key: jax.Array) -> Any:
-    """Builds the state at the start of a game.
+    """Builds the initial state of a game.
 
     Args:
-      state_class: a `pgx.State` with one more field, `_x`, the position.
+      state_class: a subclass of `pgx.State` with one more field, `_x`, the position.
       game: the rules.
-      rng_key: consumed to draw the identity of the player who moves first.
+      rng_key: consumed to sample the identity of the player who moves first.
 
     Returns:
       The state, unbatched, as `pgx.Env._init` returns it.
@@ -106,7 +106,7 @@ def initial_state(state_class: Any, game: Game, rng_key: jax.Array) -> Any:
 
 
 def next_state(game: Game, state: Any, action: jax.Array) -> Any:
-    """Plays one legal action, as `pgx.Env._step` does.
+    """Plays one legal action; implements `pgx.Env._step`.
 
     Args:
       game: the rules.
@@ -114,7 +114,7 @@ def next_state(game: Game, state: Any, action: jax.Array) -> Any:
       action: int32 `[]`.
 
     Returns:
-      The state after the action; rewards `[2]` by identity.
+      The next state; its rewards `[2]` are indexed by identity.
     """
     x = game.step(state._x, jnp.asarray(action, jnp.int32))
     first = state.current_player ^ state._x.color
@@ -128,12 +128,12 @@ def next_state(game: Game, state: Any, action: jax.Array) -> Any:
 
 
 def observe(game: Game, state: Any, player_id: jax.Array) -> jax.Array:
-    """Shows the state to a player, as `pgx.Env._observe` does.
+    """Returns the observation of a player; implements `pgx.Env._observe`.
 
     Args:
       game: the rules.
       state: unbatched.
-      player_id: int32 `[]`, the identity whose view is asked for.
+      player_id: int32 `[]`, the identity of the player whose view is returned.
 
     Returns:
       The observation, bool.
@@ -143,10 +143,10 @@ def observe(game: Game, state: Any, player_id: jax.Array) -> jax.Array:
 
 
 def zero_sum_rewards(over: jax.Array, winner: jax.Array) -> jax.Array:
-    """Returns float32 `[2]` by colour: +1 and -1 once a game is won, else zeros.
+    """Returns float32 `[2]` by colour: +1 for the winner and -1 for the loser, or zeros.
 
     Args:
-      over: bool `[]`, whether somebody has won.
-      winner: int32 `[]`, that colour; any value where `over` is false.
+      over: bool `[]`, whether a player has won.
+      winner: int32 `[]`, the colour of the winner; ignored if `over` is false.
     """
     return jnp.where(over, jnp.where(jnp.arange(2) == winner, 1.0, -1.0), 0.0).astype(jnp.float32)

@@ -1,7 +1,7 @@
-"""States of chess and Gardner's chess from a FEN, and the FEN of a state.
+"""Converts between FENs and states of chess and Gardner's chess.
 
-pgx has functions for this that leave the start of the game in the history of the state: networks
-would see it as the position before, and a return to it would count as a repetition.
+pgx has functions for this, but they leave the initial position in the history of the state. A
+network would see it as the previous position, and a return to it would count as a repetition.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 
 def from_fen(env: pgx.Env, fen: str) -> Any:
-    """Makes the state of a FEN.
+    """Builds the state of a FEN.
 
     Args:
       env: chess or gardner_chess.
       fen: all six fields.
 
     Returns:
-      The state, unbatched, as after moves that led there: with the count of plies that the number
-      of the move tells, but an empty history. Player 0 is White.
+      The state, unbatched. Its ply count follows from the move number of the FEN; its history is
+      empty. Player 0 is White.
 
     Raises:
       ValueError: as `read_fen`.
@@ -40,22 +40,23 @@ def from_fen(env: pgx.Env, fen: str) -> Any:
 
 
 def to_fen(env: pgx.Env, state: Any) -> str:
-    """Writes the FEN of an unbatched state; raises as `position_of`."""
-    return write_fen(position_of(env, state))
+    """Writes the FEN of an unbatched state; raises the errors of `to_position`."""
+    return write_fen(to_position(env, state))
 
 
 def set_up(env: pgx.Env, positions: Sequence[Position]) -> Any:
-    """Makes a batch of states.
+    """Builds a batch of states from positions.
 
     Args:
       env: chess or gardner_chess.
-      positions: S of them, as `read_fen` returns them, at least 1.
+      positions: S positions of `read_fen`; S is at least 1.
 
     Returns:
-      `[S]` states, as `from_fen`. Compiled once for each power of two that S is filled up to.
+      `[S]` states, as those of `from_fen`. S is padded to a power of two; the program is compiled
+      once for each such size.
 
     Raises:
-      ValueError: if the game is neither of the two or there are no positions.
+      ValueError: if the game is not chess or gardner_chess, or there are no positions.
     """
     if env.id not in _SET_UP or not positions:
         raise ValueError(
@@ -71,18 +72,18 @@ def set_up(env: pgx.Env, positions: Sequence[Position]) -> Any:
     return jax.tree.map(lambda leaf: leaf[:number], states)
 
 
-def position_of(env: pgx.Env, state: Any) -> Position:
-    """Returns what a FEN says of a state.
+def to_position(env: pgx.Env, state: Any) -> Position:
+    """Converts a state to the position that its FEN describes.
 
     Args:
       env: chess or gardner_chess.
-      state: unbatched, of `env`.
+      state: an unbatched state of `env`.
 
     Returns:
-      The position, in numbers of the host.
+      The position, as Python numbers.
 
     Raises:
-      ValueError: if the game is neither of the two or the state is batched.
+      ValueError: if the game is not chess or gardner_chess, or the state is batched.
     """
     if env.id not in _SET_UP or np.ndim(state.current_player):
         shape = np.shape(state.current_player)
@@ -97,7 +98,7 @@ def position_of(env: pgx.Env, state: Any) -> Position:
         fields = x.board, x.color, x.castling_rights, x.en_passant
         counts = x.halfmove_count, x.fullmove_count
     board, color, rights, en_passant, *counts = jax.device_get((*fields, *counts))
-    # pgx shows a position to Black with the ranks reversed, the colours and the rights exchanged.
+    # On Black's turn pgx stores the board with the ranks reversed and the colours swapped.
     if color:
         size = math.isqrt(board.size)
         board, rights = -board.reshape(size, size)[:, ::-1].ravel(), rights[::-1]
@@ -114,7 +115,7 @@ def _set_up(env: pgx.Env, boards: jax.Array, rights: jax.Array, numbers: jax.Arr
         color, _, _, fullmoves = numbers
         plies = 2 * (fullmoves - 1) + color
         state = _SET_UP[env.id](board, rights, numbers, plies)
-        # As pgx does it after a move.
+        # pgx sets the mask of a finished game to all true after a move; do the same.
         mask = state.legal_action_mask | state.terminated
         state = state.replace(_step_count=plies, legal_action_mask=mask)
         return state.replace(observation=env.observe(state))
@@ -124,7 +125,7 @@ def _set_up(env: pgx.Env, boards: jax.Array, rights: jax.Array, numbers: jax.Arr
 
 def _chess(board: Any, rights: Any, numbers: Any, plies: Any) -> Any:
     from pgx import chess
-    from pgx._src.games import chess as rules  # the rules of pgx's chess are nowhere else
+    from pgx._src.games import chess as rules  # pgx has no public module with its chess rules
 
     color, en_passant, halfmoves, fullmoves = numbers
     start = rules.GameState()
@@ -174,7 +175,7 @@ def _gardner_chess(board: Any, rights: Any, numbers: Any, plies: Any) -> Any:
 
 
 def _as_seen_by(color: Any, state: Any, flip: Callable[[Any], Any]) -> Any:
-    """Turns a state of White's, laid out as White sees it, into the same of Black's."""
+    """Converts a state from White's layout to the layout of the player to move."""
     return jax.tree.map(lambda white, black: jnp.where(color, black, white), state, flip(state))
 
 

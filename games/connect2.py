@@ -1,7 +1,7 @@
-"""Connect2: four cells in a row, two adjacent stones of one's own win.
+"""Connect2: four cells in a row; two adjacent stones of the same player win.
 
-Source: "A step-by-step look at AlphaZero and Monte Carlo Tree Search", J. Varty's tutorial,
-where the whole tree (53 histories) is drawn.
+Source: J. Varty, "A step-by-step look at AlphaZero and Monte Carlo Tree Search", a tutorial that
+shows the complete game tree (53 histories).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CELLS = 4
 
 
 class GameState(NamedTuple):
-    """A position: `color` int32 `[]` to move, `board` int32 `[4]`, -1 empty, else the colour."""
+    """A position: the colour to move, int32 `[]`, and the cells, int32 `[4]`, -1 if empty."""
 
     color: jax.Array
     board: jax.Array
@@ -27,14 +27,14 @@ class GameState(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Game:
-    """The rules of Connect2. Action a puts a stone into cell a."""
+    """The rules of Connect2. Action a places a stone in cell a."""
 
     def init(self) -> GameState:
         """Returns the empty board, colour 0 to move."""
         return GameState(color=jnp.int32(0), board=jnp.full(CELLS, -1, jnp.int32))
 
     def step(self, x: GameState, action: jax.Array) -> GameState:
-        """Returns the position with a stone of the mover in cell `action`, int32 `[]`."""
+        """Returns the position after a stone in cell `action`, int32 `[]`."""
         return GameState(color=1 - x.color, board=x.board.at[action].set(x.color))
 
     def observe(self, x: GameState, color: jax.Array) -> jax.Array:
@@ -46,11 +46,11 @@ class Game:
         return x.board < 0
 
     def is_terminal(self, x: GameState) -> jax.Array:
-        """Returns bool `[]`: somebody has won or the board is full."""
+        """Returns bool `[]`, true if a player has won or the board is full."""
         return _has_pair(x, 1 - x.color) | (x.board >= 0).all()
 
     def rewards(self, x: GameState) -> jax.Array:
-        """Returns float32 `[2]` by colour; only who has just moved can have won."""
+        """Returns float32 `[2]` by colour; only the last player to move can have won."""
         return adapter.zero_sum_rewards(_has_pair(x, 1 - x.color), 1 - x.color)
 
 
@@ -61,22 +61,22 @@ def _has_pair(x: GameState, color: jax.Array) -> jax.Array:
 
 @adapter.state_class
 class State(pgx.State):
-    """pgx's fields and the position `_x`."""
+    """The fields of `pgx.State`, and the position `_x`."""
 
     _x: GameState
 
     @property
     def env_id(self) -> Any:
-        """The game's name."""
+        """The name of the game."""
         return "connect2"
 
     def picture(self) -> pictures.Picture:
-        """Returns the four cells; the state must be unbatched."""
-        return pictures.Picture(pictures.caption(self), (pictures.stones(self._x.board),))
+        """Returns a picture of the four cells; the state must be unbatched."""
+        return pictures.Picture(pictures.caption(self), (pictures.stone_cells(self._x.board),))
 
 
 class Connect2(pgx.Env):
-    """The pgx environment: 4 actions, observation bool `[8]` from the view of the mover."""
+    """The pgx environment: 4 actions, observations bool `[8]` from the view of the mover."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,15 +94,15 @@ class Connect2(pgx.Env):
 
     @property
     def id(self) -> Any:
-        """The game's name."""
+        """The name of the game."""
         return "connect2"
 
     @property
     def version(self) -> str:
-        """Changes when the rules or the observation do."""
+        """The version; it changes with the rules or the observation."""
         return "v0"
 
     @property
     def num_players(self) -> int:
-        """Two."""
+        """The number of players, 2."""
         return 2

@@ -1,6 +1,6 @@
-"""Drawings of states: text for terminals and logs, SVG for notebooks.
+"""Renders states as text for terminals and logs, and as SVG for notebooks.
 
-Both draw the same `Picture`, see `games/pictures.py`.
+Both formats render the same `Picture`; see `games/pictures.py`.
 """
 
 from __future__ import annotations
@@ -18,43 +18,43 @@ from games.pictures import Picture, picture
 
 Theme = Literal["light", "dark"]
 
-_CELL = 40  # SVG units a side
-# Paper, ink, and the stones of the first and the second player.
+_CELL = 40  # side length of a cell in SVG units
+# Background, lines and text, stones of the first player, stones of the second player.
 _COLOURS = {
     "light": ("white", "black", "black", "white"),
     "dark": ("#1e1e1e", "gainsboro", "dimgray", "gainsboro"),
 }
 
 
-def draw(state: Any) -> str:
-    """Draws a state as text.
+def to_text(state: Any) -> str:
+    """Renders a state as text.
 
     Args:
-      state: a pgx state of a game that `games.make` hands out, single or batched.
+      state: a pgx state of a game of `games.make`, single or batched.
 
     Returns:
-      A caption and the board, "x" for the first player and "o" for the second; batched
-      states follow each other with a blank line between them.
+      A caption and the board: "x" for the first player, "o" for the second. Batched states are
+      separated by blank lines.
 
     Raises:
-      ValueError: if there is no drawing for this kind of state.
+      ValueError: if states of this kind cannot be rendered.
     """
     return "\n\n".join(_text(picture(single)) for single in _singles(state))
 
 
 def to_svg(state: Any, /, *, color_theme: Theme | None = None, scale: float | None = None) -> str:
-    """Draws a state as SVG; the states of this package have it as a method, as pgx's do.
+    """Renders a state as SVG; also a method of the states of this package, as in pgx.
 
     Args:
-      state: single or batched; batched states are laid out as a square.
+      state: single or batched; batched states are arranged in a square.
       color_theme: "light" (the default) or "dark".
-      scale: size of the drawing, 1.0 by default.
+      scale: scale factor, 1.0 by default.
 
     Returns:
       The SVG document.
 
     Raises:
-      ValueError: if the theme is unknown or there is no drawing for this kind of state.
+      ValueError: if the theme is unknown or states of this kind cannot be rendered.
     """
     return _document([picture(single) for single in _singles(state)], color_theme, scale).tostring()
 
@@ -67,16 +67,16 @@ def save_svg(
     color_theme: Theme | None = None,
     scale: float | None = None,
 ) -> None:
-    """Writes `to_svg` to a file.
+    """Writes the output of `to_svg` to a file.
 
     Args:
       state: single or batched.
-      filename: where to; must end with ".svg".
+      filename: path of the file; must end with ".svg".
       color_theme: as in `to_svg`.
       scale: as in `to_svg`.
 
     Raises:
-      ValueError: if the name does not end with ".svg", or as in `to_svg`.
+      ValueError: if the name does not end with ".svg"; also the errors of `to_svg`.
     """
     if not str(filename).endswith(".svg"):
         raise ValueError(f"filename={str(filename)!r}: pass a name that ends with '.svg'.")
@@ -84,7 +84,7 @@ def save_svg(
 
 
 def _singles(state: Any) -> list[Any]:
-    """Unbatches `[...]` states to a list, on the host so that nothing is dispatched per cell."""
+    """Splits `[...]` states into a list of single states, as NumPy arrays on the host."""
     state = jax.device_get(state)
     shape = np.shape(state.current_player)
     return [
@@ -100,7 +100,7 @@ def _text(drawn: Picture) -> str:
 
 
 def _document(pictures: Sequence[Picture], theme: Theme | None, scale: float | None) -> Any:
-    import svgwrite  # pgx's dependency; needed by nobody who does not draw
+    import svgwrite  # a dependency of pgx, loaded only when an SVG is rendered
 
     theme, scale = theme or "light", 1.0 if scale is None else scale
     if theme not in _COLOURS:

@@ -1,4 +1,4 @@
-"""Forsyth-Edwards notation of chess and Gardner's chess: read, checked, and written."""
+"""Reads, validates and writes Forsyth-Edwards notation (FEN) of chess and Gardner's chess."""
 
 from __future__ import annotations
 
@@ -7,33 +7,32 @@ import re
 import reprlib
 from typing import TYPE_CHECKING
 
-from games.positions import RULES, Position, check_position, square_name, square_of
+from games.positions import RULES, Position, check_position, parse_square, square_name
 
 if TYPE_CHECKING:
     import pgx
 
-_LETTERS = ".PNBRQKkqrbnp"  # a piece is its index; Python counts the negative ones from the end
+_LETTERS = ".PNBRQKkqrbnp"  # indexed by piece; Black's pieces are negative indices
 
 
 def is_chess(env: pgx.Env) -> bool:
-    """Returns whether positions of the game can be written as a FEN."""
+    """Returns whether positions of the game have a FEN."""
     return env.id in RULES
 
 
 def read_fen(env: pgx.Env, fen: str) -> Position:
-    """Reads a FEN, and checks that it is a position of the game.
+    """Parses a FEN and checks that the position is possible.
 
     Args:
       env: chess or gardner_chess.
       fen: all six fields.
 
     Returns:
-      The position; `set_up` makes states of many.
+      The position; `set_up` converts positions to states.
 
     Raises:
-      ValueError: in one line, if the game has no FEN, or this one is malformed, no position of
-        the game (kings, numbers of pieces, pawns on the last rank, castling and en passant that
-        cannot be, the side that has just moved in check), or beyond what pgx can play.
+      ValueError: if the game has no FEN, the FEN is malformed, the position is impossible (see
+        `check_position`), or pgx cannot play it.
     """
     if not is_chess(env):
         raise ValueError(f"{env.id} has no FEN: it is for {' and '.join(RULES)}; pass moves.")
@@ -49,12 +48,12 @@ def read_fen(env: pgx.Env, fen: str) -> Position:
 
 
 def start_position(env: pgx.Env) -> Position:
-    """Returns the position at the start of the game; raises as `read_fen`."""
+    """Returns the initial position of the game; raises the errors of `read_fen`."""
     return read_fen(env, RULES[env.id].start if is_chess(env) else "")
 
 
 def write_fen(position: Position) -> str:
-    """Writes a position as a FEN; en passant is there after every double step of a pawn."""
+    """Writes a position as a FEN, with the en passant square after every double pawn step."""
     size = math.isqrt(len(position.board))
     ranks = []
     for rank in reversed(range(size)):
@@ -95,7 +94,7 @@ def _parse(fen: str, size: int) -> Position:
         board=_parse_board(board, size),
         color="wb".index(color),
         castling=castling.replace("-", ""),
-        en_passant=-1 if en_passant == "-" else square_of(en_passant, size),
+        en_passant=-1 if en_passant == "-" else parse_square(en_passant, size),
         halfmoves=int(halfmoves),
         fullmoves=int(fullmoves),
     )

@@ -1,7 +1,7 @@
-"""pgx's Hex on boards of any size.
+"""pgx's Hex, for boards of any size.
 
-pgx 2.6.0 takes a `size` but starts every game on an 11 by 11 board, so that any other size
-fails at `init`. Only the start is replaced here; the rules are pgx's.
+pgx 2.6.0 accepts a `size` but starts every game on an 11 by 11 board, so that `init` fails for any
+other size. Only the initial state is replaced here; the rules are pgx's.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from games import adapter
 
 @adapter.state_class
 class State(pgx.hex.State):
-    """pgx's Hex state, drawn at its own size."""
+    """pgx's Hex state, rendered at its own board size."""
 
 
 class Hex(pgx.hex.Hex):
-    """The pgx environment: size² cells and the swap as the last action.
+    """The pgx environment: one action for each of the size² cells, and the swap as the last one.
 
     Args:
-      size: cells along a side, at least 2.
+      size: number of cells along a side, at least 2.
 
     Raises:
-      ValueError: if `size` is not such a number.
+      ValueError: if `size` is not an integer of at least 2.
     """
 
     def __init__(self, *, size: int = 11) -> None:
-        super().__init__(size=adapter.at_least("size", size, 2, "the cells along a side"))
+        super().__init__(size=adapter.check_at_least("size", size, 2, "the cells along a side"))
 
     def _init(self, key: jax.Array) -> State:
         cells = self.size**2

@@ -1,4 +1,4 @@
-"""States rebuilt from move histories, many at once."""
+"""Rebuilds states from move histories, in batches."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 
 def replay(env: pgx.Env, histories: Any, key: jax.Array | None = None) -> Any:
-    """Plays many histories at once, each from the start of a game.
+    """Replays a batch of histories from the initial state.
 
     Args:
       env: any pgx environment.
-      histories: as in `replay_checked`; one that is not legal stops before its first bad action.
-      key: consumed to start the games (it decides which player moves first); a fixed one if
+      histories: as in `replay_checked`; an illegal history stops before its first illegal action.
+      key: consumed to start the games, which decides the player who moves first; a fixed key if
         None.
 
     Returns:
       `[S]` states after the last action of each history.
 
     Raises:
-      ValueError: as `replay_checked`.
+      ValueError: see `replay_checked`.
     """
     key = jax.random.PRNGKey(0) if key is None else key
     histories = _table(histories)
@@ -34,23 +34,25 @@ def replay(env: pgx.Env, histories: Any, key: jax.Array | None = None) -> Any:
 
 
 def replay_checked(env: pgx.Env, histories: Any, starts: Any = None) -> tuple[Any, jax.Array]:
-    """Plays many histories at once and tells which of them are not legal.
+    """Replays a batch of histories and finds the illegal ones.
+
+    The program is compiled once for each environment object and shape. Its running time depends on
+    the longest history, not on D.
 
     Args:
       env: any pgx environment.
       histories: `[S, D]` int32 actions; a history ends at its first negative number.
-      starts: `[S]` states to begin with, such as those of `set_up`; the start of a game if None,
-        with `replay`'s fixed key.
+      starts: `[S]` states in which the histories begin, such as those of `set_up`. If None, the
+        initial state of the game, with the fixed key of `replay`.
 
     Returns:
       `[S]` states after the last action of each history, and `[S]` int32: the index of the first
       action that is illegal, out of range, or after the end of the game, or -1 if there is none.
-      The state is then the one before that action. Compiled once for each environment object and
-      shape; it takes the time of the longest history, not of D.
+      In the first case the state is the one before that action.
 
     Raises:
-      ValueError: if `histories` is not two-dimensional or not of integers, or S of `starts` is
-        another one.
+      ValueError: if `histories` is not a two-dimensional array of integers, or the number of
+        `starts` is not S.
     """
     histories = _table(histories)
     if starts is None:
@@ -80,7 +82,7 @@ def _begin(env: pgx.Env, keys: jax.Array) -> Any:
 
 @functools.partial(jax.jit, static_argnums=0)
 def _replay(env: pgx.Env, histories: jax.Array, starts: Any) -> tuple[Any, jax.Array]:
-    # One more column, so that every history has an end and there is one to read.
+    # The additional column of -1 ends every history.
     histories = jnp.pad(histories, ((0, 0), (0, 1)), constant_values=-1)
     lengths = jnp.argmax(histories < 0, axis=1)
 
@@ -104,5 +106,5 @@ def _replay(env: pgx.Env, histories: jax.Array, starts: Any) -> tuple[Any, jax.A
 
 
 def _pick(mask: jax.Array, yes: jax.Array, no: jax.Array) -> jax.Array:
-    """Takes `yes` where the `[S]` mask is true; both are `[S, ...]`."""
+    """Selects `[S, ...]` rows of `yes` where the `[S]` mask is true, else rows of `no`."""
     return jnp.where(mask.reshape(mask.shape + (1,) * (yes.ndim - 1)), yes, no)

@@ -1,13 +1,13 @@
-"""HSR, the game of the Highest Safe Rung: two players with different actions.
+"""HSR, the Highest Safe Rung game: a two-player game with asymmetric roles.
 
-A ladder has n rungs left to tell apart, k jars may still break, q tests are left. The
-Proposer names a rung m in 1 … n - 1. The Opponent answers
+In a position (k, q, n), n rungs of the ladder are candidates, k jars remain and q tests remain.
+The Proposer names a rung m in 1 … n - 1. The Opponent answers:
 
     break    → (k - 1, q - 1, m)
     no break → (k,     q - 1, n - m)
 
-With n = 1 the Proposer has won; else with k = 0 or q = 0 the Opponent has. The Proposer can
-win exactly if n ≤ Σ_{i ≤ k} C(q, i).
+If n = 1, the Proposer wins; otherwise, if k = 0 or q = 0, the Opponent wins. The Proposer can
+force a win if and only if n ≤ Σ_{i ≤ k} C(q, i).
 
 Source: Xu and Lieberherr, the HSR family of games; Kadam, Xu, Lieberherr 2021 (arXiv
 2103.11517) play it with k = 4, q = 4, n = 16.
@@ -26,7 +26,7 @@ from games import adapter, pictures
 
 
 class GameState(NamedTuple):
-    """A position, int32 `[]` each: jars `k`, tests `q`, rungs `n`, the named rung `m` or 0."""
+    """A position, int32 `[]` each: jars `k`, tests `q`, rungs `n`, named rung `m` or 0."""
 
     k: jax.Array
     q: jax.Array
@@ -35,23 +35,23 @@ class GameState(NamedTuple):
 
     @property
     def color(self) -> jax.Array:
-        """int32 `[]`: 0 the Proposer, 1 the Opponent, who moves while a rung is named."""
+        """The player to move, int32 `[]`: 0 the Proposer, 1 the Opponent, if a rung is named."""
         return (self.m > 0).astype(jnp.int32)
 
 
 @dataclasses.dataclass(frozen=True)
 class Game:
-    """The rules of HSR(k, q, n), n + 1 actions.
+    """The rules of HSR(k, q, n), with n + 1 actions.
 
     Action a in 0 … n - 2 names rung a + 1; action n - 1 answers "break", action n "no break".
 
     Attributes:
-      k: jars that may break, at least 1.
-      q: tests, at least 1.
-      n: rungs, at least 2.
+      k: number of jars, at least 1.
+      q: number of tests, at least 1.
+      n: number of rungs, at least 2.
 
     Raises:
-      ValueError: if a parameter is not such a number.
+      ValueError: if a parameter is not an integer in its range.
     """
 
     k: int = 4
@@ -59,16 +59,16 @@ class Game:
     n: int = 16
 
     def __post_init__(self) -> None:
-        adapter.at_least("k", self.k, 1, "the jars that may break; with none there is no play")
-        adapter.at_least("q", self.q, 1, "the tests; with none there is no play")
-        adapter.at_least("n", self.n, 2, "the rungs; with one there is no play")
+        adapter.check_at_least("k", self.k, 1, "the number of jars")
+        adapter.check_at_least("q", self.q, 1, "the number of tests")
+        adapter.check_at_least("n", self.n, 2, "the number of rungs")
 
     def init(self) -> GameState:
         """Returns (k, q, n), the Proposer to move."""
         return GameState(jnp.int32(self.k), jnp.int32(self.q), jnp.int32(self.n), jnp.int32(0))
 
     def step(self, x: GameState, action: jax.Array) -> GameState:
-        """Returns the position after the mover's `action`, int32 `[]`."""
+        """Returns the position after `action`, int32 `[]`."""
         breaks = (action == self.n - 1).astype(jnp.int32)
         named = x._replace(m=action + 1)
         answered = GameState(
@@ -82,8 +82,8 @@ class Game:
     def observe(self, x: GameState, color: jax.Array) -> jax.Array:
         """Returns bool `[k + q + 2 n + 4]`, from the view of `color`.
 
-        One-hot codes one after the other: the viewer's role (Proposer, Opponent), k (0 …),
-        q (0 …), n (1 …), and the named rung (0 = none).
+        The observation concatenates one-hot codes: the role of `color` (Proposer, Opponent),
+        k (from 0), q (from 0), n (from 1), and the named rung (0 if none).
         """
         parts = [
             jnp.arange(2) == color,
@@ -95,49 +95,49 @@ class Game:
         return jnp.concatenate(parts)
 
     def legal_action_mask(self, x: GameState) -> jax.Array:
-        """Returns bool `[n + 1]`: the rungs below n, or the two answers."""
+        """Returns bool `[n + 1]`: the rungs below the current n, or the two answers."""
         action = jnp.arange(self.n + 1)
         return jnp.where(x.m == 0, action < x.n - 1, action >= self.n - 1)
 
     def is_terminal(self, x: GameState) -> jax.Array:
-        """Returns bool `[]`: no rung is named and n = 1, k = 0 or q = 0."""
+        """Returns bool `[]`, true if no rung is named and n = 1, k = 0 or q = 0."""
         return (x.m == 0) & ((x.n == 1) | (x.k == 0) | (x.q == 0))
 
     def rewards(self, x: GameState) -> jax.Array:
-        """Returns float32 `[2]`, Proposer and Opponent; n = 1 counts before k = 0 or q = 0."""
+        """Returns float32 `[2]`, Proposer and Opponent; n = 1 decides before k = 0 or q = 0."""
         return adapter.zero_sum_rewards(self.is_terminal(x), (x.n != 1).astype(jnp.int32))
 
 
 @adapter.state_class
 class State(pgx.State):
-    """pgx's fields and the position `_x`."""
+    """The fields of `pgx.State`, and the position `_x`."""
 
     _x: GameState
 
     @property
     def env_id(self) -> Any:
-        """The game's name."""
+        """The name of the game."""
         return "hsr"
 
     def picture(self) -> pictures.Picture:
-        """Returns the rungs that may be named, the named one in brackets; unbatched states."""
+        """Returns the legal rungs, the named rung in brackets; the state must be unbatched."""
         k, q, n, m = (int(value) for value in self._x)
         asked = f", Opponent to answer for rung {m}" if m else ""
         caption = f"{pictures.caption(self)}, {k} jars, {q} tests, {n} rungs{asked}"
         rungs = tuple(f"[{rung}]" if rung == m else str(rung) for rung in range(1, n))
-        return pictures.Picture(caption, pictures.rows_of(rungs or (".",), 16))
+        return pictures.Picture(caption, pictures.split_rows(rungs or (".",), 16))
 
 
 class HSR(pgx.Env):
-    """The pgx environment: n + 1 actions, observation bool `[k + q + 2 n + 4]`.
+    """The pgx environment: n + 1 actions, observations bool `[k + q + 2 n + 4]`.
 
     Args:
-      k: jars that may break, at least 1.
-      q: tests, at least 1.
-      n: rungs, at least 2.
+      k: number of jars, at least 1.
+      q: number of tests, at least 1.
+      n: number of rungs, at least 2.
 
     Raises:
-      ValueError: if a parameter is not such a number.
+      ValueError: if a parameter is not an integer in its range.
     """
 
     def __init__(self, *, k: int = 4, q: int = 4, n: int = 16) -> None:
@@ -156,15 +156,15 @@ class HSR(pgx.Env):
 
     @property
     def id(self) -> Any:
-        """The game's name."""
+        """The name of the game."""
         return "hsr"
 
     @property
     def version(self) -> str:
-        """Changes when the rules or the observation do."""
+        """The version; it changes with the rules or the observation."""
         return "v0"
 
     @property
     def num_players(self) -> int:
-        """Two."""
+        """The number of players, 2."""
         return 2

@@ -1,6 +1,6 @@
-"""Nim with one pile: take 1 … max_take stones; who takes the last one wins.
+"""Nim with one pile: a move takes 1 … max_take stones; the player who takes the last one wins.
 
-The player to move loses exactly when the pile is a multiple of max_take + 1 (Bouton 1901).
+The player to move loses if and only if the pile is a multiple of max_take + 1 (Bouton 1901).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from games import adapter, pictures
 
 
 class GameState(NamedTuple):
-    """A position: `color` int32 `[]` to move, `pile` int32 `[]`, the stones left."""
+    """A position, int32 `[]` each: the colour to move, and the stones that are left."""
 
     color: jax.Array
     pile: jax.Array
@@ -27,19 +27,21 @@ class Game:
     """The rules of Nim. Action a takes a + 1 stones.
 
     Attributes:
-      max_take: most stones a move may take, at least 1; may exceed the pile.
-      pile: stones at the start, at least 1.
+      max_take: the maximum number of stones per move, at least 1; may exceed the pile.
+      pile: the initial number of stones, at least 1.
 
     Raises:
-      ValueError: if a parameter is not such a number.
+      ValueError: if a parameter is not an integer of at least 1.
     """
 
     max_take: int = 3
     pile: int = 20
 
     def __post_init__(self) -> None:
-        adapter.at_least("max_take", self.max_take, 1, "the most stones a move may take")
-        adapter.at_least("pile", self.pile, 1, "the stones at the start")
+        adapter.check_at_least(
+            "max_take", self.max_take, 1, "the maximum number of stones per move"
+        )
+        adapter.check_at_least("pile", self.pile, 1, "the initial number of stones")
 
     def init(self) -> GameState:
         """Returns the full pile, colour 0 to move."""
@@ -50,50 +52,50 @@ class Game:
         return GameState(color=1 - x.color, pile=x.pile - action - 1)
 
     def observe(self, x: GameState, color: jax.Array) -> jax.Array:
-        """Returns bool `[pile + 1]`, one-hot of the stones left; the same for both players."""
+        """Returns bool `[pile + 1]`, the stones left, one-hot; the same for both players."""
         del color
         return jnp.arange(self.pile + 1) == x.pile
 
     def legal_action_mask(self, x: GameState) -> jax.Array:
-        """Returns bool `[max_take]`, true where so many stones are left."""
+        """Returns bool `[max_take]`, true for moves that take no more stones than are left."""
         return jnp.arange(self.max_take) < x.pile
 
     def is_terminal(self, x: GameState) -> jax.Array:
-        """Returns bool `[]`: the pile is gone."""
+        """Returns bool `[]`, true if no stones are left."""
         return x.pile <= 0
 
     def rewards(self, x: GameState) -> jax.Array:
-        """Returns float32 `[2]` by colour; who took the last stone has won."""
+        """Returns float32 `[2]` by colour; the player who took the last stone has won."""
         return adapter.zero_sum_rewards(self.is_terminal(x), 1 - x.color)
 
 
 @adapter.state_class
 class State(pgx.State):
-    """pgx's fields and the position `_x`."""
+    """The fields of `pgx.State`, and the position `_x`."""
 
     _x: GameState
 
     @property
     def env_id(self) -> Any:
-        """The game's name."""
+        """The name of the game."""
         return "nim"
 
     def picture(self) -> pictures.Picture:
-        """Returns one disc a stone, ten a row; the state must be unbatched."""
+        """Returns a picture of the stones, ten per row; the state must be unbatched."""
         pile = max(int(self._x.pile), 0)
         caption = f"{pictures.caption(self)}, pile {pile}"
-        return pictures.Picture(caption, pictures.rows_of(("x",) * pile or (".",), 10))
+        return pictures.Picture(caption, pictures.split_rows(("x",) * pile or (".",), 10))
 
 
 class Nim(pgx.Env):
-    """The pgx environment: max_take actions, observation bool `[pile + 1]`.
+    """The pgx environment: max_take actions, observations bool `[pile + 1]`.
 
     Args:
-      max_take: most stones a move may take, at least 1.
-      pile: stones at the start, at least 1.
+      max_take: the maximum number of stones per move, at least 1.
+      pile: the initial number of stones, at least 1.
 
     Raises:
-      ValueError: if a parameter is not such a number.
+      ValueError: if a parameter is not an integer of at least 1.
     """
 
     def __init__(self, *, max_take: int = 3, pile: int = 20) -> None:
@@ -112,15 +114,15 @@ class Nim(pgx.Env):
 
     @property
     def id(self) -> Any:
-        """The game's name."""
+        """The name of the game."""
         return "nim"
 
     @property
     def version(self) -> str:
-        """Changes when the rules or the observation do."""
+        """The version; it changes with the rules or the observation."""
         return "v0"
 
     @property
     def num_players(self) -> int:
-        """Two."""
+        """The number of players, 2."""
         return 2

@@ -1,11 +1,9 @@
-"""Moves as text, each game in its own notation, both ways."""
+"""Parses and formats moves in the notation of each game."""
 
 from __future__ import annotations
 
 import functools
-import math
 import reprlib
-import string
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,8 +11,9 @@ import jax
 import numpy as np
 
 from games import uci
-from games.chess_states import position_of
+from games.chess_states import to_position
 from games.fen import is_chess, start_position
+from games.move_names import move_names
 from games.positions import Position
 
 if TYPE_CHECKING:
@@ -22,15 +21,15 @@ if TYPE_CHECKING:
 
 
 class _Notation(NamedTuple):
-    """A game's notation; `line` is what it needs to know of the moves before, maybe nothing.
+    """The notation of a game; `line` is the context that it keeps about previous moves, or None.
 
     Attributes:
       begin: `(start) -> line`, from a state, a `Position`, or None for the start of a game.
-      read: `(line, text) -> action`; raises a ValueError with a reason.
+      read: `(line, text) -> action`; raises a ValueError with the reason if there is no such move.
       show: `(line, action) -> text`; likewise.
       play: `(line, action) -> line`.
       num_actions: A.
-      joined: whether digits may be run together.
+      joined: whether moves are single digits that need no separator.
     """
 
     begin: Callable[[Any], Any]
@@ -42,25 +41,26 @@ class _Notation(NamedTuple):
 
 
 def parse_moves(env: pgx.Env, moves: Any, start: Any = None) -> list[int]:
-    """Reads moves in the game's own notation.
+    """Parses moves in the notation of the game.
 
     Connect Four: columns, 1 to 7. Tic-tac-toe and Connect2: cells, from 1, row by row. Othello and
-    Hex: squares, a1 at the top left, "pass" and "swap". Go: as GTP has it, without a column I and
-    with row 1 at the bottom, "pass". Nim: the stones taken. HSR: the rung, "break", "no-break".
-    Chess and gardner_chess: UCI. All others: the number of the action.
+    Hex: squares, a1 at the top left, "pass" and "swap". Go: vertices as in GTP, without column I
+    and with row 1 at the bottom, and "pass". Nim: the stones taken. HSR: the rung, "break",
+    "no-break". Chess and gardner_chess: UCI. All others: the number of the action.
 
     Args:
       env: any pgx environment.
-      moves: text with commas or spaces between moves, or a list of moves. In the games of cells and
-        columns digits may be run together. A move in a list may be an int, the action's number.
-      start: chess only: where the moves begin, an unbatched state or a `Position`; the start of a
-        game if None.
+      moves: text with commas or spaces between moves, or a list of moves. For Connect Four,
+        tic-tac-toe and Connect2 the text may be digits without separators. A move in a list may
+        also be an int, the number of the action.
+      start: for chess, the position in which the moves begin: an unbatched state or a `Position`;
+        the initial position if None. Ignored for other games.
 
     Returns:
-      The actions. They are moves of the game; `replay_checked` tells whether they are legal.
+      The actions. Their legality is not checked; see `replay_checked`.
 
     Raises:
-      ValueError: in one line, if a move is not in the game's notation, or `start` is no state.
+      ValueError: if a move is not in the notation of the game, or `start` is not a state of it.
     """
     notation = _notation(env)
     line, actions = notation.begin(start), []
@@ -74,23 +74,23 @@ def parse_moves(env: pgx.Env, moves: Any, start: Any = None) -> list[int]:
 
 
 def parse_move(env: pgx.Env, move: Any, start: Any = None) -> int:
-    """Reads one move, in the position `start`; otherwise as `parse_moves`."""
+    """Parses one move in the position `start`; see `parse_moves`."""
     return parse_moves(env, [move], start)[0]
 
 
 def format_moves(env: pgx.Env, start: Any, actions: Sequence[int]) -> list[str]:
-    """Writes moves that follow each other, as `parse_moves` reads them.
+    """Formats a sequence of moves; the inverse of `parse_moves`.
 
     Args:
       env: any pgx environment.
-      start: chess only: where they begin, as in `parse_moves`.
-      actions: of the game, as ints.
+      start: for chess, the position in which the moves begin, as in `parse_moves`.
+      actions: numbers of the actions.
 
     Returns:
-      A text for each.
+      The text of each move.
 
     Raises:
-      ValueError: in one line, if there is no such action, or `start` is no state of the game.
+      ValueError: if an action does not exist, or `start` is not a state of the game.
     """
     notation = _notation(env)
     line, texts = notation.begin(start), []
@@ -105,7 +105,7 @@ def format_moves(env: pgx.Env, start: Any, actions: Sequence[int]) -> list[str]:
 
 
 def format_action(env: pgx.Env, state: Any, action: int) -> str:
-    """Writes one action in a position; otherwise as `format_moves`."""
+    """Formats one action in a position; see `format_moves`."""
     return format_moves(env, state, [action])[0]
 
 
@@ -122,15 +122,15 @@ def _split(moves: Any, joined: bool) -> Sequence[Any]:
 def _read(notation: _Notation, line: Any, move: Any) -> int:
     if not isinstance(move, str):
         return _checked(notation, move)
-    return notation.read(line, "-".join(move.split()))  # "no break" as "no-break"
+    return notation.read(line, "-".join(move.split()))  # accepts "no break" for "no-break"
 
 
 def _checked(notation: _Notation, action: Any) -> int:
-    """Checks an action's number."""
+    """Checks the number of an action and returns it as a Python int."""
     last = notation.num_actions - 1
     whole = isinstance(action, int | np.integer) and not isinstance(action, bool)
     if not whole or not 0 <= action <= last:
-        raise ValueError(f"no action: pass text, or a number from 0 to {last}")
+        raise ValueError(f"not an action: pass text, or a number from 0 to {last}")
     return int(action)
 
 
@@ -139,7 +139,7 @@ def _notation(env: pgx.Env) -> _Notation:
     num_actions = jax.eval_shape(env.init, jax.random.PRNGKey(0)).legal_action_mask.shape[0]
     if is_chess(env):
         return _uci(env, num_actions)
-    row = _ROWS.get("go" if env.id.startswith("go_") else env.id, _Row(_numbers))
+    row = move_names(env.id)
     names = row.names(num_actions)
     actions = {name.lower(): action for action, name in enumerate(names)}
 
@@ -147,7 +147,9 @@ def _notation(env: pgx.Env) -> _Notation:
         del line
         action = actions.get(text.lower()) if text.isascii() else None
         if action is None:
-            raise ValueError(f"no move of {env.id}: they are {names[0]}, {names[1]} … {names[-1]}")
+            raise ValueError(
+                f"not a move of {env.id}: write one of {names[0]}, {names[1]} … {names[-1]}"
+            )
         return action
 
     return _Notation(
@@ -164,7 +166,7 @@ def _uci(env: pgx.Env, num_actions: int) -> _Notation:
     def begin(start: Any) -> uci.Line:
         if start is None:
             return uci.begin(start_position(env))
-        return uci.begin(start if isinstance(start, Position) else position_of(env, start))
+        return uci.begin(start if isinstance(start, Position) else to_position(env, start))
 
     return _Notation(
         begin=begin,
@@ -173,56 +175,3 @@ def _uci(env: pgx.Env, num_actions: int) -> _Notation:
         play=functools.partial(uci.play, env.id),
         num_actions=num_actions,
     )
-
-
-def _numbers(num_actions: int) -> list[str]:
-    return [str(action) for action in range(num_actions)]
-
-
-def _from_one(num_actions: int) -> list[str]:
-    return [str(action + 1) for action in range(num_actions)]
-
-
-def _hsr(num_actions: int) -> list[str]:
-    return [*_from_one(num_actions - 2), "break", "no-break"]
-
-
-def _othello(num_actions: int) -> list[str]:
-    return [*_squares(math.isqrt(num_actions)), "pass"]
-
-
-def _hex(num_actions: int) -> list[str]:
-    return [*_squares(math.isqrt(num_actions)), "swap"]
-
-
-def _squares(side: int) -> list[str]:
-    """Names squares row by row from the top left, a1; after column z comes aa."""
-    letters = string.ascii_lowercase
-    columns = [letters[x // 26 - 1] * (x >= 26) + letters[x % 26] for x in range(side)]
-    return [f"{column}{row + 1}" for row in range(side) for column in columns]
-
-
-def _go(num_actions: int) -> list[str]:
-    """Names points row by row from the top left; source: Go Text Protocol, version 2, 2.11."""
-    side = math.isqrt(num_actions)
-    columns = string.ascii_uppercase.replace("I", "")[:side]
-    return [*(f"{column}{row}" for row in range(side, 0, -1) for column in columns), "pass"]
-
-
-class _Row(NamedTuple):
-    """How a game without an own module names its actions, from their number."""
-
-    names: Callable[[int], list[str]]
-    joined: bool = False
-
-
-_ROWS = {
-    "connect2": _Row(_from_one, joined=True),
-    "nim": _Row(_from_one),
-    "hsr": _Row(_hsr),
-    "tic_tac_toe": _Row(_from_one, joined=True),
-    "connect_four": _Row(_from_one, joined=True),
-    "othello": _Row(_othello),
-    "hex": _Row(_hex),
-    "go": _Row(_go),
-}

@@ -1,7 +1,6 @@
-"""What is drawn of a state: a caption over a grid of cells.
+"""Pictures of states: a caption and a grid of cells.
 
-Our states make their own picture (`state.picture()`); for pgx's board games the table at the
-end does.
+States of this package have a method `picture()`. A table at the end covers pgx's board games.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Picture:
-    """What is drawn of one state.
+    """The picture of one state.
 
     Attributes:
-      caption: one line: the game and whose move it is.
-      rows: cells from top to bottom; "x" and "o" are the first and the second player's
-        stones, "." is an empty cell, "" is none, any other text stands for itself.
+      caption: one line with the game and the player to move.
+      rows: cells from top to bottom: "x" and "o" for the stones of the first and the second
+        player, "." for an empty cell, "" for no cell, and any other text as it is.
     """
 
     caption: str
@@ -32,7 +31,7 @@ def picture(state: Any) -> Picture:
     """Returns the picture of one unbatched state.
 
     Raises:
-      ValueError: if neither the state nor the table below knows how to draw it.
+      ValueError: if the state has no method `picture()` and its game is not in the table.
     """
     if hasattr(state, "picture"):
         return state.picture()
@@ -40,56 +39,56 @@ def picture(state: Any) -> Picture:
     cells = _PGX_CELLS.get("go" if env_id.startswith("go_") else env_id)
     if cells is None:
         raise ValueError(
-            f"no drawing for states of {env_id!r}: give the state a picture() method that "
-            f"returns games.Picture, or draw one of {', '.join(_PGX_CELLS)}."
+            f"no drawing for states of {env_id!r}: give the state a method picture() that "
+            f"returns games.Picture; the built-in games are {', '.join(_PGX_CELLS)}."
         )
     return Picture(caption(state), cells(state))
 
 
 def caption(state: Any) -> str:
-    """Returns the game and, by pgx's player identity, whose move it is or who has won."""
+    """Returns the game and the player to move or the winner, identified as in pgx."""
     if not (state.terminated or state.truncated):
         return f"{state.env_id}: player {int(state.current_player)} to move"
     rewards = np.asarray(state.rewards)
-    # pgx clears the rewards of a finished game that is stepped again.
+    # pgx clears the rewards if a finished game is stepped again.
     result = f"player {rewards.argmax()} won" if rewards.any() else "no winner on record"
     return f"{state.env_id}: over, {result}"
 
 
-def stones(board: Any) -> tuple[str, ...]:
-    """Returns a cell for each entry of an int array: 0 "x", 1 "o", -1 "."."""
+def stone_cells(board: Any) -> tuple[str, ...]:
+    """Converts an int array to cells: 0 to "x", 1 to "o", -1 to "."."""
     return tuple("xo."[int(owner)] for owner in np.asarray(board))
 
 
-def rows_of(cells: Sequence[str], width: int) -> tuple[tuple[str, ...], ...]:
-    """Cuts cells into rows of `width`, the last one maybe shorter."""
+def split_rows(cells: Sequence[str], width: int) -> tuple[tuple[str, ...], ...]:
+    """Splits cells into rows of `width` cells; the last row may be shorter."""
     return tuple(tuple(cells[i : i + width]) for i in range(0, len(cells), width))
 
 
 def _absolute(width: int) -> Any:
-    return lambda state: rows_of(stones(state._x.board), width)
+    return lambda state: split_rows(stone_cells(state._x.board), width)
 
 
 def _relative(board: Any, color: Any) -> tuple[str, ...]:
-    """Cells of a board on which positive means the player to move, whose colour is `color`."""
+    """Converts a board on which the stones of the player to move, `color`, are positive."""
     owner = np.where(np.asarray(board) > 0, int(color), 1 - int(color))
-    return stones(np.where(np.asarray(board) == 0, -1, owner))
+    return stone_cells(np.where(np.asarray(board) == 0, -1, owner))
 
 
 def _othello(state: Any) -> tuple[tuple[str, ...], ...]:
-    return rows_of(_relative(state._x.board, state._x.turn), 8)
+    return split_rows(_relative(state._x.board, state._x.turn), 8)
 
 
 def _hex(state: Any) -> tuple[tuple[str, ...], ...]:
     cells = _relative(state._x.board, state._x.color)
-    rows = rows_of(cells, math.isqrt(len(cells)))
-    # Each row starts half a cell further right; the grid can only say so in whole cells.
+    rows = split_rows(cells, math.isqrt(len(cells)))
+    # Each row is shifted by half a cell; the grid can only shift by whole cells.
     return tuple(("",) * (y // 2) + row for y, row in enumerate(rows))
 
 
 def _go(state: Any) -> tuple[tuple[str, ...], ...]:
     cells = _relative(state._x.board, 0)
-    return rows_of(cells, math.isqrt(len(cells)))
+    return split_rows(cells, math.isqrt(len(cells)))
 
 
 def _ranks(fen: str) -> Iterable[tuple[str, ...]]:
@@ -114,8 +113,8 @@ def _shogi(state: Any) -> tuple[tuple[str, ...], ...]:
 
 
 def _animal_shogi(state: Any) -> tuple[tuple[str, ...], ...]:
-    """Pieces as the player to move sees them (own in capitals), then both players' hands."""
-    columns = np.asarray(state._board).reshape(3, 4)[::-1]  # pgx counts from the right
+    """Pieces from the view of the player to move, whose pieces are capitals, then both hands."""
+    columns = np.asarray(state._board).reshape(3, 4)[::-1]  # pgx numbers columns from the right
     pieces = [tuple("PBRKGpbrkg."[piece] for piece in row) for row in columns.T]
     hands = tuple(str(count) for count in np.asarray(state._hand).ravel())
     return (*pieces, hands[:3], hands[3:])

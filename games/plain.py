@@ -1,7 +1,7 @@
-"""The rules of the small games a second time, in plain Python, for the exact solver.
+"""The rules of the small games in plain Python, for the exact solver.
 
-They share no code with the JAX rules, so that each can be checked against the other. A
-position is a hashable tuple; players are 0 (moves first) and 1.
+They share no code with the JAX rules, so that tests can compare the two. A position is a hashable
+tuple; the players are 0, who moves first, and 1.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ Position = Hashable
 
 
 class Rules(Protocol):
-    """A game that ends after finitely many plies.
+    """A game that ends after a finite number of plies.
 
-    `code` numbers positions below `num_codes`, one number each, among all reachable positions.
+    `code` maps reachable positions to numbers below `num_codes`.
     """
 
     @property
     def num_actions(self) -> int:
-        """Actions, legal or not."""
+        """A, the number of actions, legal or not."""
         ...
 
     @property
     def num_codes(self) -> int:
-        """Length of a table over position codes."""
+        """The length of a table indexed by position code."""
         ...
 
     @property
     def max_plies(self) -> int:
-        """No game is longer."""
+        """An upper bound on the length of a game."""
         ...
 
     def start(self) -> Any:
-        """Returns the first position."""
+        """Returns the initial position."""
         ...
 
     def mover(self, position: Any) -> int:
@@ -43,23 +43,23 @@ class Rules(Protocol):
         ...
 
     def result(self, position: Any) -> int | None:
-        """Returns player 0's result, -1, 0 or 1, or None while the game goes on."""
+        """Returns the result for player 0, -1, 0 or 1, or None if the game is not over."""
         ...
 
     def moves(self, position: Any) -> dict[int, Any]:
-        """Returns the position after each legal action; the game must not be over."""
+        """Returns the next position for each legal action; the game must not be over."""
         ...
 
     def code(self, position: Any) -> int:
-        """Returns the position's number."""
+        """Returns the number of the position."""
         ...
 
 
 @dataclasses.dataclass(frozen=True)
 class Lines:
-    """Connect2 and tic-tac-toe: fill cells in turn; all cells of one line win.
+    """Connect2 and tic-tac-toe: players fill cells in turn; a player who owns a whole line wins.
 
-    A position is the tuple of cells: -1 empty, else the owner.
+    A position is the tuple of cells: the owner of the cell, or -1.
     """
 
     num_actions: int
@@ -67,12 +67,12 @@ class Lines:
 
     @property
     def num_codes(self) -> int:
-        """Three values a cell."""
+        """Three values per cell."""
         return 3**self.num_actions
 
     @property
     def max_plies(self) -> int:
-        """A stone a cell."""
+        """One stone per cell."""
         return self.num_actions
 
     def start(self) -> tuple[int, ...]:
@@ -80,11 +80,11 @@ class Lines:
         return (-1,) * self.num_actions
 
     def mover(self, position: tuple[int, ...]) -> int:
-        """Returns 0 after an even number of stones."""
+        """Returns the parity of the number of stones."""
         return sum(cell >= 0 for cell in position) % 2
 
     def result(self, position: tuple[int, ...]) -> int | None:
-        """Returns ±1 for a full line, 0 for a full board, else None."""
+        """Returns ±1 if a player owns a line, 0 if the board is full, else None."""
         for line in self.lines:
             owners = {position[cell] for cell in line}
             if len(owners) == 1 and -1 not in owners:
@@ -92,7 +92,7 @@ class Lines:
         return None if -1 in position else 0
 
     def moves(self, position: tuple[int, ...]) -> dict[int, tuple[int, ...]]:
-        """Returns the board after a stone in each empty cell."""
+        """Returns the board after placing a stone in each empty cell."""
         stone = (self.mover(position),)
         empty = (i for i, cell in enumerate(position) if cell < 0)
         return {i: position[:i] + stone + position[i + 1 :] for i in empty}
@@ -116,10 +116,10 @@ TIC_TAC_TOE = Lines(
 
 @dataclasses.dataclass(frozen=True)
 class Nim:
-    """One pile, the last stone wins.
+    """Nim with one pile; the player who takes the last stone wins.
 
-    A position is (pile, player to move). The code is the pile alone: whoever is to move, the
-    value for the mover and the good moves are the same.
+    A position is (pile, player to move). The code is the pile alone, because the value for the
+    player to move and the optimal moves do not depend on the identity of that player.
     """
 
     pile: int
@@ -127,7 +127,7 @@ class Nim:
 
     @property
     def num_actions(self) -> int:
-        """One for each number of stones."""
+        """One action for each number of stones."""
         return self.max_take
 
     @property
@@ -137,7 +137,7 @@ class Nim:
 
     @property
     def max_plies(self) -> int:
-        """One stone a ply."""
+        """One stone per ply."""
         return self.pile
 
     def start(self) -> tuple[int, int]:
@@ -145,7 +145,7 @@ class Nim:
         return self.pile, 0
 
     def mover(self, position: tuple[int, int]) -> int:
-        """Returns the position's second entry."""
+        """Returns the second entry of the position."""
         return position[1]
 
     def result(self, position: tuple[int, int]) -> int | None:
@@ -167,7 +167,7 @@ class Nim:
 
 @dataclasses.dataclass(frozen=True)
 class HSR:
-    """The Highest Safe Rung; a position is (k, q, n, m), m = 0 while the Proposer is to move."""
+    """The Highest Safe Rung; a position is (k, q, n, m), with m = 0 if the Proposer is to move."""
 
     k: int
     q: int
@@ -185,7 +185,7 @@ class HSR:
 
     @property
     def max_plies(self) -> int:
-        """A question and an answer for each test."""
+        """Two plies for each test."""
         return 2 * self.q
 
     def start(self) -> tuple[int, int, int, int]:
@@ -193,11 +193,11 @@ class HSR:
         return self.k, self.q, self.n, 0
 
     def mover(self, position: tuple[int, int, int, int]) -> int:
-        """Returns 1, the Opponent, while a rung is named."""
+        """Returns 1, the Opponent, if a rung is named, else 0, the Proposer."""
         return int(position[3] != 0)
 
     def result(self, position: tuple[int, int, int, int]) -> int | None:
-        """Returns +1 once one rung is left, else -1 without jars or tests."""
+        """Returns +1 if one rung is left, else -1 if no jars or tests are left, else None."""
         k, q, n, m = position
         if m:
             return None
@@ -206,13 +206,13 @@ class HSR:
         return -1 if k == 0 or q == 0 else None
 
     def moves(self, position: tuple[int, int, int, int]) -> dict[int, tuple[int, int, int, int]]:
-        """Returns the Proposer's rungs, or the Opponent's two answers."""
+        """Returns the positions after each rung of the Proposer, or each answer of the Opponent."""
         k, q, n, m = position
         if m:
             return {self.n - 1: (k - 1, q - 1, m, 0), self.n: (k, q - 1, n - m, 0)}
         return {rung - 1: (k, q, n, rung) for rung in range(1, n)}
 
     def code(self, position: tuple[int, int, int, int]) -> int:
-        """Returns ((k (q₀ + 1) + q) (n₀ + 1) + n) n₀ + m, with the start's q₀ and n₀."""
+        """Returns ((k (q₀ + 1) + q) (n₀ + 1) + n) n₀ + m, q₀ and n₀ being the initial q and n."""
         k, q, n, m = position
         return ((k * (self.q + 1) + q) * (self.n + 1) + n) * self.n + m

@@ -1,4 +1,4 @@
-"""Positions of chess and Gardner's chess in plain numbers, and what makes one impossible."""
+"""Positions of chess and Gardner's chess as Python numbers, and checks that they are possible."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ PAWN, KNIGHT, BISHOP, ROOK, QUEEN, KING = range(1, 7)
 
 
 class Rules(NamedTuple):
-    """What the games differ in: the side of the board, the start, and pgx's two limits.
+    """The constants of a game.
 
-    A game ends after `max_plies`; of more than `max_moves` in a position pgx would lose some.
+    Attributes:
+      size: number of squares along a side of the board.
+      start: FEN of the initial position.
+      max_plies: pgx ends a game after this number of plies.
+      max_moves: pgx can store at most this number of moves of a position.
     """
 
     size: int
@@ -28,7 +32,7 @@ RULES = {
 _STRAIGHT = ((1, 0), (-1, 0), (0, 1), (0, -1))
 _DIAGONAL = ((1, 1), (1, -1), (-1, 1), (-1, -1))
 _JUMPS = tuple((x, y) for x in (-2, -1, 1, 2) for y in (-2, -1, 1, 2) if abs(x) != abs(y))
-# The directions of a piece, and whether it goes further than one step.
+# The directions of each piece, and whether it slides further than one step.
 _DIRECTIONS = {
     KNIGHT: (_JUMPS, False),
     BISHOP: (_DIAGONAL, True),
@@ -36,20 +40,20 @@ _DIRECTIONS = {
     QUEEN: (_STRAIGHT + _DIAGONAL, True),
     KING: (_STRAIGHT + _DIAGONAL, False),
 }
-# Each right to castle, and the file of its rook.
+# The file of the rook for each castling right.
 _ROOK_FILES = {"K": 7, "Q": 0, "k": 7, "q": 0}
 
 
 class Position(NamedTuple):
-    """What a FEN says, in plain numbers.
+    """The content of a FEN as Python numbers.
 
     Attributes:
-      board: a piece for each square, a1, a2 … first; 1 … 6 are White's pawn, knight, bishop, rook,
-        queen and king, negative ones Black's, 0 is empty.
-      color: who is to move, 0 White, 1 Black.
-      castling: those of "KQkq" that are left, in this order.
+      board: the piece on each square, in the order a1, a2 …: 1 … 6 for White's pawn, knight,
+        bishop, rook, queen and king, the negative numbers for Black's, 0 for an empty square.
+      color: the colour to move, 0 White, 1 Black.
+      castling: the remaining rights, a subset of "KQkq" in this order.
       en_passant: the square that a pawn has just jumped over, or -1.
-      halfmoves: moves since the last capture or pawn move.
+      halfmoves: halfmoves since the last capture or pawn move.
       fullmoves: number of the move, from 1.
     """
 
@@ -62,12 +66,12 @@ class Position(NamedTuple):
 
 
 def check_position(position: Position, rules: Rules) -> None:
-    """Checks that a position can be one of the game, as pgx plays it.
+    """Checks that a position is possible and that pgx can play it.
 
     Raises:
-      ValueError: with a reason, for the wrong number of kings or too many pieces, pawns on the last
-        rank, castling or en passant that cannot be, the side that has just moved in check, a game
-        that is too long, and more moves than pgx can keep.
+      ValueError: if a side has too many pieces or not exactly one king, a pawn stands on the first
+        or the last rank, a castling right or the en passant square is impossible, the side that
+        has just moved is in check, the game is too long, or there are more moves than pgx stores.
     """
     _check_pieces(position, rules.size)
     _check_rights(position, rules.size)
@@ -75,13 +79,13 @@ def check_position(position: Position, rules: Rules) -> None:
 
 
 def square_name(square: int, size: int) -> str:
-    """Returns a square's name, such as "e4"; squares are counted a1, a2 … from 0."""
+    """Returns the name of a square, such as "e4"; squares are numbered a1, a2 … from 0."""
     file, rank = divmod(square, size)
     return f"{'abcdefgh'[file]}{rank + 1}"
 
 
-def square_of(name: str, size: int) -> int:
-    """Returns the square of a name such as "e4"; on a smaller board it may lie outside of it."""
+def parse_square(name: str, size: int) -> int:
+    """Returns the square of a name such as "e4"; it may lie outside a smaller board."""
     return "abcdefgh".index(name[0]) * size + int(name[1]) - 1
 
 
@@ -107,11 +111,11 @@ def _check_rights(position: Position, size: int) -> None:
         sign, rank = (1, 0) if right.isupper() else (-1, size - 1)
         home = [(4, KING), (_ROOK_FILES[right], ROOK)]
         if size != 8 or any(board[file * size + rank] != sign * piece for file, piece in home):
-            raise ValueError(f"castling {right} needs king and rook where they began")
+            raise ValueError(f"castling {right} needs king and rook on their initial squares")
     if position.en_passant < 0:
         return
     file, rank = divmod(position.en_passant, size)
-    # The pawn has jumped over the square: towards the mover, from the empty square beyond.
+    # The pawn moved from the empty square beyond, over this square, towards the player to move.
     towards, expected = (-1, size - 3) if color == 0 else (1, 2)
     beyond, pawn = (file * size + rank + step for step in (-towards, towards))
     if size != 8 or rank != expected:
@@ -132,14 +136,14 @@ def _check_play(position: Position, rules: Rules) -> None:
             f"move {position.fullmoves} is past the end of a game, which is a draw after "
             f"{rules.max_plies // 2} moves; number it lower"
         )
-    # A pawn has at most four moves, of which it may attack two; two capture en passant.
+    # Upper bound: four moves per pawn, two of which are attacks, and two en passant captures.
     pawns = sum(board[square] == sign * PAWN for square in own)
     if sum(target <= 0 for target in targets) + 4 * pawns + 2 > rules.max_moves:
-        raise ValueError(f"more moves than the {rules.max_moves} that can be kept")
+        raise ValueError(f"more moves than the {rules.max_moves} that pgx can store")
 
 
 def _attacks(board: Sequence[int], square: int) -> Iterator[int]:
-    """Yields the squares that a piece attacks, up to the first piece on each line."""
+    """Yields the squares that a piece attacks, up to the first piece in each direction."""
     size, piece = math.isqrt(len(board)), board[square]
     forward = 1 if piece > 0 else -1
     directions, slides = _DIRECTIONS.get(abs(piece), (((-1, forward), (1, forward)), False))

@@ -1,4 +1,4 @@
-"""The table of games: ours, and pgx's two-player games without chance or hidden cards."""
+"""The registry of games: those of this package, and pgx's two-player perfect-information games."""
 
 from __future__ import annotations
 
@@ -15,9 +15,13 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class _Row:
-    """Where a game's class is, the parameters that its name settles, and what is in its states.
+    """A registered game.
 
-    `ranges` bounds large arrays of whole numbers in the state, both ends included.
+    Attributes:
+      module: the module of the class, imported when the game is first used.
+      class_name: the name of the class.
+      fixed: parameters that follow from the name of the game.
+      ranges: bounds, inclusive, of large integer arrays in the state, by their path.
     """
 
     module: str
@@ -27,19 +31,18 @@ class _Row:
 
 
 def _go(size: int) -> _Row:
-    # A chain is named after its first point, counted from 1 and signed by its colour; the history
-    # has signs, and twos from before the game.
+    # pgx labels a chain by its first point, counted from 1 and signed by its colour. The history
+    # holds signs, and 2 for boards before the start of the game.
     ranges = (("_x.board", (-(size**2), size**2)), ("_x.board_history", (-1, 2)))
     return _Row("pgx.go", "Go", (("size", size),), ranges)
 
 
-# One side names a rung, the other one answers.
-_TWO_TASKS = ("hsr",)
+_ASYMMETRIC = ("hsr",)
 # Six kinds of pieces, signed by their owner.
 _CHESS = (("_x.board", (-6, 6)), ("_x.board_history", (-6, 6)))
 
 
-# Modules are imported when a game is asked for: pgx makes arrays when it is imported.
+# Modules are imported on first use, because pgx creates arrays on import.
 _GAMES = {
     "connect2": _Row("games.connect2", "Connect2"),
     "nim": _Row("games.nim", "Nim"),
@@ -58,25 +61,25 @@ _GAMES = {
 
 
 def available() -> tuple[str, ...]:
-    """Returns the names that `make` knows."""
+    """Returns the names that `make` accepts."""
     return tuple(_GAMES)
 
 
 def make(name: str, /, **parameters: Any) -> pgx.Env:
-    """Builds a game's environment.
+    """Builds the environment of a game.
 
     Args:
-      name: one of `available()`; "-" counts as "_".
-      **parameters: keyword arguments of that game's class: `max_take` and `pile` for nim;
+      name: one of `available()`; "-" and "_" are equivalent.
+      **parameters: keyword arguments of the class of the game: `max_take` and `pile` for nim;
         `k`, `q` and `n` for hsr; `size` for hex; `komi`, `history_length` and
-        `max_terminal_steps` for go. The other games have none.
+        `max_terminal_steps` for go. The other games have no parameters.
 
     Returns:
-      A pgx environment with two players; its `state_ranges` tells, by their place in the state,
-      between which values its large arrays of whole numbers stay.
+      A pgx environment with two players. Its `state_ranges` maps the paths of large integer arrays
+      in the state to the inclusive bounds of their values.
 
     Raises:
-      ValueError: if there is no such game, it has no such parameter, or the value is bad.
+      ValueError: if the game or the parameter does not exist, or the value is invalid.
     """
     row = _GAMES.get(str(name).replace("-", "_"))
     if row is None:
@@ -94,25 +97,26 @@ def make(name: str, /, **parameters: Any) -> pgx.Env:
 
 
 def has_asymmetric_roles(env: pgx.Env) -> bool:
-    """Tells whether a player has another task on either side, as in HSR.
+    """Returns whether the two sides have different roles, as in HSR.
 
-    There the sides are rated by themselves: who plays one of them well may play the other badly.
+    Ratings of such games rate each side separately, because a player may be strong on one side and
+    weak on the other.
     """
-    return env.id in _TWO_TASKS
+    return env.id in _ASYMMETRIC
 
 
 def _parameters(game_class: Any, row: _Row) -> dict[str, Any]:
-    """Returns the parameters that are open, each with its default."""
+    """Returns the parameters that the caller may set, with their defaults."""
     signature = inspect.signature(game_class)
     fixed = dict(row.fixed)
     return {k: p.default for k, p in signature.parameters.items() if k not in fixed}
 
 
 def _check(key: str, value: Any, default: Any) -> None:
-    """Checks a value by its default's kind; pgx asserts, or fails only when a game is played.
+    """Checks a value by the type of the default, before pgx would fail with an assertion.
 
-    A float takes any finite number; a whole number or None takes a positive whole number (None
-    stays allowed). What our own games ask beyond that they check themselves.
+    A float parameter accepts any finite number. Other parameters accept a positive integer, and
+    None if None is the default. The games of this package make further checks themselves.
     """
     if value is None and default is None:
         return

@@ -1,4 +1,4 @@
-"""Retrograde analysis: all positions of a finite game, and their values from the end backwards."""
+"""Retrograde analysis: enumerates the positions of a finite game and computes their values."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from games.plain import Rules
 
 @dataclasses.dataclass(frozen=True)
 class Graph:
-    """All reachable positions, breadth first, so that row 0 is the start.
+    """All reachable positions in breadth-first order; row 0 is the initial position.
 
     Attributes:
-      positions: one a row.
+      positions: one position per row.
       rows: the row of each position.
-      children: for each row, from action to row; empty where the game is over.
-      histories: for each row, the actions of a shortest game that leads there.
+      children: for each row, a map from action to row; empty if the game is over.
+      histories: for each row, the actions of a shortest game that leads to it.
     """
 
     positions: list[Any]
@@ -28,17 +28,17 @@ class Graph:
 
 
 def explore(rules: Rules) -> Graph:
-    """Walks through the whole game, each position once.
+    """Enumerates the reachable positions of a game.
 
     Args:
-      rules: a game that ends.
+      rules: a finite game.
 
     Returns:
-      Its positions with their children and a shortest history for each.
+      The positions, with their children and a shortest history of each.
     """
     start = rules.start()
     graph = Graph([start], {start: 0}, [], [()])
-    for row, position in enumerate(graph.positions):  # grows while it is walked
+    for row, position in enumerate(graph.positions):  # the list grows during the loop
         moves = {} if rules.result(position) is not None else rules.moves(position)
         for action, child in moves.items():
             if child not in graph.rows:
@@ -50,14 +50,16 @@ def explore(rules: Rules) -> Graph:
 
 
 def first_player_values(rules: Rules, graph: Graph) -> list[int]:
-    """Works back from the ends: a position is settled when all its children are.
+    """Computes values backwards from the final positions.
+
+    The value of a position is known as soon as the values of all its children are known.
 
     Args:
       rules: the game.
       graph: all its positions.
 
     Returns:
-      For each row -1, 0 or 1, player 0's result under perfect play.
+      For each row, the result for player 0 under perfect play: -1, 0 or 1.
     """
     parents = collections.defaultdict(list)
     for row, children in enumerate(graph.children):
@@ -66,7 +68,7 @@ def first_player_values(rules: Rules, graph: Graph) -> list[int]:
     open_children = [len(children) for children in graph.children]
     values = [rules.result(position) or 0 for position in graph.positions]
     settled = [row for row, count in enumerate(open_children) if count == 0]
-    for child in settled:  # grows while it is walked
+    for child in settled:  # the list grows during the loop
         for row in parents[child]:
             open_children[row] -= 1
             if open_children[row] == 0:
@@ -76,10 +78,10 @@ def first_player_values(rules: Rules, graph: Graph) -> list[int]:
     return values
 
 
-def reached(graph: Graph, allowed: Callable[[int, int], bool]) -> set[int]:
-    """Returns the rows that can be reached by moves from `row` to `child` that are allowed."""
+def reachable_rows(graph: Graph, allowed: Callable[[int, int], bool]) -> set[int]:
+    """Returns the rows that can be reached by edges for which `allowed(row, child)` is true."""
     order, seen = [0], {0}
-    for row in order:  # grows while it is walked
+    for row in order:  # the list grows during the loop
         for child in graph.children[row].values():
             if child not in seen and allowed(row, child):
                 seen.add(child)

@@ -21,26 +21,27 @@ _MAX_CELLS = 2**26  # entries in the largest array of a solution: 64 MB of boole
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Solution:
-    """All positions of a game with their values; row 0 is the start.
+    """The positions of a game with their values; row 0 is the initial position.
 
-    S counts the reachable positions in which somebody has to move, in the order of their
-    shortest distance from the start; positions that differ only in who is who (equal piles in
-    Nim) are one. A counts actions, C codes. The arrays are read-only NumPy arrays.
+    S is the number of reachable non-terminal positions, sorted by their distance from the initial
+    position. Positions that differ only in the identity of the player to move (equal piles in Nim)
+    count once. A is the number of actions, C the number of codes. The arrays are read-only NumPy
+    arrays.
 
     Attributes:
-      histories: `[S, D]` int32, the actions of a shortest game that leads there, then -1.
+      histories: `[S, D]` int32, the actions of a shortest game to the position, padded with -1.
       values: `[S]` int8, -1, 0 or 1 under perfect play, from the view of the player to move.
-      optimal_actions: `[S, A]` bool, the moves that keep the value.
+      optimal_actions: `[S, A]` bool, the actions that keep the value.
       legal_actions: `[S, A]` bool.
-      on_optimal_path: `[S]` bool, reachable while both players play only optimal moves.
-      one_sided: `[S]` bool, reachable while at least one of the two does.
-      num_states: reachable positions, terminal ones included.
-      num_terminal: reachable positions in which the game is over.
-      codes: `[S]` int32, each position's row in the tables that follow.
-      code_values: `[C]` int8, as `values`; terminal positions too; 0 where nothing is reachable.
-      code_optimal: `[C, A]` bool, as `optimal_actions`; else false.
-      code_fn: from an unbatched pgx state to its code, int32 `[]`; works under jit and vmap.
-        Meaningless for a state that an illegal action has ended.
+      on_optimal_path: `[S]` bool, reachable if both players play only optimal actions.
+      one_sided: `[S]` bool, reachable if at least one player plays only optimal actions.
+      num_states: number of reachable positions, including terminal ones.
+      num_terminal: number of reachable terminal positions.
+      codes: `[S]` int32, the code of each position: its index in `code_values` and `code_optimal`.
+      code_values: `[C]` int8, as `values`, also for terminal positions; 0 for unused codes.
+      code_optimal: `[C, A]` bool, as `optimal_actions`; false for other codes.
+      code_fn: maps an unbatched pgx state to its code, int32 `[]`; works under jit and vmap.
+        Undefined for a state that was terminated by an illegal action.
     """
 
     histories: np.ndarray
@@ -60,18 +61,17 @@ class Solution:
 def solve(env: pgx.Env) -> Solution:
     """Solves a small game exactly.
 
-    Values come from the end backwards: v(s) = ±1 or 0 where the game is over, else the best
-    over the moves for whoever is to move. Repeated calls for the same rules are free.
+    The value of a terminal position is its result; the value of any other position is the best
+    value of its children for the player to move. Solutions are cached by the rules.
 
     Args:
-      env: connect2, nim, hsr or tic_tac_toe, as `games.make` hands it out; its parameters
-        are taken from it.
+      env: connect2, nim, hsr or tic_tac_toe, built by `games.make`.
 
     Returns:
-      The solution.
+      The solution for the parameters of `env`.
 
     Raises:
-      ValueError: for any other game, or when the tables would be too large.
+      ValueError: if the game is not supported, or the tables would be too large.
     """
     if env.id not in _SOLVABLE:
         raise ValueError(f"no solver for {env.id!r}: pass one of {', '.join(_SOLVABLE)}.")
@@ -86,7 +86,7 @@ def solve(env: pgx.Env) -> Solution:
 
 
 def is_solvable(env: pgx.Env) -> bool:
-    """Returns whether `solve` accepts the environment."""
+    """Returns whether `solve` supports the environment."""
     return env.id in _SOLVABLE and _num_cells(_SOLVABLE[env.id](env)) <= _MAX_CELLS
 
 
@@ -110,7 +110,7 @@ def _solve_rules(rules: plain.Rules) -> Solution:
     code_values, code_legal, code_optimal = _tables(rules, graph, first, codes)
     on_path, one_sided = _optimally_reached(rules, graph, first)
 
-    # The first row with a code stands for all that share it.
+    # The first row with a code represents all rows with that code.
     row_of = {code: row for row, code in reversed(list(enumerate(codes)))}
     to_move = sorted(row for row in row_of.values() if graph.children[row])
     kept = np.array([codes[row] for row in to_move], np.int32)
@@ -133,7 +133,7 @@ def _solve_rules(rules: plain.Rules) -> Solution:
 def _tables(
     rules: plain.Rules, graph: retrograde.Graph, first: list[int], codes: list[int]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns values for the mover `[C]`, legal and optimal moves `[C, A]`, by code."""
+    """Returns values for the player to move `[C]`, legal and optimal actions `[C, A]`, by code."""
     values = np.zeros(rules.num_codes, np.int8)
     legal = np.zeros((rules.num_codes, rules.num_actions), bool)
     optimal = np.zeros_like(legal)
@@ -149,20 +149,20 @@ def _tables(
 def _optimally_reached(
     rules: plain.Rules, graph: retrograde.Graph, first: list[int]
 ) -> tuple[set[int], set[int]]:
-    """Returns the rows reached by optimal moves of both players, and of at least one."""
+    """Returns the rows reached if both players, and if at least one player, play optimally."""
 
-    def kept_by(players: tuple[int, ...]) -> set[int]:
+    def reached_by(players: tuple[int, ...]) -> set[int]:
         def allowed(row: int, child: int) -> bool:
             free = rules.mover(graph.positions[row]) not in players
             return free or first[row] == first[child]
 
-        return retrograde.reached(graph, allowed)
+        return retrograde.reachable_rows(graph, allowed)
 
-    return kept_by((0, 1)), kept_by((0,)) | kept_by((1,))
+    return reached_by((0, 1)), reached_by((0,)) | reached_by((1,))
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:
-    array.flags.writeable = False  # solutions are shared between callers
+    array.flags.writeable = False  # callers share solutions
     return array
 
 
@@ -174,7 +174,7 @@ def _padded(histories: list[tuple[int, ...]]) -> np.ndarray:
 
 
 def _code_fn(rules: plain.Rules) -> Callable[[Any], jax.Array]:
-    """The JAX counterpart of `rules.code`, over pgx states."""
+    """Returns the JAX counterpart of `rules.code`, a function of pgx states."""
     if isinstance(rules, plain.Nim):
         return lambda state: jnp.asarray(state._x.pile, jnp.int32)
     if isinstance(rules, plain.HSR):

@@ -1,4 +1,4 @@
-"""Symmetries: the ways to turn and mirror a board under which a game stays the same game."""
+"""Symmetries: rotations and reflections of the board that preserve the rules of a game."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import numpy as np
 if TYPE_CHECKING:
     import pgx
 
-# A way to lay the board down again: mirrored left to right first if 1, then so many quarter turns.
+# A motion of the board: (1 to mirror it left to right first, number of quarter turns).
 _Motion = tuple[int, int]
 _STAY, _MIRROR, _HALF_TURN = (0, 0), (1, 0), (0, 2)
 _SQUARE = tuple((mirror, turns) for mirror in (0, 1) for turns in range(4))
 
-# Of the square's eight, Othello's first four stones allow those that keep either diagonal; the
-# others exchange the colours. Hex's half turn leaves both players their sides, and commutes with
-# the swap, which mirrors a stone at the long diagonal; that mirror itself exchanges the sides.
-# Chess, its small sister and both shogis start with pieces that differ from left to right.
+# The square has eight motions. Othello's initial four stones allow those that preserve the
+# diagonals; the other four exchange the colours. Hex's half turn preserves the sides of both
+# players and commutes with the swap, which reflects a stone in the long diagonal; the reflection
+# itself exchanges the sides. The initial positions of both chess and both shogi games are not
+# symmetric from left to right.
 _MOTIONS: dict[str, tuple[_Motion, ...]] = {
     "connect2": (_STAY, _MIRROR),
     "tic_tac_toe": _SQUARE,
@@ -30,12 +31,12 @@ _MOTIONS: dict[str, tuple[_Motion, ...]] = {
 
 
 class Symmetries(NamedTuple):
-    """S ways to see a game that are all the same game; the first changes nothing.
+    """The S symmetries of a game, as permutations; the first one is the identity.
 
     Attributes:
-      observation: `[S, D]` int32, from which entry of the old observation, flattened, each entry of
-        the new one comes.
-      action: `[S, A]` int32, from which old action each new one comes.
+      observation: `[S, D]` int32: entry i of the new flattened observation is entry
+        `observation[s, i]` of the old one.
+      action: `[S, A]` int32: new action b is old action `action[s, b]`.
     """
 
     observation: np.ndarray
@@ -43,24 +44,24 @@ class Symmetries(NamedTuple):
 
 
 def symmetries(env: pgx.Env) -> Symmetries:
-    """Returns the symmetries of a game's rules, its start and its observations.
+    """Returns the symmetries of the rules, the initial position and the observations of a game.
 
-    Let s be one of them. From the same start, playing b where `action[s, b]` was played leads
-    through observations and legal actions that are the old ones, read by s, to the same rewards at
-    the same moves. So the value of a position stays, and a policy is read by s as well.
+    Let s be a symmetry. Replace every action `action[s, b]` of a game by b. Then the observations
+    and the legal actions are permuted by s, and the rewards are unchanged. It follows that the
+    value of a position is unchanged, and a policy is permuted as the actions are.
 
     Args:
-      env: any pgx environment; one that is not known here has no symmetry but the first.
+      env: any pgx environment; an unknown one has only the identity.
 
     Returns:
-      The group, the identity first. Connect2 and Connect Four have 2, Hex 2, Othello 4,
-      tic-tac-toe and Go 8; the others 1.
+      The group, the identity first. Connect2, Connect Four and Hex have 2 symmetries, Othello 4,
+      tic-tac-toe and Go 8, all other games 1.
     """
     state = jax.eval_shape(env.init, jax.random.PRNGKey(0))
     shape, num_actions = state.observation.shape, state.legal_action_mask.shape[0]
     motions = _MOTIONS.get(_family(env.id), (_STAY,))
     observed, cells = _grids(env.id, shape)
-    # What is no cell, such as passing, stays where it is.
+    # Actions that are not cells, such as the pass, are unchanged.
     others = np.arange(cells.size, num_actions)
     return Symmetries(
         observation=_stack([_move(observed, motion).ravel() for motion in motions]),
@@ -69,18 +70,18 @@ def symmetries(env: pgx.Env) -> Symmetries:
 
 
 def _family(name: str) -> str:
-    """Returns the name without a board's size."""
+    """Returns the name of the game without its board size."""
     return "go" if name.startswith("go_") else name
 
 
 def _grids(name: str, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers an observation's entries, and the actions, as they lie on the board `[H, W, ...]`."""
+    """Returns the indices of observation entries and of actions, arranged as on the board."""
     entries = np.arange(np.prod(shape))
     if _family(name) not in _MOTIONS:
         return entries.reshape(1, -1), np.zeros((1, 0), int)
     if name == "connect2":
         return entries.reshape(2, 4), np.arange(4).reshape(1, 4)
-    # An action of Connect Four is a column.
+    # The actions of Connect Four are columns.
     board = (1, shape[1]) if name == "connect_four" else shape[:2]
     return entries.reshape(shape), np.arange(np.prod(board)).reshape(board)
 

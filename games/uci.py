@@ -1,8 +1,8 @@
-"""UCI moves of chess and Gardner's chess: two squares, and the piece that a pawn turns into.
+"""UCI notation of chess and Gardner's chess: two squares, and the piece of a promotion.
 
-An action of pgx is a square and a direction as the player to move sees the board, and a pawn that
-becomes a queen is a plain step. So the text of an action depends on the colour, and on whether it
-is a pawn that moves.
+An action of pgx is a square and a direction from the view of the player to move. A promotion to a
+queen is the same action as a plain step. The text of an action therefore depends on the colour and
+on whether the moving piece is a pawn.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from games.positions import PAWN, Position, square_name
 
 
 class Line(NamedTuple):
-    """What a move's notation needs to know of the moves before it.
+    """The context of a move: where the pawns are and which colour moves.
 
     Attributes:
-      pawns: the squares with pawns, of either colour, and some that were captured in passing.
-      color: who is to move, 0 White, 1 Black.
+      pawns: squares with pawns of either colour; may include pawns captured en passant.
+      color: the colour to move, 0 White, 1 Black.
     """
 
     pawns: frozenset[int]
@@ -29,7 +29,7 @@ class Line(NamedTuple):
 
 
 class _Move(NamedTuple):
-    """A move as White sees the board; `promoted` is one of "rbn", "" for all other moves."""
+    """A move from White's view; `promoted` is one of "rbn", or "" for any other move."""
 
     start: int
     end: int
@@ -37,7 +37,13 @@ class _Move(NamedTuple):
 
 
 class _Tables(NamedTuple):
-    """The moves of a game and a colour: of each action, None off the board; and back, by text."""
+    """The moves of one colour in a game.
+
+    Attributes:
+      size: number of squares along a side of the board.
+      moves: the move of each action, None if it leads off the board.
+      actions: the action of each text.
+    """
 
     size: int
     moves: tuple[_Move | None, ...]
@@ -45,55 +51,55 @@ class _Tables(NamedTuple):
 
 
 def begin(position: Position) -> Line:
-    """Returns the line of no moves from a position."""
+    """Returns the context of the first move from a position."""
     pawns = (square for square, piece in enumerate(position.board) if abs(piece) == PAWN)
     return Line(frozenset(pawns), position.color)
 
 
 def read(game: str, line: Line, text: str) -> int:
-    """Returns the action of a move; whether it is legal is not asked.
+    """Parses a move; its legality is not checked.
 
     Args:
       game: chess or gardner_chess.
-      line: the moves before.
-      text: such as "e2e4" or "e7e8q".
+      line: the context of the move.
+      text: a move such as "e2e4" or "e7e8q".
 
     Returns:
       The action of pgx.
 
     Raises:
-      ValueError: with a reason, if there is no such move, or a pawn's promotion is missing or
-        another piece's is not.
+      ValueError: if there is no such move, a pawn's promotion lacks the piece, or another move
+        names one.
     """
     tables = _tables(game, line.color)
     step, promotion = text[:4], text[4:]
     action = tables.actions.get(step if promotion == "q" else text)
     if action is None:
-        raise ValueError(f"no move of {game}: write UCI, such as e2e4 or e7e8q")
+        raise ValueError(f"not a move of {game}: write UCI, such as e2e4 or e7e8q")
     promotes = _promotes(tables, line, action)
     if promotes and not promotion:
         raise ValueError(f"a pawn's promotion: write {step}q, {step}r, {step}b or {step}n")
     if promotion and not promotes:
-        raise ValueError(f"no promotion: write {step}")
+        raise ValueError(f"not a promotion: write {step}")
     return action
 
 
 def show(game: str, line: Line, action: int) -> str:
-    """Returns the text of an action; see `read`.
+    """Formats an action; the inverse of `read`.
 
     Raises:
-      ValueError: with a reason, if the action leads off the board.
+      ValueError: if the action leads off the board.
     """
     tables = _tables(game, line.color)
     move = tables.moves[action]
     if move is None:
-        raise ValueError(f"no move of {game}: it leads off the board")
+        raise ValueError(f"not a move of {game}: it leads off the board")
     text = _text(move, tables.size)
     return text + "q" if _promotes(tables, line, action) and not move.promoted else text
 
 
 def play(game: str, line: Line, action: int) -> Line:
-    """Returns the line with one move more; an action off the board only passes the turn."""
+    """Returns the context after an action; one that leads off the board changes only the colour."""
     tables = _tables(game, line.color)
     move, pawns = tables.moves[action], line.pawns
     if move is not None:
@@ -120,13 +126,13 @@ def _tables(game: str, color: int) -> _Tables:
     ends = np.asarray(ENDS)
     size = math.isqrt(len(ends))
 
-    def seen(square: int) -> int:
+    def from_white(square: int) -> int:
         return square + color * (size - 1 - 2 * (square % size))
 
     def move(start: int, plane: int) -> _Move | None:
         end = int(ends[start, plane])
-        promoted = "rbn"[plane // 3] if plane < 9 else ""  # three directions each
-        return None if end < 0 else _Move(seen(start), seen(end), promoted)
+        promoted = "rbn"[plane // 3] if plane < 9 else ""  # three directions per piece
+        return None if end < 0 else _Move(from_white(start), from_white(end), promoted)
 
     moves = tuple(move(*index) for index in np.ndindex(ends.shape))
     actions = {_text(move, size): action for action, move in enumerate(moves) if move is not None}

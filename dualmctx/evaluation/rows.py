@@ -52,7 +52,7 @@ def _namer(env: Environment, states: Any) -> Callable[[int], _NameFn]:
         return lambda place: lambda actions: [names[action] for action in actions]
 
     def name_from(place: int) -> _NameFn:
-        start = games.position_of(env, jax.tree.map(lambda x: x[place], states))
+        start = games.to_position(env, jax.tree.map(lambda x: x[place], states))
         return lambda actions: games.format_moves(env, start, actions)
 
     return name_from

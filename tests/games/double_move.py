@@ -1,7 +1,8 @@
-"""A test game in which one player may move twice in a row, and its solution.
+"""A test game in which a player may move twice in a row, and its solution.
 
-One pile, take one or two stones, the last stone wins; who leaves a positive multiple of three
-moves again. Whoever flips the sign at every ply gets piles 4, 6, 10, 12 … wrong.
+One pile; a move takes one or two stones; the player who takes the last stone wins. A player who
+leaves a positive multiple of three moves again. A search that flips the sign of the value at every
+ply misjudges the piles 4, 6, 10, 12 …
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Game:
 
 @adapter.state_class
 class State(pgx.State):
-    """pgx's fields and the position `_x`."""
+    """The fields of `pgx.State`, and the position `_x`."""
 
     _x: GameState
 
@@ -67,7 +68,7 @@ class DoubleMoveNim(pgx.Env):
 
     def __init__(self, *, pile: int = 8) -> None:
         super().__init__()
-        self.game = Game(pile=adapter.at_least("pile", pile, 1, "the stones at the start"))
+        self.game = Game(pile=adapter.check_at_least("pile", pile, 1, "the stones at the start"))
 
     def _init(self, key: jax.Array) -> State:
         return adapter.initial_state(State, self.game, key)

@@ -1,4 +1,4 @@
-"""pgx's own contract, and what JAX asks of an environment."""
+"""The contract of pgx environments, and their behaviour under JAX transformations."""
 
 from typing import Literal, get_args
 
@@ -30,13 +30,13 @@ def _random_actions(rng_key, mask):
 def test_pgx_contract(name, parameters, monkeypatch):
     names = (*get_args(pgx.EnvId), "connect2", "nim", "hsr")
     monkeypatch.setattr(api_test, "EnvId", Literal[names])
-    # pgx 2.6.0 draws over axis 1 of a mask that may have one axis only; newer JAX refuses that.
+    # pgx 2.6.0 samples over axis 1 of a mask that may have only one axis; newer JAX rejects that.
     monkeypatch.setattr(api_test, "act_randomly", jax.jit(_random_actions))
     api_test.api_test(games.make(name, **parameters), num=2)
 
 
 @pytest.mark.parametrize(("name", "parameters"), OURS)
-def test_names_and_shapes(name, parameters):
+def test_env_has_declared_name_and_shapes(name, parameters):
     env = games.make(name, **parameters)
     state = env.init(jax.random.PRNGKey(0))
     assert (env.id, state.env_id, env.version, env.num_players) == (name, name, "v0", 2)
@@ -51,7 +51,7 @@ def _random_step(env):
 
 
 @pytest.mark.parametrize(("name", "parameters"), SMALL)
-def test_one_trace_serves_all_states(name, parameters):
+def test_step_is_traced_once_for_all_states(name, parameters):
     env, traces = games.make(name, **parameters), []
 
     @jax.jit
@@ -83,7 +83,7 @@ def test_batch_elements_are_independent(name, parameters):
 
 
 @pytest.mark.parametrize(("name", "parameters"), SMALL)
-def test_either_player_may_start(name, parameters):
+def test_first_player_is_random(name, parameters):
     env = games.make(name, **parameters)
     states = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(3), 64))
     assert 10 < int(states.current_player.sum()) < 54
@@ -114,7 +114,7 @@ def test_step_after_the_end_changes_nothing():
     jax.tree.map(np.testing.assert_array_equal, over._x, after._x)
 
 
-def test_observations_are_the_movers_view():
+def test_observation_is_from_the_view_of_the_mover():
     env = games.make("connect2")
     state = env.init(jax.random.PRNGKey(6))
     for action, mine, theirs in [(0, [], [0]), (2, [0], [2]), (3, [2], [0, 3])]:
@@ -130,7 +130,7 @@ def test_nim_observation_is_the_pile():
     assert np.flatnonzero(state.observation).tolist() == [4]
 
 
-def test_hsr_observation_names_role_and_position():
+def test_hsr_observation_encodes_role_and_position():
     env = games.make("hsr", k=2, q=3, n=5)
     state = env.init(jax.random.PRNGKey(8))
     starts = np.cumsum([0, 2, 3, 4, 5])

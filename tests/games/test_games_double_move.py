@@ -1,4 +1,4 @@
-"""The test game itself: its rules in JAX, turn by turn, against the rules in Python."""
+"""Compares the JAX rules of the test game with its Python rules, turn by turn."""
 
 import itertools
 
@@ -21,7 +21,7 @@ def _turns(pile, actions):
     return movers, 0
 
 
-def test_every_line_of_pile_seven():
+def test_jax_rules_match_python_rules_for_pile_seven():
     env = DoubleMoveNim(pile=7)
     init, step = jax.jit(env.init), jax.jit(env.step)
     repeated = 0
@@ -51,12 +51,12 @@ def test_solution_differs_from_nim_where_a_player_moves_twice():
     assert solved[3] == (-1, frozenset({0, 1}))
 
 
-def test_bad_pile():
+def test_invalid_pile_raises():
     with pytest.raises(ValueError, match="pile=0"):
         DoubleMoveNim(pile=0)
 
 
-def test_drawing_says_what_is_missing():
+def test_unknown_game_cannot_be_rendered():
     state = DoubleMoveNim().init(jax.random.PRNGKey(0))
     with pytest.raises(ValueError, match="no drawing for states of 'double_move'"):
-        games.draw(state)
+        games.to_text(state)

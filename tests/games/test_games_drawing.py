@@ -1,4 +1,4 @@
-"""Drawings as text and SVG."""
+"""Rendering of states as text and SVG."""
 
 import importlib
 import xml.etree.ElementTree as ElementTree
@@ -22,7 +22,7 @@ def _single(states):
 
 
 def _default(name):
-    """The start position as pgx's class has it; `init` compiles for many seconds."""
+    """Returns the initial state without `init`, which takes many seconds to compile."""
     return importlib.import_module(f"pgx.{name}").State()
 
 
@@ -38,50 +38,50 @@ def _default(name):
         ("hex", {"size": 3}, [0, 4], ["x . .", ". o .", "  . . ."]),
     ],
 )
-def test_text(name, parameters, actions, rows):
-    lines = games.draw(_single(_after(name, *actions, **parameters))).splitlines()
+def test_text_rendering(name, parameters, actions, rows):
+    lines = games.to_text(_single(_after(name, *actions, **parameters))).splitlines()
     assert lines[0].startswith(f"{name}: ")
     assert lines[1:] == rows
 
 
-def test_text_othello_colours_do_not_depend_on_the_mover():
-    lines = games.draw(_single(_after("othello", 19))).splitlines()
+def test_othello_text_does_not_depend_on_the_mover():
+    lines = games.to_text(_single(_after("othello", 19))).splitlines()
     assert lines[3:6] == [". . . x . . . .", ". . . x x . . .", ". . . x o . . ."]
 
 
-def test_text_of_a_state_made_without_jit():
+def test_text_of_unjitted_state():
     """pgx's Othello starts with a Python int among the arrays."""
     start = games.make("othello").init(jax.random.PRNGKey(0))
-    assert games.draw(start).splitlines()[4:6] == [". . . o x . . .", ". . . x o . . ."]
+    assert games.to_text(start).splitlines()[4:6] == [". . . o x . . .", ". . . x o . . ."]
 
 
-def test_text_go_chess_and_shogi():
-    go = games.draw(_single(_after("go_9x9", 10, 0))).splitlines()
+def test_text_of_go_chess_and_shogi():
+    go = games.to_text(_single(_after("go_9x9", 10, 0))).splitlines()
     assert go[1:4] == ["o . . . . . . . .", ". x . . . . . . .", ". . . . . . . . ."]
-    chess = games.draw(_default("chess")).splitlines()
+    chess = games.to_text(_default("chess")).splitlines()
     assert len(chess) == 9
     assert (chess[1], chess[8]) == ("r n b q k b n r", "R N B Q K B N R")
-    gardner = games.draw(_default("gardner_chess")).splitlines()
+    gardner = games.to_text(_default("gardner_chess")).splitlines()
     assert (gardner[1], gardner[4]) == ("r n b q k", "P P P P P")
-    shogi = games.draw(_default("shogi")).splitlines()
+    shogi = games.to_text(_default("shogi")).splitlines()
     assert shogi[1].startswith("lnsgkgsnl/1r5b1/")
-    animal = games.draw(_default("animal_shogi")).splitlines()
+    animal = games.to_text(_default("animal_shogi")).splitlines()
     assert animal[1:5] == ["r k b", ". p .", ". P .", "B K R"]
 
 
-def test_captions_tell_the_mover_and_the_result():
+def test_caption_names_mover_or_result():
     states = _after("nim", 0, pile=1)
     winner = int(np.argmax(states.rewards[0]))
-    assert games.draw(_single(states)).startswith(f"nim: over, player {winner} won")
+    assert games.to_text(_single(states)).startswith(f"nim: over, player {winner} won")
     start = games.make("nim").init(jax.random.PRNGKey(0))
-    assert games.draw(start).startswith(f"nim: player {int(start.current_player)} to move")
+    assert games.to_text(start).startswith(f"nim: player {int(start.current_player)} to move")
     draw = _single(_after("connect2", 0, 1, 2, 3))
-    assert games.draw(draw).startswith("connect2: over, no winner")
+    assert games.to_text(draw).startswith("connect2: over, no winner")
 
 
-def test_batches_follow_each_other():
+def test_batched_states_are_rendered_in_order():
     states = games.replay(games.make("connect2"), np.array([[0, -1], [1, 2]]))
-    one, two = games.draw(states).split("\n\n")
+    one, two = games.to_text(states).split("\n\n")
     assert one.endswith("x . . .")
     assert two.endswith(". x o .")
 
@@ -101,7 +101,7 @@ def test_svg(name, batch, tmp_path):
     assert float(doubled.get("width")) == 2 * float(tree.get("width"))
 
 
-def test_svg_shows_the_stones():
+def test_svg_contains_one_circle_per_stone():
     state = _single(_after("connect2", 1, 3))
     circles = list(ElementTree.fromstring(state.to_svg()).iter(f"{SVG}circle"))
     assert [circle.get("fill") for circle in circles] == ["black", "white"]
@@ -109,21 +109,21 @@ def test_svg_shows_the_stones():
     assert len(list(ElementTree.fromstring(nim.to_svg()).iter(f"{SVG}circle"))) == 6
 
 
-def test_svg_of_small_hex_has_its_own_size():
+def test_svg_of_small_hex_has_its_board_size():
     state = _single(_after("hex", 0, 4, size=3))
     tree = ElementTree.fromstring(state.to_svg())
     assert len(list(tree.iter(f"{SVG}circle"))) == 2
-    assert len(list(tree.iter(f"{SVG}rect"))) == 9 + 1  # the cells and the paper
+    assert len(list(tree.iter(f"{SVG}rect"))) == 9 + 1  # the cells and the background
 
 
-def test_errors(tmp_path):
+def test_invalid_arguments_raise(tmp_path):
     state = games.make("nim").init(jax.random.PRNGKey(0))
     with pytest.raises(ValueError, match=r"ends with '\.svg'"):
         state.save_svg(tmp_path / "state.png")
     with pytest.raises(ValueError, match="color_theme='blue'"):
         state.to_svg(color_theme="blue")
     with pytest.raises(ValueError, match="no drawing for"):
-        games.draw(_NoGame())
+        games.to_text(_NoGame())
 
 
 class _NoGame:

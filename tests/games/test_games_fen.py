@@ -1,4 +1,4 @@
-"""FENs, states of FENs and UCI moves of chess and Gardner's chess, against python-chess."""
+"""Compares FENs, their states and UCI moves of both chess games with python-chess."""
 
 import functools
 import random
@@ -18,7 +18,7 @@ START = {
     "chess": chess.STARTING_FEN,
     "gardner_chess": "rnbqk/ppppp/5/PPPPP/RNBQK w - - 0 1",
 }
-# Castling both ways, pawns about to promote with captures, and pawns about to meet in passing.
+# Positions before castling, promotions with captures, and en passant captures.
 STARTS = {
     "chess": [
         START["chess"],
@@ -37,7 +37,7 @@ STARTS = {
         "k1n1n/3PP/5/3pp/K1N1N w - - 0 9",
     ],
 }
-# Games that are over, and White's reward.
+# Finished games and White's reward.
 FINISHED = {
     "chess": {
         "rnb1kbnr/pppp1ppp/8/4p3/6Pq/5P2/PPPPP2P/RNBQKBNR w KQkq - 1 3": -1,
@@ -56,9 +56,9 @@ NUM_GAMES = 16
 
 
 class Gardner(chess.Board):
-    """Gardner's chess in the corner a1 to e5 of python-chess's board, by python-chess's moves.
+    """Gardner's chess on the squares a1 to e5 of python-chess's board, with python-chess's moves.
 
-    There a pawn of White's neither starts with a double step nor promotes on the fifth rank.
+    python-chess would allow White's pawns a double step and would not promote on the fifth rank.
     """
 
     def __init__(self, fen):
@@ -112,7 +112,7 @@ def legal(board):
 
 
 def is_special(name, board, text):
-    """Returns what is special about a move: one of the keys that the games must contain."""
+    """Returns the kind of a move; the games must contain every kind."""
     if name == "chess" and board.is_castling(chess.Move.from_uci(text)):
         return "king side" if text[2] == "g" else "queen side"
     if name == "chess" and board.is_en_passant(chess.Move.from_uci(text)):
@@ -122,12 +122,12 @@ def is_special(name, board, text):
 
 @functools.cache
 def played(name):
-    """Plays random games by python-chess: `(fens, moves)` of each, special moves more often."""
+    """Plays random games with python-chess, preferring special moves: `(fens, moves)` of each."""
     draws, result = random.Random(1), []
     for number in range(NUM_GAMES):
         board = board_of(name, STARTS[name][number % len(STARTS[name])])
         fens, moves = [board.fen(en_passant="fen")], []
-        # Fewer pieces than three could be too few to win, which ends a game here.
+        # With fewer than three pieces a game may end because neither side can win.
         while len(moves) < NUM_PLIES and legal(board) and len(board.piece_map()) > 4:
             texts = legal(board)
             weights = [9 if is_special(name, board, text) else 1 for text in texts]
@@ -140,7 +140,7 @@ def played(name):
 
 @functools.cache
 def set_up(name):
-    """Sets up every position of the games and the finished ones at once."""
+    """Sets up all positions of the games and the finished positions in one batch."""
     fens = [fen for fens, _ in played(name) for fen in fens] + list(FINISHED[name])
     positions = [games.read_fen(ENVS[name], fen) for fen in fens]
     return fens, positions, jax.device_get(games.set_up(ENVS[name], positions))
@@ -150,7 +150,7 @@ NAMES = pytest.mark.parametrize("name", ENVS)
 
 
 @NAMES
-def test_games_have_every_kind_of_move(name):
+def test_random_games_contain_every_kind_of_move(name):
     seen = set()
     for fens, moves in played(name):
         for fen, move in zip(fens, moves, strict=False):
@@ -162,7 +162,7 @@ def test_games_have_every_kind_of_move(name):
 
 
 @NAMES
-def test_legal_moves_are_those_of_python_chess(name):
+def test_legal_moves_match_python_chess(name):
     env, (fens, positions, states) = ENVS[name], set_up(name)
     for fen, position, over, mask in zip(
         fens, positions, states.terminated, states.legal_action_mask, strict=True
@@ -178,24 +178,24 @@ def test_legal_moves_are_those_of_python_chess(name):
 
 
 @NAMES
-def test_finished_games(name):
+def test_finished_positions_are_terminal_with_rewards(name):
     fens, _, states = set_up(name)
     for fen, reward in FINISHED[name].items():
         assert states.rewards[fens.index(fen)].tolist() == [reward, -reward]
 
 
 @NAMES
-def test_round_trip(name):
+def test_fen_round_trip(name):
     fens, positions, states = set_up(name)
     for index, fen in enumerate(fens):
         state = jax.tree.map(lambda leaf, i=index: leaf[i], states)
         assert games.to_fen(ENVS[name], state) == fen
-        assert games.position_of(ENVS[name], state) == positions[index]
+        assert games.to_position(ENVS[name], state) == positions[index]
         assert games.write_fen(positions[index]) == fen
 
 
 @NAMES
-def test_moves_as_actions_and_back(name):
+def test_uci_round_trip_matches_python_chess(name):
     for fens, moves in played(name):
         start = games.read_fen(ENVS[name], fens[0])
         actions = games.parse_moves(ENVS[name], " ".join(moves), start)
@@ -205,7 +205,7 @@ def test_moves_as_actions_and_back(name):
 
 @functools.cache
 def replayed(name):
-    """Plays the games by pgx from their first positions; the last game stops at a bad move."""
+    """Replays the games with pgx from their first positions; the last game has an illegal move."""
     starts = games.set_up(ENVS[name], [games.read_fen(ENVS[name], f[0]) for f, _ in played(name)])
     histories = np.full((NUM_GAMES, NUM_PLIES), -1)
     for row, (fens, moves) in zip(histories, played(name), strict=True):
@@ -217,8 +217,8 @@ def replayed(name):
 
 
 @NAMES
-def test_a_state_of_a_fen_is_as_if_played_to(name):
-    """All but what only a history can tell."""
+def test_state_from_fen_matches_state_from_moves(name):
+    """Compares all fields that do not depend on the history."""
     states, first_bad = replayed(name)
     assert first_bad.tolist() == [-1] * (NUM_GAMES - 1) + [5]
     ends = [fens[-1] for fens, _ in played(name)[:-1]] + [played(name)[-1][0][5]]
@@ -226,13 +226,15 @@ def test_a_state_of_a_fen_is_as_if_played_to(name):
 
     def compare(path, one, other):
         field = path[-1].name
-        if field == "observation":  # the planes of the board now, and those after the history
+        if (
+            field == "observation"
+        ):  # the planes of the current board, and those after the history planes
             one, other = (np.delete(x, np.s_[12:112], axis=-1) for x in (one, other))
         if field.endswith("_history"):
             assert not np.asarray(other)[:, 1:].any()
             one, other = one[:, 0], other[:, 0]
-        # pgx's Gardner's chess takes a pawn that became a queen for a pawn in its hash, and keeps
-        # the squares of captured pieces in its lists.
+        # pgx's Gardner's chess hashes a promoted queen as a pawn, and keeps the squares of
+        # captured pieces in its lists.
         if field not in GARDNER_HASHES or name == "chess":
             np.testing.assert_array_equal(one, other, err_msg=str(path))
 
@@ -243,14 +245,14 @@ GARDNER_HASHES = ("_zobrist_hash", "_hash_history", "_possible_piece_positions")
 
 
 @NAMES
-def test_the_start_is_the_games_own(name):
+def test_start_fen_gives_initial_state(name):
     env = ENVS[name]
     state, own = games.from_fen(env, START[name]), jax.jit(env.init)(jax.random.PRNGKey(0))
     describe = functools.partial(jax.tree.map, lambda x: (x.shape, x.dtype, x.weak_type))
     assert describe(state) == describe(own)
 
     def compare(path, one, other):
-        # The hash of the start is written down in pgx, from random numbers of an older JAX.
+        # The hash of the initial state is a constant in pgx, computed with an older JAX.
         if path[-1].name not in ("hash_history", "_hash_history", "_zobrist_hash"):
             np.testing.assert_array_equal(one, other, err_msg=str(path))
 
@@ -303,13 +305,13 @@ def test_the_start_is_the_games_own(name):
         ("gardner_chess", "k4/1P3/5/5/K4 w - - 0 1", "the side that has just moved is in check"),
     ],
 )
-def test_bad_fens(name, fen, reason):
+def test_invalid_fen_raises(name, fen, reason):
     with pytest.raises(ValueError, match=r"^[^\n]{1,250}$") as caught:
         games.read_fen(ENVS[name], fen)
     assert reason in str(caught.value)
 
 
-def test_a_game_without_fen():
+def test_fen_functions_reject_other_games_and_shapes():
     with pytest.raises(ValueError, match="othello has no FEN: it is for chess and gardner_chess"):
         games.from_fen(games.make("othello"), START["chess"])
     with pytest.raises(ValueError, match="0 positions of chess: pass at least one"):
@@ -318,12 +320,12 @@ def test_a_game_without_fen():
         games.to_fen(ENVS["chess"], games.set_up(ENVS["chess"], [set_up("chess")[1][0]]))
 
 
-# What python-chess finds impossible and pgx can play all the same.
+# Positions that python-chess considers impossible and pgx can play.
 UNLIKELY = chess.STATUS_TOO_MANY_CHECKERS | chess.STATUS_IMPOSSIBLE_CHECK
 
 
-def test_chess_takes_the_fens_that_python_chess_takes():
-    """Over FENs with a few squares and fields changed."""
+def test_fen_validity_matches_python_chess():
+    """Compares FENs in which a few squares and fields are changed at random."""
     draws, counts = random.Random(0), {True: 0, False: 0}
     fens = set_up("chess")[0]
     for _ in range(3000):
@@ -348,8 +350,8 @@ def test_chess_takes_the_fens_that_python_chess_takes():
     assert min(counts.values()) > 300
 
 
-def position_or_one_line(name, text):
-    """Reads a FEN; returns the position, or None after an error of one short line."""
+def parse_or_check_error(name, text):
+    """Parses a FEN; returns None and checks that the message is one short line if that fails."""
     message, position = "", None
     try:
         position = games.read_fen(ENVS[name], text)
@@ -363,17 +365,17 @@ def position_or_one_line(name, text):
 @NAMES
 @hypothesis.settings(max_examples=200)
 @hypothesis.given(text=st.text() | st.text("pPkKqQ12358/ wb-e36") | st.none() | st.integers())
-def test_any_text_is_a_fen_or_one_line(name, text):
-    position_or_one_line(name, text)
+def test_arbitrary_text_parses_or_raises_one_line(name, text):
+    parse_or_check_error(name, text)
 
 
 @NAMES
 @hypothesis.settings(max_examples=200)
 @hypothesis.given(data=st.data())
-def test_a_fen_with_a_letter_changed_is_a_fen_or_one_line(name, data):
+def test_mutated_fen_parses_or_raises_one_line(name, data):
     fen = data.draw(st.sampled_from(set_up(name)[0]))
     at = data.draw(st.integers(0, len(fen)))
     fen = fen[:at] + data.draw(st.text(max_size=2)) + fen[at + data.draw(st.integers(0, 2)) :]
-    position = position_or_one_line(name, fen)
+    position = parse_or_check_error(name, fen)
     if position is not None:
         assert games.read_fen(ENVS[name], games.write_fen(position)) == position

@@ -1,4 +1,4 @@
-"""Moves in each game's own notation, and histories that are checked as they are played."""
+"""Move notation of each game, and replay of histories."""
 
 import functools
 
@@ -22,7 +22,7 @@ def num_actions(name):
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_each_action_has_one_name(name):
+def test_action_names_are_unique(name):
     env, actions = env_of(name), list(range(num_actions(name)))
     names = games.format_moves(env, None, actions)
     assert len(set(names)) == len(names)
@@ -36,8 +36,8 @@ def test_each_action_has_one_name(name):
 
 
 @pytest.mark.parametrize("name", ["othello", "hex", "tic_tac_toe", "connect_four"])
-def test_names_are_as_open_spiel_has_them(name):
-    """Of the actions in OpenSpiel's order, which is pgx's (`test_games_openspiel.py`)."""
+def test_names_match_openspiel(name):
+    """Returns OpenSpiel's names; actions are numbered as in pgx (`test_games_openspiel.py`)."""
     pyspiel = pytest.importorskip("pyspiel")
     game = pyspiel.load_game(name)
     state, count = game.new_initial_state(), num_actions(name)
@@ -68,9 +68,9 @@ def test_names_are_as_open_spiel_has_them(name):
         ("connect2", "2", 0, 1),
     ],
 )
-def test_a_move_is_where_it_is_drawn(name, text, row, column):
+def test_moves_name_the_rendered_cell(name, text, row, column):
     state = games.replay(env_of(name), [games.parse_moves(env_of(name), [text])])
-    rows = games.draw(jax.tree.map(lambda leaf: leaf[0], state)).splitlines()[1:]
+    rows = games.to_text(jax.tree.map(lambda leaf: leaf[0], state)).splitlines()[1:]
     assert rows[row].split()[column] == "x"
 
 
@@ -83,22 +83,24 @@ def test_names_of_larger_boards():
     )
 
 
-def test_hsr_and_nim():
+def test_hsr_and_nim_notation():
     assert games.parse_moves(env_of("hsr"), "8 no-break 4 break") == [7, 16, 3, 15]
     assert games.parse_moves(env_of("hsr"), ["8", "No  break", 3, "break"]) == [7, 16, 3, 15]
     assert games.parse_moves(env_of("nim"), "3,1 , 2") == [2, 0, 1]
 
 
-def test_digits_run_together_where_a_digit_is_a_place():
+def test_digit_moves_need_no_separator():
     assert games.parse_moves(env_of("connect_four"), "4453") == [3, 3, 4, 2]
     assert games.parse_moves(env_of("connect_four"), "4 4 5 3") == [3, 3, 4, 2]
     assert games.parse_moves(env_of("tic_tac_toe"), "519") == [4, 0, 8]
     assert games.parse_moves(env_of("connect2"), "23") == [1, 2]
-    with pytest.raises(ValueError, match="move 1, '21', is no move of nim: they are 1, 2 … 3"):
+    with pytest.raises(
+        ValueError, match="move 1, '21', is not a move of nim: write one of 1, 2 … 3"
+    ):
         games.parse_moves(env_of("nim"), "21")
 
 
-def test_no_moves():
+def test_empty_input_has_no_moves():
     for name in games.available():
         env = env_of(name)
         assert games.parse_moves(env, "") == games.parse_moves(env, []) == []
@@ -107,59 +109,73 @@ def test_no_moves():
 @pytest.mark.parametrize(
     ("name", "moves", "reason"),
     [
-        ("connect_four", "4480", "move 3, '8', is no move of connect_four: they are 1, 2 … 7."),
-        ("connect_four", "４", "is no move of connect_four"),
-        ("connect_four", [3, 7], "move 2, 7, is no action: pass text, or a number from 0 to 6."),
-        ("connect_four", [-1], "move 1, -1, is no action"),
-        ("connect_four", [True], "move 1, True, is no action"),
-        ("connect_four", [3.0], "move 1, 3.0, is no action"),
-        ("connect_four", [None], "move 1, None, is no action"),
-        ("connect_four", [[3]], "move 1, [3], is no action"),
+        (
+            "connect_four",
+            "4480",
+            "move 3, '8', is not a move of connect_four: write one of 1, 2 … 7.",
+        ),
+        ("connect_four", "４", "is not a move of connect_four"),
+        (
+            "connect_four",
+            [3, 7],
+            "move 2, 7, is not an action: pass text, or a number from 0 to 6.",
+        ),
+        ("connect_four", [-1], "move 1, -1, is not an action"),
+        ("connect_four", [True], "move 1, True, is not an action"),
+        ("connect_four", [3.0], "move 1, 3.0, is not an action"),
+        ("connect_four", [None], "move 1, None, is not an action"),
+        ("connect_four", [[3]], "move 1, [3], is not an action"),
         ("connect_four", None, "moves=None: pass a list of moves, or text."),
         ("connect_four", {"a": 1}, "pass a list of moves, or text."),
         ("connect_four", 44, "moves=44: pass a list of moves"),
-        ("othello", "d3,,c4", "move 2, '', is no move of othello: they are a1, b1 … pass."),
-        ("othello", "i1", "move 1, 'i1', is no move of othello"),
-        ("hex", "a12", "is no move of hex: they are a1, b1 … swap."),
-        ("hex", "\\u212a1", "is no move of hex"),
-        ("go_9x9", "I5", "is no move of go_9x9: they are A9, B9 … pass."),
-        ("hsr", "16", "is no move of hsr: they are 1, 2 … no-break."),
-        ("shogi", "7g7f", "is no move of shogi: they are 0, 1 … 2186."),
-        ("chess", "4453", "move 1, '4453', is no move of chess: write UCI, such as e2e4 or e7e8q."),
-        ("chess", "e2e4 Nf6", "move 2, 'Nf6', is no move of chess"),
-        ("chess", "E2E4", "is no move of chess"),
-        ("chess", "e2b4", "is no move of chess"),
-        ("chess", "e2e4q", "move 1, 'e2e4q', is no promotion: write e2e4."),
-        ("chess", "e7e8rq", "is no move of chess"),
+        ("othello", "d3,,c4", "move 2, '', is not a move of othello: write one of a1, b1 … pass."),
+        ("othello", "i1", "move 1, 'i1', is not a move of othello"),
+        ("hex", "a12", "is not a move of hex: write one of a1, b1 … swap."),
+        ("hex", "\\u212a1", "is not a move of hex"),
+        ("go_9x9", "I5", "is not a move of go_9x9: write one of A9, B9 … pass."),
+        ("hsr", "16", "is not a move of hsr: write one of 1, 2 … no-break."),
+        ("shogi", "7g7f", "is not a move of shogi: write one of 0, 1 … 2186."),
+        (
+            "chess",
+            "4453",
+            "move 1, '4453', is not a move of chess: write UCI, such as e2e4 or e7e8q.",
+        ),
+        ("chess", "e2e4 Nf6", "move 2, 'Nf6', is not a move of chess"),
+        ("chess", "E2E4", "is not a move of chess"),
+        ("chess", "e2b4", "is not a move of chess"),
+        ("chess", "e2e4q", "move 1, 'e2e4q', is not a promotion: write e2e4."),
+        ("chess", "e7e8rq", "is not a move of chess"),
         (
             "chess",
             "a2a4 b7b5 a4b5 a7a6 b5a6 c8b7 a6b7 h7h6 b7a8",
             "move 9, 'b7a8', is a pawn's promotion: write b7a8q, b7a8r, b7a8b or b7a8n.",
         ),
-        ("chess", [4672], "is no action: pass text, or a number from 0 to 4671."),
-        ("gardner_chess", "f2f3", "is no move of gardner_chess"),
-        ("gardner_chess", "e7e8q", "is no move of gardner_chess"),
+        ("chess", [4672], "is not an action: pass text, or a number from 0 to 4671."),
+        ("gardner_chess", "f2f3", "is not a move of gardner_chess"),
+        ("gardner_chess", "e7e8q", "is not a move of gardner_chess"),
     ],
 )
-def test_bad_moves(name, moves, reason):
+def test_invalid_move_raises(name, moves, reason):
     with pytest.raises(ValueError, match=r"^[^\n]{1,250}$") as caught:
         games.parse_moves(env_of(name), moves)
     assert reason in str(caught.value)
 
 
-def test_bad_actions():
-    with pytest.raises(ValueError, match="move 2, 7, is no action: pass text, or a number"):
+def test_invalid_action_raises():
+    with pytest.raises(ValueError, match="move 2, 7, is not an action: pass text, or a number"):
         games.format_moves(env_of("connect_four"), None, [0, 7])
-    with pytest.raises(ValueError, match="move 1, 0, is no move of chess: it leads off the board"):
+    with pytest.raises(
+        ValueError, match="move 1, 0, is not a move of chess: it leads off the board"
+    ):
         games.format_action(env_of("chess"), None, 0)
 
 
-def test_pawns_are_followed():
-    """Through captures, in passing as well, castling and promotions."""
+def test_promotions_are_tracked_through_captures_and_castling():
+    """The line contains captures, en passant, castling and promotions."""
     env, line = env_of("chess"), "e2e4 f7f5 g1f3 f5f4 f1c4 g7g5 e1g1 g5g4 f3e1 g4g3 e1f3 g3f2 g1h1"
     with pytest.raises(ValueError, match="move 14, 'f2g1', is a pawn's promotion"):
         games.parse_moves(env, line + " f2g1")
-    with pytest.raises(ValueError, match="move 14, 'f8g7q', is no promotion"):
+    with pytest.raises(ValueError, match="move 14, 'f8g7q', is not a promotion"):
         games.parse_moves(env, line + " f8g7q")
     line = "e2e4 a7a6 e4e5 d7d5 e5d6 a6a5 d6c7 a5a4 c7d8n a4a3 d8b7 c8d7 b7d6 e7d6 d1e2 d7e6"
     assert games.format_moves(env, None, games.parse_moves(env, line)) == line.split()
@@ -174,7 +190,7 @@ FUZZED = {
 @pytest.mark.parametrize("name", games.available())
 @hypothesis.settings(max_examples=60)
 @hypothesis.given(data=st.data())
-def test_any_moves_are_actions_or_one_line(name, data):
+def test_arbitrary_moves_parse_or_raise_one_line(name, data):
     moves = data.draw(FUZZED[name] | st.floats() | st.dictionaries(st.text(), st.none()))
     message, actions = "", []
     try:
@@ -186,16 +202,16 @@ def test_any_moves_are_actions_or_one_line(name, data):
     assert all(0 <= action < num_actions(name) for action in actions)
 
 
-def test_first_bad_move_of_each_history():
+def test_replay_finds_the_first_illegal_action():
     env = env_of("connect2")
     histories = [
-        [1, 3, -1, -1, -1],  # all right, not over
+        [1, 3, -1, -1, -1],  # legal, not over
         [0, 2, 1, -1, -1],  # won
-        [0, 2, 1, 3, -1],  # goes on after the end
+        [0, 2, 1, 3, -1],  # continues after the end
         [0, 0, 1, 2, -1],  # an occupied cell
-        [4, 0, -1, -1, -1],  # no cell
-        [-1, 0, -1, -1, -1],  # nothing played
-        [0, 1, 2, 3, 3],  # full, and on
+        [4, 0, -1, -1, -1],  # not a cell
+        [-1, 0, -1, -1, -1],  # empty history
+        [0, 1, 2, 3, 3],  # continues after a full board
         [2, -5, 2, 2, 2],
     ]
     states, first_bad = games.replay_checked(env, np.array(histories))
@@ -209,20 +225,20 @@ def test_first_bad_move_of_each_history():
     jax.tree.map(np.testing.assert_array_equal, states, expected)
 
 
-def test_histories_from_other_starts():
+def test_replay_from_given_states():
     env = env_of("connect2")
     starts, _ = games.replay_checked(env, [[0], [1], [-1]])
     states, first_bad = games.replay_checked(env, [[2, 1], [1, 0], [1, -1]], starts)
     assert first_bad.tolist() == [-1, 0, -1]
     whole, _ = games.replay_checked(env, [[0, 2, 1], [1, -1, -1], [1, -1, -1]])
     jax.tree.map(np.testing.assert_array_equal, states, whole)
-    # A game that is over allows nothing; pgx's mask there is all true.
+    # No action is legal after the end of a game, although pgx's mask is then all true.
     again, first_bad = games.replay_checked(env, [[3, -1], [-1, 0], [0, -1]], states)
     assert first_bad.tolist() == [0, -1, -1]
     assert again._step_count.tolist() == [3, 1, 2]
 
 
-def test_histories_and_starts_belong_together():
+def test_replay_checks_shapes():
     env = env_of("connect2")
     states, first_bad = games.replay_checked(env, np.zeros((0, 3), np.int32))
     assert first_bad.shape == states.current_player.shape == (0,)

@@ -1,4 +1,4 @@
-"""Random games move by move against OpenSpiel's rules."""
+"""Compares the rules with OpenSpiel's, move by move, in random games."""
 
 import random
 
@@ -22,10 +22,10 @@ TABLE = [
 
 
 def _random_game(game, num_actions, rng):
-    """Plays OpenSpiel alone: actions, legal moves before each, the first player's result."""
+    """Plays a game with OpenSpiel: actions, legal moves before each, result of the first player."""
     state, actions, legal = game.new_initial_state(), [], []
     while not state.is_terminal():
-        # Nim there has no limit on the stones of one move, our Nim has.
+        # OpenSpiel's Nim does not limit the stones of a move.
         allowed = [action for action in state.legal_actions() if action < num_actions]
         legal.append(np.isin(np.arange(num_actions), allowed))
         actions.append(rng.choice(allowed))
@@ -34,7 +34,7 @@ def _random_game(game, num_actions, rng):
 
 
 @pytest.mark.parametrize(("name", "parameters", "theirs", "num_games"), TABLE)
-def test_random_games(name, parameters, theirs, num_games):
+def test_random_games_match_openspiel(name, parameters, theirs, num_games):
     env, rng = games.make(name, **parameters), random.Random(0)
     num_actions = env.num_actions
     played = [_random_game(pyspiel.load_game(*theirs), num_actions, rng) for _ in range(num_games)]
@@ -48,7 +48,7 @@ def test_random_games(name, parameters, theirs, num_games):
         ours = np.asarray(states.legal_action_mask)
         for index in np.flatnonzero(live):
             expected = played[index][1][ply]
-            if name == "hex":  # pgx has the swap, OpenSpiel here not
+            if name == "hex":  # pgx has the swap, this OpenSpiel game does not
                 expected[-1] = ply == 1
             np.testing.assert_array_equal(ours[index], expected)
         for index in np.flatnonzero(just_over):

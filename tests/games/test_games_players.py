@@ -14,7 +14,7 @@ SOLVABLE = ["connect2", "nim", "hsr", "tic_tac_toe"]
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def _play_out(env, careful, other, states, rng_key):
-    """Who is to move now plays `careful`, the opponent `other`; returns the former's reward."""
+    """Plays on from states, `careful` being the player to move; returns the rewards of `careful`."""
     me = states.current_player
 
     def ply(carry, key):
@@ -45,7 +45,7 @@ def test_perfect_player_keeps_the_value_of_every_position(name):
 
 
 @pytest.mark.parametrize("name", SOLVABLE)
-def test_random_player_does_lose(name):
+def test_random_player_loses_some_games(name):
     env = games.make(name)
     solution = games.solve(env)
     states = games.replay(env, solution.histories)
@@ -74,19 +74,19 @@ def test_perfect_player_is_uniform_over_optimal_moves():
     assert frequencies == pytest.approx([0, 0.5, 0.5, 0], abs=0.04)
 
 
-def test_perfect_player_answers_at_the_end():
+def test_perfect_player_returns_an_action_in_finished_games():
     env = games.make("nim", pile=1)
     over = env.step(env.init(jax.random.PRNGKey(0)), 0)
     action = games.perfect_player(env)(jax.random.PRNGKey(1), over)
     assert 0 <= int(action) < 3
 
 
-def test_perfect_player_needs_a_solution():
+def test_perfect_player_requires_a_solvable_game():
     with pytest.raises(ValueError, match="no solver for 'othello'"):
         games.perfect_player(games.make("othello"))
 
 
-def test_replay_stops_at_the_first_padding():
+def test_replay_stops_at_padding():
     env = games.make("connect2")
     states = games.replay(env, np.array([[-1, -1, -1], [2, -1, 0], [0, 1, 2]]))
     np.testing.assert_array_equal(states._step_count, [0, 1, 3])
@@ -95,7 +95,7 @@ def test_replay_stops_at_the_first_padding():
     )
 
 
-def test_replay_takes_pgx_games_and_empty_histories():
+def test_replay_accepts_pgx_games_and_empty_histories():
     env = games.make("connect_four")
     states = games.replay(env, np.array([[3, 3, 3, -1]]), key=jax.random.key(4))
     assert int((states._x.board >= 0).sum()) == 3
@@ -103,6 +103,6 @@ def test_replay_takes_pgx_games_and_empty_histories():
 
 
 @pytest.mark.parametrize("bad", [np.zeros(3, np.int32), np.zeros((1, 2)), [[[1]]]])
-def test_replay_wants_a_table_of_integers(bad):
+def test_replay_requires_integer_table(bad):
     with pytest.raises(ValueError, match=r"pass \[S, D\] integers"):
         games.replay(games.make("connect2"), bad)

@@ -1,4 +1,4 @@
-"""What `games.make` hands out and what it refuses."""
+"""`games.make`: valid and invalid requests."""
 
 import os
 import subprocess
@@ -23,13 +23,13 @@ def test_available():
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))
-def test_make_gives_that_game(name):
+def test_make_returns_the_named_game(name):
     env = games.make(name)
     assert env.id == name
     assert env.num_players == 2
 
 
-def test_hyphens_count_as_underscores():
+def test_hyphens_and_underscores_are_equivalent():
     assert games.make("tic-tac-toe").id == "tic_tac_toe"
     assert games.make("go-9x9").id == "go_9x9"
 
@@ -61,14 +61,14 @@ def test_hyphens_count_as_underscores():
         ("go_9x9", {"max_terminal_steps": 1.5}, "max_terminal_steps=1.5"),
     ],
 )
-def test_bad_requests_get_one_clear_line(name, parameters, message):
+def test_invalid_request_raises_one_line(name, parameters, message):
     with pytest.raises(ValueError, match=message) as caught:
         games.make(name, **parameters)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("name", "bad"), [("nim", {"pile": 0}), ("hsr", {"n": 1})])
-def test_the_classes_check_for_themselves(name, bad):
+def test_classes_validate_parameters(name, bad):
     with pytest.raises(ValueError, match="pass a whole number"):
         type(games.make(name))(**bad)
 
@@ -90,15 +90,15 @@ def test_small_hex_ends_and_swaps():
     assert start.legal_action_mask.tolist() == [True] * 4 + [False]
     opened = step(start, 0)
     assert opened.legal_action_mask.tolist() == [False, True, True, True, True]
-    won = step(step(opened, 1), 2)  # the first column joins top and bottom
+    won = step(step(opened, 1), 2)  # the first column connects top and bottom
     assert won.terminated
     assert float(won.rewards[start.current_player]) == 1
     swapped = step(step(start, 1), 4)
     assert swapped.current_player == start.current_player
-    assert games.draw(swapped).splitlines()[1:] == [". .", "o ."]
+    assert games.to_text(swapped).splitlines()[1:] == [". .", "o ."]
 
 
-def test_hex_of_pgx_size_is_pgx_hex():
+def test_hex_of_default_size_matches_pgx():
     ours, theirs = games.make("hex"), pgx.make("hex")
     for seed in range(3):
         states = [env.init(jax.random.PRNGKey(seed)) for env in (ours, theirs)]
@@ -106,7 +106,7 @@ def test_hex_of_pgx_size_is_pgx_hex():
 
 
 def test_import_touches_no_device():
-    """With a platform that does not exist, any computation at import would fail."""
+    """The platform does not exist, so any computation during import would fail."""
     command = [sys.executable, "-c", "import sys, games; assert 'pgx' not in sys.modules"]
     env = os.environ | {
         "JAX_PLATFORMS": "no_such_platform",

@@ -1,4 +1,4 @@
-"""Known facts about the small games, and the JAX rules against the solver's own."""
+"""Known results of the small games, and the JAX rules compared with the solver's rules."""
 
 import functools
 import math
@@ -27,7 +27,7 @@ def _solved(name, parameters):
 
 
 def _reachable(rules):
-    """All positions, found without the solver."""
+    """Enumerates all positions without the solver."""
     found, stack = set(), [rules.start()]
     while stack:
         position = stack.pop()
@@ -50,7 +50,7 @@ def _tree_size(rules, terminal_only=False):
 
 
 def _win_rate(rules, players):
-    """Probability that player 0 wins when player i draws from `players[i](position, moves)`."""
+    """Returns the win probability of player 0; player i samples from `players[i](position, moves)`."""
 
     @functools.cache
     def rate(position):
@@ -73,8 +73,8 @@ def _perfect(rules, solution):
 
 
 @pytest.mark.parametrize(("name", "parameters", "rules"), TABLE)
-def test_solution_is_consistent(name, parameters, rules):
-    """Negamax holds in every row, by an independent recursion over the plain rules."""
+def test_solution_satisfies_negamax(name, parameters, rules):
+    """Checks every row against an independent recursion over the plain rules."""
     _, solution = _solved(name, parameters)
 
     @functools.cache
@@ -110,7 +110,7 @@ def _play(rules, history):
 
 
 @pytest.mark.parametrize(("name", "parameters", "rules"), TABLE)
-def test_jax_rules_agree_on_every_state(name, parameters, rules):
+def test_jax_rules_match_plain_rules_on_every_state(name, parameters, rules):
     env, solution = _solved(name, parameters)
     states = games.replay(env, solution.histories, key=jax.random.PRNGKey(3))
     assert not states.terminated.any()
@@ -136,7 +136,7 @@ def test_jax_rules_agree_on_every_state(name, parameters, rules):
             assert codes[row, action] == rules.code(child)
 
 
-def test_hsr_counts():
+def test_hsr_state_counts():
     rules = plain.HSR(4, 4, 16)
     _, solution = _solved("hsr", {})
     positions = _reachable(rules)
@@ -168,7 +168,7 @@ def test_hsr_has_one_winning_line():
     assert named == [8, 4, 2, 1]
 
 
-def test_hsr_is_solvable_up_to_the_sum_of_binomials():
+def test_hsr_is_won_up_to_the_sum_of_binomials():
     for k in range(1, 5):
         for q in range(1, 5):
             most = sum(math.comb(q, i) for i in range(k + 1))
@@ -188,7 +188,7 @@ def test_hsr_win_rates():
     assert _win_rate(rules, (perfect, _random)) == 1
 
 
-def test_connect2_facts():
+def test_connect2_known_results():
     rules = plain.CONNECT2
     _, solution = _solved("connect2", {})
     assert (_tree_size(rules), _tree_size(rules, terminal_only=True)) == (53, 24)
@@ -209,7 +209,7 @@ def test_connect2_facts():
 
 
 @pytest.mark.parametrize("max_take", [1, 3, 4])
-def test_nim_loses_on_multiples(max_take):
+def test_nim_is_lost_on_multiples(max_take):
     _, solution = _solved("nim", {"max_take": max_take, "pile": 20})
     for pile in range(21):
         lost = pile % (max_take + 1) == 0
@@ -220,7 +220,7 @@ def test_nim_loses_on_multiples(max_take):
             ]
 
 
-def test_tic_tac_toe_facts():
+def test_tic_tac_toe_known_results():
     _, solution = _solved("tic_tac_toe", {})
     assert (solution.num_states, solution.num_terminal) == (5478, 958)
     assert solution.values[0] == 0
@@ -230,7 +230,7 @@ def test_tic_tac_toe_facts():
 
 
 @pytest.mark.parametrize(("name", "parameters", "rules"), TABLE)
-def test_reach_of_optimal_play(name, parameters, rules):
+def test_optimal_path_and_one_sided_match_search(name, parameters, rules):
     _, solution = _solved(name, parameters)
     optimal = _perfect(rules, solution)
     codes = {}
@@ -252,7 +252,7 @@ def test_reach_of_optimal_play(name, parameters, rules):
     assert solution.on_optimal_path[0]
 
 
-def test_shortest_histories_come_first():
+def test_histories_are_sorted_by_length():
     _, solution = _solved("tic_tac_toe", {})
     lengths = (solution.histories >= 0).sum(1)
     assert (np.diff(lengths) >= 0).all()
@@ -263,7 +263,7 @@ def _stones(code):
     return sum(code // 3**i % 3 > 0 for i in range(9))
 
 
-def test_solutions_are_shared_and_read_only():
+def test_solutions_are_cached_and_read_only():
     one, two = games.solve(games.make("hsr")), games.solve(games.make("hsr"))
     assert one is two
     for field in ("values", "histories", "optimal_actions", "code_optimal", "codes"):
@@ -271,7 +271,7 @@ def test_solutions_are_shared_and_read_only():
             getattr(one, field)[...] = 0
 
 
-def test_unsolvable_games():
+def test_unsolvable_game_raises():
     for env, message in [
         (games.make("connect_four"), "no solver for 'connect_four': pass one of connect2, nim"),
         (games.make("nim", pile=100_000), "make its parameters smaller"),

@@ -1,4 +1,4 @@
-"""Symmetries by the rules themselves: a game and its images are played side by side."""
+"""Checks symmetries against the rules by playing games and their images side by side."""
 
 import functools
 from typing import NamedTuple
@@ -10,7 +10,7 @@ import pytest
 
 import games
 
-# Go's rules and symmetries are the same on every board; a small one has more captures a second.
+# The rules and symmetries of Go do not depend on the board size; a small board has more captures.
 GAMES = {
     "connect2": games.make("connect2"),
     "tic_tac_toe": games.make("tic_tac_toe"),
@@ -25,13 +25,13 @@ FAST = {"xla_backend_optimization_level": 0}
 
 @functools.cache
 def functions(name):
-    """Returns `init` and `step` for batches, quickly compiled."""
+    """Returns batched `init` and `step`, compiled without optimisation."""
     env = GAMES[name]
     return tuple(jax.jit(jax.vmap(f), compiler_options=FAST) for f in (env.init, env.step))
 
 
 class Ply(NamedTuple):
-    """A ply of some games: states `[G]`, and actions `[G]`, -1 where the game is over."""
+    """One ply of G games: states `[G]`, and actions `[G]`, -1 if the game is over."""
 
     state: object
     action: np.ndarray
@@ -48,7 +48,7 @@ def originals(name):
         is_over = np.asarray(state.terminated | state.truncated)
         if is_over.all():
             return [*plies, Ply(state, np.full(NUM_GAMES, -1))]
-        # The last action more often, as it is the pass or the swap.
+        # Prefer the last action, which is the pass or the swap.
         legal = np.asarray(state.legal_action_mask)
         odds = draws.random(legal.shape) * legal
         odds[:, -1] *= 1.1
@@ -57,8 +57,8 @@ def originals(name):
         state = step(state, np.maximum(actions, 0).astype(np.int32))
 
 
-def assert_is_played_alike(name, observation, action):
-    """Plays the image of each game, and compares all that a player is shown."""
+def assert_image_follows_the_rules(name, observation, action):
+    """Plays the image of each game and compares observations, legal actions and rewards."""
     init, step = functions(name)
     plies = originals(name)
     new_action = np.argsort(action)
@@ -76,22 +76,22 @@ def assert_is_played_alike(name, observation, action):
 
 
 @pytest.mark.parametrize("name", GAMES)
-def test_the_image_of_a_game_is_a_game(name):
+def test_permuted_games_follow_the_rules(name):
     found = games.symmetries(GAMES[name])
     for observation, action in zip(*found, strict=True):
-        assert_is_played_alike(name, observation, action)
+        assert_image_follows_the_rules(name, observation, action)
 
 
 @pytest.mark.parametrize("name", GAMES)
-def test_the_games_played_are_varied(name):
+def test_random_games_cover_the_rules(name):
     plies = originals(name)
     actions = np.stack([ply.action for ply in plies])
     assert len({tuple(column) for column in actions.T}) > NUM_GAMES / 2
-    # pgx shows a result once; after it, rewards are zero.
+    # pgx returns the result once; afterwards rewards are zero.
     rewards = np.stack([ply.state.rewards[:, 0] for ply in plies])
     assert {-1, 1} <= set(rewards.ravel().tolist())
     if name == "hex":
-        assert (actions[1] == 16).any(), "nobody swapped"
+        assert (actions[1] == 16).any(), "no player swapped"
     if name == "othello":
         assert (actions == 64).any(), "nobody passed"
     if name == "go":
@@ -101,7 +101,7 @@ def test_the_games_played_are_varied(name):
         assert (actions == 25).any(), "nobody passed"
 
 
-# How a board of cells may be turned or mirrored as well, without being the same game.
+# Motions of the board that are not symmetries of the game.
 NOT_SYMMETRIES = {
     "othello": lambda x: np.flip(x, 1),
     "connect_four": lambda x: np.flip(x, (0, 1)),
@@ -112,7 +112,7 @@ NOT_SYMMETRIES = {
 
 
 @pytest.mark.parametrize("name", NOT_SYMMETRIES)
-def test_what_is_no_symmetry_is_found_out(name):
+def test_non_symmetries_are_detected(name):
     found = games.symmetries(GAMES[name])
     (num_entries, num_actions), move = (x.shape[1] for x in found), NOT_SYMMETRIES[name]
     shape = {"connect2": (2, 4)}.get(name, GAMES[name].observation_shape)
@@ -121,11 +121,11 @@ def test_what_is_no_symmetry_is_found_out(name):
     action = np.append(move(cells.reshape(board)), np.arange(len(cells), num_actions))
     observation = move(np.arange(num_entries).reshape(shape)).ravel()
     with pytest.raises(AssertionError):
-        assert_is_played_alike(name, observation, action)
-    # The two parts must fit each other.
-    assert_is_played_alike(name, found.observation[1], found.action[1])
+        assert_image_follows_the_rules(name, observation, action)
+    # Observations and actions must be permuted by the same symmetry.
+    assert_image_follows_the_rules(name, found.observation[1], found.action[1])
     with pytest.raises(AssertionError):
-        assert_is_played_alike(name, found.observation[1], found.action[0])
+        assert_image_follows_the_rules(name, found.observation[1], found.action[0])
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_what_is_no_symmetry_is_found_out(name):
         *[("go_9x9", 8), ("go_19x19", 8), ("nim", 1), ("hsr", 1)],
     ],
 )
-def test_they_are_a_group_of_permutations_of_what_the_game_has(name, number):
+def test_symmetries_form_a_group_of_permutations(name, number):
     env = games.make(name)
     found = games.symmetries(env)
     state = jax.eval_shape(env.init, jax.random.PRNGKey(0))
@@ -152,8 +152,8 @@ def test_they_are_a_group_of_permutations_of_what_the_game_has(name, number):
 
 
 @pytest.mark.parametrize("name", ["animal_shogi", "gardner_chess", "chess", "shogi"])
-def test_games_of_pieces_that_differ_from_left_to_right_have_none(name):
-    """The one motion that leaves each player their side changes the start."""
+def test_piece_games_have_only_the_identity(name):
+    """The left-right reflection, which preserves the sides, changes the initial position."""
     env = games.make(name)
     start = jax.jit(env.init, compiler_options=FAST)(jax.random.PRNGKey(0))
     assert (start.observation != start.observation[:, ::-1]).any()
