@@ -31,7 +31,7 @@ from dualmctx.matches.report.page import show_elo
 from dualmctx.policies import REGISTRY
 from dualmctx.policies.budgets import split
 from dualmctx.ratings.elo import rate
-from dualmctx.ratings.sprt import Sprt, judge_in_turn
+from dualmctx.ratings.sprt import Sprt, judge_sequentially
 from untrained import export_untrained
 
 ROOT = Path(__file__).parents[1]
@@ -667,7 +667,7 @@ def test_pairs_are_judged_from_the_first_players_view() -> None:
         rows.append(Game(("b", "a"), pair, 0, 0, (), second, True, (1, 1)))
     mirror = [game._replace(players=("a", "a")) for game in rows[:40]]
     found = tournament_progress.judge_games(Sprt(0, 20), "a", [*mirror, *rows])
-    assert found == judge_in_turn(Sprt(0, 20), [2] * 60 + [-2] * 400)
+    assert found == judge_sequentially(Sprt(0, 20), [2] * 60 + [-2] * 400)
     assert found.accepted == "H1"
     assert tournament_progress.judge_games(Sprt(0, 20), "b", rows).accepted == "H0"
 

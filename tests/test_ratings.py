@@ -1,4 +1,4 @@
-"""Ratings: against other libraries and plain counting, on players of known strength."""
+"""Ratings, compared with other libraries, plain counting, and players of known strength."""
 
 import itertools
 import json
@@ -14,10 +14,16 @@ from scipy import optimize
 
 from dualmctx.matches.game_file import Game, results_of
 from dualmctx.ratings.alpha_rank import alpha_rank, payoffs
-from dualmctx.ratings.davidson import fit, reach, relative, robust_errors
+from dualmctx.ratings.davidson import bounded_from_below, fit, relative_strengths, robust_errors
 from dualmctx.ratings.elo import ELO, Rating, Ratings, rate, rate_sides
 from dualmctx.ratings.intervals import half_widths, unseen_pairs
-from dualmctx.ratings.results import Results, count_pairs, games_by_side, games_of, resample
+from dualmctx.ratings.results import (
+    Results,
+    count_pairs,
+    count_wins_and_draws,
+    count_wins_and_draws_by_side,
+    resample,
+)
 
 Pair = tuple[str, str, int, int]
 
@@ -31,14 +37,14 @@ def random_pairs(players: str, number: int, seed: int) -> list[Pair]:
 
 
 def games_in(pairs: list[Pair]) -> list[tuple[str, str, int]]:
-    """Returns who had the first side, who the second, and the first one's result."""
+    """Returns the player of the first side, that of the second, and the result of the first."""
     found = []
     for one, other, first, second in pairs:
         found += [(one, other, first), (other, one, -second)]
     return found
 
 
-def test_games_are_counted() -> None:
+def test_pairs_are_counted_by_player_and_side() -> None:
     pairs = random_pairs("ABCD", 60, 0)
     results = count_pairs("ABCD", pairs)
     wins, draws = np.zeros((4, 4), int), np.zeros((4, 4), int)
@@ -57,8 +63,8 @@ def test_games_are_counted() -> None:
             wins[j, i] += 1
             side_wins[j + 4, i] += 1
     for found, expected in (
-        (games_of(results.pairs), (wins, draws)),
-        (games_by_side(results.pairs), (side_wins, side_draws)),
+        (count_wins_and_draws(results.pairs), (wins, draws)),
+        (count_wins_and_draws_by_side(results.pairs), (side_wins, side_draws)),
     ):
         np.testing.assert_array_equal(found, expected)
     some = count_pairs("DB", [x for x in pairs if {x[0], x[1]} == {"B", "D"}])
@@ -68,18 +74,18 @@ def test_games_are_counted() -> None:
 @pytest.mark.parametrize(
     ("players", "pairs", "line"),
     [
-        ("ABA", [], "there are two players 'A'; names must differ"),
-        ("AB", [("A", "C", 0, 0)], "no player 'C': there are A, B"),
-        ("AB", [("A", "B", 0, 2)], "a game's result is 2; it must be -1, 0 or 1"),
+        ("ABA", [], "two players have the name 'A'; names must differ"),
+        ("AB", [("A", "C", 0, 0)], "there is no player 'C'; the players are A, B"),
+        ("AB", [("A", "B", 0, 2)], "the result of a game is 2; it must be -1, 0 or 1"),
     ],
 )
-def test_what_cannot_be_counted_is_refused(players: str, pairs: list[Pair], line: str) -> None:
+def test_invalid_pairs_raise(players: str, pairs: list[Pair], line: str) -> None:
     with pytest.raises(ValueError, match=f"^{line}$"):
         count_pairs(players, pairs)
 
 
-def test_pairs_are_resampled_as_pairs() -> None:
-    """Of A and B one game of a pair is won iff the other is lost; of B and C all are drawn."""
+def test_resampling_keeps_pairs_together() -> None:
+    """A and B win one game of each pair; B and C draw all games."""
     pairs = [("A", "B", 1, -1)] * 30 + [("B", "A", 1, -1)] * 10 + [("B", "C", 0, 0)] * 7
     results = count_pairs("ABC", pairs)
     drawn = resample(np.random.default_rng(0), results, 500)
@@ -95,20 +101,22 @@ def test_pairs_are_resampled_as_pairs() -> None:
 
 
 @pytest.mark.parametrize(("players", "seed"), [("ABC", 1), ("ABCDEF", 2)])
-def test_strengths_are_evalicas(players: str, seed: int) -> None:
+def test_strengths_match_evalica(players: str, seed: int) -> None:
     pairs = random_pairs(players, 50, seed)
     outcome = {1: evalica.Winner.X, 0: evalica.Winner.Draw, -1: evalica.Winner.Y}
     first, second, results = zip(*games_in(pairs), strict=True)
     winners = [outcome[x] for x in results]
     theirs = evalica.newman(first, second, winners, tolerance=1e-14, limit=100_000)
-    strengths, draw_rate = fit(*games_of(count_pairs(players, pairs).pairs), prior_games=0)
+    strengths, draw_rate = fit(
+        *count_wins_and_draws(count_pairs(players, pairs).pairs), prior_games=0
+    )
     expected = np.log(theirs.scores.loc[list(players)].to_numpy())
     np.testing.assert_allclose(strengths, expected - expected.mean(), atol=1e-8)
     assert draw_rate == pytest.approx(theirs.v / (1 + theirs.v), abs=1e-6)
 
 
 def log_likelihood(x: np.ndarray, games: list[tuple[str, str, int]], prior: float) -> float:
-    """Davidson's model, a game at a time; x are strengths of the first sides, the second, log ν."""
+    """Davidson's model, one game at a time; x: strengths of first sides, of second sides, log ν."""
     ratio, total = math.exp(x[-1]), 0.0
     for one, other, result in games:
         strong, weak = x["ABC".index(one)], x[3 + "ABC".index(other)]
@@ -119,30 +127,32 @@ def log_likelihood(x: np.ndarray, games: list[tuple[str, str, int]], prior: floa
     return total + prior * (math.log(drawn) + math.log(1 - drawn)) / 2
 
 
-def test_strengths_by_side_are_likeliest() -> None:
-    """By a general optimiser, a game at a time."""
+def test_strengths_by_side_maximise_the_likelihood() -> None:
+    """The reference is a general optimiser of the likelihood, summed over single games."""
     pairs = random_pairs("ABC", 30, 3)
-    strengths, draw_rate = fit(*games_by_side(count_pairs("ABC", pairs).pairs), prior_games=2)
+    strengths, draw_rate = fit(
+        *count_wins_and_draws_by_side(count_pairs("ABC", pairs).pairs), prior_games=2
+    )
     games = games_in(pairs)
     found = optimize.minimize(lambda x: -log_likelihood(x, games, 2), np.zeros(7), tol=1e-9)
     np.testing.assert_allclose(strengths, found.x[:6] - found.x[:6].mean(), atol=1e-4)
     assert draw_rate == pytest.approx(math.exp(found.x[6]) / (2 + math.exp(found.x[6])), abs=1e-4)
 
 
-def test_tables_are_fitted_each_for_itself() -> None:
+def test_batched_tables_are_fitted_independently() -> None:
     tables = [count_pairs("ABC", random_pairs("ABC", 20, seed)).pairs for seed in range(3)]
-    together = fit(*games_of(np.array(tables)))
+    together = fit(*count_wins_and_draws(np.array(tables)))
     for i, table in enumerate(tables):
-        alone = fit(*games_of(table))
+        alone = fit(*count_wins_and_draws(table))
         np.testing.assert_allclose(
             [*together[0][i], together[1][i]], [*alone[0], alone[1]], atol=1e-9
         )
 
 
-def test_who_bounds_whom() -> None:
+def test_bounds_follow_chains_of_scored_games() -> None:
     rng = np.random.default_rng(0)
     wins = (rng.random((200, 5, 5)) < 0.15) & ~np.eye(5, dtype=bool)
-    found = reach(wins.astype(int), np.zeros_like(wins, int))
+    found = bounded_from_below(wins.astype(int), np.zeros_like(wins, int))
     for table, bounds in zip(wins, found, strict=True):
         for i in range(5):
             seen, front = {i}, [i]
@@ -152,10 +162,10 @@ def test_who_bounds_whom() -> None:
             assert set(np.flatnonzero(bounds[i])) == seen
     one = np.array([[True, True, False], [False, True, False], [False, False, True]])
     anchor = np.array([False, True, False])
-    strengths = relative(np.array([1.0, 2.0, 3.0]), one, anchor)
+    strengths = relative_strengths(np.array([1.0, 2.0, 3.0]), one, anchor)
     np.testing.assert_array_equal(strengths, [np.inf, 0, np.nan])
     np.testing.assert_array_equal(
-        relative(np.zeros(3), one, np.array([True, False, False])), [0, -np.inf, np.nan]
+        relative_strengths(np.zeros(3), one, np.array([True, False, False])), [0, -np.inf, np.nan]
     )
 
 
@@ -163,7 +173,7 @@ def by_name(ratings: Ratings) -> dict[str, Rating]:
     return {row.name: row for row in ratings.players}
 
 
-def test_400_elo_are_ten_to_one() -> None:
+def test_400_elo_are_odds_of_ten_to_one() -> None:
     pairs = [("A", "B", 1, 1)] * 500 + [("A", "B", -1, -1)] * 50 + [("A", "B", 0, 0)] * 50
     ratings = rate(count_pairs("AB", pairs), anchor="B")
     one = by_name(ratings)["A"]
@@ -177,17 +187,17 @@ def test_400_elo_are_ten_to_one() -> None:
     json.dumps(ratings._asdict(), allow_nan=False)
 
 
-def test_a_player_who_has_won_everything_is_bounded_from_below_only() -> None:
+def test_player_without_losses_has_only_a_lower_bound() -> None:
     lows = []
     for number in (20, 200):
         pairs = [("B", "C", 1, -1), ("B", "C", -1, 1)] * 20 + [("A", "B", 1, 1)] * number
         rows = by_name(rate(count_pairs("ABC", pairs)))
         assert (rows["A"].elo, rows["A"].high) == (None, None)
         lows.append(rows["A"].low)
-        # The others are compared with one another, and with nothing else.
+        # The other players are comparable only with each other.
         assert rows["B"].elo == pytest.approx(-rows["C"].elo, abs=1e-6)
         assert rows["B"].low < 0 < rows["B"].high
-    # Against a player who loses more often than this, as many would hardly all be won.
+    # At a larger difference, this many wins in a row would be improbable.
     shares = [0.025 ** (1 / number) for number in (20, 200)]
     odds = [share / (1 - share) for share in shares]
     assert lows == pytest.approx([400 * math.log10(x) for x in odds], rel=0.03)
@@ -196,20 +206,20 @@ def test_a_player_who_has_won_everything_is_bounded_from_below_only() -> None:
     assert reverse["A"].high == pytest.approx(-400 * math.log10(odds[0]), rel=0.03)
 
 
-def test_players_without_a_link_are_not_compared() -> None:
+def test_unconnected_players_are_not_compared() -> None:
     pairs = [("A", "B", 1, -1), ("B", "A", 0, 1)] * 5 + [("C", "D", 0, 1)] * 5
     rows = by_name(rate(count_pairs("ABCDE", pairs)))
     assert rows["A"].elo == -rows["B"].elo
     for name in "CDE":
         assert rows[name][1:4] == (None, None, None)
-    # Nor are those of whom both have only beaten a third.
+    # Two players who have both only beaten a third are not comparable either.
     above = by_name(rate(count_pairs("ABC", [("A", "C", 1, 1), ("B", "C", 1, 1)] * 5), anchor="A"))
     assert above["B"][1:4] == (None, None, None)
     assert by_name(rate(count_pairs("AB", [])))["B"][1:4] == (None, None, None)
 
 
 @pytest.mark.parametrize("result", [(0, 0), (1, -1)])
-def test_results_that_never_differ_do_not_make_an_interval_without_width(result: Any) -> None:
+def test_equal_results_give_an_interval_of_positive_width(result: Any) -> None:
     widths = []
     for number in (20, 500):
         rows = by_name(rate(count_pairs("AB", [("A", "B", *result)] * number)))
@@ -221,8 +231,8 @@ def test_results_that_never_differ_do_not_make_an_interval_without_width(result:
         assert widths[1] < widths[0] / 5
 
 
-def test_who_is_all_but_open_opens_nobody_elses_interval() -> None:
-    """C has drawn one of its 400 games, so that its bound hangs on a single opening."""
+def test_nearly_unbounded_player_does_not_widen_other_intervals() -> None:
+    """C has drawn one of its 400 games, so its bound depends on a single opening."""
     even = [("A", "B", 1, -1), ("A", "B", -1, 1), ("A", "B", 1, 0)] * 60
     lost = [("A", "C", 1, 1)] * 99 + [("A", "C", 0, 1)] + [("B", "C", 1, 1)] * 100
     ratings = rate(count_pairs("ABC", even + lost))
@@ -232,24 +242,24 @@ def test_who_is_all_but_open_opens_nobody_elses_interval() -> None:
         assert rows[name].low < rows[name].elo < rows[name].high
     assert rows["C"].elo < -500
     assert rows["C"].high - rows["C"].low > 5 * (rows["A"].high - rows["A"].low)
-    # Two who are hardly bound are compared nevertheless.
+    # Two players bounded by a single opening are compared nevertheless.
     two = rate(count_pairs("AC", lost[:100]))
     assert two.anchor == ("A", "C")
     assert by_name(two)["A"].elo == pytest.approx(-by_name(two)["C"].elo)
 
 
-def test_pairs_of_one_point_each_leave_rounding_only_and_no_interval_without_width() -> None:
+def test_tied_pairs_give_an_interval_of_positive_width() -> None:
     pairs = [("A", "B", 1, -1)] * 21 + [("A", "B", -1, 1)] * 20 + [("A", "B", 0, 0)] * 9
     row = by_name(rate(count_pairs("AB", pairs)))["A"]
     assert row.low < -10 < 10 < row.high
 
 
-def test_draws_bound_a_player_who_never_lost() -> None:
+def test_draws_bound_a_player_without_losses() -> None:
     rows = by_name(rate(count_pairs("AB", [("A", "B", 1, 0), ("A", "B", 0, 0)] * 20)))
     assert 0 < rows["A"].low < rows["A"].elo < rows["A"].high < 1000
 
 
-def test_sides_are_compared_once_three_players_have_met() -> None:
+def test_sides_are_comparable_once_three_players_have_met() -> None:
     pairs = random_pairs("ABC", 90, 4)
     rows = rate_sides(count_pairs("ABC", pairs)).players
     names = [f"{name} ({side})" for side in ("first", "second") for name in "ABC"]
@@ -277,7 +287,7 @@ def draw_result(uniform: float, difference: float) -> int:
 
 
 def synthetic(rng: random.Random, number: int, side: float = 0.0) -> Results:
-    """Plays everybody against everybody else; both games of a pair have the same luck."""
+    """Plays a round robin; both games of a pair use the same random number."""
     pairs = []
     for one, other in itertools.combinations(STRENGTHS, 2):
         gap = STRENGTHS[one] - STRENGTHS[other]
@@ -287,8 +297,8 @@ def synthetic(rng: random.Random, number: int, side: float = 0.0) -> Results:
     return count_pairs(STRENGTHS, pairs)
 
 
-def test_intervals_cover_what_is_true() -> None:
-    """Games are alike in a pair, so that intervals from resampled games cover 84 % only."""
+def test_intervals_cover_the_true_elo() -> None:
+    """Games of a pair are correlated; intervals from resampled games would cover only 84 %."""
     rng, hits = random.Random(0), []
     mean = sum(STRENGTHS.values()) / len(STRENGTHS)
     for _ in range(200):
@@ -299,8 +309,8 @@ def test_intervals_cover_what_is_true() -> None:
 
 
 @pytest.mark.parametrize(("gap", "draw_ratio"), [(400.0, 6 / 7), (200.0, 6 / 7)])
-def test_intervals_of_eight_pairs_cover_what_is_true(gap: float, draw_ratio: float) -> None:
-    """Percentiles of resampled pairs cover 52 % and 80 % here; games of a pair are alike."""
+def test_intervals_of_eight_pairs_cover_the_true_elo(gap: float, draw_ratio: float) -> None:
+    """Games of a pair are correlated; percentiles of resampled pairs cover 52 % and 80 % here."""
     rng, hits = np.random.default_rng(0), []
     win, loss = math.exp(gap / ELO / 2), math.exp(-gap / ELO / 2)
     shares = np.array([loss, draw_ratio, win]) / (loss + draw_ratio + win)
@@ -313,19 +323,19 @@ def test_intervals_of_eight_pairs_cover_what_is_true(gap: float, draw_ratio: flo
 
 
 def three_opponents(results: list[tuple[int, int]]) -> list[Pair]:
-    """Returns pairs in which A does the same against three others from each of the openings."""
+    """Returns pairs in which A has the same result against three players from each opening."""
     return [("A", other, *result) for other in "BCD" for result in results]
 
 
-def test_games_from_one_opening_count_as_one_observation() -> None:
-    """Three opponents to whom the same happens say no more of A than one: no error is smaller."""
+def test_games_of_one_opening_are_one_observation() -> None:
+    """Three opponents with equal results contain no more information about A than one."""
     outcomes = [(1, 1), (1, -1), (0, 1), (-1, -1), (1, 0), (-1, 1), (1, 1), (0, -1)] * 5
     openings = list(range(len(outcomes)))
     one = rate(count_pairs("AB", three_opponents(outcomes)[: len(outcomes)]), anchor="B").players[0]
     shared = rate(count_pairs("ABCD", three_opponents(outcomes), openings * 3), anchor="B")
     widths = [row.high - row.low for row in (one, shared.players[0])]
     assert widths[1] == pytest.approx(widths[0], rel=0.02)
-    # B, C and D have done the same in all openings: they do not differ but for what was not seen.
+    # B, C and D have equal results in all openings; only the unseen pairs separate them.
     assert shared.players[2].elo == pytest.approx(0, abs=1e-6)
     apart = rate(count_pairs("ABCD", three_opponents(outcomes)))
     together = rate(count_pairs("ABCD", three_opponents(outcomes), openings * 3))
@@ -333,15 +343,15 @@ def test_games_from_one_opening_count_as_one_observation() -> None:
     assert widths[1] == pytest.approx(widths[0] * math.sqrt(3), rel=0.05)
 
 
-def test_openings_are_resampled_with_all_of_their_pairs() -> None:
-    """B and C get from an opening what the number of the opening says."""
+def test_resampling_keeps_all_pairs_of_an_opening() -> None:
+    """The results of B and C are functions of the number of the opening."""
     pairs = [("A", other, x, x) for other in "BC" for x in (-1, 0, 1) * 4]
     results = count_pairs("ABC", pairs, [*range(12)] * 2)
     assert results.by_opening.shape == (12, 3, 3, 3, 3)
     drawn = resample(np.random.default_rng(0), results, 200)
     np.testing.assert_array_equal(drawn[:, 0, 1], drawn[:, 0, 2])
     assert drawn[:, 0, 1, 2, 2].std() > 1
-    # C has met A from four openings more, which are drawn among themselves.
+    # C has met A from four additional openings, which are resampled as a separate group.
     more = [*pairs, *[("A", "C", 1, 0)] * 4]
     drawn = resample(
         np.random.default_rng(0), count_pairs("ABC", more, [*[*range(12)] * 2, 12, 13, 14, 15]), 50
@@ -350,7 +360,7 @@ def test_openings_are_resampled_with_all_of_their_pairs() -> None:
     assert (drawn[:, 0, 2, 2, 1] == 4).all()
 
 
-def test_pairs_of_one_number_share_their_opening() -> None:
+def test_pairs_with_equal_numbers_share_an_opening() -> None:
     games = [
         Game(names, pair, 0, 1, (0,), 1, True, (1, 0))
         for other in "BC"
@@ -360,8 +370,8 @@ def test_pairs_of_one_number_share_their_opening() -> None:
     assert results_of("ABC", games).by_opening.sum((1, 2, 3, 4)).tolist() == [2, 2]
 
 
-def test_errors_are_those_of_resampled_openings() -> None:
-    """Of many openings, with unequal numbers of games; some openings are of two players only."""
+def test_robust_errors_match_bootstrap_over_openings() -> None:
+    """Many openings with unequal numbers of games; some openings have only two players."""
     rng = np.random.default_rng(5)
     pairs, openings = [], []
     for opening in range(400):
@@ -370,26 +380,29 @@ def test_errors_are_those_of_resampled_openings() -> None:
             pairs.append((one, other, int(luck), int(rng.choice((-1, 0, 1)))))
             openings.append(opening)
     results = count_pairs("ABC", pairs, openings)
-    by_opening = games_of(results.by_opening)
+    by_opening = count_wins_and_draws(results.by_opening)
     strengths, draw_rate = fit(*(x.sum(0) for x in by_opening))
     contrasts = np.array([[1.0, -1, 0], [0.5, 0.5, -1], [0, 0, 0]])
     errors, number = robust_errors(strengths, float(draw_rate), *by_opening, contrasts)
-    resampled = fit(*games_of(resample(np.random.default_rng(0), results, 2000)))[0] @ contrasts.T
+    resampled = (
+        fit(*count_wins_and_draws(resample(np.random.default_rng(0), results, 2000)))[0]
+        @ contrasts.T
+    )
     np.testing.assert_allclose(errors[:2], resampled.std(0)[:2], rtol=0.06)
-    # All openings bear on A and B, half of them on C.
+    # All openings have games of A and B, half of them games of C.
     assert 200 < number[0] < 400
     assert 200 <= number[1] < 250
     assert (errors[2], number[2]) == (0, 0)
 
 
-def test_half_widths_are_students() -> None:
-    """By hand: 2.3646 with 7 degrees of freedom; one opening bounds nothing."""
+def test_half_widths_match_student_t() -> None:
+    """2.3646 is the quantile for 7 degrees of freedom; one opening gives an unbounded interval."""
     found = half_widths(np.array([2.0, np.nan, 0.0]), np.array([8.0, 1.0, 0.0]), 0.95)
     assert found.tolist() == [pytest.approx(4.7292, abs=1e-3), math.inf, 0.0]
 
 
-def test_unseen_pairs_leave_the_tail() -> None:
-    """n pairs won with the share n / (n + unseen) each have the chance of a tail."""
+def test_unseen_pairs_match_the_tail_probability() -> None:
+    """n won pairs with probability n / (n + unseen) each are as likely as one tail."""
     number = np.array([1, 4, 8, 100])
     found = unseen_pairs(number, 0.95)
     np.testing.assert_allclose((number / (number + found)) ** number, 0.025)
@@ -397,8 +410,8 @@ def test_unseen_pairs_leave_the_tail() -> None:
     assert unseen_pairs(np.array([0]), 0.95).tolist() == [0]
 
 
-def test_intervals_by_side_cover_what_is_true() -> None:
-    """The first side is worth 120 to all."""
+def test_intervals_by_side_cover_the_true_elo() -> None:
+    """The first side has an advantage of 120 Elo for all players."""
     rng, hits = random.Random(2), []
     mean = sum(STRENGTHS.values()) / len(STRENGTHS) - 60
     for _ in range(60):
@@ -409,17 +422,17 @@ def test_intervals_by_side_cover_what_is_true() -> None:
     assert 0.92 <= np.mean(hits) <= 0.98
 
 
-def test_many_games_give_what_is_true() -> None:
+def test_ratings_converge_to_the_true_elo() -> None:
     results = synthetic(random.Random(1), 3000, side=120.0)
     rows = by_name(rate_sides(results, anchor="A (first)"))
     for name, strength in STRENGTHS.items():
         assert rows[f"{name} (first)"].elo == pytest.approx(strength, abs=12)
-        # The side is worth 120 to everyone.
+        # The first side has an advantage of 120 Elo for all players.
         assert rows[f"{name} (second)"].elo == pytest.approx(strength - 120, abs=12)
 
 
-def test_an_unknown_anchor_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^no player 'X' to be the anchor: there are A, B$"):
+def test_unknown_anchor_raises() -> None:
+    with pytest.raises(ValueError, match=r"anchor is 'X'; it must be one of A, B"):
         rate(count_pairs("AB", []), anchor="X")
 
 
@@ -436,14 +449,14 @@ def test_alpha_rank_of_known_games() -> None:
     json.dumps(ranked._asdict())
 
 
-def test_alpha_rank_is_the_distribution_of_its_chain() -> None:
-    """By plain Python: theorem 2.1.3's fixation probabilities, and powers of the matrix."""
+def test_alpha_rank_matches_plain_python_markov_chain() -> None:
+    """The reference uses the fixation probabilities of theorem 2.1.3 and powers of the matrix."""
     results = count_pairs("ABCD", random_pairs("ABCD", 60, 5))
     m, alpha = 10, 0.5
     table = payoffs(results.pairs)
     chain = np.zeros((4, 4))
     for old, new in itertools.permutations(range(4), 2):
-        # Local selection: what a mutant gets of the rest, less what they get of it.
+        # Local selection: payoff of the mutant against the residents, minus the reverse.
         gain = alpha * (table[new, old] - table[old, new])
         fixed = 1 / m if gain == 0 else (1 - math.exp(-gain)) / (1 - math.exp(-m * gain))
         chain[old, new] = fixed / 3
@@ -453,8 +466,8 @@ def test_alpha_rank_is_the_distribution_of_its_chain() -> None:
     assert ranked.mass == pytest.approx(expected, abs=1e-9)
 
 
-def test_alpha_rank_of_noise_leads_in_some_resamples_only() -> None:
-    """One win in 80 games decides the mass, but not the resamples."""
+def test_alpha_rank_of_noise_leads_only_some_resamples() -> None:
+    """One win in 80 games decides the mass, but not all resamples."""
     noise = [("A", "B", 1, -1), ("A", "B", -1, 1)] * 20 + [("A", "B", 1, 0)]
     ranked = alpha_rank(count_pairs("AB", noise), num_resamples=100)
     assert ranked.mass[0] > 0.7
@@ -471,7 +484,7 @@ def test_alpha_rank_of_noise_leads_in_some_resamples_only() -> None:
 @pytest.mark.parametrize(
     ("pairs", "options", "line"),
     [
-        ([], {}, "A and B have not met; α-rank needs games of every two players"),
+        ([], {}, "A and B have not met; α-rank needs games of all pairings"),
         ([("A", "B", 1, 1)], {"alpha": 700}, "alpha is 700; it must be positive and at most 300"),
         ([("A", "B", 1, 1)], {"population": 1}, "population is 1; it must be at least 2"),
         (
@@ -481,12 +494,12 @@ def test_alpha_rank_of_noise_leads_in_some_resamples_only() -> None:
         ),
     ],
 )
-def test_what_alpha_rank_cannot_do_is_refused(pairs: Any, options: Any, line: str) -> None:
+def test_invalid_alpha_rank_arguments_raise(pairs: Any, options: Any, line: str) -> None:
     with pytest.raises(ValueError, match=f"^{line}$"):
         alpha_rank(count_pairs("AB", pairs), **options)
 
 
-def test_alpha_rank_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alpha_rank_without_openspiel_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "open_spiel.python.egt", None)
     with pytest.raises(ModuleNotFoundError, match=r"^α-rank needs OpenSpiel: pip install [^\n]+$"):
         alpha_rank(count_pairs("AB", [("A", "B", 1, 1)]))

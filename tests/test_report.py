@@ -26,7 +26,7 @@ from dualmctx.matches.report.plots import draw_costs, draw_elo, to_png
 from dualmctx.matches.report.report import Played, count_games, make_report
 from dualmctx.policies.budgets import scale_to_cost, scale_to_seconds, split
 from dualmctx.ratings.elo import rate
-from dualmctx.ratings.elo_costs import elo_a_doubling
+from dualmctx.ratings.elo_costs import elo_per_doubling
 from dualmctx.ratings.results import count_pairs
 from dualmctx.ratings.sprt import Sprt, judge
 
@@ -253,17 +253,17 @@ def test_a_doubling_is_the_least_squares_line() -> None:
     chosen = ("d", "a", "c")
     x = [math.log2(costs[names.index(name)]) for name in chosen]
     expected = np.polyfit(x, [elo[name] for name in chosen], 1)[0]
-    found = elo_a_doubling(results, chosen, [costs[names.index(name)] for name in chosen])
+    found = elo_per_doubling(results, chosen, [costs[names.index(name)] for name in chosen])
     assert found.elo == pytest.approx(expected)
 
 
 def test_a_doubling_may_be_open() -> None:
     results = count_pairs("ab", [("a", "b", 1, 1)] * 20)
-    found = elo_a_doubling(results, "ab", [2.0, 1.0])
+    found = elo_per_doubling(results, "ab", [2.0, 1.0])
     assert found[1:] == (None, None, None, None)
     # One opening says nothing of the next one.
     results = count_pairs("ab", [("a", "b", 1, 0)] * 20, [0] * 20)
-    found = elo_a_doubling(results, "ab", [2.0, 1.0])
+    found = elo_per_doubling(results, "ab", [2.0, 1.0])
     assert found.elo is not None
     assert (found.low, found.high) == (None, None)
 
@@ -272,7 +272,7 @@ def test_a_doubling_may_be_open() -> None:
 def test_a_doubling_has_a_wide_interval_where_hardly_anything_varies(pairs: Any) -> None:
     """A player who has lost no game of 42 may yet lose a tenth of them; 20 pairs may be luck."""
     results = count_pairs("ab", [("a", "b", *pair) for pair in pairs])
-    found = elo_a_doubling(results, "ab", [2.0, 1.0])
+    found = elo_per_doubling(results, "ab", [2.0, 1.0])
     assert found.low < found.elo - 50
     assert found.high > found.elo + 50
     assert found.low < 400 * math.log10(0.9 / 0.1)

@@ -1,4 +1,4 @@
-"""The sequential test: its ratio by a general optimiser, its error rates by simulation."""
+"""The sequential test: its ratio against an optimiser, its error rates by simulation."""
 
 import math
 import random
@@ -10,7 +10,7 @@ from scipy import optimize
 
 from dualmctx.ratings.elo import rate
 from dualmctx.ratings.results import count_pairs
-from dualmctx.ratings.sprt import SCORES, Sprt, judge, judge_in_turn, log_likelihood_ratio
+from dualmctx.ratings.sprt import SCORES, Sprt, judge, judge_sequentially, log_likelihood_ratio
 
 
 def score(elo: float) -> float:
@@ -43,37 +43,37 @@ def likeliest(counts: np.ndarray, mean: float) -> float:
         ([50, 20, 10, 5, 5], (-100, -50)),
     ],
 )
-def test_the_ratio_is_that_of_the_likeliest_distributions(counts: list, elos: Any) -> None:
+def test_ratio_matches_numerical_maximum_likelihood(counts: list, elos: Any) -> None:
     found = log_likelihood_ratio(Sprt(*elos), np.array(counts))
     at_elo0, at_elo1 = (likeliest(np.array(counts, float), score(elo)) for elo in elos)
-    # Both are far from the exact optimum by less than this.
+    # Both are within this tolerance of the exact optimum.
     assert found == pytest.approx(at_elo1 - at_elo0, abs=2e-3)
 
 
-def test_the_ratio_of_the_other_player_is_the_opposite() -> None:
+def test_ratio_is_antisymmetric_in_the_players() -> None:
     counts = np.random.default_rng(0).integers(0, 40, (50, 5))
     one = log_likelihood_ratio(Sprt(-7, 12), counts)
     other = log_likelihood_ratio(Sprt(-12, 7), counts[:, ::-1])
     np.testing.assert_allclose(one, -other, atol=1e-9)
-    # All at once are as each by itself, and twice as many say twice as much.
+    # Batched counts give the same ratios; twice the counts give twice the ratio.
     assert log_likelihood_ratio(Sprt(-7, 12), counts[7]) == pytest.approx(one[7])
     many = counts[:1] + 10
     double = log_likelihood_ratio(Sprt(), 2 * many)
     assert double == pytest.approx(2 * log_likelihood_ratio(Sprt(), many))
 
 
-def test_extreme_counts_have_a_ratio() -> None:
+def test_ratio_of_extreme_counts_is_finite() -> None:
     assert judge(Sprt(), np.zeros(5, int)).accepted is None
     assert judge(Sprt(), np.zeros(5, int)).log_likelihood_ratio == 0
     assert judge(Sprt(), np.zeros(5, int)).elo is None
     assert judge(Sprt(), np.array([0, 0, 0, 0, 500])).accepted == "H1"
     assert judge(Sprt(), np.array([0, 0, 0, 0, 500])).elo is None
     assert judge(Sprt(), np.array([500, 0, 0, 0, 0])).accepted == "H0"
-    # Nothing but draws says that there is no lead.
+    # Draws alone are evidence for no lead.
     assert judge(Sprt(), np.array([0, 0, 500, 0, 0])).accepted == "H0"
 
 
-def test_a_verdict_holds_beyond_walds_bounds() -> None:
+def test_verdict_is_decided_at_walds_bounds() -> None:
     test = Sprt(0, 10, alpha=0.05, beta=0.1)
     assert (test.lower, test.upper) == pytest.approx((math.log(0.1 / 0.95), math.log(0.9 / 0.05)))
     seen = set()
@@ -88,7 +88,7 @@ def test_a_verdict_holds_beyond_walds_bounds() -> None:
 
 
 def tilted(mean: float) -> np.ndarray:
-    """Returns shares of the five kinds of pairs with this mean; games of a pair are alike."""
+    """Returns shares of the five scores with this mean; games of a pair are correlated."""
     base = np.array([0.2, 0.1, 0.4, 0.1, 0.2])
 
     def shares(tilt: float) -> np.ndarray:
@@ -99,8 +99,8 @@ def tilted(mean: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize("is_h1", [False, True])
-def test_errors_are_as_rare_as_asked_for(is_h1: bool) -> None:
-    """Looked at after every pair, up to 1500 of them."""
+def test_error_rates_are_within_bounds(is_h1: bool) -> None:
+    """The test is evaluated after each of up to 1500 pairs."""
     test, number = Sprt(0, 50, alpha=0.05, beta=0.1), 500
     shares = tilted(score(test.elo1 if is_h1 else test.elo0))
     rng = np.random.default_rng(int(is_h1))
@@ -111,16 +111,16 @@ def test_errors_are_as_rare_as_asked_for(is_h1: bool) -> None:
     accepts_h1 = ratio[np.arange(number), is_out.argmax(1)] >= test.upper
     wrong = np.mean(accepts_h1 != is_h1)
     asked = test.beta if is_h1 else test.alpha
-    # Three standard errors above; below, what a test oversteps its bounds by.
+    # The upper limit allows three standard errors, the lower one the overshoot of the bounds.
     assert asked / 2 < wrong < asked + 3 * math.sqrt(asked * (1 - asked) / number)
-    # It stops before a test of a fixed length would, 190 pairs.
+    # A test of fixed length would need 190 pairs.
     assert 20 < (is_out.argmax(1) + 1).mean() < 150
 
 
-def test_pairs_in_turn_are_judged_as_counts_are() -> None:
-    """The first decision stands: decided once, later undecided, then decided the other way."""
+def test_sequential_verdict_matches_counts_at_the_decision() -> None:
+    """The first decision is final, even if later pairs would decide otherwise."""
     test, rng = Sprt(0, 20), random.Random(0)
-    assert judge_in_turn(test, []) == judge(test, np.zeros(5, int))
+    assert judge_sequentially(test, []) == judge(test, np.zeros(5, int))
     for results in ([rng.randint(-2, 2) for _ in range(50)], [2] * 10 + [0] * 50 + [-2] * 400):
         counts, expected = np.zeros(5, int), judge(test, np.zeros(5, int))
         for result in results:
@@ -128,7 +128,7 @@ def test_pairs_in_turn_are_judged_as_counts_are() -> None:
             expected = judge(test, counts)
             if expected.accepted:
                 break
-        assert judge_in_turn(test, results) == expected
+        assert judge_sequentially(test, results) == expected
     assert (expected.accepted, judge(test, counts * 0 + [400, 0, 50, 0, 10]).accepted) == (
         *("H1", "H0"),
     )
@@ -137,10 +137,10 @@ def test_pairs_in_turn_are_judged_as_counts_are() -> None:
 @pytest.mark.parametrize(
     ("won", "drawn", "lost", "elos"), [(30, 50, 20, (35, 70)), (9, 0, 1, 2 * (382,))]
 )
-def test_elo_of_the_score_is_another_scale_than_that_of_ratings(
+def test_score_elo_and_rating_elo_differ_with_draws(
     won: int, drawn: int, lost: int, elos: tuple[float, float]
 ) -> None:
-    """The first row stands in docs/compare.md; without draws both are the same."""
+    """The first row is the example of docs/compare.md; without draws both scales agree."""
     kinds = {(1, 1): won, (0, 0): drawn, (-1, -1): lost}
     pairs = [("A", "B", *kind) for kind, number in kinds.items() for _ in range(20 * number)]
     of_score = judge(Sprt(), 20 * np.array([lost, 0, drawn, 0, won])).elo
@@ -155,10 +155,10 @@ def test_elo_of_the_score_is_another_scale_than_that_of_ratings(
         ({"elo1": math.nan}, "elo1 is nan; it must be above elo0, which is 0.0"),
         ({"elo0": -200_000}, "elo0 is -200000; it must be from -2000 to 2000"),
         ({"elo1": math.inf}, "elo1 is inf; it must be from -2000 to 2000"),
-        ({"alpha": 0.5}, "alpha is 0.5; it must be above 0, below 0.5"),
-        ({"beta": 0}, "beta is 0; it must be above 0, below 0.5"),
+        ({"alpha": 0.5}, "alpha is 0.5; it must be above 0 and below 0.5"),
+        ({"beta": 0}, "beta is 0; it must be above 0 and below 0.5"),
     ],
 )
-def test_bad_options_are_refused(options: dict, line: str) -> None:
+def test_invalid_options_raise(options: dict, line: str) -> None:
     with pytest.raises(ValueError, match=f"^{line}$"):
         Sprt(**options)

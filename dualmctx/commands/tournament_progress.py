@@ -14,7 +14,7 @@ from dualmctx.matches.tournament import (
     settle_tournament,
 )
 from dualmctx.matches.tournament_folder import GAMES
-from dualmctx.ratings.sprt import Sprt, Verdict, judge_in_turn
+from dualmctx.ratings.sprt import Sprt, Verdict, judge_sequentially
 from dualmctx.runs.progress import Pace, showing
 
 ShowFn = Callable[[list[Game]], None]
@@ -72,7 +72,8 @@ def judge_games(test: Sprt, one: str, played: Sequence[Game]) -> Verdict:
     """
     rows = [game for game in played if len(set(game.players)) == 2]
     results = [game.result if game.players[0] == one else -game.result for game in rows]
-    return judge_in_turn(test, [a + b for a, b in zip(results[::2], results[1::2], strict=True)])
+    pairs = zip(results[::2], results[1::2], strict=True)
+    return judge_sequentially(test, [first + second for first, second in pairs])
 
 
 @contextlib.contextmanager

@@ -1,1 +1,1 @@
-"""From pairs of games to ratings: Elo, α-rank, and when to stop a match."""
+"""Statistics of paired games: Elo ratings with intervals, α-rank, and a sequential test."""

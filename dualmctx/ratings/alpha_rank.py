@@ -1,12 +1,12 @@
-"""α-rank of players, by OpenSpiel, and what is left of it under resampling."""
+"""α-rank of players, computed by OpenSpiel, and its variation under resampling."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from dualmctx.ratings.results import Results, games_of, resample
+from dualmctx.ratings.results import Results, count_wins_and_draws, resample
 
-# Beyond this the numbers that OpenSpiel exponentiates overflow.
+# OpenSpiel's exponentials overflow for larger values.
 _MAX_ALPHA = 300
 
 
@@ -14,15 +14,15 @@ class AlphaRank(NamedTuple):
     """α-rank of all players; payoffs are mean results in [-1, 1].
 
     Attributes:
-      players: their names.
-      mass: of each in the stationary distribution; they sum to 1.
-      mean_mass: of each, over resamples.
-      leads: for each the share of resamples in which its mass exceeds `threshold`.
-      threshold: in [0.5, 1), so that at most one player leads.
+      players: names of the players.
+      mass: mass of each player in the stationary distribution; the masses sum to 1.
+      mean_mass: mean of the mass of each player over the resamples.
+      leads: for each player, the share of resamples in which its mass exceeds `threshold`.
+      threshold: a mass in [0.5, 1), so that at most one player leads a resample.
       population: m, the size of the finite population.
       alpha: α, the intensity of selection.
-      num_resamples: of the openings.
-      seed: of the resampling.
+      num_resamples: number of resamples of the openings.
+      seed: seed of the resampling.
     """
 
     players: tuple[str, ...]
@@ -45,26 +45,27 @@ def alpha_rank(
     num_resamples: int = 200,
     seed: int = 0,
 ) -> AlphaRank:
-    """Ranks players by α-rank, as one population under local selection.
+    """Ranks players by α-rank, in a single population under local selection.
 
-    The payoff of a player against another is its mean result over both sides, wins less losses, in
-    [-1, 1]. Between two players a mean of 0.00023 already gives a mass of 0.9 at the default α, so
-    that the mass says who is ahead, neither by how much nor how surely; `leads` is for that.
+    The payoff of a player against another is its mean result over both sides, (wins - losses) per
+    game, in [-1, 1]. At the default α, a mean of 0.00023 between two players already gives a mass
+    of 0.9. The mass therefore shows which player is ahead, but not by how much or how certainly;
+    `leads` measures the certainty.
 
     Args:
-      results: of the games.
+      results: results of the games.
       population: m, at least 2.
       alpha: α, positive, at most 300.
-      threshold: of the mass of a player that leads.
-      num_resamples: of the openings, at least 1.
-      seed: of the resampling.
+      threshold: mass above which a player leads, in [0.5, 1).
+      num_resamples: number of resamples of the openings, at least 1.
+      seed: seed of the resampling.
 
     Returns:
-      The masses, with the settings.
+      The masses and the settings.
 
     Raises:
-      ValueError: when two players have not met, or a setting is out of range, in one line.
-      ModuleNotFoundError: when OpenSpiel is not installed, in one line.
+      ValueError: if two players have not met, or a setting is out of range.
+      ModuleNotFoundError: if OpenSpiel is not installed.
 
     Source: Omidshafiei et al. 2019, "α-Rank: Multi-agent evaluation by evolution", theorem 2.1.3;
     the defaults are OpenSpiel's.
@@ -75,15 +76,15 @@ def alpha_rank(
         raise ValueError(f"alpha is {alpha}; it must be positive and at most {_MAX_ALPHA}")
     if not 0.5 <= threshold < 1:
         raise ValueError(f"threshold is {threshold}; it must be at least 0.5 and below 1")
-    wins, draws = games_of(results.pairs)
-    strangers = np.argwhere((wins + wins.T + draws + np.eye(len(wins))) == 0)
-    if len(strangers):
-        one, other = (results.players[i] for i in strangers[0])
-        raise ValueError(f"{one} and {other} have not met; α-rank needs games of every two players")
+    wins, draws = count_wins_and_draws(results.pairs)
+    unplayed = np.argwhere((wins + wins.T + draws + np.eye(len(wins))) == 0)
+    if len(unplayed):
+        one, other = (results.players[i] for i in unplayed[0])
+        raise ValueError(f"{one} and {other} have not met; α-rank needs games of all pairings")
     rng = np.random.default_rng(seed)
-    mass = _stationary(results.pairs, population, alpha)
-    drawn = resample(rng, results, num_resamples)
-    resampled = np.array([_stationary(pairs, population, alpha) for pairs in drawn])
+    mass = _stationary_masses(results.pairs, population, alpha)
+    samples = resample(rng, results, num_resamples)
+    resampled = np.array([_stationary_masses(pairs, population, alpha) for pairs in samples])
     return AlphaRank(
         players=results.players,
         mass=tuple(mass.tolist()),
@@ -98,20 +99,20 @@ def alpha_rank(
 
 
 def payoffs(pairs: np.ndarray) -> np.ndarray:
-    """Returns `[P, P]` mean results in [-1, 1], of the row's player; 0 where there is no game."""
-    wins, draws = games_of(pairs)
+    """Returns the mean results `[P, P]` of the row's player, in [-1, 1]; 0 without games."""
+    wins, draws = count_wins_and_draws(pairs)
     games = np.maximum(wins + wins.T + draws, 1)
     return (wins - wins.T) / games
 
 
-def _stationary(pairs: np.ndarray, population: int, alpha: float) -> np.ndarray:
+def _stationary_masses(pairs: np.ndarray, population: int, alpha: float) -> np.ndarray:
     """Returns the masses `[P]` of the stationary distribution."""
     try:
         from open_spiel.python.egt import alpharank
     except ImportError as error:
         remedy = 'pip install "dualmctx[compare]"'
         raise ModuleNotFoundError(f"α-rank needs OpenSpiel: {remedy} ({error})") from error
-    # What all but surely never fixates has the probability 1 / ∞ = 0.
+    # OpenSpiel computes a negligible fixation probability as 1 / ∞ = 0.
     with np.errstate(over="ignore"):
         mass = alpharank.compute([payoffs(pairs)], m=population, alpha=alpha)[2]
     return np.asarray(mass, float)

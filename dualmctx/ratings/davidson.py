@@ -1,35 +1,36 @@
-"""Davidson's model of games with draws: strengths by maximum likelihood, many tables at once."""
+"""Davidson's model of games with draws: batched maximum-likelihood estimates of strengths."""
 
 import numpy as np
 
-# Newton's method: steps at most, the length of one, and the gradient a game that is exact enough.
-_MAX_STEPS, _LONGEST_STEP, _TOLERANCE = 100, 2.0, 1e-10
-# Keeps the equations solvable where the results leave a strength open.
+# Newton's method: maximum number of steps, maximum step length, and tolerance per game.
+_MAX_STEPS, _MAX_STEP_LENGTH, _TOLERANCE = 100, 2.0, 1e-10
+# Keeps the equations solvable if the results do not determine a strength.
 _RIDGE = 1e-9
-# An effective number of openings this close to 1 is one opening.
+# Tolerance for an effective number of openings of 1.
 _ONE = 1e-6
 
 
 def fit(
     wins: np.ndarray, draws: np.ndarray, *, prior_games: float = 1.0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Fits strengths and the share of draws.
+    """Fits the strengths of players and the share of draws.
 
-    With strengths θ and one parameter ν for all,
+    The model has a strength θ per player and one parameter ν:
         P(i wins) : P(j wins) : P(draw) = e^θ_i : e^θ_j : ν e^((θ_i + θ_j) / 2)
-    The likelihood is concave in (θ, log ν), so Newton's method finds its maximum; players who have
-    won everything come out far away, not at infinity (see `reach`). A little prior knowledge of ν
-    is added. Without it games that are won or drawn, but never lost, are likeliest for an infinite
-    difference and an infinite ν, and so say nothing.
+    The likelihood is concave in (θ, log ν), so Newton's method finds its maximum. A player who won
+    all games gets a large but finite strength; see `bounded_from_below`. A weak prior on ν is
+    added. Without it, results of wins and draws without a loss have their maximum at an infinite
+    difference and an infinite ν, and would contain no information.
 
     Args:
       wins: `[..., P, P]` games that i won against j, at `[i, j]`.
       draws: `[..., P, P]` games that they drew, symmetric.
-      prior_games: the weight of that knowledge: games between equals of which half are drawn; 0 for
-        maximum likelihood alone.
+      prior_games: weight of the prior: a number of games between equal players, half of which are
+        draws; 0 for plain maximum likelihood.
 
     Returns:
-      `[..., P]` strengths θ of mean 0, and `[...]` the share of draws between equals, ν / (2 + ν).
+      `[..., P]` strengths θ with mean 0, and `[...]` the share of draws between equal players,
+      ν / (2 + ν).
 
     Source: Davidson 1970; Newman 2023, "Efficient computation of rankings from pairwise
     comparisons", section 4.
@@ -42,21 +43,21 @@ def fit(
     for _ in range(_MAX_STEPS):
         expected, information = _derivatives(x, games)
         gradient = np.concatenate([points, num_draws[..., None]], -1) - expected
-        drawn = _share_of_draws(x)
-        gradient[..., -1] += prior_games * (0.5 - drawn)
-        information[..., -1, -1] += prior_games * drawn * (1 - drawn)
+        draw_rate = _draw_rate(x)
+        gradient[..., -1] += prior_games * (0.5 - draw_rate)
+        information[..., -1, -1] += prior_games * draw_rate * (1 - draw_rate)
         if np.all(np.abs(gradient) < _TOLERANCE * scale[..., None]):
             break
         information += _RIDGE * scale[..., None, None] * np.eye(num_players + 1)
         step = np.linalg.solve(information, gradient[..., None])[..., 0]
         longest = np.abs(step).max(-1, keepdims=True)
-        x += step * np.minimum(1, _LONGEST_STEP / np.maximum(longest, _LONGEST_STEP))
+        x += step * np.minimum(1, _MAX_STEP_LENGTH / np.maximum(longest, _MAX_STEP_LENGTH))
     strengths = x[..., :-1]
-    return strengths - strengths.mean(-1, keepdims=True), _share_of_draws(x)
+    return strengths - strengths.mean(-1, keepdims=True), _draw_rate(x)
 
 
-def _share_of_draws(x: np.ndarray) -> np.ndarray:
-    """Returns the share of draws between equals, `[...]`."""
+def _draw_rate(x: np.ndarray) -> np.ndarray:
+    """Returns the share of draws between equal players, `[...]`."""
     return 1 / (1 + 2 * np.exp(-x[..., -1]))
 
 
@@ -65,7 +66,7 @@ def _derivatives(x: np.ndarray, games: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
     Args:
       x: `[..., P + 1]` strengths and log ν.
-      games: `[..., P, P]` played, symmetric.
+      games: `[..., P, P]` games played, symmetric.
     """
     strengths, log_ratio = x[..., :-1], x[..., -1, None, None]
     half = (strengths[..., :, None] - strengths[..., None, :]) / 2
@@ -79,7 +80,7 @@ def _derivatives(x: np.ndarray, games: np.ndarray) -> tuple[np.ndarray, np.ndarr
     mixed = (games * draw * (0.5 - score)).sum(-1)
     of_draws = (games * draw * (1 - draw)).sum((-1, -2)) / 2
     information = np.zeros((*x.shape, x.shape[-1]))
-    # Two players' points in a game have a constant sum.
+    # The points of both players of a game have a constant sum.
     information[..., :-1, :-1] = variance.sum(-1)[..., None] * np.eye(games.shape[-1]) - variance
     information[..., :-1, -1] = information[..., -1, :-1] = mixed
     information[..., -1, -1] = of_draws
@@ -95,24 +96,24 @@ def robust_errors(
     *,
     prior_games: float = 1.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Estimates standard errors of differences of fitted strengths, by openings.
+    """Estimates standard errors of differences of fitted strengths, clustered by opening.
 
-    Games of one opening may depend on each other in any way; those of different openings may not.
-    With I the information of all games and s_o, I_o the score and the information of opening o, the
-    opening adds u_o = c·I⁻¹ s_o to the difference c·θ, with the weight v_o = c·I⁻¹ I_o I⁻¹ c. The
-    variance is n / (n - 1) · Σ (u_o - v_o Σu / Σv)². Openings need not have the same games:
-    n = (Σv)² / Σv² is their effective number, C where they have.
+    Games from the same opening may depend on each other; games from different openings are assumed
+    to be independent. Let I be the information of all games, and s_o and I_o the score and the
+    information of opening o. The opening contributes u_o = c·I⁻¹ s_o to the difference c·θ, with
+    weight v_o = c·I⁻¹ I_o I⁻¹ c. The variance is n / (n - 1) · Σ (u_o - v_o Σu / Σv)². Openings
+    may differ in their games: n = (Σv)² / Σv² is their effective number, and C if they do not.
 
     Args:
-      strengths: `[P]` as `fit` gives them for all games.
-      draw_rate: likewise.
+      strengths: `[P]` strengths returned by `fit` for all games.
+      draw_rate: share of draws returned by `fit` for all games.
       wins: `[C, P, P]` games from each opening that i won against j.
       draws: `[C, P, P]` games that they drew, symmetric.
-      contrasts: `[K, P]`, each of sum 0; players whose strength is open must have 0.
-      prior_games: as for `fit`.
+      contrasts: `[K, P]` contrasts c, each with sum 0; 0 for players of undetermined strength.
+      prior_games: as in `fit`.
 
     Returns:
-      `[K]` standard errors, NaN where there is one opening, and `[K]` effective numbers n; both 0
+      `[K]` standard errors, NaN for a single opening, and `[K]` effective numbers n. Both are 0
       for a contrast of zeros.
 
     Source: Liang, Zeger 1986, "Longitudinal data analysis using generalized linear models".
@@ -138,18 +139,19 @@ def robust_errors(
     return np.sqrt(variance), number
 
 
-def reach(wins: np.ndarray, draws: np.ndarray) -> np.ndarray:
-    """Tells who is bounded from below by whom.
+def bounded_from_below(wins: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """Returns which players' strengths bound which other players' strengths from below.
 
-    A player's strength is bounded from below by another's if it has scored against it, or against
-    somebody so bounded; a difference is finite iff this holds both ways.
+    Player j bounds player i from below if i has won or drawn a game against j, or against a player
+    whom j bounds from below. The difference of two strengths is finite if and only if each player
+    bounds the other.
 
     Args:
       wins: see `fit`.
-      draws: likewise.
+      draws: see `fit`.
 
     Returns:
-      `[..., P, P]` bool, true at `[i, j]` where j bounds i from below; so everyone itself.
+      `[..., P, P]` bool, true at `[i, j]` if j bounds i from below; true on the diagonal.
 
     Source: Ford 1957, "Solution of a ranking problem from binary comparisons".
     """
@@ -160,16 +162,19 @@ def reach(wins: np.ndarray, draws: np.ndarray) -> np.ndarray:
     return found
 
 
-def relative(strengths: np.ndarray, bounds: np.ndarray, is_anchor: np.ndarray) -> np.ndarray:
-    """Returns strengths relative to the mean of some players.
+def relative_strengths(
+    strengths: np.ndarray, bounds: np.ndarray, is_anchor: np.ndarray
+) -> np.ndarray:
+    """Returns strengths relative to the mean of the anchors.
 
     Args:
-      strengths: `[..., P]` as fitted.
-      bounds: `[..., P, P]` as `reach` gives it.
-      is_anchor: `[P]` bool, these players.
+      strengths: `[..., P]` fitted strengths.
+      bounds: `[..., P, P]` returned by `bounded_from_below`.
+      is_anchor: `[P]` bool, the players whose mean becomes 0.
 
     Returns:
-      `[..., P]`: infinite where the results bound it from one side only, NaN where from none.
+      `[..., P]` strengths: infinite if the results bound them from one side only, NaN if from
+      neither side.
     """
     from_below = bounds[..., :, is_anchor].all(-1)
     from_above = bounds[..., is_anchor, :].all(-2)

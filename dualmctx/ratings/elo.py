@@ -1,30 +1,30 @@
-"""Elo ratings by maximum likelihood with draws, with intervals that hold for few openings."""
+"""Maximum-likelihood Elo ratings with draws; the intervals are valid for few openings."""
 
 import math
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from dualmctx.ratings.davidson import fit, reach, relative, robust_errors
-from dualmctx.ratings.intervals import add_unseen, half_widths
-from dualmctx.ratings.results import Results, games_by_side, games_of
+from dualmctx.ratings.davidson import bounded_from_below, fit, relative_strengths, robust_errors
+from dualmctx.ratings.intervals import add_unseen_pairs, half_widths
+from dualmctx.ratings.results import Results, count_wins_and_draws, count_wins_and_draws_by_side
 
-# A difference of 400 multiplies the odds of winning to losing by ten.
+# Elo per unit of strength: 400 Elo multiply the odds of winning to losing by ten.
 ELO = 400 / math.log(10)
 
 
 class Rating(NamedTuple):
-    """A player's rating and its record.
+    """The rating and the record of a player.
 
     Attributes:
-      name: the player.
-      elo: relative to the anchor; `None` where the results do not bound it from both sides, as
-        where the player has won all its games, or has met nobody who is compared with the anchor.
-      low: lower end of the interval; `None` where it is open.
-      high: upper end, likewise.
-      wins: games.
-      draws: games.
-      losses: games.
+      name: name of the player.
+      elo: Elo relative to the anchor. `None` if the results do not bound it from both sides, for
+        example if the player won all games, or no chain of games connects it with the anchor.
+      low: lower end of the interval; `None` if it is unbounded.
+      high: upper end of the interval; `None` if it is unbounded.
+      wins: number of games won.
+      draws: number of games drawn.
+      losses: number of games lost.
     """
 
     name: str
@@ -40,10 +40,10 @@ class Ratings(NamedTuple):
     """Ratings of all players.
 
     Attributes:
-      players: a row each, in the order of the results.
+      players: one rating per player, in the order of the results.
       anchor: the players whose mean is 0.
-      draw_rate: the share of draws between equals, as fitted.
-      level: of the intervals.
+      draw_rate: the fitted share of draws between equal players.
+      level: confidence level of the intervals.
     """
 
     players: tuple[Rating, ...]
@@ -61,77 +61,78 @@ class _Count(Protocol):
 def rate(results: Results, *, anchor: str | None = None, level: float = 0.95) -> Ratings:
     """Rates players.
 
-    400 Elo are a factor of ten in the odds of winning to losing, by the model of `davidson.fit`. An
-    interval is that of the difference to the anchor: Student's t with the standard error of
-    `davidson.robust_errors`, to which games of one opening are one observation, whoever played
-    them. Either end lies at least where Elo would be if the player had lost, or won,
-    `intervals.unseen_pairs` pairs more against the opponents that it has met. Without that,
-    intervals are too narrow where hardly any result differs, as where all games were won or drawn.
-    An end is open where the results do not bound it, and both are with one opening.
+    400 Elo are a factor of ten in the odds of winning to losing in the model of `davidson.fit`. An
+    interval is a Student's t interval of the difference to the anchor. Its standard error is that
+    of `davidson.robust_errors`, which treats all games from one opening as one observation. The
+    interval is then extended to include the Elo that would result if the player had lost, or won,
+    `intervals.unseen_pairs` more pairs against the opponents that it has met. Without this
+    extension, intervals are too narrow if nearly all results are equal. An end is unbounded if the
+    results do not bound it; with one opening, both ends are unbounded.
 
     Args:
-      results: of the games.
-      anchor: the player at 0; `None` for the mean of the players whom the results bound against one
-        another, of the largest such set, without those whose bound hangs on a single opening.
-      level: of the intervals, in (0, 1).
+      results: results of the games.
+      anchor: the player with Elo 0. `None` for the mean of the largest set of players whom the
+        results bound against each other, without players bounded by a single opening.
+      level: confidence level of the intervals, in (0, 1).
 
     Returns:
       The ratings.
 
     Raises:
-      ValueError: when there is no such player, in one line.
+      ValueError: if the anchor is not a player.
 
     Source: Newman 2023; the sources of `davidson.robust_errors` and `intervals`.
-    `python -m benchmarks.coverage` measures how often the intervals hold.
+    `python -m benchmarks.coverage` measures the coverage of the intervals.
     """
-    return _rate(results, results.players, games_of, 2, anchor, level)
+    return _rate(results, results.players, count_wins_and_draws, 2, anchor, level)
 
 
 def rate_sides(results: Results, *, anchor: str | None = None, level: float = 0.95) -> Ratings:
-    """Rates each player on each side, for games in which the sides differ.
+    """Rates each player on each side, for games with asymmetric sides.
 
-    As `rate`, for 2 P players: `X (first)` and `X (second)` for each X. All games are across the
-    sides. Once three players have all met, everybody is compared with everybody. Two players take
-    games of each with itself; else the first side of the one is compared with the second of the
-    other and with nothing else. `X (first)` less `X (second)` is what the side is worth to X.
+    As `rate`, for 2 P players: `X (first)` and `X (second)` for each player X. A game is always
+    between a first and a second side. If three players have all met, all ratings are comparable.
+    Two players need games of each player against itself; otherwise the first side of one player is
+    comparable only with the second side of the other. `X (first)` minus `X (second)` is the
+    advantage of the first side for X.
 
     Args:
-      results: of the games.
-      anchor: see `rate`.
-      level: likewise.
+      results: results of the games.
+      anchor: see `rate`; a name with its side, such as `X (first)`.
+      level: see `rate`.
 
     Returns:
-      The ratings, all first sides before all second ones.
+      The ratings, all first sides before all second sides.
 
     Raises:
-      ValueError: when there is no such player, in one line.
+      ValueError: if the anchor is not a player.
     """
     names = tuple(f"{name} ({side})" for side in ("first", "second") for name in results.players)
-    return _rate(results, names, games_by_side, 1, anchor, level)
+    return _rate(results, names, count_wins_and_draws_by_side, 1, anchor, level)
 
 
 def _rate(
     results: Results,
     names: tuple[str, ...],
     count: _Count,
-    games_a_pair: int,
+    games_per_pair: int,
     anchor: str | None,
     level: float,
 ) -> Ratings:
-    """Rates whom `count` tells apart; a pair is so many games of one of them."""
+    """Rates the players that `count` distinguishes; a pair has `games_per_pair` games of each."""
     wins_by_opening, draws_by_opening = count(results.by_opening)
     wins, draws = wins_by_opening.sum(0), draws_by_opening.sum(0)
-    bounds = reach(wins, draws)
+    bounds = bounded_from_below(wins, draws)
     strengths, draw_rate = fit(wins, draws)
     links = wins_by_opening + draws_by_opening
-    is_anchor = _find_anchor(names, bounds, _hold_without_one(links), anchor)
-    elo = relative(strengths, bounds, is_anchor)
+    is_anchor = _find_anchor(names, bounds, _bounds_without_any_opening(links), anchor)
+    elo = relative_strengths(strengths, bounds, is_anchor)
     is_finite = np.isfinite(elo)
     contrasts = (np.eye(len(elo)) - is_anchor / is_anchor.sum()) * is_finite[:, None]
     found = robust_errors(strengths, float(draw_rate), wins_by_opening, draws_by_opening, contrasts)
     half = half_widths(*found, level)
-    least, most = _ends(wins, draws, is_anchor, games_a_pair, level)
-    # A player that is the anchor by itself has 0 by definition.
+    least, most = _ends(wins, draws, is_anchor, games_per_pair, level)
+    # The Elo of a single anchor is 0 by definition.
     is_alone = is_anchor & (is_anchor.sum() == 1)
     low = np.where(is_alone, 0, np.fmin(np.where(is_finite, elo - half, np.inf), least))
     high = np.where(is_alone, 0, np.fmax(np.where(is_finite, elo + half, -np.inf), most))
@@ -147,32 +148,32 @@ def _rate(
     )
 
 
-def _hold_without_one(links: np.ndarray) -> np.ndarray:
-    """Tells which players bound which from below, even if any one opening is left out.
+def _bounds_without_any_opening(links: np.ndarray) -> np.ndarray:
+    """Returns the bounds that hold even if any single opening is left out.
 
     Args:
-      links: `[C, P, P]`, from each opening the games that i won or drew against j.
+      links: `[C, P, P]` games from each opening that i won or drew against j.
 
     Returns:
-      `[P, P]` bool as `reach` gives it; of one opening, what that says.
+      `[P, P]` bool, as returned by `bounded_from_below`. With C = 1, the bounds of that opening.
     """
     total = links.sum(0)
     is_needed = (links == total) & (total > 0)
     rests = (total - links)[is_needed.any((1, 2))] if len(links) > 1 else links[:0]
     tables = np.concatenate([total[None], rests])
-    return np.all(reach(tables, np.zeros_like(tables)), axis=0)
+    return np.all(bounded_from_below(tables, np.zeros_like(tables)), axis=0)
 
 
 def _find_anchor(
-    names: tuple[str, ...], bounds: np.ndarray, lasting: np.ndarray, anchor: str | None
+    names: tuple[str, ...], bounds: np.ndarray, robust_bounds: np.ndarray, anchor: str | None
 ) -> np.ndarray:
-    """Finds the players whose mean is 0.
+    """Chooses the players whose mean is 0.
 
     Args:
-      names: of P players.
-      bounds: `[P, P]` as `reach` gives it.
-      lasting: `[P, P]` likewise, whichever opening is left out. Whoever is bounded by one opening
-        alone has a wide interval, and would widen those of all others.
+      names: names of P players.
+      bounds: `[P, P]` returned by `bounded_from_below`.
+      robust_bounds: `[P, P]` bounds that hold if any opening is left out. A player bounded by a
+        single opening has a wide interval, and as an anchor would widen all other intervals.
       anchor: see `rate`.
 
     Returns:
@@ -180,40 +181,42 @@ def _find_anchor(
     """
     if anchor is not None:
         if anchor not in names:
-            raise ValueError(f"no player {anchor!r} to be the anchor: there are {', '.join(names)}")
+            raise ValueError(f"anchor is {anchor!r}; it must be one of {', '.join(names)}")
         return np.array(names) == anchor
     mutual = bounds & bounds.T
     found = np.flatnonzero(mutual[np.argmax(mutual.sum(1))])
-    is_apart = ~(lasting & lasting.T)
+    is_apart = ~(robust_bounds & robust_bounds.T)
     while len(found) > 2 and (among := is_apart[np.ix_(found, found)]).any():
         found = np.delete(found, np.argmax(among.sum(0)))
     return np.isin(np.arange(len(names)), found)
 
 
 def _ends(
-    wins: np.ndarray, draws: np.ndarray, is_anchor: np.ndarray, games_a_pair: int, level: float
+    wins: np.ndarray, draws: np.ndarray, is_anchor: np.ndarray, games_per_pair: int, level: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rates each player as if it had lost, or won, more games than it did.
+    """Returns the strength of each player if it had lost, or won, additional games.
 
-    The games are against those with whom it is compared; where there are none, against all others.
+    The additional games are against the opponents whose strengths are comparable with its own, or
+    against all opponents if there are none.
 
     Args:
-      wins: `[P, P]`.
-      draws: `[P, P]`.
-      is_anchor: `[P]` bool.
-      games_a_pair: of one player.
-      level: of the interval whose ends these are.
+      wins: `[P, P]` games that i won against j.
+      draws: `[P, P]` games that they drew.
+      is_anchor: `[P]` bool, the players whose mean is 0.
+      games_per_pair: number of games of a player in one pair.
+      level: confidence level of the interval.
 
     Returns:
-      `[P]` each, infinite where that bounds nothing.
+      Lower and upper limits, `[P]` each; infinite if they are unbounded.
     """
     games = wins + wins.T + draws
-    bounds = reach(wins, draws)
+    bounds = bounded_from_below(wins, draws)
     is_finite = np.all((bounds & bounds.T)[:, is_anchor], axis=1)
     played = games * ((bounds & bounds.T) == is_finite[:, None])
-    tables = add_unseen(wins, played, games_a_pair, level)
-    drawn = np.broadcast_to(draws, tables.shape)
-    rated = relative(fit(tables, drawn)[0], reach(tables, drawn), is_anchor)
+    tables = add_unseen_pairs(wins, played, games_per_pair, level)
+    all_draws = np.broadcast_to(draws, tables.shape)
+    strengths = fit(tables, all_draws)[0]
+    rated = relative_strengths(strengths, bounded_from_below(tables, all_draws), is_anchor)
     least, most = np.diagonal(rated, axis1=1, axis2=2)
     return least, most
 

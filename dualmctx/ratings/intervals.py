@@ -1,4 +1,4 @@
-"""Intervals of differences in strength from few openings; docs/compare.md has their coverage."""
+"""Intervals of differences in strength for few openings; docs/compare.md lists their coverage."""
 
 import numpy as np
 import scipy.stats
@@ -8,30 +8,31 @@ def half_widths(errors: np.ndarray, openings: np.ndarray, level: float) -> np.nd
     """Returns half the widths of Student's t intervals.
 
     Args:
-      errors: `[...]` standard errors as `robust_errors` gives them.
-      openings: `[...]` effective numbers of openings, likewise; the degrees of freedom are one
-        less.
-      level: of the intervals, in (0, 1).
+      errors: `[...]` standard errors of `robust_errors`.
+      openings: `[...]` effective numbers of openings of `robust_errors`; the degrees of freedom
+        are one less.
+      level: confidence level of the intervals, in (0, 1).
 
     Returns:
-      `[...]`, infinite for one opening, which says nothing of how far the next one may be.
+      `[...]` half widths; infinite for one opening, from which no variance can be estimated.
     """
     quantiles = scipy.stats.t.ppf((1 + level) / 2, np.maximum(openings - 1, np.finfo(float).eps))
     return np.where(np.isnan(errors), np.inf, quantiles * np.nan_to_num(errors))
 
 
 def unseen_pairs(num_pairs: np.ndarray, level: float) -> np.ndarray:
-    """Returns how many pairs a player that lost none of n may plausibly have lost in more games.
+    """Returns the number of lost pairs that is consistent with n pairs of which none was lost.
 
-    A share of p = ((1 - level) / 2)^(1/n) of won pairs is the least that makes n pairs won in a row
-    as likely as a tail of the interval. n won and n (1/p - 1) lost ones have this share.
+    If the probability of winning a pair is p = ((1 - level) / 2)^(1/n), then n won pairs in a row
+    are as likely as one tail of the interval. n won and n (1/p - 1) lost pairs have the share p.
 
     Args:
-      num_pairs: `[...]` n, 0 where none were played.
-      level: of the interval, in (0, 1).
+      num_pairs: `[...]` n; 0 if no pairs were played.
+      level: confidence level of the interval, in (0, 1).
 
     Returns:
-      `[...]`: about ln(2 / (1 - level)) where n is large, the rule of three, and more below.
+      `[...]` numbers of pairs: about ln(2 / (1 - level)) for large n (the rule of three), larger
+      for small n.
 
     Source: Clopper, Pearson 1934; Hanley, Lippman-Hand 1983, "If nothing goes wrong, is everything
     all right?".
@@ -40,21 +41,23 @@ def unseen_pairs(num_pairs: np.ndarray, level: float) -> np.ndarray:
     return np.where(num_pairs > 0, number * ((2 / (1 - level)) ** (1 / number) - 1), 0.0)
 
 
-def add_unseen(wins: np.ndarray, played: np.ndarray, games_a_pair: int, level: float) -> np.ndarray:
-    """Adds `unseen_pairs` to each player in turn.
+def add_unseen_pairs(
+    wins: np.ndarray, played: np.ndarray, games_per_pair: int, level: float
+) -> np.ndarray:
+    """Adds `unseen_pairs` lost or won pairs to the results of each player in turn.
 
     Args:
       wins: `[P, P]` games that i won against j.
-      played: `[P, P]` games of i with j in proportion to which the new ones are shared out.
-      games_a_pair: of one player.
+      played: `[P, P]` games of i against j; the added games are distributed in proportion to them.
+      games_per_pair: number of games of a player in one pair.
       level: see `unseen_pairs`.
 
     Returns:
-      `[2, P, P, P]` games won: at `[0, i]` as if player i had lost more, at `[1, i]` as if it had
-      won more.
+      `[2, P, P, P]` games won: at `[0, i]` with additional losses of player i, at `[1, i]` with
+      additional wins of player i.
     """
     number = played.sum(1, keepdims=True)
-    more = games_a_pair * unseen_pairs(number / games_a_pair, level)
-    # A table for each player, with games won against others in its row.
+    more = games_per_pair * unseen_pairs(number / games_per_pair, level)
+    # One table per player, with its additional wins in the row of the player.
     won = np.eye(len(wins))[:, :, None] * (more * played / np.maximum(number, 1))
     return wins + np.stack([np.swapaxes(won, 1, 2), won])

@@ -1,4 +1,4 @@
-"""Results of games that were played in pairs: one opening, each of two players on either side."""
+"""Results of paired games: both games of a pair have the same opening, with sides exchanged."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -13,14 +13,14 @@ LOSS, DRAW, WIN = range(3)
 class Results:
     """Counts of the results of pairs of games, by opening.
 
-    The two games of a pair share an opening, and so do the pairs of other players from it: games
-    are independent from opening to opening only.
+    The two games of a pair, and the pairs of other players with the same number, share an opening.
+    Only games from different openings are independent.
 
     Attributes:
       players: the names of P players.
-      by_opening: `[C, P, P, 3, 3]` int: at `[c, i, j, a, b]` the pairs of games from opening c of
-        players i, j in which i got a on the first side and b on the second one, as `LOSS`, `DRAW`
-        or `WIN`. A pair stands once, at `[i, j]` or at `[j, i]`.
+      by_opening: `[C, P, P, 3, 3]` int: at `[c, i, j, a, b]` the number of pairs of players i and
+        j from opening c in which i had result a on the first side and result b on the second
+        side, each of `LOSS`, `DRAW` and `WIN`. A pair is counted once, at `[i, j]` or `[j, i]`.
     """
 
     players: tuple[str, ...]
@@ -32,7 +32,7 @@ class Results:
         return self.by_opening.sum(0)
 
     def select(self, players: Iterable[str]) -> Self:
-        """Returns the results of some of the players among themselves, in this order."""
+        """Returns the results of games between the given players, in the given order."""
         chosen = tuple(players)
         rows = [self.players.index(name) for name in chosen]
         counts = self.by_opening[:, rows][:, :, rows]
@@ -47,30 +47,30 @@ def count_pairs(
     """Counts pairs of games.
 
     Args:
-      players: their names, all different.
-      pairs: `(one, other, first, second)`, two of the names, and the results of `one` in {-1, 0, 1}
-        in the game in which it had the first side and in the one in which it had the second.
-      openings: the number of each pair's opening; `None` where no two pairs share one.
+      players: names of the players, all different.
+      pairs: `(one, other, first, second)`: two names, and the results of `one`, in {-1, 0, 1}, in
+        the game in which it has the first side and in the game in which it has the second side.
+      openings: the number of the opening of each pair; `None` if all openings differ.
 
     Returns:
       The results.
 
     Raises:
-      ValueError: when a name is there twice or is unknown, or a result is none, in one line.
+      ValueError: if a name is duplicate or unknown, or a result is not -1, 0 or 1.
     """
     names = tuple(players)
     place = {name: i for i, name in enumerate(names)}
     if len(place) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"there are two players {twice!r}; names must differ")
+        raise ValueError(f"two players have the name {twice!r}; names must differ")
     rows = list(pairs)
     for one, other, *both in rows:
         for name in (one, other):
             if name not in place:
-                raise ValueError(f"no player {name!r}: there are {', '.join(names)}")
+                raise ValueError(f"there is no player {name!r}; the players are {', '.join(names)}")
         for result in both:
             if result not in (-1, 0, 1):
-                raise ValueError(f"a game's result is {result}; it must be -1, 0 or 1")
+                raise ValueError(f"the result of a game is {result}; it must be -1, 0 or 1")
     numbers = range(len(rows)) if openings is None else list(openings)
     found, opening = np.unique(np.array(numbers, np.int64), return_inverse=True)
     table = [
@@ -82,15 +82,15 @@ def count_pairs(
     return Results(names, counts)
 
 
-def games_of(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Counts games, whatever the sides.
+def count_wins_and_draws(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Counts won and drawn games over both sides.
 
     Args:
       pairs: `[..., P, P, 3, 3]` as in `Results`.
 
     Returns:
-      `wins` and `draws`, `[..., P, P]` each: games that i won against j, and games that they drew,
-      at `[i, j]` and at `[j, i]`.
+      `wins` and `draws`, `[..., P, P]` each: the games that i won against j at `[i, j]`, and the
+      games that they drew at both `[i, j]` and `[j, i]`.
     """
     first, second = pairs.sum(-1), pairs.sum(-2)
     both = first + second
@@ -98,49 +98,49 @@ def games_of(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return wins, both[..., DRAW] + np.swapaxes(both[..., DRAW], -1, -2)
 
 
-def games_by_side(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Counts games as those of 2 P players: each of the P on the first side, then on the second.
+def count_wins_and_draws_by_side(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Counts won and drawn games of 2 P players: all P first sides, then all P second sides.
 
-    Only games across the sides exist, so both matrices have two empty quarters.
+    All games are between a first and a second side, so two quarters of each matrix are zero.
 
     Args:
       pairs: `[..., P, P, 3, 3]` as in `Results`.
 
     Returns:
-      `wins` and `draws`, `[..., 2 P, 2 P]` each, as `games_of` returns them.
+      `wins` and `draws`, `[..., 2 P, 2 P]` each, as returned by `count_wins_and_draws`.
     """
     first, second = pairs.sum(-1), pairs.sum(-2)
 
-    def across(by_first: np.ndarray, by_second: np.ndarray) -> np.ndarray:
-        """Joins what players on the first side did, and those on the second."""
+    def to_blocks(by_first: np.ndarray, by_second: np.ndarray) -> np.ndarray:
+        """Arranges the games of the first sides and of the second sides in one matrix."""
         return np.block([[np.zeros_like(by_first), by_first], [by_second, np.zeros_like(by_first)]])
 
-    def of_firsts(result: int) -> np.ndarray:
-        # At [i, j]: i on the first side, j on the second. What j got as the second is the other's.
+    def count_first_side(result: int) -> np.ndarray:
+        # Player i has the first side and j the second; `second` holds the results of j.
         return first[..., result] + np.swapaxes(second[..., WIN - result], -1, -2)
 
-    wins = across(of_firsts(WIN), np.swapaxes(of_firsts(LOSS), -1, -2))
-    draws = of_firsts(DRAW)
-    return wins, across(draws, np.swapaxes(draws, -1, -2))
+    wins = to_blocks(count_first_side(WIN), np.swapaxes(count_first_side(LOSS), -1, -2))
+    draws = count_first_side(DRAW)
+    return wins, to_blocks(draws, np.swapaxes(draws, -1, -2))
 
 
 def resample(rng: np.random.Generator, results: Results, number: int) -> np.ndarray:
-    """Draws openings with replacement, each with all pairs of games that were played from it.
+    """Samples openings with replacement, each with all pairs of games played from it.
 
-    Openings are drawn among those from which the same players met equally often, so every two
-    players have as many pairs in a resample as they played.
+    Openings are sampled within groups in which the same players met equally often. The number of
+    pairs of any two players is therefore the same in each resample as in the results.
 
     Args:
-      rng: the source of randomness.
-      results: what was played.
-      number: R, of resamples.
+      rng: the random generator.
+      results: the results.
+      number: R, the number of resamples.
 
     Returns:
       `[R, P, P, 3, 3]` int.
     """
     counts = results.by_opening
     flat = counts.reshape(len(counts), -1)
-    # Only these kinds of results were seen at all; float64 holds such counts exactly.
+    # Only columns with any results are resampled; float64 represents the counts exactly.
     seen = np.flatnonzero(flat.any(0))
     _, group = np.unique(counts.sum((3, 4)).reshape(len(counts), -1), axis=0, return_inverse=True)
     drawn = np.zeros((number, flat.shape[1]), np.int64)

@@ -1,4 +1,4 @@
-"""A sequential test of whether one player is stronger than another, on pairs of games."""
+"""Sequential probability ratio test, on pairs of games, of whether a player is stronger."""
 
 import dataclasses
 import math
@@ -7,47 +7,49 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-# Points of a pair, as shares of its two games.
+# The five scores of a pair: points divided by the two games.
 SCORES = np.arange(5) / 4
-# Stands for a pair that has not been seen, as in Fishtest.
+# Count used in place of 0 for a score that has not occurred, as in Fishtest.
 _UNSEEN = 1e-3
 _BISECTIONS = 60
-# Elo that can be tested, either way.
-_MOST = 2000
+# Largest absolute Elo that can be tested.
+_MAX_ELO = 2000
 
 
 @dataclasses.dataclass(frozen=True)
 class Sprt:
-    """What is tested: elo0 against elo1, with the chances of error.
+    """The hypotheses and the error rates of a test.
 
-    Elo is that of the mean score s, a draw half a point: s = 1 / (1 + 10^(-elo / 400)). That of
-    `ratings.elo` is of wins to losses alone: the same without draws, further from 0 with them.
+    Elo here is the Elo of the mean score s, with half a point for a draw:
+    s = 1 / (1 + 10^(-elo / 400)). The Elo of `ratings.elo` is based on wins and losses alone. Both
+    agree without draws; with draws, that of `ratings.elo` is further from 0.
 
     Raises:
-      ValueError: when an option is out of range, in one line.
+      ValueError: if an option is out of range.
     """
 
     elo0: float = 0.0
-    """The player's lead under H0, within 2,000 of 0."""
+    """Lead of the player under H0, from -2,000 to 2,000."""
     elo1: float = 10.0
-    """Its lead under H1, likewise; more than `elo0`."""
+    """Lead of the player under H1, from -2,000 to 2,000; more than `elo0`."""
     alpha: float = 0.05
-    """How often H1 may be accepted where the lead is `elo0`; in (0, 0.5)."""
+    """Probability of accepting H1 if the lead is `elo0`; in (0, 0.5)."""
     beta: float = 0.05
-    """How often H0 may be accepted where the lead is `elo1`; in (0, 0.5)."""
+    """Probability of accepting H0 if the lead is `elo1`; in (0, 0.5)."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
         if not self.elo0 < self.elo1:
             raise ValueError(f"elo1 is {self.elo1}; it must be above elo0, which is {self.elo0}")
         for name in ("elo0", "elo1"):
-            # Far beyond, a score cannot be told from 0 or 1.
-            if not -_MOST <= getattr(self, name) <= _MOST:
+            # The scores of larger values cannot be distinguished from 0 or 1.
+            if not -_MAX_ELO <= getattr(self, name) <= _MAX_ELO:
                 value = getattr(self, name)
-                raise ValueError(f"{name} is {value}; it must be from {-_MOST} to {_MOST}")
+                raise ValueError(f"{name} is {value}; it must be from {-_MAX_ELO} to {_MAX_ELO}")
         for name in ("alpha", "beta"):
             if not 0 < getattr(self, name) < 0.5:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be above 0, below 0.5")
+                value = getattr(self, name)
+                raise ValueError(f"{name} is {value}; it must be above 0 and below 0.5")
 
     @property
     def lower(self) -> float:
@@ -56,21 +58,21 @@ class Sprt:
 
     @property
     def upper(self) -> float:
-        """Returns the one at which H1 is."""
+        """Returns the log-likelihood ratio at which H1 is accepted."""
         return math.log((1 - self.beta) / self.alpha)
 
 
 class Verdict(NamedTuple):
-    """Where a test stands.
+    """The state of a test.
 
     Attributes:
-      accepted: the hypothesis, `None` while the test goes on.
-      log_likelihood_ratio: of H1 to H0.
-      lower: where H0 is accepted.
-      upper: where H1 is.
-      num_pairs: of games.
-      elo: of the player's mean score in them, on the scale of `Sprt`; `None` where it is open, as
-        where all games were won.
+      accepted: the accepted hypothesis; `None` if the test is not decided.
+      log_likelihood_ratio: log-likelihood ratio of H1 to H0.
+      lower: the ratio at which H0 is accepted.
+      upper: the ratio at which H1 is accepted.
+      num_pairs: number of pairs of games.
+      elo: Elo of the mean score of the player, on the scale of `Sprt`; `None` if it is infinite,
+        for example if all games were won.
     """
 
     accepted: Literal["H0", "H1"] | None
@@ -82,14 +84,14 @@ class Verdict(NamedTuple):
 
 
 def judge(test: Sprt, counts: np.ndarray) -> Verdict:
-    """Says where a test stands, after any number of pairs.
+    """Evaluates a test after any number of pairs.
 
     Args:
-      test: what is tested.
+      test: the test.
       counts: `[5]` pairs of games in which the player scored 0, ½, 1, 1½ and 2 points.
 
     Returns:
-      The verdict. It holds if it is the first one other than `None` in a series.
+      The verdict. In a sequence of verdicts, the first one with a decision is valid.
 
     Source: Wald 1945, "Sequential tests of statistical hypotheses".
     """
@@ -100,18 +102,18 @@ def judge(test: Sprt, counts: np.ndarray) -> Verdict:
     return Verdict(accepted, ratio, test.lower, test.upper, int(counts.sum()), elo)
 
 
-def judge_in_turn(test: Sprt, results: Sequence[int]) -> Verdict:
-    """Judges pairs of games one after the other; the first decision stands.
+def judge_sequentially(test: Sprt, results: Sequence[int]) -> Verdict:
+    """Evaluates a test after each pair of games; the first decision is final.
 
-    So a verdict depends neither on how many pairs were played at once nor on how many there were
-    to be.
+    The verdict therefore does not depend on the number of pairs played at once, or on the number
+    of pairs planned.
 
     Args:
-      test: what is tested.
-      results: of the player in each pair, in the order of play: games won less games lost.
+      test: the test.
+      results: result of the player in each pair, in the order of play: games won minus games lost.
 
     Returns:
-      The verdict, after the pair that decided or after all.
+      The verdict after the first pair that decides the test, or after all pairs.
     """
     seen = np.eye(len(SCORES), dtype=int)[np.asarray(results, int) + 2].cumsum(0)
     ratios = log_likelihood_ratio(test, seen)
@@ -123,18 +125,18 @@ def judge_in_turn(test: Sprt, results: Sequence[int]) -> Verdict:
 def log_likelihood_ratio(test: Sprt, counts: np.ndarray) -> np.ndarray:
     """Computes the generalised log-likelihood ratio of pairs of games.
 
-    With p̂ the shares of the five kinds of pairs, and a their scores, H0 and H1 have the likeliest
-    distributions of a given mean s:
+    Let p̂ be the shares of the five scores a of a pair. The distribution under each hypothesis is
+    the likeliest one with the mean score s of that hypothesis:
         p_i = p̂_i / (1 + θ (a_i - s)),   θ such that Σ p_i a_i = s
-    and the ratio is N Σ p̂_i log(p_i under H1 / p_i under H0). Games of a pair need not be
-    independent, and how often they are drawn need not be known.
+    The ratio is N Σ p̂_i log(p_i under H1 / p_i under H0). The two games of a pair need not be
+    independent, and the share of draws need not be known.
 
     Args:
-      test: what is tested.
+      test: the test.
       counts: `[..., 5]` pairs in which the player scored 0, ½, 1, 1½ and 2 points.
 
     Returns:
-      `[...]`, 0 where there are no pairs.
+      `[...]` ratios; 0 without pairs.
 
     Source: Van den Bergh, "A practical introduction to the GSPRT", as Fishtest has it.
     """
@@ -142,12 +144,12 @@ def log_likelihood_ratio(test: Sprt, counts: np.ndarray) -> np.ndarray:
     shares = np.maximum(counts, _UNSEEN)
     shares = shares / shares.sum(-1, keepdims=True)
     factors = (_log_factors(shares, _score(elo)) for elo in (test.elo0, test.elo1))
-    of_elo0, of_elo1 = ((shares * x).sum(-1) for x in factors)
-    return number * (of_elo0 - of_elo1)
+    under_elo0, under_elo1 = ((shares * x).sum(-1) for x in factors)
+    return number * (under_elo0 - under_elo1)
 
 
 def score_elo(points: float, most: float) -> float | None:
-    """Returns the Elo of a score, `None` for none or all of the points there are."""
+    """Returns the Elo of a score; `None` for a score of 0 or of the maximum, `most`."""
     return 400 * math.log10(points / (most - points)) if 0 < points < most else None
 
 
@@ -156,9 +158,9 @@ def _score(elo: float) -> float:
 
 
 def _log_factors(shares: np.ndarray, mean: float) -> np.ndarray:
-    """Returns `[..., 5]` log(p̂ / p), for the likeliest p with this mean."""
+    """Returns `[..., 5]` log(p̂ / p) for the likeliest distribution p with the given mean."""
     gaps = SCORES - mean
-    # Between these all p are positive. Σ p̂ gap / (1 + θ gap) falls from ∞ to -∞.
+    # All p are positive in this interval, in which Σ p̂ gap / (1 + θ gap) falls from ∞ to -∞.
     low = np.full(shares.shape[:-1], -1 / gaps[-1])
     high = np.full(shares.shape[:-1], -1 / gaps[0])
     for _ in range(_BISECTIONS):

@@ -14,7 +14,7 @@ SOLVABLE = ["connect2", "nim", "hsr", "tic_tac_toe"]
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def _play_out(env, careful, other, states, rng_key):
-    """Plays on from states, `careful` being the player to move; returns the rewards of `careful`."""
+    """Plays on from states with `careful` to move; returns the rewards of `careful`."""
     me = states.current_player
 
     def ply(carry, key):

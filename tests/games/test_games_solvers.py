@@ -50,7 +50,7 @@ def _tree_size(rules, terminal_only=False):
 
 
 def _win_rate(rules, players):
-    """Returns the win probability of player 0; player i samples from `players[i](position, moves)`."""
+    """Returns the win rate of player 0; player i samples from `players[i](position, moves)`."""
 
     @functools.cache
     def rate(position):

@@ -12,8 +12,8 @@ from dualmctx.matches.players import Entrant
 from dualmctx.matches.usage import count_usage
 from dualmctx.ratings.alpha_rank import AlphaRank, alpha_rank
 from dualmctx.ratings.elo import Rating, rate, rate_sides
-from dualmctx.ratings.elo_costs import elo_a_doubling
-from dualmctx.ratings.results import Results, games_by_side, games_of
+from dualmctx.ratings.elo_costs import elo_per_doubling
+from dualmctx.ratings.results import Results, count_wins_and_draws, count_wins_and_draws_by_side
 from dualmctx.ratings.sprt import Sprt, Verdict
 
 # Below these a warning is due: games of two players, the share of them that differ.
@@ -71,7 +71,7 @@ def make_report(played: Played) -> dict[str, Any]:
         "players": rows,
         "ratings": ratings._asdict() | {"players": names},
         "ratings_by_side": _rate_sides(played, names) if played.by_side else None,
-        "crosstable": _table(*games_of(results.pairs)),
+        "crosstable": _table(*count_wins_and_draws(results.pairs)),
         "by_side": _sides(results_of(names, played.games)),
         "alpha_rank": ranks and ranks._asdict(),
         "doublings": _doublings(played, results, rows),
@@ -194,7 +194,7 @@ def _score(won: int, drawn: int, lost: int) -> dict[str, Any] | None:
 def _sides(results: Results) -> list[list[dict[str, Any] | None]]:
     """Returns what the row's player did on the first side against the column's on the second."""
     number = len(results.players)
-    table = _table(*games_by_side(results.pairs))
+    table = _table(*count_wins_and_draws_by_side(results.pairs))
     return [row[number:] for row in table[:number]]
 
 
@@ -209,7 +209,7 @@ def _doublings(
             costs = [by_name[name][cost] for name in names]
             # What differs by little says nothing of a doubling.
             if all(costs) and max(costs) / min(costs) >= _APART:
-                found.append({"cost": cost} | elo_a_doubling(results, names, costs)._asdict())
+                found.append({"cost": cost} | elo_per_doubling(results, names, costs)._asdict())
     return found
 
 
