@@ -11,7 +11,7 @@ import pytest
 from dualmctx import Network, make_network
 from dualmctx.models.network import SeparateTrunks
 
-SHAPES = {"conv": (4, 3, 2), "mlp": (5, 2)}
+SHAPES = {"conv": (4, 3, 2), "mlp": (5, 2), "transformer": (4, 3, 2)}
 HEADS = [(2,), (1, 2, 4)]
 
 
@@ -149,7 +149,7 @@ def test_make_network_chooses(shape: Any, options: dict, expected: Network) -> N
         ({"width": float("inf")}, "width is inf; it must be a whole number, at least 1"),
         ({"head_depths": (1.5, 4)}, "head_depths is"),
         ({"separate_trunks": True, "head_depths": (1.5, 4)}, "the blocks of each network"),
-        ({"trunk": "resnet"}, "trunk is resnet; it must be one of auto, conv, mlp"),
+        ({"trunk": "resnet"}, "trunk is resnet; it must be one of auto, conv, mlp, transformer"),
         ({"head_depths": (0, 4)}, "head_depths is"),
         ({"head_depths": (4, 2)}, "must increase"),
         ({"head_depths": (2, 2, 4)}, "must increase"),
@@ -176,7 +176,7 @@ def test_make_network_refuses_in_a_line(options: dict, words: str) -> None:
         ({"num_blocks": 4, "head_depths": (4, 2)}, "must increase"),
         ({"num_blocks": 4, "head_depths": ()}, "head_depths is"),
         ({"num_blocks": 2, "head_depths": (0, 2)}, "from at least 1"),
-        ({"trunk": "resnet"}, "trunk is resnet; it must be one of conv, mlp"),
+        ({"trunk": "resnet"}, "trunk is resnet; it must be one of conv, mlp, transformer"),
     ],
 )
 def test_a_network_that_does_not_fit_together_is_refused_in_a_line(

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Literal, Union
 
 from dualmctx.checks import check, check_count, is_whole
+from dualmctx.models.trunks import AUTO, TRUNKS
 from dualmctx.policies import REGISTRY, Dual
 from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
@@ -13,32 +14,35 @@ from dualmctx.types import Policy
 
 if TYPE_CHECKING:
     SearchOptions = Policy
+    TrunkName = str
 else:
     SearchOptions = Union[tuple(row.policy for row in REGISTRY.values())]  # noqa: UP007
+    TrunkName = Literal[(AUTO, *TRUNKS)]
 
 
 @dataclasses.dataclass(frozen=True)
 class NetworkOptions:
-    """The network's size, and what a search keeps for it in its nodes."""
+    """The size of the network, and the form in which search nodes store states and activations."""
 
-    trunk: Literal["auto", "conv", "mlp"] = "auto"
-    """Convolutions, dense layers, or (auto) convolutions for boards only."""
+    trunk: TrunkName = AUTO
+    """Kind of trunk; auto is conv for observations of boards, else mlp."""
     width: int = 64
     """Features of the trunk."""
     num_blocks: int = 4
     """Residual blocks."""
     head_depths: tuple[int, ...] | None = None
-    """After how many blocks each head stands, or with separate trunks the blocks of each network;
-    by default the middle and the end, or as many at even distances as the search has trees."""
+    """Number of blocks below each head; with separate trunks, the blocks of each network. By
+    default the middle and the end, or even distances if the search has more trees."""
     separate_trunks: bool | None = None
-    """Give each head a network of its own, the first one of num_blocks, the next half as large
-    again; by default only for searches that are meant so (mpv)."""
+    """Give each head a network of its own: num_blocks in the first one, half as many again in the
+    next. By default only for the searches that require it (mpv)."""
     kept_activations: Literal["float32", "bfloat16", "none"] = "float32"
-    """Type in which a search keeps the trunk's activations for the final head: exact, or rounded in
-    half the memory; with none the final head runs the whole network anew, as the paper's does."""
+    """Type of the trunk activations that a search stores for the final head. float32 is exact;
+    bfloat16 rounds and takes half the memory; with none the final head evaluates the whole network
+    again, as in the paper."""
     compact_states: bool = False
-    """Hold the game states in a search's nodes packed: the same search, less memory where states
-    are large (chess, go, shogi)."""
+    """Store game states in bit-packed form: the same search in less memory if states are large
+    (chess, go, shogi)."""
 
     def model_kwargs(self) -> dict[str, Any]:
         """Returns the options of `make_model`."""

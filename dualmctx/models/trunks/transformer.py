@@ -1,0 +1,66 @@
+"""A trunk of transformer blocks over the cells of a board, or over the features of a vector.
+
+Source: Vaswani et al. 2017, encoder only, with layer normalisation before each sublayer
+(Xiong et al. 2020). Our deviation: the last layer of each sublayer starts at zero, as in the other
+trunks, so that an untrained block is the identity.
+"""
+
+import math
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+
+from dualmctx.models.trunks.trunk import Trunk
+
+_MAX_ATTENTION_HEADS = 4
+_HIDDEN_FACTOR = 2
+
+
+class Stem(nn.Module):
+    """Maps tokens to features and adds a learned vector per position."""
+
+    features: int
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Maps `[M, ...]` to `[M, T, features]`.
+
+        The last axis of an observation `[..., F]` holds the features of a token; the other axes are
+        its T tokens. An observation `[F]` has F tokens of one feature.
+        """
+        tokens = x[..., None] if x.ndim == 2 else x.reshape(x.shape[0], -1, x.shape[-1])
+        shape = (tokens.shape[1], self.features)
+        position = self.param("position", nn.initializers.normal(0.02), shape, jnp.float32)
+        return nn.Dense(self.features, name="token")(tokens) + position
+
+
+class Block(nn.Module):
+    """A pre-norm transformer block: self-attention, then two dense layers per token.
+
+    The number of attention heads is the greatest common divisor of the width and 4.
+    """
+
+    features: int
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Maps `[M, T, features]` to the same shape."""
+        zeros = nn.initializers.zeros
+        attention = nn.MultiHeadDotProductAttention(
+            num_heads=math.gcd(self.features, _MAX_ATTENTION_HEADS),
+            out_kernel_init=zeros,
+            name="attention",
+        )
+        x = x + attention(nn.LayerNorm(name="norm_0")(x))
+        y = nn.LayerNorm(name="norm_1")(x)
+        y = nn.gelu(nn.Dense(_HIDDEN_FACTOR * self.features, name="dense_0")(y))
+        return x + nn.Dense(self.features, kernel_init=zeros, name="dense_1")(y)
+
+
+TRUNK = Trunk(
+    make_stem=Stem,
+    make_block=Block,
+    accepts=lambda shape: len(shape) >= 1,
+    requirement="observations with at least one axis",
+)
