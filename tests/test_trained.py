@@ -1,4 +1,4 @@
-"""What a run has learned is loaded from its folder, a file or a name, and from nothing else."""
+"""Trained networks are loaded from a run's folder, an exported file or a name."""
 
 import dataclasses
 import functools
@@ -18,12 +18,16 @@ import numpy as np
 import pytest
 
 import games
+import train
 from dualmctx import export_trained, load_trained
+from dualmctx.experiment import assemble
+from dualmctx.models.network import SeparateTrunks
 from dualmctx.policies import MPV, REGISTRY, Chain, Dual, Gumbel, MuZero
 from dualmctx.runs import saved_network
 from dualmctx.runs.checkpoint import claim_checkpoints
 from dualmctx.runs.folder import read_config, to_dict
-from dualmctx.runs.saved_network import Trained, build_network, model_kwargs_of, trained_names
+from dualmctx.runs.network_record import build_network, describe_network
+from dualmctx.runs.saved_network import Trained, model_kwargs_of, trained_names
 from dualmctx.runs.saved_policy import build_policy, with_simulations
 
 SEARCH = Dual(num_simulations=(3, 2), num_rounds=2)
@@ -36,6 +40,14 @@ RECORD: dict[str, Any] = {
         **{"separate_trunks": False, "kept_activations": "bfloat16", "compact_states": True},
     },
 }
+ARCHITECTURE: dict[str, Any] = {
+    "type": "Network",
+    "fields": {
+        **{"num_actions": 3, "trunk": "mlp", "width": 4, "num_blocks": 2},
+        "head_depths": [1, 2],
+    },
+}
+WHOLE = RECORD | {"architecture": ARCHITECTURE}
 
 
 class Saved(NamedTuple):
@@ -50,10 +62,10 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
     folder = tmp_path_factory.mktemp("saved")
     run, file = folder / "run", folder / "files" / "nim.npz"
     run.mkdir()
-    (run / "config.json").write_text(json.dumps(RECORD))
+    (run / "config.json").write_text(json.dumps(WHOLE))
     env = games.make("nim", pile=9)
-    network = build_network(RECORD, env)
-    checkpoints = claim_checkpoints(run / "checkpoints", config=RECORD)
+    network = build_network(WHOLE, env)
+    checkpoints = claim_checkpoints(run / "checkpoints", config=WHOLE)
     init = jax.jit(network.init)
     for step in (5, 7):
         params = init(jax.random.PRNGKey(step), jnp.zeros((1, *env.observation_shape)))
@@ -76,7 +88,7 @@ def assert_same(one: Trained, other: Trained) -> None:
 def test_a_file_holds_what_its_run_has_learned(saved: Saved) -> None:
     assert_same(load_trained(saved.file), load_trained(saved.run))
     found = load_trained(str(saved.file))
-    assert (found.iteration, found.record) == (7, RECORD)
+    assert (found.iteration, found.record) == (7, WHOLE)
     assert found.env.observation_shape == (10,)
     with np.load(saved.file, allow_pickle=False) as arrays:
         assert arrays["params/stem/kernel"].shape == (10, 4)
@@ -99,7 +111,7 @@ def test_an_earlier_checkpoint_can_be_asked_for(saved: Saved) -> None:
 def test_a_network_that_comes_with_the_package_has_a_name(
     saved: Saved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(saved_network, "_SHIPPED", tmp_path)
+    monkeypatch.setattr(saved_network, "_PACKAGED", tmp_path)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=r"^nim-9 is neither .* \(none yet\)$"):
         load_trained("nim-9")
@@ -143,8 +155,8 @@ def as_bytes(record: Any) -> np.ndarray:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({KERNEL: None}, r"does not fit .*: it has no params/stem/kernel$"),
-        ({"params__x": np.ones(3)}, r"does not fit .*: it has an array too many, params/x$"),
+        ({KERNEL: None}, r"does not fit .*: params/stem/kernel is missing$"),
+        ({"params__x": np.ones(3)}, r"does not fit .*: params/x is unknown$"),
         ({KERNEL: np.ones((10, 5), "f")}, r"kernel is float32 \[10, 5\], not float32 \[10, 4\]$"),
         ({KERNEL: np.ones((10, 4))}, r"kernel is float64 \[10, 4\], not float32 \[10, 4\]$"),
         ({KERNEL: np.array([Bomb()], object)}, "is damaged, or no network of ours: Object arrays"),
@@ -178,6 +190,90 @@ def test_what_does_not_fit_is_refused_in_a_line(
         load_trained(file)
     assert "\n" not in str(error.value)
     assert not Path("executed").exists()
+
+
+def test_an_exported_file_holds_every_field_of_its_network(saved: Saved) -> None:
+    found = load_trained(saved.file)
+    names = {field.name for field in dataclasses.fields(found.network)} - {"parent", "name"}
+    assert set(found.record["architecture"]["fields"]) == names
+
+
+def test_a_file_without_the_networks_fields_is_loaded_from_its_options(
+    saved: Saved, tmp_path: Path
+) -> None:
+    """As files of earlier versions are; exported again, they have the fields."""
+    old = load_trained(rewrite(saved.file, tmp_path / "old.npz", record=as_bytes(RECORD)))
+    new = load_trained(saved.file)
+    assert old.network == new.network
+    jax.tree.map(np.testing.assert_array_equal, old.params, new.params)
+    export_trained(old, tmp_path / "again.npz")
+    assert load_trained(tmp_path / "again.npz").record == WHOLE
+
+
+def test_the_fields_decide_and_not_the_options(saved: Saved, tmp_path: Path) -> None:
+    """Options that a later version would read in another way."""
+    options = RECORD["network"] | {"width": 99, "head_depths": [2]}
+    record = as_bytes(WHOLE | {"network": options})
+    found = load_trained(rewrite(saved.file, tmp_path / "x.npz", record=record))
+    assert found.network == load_trained(saved.file).network
+
+
+def test_separate_trunks_are_rebuilt_from_their_fields() -> None:
+    env = games.make("nim", pile=9)
+    network = SeparateTrunks(3, "mlp", 8, (3, 1))
+    record = json.loads(json.dumps({"architecture": describe_network(network)}))
+    assert build_network(record, env) == network
+
+
+FIELDS = ARCHITECTURE["fields"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"fields": FIELDS | {"dropout": 0.1}}, "dropout is unknown; use the version"),
+        ({"fields": {k: x for k, x in FIELDS.items() if k != "width"}}, "width is missing; use"),
+        ({"fields": FIELDS | {"width": "4"}}, "width is '4'; it must be of type int"),
+        ({"fields": FIELDS | {"head_depths": 2}}, "head_depths is 2; it must be a list"),
+        ({"fields": FIELDS | {"head_depths": [2, 1]}}, r"head_depths is \(2, 1\); it must incr"),
+        ({"fields": FIELDS | {"width": 0}}, "width is 0; it must be at least 1"),
+        ({"fields": FIELDS | {"trunk": "tree"}}, "trunk is tree; it must be one of"),
+        ({"fields": FIELDS | {"num_actions": 9}}, "network has 9 actions, but nim has 3"),
+        ({"type": "Forest"}, "network is Forest; it must be one of Network, SeparateTrunks"),
+        ({"fields": None}, "a record that cannot be read: TypeError"),
+    ],
+)
+def test_other_fields_of_the_network_are_refused(
+    saved: Saved, tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    record = as_bytes(RECORD | {"architecture": ARCHITECTURE | changes})
+    with pytest.raises(ValueError, match=rf"x\.npz .*{words}") as error:
+        load_trained(rewrite(saved.file, tmp_path / "x.npz", record=record))
+    assert "\n" not in str(error.value)
+
+
+def test_a_run_records_every_field_of_its_network_and_resumes_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assemble, "check_memory", lambda *_: None)
+    flags = ("--network.width", "4", "--network.num-blocks", "2", "--out", str(tmp_path / "run"))
+    name, config = train.parse(["connect2", *flags])
+    record = assemble.assemble(name, config).record
+    file = tmp_path / "run" / "config.json"
+    saved = json.loads(file.read_text())
+    network = build_network(saved, games.make("connect2"))
+    assert saved["architecture"] == record["architecture"] == describe_network(network)
+
+    resumed = dataclasses.replace(config, resume=True)
+    assert assemble.assemble(name, resumed).record == record
+    # An earlier version did not write the entry.
+    file.write_text(json.dumps({k: x for k, x in saved.items() if k != "architecture"}))
+    assert assemble.assemble(name, resumed).record == record
+    # A version with fewer fields did not write this one.
+    del saved["architecture"]["fields"]["width"]
+    file.write_text(json.dumps(saved))
+    with pytest.raises(ValueError, match=r"configuration: architecture.fields.width \(None → 4\)$"):
+        assemble.assemble(name, resumed)
 
 
 def test_one_wrong_number_is_found_in_a_file_and_in_a_checkpoint(
@@ -356,7 +452,7 @@ def test_a_changed_configuration_of_a_run_is_refused(saved: Saved, tmp_path: Pat
         else:
             assert_same(found, whole)
     assert num_refused > 6
-    other = json.dumps(RECORD | {"game_parameters": {"pile": 11}})
+    other = json.dumps(WHOLE | {"game_parameters": {"pile": 11}})
     file.write_text(other)
     with pytest.raises(
         ValueError, match=r"iteration 7 was .*: game_parameters\.pile \(9 → 11\); put"

@@ -19,7 +19,7 @@ from dualmctx.models.search_memory import SearchMemory, search_memory
 from dualmctx.policies import REGISTRY, named_options, with_options
 from dualmctx.runs.checkpoint import Checkpoints, claim_checkpoints
 from dualmctx.runs.folder import RunFolder, create_run, read_config, reopen_run, to_dict
-from dualmctx.runs.saved_network import build_network
+from dualmctx.runs.network_record import ARCHITECTURE, build_network, describe_network
 from dualmctx.training.augment import make_augment
 from dualmctx.training.config import Config, EvalConfig
 from dualmctx.training.memory_budget import (
@@ -77,6 +77,7 @@ def assemble(name: str, config: Config) -> Run:
     env = games.make(config.game, **config.game_parameters)
     record = record_of(name, config)
     network = build_network(record, env)
+    record[ARCHITECTURE] = describe_network(network)
     check_head(config.search, network)
     options = config.network.model_kwargs()
     search_fn = make_search_fn(env, network, config.search.for_evaluation(), **options)
@@ -87,7 +88,9 @@ def assemble(name: str, config: Config) -> Run:
     memory = check_memory(env, network, config, share(shapes, trainer.shardings))
     path = folder_of(name, config)
     folder = (
-        reopen_run(path, record, _defaults(config)) if config.resume else create_run(path, record)
+        reopen_run(path, record, _defaults(config, path, record))
+        if config.resume
+        else create_run(path, record)
     )
     checkpoints = claim_checkpoints(
         folder.checkpoints, keep=config.keep, fetch=gather, config=read_config(path)
@@ -108,9 +111,16 @@ def assemble(name: str, config: Config) -> Run:
     )
 
 
-def _defaults(config: Config) -> dict[str, Any]:
-    """Returns the record of a run that has the same search variant, and else every default."""
-    return record_of("", Config(search=type(config.search)()))
+def _defaults(config: Config, path: Path, record: dict[str, Any]) -> dict[str, Any]:
+    """Returns the values of entries that the record of an earlier version lacks.
+
+    These are the defaults of the search variant. A record without the network's fields has those
+    that follow from its options; where it has fields, none may be missing.
+    """
+    defaults = record_of("", Config(search=type(config.search)()))
+    if ARCHITECTURE not in read_config(path):
+        defaults[ARCHITECTURE] = record[ARCHITECTURE]
+    return defaults
 
 
 def check_head(search: Policy, network: PolicyValueNetwork) -> None:

@@ -1,4 +1,4 @@
-"""What a run has learned: loaded from its folder, from one exported file, or by a name."""
+"""Trained networks, loaded from the folder of a run, from an exported file, or by a name."""
 
 import contextlib
 import hashlib
@@ -13,57 +13,60 @@ import jax
 import numpy as np
 
 import games
-from dualmctx.models.network import make_network
+from dualmctx.models.network import Network, SeparateTrunks
 from dualmctx.runs.archive import Archive, Header, open_archive
 from dualmctx.runs.atomic_io import atomic_path
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.folder import read_config
+from dualmctx.runs.network_record import ARCHITECTURE, build_network, describe_network
 from dualmctx.runs.record_names import with_current_names
 from dualmctx.runs.recorded_config import check_config
 from dualmctx.training.config import NetworkOptions
 from dualmctx.training.divergence import check_parameters
-from dualmctx.types import Environment, Params, PolicyValueNetwork
+from dualmctx.types import Environment, Params
 
-# Networks that come with the package.
-_SHIPPED = Path(__file__).parents[1] / "trained_networks"
-# What an exported file holds besides the parameters, whose names have a slash.
+# The networks that come with the package.
+_PACKAGED = Path(__file__).parents[1] / "trained_networks"
+# The arrays of an exported file besides the parameters, whose names have a slash.
 _RECORD, _ITERATION = "record", "iteration"
-_LONGEST_RECORD = 2**20
+_MAX_RECORD_BYTES = 2**20
 
 
 class Trained(NamedTuple):
-    """What a run has learned so far.
+    """A trained network with its game.
 
     Attributes:
-      env: the game, as `games.make` gives it.
-      network: the run's network.
+      env: the game, as `games.make` returns it.
+      network: the network.
       params: its parameters at a checkpoint.
-      iteration: of that checkpoint.
+      iteration: the training iteration of that checkpoint.
       record: the run's `config.json`.
     """
 
     env: Environment
-    network: PolicyValueNetwork
+    network: Network | SeparateTrunks
     params: Params
     iteration: int
     record: dict[str, Any]
 
 
 def load_trained(source: Path | str, iteration: int | None = None) -> Trained:
-    """Loads what a run has learned, without the state of its training.
+    """Loads a trained network, without the rest of its training state.
+
+    Only numbers and JSON are read; nothing in a file is executed.
 
     Args:
-      source: the run's folder; a file that `export_trained` wrote; or the name of a network that
-        comes with the package, see `trained_names`. A path that exists goes before a name.
-      iteration: of the checkpoint; by default the newest one's. A file has one only.
+      source: the folder of a run, a file that `export_trained` wrote, or the name of a network that
+        comes with the package (see `trained_names`). An existing path takes precedence over a name.
+      iteration: the iteration of the checkpoint; by default the newest one. A file has only one.
 
     Returns:
-      The network as it was then. Only numbers and JSON are read, nothing is executed.
+      The network with the parameters of that iteration.
 
     Raises:
-      ValueError: when there is no such run, file, name or checkpoint, when it cannot be read, or
-        when the parameters are not those of the network that the record describes or not finite
-        (`health.check_parameters`), in one line.
+      ValueError: if the run, file, name or checkpoint does not exist or cannot be read, if the
+        parameters do not fit the network that the record describes, or if they are not finite (see
+        `dualmctx.training.divergence.check_parameters`).
     """
     path = _find(source)
     if path.is_dir():
@@ -77,75 +80,68 @@ def load_trained(source: Path | str, iteration: int | None = None) -> Trained:
     try:
         env = games.make(record["game"], **record["game_parameters"])
         network = build_network(record, env)
+        observation = jax.ShapeDtypeStruct((1, *env.observation_shape), np.float32)
+        shapes = jax.eval_shape(network.init, jax.random.PRNGKey(0), observation)
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be used: {error}") from error
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} has a record that cannot be read: {error!r}") from error
-    return Trained(env, network, _fit(path, env, network, params), found, record)
+    return Trained(env, network, _fit(path, shapes, params), found, record)
 
 
 def export_trained(trained: Trained, path: Path | str) -> None:
-    """Writes what a run has learned to one file, complete or not at all.
+    """Writes a trained network to one file; a file under this name is always complete.
 
-    The file is NumPy's `.npz`: each array of the parameters under its path, such as
-    `params/stem/kernel`, the run's record as bytes of JSON, and the iteration.
+    The file is a NumPy `.npz`. It holds each parameter array under its path, such as
+    `params/stem/kernel`; the run's record as bytes of JSON, with the type and all fields of the
+    network; and the iteration.
 
     Args:
-      trained: what to write.
-      path: of the file, which is replaced if it exists; its folder is made if need be.
+      trained: the network to write.
+      path: the path of the file. An existing file is replaced; a missing folder is created.
 
     Raises:
-      ValueError: when the name does not end in .npz, in one line.
+      ValueError: if the name does not end in .npz.
     """
     path = Path(path)
     if path.suffix != ".npz":
         raise ValueError(f"the file is {path}; its name must end in .npz")
     path.parent.mkdir(parents=True, exist_ok=True)
     arrays = {name: np.asarray(x) for name, x in _by_name(trained.params).items()}
-    arrays[_RECORD] = np.frombuffer(json.dumps(trained.record).encode(), np.uint8)
+    record = trained.record | {ARCHITECTURE: describe_network(trained.network)}
+    arrays[_RECORD] = np.frombuffer(json.dumps(record).encode(), np.uint8)
     arrays[_ITERATION] = np.array(trained.iteration, np.int64)
     with atomic_path(path) as draft, draft.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
 
 
 def trained_names() -> list[str]:
-    """Lists the networks that come with the package."""
-    return sorted(file.stem for file in _SHIPPED.glob("*.npz"))
+    """Returns the names of the networks that come with the package."""
+    return sorted(file.stem for file in _PACKAGED.glob("*.npz"))
 
 
 def digest_of(params: Params) -> str:
-    """Returns a short text that tells parameters apart."""
+    """Returns 16 hexadecimal digits that identify parameters."""
     digest = hashlib.sha256()
     for x in jax.tree.leaves(params):
         digest.update(np.ascontiguousarray(x).tobytes())
     return digest.hexdigest()[:16]
 
 
-def build_network(record: dict[str, Any], env: Environment) -> Any:
-    """Makes the network of a run from its `config.json`, for a game as `games.make` gives it."""
-    options = record["network"]
-    depths = options["head_depths"]
-    names = ("width", "num_blocks", "num_heads", "separate_trunks", "trunk")
-    return make_network(
-        env.num_actions,
-        env.observation_shape,
-        head_depths=None if depths is None else tuple(depths),
-        **{name: options[name] for name in names},
-    )
-
-
 def model_kwargs_of(record: dict[str, Any]) -> dict[str, Any]:
-    """Returns the options of `make_model` with which a run trained, from its `config.json`."""
+    """Returns the arguments of `make_model` that a run used, from its `config.json`."""
     names = ("kept_activations", "compact_states")
     known = {name: record["network"][name] for name in names if name in record["network"]}
     return NetworkOptions(**known).model_kwargs()
 
 
 def _find(source: Path | str) -> Path:
-    """Returns the path of a run's folder or of a file."""
+    """Returns the path of a folder or of a file."""
     path, name = Path(source), str(source).replace("_", "-")
     if path.exists():
         return path
     if name in trained_names():
-        return _SHIPPED / f"{name}.npz"
+        return _PACKAGED / f"{name}.npz"
     names = ", ".join(trained_names()) or "none yet"
     raise ValueError(
         f"{source} is neither a run's folder, nor an exported .npz file, nor a network that comes "
@@ -154,16 +150,16 @@ def _find(source: Path | str) -> Path:
 
 
 def _open_run(path: Path) -> Any:
-    # Opening makes the folder.
+    # Opening would create the folder.
     if not (path / "checkpoints").is_dir():
         raise ValueError(f"there is no checkpoint in {path / 'checkpoints'}")
     return open_checkpoints(path / "checkpoints")
 
 
 def _read_file(path: Path) -> tuple[dict[str, Any], int, dict[str, Header]]:
-    """Reads of an exported file the record, the iteration, and the headers of the parameters."""
+    """Reads the record, the iteration and the headers of the parameters of an exported file."""
     with _opened(path) as file:
-        for name, limit in ((_RECORD, _LONGEST_RECORD), (_ITERATION, 8)):
+        for name, limit in ((_RECORD, _MAX_RECORD_BYTES), (_ITERATION, 8)):
             size = file.headers[name].size
             if size > limit:
                 raise ValueError(f"its {name} has {size:,} bytes")
@@ -181,11 +177,11 @@ def _read_params(path: Path, names: Iterable[str]) -> dict[str, np.ndarray]:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[Archive]:
-    """Opens an exported file; what is wrong with it is a one-line `ValueError`."""
+    """Opens an exported file; raises `ValueError` with one line if it cannot be read."""
     try:
         with open_archive(path) as file:
             yield file
-    # The reasons are NumPy's, zipfile's, zlib's or json's; KeyError is a foreign file's.
+    # Raised by NumPy, zipfile, zlib or json; KeyError by a file of another program.
     except _UNREADABLE as error:
         reason = str(error).split("\n")[0] or type(error).__name__
         raise ValueError(f"{path} is damaged, or no network of ours: {reason}") from error
@@ -203,24 +199,27 @@ def _by_name(params: Params) -> dict[str, Any]:
     return {jax.tree_util.keystr(path, simple=True, separator="/"): x for path, x in leaves}
 
 
-def _fit(
-    path: Path, env: Environment, network: PolicyValueNetwork, found: dict[str, Any]
-) -> Params:
-    """Returns parameters in the network's structure; raises a one-line `ValueError` if not its.
+def _fit(path: Path, wanted: Params, found: dict[str, Any]) -> Params:
+    """Returns parameters in the structure of the network.
 
-    Of a file only the headers are given; its parameters are read when they fit.
+    Args:
+      path: the folder or the file.
+      wanted: shapes of the network's parameters.
+      found: arrays of a checkpoint, or headers of an exported file. The arrays of a file are read
+        only if the headers fit.
+
+    Raises:
+      ValueError: if names, shapes or types differ, or if a number is not finite.
     """
-    observation = jax.ShapeDtypeStruct((1, *env.observation_shape), np.float32)
-    wanted = jax.eval_shape(network.init, jax.random.PRNGKey(0), observation)
     shapes = _by_name(wanted)
-    what = "the network that its record describes"
+    network = "the network that its record describes"
     for name in sorted(shapes.keys() ^ found.keys()):
-        problem = "has no" if name in shapes else "has an array too many,"
-        raise ValueError(f"{path} does not fit {what}: it {problem} {name}")
+        problem = f"{name} is missing" if name in shapes else f"{name} is unknown"
+        raise ValueError(f"{path} does not fit {network}: {problem}")
     for name, shape in shapes.items():
-        ours, theirs = (f"{x.dtype} {list(x.shape)}" for x in (shape, found[name]))
-        if ours != theirs:
-            raise ValueError(f"{path} does not fit {what}: {name} is {theirs}, not {ours}")
+        expected, actual = (f"{x.dtype} {list(x.shape)}" for x in (shape, found[name]))
+        if expected != actual:
+            raise ValueError(f"{path} does not fit {network}: {name} is {actual}, not {expected}")
     arrays = found if path.is_dir() else _read_params(path, shapes)
     check_parameters(arrays, path)
     leaves = [jax.numpy.asarray(arrays[name]) for name in shapes]

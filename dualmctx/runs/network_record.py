@@ -1,0 +1,90 @@
+"""The record of a network: its type and all its fields, as JSON."""
+
+import dataclasses
+import typing
+from typing import Any
+
+from dualmctx.checks import check
+from dualmctx.models.network import Network, SeparateTrunks, make_network
+from dualmctx.types import Environment
+
+ARCHITECTURE = "architecture"
+"""The entry of a run's record that holds the type and all the fields of its network."""
+
+_TYPES = {kind.__name__: kind for kind in (Network, SeparateTrunks)}
+# Fields that Flax adds to every module.
+_FLAX_FIELDS = ("parent", "name")
+
+
+def describe_network(network: Network | SeparateTrunks) -> dict[str, Any]:
+    """Returns the type and all the fields of a network, in the form that JSON returns them.
+
+    Raises:
+      ValueError: if the network is of a type that cannot be saved.
+    """
+    kind = type(network).__name__
+    check(kind in _TYPES, "the type of the network", kind, f"one of {', '.join(_TYPES)}")
+    fields = {field.name: getattr(network, field.name) for field in _fields(type(network))}
+    as_json = {name: list(x) if isinstance(x, tuple) else x for name, x in fields.items()}
+    return {"type": kind, "fields": as_json}
+
+
+def build_network(record: dict[str, Any], env: Environment) -> Network | SeparateTrunks:
+    """Builds the network of a run from the run's record.
+
+    The entry `architecture` gives every field of the network, so no default of the code applies. A
+    record of an earlier version lacks the entry; its network follows from the entry `network`, the
+    options of the run.
+
+    Args:
+      record: the content of `config.json`.
+      env: the game, as `games.make` returns it.
+
+    Raises:
+      ValueError: if the fields are not exactly those of the network's type, if a value has the
+        wrong type, or if the network is not for this game.
+      KeyError, TypeError: if the record is malformed.
+    """
+    if ARCHITECTURE not in record:
+        return _network_from_options(record["network"], env)
+    network = _network_from_fields(record[ARCHITECTURE])
+    if network.num_actions != env.num_actions:
+        raise ValueError(
+            f"the saved network has {network.num_actions} actions, but {env.id} has "
+            f"{env.num_actions}"
+        )
+    return network
+
+
+def _network_from_fields(saved: dict[str, Any]) -> Network | SeparateTrunks:
+    kind, values = saved["type"], dict(saved["fields"])
+    check(kind in _TYPES, "the type of the saved network", kind, f"one of {', '.join(_TYPES)}")
+    fields = {field.name: field.type for field in _fields(_TYPES[kind])}
+    problems = [f"{name} is missing" for name in fields if name not in values]
+    problems += [f"{name} is unknown" for name in values if name not in fields]
+    if problems:
+        raise ValueError(
+            f"the saved network does not have the fields of {kind}: {', '.join(problems)}; use the "
+            "version of dualmctx that saved it"
+        )
+    return _TYPES[kind](**{name: _decode(name, fields[name], x) for name, x in values.items()})
+
+
+def _decode(name: str, kind: Any, value: Any) -> Any:
+    """Converts a JSON value to the type of a field."""
+    kind = tuple if typing.get_origin(kind) is tuple else kind
+    value = tuple(value) if isinstance(value, list) else value
+    if not isinstance(value, kind):
+        wanted = "a list" if kind is tuple else f"of type {getattr(kind, '__name__', kind)}"
+        raise ValueError(f"the saved network's {name} is {value!r}; it must be {wanted}")
+    return value
+
+
+def _fields(kind: type[Network] | type[SeparateTrunks]) -> list[dataclasses.Field[Any]]:
+    return [field for field in dataclasses.fields(kind) if field.name not in _FLAX_FIELDS]
+
+
+def _network_from_options(options: dict[str, Any], env: Environment) -> Network | SeparateTrunks:
+    names = ("width", "num_blocks", "head_depths", "num_heads", "separate_trunks", "trunk")
+    chosen = {name: options[name] for name in names}
+    return make_network(env.num_actions, env.observation_shape, **chosen)
