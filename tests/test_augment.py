@@ -11,8 +11,8 @@ import pytest
 import games
 from dualmctx.models.network import HeadOutput
 from dualmctx.training.augment import make_augment
+from dualmctx.training.batch import TrainingBatch
 from dualmctx.training.learner import compute_losses
-from dualmctx.training.targets import TrainingBatch
 
 ENVS = {"tic_tac_toe": games.make("tic_tac_toe"), "hex": games.make("hex", size=3)}
 # From the empty board to late positions; none of them looks the same when it is turned, but the
@@ -35,15 +35,15 @@ def make_positions(name: str, num_copies: int = 1) -> TrainingBatch:
         legal_action_mask=states.legal_action_mask,
         policy=(weights / weights.sum(axis=1, keepdims=True)).astype(np.float32),
         value=draws.choice([-1.0, 0.0, 1.0], number).astype(np.float32),
-        rest=draws.choice([-1.0, 0.0, 1.0], number).astype(np.float32),
+        remaining_discount=draws.choice([-1.0, 0.0, 1.0], number).astype(np.float32),
         is_truncated=np.arange(number) % 5 == 1,
         is_random=draws.random(number) < 0.3,
         search_value=draws.uniform(-1, 1, number).astype(np.float32),
     )
 
 
-def augment(name: str, samples: TrainingBatch, seed: int = 0) -> TrainingBatch:
-    return jax.device_get(augment_fn(name)(jax.random.key(seed), samples))
+def augment(name: str, batch: TrainingBatch, seed: int = 0) -> TrainingBatch:
+    return jax.device_get(augment_fn(name)(jax.random.key(seed), batch))
 
 
 @functools.cache
@@ -51,22 +51,22 @@ def augment_fn(name: str) -> Any:
     return jax.jit(make_augment(*games.symmetries(ENVS[name])))
 
 
-def one(samples: TrainingBatch, i: int) -> tuple[bytes, ...]:
+def one(batch: TrainingBatch, i: int) -> tuple[bytes, ...]:
     """Returns the three parts of a position that depend on how the board lies."""
-    return tuple(x[i].tobytes() for x in samples[:3])
+    return tuple(x[i].tobytes() for x in batch[:3])
 
 
 @pytest.mark.parametrize("name", ENVS)
 def test_every_position_is_seen_by_each_symmetry_equally_often(name: str) -> None:
     symmetries, copies = games.symmetries(ENVS[name]), 300
     number = len(symmetries.action)
-    samples = make_positions(name, copies)
-    found = augment(name, samples)
+    batch = make_positions(name, copies)
+    found = augment(name, batch)
     for position in range(4):
         i = position * copies
-        flat = samples.observation[i].ravel()
+        flat = batch.observation[i].ravel()
         images = [
-            (flat[entries].tobytes(), *(x[i][actions].tobytes() for x in samples[1:3]))
+            (flat[entries].tobytes(), *(x[i][actions].tobytes() for x in batch[1:3]))
             for entries, actions in zip(*symmetries, strict=True)
         ]
         assert len(set(images)) == number
@@ -78,17 +78,18 @@ def test_every_position_is_seen_by_each_symmetry_equally_often(name: str) -> Non
 
 @pytest.mark.parametrize("name", ENVS)
 def test_nothing_else_changes(name: str) -> None:
-    samples = make_positions(name)
-    found = augment(name, samples)
-    for before, after in zip(samples, found, strict=True):
+    batch = make_positions(name)
+    found = augment(name, batch)
+    for before, after in zip(batch, found, strict=True):
         assert (before.shape, before.dtype) == (after.shape, after.dtype)
-    for field in ("value", "rest", "is_truncated", "is_random", "has_value", "search_value"):
-        np.testing.assert_array_equal(getattr(found, field), getattr(samples, field))
+    unchanged = ("value", "remaining_discount", "is_truncated", "is_random", "search_value")
+    for field in (*unchanged, "has_value"):
+        np.testing.assert_array_equal(getattr(found, field), getattr(batch, field))
 
 
 def test_keys_decide() -> None:
-    samples = make_positions("tic_tac_toe", 5)
-    first, same, other = (augment("tic_tac_toe", samples, seed) for seed in (0, 0, 1))
+    batch = make_positions("tic_tac_toe", 5)
+    first, same, other = (augment("tic_tac_toe", batch, seed) for seed in (0, 0, 1))
     assert all(map(np.array_equal, first, same))
     assert not np.array_equal(first.policy, other.policy)
 
@@ -109,15 +110,15 @@ class Equivariant:
 
 
 def test_an_equivariant_network_has_the_same_loss() -> None:
-    samples = make_positions("tic_tac_toe", 3)
+    batch = make_positions("tic_tac_toe", 3)
     params = {"of_stones": jnp.array([0.7, -0.4]), "around": 1.3}
     losses_of = jax.jit(compute_losses, static_argnums=0)
-    before = losses_of(Equivariant, params, samples)
-    after = losses_of(Equivariant, params, augment("tic_tac_toe", samples))
+    before = losses_of(Equivariant, params, batch)
+    after = losses_of(Equivariant, params, augment("tic_tac_toe", batch))
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-5), before, after)
     assert before.policy > 0.01
     # The parts belong together: only one of them turned is another position.
-    mixed = augment("tic_tac_toe", samples)._replace(policy=samples.policy)
+    mixed = augment("tic_tac_toe", batch)._replace(policy=batch.policy)
     assert abs(losses_of(Equivariant, params, mixed).policy - before.policy) > 0.01
 
 

@@ -11,9 +11,10 @@ import pytest
 
 from dualmctx import make_network
 from dualmctx.models.network import HeadOutput
+from dualmctx.training.batch import TrainingBatch
 from dualmctx.training.learner import Learner, compute_losses, make_learn, make_optimizer
 from dualmctx.training.replay import add, draw, make_replay
-from dualmctx.training.targets import TrainingBatch, game_results
+from dualmctx.training.targets import propagate_rewards
 
 NUM_ACTIONS = 5
 
@@ -49,7 +50,7 @@ def make_positions(num_positions: int, observation: np.ndarray | None = None) ->
         legal_action_mask=jnp.asarray(legal),
         policy=jnp.asarray(policy, jnp.float32),
         value=jnp.asarray(draws.choice([-1.0, 0.0, 1.0], num_positions), jnp.float32),
-        rest=jnp.asarray(np.arange(num_positions) % 3 == 1, jnp.float32),
+        remaining_discount=jnp.asarray(np.arange(num_positions) % 3 == 1, jnp.float32),
         is_truncated=jnp.asarray(np.arange(num_positions) == 3),
         is_random=jnp.zeros(num_positions, bool),
         search_value=jnp.asarray(draws.uniform(-1, 1, num_positions), jnp.float32),
@@ -65,95 +66,95 @@ def make_tables(num_positions: int) -> dict:
 
 
 def test_losses_are_their_formulas() -> None:
-    samples, tables = make_positions(7), make_tables(7)
-    found = losses_of(TABLE, tables, samples)
-    entropies = [-sum(x * np.log(x) for x in row if x > 0) for row in np.asarray(samples.policy)]
+    batch, tables = make_positions(7), make_tables(7)
+    found = losses_of(TABLE, tables, batch)
+    entropies = [-sum(x * np.log(x) for x in row if x > 0) for row in np.asarray(batch.policy)]
     np.testing.assert_allclose(found.target_entropy, np.mean(entropies), rtol=1e-5)
     for head in range(2):
         divergence, squares = [], []
         for i in range(7):
-            legal = np.flatnonzero(samples.legal_action_mask[i])
+            legal = np.flatnonzero(batch.legal_action_mask[i])
             logits = np.asarray(tables["logits"][head, i][legal], np.float64)
-            target = np.asarray(samples.policy[i][legal], np.float64)
+            target = np.asarray(batch.policy[i][legal], np.float64)
             log_p = logits - np.log(np.exp(logits).sum())
             some = target > 0
             divergence.append((target[some] * (np.log(target[some]) - log_p[some])).sum())
-            if samples.has_value[i]:
-                squares.append(float(samples.value[i] - tables["value"][head, i]) ** 2)
+            if batch.has_value[i]:
+                squares.append(float(batch.value[i] - tables["value"][head, i]) ** 2)
         np.testing.assert_allclose(found.policy[head], np.mean(divergence), rtol=1e-5)
         np.testing.assert_allclose(found.value[head], np.mean(squares), rtol=1e-5)
 
 
 @pytest.mark.parametrize("weight", [0.25, 1.0])
 def test_the_value_target_mixes_the_result_and_the_search(weight: float) -> None:
-    samples, tables = make_positions(7), make_tables(7)
+    batch, tables = make_positions(7), make_tables(7)
     squares = np.zeros((2, 7))
     for i in range(7):
-        target = float(samples.search_value[i])
-        if samples.has_value[i]:
-            target = (1 - weight) * float(samples.value[i]) + weight * target
+        target = float(batch.search_value[i])
+        if batch.has_value[i]:
+            target = (1 - weight) * float(batch.value[i]) + weight * target
         squares[:, i] = (target - np.asarray(tables["value"][:, i], np.float64)) ** 2
-    assert 0 < samples.has_value.sum() < 7
-    found = losses_of(TABLE, tables, samples, weight)
+    assert 0 < batch.has_value.sum() < 7
+    found = losses_of(TABLE, tables, batch, weight)
     np.testing.assert_allclose(found.value, squares.mean(axis=1), rtol=1e-5)
 
 
 def test_a_perfect_prediction_has_no_loss() -> None:
-    samples = make_positions(7)
+    batch = make_positions(7)
     # What is not legal may have any logit.
-    logits = jnp.where(samples.legal_action_mask, jnp.log(samples.policy + 1e-12), 50.0)
-    tables = {"logits": jnp.stack([logits] * 2), "value": jnp.stack([samples.value] * 2)}
-    found = losses_of(TABLE, tables, samples)
+    logits = jnp.where(batch.legal_action_mask, jnp.log(batch.policy + 1e-12), 50.0)
+    tables = {"logits": jnp.stack([logits] * 2), "value": jnp.stack([batch.value] * 2)}
+    found = losses_of(TABLE, tables, batch)
     np.testing.assert_allclose(found.policy, 0, atol=1e-6)
     np.testing.assert_array_equal(found.value, 0)
 
 
 def test_no_gradient_from_illegal_actions_and_unknown_values() -> None:
-    samples, tables = make_positions(7), make_tables(7)
+    batch, tables = make_positions(7), make_tables(7)
 
     @jax.jit
-    def total(tables: dict, samples: TrainingBatch) -> Any:
-        return sum(jnp.sum(x) for x in compute_losses(TABLE, tables, samples))
+    def total(tables: dict, batch: TrainingBatch) -> Any:
+        return sum(jnp.sum(x) for x in compute_losses(TABLE, tables, batch))
 
-    gradient = jax.jit(jax.grad(total))(tables, samples)
-    moves = np.broadcast_to(samples.legal_action_mask, gradient["logits"].shape)
+    gradient = jax.jit(jax.grad(total))(tables, batch)
+    moves = np.broadcast_to(batch.legal_action_mask, gradient["logits"].shape)
     np.testing.assert_array_equal(gradient["logits"] != 0, moves)
-    known = np.broadcast_to(samples.has_value, gradient["value"].shape)
+    known = np.broadcast_to(batch.has_value, gradient["value"].shape)
     np.testing.assert_array_equal(gradient["value"] != 0, known)
-    changed = samples._replace(value=jnp.where(samples.has_value, samples.value, 1e6))
-    assert total(tables, changed) == total(tables, samples)
-    nothing = samples._replace(is_random=jnp.ones(7, bool))
+    changed = batch._replace(value=jnp.where(batch.has_value, batch.value, 1e6))
+    assert total(tables, changed) == total(tables, batch)
+    nothing = batch._replace(is_random=jnp.ones(7, bool))
     assert (losses_of(TABLE, tables, nothing).value == 0).all()
     assert jax.tree.all(jax.tree.map(lambda x: jnp.isfinite(x).all(), gradient))
 
 
-def learn_on(network: Any, params: Any, samples: TrainingBatch, options: Learner) -> tuple:
+def learn_on(network: Any, params: Any, batch: TrainingBatch, options: Learner) -> tuple:
     """Takes an iteration's steps on a buffer that holds these positions; jitted."""
-    num_positions = len(samples.policy)
+    num_positions = len(batch.policy)
     buffer = make_replay(num_positions, options.batch_size, 1, num_positions)
     optimizer = make_optimizer(options, options.num_updates)
     learn = make_learn(network, optimizer, buffer, options)
 
     @jax.jit
-    def fill_and_learn(params: Any, samples: TrainingBatch, rng_key: Any) -> tuple:
-        rows = jax.tree.map(lambda x: x[None], samples)
-        state = buffer.add(buffer.init(jax.tree.map(lambda x: x[0], samples)), rows)
+    def fill_and_learn(params: Any, batch: TrainingBatch, rng_key: Any) -> tuple:
+        rows = jax.tree.map(lambda x: x[None], batch)
+        state = buffer.add(buffer.init(jax.tree.map(lambda x: x[0], batch)), rows)
         return learn(params, optimizer.init(params), state, rng_key)
 
-    return fill_and_learn(params, jax.tree.map(jnp.asarray, samples), jax.random.PRNGKey(0))
+    return fill_and_learn(params, jax.tree.map(jnp.asarray, batch), jax.random.PRNGKey(0))
 
 
 def test_every_head_learns_a_handful_of_positions() -> None:
     draws = np.random.default_rng(5)
-    samples = make_positions(6, draws.normal(size=(6, 3)).astype(np.float32))
+    batch = make_positions(6, draws.normal(size=(6, 3)).astype(np.float32))
     network = make_network(NUM_ACTIONS, (3,), width=16, num_blocks=2)
-    params = jax.jit(network.init)(jax.random.PRNGKey(0), samples.observation)
+    params = jax.jit(network.init)(jax.random.PRNGKey(0), batch.observation)
     options = Learner(
         learning_rate=2e-2, warmup_steps=10, batch_size=6, num_updates=200, capacity=6
     )
-    before = losses_of(network, params, samples)
-    params, _, mean = learn_on(network, params, samples, options)
-    after = losses_of(network, params, samples)
+    before = losses_of(network, params, batch)
+    params, _, mean = learn_on(network, params, batch, options)
+    after = losses_of(network, params, batch)
     for kind in ("policy", "value"):
         one, middle, two = (np.asarray(getattr(x, kind)) for x in (before, mean, after))
         assert one.shape == two.shape == (2,)
@@ -163,21 +164,21 @@ def test_every_head_learns_a_handful_of_positions() -> None:
 
 
 def test_value_weight_weighs_the_value() -> None:
-    samples, tables = make_positions(6), make_tables(6)
+    batch, tables = make_positions(6), make_tables(6)
     for weight, moves in ((0.0, False), (1.0, True)):
         options = Learner(weight_decay=0, value_weight=weight, batch_size=6, num_updates=10)
-        params, _, losses = learn_on(TABLE, tables, samples, options)
+        params, _, losses = learn_on(TABLE, tables, batch, options)
         assert (params["logits"] != tables["logits"]).any()
-        known = np.broadcast_to(samples.has_value, (2, 6))
+        known = np.broadcast_to(batch.has_value, (2, 6))
         np.testing.assert_array_equal(params["value"] != tables["value"], known & moves)
         assert (losses.value > 0).all()
 
 
 def test_losses_are_means_over_the_steps() -> None:
-    samples, tables = make_positions(1), make_tables(1)
+    batch, tables = make_positions(1), make_tables(1)
     options = Learner(learning_rate=1e-12, weight_decay=0, batch_size=1, num_updates=3)
-    _, _, found = learn_on(TABLE, tables, samples, options)
-    expected = losses_of(TABLE, tables, samples)
+    _, _, found = learn_on(TABLE, tables, batch, options)
+    expected = losses_of(TABLE, tables, batch)
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-5), found, expected)
 
 
@@ -228,8 +229,8 @@ def numbers(first: int, num_steps: int, num_games: int) -> TrainingBatch:
     return TrainingBatch(x, two, two, x, 0 * x, x < 0, x < 0, x)
 
 
-def one_of(samples: TrainingBatch) -> TrainingBatch:
-    return jax.tree.map(lambda x: x[0, 0], samples)
+def one_of(batch: TrainingBatch) -> TrainingBatch:
+    return jax.tree.map(lambda x: x[0, 0], batch)
 
 
 def draw_often(buffer: Any, state: Any, num_samples: int = 100) -> TrainingBatch:
@@ -281,25 +282,27 @@ def test_older_positions_hear_how_their_game_went_on(num_steps: int) -> None:
     reward[4, 1] = 0.5
     stop = is_end & (draws.random((12, 5)) < 0.4)
 
-    def samples(reward: np.ndarray, discount: np.ndarray, stop: np.ndarray) -> TrainingBatch:
+    def batch(reward: np.ndarray, discount: np.ndarray, stop: np.ndarray) -> TrainingBatch:
         reward, discount, stop = (jnp.asarray(x, jnp.float32) for x in (reward, discount, stop))
-        value, rest = game_results(reward, discount)
-        is_truncated = game_results(stop, abs(discount))[0] > 0
+        value, remaining_discount = propagate_rewards(reward, discount)
+        is_truncated = propagate_rewards(stop, abs(discount))[0] > 0
         shape = numbers(0, *reward.shape)
-        return shape._replace(value=value, rest=rest, is_truncated=is_truncated)
+        return shape._replace(
+            value=value, remaining_discount=remaining_discount, is_truncated=is_truncated
+        )
 
-    whole = samples(reward, discount, stop)
+    whole = batch(reward, discount, stop)
     buffer = make_replay(60, 4, 5, num_steps)
     state = buffer.init(one_of(whole))
     for t in range(0, 12, num_steps):
         piece = (x[t : t + num_steps] for x in (reward, discount, stop))
-        state = add(buffer, state, samples(*piece))
-    for field in ("value", "rest", "is_truncated"):
+        state = add(buffer, state, batch(*piece))
+    for field in ("value", "remaining_discount", "is_truncated"):
         found = getattr(state.experience, field)
         np.testing.assert_array_equal(found, np.asarray(getattr(whole, field)).T)
     # Games went on from one piece to the next, and some are not at their end.
     assert (is_end[num_steps - 1 : -1 : num_steps]).mean() < 0.9
-    assert (whole.rest != 0).any()
+    assert (whole.remaining_discount != 0).any()
     assert 0.1 < whole.is_truncated.mean() < 0.9
 
 

@@ -178,9 +178,9 @@ def test_self_play_acts_by_one_policy_and_learns_another() -> None:
     play_options = SelfPlay(num_games=2, num_steps=4)
     start = start_games(env, jax.random.split(jax.random.key(0), 2), play_options)
     keys = jax.random.split(jax.random.key(1), 2)
-    _, steps = fast_jit(make_play(env, search, play_options))(None, keys, start)
-    assert steps.action.tolist() == [[8, 8], [7, 7], [6, 6], [5, 5]]
-    assert (steps.action_weights.argmax(axis=-1) == 0).all()
+    _, trajectory = fast_jit(make_play(env, search, play_options))(None, keys, start)
+    assert trajectory.action.tolist() == [[8, 8], [7, 7], [6, 6], [5, 5]]
+    assert (trajectory.positions.policy.argmax(axis=-1) == 0).all()
 
 
 def test_acting_weights_are_over_actions_where_children_are_limited() -> None:

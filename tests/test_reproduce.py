@@ -34,7 +34,6 @@ from dualmctx.reproduction.experiments import (
     COMPARISONS,
     GAMES,
     Algorithm,
-    Size,
     make_algorithms,
 )
 from dualmctx.reproduction.figures import draw_curves
@@ -42,10 +41,11 @@ from dualmctx.reproduction.matches import Curve, checkpoint_name, pair_up, read_
 from dualmctx.reproduction.paper import TABLE_1, published_ratio
 from dualmctx.reproduction.report import say_latest, write_report
 from dualmctx.reproduction.runs import Run, compile_programs, is_done, load_step, open_run, train
+from dualmctx.reproduction.size import Size
 from dualmctx.reproduction.stages import ShowFn
-from dualmctx.reproduction.steps import Learning, compile_step, make_learning
 from dualmctx.reproduction.summary import Outcome, estimate, estimate_ratio, refresh, summarize
 from dualmctx.reproduction.tables import show, show_ratio, strength
+from dualmctx.reproduction.training_setup import TrainingSetup, compile_step, make_setup
 from dualmctx.runs.folder import read_rows
 
 TINY = Size(
@@ -75,32 +75,32 @@ def arrays(path: Path, step: int) -> list[np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def learning() -> Learning:
-    return make_learning("alphazero", Algorithm(AlphaZero(2), (2,)), GAMES["nim"], TINY)
+def setup() -> TrainingSetup:
+    return make_setup("alphazero", Algorithm(AlphaZero(2), (2,)), GAMES["nim"], TINY)
 
 
 @pytest.fixture(scope="module")
-def program(learning: Learning) -> Any:
-    return compile_step(learning, learning.init(0))
+def program(setup: TrainingSetup) -> Any:
+    return compile_step(setup, setup.trainer.init(0))
 
 
 def train_some(
-    learning: Learning, program: Any, folder: Path, steps: int, number: int | None = None
+    setup: TrainingSetup, program: Any, folder: Path, steps: int, number: int | None = None
 ) -> list[Run]:
     """Trains two runs so far, or until so many steps are done in all; returns what was told."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runs_module, "compile_step", lambda learning, state: program)
-        patch.setattr(runs_module, "make_eval", lambda learning: None)
-        made = [open_run(learning, seed, folder / str(seed)) for seed in (5, 6)]
+        patch.setattr(runs_module, "compile_step", lambda setup, state: program)
+        patch.setattr(runs_module, "make_eval", lambda setup: None)
+        made = [open_run(setup, seed, folder / str(seed)) for seed in (5, 6)]
         return list(itertools.islice(train(made, compile_programs(made, steps), steps), number))
 
 
 @pytest.fixture(scope="module")
 def whole(
-    learning: Learning, program: Any, tmp_path_factory: pytest.TempPathFactory
+    setup: TrainingSetup, program: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, list[Run]]:
     folder = tmp_path_factory.mktemp("whole")
-    return folder, train_some(learning, program, folder, 3)
+    return folder, train_some(setup, program, folder, 3)
 
 
 def test_a_step_plays_so_many_positions_and_learns_the_buffer(whole: Any) -> None:
@@ -123,16 +123,16 @@ def test_a_step_plays_so_many_positions_and_learns_the_buffer(whole: Any) -> Non
 
 @pytest.mark.parametrize("stops", [(1,), (3, 1)])
 def test_a_stop_changes_nothing(
-    stops: tuple[int, ...], whole: Any, learning: Learning, program: Any, tmp_path: Path
+    stops: tuple[int, ...], whole: Any, setup: TrainingSetup, program: Any, tmp_path: Path
 ) -> None:
     for number in stops:
-        train_some(learning, program, tmp_path, 3, number)
-    assert not is_done(learning, tmp_path / "6")
-    told = train_some(learning, program, tmp_path, 3)
+        train_some(setup, program, tmp_path, 3, number)
+    assert not is_done(setup, tmp_path / "6")
+    told = train_some(setup, program, tmp_path, 3)
     # Those that are behind go first.
     assert [(x.seed, x.step) for x in told] == [(x.seed, x.step) for x in whole[1][sum(stops) :]]
     for seed, run in zip((5, 6), told[-2:], strict=True):
-        assert is_done(learning, tmp_path / str(seed))
+        assert is_done(setup, tmp_path / str(seed))
         assert untimed(run.rows) == untimed(whole[1][-2:][seed - 5].rows)
         for step in range(4):
             expected = arrays(whole[0] / str(seed), step)
@@ -140,9 +140,9 @@ def test_a_stop_changes_nothing(
                 np.testing.assert_array_equal(found, wanted)
 
 
-def test_another_run_is_refused(whole: Any, learning: Learning) -> None:
+def test_another_run_is_refused(whole: Any, setup: TrainingSetup) -> None:
     with pytest.raises(ValueError, match=r"another configuration: seed \(5 → 7\)"):
-        open_run(learning, 7, whole[0] / "5")
+        open_run(setup, 7, whole[0] / "5")
 
 
 # Who learns, and who meets whom.
@@ -189,7 +189,7 @@ def test_the_control_by_the_early_head_has_the_network_of_dual() -> None:
     early = made["alphazero-early"]
     assert early.depths == made["dual-best"].depths == (2, 4)
     assert early.policy.heads == (0,)
-    network = make_learning("alphazero-early", early, GAMES["nim"], TINY).network
+    network = make_setup("alphazero-early", early, GAMES["nim"], TINY).network
     assert len(network.head_depths) == 2
 
 

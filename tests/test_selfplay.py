@@ -21,11 +21,11 @@ from dualmctx.models.game_model import mask_illegal
 from dualmctx.policies.root import legal_probabilities, sample_action
 from dualmctx.policies.top_actions import played_actions
 from dualmctx.search.keys import split_key
+from dualmctx.training.moves import chosen_value
 from dualmctx.training.selfplay import (
     SelfPlay,
     SelfPlayState,
     Trajectory,
-    chosen_value,
     make_play,
     start_games,
 )
@@ -59,7 +59,7 @@ class Record(NamedTuple):
 
     first: SelfPlayState
     last: SelfPlayState
-    steps: Trajectory
+    trajectory: Trajectory
 
 
 @functools.cache
@@ -70,50 +70,51 @@ def record(name: str, options: SelfPlay, seed: int = 0) -> Record:
     first = start_games(env, jax.random.split(keys[0], options.num_games), options)
     middle, one = play(None, jax.random.split(keys[1], options.num_games), first)
     last, two = play(None, jax.random.split(keys[2], options.num_games), middle)
-    steps = jax.tree.map(lambda *x: np.concatenate(x), one, two)
-    return Record(first, jax.device_get(last), steps)
+    trajectory = jax.tree.map(lambda *x: np.concatenate(x), one, two)
+    return Record(first, jax.device_get(last), trajectory)
 
 
 MIXED = SelfPlay(num_games=5, num_steps=11, temperature_plies=2, random_plies=3)
 MANY = SelfPlay(num_games=256, num_steps=20, temperature_plies=4, random_plies=3)
 
 
-def plies(steps: Trajectory) -> np.ndarray:
+def plies(trajectory: Trajectory) -> np.ndarray:
     """Counts `[T, B]` the moves before each one in its game; all columns begin with a game."""
-    counts, count = [], np.zeros(steps.is_end.shape[1], int)
-    for is_end in steps.is_end:
+    counts, count = [], np.zeros(trajectory.is_end.shape[1], int)
+    for is_end in trajectory.is_end:
         counts.append(count)
         count = np.where(is_end, 0, count + 1)
     return np.stack(counts)
 
 
-def whole_games(steps: Trajectory) -> Iterator[Trajectory]:
+def whole_games(trajectory: Trajectory) -> Iterator[Trajectory]:
     """Yields the `[T]` moves of each game that has ended; all columns begin with a game."""
-    for column in range(steps.is_end.shape[1]):
-        ends = np.flatnonzero(steps.is_end[:, column]) + 1
+    for column in range(trajectory.is_end.shape[1]):
+        ends = np.flatnonzero(trajectory.is_end[:, column]) + 1
         for start, end in itertools.pairwise([0, *ends]):
-            yield Trajectory(*(x[start:end, column] for x in steps))
+            yield jax.tree.map(lambda x, i=column, j=slice(start, end): x[j, i], trajectory)
 
 
 @pytest.mark.parametrize("name", ENVS)
 def test_moves_are_what_stepping_game_by_game_gives(name: str) -> None:
     env, found = ENVS[name], record(name, MIXED)
     init, step = jax.jit(env.init), jax.jit(env.step)
-    steps, num_ends = found.steps, 0
+    trajectory, num_ends = found.trajectory, 0
     for column in range(MIXED.num_games):
         state = jax.tree.map(lambda x, b=column: x[b], found.first.state)
         for t in range(2 * MIXED.num_steps):
             at = (t, column)
-            np.testing.assert_array_equal(steps.observation[at], state.observation)
-            np.testing.assert_array_equal(steps.legal_action_mask[at], state.legal_action_mask)
-            assert state.legal_action_mask[steps.action[at]]
-            weights = steps.action_weights[at]
+            position = jax.tree.map(lambda x, at=at: x[at], trajectory.positions)
+            np.testing.assert_array_equal(position.observation, state.observation)
+            np.testing.assert_array_equal(position.legal_action_mask, state.legal_action_mask)
+            assert state.legal_action_mask[trajectory.action[at]]
+            weights = position.policy
             np.testing.assert_array_equal(weights > 0, state.legal_action_mask)
-            mover, state = int(state.current_player), step(state, steps.action[at])
+            mover, state = int(state.current_player), step(state, trajectory.action[at])
             is_end = bool(state.terminated | state.truncated)
             signs = 0 if is_end else 1 if int(state.current_player) == mover else -1
-            assert steps.reward[at] == state.rewards[mover]
-            assert (steps.discount[at], steps.is_end[at]) == (signs, is_end)
+            assert trajectory.reward[at] == state.rewards[mover]
+            assert (trajectory.discount[at], trajectory.is_end[at]) == (signs, is_end)
             num_ends += is_end
             state = init(jax.random.PRNGKey(t)) if is_end else state
         for field in ("_x", "observation", "legal_action_mask", "_step_count", "terminated"):
@@ -126,11 +127,11 @@ def test_moves_are_what_stepping_game_by_game_gives(name: str) -> None:
 def test_no_search_starts_from_a_finished_game(name: str) -> None:
     """pgx's own auto-reset leaves `terminated` set, and the first search of a game empty."""
     found = record(name, MIXED)
-    np.testing.assert_array_equal(found.steps.value, plies(found.steps))
+    np.testing.assert_array_equal(found.trajectory.positions.search_value, plies(found.trajectory))
     assert not (found.last.state.terminated | found.last.state.truncated).any()
     start = np.asarray(found.first.state.observation[0])
-    for t, column in np.argwhere(plies(found.steps) == 0):
-        np.testing.assert_array_equal(found.steps.observation[t, column], start)
+    for t, column in np.argwhere(plies(found.trajectory) == 0):
+        np.testing.assert_array_equal(found.trajectory.positions.observation[t, column], start)
 
 
 @pytest.mark.parametrize("name", ["tic_tac_toe", "hsr"])
@@ -150,12 +151,12 @@ def test_either_player_begins_in_new_games() -> None:
     assert 0.2 < np.mean(found.last.state.current_player[np.array(starts) == 1]) < 0.8
 
 
-def random_counts(steps: Trajectory) -> list[list[int]]:
+def random_counts(trajectory: Trajectory) -> list[list[int]]:
     """Returns the number of random moves of each whole game, a list a column."""
-    ply, counts = plies(steps), []
+    ply, counts = plies(trajectory), []
     for column in range(ply.shape[1]):
         starts = np.flatnonzero(ply[:, column] == 0)
-        parts = np.split(steps.is_random[:, column], starts[1:])[:-1]
+        parts = np.split(trajectory.positions.is_random[:, column], starts[1:])[:-1]
         for part in parts:
             assert part[: part.sum()].all(), "a random move after one that the search chose"
         counts.append([int(part.sum()) for part in parts])
@@ -164,7 +165,7 @@ def random_counts(steps: Trajectory) -> list[list[int]]:
 
 def test_random_plies_are_the_first_ones_and_their_number_is_drawn_anew() -> None:
     found = record("nim", MANY)
-    counts = random_counts(found.steps)
+    counts = random_counts(found.trajectory)
     assert [x[0] for x in counts] == found.first.random_plies.tolist()
     # A game of 9 stones lasts 3 plies or more, so that each of the numbers 0 … 3 shows.
     share = np.bincount(np.concatenate(counts)) / sum(map(len, counts))
@@ -173,30 +174,32 @@ def test_random_plies_are_the_first_ones_and_their_number_is_drawn_anew() -> Non
     assert 0.2 < np.mean(same) < 0.3
 
 
-def shares(steps: Trajectory, chosen: np.ndarray) -> np.ndarray:
+def shares(trajectory: Trajectory, chosen: np.ndarray) -> np.ndarray:
     """Returns how often each of nim's three actions was played, where all are legal."""
-    chosen = chosen & steps.legal_action_mask.all(axis=-1)
+    chosen = chosen & trajectory.positions.legal_action_mask.all(axis=-1)
     assert chosen.sum() > 1000
-    return np.bincount(steps.action[chosen], minlength=3) / chosen.sum()
+    return np.bincount(trajectory.action[chosen], minlength=3) / chosen.sum()
 
 
 def test_random_moves_are_uniform_and_early_ones_follow_the_weights() -> None:
-    steps = record("nim", MANY).steps
-    np.testing.assert_allclose(shares(steps, steps.is_random), [1 / 3] * 3, atol=0.04)
-    is_early = ~steps.is_random & (plies(steps) < MANY.temperature_plies)
+    trajectory = record("nim", MANY).trajectory
+    np.testing.assert_allclose(
+        shares(trajectory, trajectory.positions.is_random), [1 / 3] * 3, atol=0.04
+    )
+    is_early = ~trajectory.positions.is_random & (plies(trajectory) < MANY.temperature_plies)
     weights = np.array([1, 1 / 4, 1 / 9])
-    np.testing.assert_allclose(shares(steps, is_early), weights / weights.sum(), atol=0.04)
+    np.testing.assert_allclose(shares(trajectory, is_early), weights / weights.sum(), atol=0.04)
 
 
 def test_after_the_temperature_plies_the_best_move_is_played() -> None:
     for options in (MANY, SelfPlay(256, 5, temperature_plies=0, random_plies=0)):
-        steps = record("nim", options).steps
-        assert steps.is_random.any() == (options is MANY)
-        is_best = steps.action == np.argmax(steps.action_weights, axis=-1)
-        ply = plies(steps)
+        trajectory = record("nim", options).trajectory
+        assert trajectory.positions.is_random.any() == (options is MANY)
+        is_best = trajectory.action == np.argmax(trajectory.positions.policy, axis=-1)
+        ply = plies(trajectory)
         is_late = ply >= options.temperature_plies
         assert is_late.sum() > 500
-        assert is_best[is_late & ~steps.is_random].all()
+        assert is_best[is_late & ~trajectory.positions.is_random].all()
         for early in range(options.random_plies, options.temperature_plies):
             assert 0.5 < is_best[ply == early].mean() < 0.95
 
@@ -207,10 +210,10 @@ def test_either_temperature_is_an_exponent(temperature: float) -> None:
     opening = SelfPlay(256, 15, temperature_plies=2, temperature=temperature)
     later = SelfPlay(256, 15, temperature_plies=2, temperature=0.0, final_temperature=temperature)
     for options, is_drawn_early in ((opening, True), (later, False)):
-        steps = record("nim", options).steps
-        is_drawn = (plies(steps) < 2) == is_drawn_early
-        np.testing.assert_allclose(shares(steps, is_drawn), weights / weights.sum(), atol=0.04)
-        is_best = steps.action == np.argmax(steps.action_weights, axis=-1)
+        trajectory = record("nim", options).trajectory
+        is_drawn = (plies(trajectory) < 2) == is_drawn_early
+        np.testing.assert_allclose(shares(trajectory, is_drawn), weights / weights.sum(), atol=0.04)
+        is_best = trajectory.action == np.argmax(trajectory.positions.policy, axis=-1)
         assert is_best[~is_drawn].all()
 
 
@@ -267,17 +270,17 @@ def test_searches_go_on_from_the_tree_of_the_move_before() -> None:
     found, first = here.games, here.games
     num_kept = num_ends = 0
     for call in range(2):
-        found, steps = play(here.params, keys_of(call), found)
+        found, trajectory = play(here.params, keys_of(call), found)
         state, kept, has_tree = first.state, None, np.zeros(6, bool)
         for t, keys in enumerate(split_key(keys_of(call), 7)):
             search_keys, _, start_keys = split_key(keys, 3)
             output = here.go_on(search_keys, state, kept, has_tree)
-            np.testing.assert_array_equal(steps.action_weights[t], output.action_weights)
+            np.testing.assert_array_equal(trajectory.positions.policy[t], output.action_weights)
             tree = output.search_tree
             chosen = output.action_weights.argmax(axis=-1)
             qvalues = tree.stats[-1].children_qvalues[:, 0][np.arange(6), chosen]
             # Two programs may round the network's sums differently.
-            np.testing.assert_allclose(steps.value[t], qvalues, rtol=1e-5)
+            np.testing.assert_allclose(trajectory.positions.search_value[t], qvalues, rtol=1e-5)
             if has_tree.any():
                 # The child's prior was clean, and the new root has noise of its own.
                 clean = here.clean_prior(state)[has_tree]
@@ -364,18 +367,18 @@ def test_hopeless_games_are_resigned_but_for_some() -> None:
     )
     first = start_games(env, jax.random.split(jax.random.key(0), 256), options)
     keys = jax.random.split(jax.random.key(1), 256)
-    _, steps = jax.device_get(jax.jit(make_play(env, doubtful, options))(None, keys, first))
+    _, trajectory = jax.device_get(jax.jit(make_play(env, doubtful, options))(None, keys, first))
     # In this game no move of one's own loses.
-    resigned = steps.reward == -1
-    assert steps.is_end[resigned].all()
-    assert (steps.discount[resigned] == 0).all()
-    starts = (plies(steps) == 2) & ~steps.is_random
+    resigned = trajectory.reward == -1
+    assert trajectory.is_end[resigned].all()
+    assert (trajectory.discount[resigned] == 0).all()
+    starts = (plies(trajectory) == 2) & ~trajectory.positions.is_random
     np.testing.assert_allclose(resigned[starts].mean(), 0.75, atol=0.05)
     errors = []
-    for game in whole_games(steps):
+    for game in whole_games(trajectory):
         number = len(game.action)
         # Nobody resigns where a random move is due.
-        hopeless = max(2, game.is_random.sum())
+        hopeless = max(2, game.positions.is_random.sum())
         if game.reward[-1] == -1:
             assert number == hopeless + 1
             assert not (game.is_resign_test | game.is_resign_error).any()
@@ -387,15 +390,15 @@ def test_hopeless_games_are_resigned_but_for_some() -> None:
         errors.append(not has_lost)
     assert 0.2 < np.mean(errors) < 0.8
     never = dataclasses.replace(options, resign_below=None)
-    _, steps = jax.jit(make_play(env, doubtful, never))(None, keys, first)
-    assert not (steps.is_resign_test | steps.is_resign_error).any()
-    assert (plies(steps)[steps.is_end] >= 4).all()
+    _, trajectory = jax.jit(make_play(env, doubtful, never))(None, keys, first)
+    assert not (trajectory.is_resign_test | trajectory.is_resign_error).any()
+    assert (plies(trajectory)[trajectory.is_end] >= 4).all()
 
 
 def test_keys_decide() -> None:
     one, other = record("nim", MIXED), record("nim", MIXED, seed=1)
-    assert (one.steps.action != other.steps.action).any()
-    assert len({tuple(column) for column in one.steps.action.T}) > 1
+    assert (one.trajectory.action != other.trajectory.action).any()
+    assert len({tuple(column) for column in one.trajectory.action.T}) > 1
 
 
 @pytest.mark.parametrize(

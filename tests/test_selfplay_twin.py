@@ -16,7 +16,7 @@ import games
 from dualmctx import AlphaZero, make_model, make_network, make_search_fn
 from dualmctx.training.replay import add, make_replay
 from dualmctx.training.selfplay import SelfPlay, make_play, start_games
-from dualmctx.training.targets import make_samples
+from dualmctx.training.targets import make_training_batch
 from dualmctx.types import ActingOutput
 from oracle import twin
 from oracle.cases import CALM
@@ -88,16 +88,17 @@ def keys_of(call: int, number: int) -> Any:
     return jax.random.split(jax.random.key(call), number)
 
 
-def assert_same_steps(steps: Any, b: int, moves: list[Move]) -> None:
-    """Compares `[T, B]` steps with the moves at table b."""
+def assert_same_moves(trajectory: Any, b: int, moves: list[Move]) -> None:
+    """Compares `[T, B]` trajectory with the moves at table b."""
     for t, move in enumerate(moves):
-        found = jax.tree.map(lambda x, t=t: x[t, b], steps)
-        np.testing.assert_array_equal(found.observation, move.observation)
-        np.testing.assert_array_equal(found.legal_action_mask, move.legal)
-        np.testing.assert_allclose(found.action_weights, move.weights, rtol=1e-5)
-        np.testing.assert_allclose(found.value, move.value, rtol=1e-5, atol=1e-6)
+        found = jax.tree.map(lambda x, t=t: x[t, b], trajectory)
+        position = found.positions
+        np.testing.assert_array_equal(position.observation, move.observation)
+        np.testing.assert_array_equal(position.legal_action_mask, move.legal)
+        np.testing.assert_allclose(position.policy, move.weights, rtol=1e-5)
+        np.testing.assert_allclose(position.search_value, move.value, rtol=1e-5, atol=1e-6)
         stays = 1 if move.next_mover == move.mover else -1
-        assert (found.action, found.is_random) == (move.action, move.is_random)
+        assert (found.action, position.is_random) == (move.action, move.is_random)
         assert (found.is_end, found.is_truncated) == (move.is_end, move.is_truncated)
         assert found.is_resign_test == move.is_resign_test
         assert found.is_resign_error == move.is_resign_error
@@ -107,14 +108,14 @@ def assert_same_steps(steps: Any, b: int, moves: list[Move]) -> None:
 
 def assert_same_row(experience: Any, b: int, moves: list[Move]) -> None:
     """Compares a row of the replay buffer with all moves at table b so far."""
-    length = experience.rest.shape[1]
+    length = experience.remaining_discount.shape[1]
     for t, move in list(enumerate(moves))[-length:]:
         found = jax.tree.map(lambda x, t=t: x[b, t % length], experience)
         np.testing.assert_array_equal(found.observation, move.observation)
         np.testing.assert_array_equal(found.legal_action_mask, move.legal)
         np.testing.assert_allclose(found.policy, move.weights, rtol=1e-5)
         np.testing.assert_allclose(found.search_value, move.value, rtol=1e-5, atol=1e-6)
-        assert (found.rest == 0, found.is_random) == (move.is_over, move.is_random)
+        assert (found.remaining_discount == 0, found.is_random) == (move.is_over, move.is_random)
         assert found.is_truncated == (move.is_over and move.result is None)
         assert found.has_value == move.has_value
         if move.has_value:
@@ -128,21 +129,21 @@ def assert_twin_agrees(
     number, length = options.num_games, 5 * options.num_steps // 2 + 1
     play = fast_jit(make_play(env, search_fn, options))
     buffer = make_replay(number * length, 1, number, options.num_steps)
-    keep = fast_jit(lambda state, steps: add(buffer, state, make_samples(steps)))
+    keep = fast_jit(lambda state, trajectory: add(buffer, state, make_training_batch(trajectory)))
     found = fast_jit(lambda keys: start_games(env, keys, options))(keys_of(0, number))
     tables = [Table(env, search_one, options, key) for key in keys_of(0, number)]
     state = None
     for call in range(1, NUM_CALLS + 1):
         keys = keys_of(call, number)
-        found, steps = play(params, keys, found)
+        found, trajectory = play(params, keys, found)
         if state is None:
-            one = jax.tree.map(lambda x: x[0, 0], make_samples(steps))
+            one = jax.tree.map(lambda x: x[0, 0], make_training_batch(trajectory))
             state = buffer.init(one)
-        state = keep(state, steps)
-        steps, experience = jax.device_get((steps, state.experience))
+        state = keep(state, trajectory)
+        trajectory, experience = jax.device_get((trajectory, state.experience))
         for b, table in enumerate(tables):
             table.play(keys[b])
-            assert_same_steps(steps, b, table.moves[-options.num_steps :])
+            assert_same_moves(trajectory, b, table.moves[-options.num_steps :])
             assert_same_row(experience, b, table.moves)
     plies = [len(table.game) for table in tables]
     np.testing.assert_array_equal(found.ply, plies)

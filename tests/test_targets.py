@@ -11,8 +11,9 @@ from double_move import DoubleMoveNim
 
 import games
 from dualmctx.models.game_model import reward_and_discount
+from dualmctx.training.batch import TrainingBatch
 from dualmctx.training.selfplay import Trajectory
-from dualmctx.training.targets import game_results, make_samples, propagate_outcome
+from dualmctx.training.targets import make_training_batch, propagate_outcome, propagate_rewards
 
 ENVS = {
     "tic_tac_toe": games.make("tic_tac_toe"),
@@ -42,7 +43,7 @@ def functions(env: Any) -> tuple[Any, Any]:
 
 
 def play_column(env: Any, seed: int, num_steps: int) -> Column:
-    """Plays random games by single steps; the last one may be cut off."""
+    """Plays random games by single trajectory; the last one may be cut off."""
     init, step = functions(env)
     draws, moves = np.random.default_rng(seed), []
     state = init(jax.random.PRNGKey(seed))
@@ -72,8 +73,8 @@ def test_results_are_what_the_mover_gets_until_the_game_ends(name: str) -> None:
     columns = [play_column(ENVS[name], seed, 25) for seed in range(6)]
     batch = [np.stack([getattr(c, x) for c in columns], 1) for x in Column._fields[2:]]
     is_end, reward, discount = batch
-    result, rest = jax.jit(game_results)(reward, discount)
-    is_known = rest == 0
+    result, remaining_discount = jax.jit(propagate_rewards)(reward, discount)
+    is_known = remaining_discount == 0
     expected = [[forward(column, t) for column in columns] for t in range(25)]
     np.testing.assert_array_equal(is_known, [[x is not None for x in row] for row in expected])
     known = np.array([[x or 0.0 for x in row] for row in expected])
@@ -103,77 +104,84 @@ HAND_MADE = {
 def test_signs_of_results(name: str) -> None:
     reward, discount, is_end, expected = zip(*HAND_MADE[name], strict=True)
     arrays = (jnp.array(x, jnp.float32)[:, None] for x in (reward, discount))
-    result, rest = game_results(*arrays)
-    is_known = rest == 0
+    result, remaining_discount = propagate_rewards(*arrays)
+    is_known = remaining_discount == 0
     assert is_known[-1] == is_end[-1]
     assert is_known[:, 0].tolist() == [x is not None for x in expected]
     for found, wanted in zip(result[:, 0].tolist(), expected, strict=True):
         assert wanted is None or found == wanted
 
 
-def make_steps(num_steps: int, num_games: int) -> Trajectory:
+def make_trajectory(num_steps: int, num_games: int) -> Trajectory:
     """Makes moves of which every number differs; the games end at the next to last step."""
     shape = (num_steps, num_games)
     draws = np.random.default_rng(0)
     is_end = np.zeros(shape, bool)
     is_end[-2] = True
-    return Trajectory(
+    positions = TrainingBatch(
         observation=draws.normal(size=(*shape, 3, 2)),
         legal_action_mask=draws.random((*shape, 4)) < 0.5,
-        action_weights=draws.random((*shape, 4)),
+        policy=draws.random((*shape, 4)),
+        # The outcomes of the moves alone, which `make_training_batch` replaces.
+        value=np.full(shape, np.nan),
+        remaining_discount=np.full(shape, np.nan),
+        is_truncated=np.zeros(shape, bool),
+        is_random=np.arange(num_steps)[:, None] < np.arange(num_games),
+        search_value=draws.normal(size=shape),
+    )
+    return Trajectory(
+        positions=positions,
         action=draws.integers(0, 4, shape),
         reward=is_end.astype(np.float32),
         discount=np.where(is_end, 0, -1).astype(np.float32),
         is_end=is_end,
         is_truncated=np.zeros(shape, bool),
-        is_random=np.arange(num_steps)[:, None] < np.arange(num_games),
-        value=draws.normal(size=shape),
         is_resign_test=np.zeros(shape, bool),
         is_resign_error=np.zeros(shape, bool),
     )
 
 
-def test_samples_are_the_moves_with_values_where_the_search_decided_the_rest() -> None:
-    steps = make_steps(5, 4)
-    samples = make_samples(steps)
-    for field, wanted in (
-        ("observation", steps.observation),
-        ("legal_action_mask", steps.legal_action_mask),
-        ("policy", steps.action_weights),
-    ):
-        np.testing.assert_array_equal(getattr(samples, field), wanted)
+def test_only_moves_of_the_search_in_finished_games_have_a_value_target() -> None:
+    trajectory = make_trajectory(5, 4)
+    batch = make_training_batch(trajectory)
+    for field in ("observation", "legal_action_mask", "policy", "is_random", "search_value"):
+        wanted = getattr(trajectory.positions, field)
+        np.testing.assert_array_equal(getattr(batch, field), wanted)
     # Column b has b random moves first; the last row is the start of games that are cut off.
     wanted = [[t >= b and t < 4 for b in range(4)] for t in range(5)]
-    np.testing.assert_array_equal(samples.has_value, wanted)
-    np.testing.assert_array_equal(samples.value[:4], [[-1] * 4, [1] * 4, [-1] * 4, [1] * 4])
+    np.testing.assert_array_equal(batch.has_value, wanted)
+    np.testing.assert_array_equal(batch.value[:4], [[-1] * 4, [1] * 4, [-1] * 4, [1] * 4])
 
 
 def test_truncated_games_have_no_value_target() -> None:
     """A game is stopped at its third move; the next one ends, and the one after it goes on."""
-    steps = make_steps(6, 1)._replace(
+    trajectory = make_trajectory(6, 1)
+    trajectory = trajectory._replace(
         reward=np.array([0, 0, 0, 0, 1, 0], np.float32)[:, None],
         discount=np.array([-1, 1, 0, -1, 0, -1], np.float32)[:, None],
         is_end=np.array([0, 0, 1, 0, 1, 0], bool)[:, None],
         is_truncated=np.array([0, 0, 1, 0, 0, 0], bool)[:, None],
-        is_random=np.zeros((6, 1), bool),
+        positions=trajectory.positions._replace(is_random=np.zeros((6, 1), bool)),
     )
-    samples = make_samples(steps)
-    assert samples.rest[:, 0].tolist() == [0, 0, 0, 0, 0, -1]
-    assert samples.is_truncated[:, 0].tolist() == [True] * 3 + [False] * 3
-    assert samples.has_value[:, 0].tolist() == [False] * 3 + [True] * 2 + [False]
-    target, is_known = samples.value_target(0.5)
+    batch = make_training_batch(trajectory)
+    assert batch.remaining_discount[:, 0].tolist() == [0, 0, 0, 0, 0, -1]
+    assert batch.is_truncated[:, 0].tolist() == [True] * 3 + [False] * 3
+    assert batch.has_value[:, 0].tolist() == [False] * 3 + [True] * 2 + [False]
+    target, is_known = batch.value_target(0.5)
     assert is_known.all()
     # The search's value alone, not half of a draw.
-    np.testing.assert_allclose(target[:3], steps.value[:3], rtol=1e-6)
+    np.testing.assert_allclose(target[:3], trajectory.positions.search_value[:3], rtol=1e-6)
 
 
 @pytest.mark.parametrize("is_truncated", [False, True])
 def test_what_is_known_later_is_told_to_the_games_in_progress(*, is_truncated: bool) -> None:
-    older = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), make_samples(make_steps(5, 1)))
-    assert older.rest[0].tolist() == [0, 0, 0, 0, -1]
+    older = jax.tree.map(
+        lambda x: jnp.swapaxes(x, 0, 1), make_training_batch(make_trajectory(5, 1))
+    )
+    assert older.remaining_discount[0].tolist() == [0, 0, 0, 0, -1]
     following = jax.tree.map(lambda x: x[:, :1], older)._replace(
         value=jnp.ones((1, 1)),
-        rest=jnp.zeros((1, 1)),
+        remaining_discount=jnp.zeros((1, 1)),
         is_truncated=jnp.full((1, 1), is_truncated),
     )
     told = propagate_outcome(older, following)

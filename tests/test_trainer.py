@@ -1,5 +1,6 @@
 """Training: reproducible, compiled once, and the same after an interruption."""
 
+from collections import namedtuple
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import games
 from dualmctx import AlphaZero, make_network
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.training import trainer as trainer_module
+from dualmctx.training.batch import TrainingBatch
 from dualmctx.training.learner import Learner
+from dualmctx.training.metrics import count_games
 from dualmctx.training.selfplay import SelfPlay, Trajectory, make_play
 from dualmctx.training.trainer import IterateFn, Trainer, TrainState, make_trainer
 
@@ -100,20 +103,22 @@ def test_the_buffer_holds_what_the_search_said(trainer: Trainer, iterate: Iterat
     """Every position was searched, also the first of each game."""
     state, _ = run(iterate, trainer.init(0), 2)
     # Two iterations of five moves have filled the first ten places of each game's row.
-    samples = jax.tree.map(lambda x: np.array(x[:, :10]), state.buffer_state.experience)
-    np.testing.assert_allclose(samples.policy.sum(axis=-1), 1, atol=1e-6)
-    assert (samples.policy[~samples.legal_action_mask] == 0).all()
-    piles = samples.observation.argmax(axis=-1)
+    batch = jax.tree.map(lambda x: np.array(x[:, :10]), state.buffer_state.experience)
+    np.testing.assert_allclose(batch.policy.sum(axis=-1), 1, atol=1e-6)
+    assert (batch.policy[~batch.legal_action_mask] == 0).all()
+    piles = batch.observation.argmax(axis=-1)
     assert set(piles.flat) == {1, 2, 3, 4, 5}
-    np.testing.assert_array_equal(samples.legal_action_mask.sum(axis=-1), np.minimum(piles, 2))
+    np.testing.assert_array_equal(batch.legal_action_mask.sum(axis=-1), np.minimum(piles, 2))
     # One or two stones are won by the best move, one is by any.
-    known = samples.has_value
-    assert (samples.value[known & (piles == 1)] == 1).all()
-    assert set(samples.value[known].tolist()) == {-1, 1}
+    known = batch.has_value
+    assert (batch.value[known & (piles == 1)] == 1).all()
+    assert set(batch.value[known].tolist()) == {-1, 1}
     assert not known.all()
     # In these, only the random moves and the games in progress have none.
-    assert (np.diff(samples.rest != 0, axis=1).sum(axis=1) <= 1).all()
-    np.testing.assert_array_equal(samples.rest[:, -1] != 0, np.asarray(state.games.ply) > 0)
+    assert (np.diff(batch.remaining_discount != 0, axis=1).sum(axis=1) <= 1).all()
+    np.testing.assert_array_equal(
+        batch.remaining_discount[:, -1] != 0, np.asarray(state.games.ply) > 0
+    )
 
 
 def test_nothing_is_compiled_after_the_start(trainer: Trainer, iterate: IterateFn) -> None:
@@ -162,6 +167,22 @@ def test_a_run_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(
     assert more == rows
 
 
+def test_checkpoints_with_an_older_field_name_are_read(
+    trainer: Trainer, iterate: IterateFn, tmp_path: Path
+) -> None:
+    """Versions before 0.1.0 stored `remaining_discount` as `rest`."""
+    state = copy(run(iterate, trainer.init(0), 2)[0])
+    experience = state.buffer_state.experience
+    names = ["rest" if x == "remaining_discount" else x for x in experience._fields]
+    older = namedtuple("Samples", names)(*experience)
+    checkpoints = open_checkpoints(tmp_path)
+    checkpoints.save(2, state._replace(buffer_state=state.buffer_state.replace(experience=older)))
+    checkpoints.wait()
+    restored = checkpoints.restore(trainer.init(7)).state
+    assert isinstance(restored.buffer_state.experience, TrainingBatch)
+    assert_equal(restored, state)
+
+
 @pytest.mark.parametrize("reuse_capacity", [0, 3])
 def test_self_play_keeps_the_nodes_that_the_policy_keeps(
     reuse_capacity: int, monkeypatch: pytest.MonkeyPatch
@@ -196,14 +217,14 @@ def test_each_game_is_counted_once_and_by_its_result() -> None:
         return np.stack([np.zeros(5), flags])
 
     nothing = Trajectory(*[None] * len(Trajectory._fields))
-    steps = nothing._replace(
+    trajectory = nothing._replace(
         reward=last(1, -1, 0, 0, 0),
         is_end=last(1, 1, 1, 1, 0) > 0,
         is_truncated=last(0, 0, 0, 1, 0) > 0,
         is_resign_test=last(1, 1, 1, 0, 0) > 0,
         is_resign_error=last(0, 1, 1, 0, 0) > 0,
     )
-    assert {name: int(x) for name, x in trainer_module.count_games(steps).items()} == {
+    assert {name: int(x) for name, x in count_games(trajectory).items()} == {
         "games": 4,
         "truncated": 1,
         "draws": 1,
@@ -211,6 +232,22 @@ def test_each_game_is_counted_once_and_by_its_result() -> None:
         "resign_tests": 3,
         "resign_errors": 2,
     }
+
+
+def test_a_schedule_of_passes_sets_the_optimiser_steps_of_each_iteration() -> None:
+    env, network = games.make("nim"), make_network(3, (21,), width=8, num_blocks=1)
+    trainer = make_trainer(
+        env,
+        network,
+        AlphaZero(2),
+        SelfPlay(num_games=2, num_steps=4),
+        Learner(capacity=16, batch_size=2, num_updates=3),
+        num_iterations=3,
+        passes_fn=lambda iteration: min(iteration, 2),
+    )
+    state = trainer.init(0)
+    _, rows = run(trainer.compile(state), state, 3)
+    assert [row["replay_ratio"] for row in rows] == [3 * 2 / 8, 6 * 2 / 8, 6 * 2 / 8]
 
 
 def test_settings_that_do_not_fit_are_refused() -> None:

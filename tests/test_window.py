@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from dualmctx import Backup, window_for
-from dualmctx.reproduction.experiments import GAMES, Size, make_algorithms
+from dualmctx.reproduction.experiments import GAMES, make_algorithms
+from dualmctx.reproduction.size import Size
 from games import plain
 
 RULES = {"hsr": plain.HSR(4, 4, 16), "nim": plain.Nim(20, 3)}

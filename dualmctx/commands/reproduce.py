@@ -9,9 +9,11 @@ from typing import Any, Literal
 
 from dualmctx.commands.flags import Unprefixed, parse_flags
 from dualmctx.matches.report.machine import machine, versions
-from dualmctx.reproduction.experiments import GAMES, QUICK, Size, make_algorithms
+from dualmctx.reproduction.experiments import GAMES, make_algorithms
+from dualmctx.reproduction.plan import Experiment, check_experiment
 from dualmctx.reproduction.report import write_report
-from dualmctx.reproduction.stages import Experiment, check_experiment, run_experiment
+from dualmctx.reproduction.size import QUICK, Size
+from dualmctx.reproduction.stages import run_experiment
 from dualmctx.reproduction.summary import changed_policies, refresh
 from dualmctx.runs.atomic_io import atomic_write_text
 from dualmctx.runs.checkpoint import quietly

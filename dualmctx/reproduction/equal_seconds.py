@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dualmctx.reproduction.experiments import Algorithm
-from dualmctx.reproduction.steps import Row
+from dualmctx.reproduction.training_setup import Row
 
 EQUAL = "alphazero-seconds"
 """The AlphaZero that takes as long as Dual."""

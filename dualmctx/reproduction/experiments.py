@@ -1,93 +1,13 @@
-"""The experiments: games, algorithms, who is compared with whom, and how large it all is."""
+"""The experiments: the games, the algorithms and the comparisons between them."""
 
-import dataclasses
 from typing import Literal, NamedTuple
 
 from dualmctx.matches.costs import MoveCost, move_cost
 from dualmctx.policies import MPV, AlphaZero, Backup, Dual, Root
 from dualmctx.policies.mpv import in_rounds
 from dualmctx.policies.window import window_for
+from dualmctx.reproduction.size import Size
 from dualmctx.types import Policy
-
-
-@dataclasses.dataclass(frozen=True)
-class Size:
-    """How large the experiments are; by default as the paper has it, where it says.
-
-    Raises:
-      ValueError: when numbers do not go together, in one line.
-    """
-
-    steps: int = 18
-    """Training steps of each run. Who is to converge by three evaluations in a row has to by four
-    steps before the end; the paper's last one takes 13."""
-    positions: int = 4096
-    """New positions a step."""
-    num_games: int = 128
-    """Games of self-play side by side."""
-    batch_size: int = 128
-    """Positions an optimiser step; a training step takes as many as go into the buffer."""
-    buffer_steps: int = 4
-    """Steps whose positions the replay buffer holds."""
-    learning_rate: float = 1e-3
-    """Peak of the learning rate."""
-    budgets: tuple[int, int] = (50, 35)
-    """Simulations of the small and of the large tree; AlphaZero has their sum."""
-    num_rounds: int = 5
-    """Rounds of this project's own variants."""
-    width: int = 64
-    """Features of the networks."""
-    num_blocks: int = 4
-    """Residual blocks of AlphaZero's and Dual's network and of MPV's small one, at least 2."""
-    evaluate_every: int = 2
-    """Steps from one checkpoint that plays to the next."""
-    openings: int = 8
-    """Openings from which any two checkpoints play a pair of games."""
-    resamples: int = 100
-    """Resamples of the openings, for α-rank."""
-
-    def __post_init__(self) -> None:
-        """Checks what no part of the program checks by itself."""
-        for name in (
-            *("steps", "buffer_steps", "width"),
-            *("evaluate_every", "openings", "resamples"),
-        ):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        if self.num_blocks < 2:
-            raise ValueError(f"num_blocks is {self.num_blocks}; Dual needs at least 2")
-        for name in ("num_games", "batch_size"):
-            value = getattr(self, name)
-            if value < 1 or self.positions < 1 or self.positions % value:
-                raise ValueError(
-                    f"positions is {self.positions}; it must be a multiple of {name} ({value})"
-                )
-
-    @property
-    def evaluated(self) -> tuple[int, ...]:
-        """The steps whose checkpoints play, from 0, the untrained networks; the last one too."""
-        return tuple(sorted({*range(0, self.steps + 1, self.evaluate_every), self.steps}))
-
-    def passes(self, step: int) -> int:
-        """Returns how often the learner goes over as many positions as a step adds."""
-        return min(step, self.buffer_steps)
-
-
-QUICK = Size(
-    steps=3,
-    positions=256,
-    num_games=32,
-    batch_size=32,
-    buffer_steps=2,
-    budgets=(8, 4),
-    num_rounds=4,
-    width=8,
-    num_blocks=2,
-    evaluate_every=1,
-    openings=2,
-    resamples=20,
-)
-"""Shows in minutes that everything works, and nothing else."""
 
 
 class GameRow(NamedTuple):
@@ -95,11 +15,12 @@ class GameRow(NamedTuple):
 
     Attributes:
       game: its name in `games`.
-      num_states: states that can be reached; they give the window of the paper's Dual. HSR, Nim:
-        counted (`tests/test_window.py`); Connect Four: Edelkamp, Kissmann 2008.
-      max_plies: of the longest game.
-      temperature_plies: plies of self-play that are drawn from the search's weights.
-      opening_plies: random plies with which matches begin, each length as likely.
+      num_states: number of reachable states, which sets the window of the paper's Dual. HSR and
+        Nim: counted (`tests/test_window.py`); Connect Four: Edelkamp, Kissmann 2008.
+      max_plies: length of the longest game.
+      temperature_plies: plies at the start of a game in which self-play draws moves from the
+        weights of the search.
+      opening_plies: numbers of random plies at the start of a match game, equally likely.
     """
 
     game: str
@@ -122,11 +43,11 @@ GAMES = {
 
 
 class Algorithm(NamedTuple):
-    """Who learns: a search, and the depths of the network's heads or of separate networks.
+    """An algorithm: a search, and the depths of the heads of its network or of its networks.
 
     Attributes:
-      policy: the search of self-play.
-      depths: blocks before each head.
+      policy: the search, with the noise of self-play.
+      depths: number of blocks before each head.
       keep_activations: see `make_model`.
     """
 
@@ -136,17 +57,17 @@ class Algorithm(NamedTuple):
 
     @property
     def cost(self) -> MoveCost:
-        """What a move costs."""
+        """The cost of a move."""
         return move_cost(self.policy, self, keep_activations=self.keep_activations)
 
     @property
     def head_depths(self) -> tuple[int, ...]:
-        """The depths, by their name in a network."""
+        """The depths, under the name that networks use."""
         return self.depths
 
 
 class Comparison(NamedTuple):
-    """Algorithms that are compared: the candidate, Dual's, with each of the others."""
+    """A comparison of the candidate, a Dual MCTS, with each of the other algorithms."""
 
     title: str
     candidate: str
@@ -154,7 +75,7 @@ class Comparison(NamedTuple):
 
     @property
     def algorithms(self) -> tuple[str, ...]:
-        """All names, the candidate last, as in the paper's table."""
+        """All names, the candidate last, as in the table of the paper."""
         return (*self.others, self.candidate)
 
 
@@ -176,7 +97,7 @@ COMPARISONS = {
 
 
 def make_algorithms(row: GameRow, size: Size) -> dict[str, Algorithm]:
-    """Makes all algorithms but `alphazero-seconds`, whose budget is measured.
+    """Returns all algorithms but `alphazero-seconds`, whose budget is measured.
 
     Those of the paper's setting act and learn by eq. 2, the smoothed visits: `alphazero` by those
     of its tree, `mpv` and `dual` by those of the large tree. `dual` is sequential, with a window,
@@ -221,6 +142,6 @@ def make_algorithms(row: GameRow, size: Size) -> dict[str, Algorithm]:
 def alphazero(
     num_simulations: int, size: Size, visit_weights: Literal["plain", "smoothed"] = "plain"
 ) -> Algorithm:
-    """Makes AlphaZero, whose network has the final head alone."""
+    """Returns AlphaZero, whose network has only the final head."""
     policy = AlphaZero(num_simulations, root=Root(visit_weights=visit_weights))
     return Algorithm(policy, (size.num_blocks,))

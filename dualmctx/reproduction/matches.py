@@ -17,9 +17,10 @@ from dualmctx.ratings.alpha_rank import alpha_rank, payoffs
 from dualmctx.ratings.elo import Rating, rate, rate_sides
 from dualmctx.ratings.results import Results
 from dualmctx.reproduction.convergence import MASS, Evaluated
-from dualmctx.reproduction.experiments import Comparison, GameRow, Size
+from dualmctx.reproduction.experiments import Comparison, GameRow
 from dualmctx.reproduction.runs import load_step
-from dualmctx.reproduction.steps import Learning, Row
+from dualmctx.reproduction.size import Size
+from dualmctx.reproduction.training_setup import Row, TrainingSetup
 from dualmctx.types import Environment
 
 # Of a run's rows: what its search does wherever optimal play can lead.
@@ -58,7 +59,7 @@ def make_matches(
     row: GameRow,
     size: Size,
     seed: int,
-    learnings: Mapping[str, Learning],
+    setups: Mapping[str, TrainingSetup],
     folders: Mapping[str, Path],
     comparisons: Iterable[Comparison],
 ) -> Tournament:
@@ -71,17 +72,17 @@ def make_matches(
       row: the game.
       size: of the experiment.
       seed: of the runs, and of the openings.
-      learnings: by the names of algorithms.
+      setups: by the names of algorithms.
       folders: of their runs with this seed.
       comparisons: who is compared with whom.
     """
     chosen = list(comparisons)
     names = sorted({name for x in chosen for name in x.algorithms})
     players = [(name, step) for name in names for step in size.evaluated]
-    env = learnings[names[0]].env
+    env = setups[names[0]].env
     return Tournament(
         env,
-        tuple(_entrant(env, learnings[name], folders[name], step) for name, step in players),
+        tuple(_entrant(env, setups[name], folders[name], step) for name, step in players),
         pair_up([name for name, _ in players], chosen),
         make_openings(env, row, size, seed),
         seed=seed,
@@ -112,15 +113,15 @@ def pair_up(names: Sequence[str], comparisons: Iterable[Comparison]) -> tuple[tu
     )
 
 
-def _entrant(env: Environment, learning: Learning, folder: Path, step: int) -> Entrant:
+def _entrant(env: Environment, setup: TrainingSetup, folder: Path, step: int) -> Entrant:
     return engine(
-        checkpoint_name(learning.name, step),
+        checkpoint_name(setup.name, step),
         env,
-        learning.network,
+        setup.network,
         load_step(folder, step).params,
-        learning.config.search.for_evaluation(),
-        about={"algorithm": learning.name, "step": step},
-        **learning.options,
+        setup.config.search.for_evaluation(),
+        about={"algorithm": setup.name, "step": step},
+        **setup.model_options,
     )
 
 

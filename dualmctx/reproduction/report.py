@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dualmctx.reproduction.convergence import IN_A_ROW, RULES
-from dualmctx.reproduction.experiments import Size
 from dualmctx.reproduction.figures import save_curves
 from dualmctx.reproduction.paper import SOURCE
+from dualmctx.reproduction.size import Size
 from dualmctx.reproduction.tables import (
     WIDEST_ELO,
     WIDEST_RATIO,

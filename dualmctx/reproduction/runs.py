@@ -1,4 +1,4 @@
-"""Runs of training that can be stopped after every step, one step of each in turn."""
+"""Training runs that can be stopped after every step and take turns, one step each."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -8,13 +8,13 @@ from typing import NamedTuple
 import jax
 
 from dualmctx.experiment.evals import EvalFn
-from dualmctx.reproduction.steps import (
-    Learning,
+from dualmctx.reproduction.training_setup import (
     Row,
     StepFn,
+    TrainingSetup,
     compile_step,
     make_eval,
-    on_device,
+    to_device,
 )
 from dualmctx.runs.checkpoint import Checkpoints, claim_checkpoints
 from dualmctx.runs.folder import RunFolder, create_run, read_config, read_rows, reopen_run
@@ -23,23 +23,23 @@ from dualmctx.runs.saved_network import Trained, export_trained, load_trained
 from dualmctx.training.trainer import TrainState
 
 Programs = dict[str, tuple[StepFn, EvalFn | None]]
-"""A step and an exam of each algorithm, by its name."""
+"""The step and the eval of each algorithm, by its name."""
 
 
 class Run(NamedTuple):
     """A run so far: an algorithm in a game with a seed.
 
     Attributes:
-      learning: who learns what.
-      seed: of the run.
-      folder: with `config.json`, a row a step in `metrics.jsonl`, the parameters after each step
-        in `steps/`, and the newest state in `checkpoints/`.
-      checkpoints: of the state.
-      state: to go on from.
-      rows: so far.
+      setup: the algorithm and the game.
+      seed: the seed of the run.
+      folder: holds `config.json`, one row per step in `metrics.jsonl`, the parameters after each
+        step in `steps/`, and the newest state in `checkpoints/`.
+      checkpoints: the checkpoints of the state.
+      state: the current state.
+      rows: the rows so far.
     """
 
-    learning: Learning
+    setup: TrainingSetup
     seed: int
     folder: RunFolder
     checkpoints: Checkpoints
@@ -48,69 +48,69 @@ class Run(NamedTuple):
 
     @property
     def step(self) -> int:
-        """How many steps are done."""
+        """Number of completed steps."""
         return len(self.rows)
 
 
 def step_file(path: Path, step: int) -> Path:
-    """Returns where a run in a folder keeps the parameters after a step; 0 is before the first."""
+    """Returns the file of a run with the parameters after a step; 0 is before the first step."""
     return path / "steps" / f"{step:04d}.npz"
 
 
-def open_run(learning: Learning, seed: int, path: Path) -> Run:
-    """Begins a run or goes on with the one in a folder.
+def open_run(setup: TrainingSetup, seed: int, path: Path) -> Run:
+    """Starts a run, or continues the one in a folder.
 
     Raises:
-      ValueError: when the folder holds another run, or nothing of it can be read, in one line.
+      ValueError: if the folder holds another run, or none of its checkpoints can be read.
     """
     open_folder = reopen_run if (path / "config.json").exists() else create_run
-    folder = open_folder(path, learning.record(seed))
+    folder = open_folder(path, setup.record(seed))
     checkpoints = claim_checkpoints(folder.checkpoints, config=read_config(path))
-    state = learning.init(seed)
+    state = setup.trainer.init(seed)
     if checkpoints.latest() is not None:
         restored = checkpoints.restore(state)
         check_config(path, restored.step, restored.config)
         for step in restored.damaged:
             checkpoints.set_aside(step)
-        state = on_device(restored.state)
-    run = Run(learning, seed, folder, checkpoints, state, folder.keep_rows(int(state.iteration)))
+        state = to_device(setup, restored.state)
+    run = Run(setup, seed, folder, checkpoints, state, folder.keep_rows(int(state.iteration)))
     if not run.step:
         _export(run)
     return run
 
 
-def is_done(learning: Learning, path: Path) -> bool:
-    """Tells whether the run in a folder is complete."""
+def is_done(setup: TrainingSetup, path: Path) -> bool:
+    """Returns whether the run in a folder is complete."""
     file = RunFolder(path).metrics
-    # A row follows the parameters of its step.
-    return file.exists() and len(read_rows(file)) >= learning.size.steps
+    # The row of a step is written after its parameters.
+    return file.exists() and len(read_rows(file)) >= setup.size.steps
 
 
 def compile_programs(runs: Iterable[Run], steps: int) -> Programs:
-    """Compiles what runs need to have so many steps, once for all runs of an algorithm."""
+    """Compiles the programs of the runs with fewer than `steps` steps, once per algorithm."""
     programs: Programs = {}
     for run in runs:
-        name = run.learning.name
+        name = run.setup.name
         if run.step < steps and name not in programs:
-            programs[name] = (compile_step(run.learning, run.state), make_eval(run.learning))
+            programs[name] = (compile_step(run.setup, run.state), make_eval(run.setup))
     return programs
 
 
 def train(runs: Iterable[Run], programs: Programs, steps: int) -> Iterator[Run]:
-    """Trains until all runs have so many steps, a step of each in turn; yields each after a step.
+    """Trains until each run has `steps` steps; yields a run after each of its steps.
 
-    So whatever slows the machine for a while slows all of them. Compiling, saving and exams are in
-    no time that is reported.
+    The runs take turns, one step each, so a machine that slows down for a while slows all of them.
+    Reported times exclude compilation, saving and evals.
     """
     runs = list(runs)
     for step in range(1, steps + 1):
         for i, run in enumerate(runs):
             if run.step < step:
-                runs[i] = _advance(run, *programs[run.learning.name])
+                runs[i] = _take_step(run, *programs[run.setup.name])
                 yield runs[i]
 
 
-def _advance(run: Run, step_fn: StepFn, eval_fn: EvalFn | None) -> Run:
+def _take_step(run: Run, step_fn: StepFn, eval_fn: EvalFn | None) -> Run:
     state, row = step_fn(run.state)
     row["seconds"] = row["selfplay_seconds"] + row["learn_seconds"]
     if eval_fn is not None:
@@ -121,18 +121,17 @@ def _advance(run: Run, step_fn: StepFn, eval_fn: EvalFn | None) -> Run:
     _export(run)
     run.folder.append_row(row)
     run.checkpoints.save(run.step, state)
-    # Nothing is to be written while the next run is timed.
+    # Nothing may be written while the next run is timed.
     run.checkpoints.wait()
     return run
 
 
 def _export(run: Run) -> None:
-    learning = run.learning
     record = read_config(run.folder.path)
-    trained = Trained(learning.env, learning.network, run.state.params, run.step, record)
+    trained = Trained(run.setup.env, run.setup.network, run.state.params, run.step, record)
     export_trained(trained, step_file(run.folder.path, run.step))
 
 
 def load_step(path: Path, step: int) -> Trained:
-    """Loads what a run has learned after a step."""
+    """Loads the network of a run after a step."""
     return load_trained(step_file(path, step))

@@ -11,7 +11,7 @@ from dualmctx.reproduction.convergence import RULES, Evaluated, chance_of_level,
 from dualmctx.reproduction.experiments import Algorithm, Comparison
 from dualmctx.reproduction.matches import Curve
 from dualmctx.reproduction.paper import TABLE_1, published_ratio
-from dualmctx.reproduction.steps import Row
+from dualmctx.reproduction.training_setup import Row
 from dualmctx.runs.folder import flatten, to_dict
 
 SECONDS = ("seconds", "selfplay_seconds", "learn_seconds")

@@ -12,6 +12,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 
 from dualmctx.runs.checkpoint_content import CONFIG, is_intact, make_content, read_config
+from dualmctx.runs.saved_fields import with_saved_names
 
 # What reading and writing raise: orbax, tensorstore, zstd or we ourselves.
 _FAILURES = (ValueError, KeyError, TypeError, OSError, RuntimeError)
@@ -151,10 +152,13 @@ class Checkpoints(NamedTuple):
 
     def _read(self, step: int, like: Any) -> tuple[Any, dict[str, Any] | None]:
         # Earlier versions saved no configuration. orbax checks the structure, not the shapes.
-        config = {} if CONFIG in (self.manager.item_metadata(step) or {}) else None
-        shapes = make_content(jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), like), config)
+        metadata = self.manager.item_metadata(step) or {}
+        config = {} if CONFIG in metadata else None
+        saved = with_saved_names(like, metadata.get("state", {}))
+        shapes = make_content(jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), saved), config)
         content = self.manager.restore(step, args=ocp.args.StandardRestore(shapes))
-        state = jax.tree.map(np.asarray, content["state"])
+        leaves = [np.asarray(x) for x in jax.tree.leaves(content["state"])]
+        state = jax.tree.unflatten(jax.tree.structure(like), leaves)
         for saved, wanted in zip(jax.tree.leaves(state), jax.tree.leaves(like), strict=True):
             if saved.shape != wanted.shape:
                 raise ValueError(f"it has an array of {saved.shape}, not {wanted.shape}")

@@ -1,4 +1,4 @@
-"""Augmentation: positions to learn from, seen by the symmetries of their game."""
+"""Augmentation: positions seen under the symmetries of their game."""
 
 from typing import Any
 
@@ -6,27 +6,28 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from dualmctx.training.batch import TrainingBatch, stored_fields
 from dualmctx.training.learner import AugmentFn
-from dualmctx.training.targets import TrainingBatch
 
 
 def make_augment(observation_index: Any, action_index: Any) -> AugmentFn:
-    """Makes the function that shows each position by a symmetry drawn for it, uniformly.
+    """Returns a function that applies to each position a symmetry drawn uniformly for it.
 
-    The network then learns a position as if it had been met in all of these forms. What it is worth
-    stays; of the observation, the legal actions and the policy, entry i becomes the old entry
-    `index[s, i]`, with s the same for all three.
+    The network thus learns each position in all of its symmetric forms. `TrainingBatch` declares
+    which fields a symmetry permutes: the observation, the legal actions and the policy. In these,
+    entry i becomes the old entry `index[s, i]`, with the same s for all fields of a position. The
+    other fields, such as the value, do not change.
 
     Args:
       observation_index: `[S, D]` int32, a permutation of the flattened observation for each of the
         S symmetries, such as `games.symmetries(env).observation`.
-      action_index: `[S, A]` int32, likewise for the actions.
+      action_index: `[S, A]` int32, the same for the actions.
 
     Returns:
-      `(rng_key, samples) -> samples`, for `[M]` positions; the key is consumed.
+      `(rng_key, batch) -> batch`, for `[M]` positions; the key is consumed.
 
     Raises:
-      ValueError: when there is no symmetry but the first, in one line.
+      ValueError: if the identity is the only symmetry.
 
     Source: Silver et al. 2017 (AlphaGo Zero), "Neural network training": the eight of the square.
     """
@@ -34,18 +35,22 @@ def make_augment(observation_index: Any, action_index: Any) -> AugmentFn:
     if num_symmetries < 2:
         raise ValueError("augment is True, but the game has no symmetries; leave augment False")
 
-    def augment(rng_key: chex.PRNGKey, samples: TrainingBatch) -> TrainingBatch:
-        which = jax.random.randint(rng_key, samples.policy.shape[:1], 0, num_symmetries)
-        entries, actions = (jnp.asarray(x)[which] for x in (observation_index, action_index))
-        return samples._replace(
-            observation=_rearrange(samples.observation, entries),
-            legal_action_mask=_rearrange(samples.legal_action_mask, actions),
-            policy=_rearrange(samples.policy, actions),
-        )
+    def augment(rng_key: chex.PRNGKey, batch: TrainingBatch) -> TrainingBatch:
+        drawn = jax.random.randint(rng_key, batch.policy.shape[:1], 0, num_symmetries)
+        indices = {
+            "observation": jnp.asarray(observation_index)[drawn],
+            "action": jnp.asarray(action_index)[drawn],
+        }
+        permuted = {
+            name: _permute(getattr(batch, name), indices[field.symmetry])
+            for name, field in stored_fields(type(batch)).items()
+            if field.symmetry is not None
+        }
+        return batch._replace(**permuted)
 
     return augment
 
 
-def _rearrange(x: chex.Array, index: chex.Array) -> chex.Array:
-    """Takes the entries of each of `[M, ...]` in the order of `[M, D]`."""
+def _permute(x: chex.Array, index: chex.Array) -> chex.Array:
+    """Permutes the flattened entries of each of `[M, ...]` by `[M, D]` indices."""
     return jnp.take_along_axis(x.reshape(index.shape), index, axis=1).reshape(x.shape)

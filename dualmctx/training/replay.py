@@ -7,25 +7,26 @@ import flashbax
 import jax
 import jax.numpy as jnp
 
-from dualmctx.training.targets import TrainingBatch, propagate_outcome
+from dualmctx.training.batch import TrainingBatch
+from dualmctx.training.targets import propagate_outcome
 
 
 def make_replay(capacity: int, batch_size: int, num_games: int, num_steps: int) -> Any:
-    """Makes a ring buffer of positions, a row a game played, sampled uniformly with replacement.
+    """Returns a ring buffer of positions, one row per game, sampled uniformly with replacement.
 
     Args:
-      capacity: positions kept, as many of each of the games that are played side by side, so at
-        least `num_games` times `num_steps`; what does not divide by `num_games` is left out.
-      batch_size: positions a sample, at most `capacity`.
-      num_games: games played side by side.
-      num_steps: moves of each that are added at once.
+      capacity: number of positions, at least `num_games` times `num_steps`. Each of the games that
+        are played side by side gets an equal share; a remainder is left unused.
+      batch_size: positions per batch, at most `capacity`.
+      num_games: number of games played side by side.
+      num_steps: moves of each game that are added at once.
 
     Returns:
-      A flashbax buffer of `[num_games, capacity // num_games]` positions: `init(sample)`,
-      `add(state, samples)`, `sample(state, rng_key)`.
+      A flashbax buffer of `[num_games, capacity // num_games]` positions: `init(position)`,
+      `add(state, batch)`, `sample(state, rng_key)`.
 
     Raises:
-      ValueError: when the buffer is too small, in one line.
+      ValueError: if the buffer is too small.
     """
     if capacity < num_games * num_steps:
         raise ValueError(
@@ -46,21 +47,21 @@ def make_replay(capacity: int, batch_size: int, num_games: int, num_steps: int) 
     )
 
 
-def add(buffer: Any, state: Any, samples: TrainingBatch) -> Any:
-    """Adds `[T, B]` positions to the rows of their games, and tells older ones how these went on.
+def add(buffer: Any, state: Any, batch: TrainingBatch) -> Any:
+    """Adds `[T, B]` positions to the rows of their games, and their outcomes to older positions.
 
-    Each row is by itself, so this also works on any share of the rows.
+    Rows are independent, so the function also works on a share of the rows.
     """
-    samples = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), samples)
-    first = jax.tree.map(lambda x: x[:, :1], samples)
+    batch = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), batch)
+    first = jax.tree.map(lambda x: x[:, :1], batch)
     state = state.replace(experience=propagate_outcome(state.experience, first))
     with jax.numpy_rank_promotion("allow"):
-        return buffer.add(state, samples)
+        return buffer.add(state, batch)
 
 
 def draw(buffer: Any, state: Any, rng_key: chex.PRNGKey) -> TrainingBatch:
-    """Draws a batch of `[batch_size]` positions; the key is consumed."""
-    # flashbax adds arrays of different ranks, which a program's own setting may forbid.
+    """Draws a batch of `[batch_size]` positions; consumes the key."""
+    # flashbax adds arrays of different ranks, which the settings of a program may forbid.
     with jax.numpy_rank_promotion("allow"):
         experience = buffer.sample(state, rng_key).experience
     return jax.tree.map(lambda x: x[:, 0], experience)

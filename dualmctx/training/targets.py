@@ -1,67 +1,23 @@
-"""Targets: what the network is to learn from moves that were played."""
-
-from typing import NamedTuple
+"""Targets: the outcome of a game, propagated to the positions that led to it."""
 
 import chex
 import jax
 import jax.numpy as jnp
 
+from dualmctx.training.batch import TrainingBatch
 from dualmctx.training.selfplay import Trajectory
 
 
-class TrainingBatch(NamedTuple):
-    """Positions to learn from, `[..., ]` over any leading axes.
-
-    Attributes:
-      observation: `[...]` seen by the player to move.
-      legal_action_mask: `[..., A]`.
-      policy: `[..., A]` the search's weights; sum to 1.
-      value: `[...]` what the game has brought from here on, for the player to move; the game's
-        result once it has ended.
-      rest: `[...]` in {-1, 0, 1}, the sign with which the rest of the game will count: 0 once it
-        is over.
-      is_truncated: `[...]` bool, whether the game was stopped without a result.
-      is_random: `[...]` bool, whether the move was drawn without a look at the search.
-      search_value: `[...]` what the search expected, for the player to move.
-    """
-
-    observation: chex.Array
-    legal_action_mask: chex.Array
-    policy: chex.Array
-    value: chex.Array
-    rest: chex.Array
-    is_truncated: chex.Array
-    is_random: chex.Array
-    search_value: chex.Array
-
-    @property
-    def has_value(self) -> chex.Array:
-        """`[...]` bool, whether the result is known and comes of moves that the search chose."""
-        return (self.rest == 0) & ~self.is_truncated & ~self.is_random
-
-    def value_target(self, search_value_weight: float = 0.0) -> tuple[chex.Array, chex.Array]:
-        """Returns `[...]` what the value head is to say, and `[...]` bool, where that is known.
-
-        Formula: (1 − m) z + m v of the game's result z and the search's value v. Where there is no
-        result it is v, but for m = 0, where it is unknown.
-
-        Args:
-          search_value_weight: m, in [0, 1].
-        """
-        mixed = self.value + search_value_weight * (self.search_value - self.value)
-        target = jnp.where(self.has_value, mixed, self.search_value)
-        return target, self.has_value | (search_value_weight > 0)
-
-
-def game_results(reward: chex.Array, discount: chex.Array) -> tuple[chex.Array, chex.Array]:
-    """Computes what each position's game brought to the player who was to move there.
+def propagate_rewards(reward: chex.Array, discount: chex.Array) -> tuple[chex.Array, chex.Array]:
+    """Sums the rewards of the rest of the game, for the player to move at each position.
 
     Formula, backwards in time: z_t = r_t + γ_t z_{t+1} and ρ_t = γ_t ρ_{t+1}, where γ is -1 if the
     player to move changes, +1 if the same player moves again, and 0 at the end of a game. After
-    the last step z = 0 and ρ = 1: there z is what is known so far, and ρ the sign of the rest.
+    the last step z = 0 and ρ = 1. So z is the sum of the rewards up to the last step, and ρ is the
+    sign of all later ones.
 
     Args:
-      reward: `[T, B]` of the mover.
+      reward: `[T, B]` of the player who moved.
       discount: `[T, B]`.
 
     Returns:
@@ -69,52 +25,47 @@ def game_results(reward: chex.Array, discount: chex.Array) -> tuple[chex.Array, 
     """
 
     def back(carry: tuple, step: tuple) -> tuple:
-        result, rest = carry
+        value, remaining_discount = carry
         reward, discount = step
-        result, rest = reward + discount * result, discount * rest
-        return (result, rest), (result, rest)
+        value, remaining_discount = reward + discount * value, discount * remaining_discount
+        return (value, remaining_discount), (value, remaining_discount)
 
     start = (jnp.zeros_like(reward[0]), jnp.ones_like(discount[0]))
     return jax.lax.scan(back, start, (reward, discount), reverse=True)[1]
 
 
-def make_samples(steps: Trajectory) -> TrainingBatch:
+def make_training_batch(trajectory: Trajectory) -> TrainingBatch:
     """Turns `[T, B]` moves of self-play into positions to learn from, on the same axes.
 
-    The value target is the game's result, where it follows from moves that the search chose; a
-    truncated game has none. The policy target is the search's weights, also where a random move was
+    The value target is the result of the game where it follows from moves of the search. Truncated
+    games have none. The policy target is the weights of the search, also where a random move was
     played.
 
     Source: Silver et al. 2017 (AlphaGo Zero), "Self-play training pipeline".
     """
-    value, rest = game_results(steps.reward, steps.discount)
-    # A stop goes back through the moves of its game as a reward does, whoever moved.
-    stop = steps.is_truncated.astype(steps.discount.dtype)
-    is_truncated = game_results(stop, jnp.abs(steps.discount))[0] > 0
-    return TrainingBatch(
-        observation=steps.observation,
-        legal_action_mask=steps.legal_action_mask,
-        policy=steps.action_weights,
-        value=value,
-        rest=rest,
-        is_truncated=is_truncated,
-        is_random=steps.is_random,
-        search_value=steps.value,
+    positions, discount = trajectory.positions, trajectory.discount
+    value, remaining_discount = propagate_rewards(trajectory.reward, discount)
+    # A truncation propagates as a reward does, but with the same sign for both players.
+    stop = trajectory.is_truncated.astype(discount.dtype)
+    is_truncated = propagate_rewards(stop, jnp.abs(discount))[0] > 0
+    return positions._replace(
+        value=value, remaining_discount=remaining_discount, is_truncated=is_truncated
     )
 
 
-def propagate_outcome(samples: TrainingBatch, following: TrainingBatch) -> TrainingBatch:
-    """Tells positions how their game went on; nothing changes where it is over.
+def propagate_outcome(batch: TrainingBatch, following: TrainingBatch) -> TrainingBatch:
+    """Propagates the outcome of games in progress to older positions; finished games keep theirs.
 
-    A game longer than the steps of an iteration is known in pieces. Were its first positions left
-    without a value, long games would be missing from what the network learns of the opening.
+    A game that is longer than an iteration arrives in pieces. Without this function the first
+    positions of long games would have no value target.
 
     Args:
-      samples: `[B, L]` older positions.
-      following: `[B, 1]` the first position after them in the same game.
+      batch: `[B, L]` older positions.
+      following: `[B, 1]` the position that follows them in the same game.
     """
-    return samples._replace(
-        value=samples.value + samples.rest * following.value,
-        rest=samples.rest * following.rest,
-        is_truncated=samples.is_truncated | ((samples.rest != 0) & following.is_truncated),
+    is_open = batch.remaining_discount != 0
+    return batch._replace(
+        value=batch.value + batch.remaining_discount * following.value,
+        remaining_discount=batch.remaining_discount * following.remaining_discount,
+        is_truncated=batch.is_truncated | (is_open & following.is_truncated),
     )

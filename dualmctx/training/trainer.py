@@ -1,4 +1,4 @@
-"""Training: an iteration of self-play and learning, each one jitted program."""
+"""The trainer: an iteration of self-play and learning, each of them one jitted program."""
 
 import functools
 import time
@@ -19,23 +19,25 @@ from dualmctx.distributed.devices import (
     total,
 )
 from dualmctx.models.game_model import make_search_fn
-from dualmctx.training.learner import AugmentFn, Learner, Losses, make_learn, make_optimizer
+from dualmctx.training.batch import TrainingBatch
+from dualmctx.training.learner import AugmentFn, Learner, make_learn, make_optimizer
+from dualmctx.training.metrics import count_games, make_metrics
 from dualmctx.training.replay import add, make_replay
-from dualmctx.training.selfplay import SelfPlay, SelfPlayState, Trajectory, make_play, start_games
-from dualmctx.training.targets import TrainingBatch, make_samples
+from dualmctx.training.selfplay import SelfPlay, SelfPlayState, make_play, start_games
+from dualmctx.training.targets import make_training_batch
 from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
 
 
 class TrainState(NamedTuple):
-    """Everything that training goes on from.
+    """The complete state of training, as a checkpoint holds it.
 
     Attributes:
-      params: the network's parameters.
-      opt_state: the optimiser's state.
+      params: the parameters of the network.
+      opt_state: the state of the optimiser.
       buffer_state: the replay buffer.
-      games: games in progress.
-      rng_key: raw key, split anew in each iteration.
-      iteration: scalar int32, iterations done.
+      games: the games in progress.
+      rng_key: raw key, split in each iteration.
+      iteration: scalar int32, number of completed iterations.
     """
 
     params: Params
@@ -47,16 +49,19 @@ class TrainState(NamedTuple):
 
 
 IterateFn = Callable[[TrainState], tuple[TrainState, dict[str, float]]]
+"""`(state) -> (state, metrics)`: one iteration. It consumes the old state."""
+
+PassesFn = Callable[[int], int]
+"""Returns the number of passes of an iteration, counted from 1; at least 1."""
 
 
 class Trainer(NamedTuple):
     """The programs of a training run.
 
     Attributes:
-      init: makes the first state from a seed.
-      compile: compiles for states like the one given and returns `iterate`, which plays and
-        learns once: `(state) -> (state, metrics)`. It consumes the old state.
-      shardings: how a state is spread over the devices, of the structure of a `TrainState`.
+      init: returns the initial state for a seed.
+      compile: compiles the programs for states like the one given and returns `IterateFn`.
+      shardings: the sharding of each array of a state, with the structure of a `TrainState`.
     """
 
     init: Callable[[int], TrainState]
@@ -74,150 +79,152 @@ def make_trainer(
     num_iterations: int,
     devices: Sequence[Any] | None = None,
     augment_fn: AugmentFn | None = None,
+    passes_fn: PassesFn | None = None,
     **model_options: Any,
 ) -> Trainer:
-    """Puts self-play, replay and learning together.
+    """Combines self-play, replay and learning.
 
-    Each device plays its share of the games and keeps their positions; each takes its share of
-    every batch of the learner. The numbers of devices and processes change nothing but the order
-    of sums: every game has keys of its own, and batches are drawn from all positions.
+    Each device plays an equal share of the games and stores their positions, and learns an equal
+    share of every batch. The numbers of devices and processes affect only the order of sums: every
+    game has its own keys, and batches are drawn from all positions.
 
     Args:
-      env: a game as `games.make` gives it.
+      env: a game as `games.make` returns it.
       network: a `dualmctx.models.network.Network`.
       policy: the search variant, with its noise.
-      selfplay: how games are played.
-      learner: how the network learns.
-      num_iterations: for the schedule of the learning rate.
-      devices: which to use; by default all.
-      augment_fn: changes a batch of positions into others of the same value, or `None`.
+      selfplay: options of self-play.
+      learner: options of the learner.
+      num_iterations: length of the run, for the schedule of the learning rate.
+      devices: the devices to use; by default all.
+      augment_fn: transforms each batch, keeping its values; `None` leaves batches unchanged.
+      passes_fn: the number of passes of each iteration, where a pass is `learner.num_updates`
+        optimiser steps; by default one pass. The losses reported are those of the last pass.
       **model_options: options of `make_model`, such as `compact_states`.
 
     Returns:
       The programs.
 
     Raises:
-      ValueError: when settings do not fit each other or the devices, in one line.
+      ValueError: if options contradict each other or do not fit the devices.
     """
-    num_games, num_added = selfplay.num_games, selfplay.num_games * selfplay.num_steps
-    replay_ratio = learner.num_updates * learner.batch_size / num_added
+    num_games = selfplay.num_games
     buffer = make_replay(learner.capacity, learner.batch_size, num_games, selfplay.num_steps)
     mesh = make_mesh(devices)
     check_split(mesh, num_games=num_games, batch_size=learner.batch_size)
-    optimizer = make_optimizer(learner, num_iterations * learner.num_updates)
+    num_passes = sum(map(passes_fn or _one_pass, range(1, num_iterations + 1)))
+    optimizer = make_optimizer(learner, num_passes * learner.num_updates)
     search_fn = make_search_fn(env, network, policy, **model_options)
     play = make_play(env, search_fn, selfplay, reuse_capacity=policy.traits.reuse_capacity)
-    change_fn = functools.partial(_split_batch, shardings(mesh, SHARDED), augment_fn)
-    learn = make_learn(network, optimizer, buffer, learner, change_fn=change_fn)
+    augment_shard = functools.partial(_augment_sharded, shardings(mesh, SHARDED), augment_fn)
+    learn = make_learn(network, optimizer, buffer, learner, augment_fn=augment_shard)
 
     def init(rng_key: chex.PRNGKey) -> TrainState:
         params_key, games_key, rng_key = jax.random.split(rng_key, 3)
         keys = jax.random.split(games_key, num_games)
         games = start_games(env, keys, selfplay)
         params = network.init(params_key, games.state.observation[:1])
-        steps = jax.eval_shape(play, params, keys, games)[1]
-        sample = jax.tree.map(
-            lambda x: jnp.zeros(x.shape[2:], x.dtype), jax.eval_shape(make_samples, steps)
-        )
+        trajectory = jax.eval_shape(play, params, keys, games)[1]
+        batch = jax.eval_shape(make_training_batch, trajectory)
+        position = jax.tree.map(lambda x: jnp.zeros(x.shape[2:], x.dtype), batch)
         return TrainState(
             params=params,
             opt_state=optimizer.init(params),
-            buffer_state=buffer.init(sample),
+            buffer_state=buffer.init(position),
             games=games,
             rng_key=rng_key,
             iteration=jnp.int32(0),
         )
 
-    def play_share(params: Params, rng_keys: Any, games: SelfPlayState, buffer_state: Any) -> tuple:
-        games, steps = play(params, rng_keys, games)
-        buffer_state = add(buffer, buffer_state, make_samples(steps))
-        return games, buffer_state, total(count_games(steps))
+    def play_shard(params: Params, rng_keys: Any, games: SelfPlayState, buffer_state: Any) -> tuple:
+        games, trajectory = play(params, rng_keys, games)
+        buffer_state = add(buffer, buffer_state, make_training_batch(trajectory))
+        return games, buffer_state, total(count_games(trajectory))
 
     specs = _specs(jax.eval_shape(init, jax.random.PRNGKey(0)))
 
-    def play_step(
+    def play_all(
         params: Params, rng_key: chex.PRNGKey, games: SelfPlayState, buffer_state: Any
     ) -> tuple:
-        given = (specs.params, SHARDED, specs.games, specs.buffer_state)
-        returned = (specs.games, specs.buffer_state, REPLICATED)
+        in_specs = (specs.params, SHARDED, specs.games, specs.buffer_state)
+        out_specs = (specs.games, specs.buffer_state, REPLICATED)
         rng_keys = jax.random.split(rng_key, num_games)
-        return on_each(play_share, mesh, given, returned)(params, rng_keys, games, buffer_state)
+        return on_each(play_shard, mesh, in_specs, out_specs)(params, rng_keys, games, buffer_state)
 
     def compile_for(state: TrainState) -> IterateFn:
         params, rng_key = state.params, state.rng_key
-        # The buffer and the optimiser's state are updated in place.
-        play_jit = jax.jit(play_step, donate_argnums=(2, 3))
+        # The buffer and the state of the optimiser are updated in place.
+        play_jit = jax.jit(play_all, donate_argnums=(2, 3))
         learn_jit = jax.jit(learn, donate_argnums=(0, 1), out_shardings=shardings(mesh, REPLICATED))
         play = play_jit.lower(params, rng_key, state.games, state.buffer_state).compile()
         learning = learn_jit.lower(params, state.opt_state, state.buffer_state, rng_key).compile()
-        sizes = {"positions": num_added, "replay_ratio": replay_ratio}
-        return functools.partial(_iterate, play, learning, sizes)
+        return functools.partial(_iterate, play, learning, passes_fn, selfplay, learner)
 
-    spread = shardings(mesh, specs)
-    init_jit = jax.jit(init, out_shardings=spread)
-    return Trainer(lambda seed: init_jit(jax.random.PRNGKey(seed)), compile_for, spread)
+    sharding = shardings(mesh, specs)
+    init_jit = jax.jit(init, out_shardings=sharding)
+    return Trainer(lambda seed: init_jit(jax.random.PRNGKey(seed)), compile_for, sharding)
+
+
+def _one_pass(iteration: int) -> int:
+    del iteration
+    return 1
 
 
 def _specs(state: TrainState) -> TrainState:
-    """Says which parts of a state are split over the devices."""
+    """Returns the partition of each array: games and positions are sharded."""
     specs = jax.tree.map(lambda _: REPLICATED, state)
-    split = jax.tree.map(lambda _: SHARDED, (state.games, state.buffer_state.experience))
-    return specs._replace(
-        games=split[0], buffer_state=specs.buffer_state.replace(experience=split[1])
+    games, experience = jax.tree.map(
+        lambda _: SHARDED, (state.games, state.buffer_state.experience)
     )
+    buffer_state = specs.buffer_state.replace(experience=experience)
+    return specs._replace(games=games, buffer_state=buffer_state)
 
 
-def _split_batch(
-    sharding: Any, augment_fn: AugmentFn | None, rng_key: chex.PRNGKey, samples: TrainingBatch
+def _augment_sharded(
+    sharding: Any, augment_fn: AugmentFn | None, rng_key: chex.PRNGKey, batch: TrainingBatch
 ) -> TrainingBatch:
-    """Has each device learn its share of a batch, augmented if asked for; consumes the key."""
-    samples = jax.lax.with_sharding_constraint(samples, sharding)
-    return samples if augment_fn is None else augment_fn(rng_key, samples)
+    """Shards a batch over the devices and augments it if asked for; consumes the key."""
+    batch = jax.lax.with_sharding_constraint(batch, sharding)
+    return batch if augment_fn is None else augment_fn(rng_key, batch)
 
 
 def _iterate(
-    play: Any, learn: Any, sizes: dict[str, float], state: TrainState
+    play: Any,
+    learn: Any,
+    passes_fn: PassesFn | None,
+    selfplay: SelfPlay,
+    learner: Learner,
+    state: TrainState,
 ) -> tuple[TrainState, dict[str, float]]:
     rng_key, play_key, learn_key = jax.random.split(state.rng_key, 3)
+    pass_keys = _pass_keys(learn_key, passes_fn, state.iteration)
     start = time.perf_counter()
     games, buffer_state, counts = jax.block_until_ready(
         play(state.params, play_key, state.games, state.buffer_state)
     )
     middle = time.perf_counter()
-    params, opt_state, losses = jax.block_until_ready(
-        learn(state.params, state.opt_state, buffer_state, learn_key)
-    )
+    params, opt_state, losses = state.params, state.opt_state, None
+    for key in pass_keys:
+        params, opt_state, losses = learn(params, opt_state, buffer_state, key)
+    params, opt_state, losses = jax.block_until_ready((params, opt_state, losses))
     end = time.perf_counter()
     iteration = state.iteration + 1
     state = TrainState(params, opt_state, buffer_state, games, rng_key, iteration)
-    metrics = _metrics(jax.device_get(counts), jax.device_get(losses))
-    seconds = {"selfplay_seconds": middle - start, "learn_seconds": end - middle}
-    return state, metrics | sizes | seconds
-
-
-def count_games(steps: Trajectory) -> dict[str, chex.Array]:
-    """Counts the games that `[T, B]` moves ended, each of them once.
-
-    Returns:
-      Scalars: `games` in all, and of these the `truncated` ones, the `draws` and the
-      `wins_by_mover`, won by who moved last; `resign_tests` and `resign_errors`, see
-      `SelfPlay.play_on_fraction`.
-    """
-    has_result = steps.is_end & ~steps.is_truncated
-    return {
-        "games": jnp.sum(steps.is_end),
-        "truncated": jnp.sum(steps.is_truncated),
-        "draws": jnp.sum(has_result & (steps.reward == 0)),
-        "wins_by_mover": jnp.sum(has_result & (steps.reward > 0)),
-        "resign_tests": jnp.sum(steps.is_resign_test),
-        "resign_errors": jnp.sum(steps.is_resign_error),
+    num_positions = selfplay.num_games * selfplay.num_steps
+    num_learned = len(pass_keys) * learner.num_updates * learner.batch_size
+    return state, {
+        **make_metrics(jax.device_get(counts), jax.device_get(losses)),
+        "positions": num_positions,
+        "replay_ratio": num_learned / num_positions,
+        "selfplay_seconds": middle - start,
+        "learn_seconds": end - middle,
     }
 
 
-def _metrics(counts: dict[str, Any], losses: Losses) -> dict[str, float]:
-    metrics: dict[str, float] = {name: int(count) for name, count in counts.items()}
-    metrics["target_entropy"] = float(losses.target_entropy)
-    for head in range(len(losses.policy)):
-        metrics[f"policy_loss_{head}"] = float(losses.policy[head])
-        metrics[f"value_loss_{head}"] = float(losses.value[head])
-    return metrics
+def _pass_keys(
+    rng_key: chex.PRNGKey, passes_fn: PassesFn | None, iteration: chex.Array
+) -> list[chex.PRNGKey]:
+    """Returns one key per pass of the next iteration; the key is consumed."""
+    if passes_fn is None:
+        return [rng_key]
+    # Unpacked before the clock starts: each number of passes compiles a small program.
+    return jax.block_until_ready([*jax.random.split(rng_key, passes_fn(int(iteration) + 1))])

@@ -1,0 +1,156 @@
+"""The training of an algorithm in a game, in steps as the authors of the paper count them."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+
+import games
+from dualmctx.distributed.devices import choose_devices, spread
+from dualmctx.experiment.assemble import make_evals, record_of
+from dualmctx.experiment.evals import EvalFn
+from dualmctx.models.game_model import make_search_fn
+from dualmctx.reproduction.experiments import Algorithm, GameRow, Size
+from dualmctx.runs.saved_network import build_network
+from dualmctx.training.config import Config, EvalConfig, NetworkOptions
+from dualmctx.training.learner import Learner
+from dualmctx.training.selfplay import SelfPlay
+from dualmctx.training.trainer import Trainer, TrainState, make_trainer
+from dualmctx.types import Environment, PolicyValueNetwork
+
+Row = dict[str, Any]
+"""The metrics of a step, by name."""
+
+StepFn = Callable[[TrainState], tuple[TrainState, Row]]
+"""`(state) -> (state, row)`: one step. It consumes the old state."""
+
+
+class TrainingSetup(NamedTuple):
+    """An algorithm, ready to be trained in a game.
+
+    Attributes:
+      name: of the algorithm.
+      env: the game, as `games.make` returns it.
+      network: the network of the algorithm.
+      config: the configuration of training, except the seed.
+      size: the size of the experiment.
+      trainer: the programs of training.
+    """
+
+    name: str
+    env: Environment
+    network: PolicyValueNetwork
+    config: Config
+    size: Size
+    trainer: Trainer
+
+    @property
+    def model_options(self) -> dict[str, Any]:
+        """Options of `make_model`."""
+        return self.config.network.model_kwargs()
+
+    def record(self, seed: int) -> dict[str, Any]:
+        """Returns the content of the `config.json` of a run."""
+        return record_of(self.name, dataclasses.replace(self.config, seed=seed))
+
+
+def make_config(algorithm: Algorithm, row: GameRow, size: Size) -> Config:
+    """Returns the configuration with which an algorithm is trained in a game.
+
+    Raises:
+      ValueError: if an option is out of range.
+    """
+    return Config(
+        game=row.game,
+        search=algorithm.policy,
+        network=NetworkOptions(
+            width=size.width,
+            num_blocks=algorithm.depths[-1],
+            head_depths=algorithm.depths,
+            kept_activations="float32" if algorithm.keep_activations else "none",
+        ),
+        selfplay=SelfPlay(
+            num_games=size.num_games,
+            num_steps=size.positions // size.num_games,
+            temperature_plies=row.temperature_plies,
+        ),
+        learner=Learner(
+            learning_rate=size.learning_rate,
+            batch_size=size.batch_size,
+            num_updates=size.positions // size.batch_size,
+            capacity=size.positions * size.buffer_steps,
+        ),
+        num_iterations=size.steps,
+        devices=1,
+    )
+
+
+def make_setup(name: str, algorithm: Algorithm, row: GameRow, size: Size) -> TrainingSetup:
+    """Combines an algorithm and a game; compiles nothing.
+
+    A step is an iteration of the trainer: `size.positions` new positions, then as many optimiser
+    steps as there are batches in the buffer. That number grows until the buffer is full.
+
+    Raises:
+      ValueError: if the size contradicts itself or does not fit the game.
+    """
+    config = make_config(algorithm, row, size)
+    env = games.make(row.game)
+    network = build_network(record_of(name, config), env)
+    trainer = make_trainer(
+        env,
+        network,
+        config.search,
+        config.selfplay,
+        config.learner,
+        num_iterations=config.num_iterations,
+        devices=choose_devices(config.devices),
+        passes_fn=size.passes,
+        **config.network.model_kwargs(),
+    )
+    return TrainingSetup(name, env, network, config, size, trainer)
+
+
+def to_device(setup: TrainingSetup, state: TrainState) -> TrainState:
+    """Copies a state to the device."""
+    return spread(jax.device_get(state), setup.trainer.shardings)
+
+
+def compile_step(setup: TrainingSetup, state: TrainState) -> StepFn:
+    """Compiles a training step for states like the one given.
+
+    Returns:
+      The step. Its row has the number of games that ended, of positions and of optimiser steps, the
+      losses of the final head in the last pass over the buffer, and the seconds of self-play and of
+      learning.
+    """
+    iterate = setup.trainer.compile(state)
+    # The first call of a program takes longer, so one is made here, outside any reported time.
+    iterate(to_device(setup, state))
+
+    def step(state: TrainState) -> tuple[TrainState, Row]:
+        state, metrics = iterate(state)
+        number, head = int(state.iteration), len(setup.network.head_depths) - 1
+        return state, {
+            "iteration": number,
+            "games": metrics["games"],
+            "positions": metrics["positions"],
+            "updates": setup.size.passes(number) * setup.config.learner.num_updates,
+            "selfplay_seconds": metrics["selfplay_seconds"],
+            "learn_seconds": metrics["learn_seconds"],
+            "policy_loss": metrics[f"policy_loss_{head}"],
+            "value_loss": metrics[f"value_loss_{head}"],
+        }
+
+    return step
+
+
+def make_eval(setup: TrainingSetup) -> EvalFn | None:
+    """Returns the eval of a checkpoint against the exact solution, or `None` if there is none."""
+    if not games.is_solvable(setup.env):
+        return None
+    policy = setup.config.search.for_evaluation()
+    search_fn = make_search_fn(setup.env, setup.network, policy, **setup.model_options)
+    (eval_fn,), *_ = make_evals(setup.env, setup.network, search_fn, EvalConfig())
+    return eval_fn

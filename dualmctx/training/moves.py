@@ -1,0 +1,70 @@
+"""The decisions of self-play at one position: the move, the recorded value, resignation."""
+
+from typing import Any
+
+import chex
+import jax.numpy as jnp
+
+from dualmctx.policies.root import sample_action
+from dualmctx.search.keys import split_key
+from dualmctx.search.tree import Tree, latest_children, slot_actions
+from dualmctx.types import acting_weights
+
+
+def choose_action(
+    rng_keys: chex.PRNGKey,
+    weights: chex.Array,
+    legal_action_mask: chex.Array,
+    temperature: chex.Array,
+    is_random: chex.Array,
+) -> chex.Array:
+    """Draws the `[B]` moves of self-play.
+
+    Args:
+      rng_keys: `[B]` keys, which are consumed.
+      weights: `[B, A]` of the search.
+      legal_action_mask: `[B, A]` bool.
+      temperature: `[B]`; moves are drawn from weights^(1/temperature), and 0 takes the best one.
+      is_random: `[B]` bool, whether to draw uniformly from the legal actions instead.
+    """
+    sample_keys, random_keys = split_key(rng_keys)
+    action = sample_action(sample_keys, weights, temperature[:, None])
+    random_action = sample_action(random_keys, legal_action_mask.astype(weights.dtype), 1.0)
+    return jnp.where(is_random, random_action, action)
+
+
+def chosen_value(output: Any) -> chex.Array:
+    """Returns the value of each position that self-play records and compares with `resign_below`.
+
+    This is Q of the action that the search chose: the one with the largest of the weights from
+    which moves are drawn, the lowest index among equals. For Gumbel that is the winner of
+    Sequential Halving; for searches that choose by visits it is the most visited action. The mean
+    at the root would also count the simulations of actions that were tried and rejected.
+
+    Args:
+      output: the output of a search, over the actions of the game.
+
+    Returns:
+      `[B]`, for the player to move. Of several trees, the last one that visited the action gives
+      its Q. If none did, the value of the root in the last tree.
+    """
+    tree, weights = output.search_tree, acting_weights(output)
+    actions = slot_actions(tree)
+    if actions is not None:
+        weights = jnp.take_along_axis(weights, actions[:, Tree.ROOT_INDEX], axis=-1)
+    chosen = jnp.argmax(weights, axis=-1, keepdims=True)
+    visits, qvalues = (
+        jnp.take_along_axis(rows, chosen, axis=-1)[:, 0] for rows in latest_children(tree)
+    )
+    return jnp.where(visits > 0, qvalues, tree.stats[-1].node_values[:, Tree.ROOT_INDEX])
+
+
+def has_lost(state: Any, player: chex.Array) -> chex.Array:
+    """Returns `[B]` bool, whether these players lost their games.
+
+    Args:
+      state: `[B]` game states.
+      player: `[B]` identities; the result is undefined where it is negative.
+    """
+    player = jnp.maximum(player, 0)
+    return jnp.take_along_axis(state.rewards, player[:, None], axis=1)[:, 0] < 0
