@@ -32,7 +32,7 @@ from benchmarks.strength import show
 from dualmctx import AlphaZero, Contempt
 from dualmctx.evaluation.evaluations import make_evaluate
 from dualmctx.experiment.assemble import build_trainer, record_of
-from dualmctx.reproduction.summary import Estimate, estimate
+from dualmctx.reproduction.estimates import Estimate, estimate
 from dualmctx.runs.saved_network import build_network
 from dualmctx.training.config import Config
 from dualmctx.training.presets import PRESETS

@@ -27,7 +27,7 @@ from dualmctx.commands.main import main
 from dualmctx.commands.opening_rules import choose_openings
 from dualmctx.matches.game_file import Game, read_games, results_of
 from dualmctx.matches.player_spec import parse_player
-from dualmctx.matches.report.page import show_elo
+from dualmctx.matches.report.numbers import show_elo
 from dualmctx.policies import REGISTRY
 from dualmctx.policies.budgets import split
 from dualmctx.ratings.elo import rate

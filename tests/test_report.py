@@ -15,13 +15,8 @@ from dualmctx.matches.game_file import Game, results_of
 from dualmctx.matches.openings import Start
 from dualmctx.matches.player_spec import PlayerSpec, parse_player
 from dualmctx.matches.players import Entrant, Host
-from dualmctx.matches.report.page import (
-    by_strength,
-    make_page,
-    show_elo,
-    show_interval,
-    show_number,
-)
+from dualmctx.matches.report.numbers import show_elo, show_interval, show_number
+from dualmctx.matches.report.page import by_strength, make_page
 from dualmctx.matches.report.plots import draw_costs, draw_elo, to_png
 from dualmctx.matches.report.report import Played, count_games, make_report
 from dualmctx.policies.budgets import scale_to_cost, scale_to_seconds, split
@@ -314,7 +309,7 @@ def test_the_page_needs_nothing_else(report: dict[str, Any]) -> None:
         assert show_interval(row) in page.text
     text = " ".join(page.text)
     for words in (
-        *("3 players, 306 games", "cost of small: 0.500 seconds a move", "H0"),
+        *("3 players, 306 games", "cost of small: 0.500 seconds per move", "H0"),
         *(f"Elo of the mean score of {NAMES[0]} in these games: +0", "odds of ten to one"),
         "evaluations in all",
     ):

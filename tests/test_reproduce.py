@@ -21,15 +21,17 @@ from dualmctx.matches.game_file import Game, append_games
 from dualmctx.matches.tournament_folder import GAMES as GAMES_FILE
 from dualmctx.policies import AlphaZero
 from dualmctx.reproduction import runs as runs_module
+from dualmctx.reproduction.cells import show, show_ratio
+from dualmctx.reproduction.chance import chance_of_level
 from dualmctx.reproduction.convergence import (
     RULES,
-    Evaluated,
+    CheckpointScores,
     authors_score,
-    chance_of_level,
     converged,
     first_in_a_row,
 )
 from dualmctx.reproduction.equal_seconds import find_equal, interpolate
+from dualmctx.reproduction.estimates import estimate, estimate_ratio
 from dualmctx.reproduction.experiments import (
     COMPARISONS,
     GAMES,
@@ -39,12 +41,12 @@ from dualmctx.reproduction.experiments import (
 from dualmctx.reproduction.figures import draw_curves
 from dualmctx.reproduction.matches import Curve, checkpoint_name, pair_up, read_curves
 from dualmctx.reproduction.paper import TABLE_1, published_ratio
-from dualmctx.reproduction.report import say_latest, write_report
+from dualmctx.reproduction.report import describe_latest, write_report
 from dualmctx.reproduction.runs import Run, compile_programs, is_done, load_step, open_run, train
 from dualmctx.reproduction.size import Size
 from dualmctx.reproduction.stages import ShowFn
-from dualmctx.reproduction.summary import Outcome, estimate, estimate_ratio, refresh, summarize
-from dualmctx.reproduction.tables import show, show_ratio, strength
+from dualmctx.reproduction.summary import Outcome, refresh, summarize
+from dualmctx.reproduction.tables import strength
 from dualmctx.reproduction.training_setup import TrainingSetup, compile_step, make_setup
 from dualmctx.runs.folder import read_rows
 
@@ -285,9 +287,9 @@ def test_the_authors_threshold() -> None:
     assert authors_score(0.7976) < 0.9 < authors_score(0.7977)
 
 
-def evaluated(**changes: Any) -> Evaluated:
+def evaluated(**changes: Any) -> CheckpointScores:
     numbers = (0.0,) * 6
-    found = Evaluated(
+    found = CheckpointScores(
         steps=(0, 2, 4, 6, 8, 10),
         leads=numbers,
         score=numbers,
@@ -541,28 +543,29 @@ def test_the_report_has_every_cell(curves: dict[str, Curve], tmp_path: Path) -> 
     assert "http" not in files[2].read_text()
     markdown = files[1].read_text()
     assert (
-        "A step of dual takes 0.25 of one of mpv: its self-play 0.25, with 0.59 of the blocks of "
-        "the network a move, and its learning 0.25. Learning is 25% of a step of mpv, 25% of one "
-        "of dual."
+        "A step of dual takes 0.25 of the time of one of mpv: its self-play 0.25, with 0.59 of the "
+        "blocks of the network per move, and its learning 0.25. Learning is 25% of a step of mpv "
+        "and 25% of one of dual."
     ) in markdown
     rows = [line.strip("| ").split(" | ") for line in markdown.splitlines() if line[:1] == "|"]
     written = {row[0]: row[1:] for row in rows}
-    assert written["time a step"] == ["0.50", "0.25"]
-    assert written["time a step, paper"] == ["0.82", "0.62"]
-    assert written["time a step, aim"] == ["≤ 0.55", "≤ 0.45"]
+    assert written["time per step"] == ["0.50", "0.25"]
+    assert written["time per step, paper"] == ["0.82", "0.62"]
+    assert written["time per step, aim"] == ["≤ 0.55", "≤ 0.45"]
     assert written["time to converge, paper"] == ["0.76", "0.75"]
-    assert written["blocks a move"] == ["0.71", "0.59"]
+    assert written["blocks per move"] == ["0.71", "0.59"]
     assert {
         f"{x} to converge, {rule}" for rule in RULES for x in ("time", "steps")
     } <= written.keys()
     assert written["time to converge, level"] == ["equal (1 of 1 seeds)", "–"]
     assert written["steps to converge, level"] == ["equal (1 of 1 seeds)", "–"]
     assert (
-        "By level dual converged in 1 of 1 seeds. By chance alone an algorithm identical to "
-        "alphazero meets the rule in 60% of runs (8 pairs of games an evaluation), 100% of these "
-        "at the last evaluation; in at least 1 of 1 seeds with probability 0.60.\n\n"
-        "dual and alphazero converged by level at equal steps (1 of 1 seeds): the ratio of their "
-        "times, 1.00, is that of their step times.\n"
+        "By the rule level, dual converged in 1 of 1 seeds. By chance alone, an algorithm "
+        "identical to alphazero meets the rule in 60% of runs (8 pairs of games per evaluation), "
+        "100% of these at the last evaluation. It meets the rule in at least 1 of 1 seeds with "
+        "probability 0.60.\n\n"
+        "dual and alphazero converged by the rule level at equal steps (1 of 1 seeds), so the "
+        "ratio of their times, 1.00, is the ratio of their step times.\n"
     ) in markdown
     assert markdown.startswith("# Dual MCTS, reproduced\n\nOnce more.\n")
     tables = [row for row in rows if row[0] == "dual"]
@@ -570,7 +573,7 @@ def test_the_report_has_every_cell(curves: dict[str, Curve], tmp_path: Path) -> 
     assert tables[1] == ["dual", "–", "2; 4.0", "3; 6.0", "–", "–", "12; 183.84"]
     # Nobody bounds the Elo of who has won everything; nobody knows optimal moves, or has two tasks.
     assert tables[2] == ["dual", "–", "1.00", "1.00"]
-    assert "after steps 0, 2, 3; that is never 3 in a row after the start." in markdown
+    assert "after steps 0, 2, 3; there are never 3 in a row after the start." in markdown
     assert (
         "Command (connect-four, nim): dualmctx reproduce. Machine: device cpu.\n\n"
         "Command (nim): dualmctx reproduce. Machine: device gpu.\n"
@@ -581,8 +584,8 @@ def test_the_report_has_every_cell(curves: dict[str, Curve], tmp_path: Path) -> 
 
 
 def test_the_latest_start_of_three_in_a_row_is_told() -> None:
-    assert say_latest((0, 2, 4, 6, 8)) == "3 in a row begin at step 4 at the latest"
-    assert say_latest((0, 1, 2)).startswith("that is never 3")
+    assert describe_latest((0, 2, 4, 6, 8)) == "3 in a row begin at step 4 at the latest"
+    assert describe_latest((0, 1, 2)).startswith("there are never 3")
 
 
 def curve_of(elo: list, low: list, high: list, level: list) -> dict[str, Any]:

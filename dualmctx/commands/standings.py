@@ -6,7 +6,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from dualmctx.matches.report.page import by_strength, show_elo, show_interval, show_number
+from dualmctx.matches.report.numbers import show_elo, show_interval, show_number
+from dualmctx.matches.report.page import by_strength
 
 
 def standings(report: dict[str, Any]) -> Table:

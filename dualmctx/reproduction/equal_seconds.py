@@ -1,4 +1,4 @@
-"""How many simulations AlphaZero makes in the time of a move of Dual, by what training took."""
+"""The number of simulations with which self-play of AlphaZero takes as long as that of Dual."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -9,19 +9,19 @@ from dualmctx.reproduction.experiments import Algorithm
 from dualmctx.reproduction.training_setup import Row
 
 EQUAL = "alphazero-seconds"
-"""The AlphaZero that takes as long as Dual."""
+"""AlphaZero with that number of simulations."""
 MEASURED = ("alphazero-cost", "alphazero-best", "dual-best")
-"""Whose self-play says how many simulations these are."""
+"""The algorithms whose self-play is timed to find it."""
 
 
 class EqualSeconds(NamedTuple):
-    """What was measured.
+    """The measurement.
 
     Attributes:
-      simulations: of AlphaZero, as many as take the time of Dual.
-      dual: seconds of self-play a step, of Dual; the mean over its runs.
-      budgets: AlphaZero's that were measured.
-      seconds: of each, likewise.
+      simulations: simulations of AlphaZero that take the time of Dual.
+      dual: seconds of self-play per step of Dual, the mean over its runs.
+      budgets: the two budgets of AlphaZero that were timed, in simulations.
+      seconds: seconds of self-play per step of each of them, the means over their runs.
     """
 
     simulations: int
@@ -33,14 +33,15 @@ class EqualSeconds(NamedTuple):
 def find_equal(
     algorithms: Mapping[str, Algorithm], rows: Mapping[str, Sequence[Row]]
 ) -> EqualSeconds:
-    """Finds the budget that takes the time of Dual in self-play, over whole runs.
+    """Returns the budget with which self-play takes the time of Dual, over whole runs.
 
-    Trees grow deeper as networks learn, and Dual's evaluations are not AlphaZero's, so that
-    untrained networks or a few positions say little of the time that training takes.
+    Whole runs are timed because trees grow deeper as networks learn, and because the evaluations of
+    Dual differ from those of AlphaZero. Untrained networks or a few positions would be no measure
+    of the time of training.
 
     Args:
-      algorithms: those of `MEASURED`, by name.
-      rows: of the runs of each, which took turns.
+      algorithms: the algorithms of `MEASURED`, by name.
+      rows: the rows of the runs of each, which took turns.
     """
     less, more, dual = (
         float(np.mean([row["selfplay_seconds"] for row in rows[name]])) for name in MEASURED
@@ -51,9 +52,18 @@ def find_equal(
 
 
 def interpolate(budgets: tuple[int, int], seconds: tuple[float, float], wanted: float) -> int:
-    """Returns the budget that takes the wanted time, by the line through two measurements."""
+    """Returns the budget for a time, from the line through two measurements.
+
+    Args:
+      budgets: the two measured budgets, the smaller one first.
+      seconds: the time of each.
+      wanted: the time to reach, in seconds.
+
+    Returns:
+      From 1 to twice the larger budget. The smaller budget if time does not grow with the budget.
+    """
     (less, more), (quick, slow) = budgets, seconds
-    a_simulation = (slow - quick) / max(more - less, 1)
-    if a_simulation <= 0:
+    per_simulation = (slow - quick) / max(more - less, 1)
+    if per_simulation <= 0:
         return less
-    return min(max(1, round(less + (wanted - quick) / a_simulation)), 2 * more)
+    return min(max(1, round(less + (wanted - quick) / per_simulation)), 2 * more)

@@ -1,4 +1,4 @@
-"""The paper's figures 2 to 4, Elo and α-rank over the steps of training, and how well it plays."""
+"""Figures 2 to 4 of the paper: Elo and α-rank over training steps; and the quality of play."""
 
 from pathlib import Path
 from typing import Any
@@ -9,12 +9,12 @@ from matplotlib.figure import Figure
 
 from dualmctx.reproduction.convergence import MASS
 
-# Beyond what is known, in Elo.
+# Margin of the axis beyond the known values, in Elo.
 _MARGIN = 50.0
 
 
 def save_curves(summary: dict[str, Any], title: str, file: Path) -> None:
-    """Draws a comparison and saves the picture; the suffix of the file decides the format."""
+    """Draws a comparison and saves the picture; the suffix of the file sets the format."""
     file.parent.mkdir(parents=True, exist_ok=True)
     draw_curves(summary, title).savefig(file, dpi=110)
 
@@ -22,14 +22,15 @@ def save_curves(summary: dict[str, Any], title: str, file: Path) -> None:
 def draw_curves(summary: dict[str, Any], title: str) -> Figure:
     """Draws a comparison.
 
-    Thin lines are seeds, thick ones their mean, with a gap where the games of a seed do not bound
-    its Elo. The band is the mean interval of 95 %, and goes to the edge where one is open. Dotted
-    lines are the steps at which the paper says that each algorithm had converged. The last part is
-    the share of optimal moves where that is known, else the points against the reference.
+    Thin lines are seeds. Thick lines are their means, with a gap where the games of a seed do not
+    bound its Elo. The band is the mean of the 95 % intervals; it extends to the edge where an
+    interval is unbounded. Dotted lines are the steps at which each algorithm converged according to
+    the paper. The last plot shows the share of optimal moves if it is known, otherwise the points
+    against the reference.
 
     Args:
       summary: as `summarize` returns it.
-      title: of the picture.
+      title: title of the picture.
     """
     figure = Figure(figsize=(12.5, 3.8), layout="constrained")
     elo, mass, play = figure.subplots(1, 3)
@@ -73,13 +74,13 @@ def _draw(axes: Axes, steps: Any, seeds: list[Any], color: str, name: str) -> No
 
 
 def mean_of(seeds: list[Any], missing: float = np.nan) -> np.ndarray:
-    """Returns the mean over seeds; where one of them has no number, what is to stand for it."""
+    """Returns the mean over seeds; `missing` where a seed has no number."""
     mean = np.mean(np.array(seeds, float), axis=0)
     return np.where(np.isnan(mean), missing, mean)
 
 
 def _elo_limits(summary: dict[str, Any]) -> tuple[float, float]:
-    """Returns what the axis of Elo shows: everything that is known, and a margin."""
+    """Returns the range of the axis of Elo: all known values and a margin."""
     known = [
         x
         for found in summary["algorithms"].values()

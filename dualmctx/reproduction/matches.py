@@ -1,4 +1,4 @@
-"""Checkpoints of all algorithms play each other; what the games say of each, step by step."""
+"""Matches between the checkpoints of all algorithms, and the curves read from their games."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,29 +16,29 @@ from dualmctx.matches.tournament_folder import GAMES
 from dualmctx.ratings.alpha_rank import alpha_rank, payoffs
 from dualmctx.ratings.elo import Rating, rate, rate_sides
 from dualmctx.ratings.results import Results
-from dualmctx.reproduction.convergence import MASS, Evaluated
+from dualmctx.reproduction.convergence import MASS, CheckpointScores
 from dualmctx.reproduction.experiments import Comparison, GameRow
 from dualmctx.reproduction.runs import load_step
 from dualmctx.reproduction.size import Size
 from dualmctx.reproduction.training_setup import Row, TrainingSetup
 from dualmctx.types import Environment
 
-# Of a run's rows: what its search does wherever optimal play can lead.
+# The metric of the rows with the share of optimal moves where optimal play can lead.
 _OPTIMAL = "path/search_optimal"
 
 
 class Curve(NamedTuple):
-    """An algorithm's checkpoints among all of a comparison, a number for each step evaluated.
+    """Curves of the checkpoints of an algorithm, one number per evaluated step.
 
     Attributes:
-      elo: relative to the reference's last checkpoint; `None` where the games do not bound it.
-      low: lower end of the interval of 95 %, likewise.
-      high: upper end.
-      first: Elo on the first side, relative to the reference's last checkpoint there; empty where
-        both sides have the same task.
-      second: Elo on the second side, relative to the same.
-      mass: of α-rank among all checkpoints up to the same step, the mean over the resamples.
-      found: what the rules of convergence read.
+      elo: relative to the last checkpoint of the reference; `None` if the games do not bound it.
+      low: lower end of the 95 % interval of Elo; `None` if the games do not bound it.
+      high: upper end of the interval; `None` if the games do not bound it.
+      first: Elo on the first side, relative to the last checkpoint of the reference on that side;
+        empty if both sides have the same task.
+      second: Elo on the second side, relative to the same checkpoint on the first side.
+      mass: mass by α-rank among all checkpoints up to the same step, the mean over resamples.
+      found: the scores that the rules of convergence use.
     """
 
     elo: tuple[float | None, ...]
@@ -47,11 +47,11 @@ class Curve(NamedTuple):
     first: tuple[float | None, ...]
     second: tuple[float | None, ...]
     mass: tuple[float, ...]
-    found: Evaluated
+    found: CheckpointScores
 
 
 def checkpoint_name(algorithm: str, step: int) -> str:
-    """Returns the name under which a checkpoint plays."""
+    """Returns the name of a checkpoint as a player."""
     return f"{algorithm} {step}"
 
 
@@ -63,18 +63,18 @@ def make_matches(
     folders: Mapping[str, Path],
     comparisons: Iterable[Comparison],
 ) -> Tournament:
-    """Makes the tournament of all checkpoints of one seed; each plays by its own search, no noise.
+    """Returns the tournament of all checkpoints of one seed.
 
-    Any two meet that are in the same comparison. Games of algorithms that are in several are played
-    once.
+    Each checkpoint plays with its own search, without noise. Two checkpoints meet if their
+    algorithms are in the same comparison. They meet once even if several comparisons have both.
 
     Args:
       row: the game.
-      size: of the experiment.
-      seed: of the runs, and of the openings.
-      setups: by the names of algorithms.
-      folders: of their runs with this seed.
-      comparisons: who is compared with whom.
+      size: the size of the experiment.
+      seed: the seed of the runs and of the openings.
+      setups: the training setups, by algorithm.
+      folders: the folders of their runs with this seed, by algorithm.
+      comparisons: the comparisons.
     """
     chosen = list(comparisons)
     names = sorted({name for x in chosen for name in x.algorithms})
@@ -92,10 +92,10 @@ def make_matches(
 
 
 def make_openings(env: Environment, row: GameRow, size: Size, seed: int) -> tuple[Opening, ...]:
-    """Makes the openings of matches: the start of the game and random ones.
+    """Returns the openings of matches: the start of the game and random openings.
 
     Raises:
-      ValueError: when the game has not that many, in one line.
+      ValueError: if the game does not have `size.openings` openings.
     """
     if size.openings == 1:
         return ((),)
@@ -104,7 +104,12 @@ def make_openings(env: Environment, row: GameRow, size: Size, seed: int) -> tupl
 
 
 def pair_up(names: Sequence[str], comparisons: Iterable[Comparison]) -> tuple[tuple[int, int], ...]:
-    """Pairs up checkpoints, given the algorithm of each: any two that are in one comparison."""
+    """Returns the pairs of checkpoints whose algorithms are in the same comparison.
+
+    Args:
+      names: the algorithm of each checkpoint.
+      comparisons: the comparisons.
+    """
     groups = [set(x.algorithms) for x in comparisons]
     return tuple(
         (i, j)
@@ -128,19 +133,19 @@ def _entrant(env: Environment, setup: TrainingSetup, folder: Path, step: int) ->
 def read_curves(
     folder: Path, row: GameRow, comparison: Comparison, size: Size, rows: Mapping[str, list[Row]]
 ) -> dict[str, Curve]:
-    """Reads off the games of one seed how good each checkpoint of a comparison was.
+    """Reads the curves of the algorithms of a comparison from the games of one seed.
 
-    The reference is the last checkpoint of the comparison's first algorithm.
+    The reference is the last checkpoint of the first algorithm of the comparison.
 
     Args:
-      folder: of the tournament.
+      folder: the folder of the tournament.
       row: the game.
-      comparison: whose algorithms.
-      size: of the experiment.
-      rows: of the algorithms' runs.
+      comparison: the comparison.
+      size: the size of the experiment.
+      rows: the rows of the runs, by algorithm.
 
     Returns:
-      A curve for each algorithm.
+      The curves by algorithm.
     """
     steps, played = size.evaluated, read_games(folder / GAMES)
     results = results_of(
@@ -154,7 +159,7 @@ def read_curves(
     curves = {}
     for name in comparison.algorithms:
         own = [checkpoint_name(name, step) for step in steps]
-        found = Evaluated(
+        found = CheckpointScores(
             steps=steps,
             leads=tuple(found[x][1] for found, x in zip(ranked, own, strict=True)),
             score=_scores(results, own, untrained),
@@ -175,7 +180,7 @@ def read_curves(
 
 
 def _ratings(results: Results, reference: str, *, by_side: bool) -> dict[str, Rating]:
-    """Rates all checkpoints by name, and by side each on either side too."""
+    """Returns the ratings of all checkpoints by name, and by name and side if `by_side`."""
     found = rate(results, anchor=reference).players
     if by_side:
         anchor = f"{reference} (first)"
@@ -186,14 +191,14 @@ def _ratings(results: Results, reference: str, *, by_side: bool) -> dict[str, Ra
 def _rank_until(
     results: Results, comparison: Comparison, steps: tuple[int, ...], size: Size
 ) -> dict[str, tuple[float, float]]:
-    """Returns of all checkpoints so far the mean mass, and the share of resamples that it leads."""
+    """Returns, for each checkpoint so far, the mean mass and the share of resamples it leads."""
     names = [checkpoint_name(x, step) for x in comparison.algorithms for step in steps]
     found = alpha_rank(results.select(names), threshold=MASS, num_resamples=size.resamples)
     return dict(zip(names, zip(found.mean_mass, found.leads, strict=True), strict=True))
 
 
 def _scores(results: Results, own: list[str], others: list[str]) -> tuple[float, ...]:
-    """Returns the mean result in [0, 1] of each checkpoint against others, itself a draw."""
+    """Returns the mean result in [0, 1] of each checkpoint against others; ½ against itself."""
     table = (payoffs(results.pairs) + 1) / 2
     columns = [results.players.index(x) for x in others]
     return tuple(float(np.mean(table[results.players.index(x), columns])) for x in own)

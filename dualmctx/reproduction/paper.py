@@ -1,14 +1,14 @@
-"""What the paper says: Table 1 and the claim of convergence, to be read beside our numbers."""
+"""Numbers of the paper: Table 1, which the report shows beside ours."""
 
 from typing import NamedTuple
 
 
 class Published(NamedTuple):
-    """A row of Table 1 for one game; the paper does not say in which unit time is.
+    """An algorithm in one game in Table 1; the paper does not state the unit of time.
 
     Attributes:
-      step: time a training step.
-      steps: training steps to converge, which is when the score of α-rank crosses 0.9.
+      step: time per training step.
+      steps: training steps to converge, that is until the score of α-rank crosses 0.9.
       total: time to converge.
     """
 
@@ -19,7 +19,7 @@ class Published(NamedTuple):
 
 SOURCE = (
     "Kadam, Xu, Lieberherr 2021, Dual Monte Carlo Tree Search (arXiv 2103.11517), Table 1; one run "
-    "each, the unit of time is not given"
+    "per algorithm, unit of time not stated"
 )
 TABLE_1: dict[str, dict[str, Published]] = {
     "hsr": {
@@ -41,6 +41,6 @@ TABLE_1: dict[str, dict[str, Published]] = {
 
 
 def published_ratio(game: str, field: str, other: str) -> float:
-    """Returns Dual's number by that of `other`; `field` is one of `Published`."""
+    """Returns the ratio of a field of `Published` of Dual to that of `other`."""
     table = TABLE_1[game]
     return getattr(table["dual"], field) / getattr(table[other], field)

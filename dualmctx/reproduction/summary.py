@@ -1,13 +1,12 @@
-"""What the runs and their games say together: means over seeds, ratios, when each converged."""
+"""Summaries of runs and games: means over seeds, ratios, convergence."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.stats
 
-from dualmctx.reproduction.convergence import RULES, Evaluated, chance_of_level, converged
+from dualmctx.reproduction.convergence import RULES, CheckpointScores, converged
+from dualmctx.reproduction.estimates import Estimate, estimate, estimate_ratio
 from dualmctx.reproduction.experiments import Algorithm, Comparison
 from dualmctx.reproduction.matches import Curve
 from dualmctx.reproduction.paper import TABLE_1, published_ratio
@@ -15,60 +14,18 @@ from dualmctx.reproduction.training_setup import Row
 from dualmctx.runs.folder import flatten, to_dict
 
 SECONDS = ("seconds", "selfplay_seconds", "learn_seconds")
-_LEVEL = 0.95
 
 
 class Outcome(NamedTuple):
-    """What came of an algorithm with a seed.
+    """The results of an algorithm with one seed.
 
     Attributes:
-      rows: of its run.
-      curve: of its checkpoints.
+      rows: the rows of its run.
+      curve: the curves of its checkpoints.
     """
 
     rows: list[Row]
     curve: Curve
-
-
-class Estimate(NamedTuple):
-    """A mean over seeds.
-
-    Attributes:
-      mean: of the values.
-      low: lower end of the interval of 95 %, by Student's t; `None` where there is none, as for a
-        single value or for equal ones, which say nothing of how far the next one may be.
-      high: upper end, likewise.
-      values: of each seed.
-    """
-
-    mean: float
-    low: float | None
-    high: float | None
-    values: tuple[float, ...]
-
-
-def estimate(
-    values: Sequence[float], limits: tuple[float, float] = (-math.inf, math.inf)
-) -> Estimate | None:
-    """Estimates a mean from a value a seed, within limits; `None` where there is no value."""
-    if not values:
-        return None
-    mean, number = float(np.mean(values)), len(values)
-    if np.allclose(values, mean, rtol=1e-9, atol=1e-9):
-        return Estimate(mean, None, None, tuple(values))
-    error = float(np.std(values, ddof=1)) / math.sqrt(number)
-    half = float(scipy.stats.t.ppf((1 + _LEVEL) / 2, number - 1)) * error
-    least, most = limits
-    return Estimate(mean, max(mean - half, least), min(mean + half, most), tuple(values))
-
-
-def estimate_ratio(ratios: Sequence[float]) -> Estimate | None:
-    """Estimates a ratio, by the mean of its logarithms."""
-    found = estimate([math.log(x) for x in ratios])
-    if found is None:
-        return None
-    mean, low, high = (None if x is None else math.exp(x) for x in found[:3])
-    return Estimate(mean or 0.0, low, high, tuple(ratios))
 
 
 def summarize(
@@ -80,15 +37,16 @@ def summarize(
     """Summarises a comparison in a game.
 
     Args:
-      game: of the paper.
-      comparison: who is compared with whom.
-      algorithms: by their names.
-      outcomes: of each algorithm with each seed.
+      game: the name of a game of the paper.
+      comparison: the comparison.
+      algorithms: the algorithms by name.
+      outcomes: the results by algorithm and seed.
 
     Returns:
-      What JSON can hold: for each algorithm its policy, its time a step, when it converged by
-      each rule, how strong it became and its curves; and the ratios of the candidate to each of the
-      others, by seeds. A ratio of times or steps to converge is over the seeds in which both have.
+      A dictionary of JSON types. It has, for each algorithm, its policy, its time per step, the
+      point of convergence by each rule, the strength of its last checkpoint, and its curves; and
+      the ratios of the candidate to each other algorithm, by seed. A ratio of times or steps to
+      converge covers the seeds in which both algorithms converged.
     """
     entries = {
         name: _algorithm(algorithms[name], outcomes[name]) | _published(game, comparison, name)
@@ -108,7 +66,7 @@ def summarize(
 
 
 def refresh(summary: dict[str, Any]) -> dict[str, Any]:
-    """Applies today's rules of convergence to a summary of an earlier report, by its curves."""
+    """Applies the current rules of convergence to the curves of an earlier summary."""
     entries = {
         name: entry | {"converged": _places(entry["curves"])}
         for name, entry in summary["algorithms"].items()
@@ -121,11 +79,11 @@ def refresh(summary: dict[str, Any]) -> dict[str, Any]:
 
 
 def changed_policies(summary: dict[str, Any], algorithms: Mapping[str, Algorithm]) -> Iterator[str]:
-    """Yields in what the policies of an earlier summary, if it has them, differ from today's.
+    """Yields the differences between the policies of an earlier summary and the current ones.
 
     Args:
-      summary: as `summarize` returned it, read from JSON.
-      algorithms: today's, by their names; those that it lacks are not checked.
+      summary: as `summarize` returned it, read from JSON; it may lack policies.
+      algorithms: the current algorithms by name; others are not checked.
     """
     for name, entry in summary["algorithms"].items():
         if name in algorithms and "policy" in entry:
@@ -149,9 +107,9 @@ def _algorithm(algorithm: Algorithm, outcomes: Mapping[int, Outcome]) -> dict[st
 
 
 def _places(curves: Mapping[Any, dict[str, Any]]) -> dict[str, dict[Any, dict[str, Any] | None]]:
-    """Finds where each seed converged by each rule."""
+    """Returns the point of convergence of each seed by each rule."""
     places = {
-        rule: {seed: converged(Evaluated(**x["found"]), rule) for seed, x in curves.items()}
+        rule: {seed: converged(CheckpointScores(**x["found"]), rule) for seed, x in curves.items()}
         for rule in RULES
     }
     return {
@@ -161,11 +119,11 @@ def _places(curves: Mapping[Any, dict[str, Any]]) -> dict[str, dict[Any, dict[st
 
 
 def _ratios(entries: Mapping[str, dict[str, Any]], one: str, other: str) -> dict[str, Any]:
-    """Compares an algorithm with another, seed by seed: most of them had the machine in turns."""
+    """Returns the ratios of an algorithm to another, seed by seed: runs of a seed took turns."""
     own, others = entries[one], entries[other]
 
     def converging(rule: str, part: str) -> dict[str, Any] | None:
-        """Returns the ratio of `part` of the places, over the seeds in which both converged."""
+        """Returns the ratio of `part` of the points, over the seeds in which both converged."""
         pairs = zip(
             own["converged"][rule].values(), others["converged"][rule].values(), strict=True
         )
@@ -184,33 +142,6 @@ def _ratios(entries: Mapping[str, dict[str, Any]], one: str, other: str) -> dict
     }
 
 
-def chance_of_seeds(
-    summary: dict[str, Any], num_pairs: int
-) -> tuple[float, float, dict[int, float]] | None:
-    """Says what chance alone gives by the rule `level`; see `convergence.chance_of_level`.
-
-    Args:
-      summary: as `summarize` returns it.
-      num_pairs: of games of every two checkpoints.
-
-    Returns:
-      The share of runs in which an algorithm identical to the reference meets the rule; of these
-      the share in which it does so at the last evaluation; and for each number of seeds, from 1 to
-      all, the chance that it meets it in at least so many. `None` without evaluations after the
-      start.
-    """
-    reference = next(iter(summary["algorithms"].values()))
-    found = [Evaluated(**x["found"]) for x in reference["curves"].values()]
-    if not any(step > 0 for step in found[0].steps):
-        return None
-    chances = [chance_of_level(x, num_pairs) for x in found]
-    met = float(np.mean([x.met for x in chances]))
-    last = float(np.mean([x.at[-1] for x in chances])) / met
-    seeds = len(summary["seeds"])
-    least = {x: float(scipy.stats.binom.sf(x - 1, seeds, met)) for x in range(1, seeds + 1)}
-    return met, last, least
-
-
 def _published(game: str, comparison: Comparison, name: str) -> dict[str, Any]:
     is_there = comparison.candidate in TABLE_1[game]
     return {"paper": TABLE_1[game][name]._asdict() if is_there else None}
@@ -227,7 +158,7 @@ def _mean(outcome: Outcome, name: str) -> float:
 
 
 def _last(curves: Sequence[Curve]) -> Iterator[tuple[str, Estimate | None]]:
-    """Yields what the last checkpoints are like, by the seeds that say it."""
+    """Yields the strength of the last checkpoints, over the seeds that have a value."""
     found = [x.found for x in curves]
     ratings = {
         "elo": [x.elo[-1] for x in curves],

@@ -1,17 +1,17 @@
-"""The page of a report: one HTML file that needs nothing else."""
+"""The HTML page of the report of a tournament."""
 
-import base64
 import math
 from pathlib import Path
 from typing import Any
 
-import jinja2
+from dualmctx.matches.report.html import inline_png, render_page
+from dualmctx.matches.report.tables import make_tables
 
 _TEMPLATE = Path(__file__).with_name("report.html.j2")
 
 
 def by_strength(players: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Sorts rows of a report, the best first; those of open Elo where their open end is."""
+    """Sorts rows of a report by Elo, best first; unbounded Elo counts as plus or minus infinity."""
 
     def strength(row: dict[str, Any]) -> float:
         if row["elo"] is not None:
@@ -23,60 +23,15 @@ def by_strength(players: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(players, key=strength, reverse=True)
 
 
-def show_elo(row: dict[str, Any]) -> str:
-    """Shows Elo, a dash where it is open."""
-    return "–" if row["elo"] is None else signed(row["elo"])
-
-
-def show_interval(row: dict[str, Any]) -> str:
-    """Shows the interval of Elo, `∞` for an open end."""
-    low = "−∞" if row["low"] is None else signed(row["low"])
-    high = "+∞" if row["high"] is None else signed(row["high"])
-    return f"{low} … {high}"
-
-
-def show_score(row: dict[str, Any]) -> str:
-    """Shows games won, drawn and lost."""
-    return "+{wins:.0f} ={draws:.0f} −{losses:.0f}".format(**row)
-
-
-def show_number(value: float | None) -> str:
-    """Shows a whole number, any other with three digits that count, and a dash for none."""
-    if value is None:
-        return "–"
-    if isinstance(value, int) or value == 0 or abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.{2 - math.floor(math.log10(abs(value)))}f}"
-
-
-def signed(value: float) -> str:
-    """Shows a whole number with its sign."""
-    return f"{round(value):+d}".replace("-", "−")
-
-
 def make_page(report: dict[str, Any], pictures: dict[str, bytes]) -> str:
-    """Makes the page.
+    """Returns the HTML page of a report.
 
     Args:
-      report: as `report.json` holds it.
-      pictures: PNG, by what they show.
-
-    Returns:
-      HTML.
+      report: the content of `report.json`.
+      pictures: PNG pictures by name: `elo` and `costs`.
     """
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {
-        "elo": show_elo,
-        "interval": show_interval,
-        "score": show_score,
-        "number": show_number,
-    }
-    template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
-    inline = {
-        name: f"data:image/png;base64,{base64.b64encode(picture).decode()}"
-        for name, picture in pictures.items()
-    }
     ranked = by_strength(report["players"])
-    return template.render(report, ranked=ranked, pictures=inline)
+    title = f"{report['settings']['game']}: {', '.join(row['name'] for row in ranked)}"
+    inline = {name: inline_png(picture) for name, picture in pictures.items()}
+    tables = make_tables(report, ranked)
+    return render_page(_TEMPLATE, **report, title=title, tables=tables, pictures=inline)

@@ -1,0 +1,53 @@
+"""HTML pages of reports: one file each, without links to other files.
+
+`base.html.j2` has the frame and the style of a page; `parts.html.j2` has the macros for tables and
+figures. The template of a report extends the one and imports the other.
+"""
+
+import base64
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jinja2
+
+from dualmctx.matches.report.numbers import show_elo, show_interval, show_number
+
+_FOLDER = Path(__file__).parent
+
+
+class Table(NamedTuple):
+    """A table of a report.
+
+    Attributes:
+      title: the title, or empty for none.
+      head: the names of the columns.
+      rows: as many cells per row; the first one names the row.
+    """
+
+    title: str
+    head: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+def render_page(template: Path, **values: Any) -> str:
+    """Renders a template and returns HTML.
+
+    Args:
+      template: a Jinja template, which extends `base.html.j2`.
+      **values: the variables of the template. Their text is escaped.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader([template.parent, _FOLDER]),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"elo": show_elo, "interval": show_interval, "number": show_number}
+    return environment.get_template(template.name).render(values)
+
+
+def inline_png(picture: bytes) -> str:
+    """Returns a PNG picture as a data URL, for the source of an image."""
+    return f"data:image/png;base64,{base64.b64encode(picture).decode()}"
