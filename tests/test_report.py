@@ -18,7 +18,8 @@ from dualmctx.matches.players import Entrant, Host
 from dualmctx.matches.report.numbers import show_elo, show_interval, show_number
 from dualmctx.matches.report.page import by_strength, make_page
 from dualmctx.matches.report.plots import draw_costs, draw_elo, to_png
-from dualmctx.matches.report.report import Played, count_games, make_report
+from dualmctx.matches.report.report import Played, make_report
+from dualmctx.matches.report.warnings import count_games
 from dualmctx.policies.budgets import scale_to_cost, scale_to_seconds, split
 from dualmctx.ratings.elo import rate
 from dualmctx.ratings.elo_costs import elo_per_doubling
@@ -80,7 +81,7 @@ def report(played: Played) -> dict[str, Any]:
     return told | make_report(played)
 
 
-def test_tables_are_those_counted_by_hand(report: dict[str, Any]) -> None:
+def test_tables_equal_counts_by_hand(report: dict[str, Any]) -> None:
     for i, j in itertools.product(range(3), repeat=2):
         both, side = [], []
         for game in GAMES:
@@ -100,7 +101,7 @@ def test_tables_are_those_counted_by_hand(report: dict[str, Any]) -> None:
             assert found == counts | {"points": points}
 
 
-def test_a_players_row_says_what_it_did_and_what_it_costs(report: dict[str, Any]) -> None:
+def test_the_row_of_a_player_has_its_results_and_its_cost(report: dict[str, Any]) -> None:
     first, small, lost = report["players"]
     mine = [game for game in GAMES if "small" in game.players]
     assert small["wins"] + small["draws"] + small["losses"] == len(mine) == 206
@@ -116,7 +117,7 @@ def test_a_players_row_says_what_it_did_and_what_it_costs(report: dict[str, Any]
     assert first["low"] < first["elo"] < first["high"]
 
 
-def test_sides_are_rated_apart(report: dict[str, Any], played: Played) -> None:
+def test_sides_are_rated_separately(report: dict[str, Any], played: Played) -> None:
     names = [row["name"] for row in report["ratings_by_side"]["players"]]
     assert names == [f"{name} ({side})" for side in ("first", "second") for name in NAMES]
     assert make_report(played._replace(by_side=False))["ratings_by_side"] is None
@@ -147,16 +148,14 @@ def test_warnings_tell_what_is_amiss(report: dict[str, Any], played: Played) -> 
     assert count_games(same, STARTS)["distinct"] == 2
     pair = played._replace(entrants=ENTRANTS[:2], games=same, by_side=False, test=None)
     # The first 20 pairs were all won.
-    assert make_report(pair)["warnings"] == [
-        "Two players met in 40 games only: intervals are wide.",
-        f"Only 2 of 40 games of {NAMES[0]} and small differ: a repeated game is no new evidence, "
-        "so intervals are too narrow.",
-        # The first is the anchor.
-        "The games leave an interval open: small.",
-    ]
+    few, repeated, unbounded = make_report(pair)["warnings"]
+    assert "40 games only" in few
+    assert f"2 of 40 games of {NAMES[0]} and small are distinct" in repeated
+    # The first is the anchor.
+    assert unbounded.endswith("unbounded: small.")
 
 
-def test_by_itself_a_player_repeats_the_game_of_a_pair(played: Played) -> None:
+def test_a_pair_of_games_of_a_player_against_itself_counts_once(played: Played) -> None:
     def warned(openings: list[int]) -> bool:
         both = [
             Game(("small", "small"), pair, 0, 1, (opening, 7), 1, True, (0, 1))
@@ -164,7 +163,7 @@ def test_by_itself_a_player_repeats_the_game_of_a_pair(played: Played) -> None:
             for _ in range(2)
         ]
         found = make_report(played._replace(games=[*GAMES, *both]))["warnings"]
-        return any("games of small and small differ" in line for line in found)
+        return any("games of small and small are distinct" in line for line in found)
 
     assert not warned(list(range(50)))
     assert warned([3] * 50)
@@ -196,18 +195,15 @@ def test_a_game_is_repeated_from_the_same_position_by_the_same_moves() -> None:
         assert count_games([first, game], starts)["distinct"] == 2 - is_repeated
 
 
-def test_times_that_have_drifted_are_told(played: Played) -> None:
+def test_times_per_move_that_drifted_give_a_warning(played: Played) -> None:
     times = dict(zip(NAMES, (0.002, 0.0025, 0.0001), strict=True))
     told = make_report(played._replace(seconds=times, timed=NAMES[:2]))["warnings"]
-    assert told[1] == (
-        f"Measured again after the games, a move of small took 25 % longer than one of {NAMES[0]}: "
-        "the seconds are equal only as far as that."
-    )
+    assert f"a move of small took 25 % longer than one of {NAMES[0]}" in told[1]
     times["small"] = 0.0021
     assert len(make_report(played._replace(seconds=times, timed=NAMES[:2]))["warnings"]) == 1
 
 
-def test_without_openspiel_there_is_no_alpha_rank(
+def test_a_report_without_openspiel_lacks_alpha_rank(
     played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(results: Any) -> None:
@@ -217,9 +213,7 @@ def test_without_openspiel_there_is_no_alpha_rank(
     found = make_report(played)
     assert found["alpha_rank"] is None
     assert [row["mass"] for row in found["players"]] == [None] * 3
-    assert found["warnings"][-1] == (
-        'There is no α-rank without OpenSpiel: pip install "dualmctx[compare]".'
-    )
+    assert 'pip install "dualmctx[compare]"' in found["warnings"][-1]
 
 
 def test_a_doubling_is_the_slope_between_two_players(report: dict[str, Any]) -> None:
@@ -292,7 +286,7 @@ class Page(HTMLParser):
         self.text.append(data)
 
 
-def test_the_page_needs_nothing_else(report: dict[str, Any]) -> None:
+def test_the_page_links_to_no_other_file(report: dict[str, Any]) -> None:
     ranked = by_strength(report["players"])
     pictures = {"elo": to_png(draw_elo(ranked)), "costs": to_png(draw_costs(ranked))}
     assert all(picture.startswith(b"\x89PNG") for picture in pictures.values())
@@ -486,7 +480,7 @@ def test_kin_differ_in_simulations_only() -> None:
         ("dual:simulations=5,", "simulations is 5,; it must be"),
     ],
 )
-def test_what_is_no_player_is_refused_in_a_line(text: str, line: str) -> None:
+def test_bad_players_are_refused(text: str, line: str) -> None:
     with pytest.raises(ValueError, match=re.escape(f"player {text!r}: {line}")) as caught:
         parse_player(text)
     assert "\n" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""The configuration of a training run: every field is a flag of `train.py`."""
+"""The configuration of a training run: every field is a flag of `dualmctx train`."""
 
 import dataclasses
 import math
@@ -53,20 +53,20 @@ class NetworkOptions:
 
 @dataclasses.dataclass(frozen=True)
 class EvalConfig:
-    """How the network is examined while it learns."""
+    """Options of the evals during training."""
 
     every: int = 10
-    """Iterations from one exam to the next; 0 for an exam at the end only."""
+    """Iterations between evals; 0 runs evals only at the end."""
     num_games: int = 100
-    """Games against an opponent; an even number."""
+    """Games against each opponent; an even number."""
     batch_size: int = 256
-    """Positions a call of the device."""
+    """Positions per call of the device."""
     max_positions: int = 1000
-    """About how many positions of a solved game an exam on the way takes, besides all that optimal
-    play can reach; the last exam takes them all."""
+    """Approximate number of positions of a solved game in evals during training, in addition to all
+    positions that optimal play can reach. The last evals use all positions."""
     stop_when_solved: int = 0
-    """End after this many exams in a row in which network and search play optimally wherever
-    optimal play can lead; 0 for never."""
+    """Stop after this many evals in a row in which network and search play optimally in all
+    positions that optimal play can reach; 0 never stops."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,48 +74,48 @@ class Config:
     """A training run."""
 
     game: str = "hsr"
-    """The game, as `games.make` knows it."""
+    """The name of the game, see `games.make`."""
     game_parameters: dict[str, int | float] = dataclasses.field(default_factory=dict)
     """Parameters of the game, such as `k 4 q 4 n 16`."""
     search: SearchOptions = dataclasses.field(default_factory=Dual)
-    """The search; `--search.variant NAME` chooses another one."""
+    """The search; `--search.variant NAME` selects another variant."""
     network: NetworkOptions = dataclasses.field(default_factory=NetworkOptions)
-    """The network."""
+    """Options of the network."""
     selfplay: SelfPlay = dataclasses.field(default_factory=SelfPlay)
-    """Self-play."""
+    """Options of self-play."""
     learner: Learner = dataclasses.field(default_factory=Learner)
-    """Learning."""
+    """Options of the learner."""
     evals: EvalConfig = dataclasses.field(default_factory=EvalConfig)
-    """Exams on the way."""
+    """Options of the evals."""
     num_iterations: int = 100
     """Iterations of self-play and learning."""
     checkpoint_every: int = 20
-    """Iterations from one checkpoint to the next; the end of the run is always saved."""
+    """Iterations between checkpoints; the end of the run is always saved."""
     keep: int = 2
-    """Checkpoints kept, the newest ones."""
+    """Number of checkpoints to keep, the newest ones."""
     seed: int = 0
-    """Of all randomness; the same seed gives the same run."""
+    """Seed of all random numbers; the same seed gives the same run."""
     out: str | None = None
-    """The run's folder; by default runs/PRESET."""
+    """The folder of the run; by default runs/PRESET."""
     resume: bool = False
-    """Go on with the run in that folder."""
+    """Continue the run in that folder."""
     wandb: str | None = None
-    """Log to this project of Weights & Biases too, which is installed with dualmctx[wandb]."""
+    """Also log to this project of Weights & Biases (needs dualmctx[wandb])."""
     memory_limit: float | None = None
-    """GiB that the run may take; by default what the device has free. A run that needs more is
-    refused before it starts."""
+    """Memory that the run may take, in GiB; by default the free memory of the device. A run that
+    needs more is refused before it starts."""
     devices: int | None = None
-    """Devices that play and learn side by side, of each process; by default all."""
+    """Number of devices to use in each process; by default all."""
     coordinator: str | None = None
-    """One of several processes: where the first can be reached, HOST:PORT, or auto under SLURM or
-    Open MPI (docs/clusters.md)."""
+    """For runs on several processes: the address of the first one, HOST:PORT, or auto under SLURM
+    or Open MPI (docs/clusters.md)."""
     num_processes: int | None = None
-    """How many processes there are, with --coordinator HOST:PORT."""
+    """Number of processes, with --coordinator HOST:PORT."""
     process_id: int | None = None
-    """The number of this process, from 0, with --coordinator HOST:PORT."""
+    """Index of this process, from 0, with --coordinator HOST:PORT."""
 
     def __post_init__(self) -> None:
-        """Checks the fields that no part of the program checks by itself."""
+        """Checks the fields that are checked nowhere else."""
         for name in ("num_iterations", "checkpoint_every", "keep"):
             check_count(name, getattr(self, name), 1)
         budgets = self.search.num_simulations
@@ -124,11 +124,11 @@ class Config:
                 f"search.num_simulations is {' '.join(map(str, budgets))}; each tree needs at "
                 "least 1 (for a single tree there is --search.variant alphazero)"
             )
-        # PRNGKey reads 32 bits: other numbers would repeat these seeds or overflow.
+        # PRNGKey uses 32 bits: other numbers would repeat these seeds or overflow.
         is_seed = is_whole(self.seed) and 0 <= self.seed < 2**32
         check(is_seed, "seed", self.seed, f"a whole number from 0 to {2**32 - 1}")
         _check_evals(self.evals)
-        # Not a number is neither above 0 nor below.
+        # The comparison is false for NaN.
         limit = self.memory_limit
         is_limit = limit is None or 0 < limit < math.inf
         check(is_limit, "memory_limit", limit, "above 0 and finite")
@@ -137,7 +137,7 @@ class Config:
 
 
 def _check_evals(evals: EvalConfig) -> None:
-    """Checks the options of exams, which nothing else does."""
+    """Checks the options of evals."""
     minima = {"every": 0, "batch_size": 1, "max_positions": 1, "stop_when_solved": 0}
     for name, minimum in minima.items():
         check_count(f"evals.{name}", getattr(evals, name), minimum)
@@ -146,18 +146,18 @@ def _check_evals(evals: EvalConfig) -> None:
     solved = evals.stop_when_solved
     if solved and not evals.every:
         raise ValueError(
-            f"evals.stop_when_solved is {solved}; it must be 0 with evals.every 0, which takes "
-            "no exams on the way"
+            f"evals.stop_when_solved is {solved}; it must be 0 with evals.every 0, which runs "
+            "no evals during training"
         )
 
 
 def check_processes(
     coordinator: str | None, num_processes: int | None, process_id: int | None
 ) -> None:
-    """Checks the options of several processes.
+    """Checks the options of a run on several processes.
 
     Raises:
-      ValueError: when they do not go together, in one line.
+      ValueError: if they contradict each other.
     """
     if coordinator is None or coordinator == "auto":
         for name, value in (("num_processes", num_processes), ("process_id", process_id)):

@@ -1,4 +1,4 @@
-"""Whether training is still well: what ends a run that learns nothing any more, or cannot go on."""
+"""Checks that stop a run: diverged training, unusable parameters, failed hardware."""
 
 import math
 from statistics import median
@@ -15,7 +15,7 @@ _FACTOR = 10
 _LARGEST_PARAMETER = 1e15
 
 FAILURES = (OSError, MemoryError, jax.errors.JaxRuntimeError)
-"""Raised where memory, the disk, the network or a device fails; no fault of the program."""
+"""Errors of memory, disk, network connection or device, not of the program."""
 
 
 @jax.jit
@@ -24,16 +24,16 @@ def _all_finite(params: Params) -> jax.Array:
 
 
 def check_parameters(found: dict[str, Any], source: Any) -> None:
-    """Refuses parameters with which a network cannot compute.
+    """Checks that a network can compute with its parameters.
 
-    Beyond 1e15 in size, the sums of squares in the network's normalisation overflow float32.
+    Above 1e15 in absolute value, the sums of squares in layer normalisation overflow float32.
 
     Args:
       found: the arrays by name.
-      source: the file or folder they are from, for the message.
+      source: the file or folder of the parameters, for the message.
 
     Raises:
-      ValueError: when a number is NaN, infinite or larger than that, in one line with the array.
+      ValueError: if a number is NaN, infinite or larger than that; the message names the array.
     """
     for name, x in found.items():
         x = np.asarray(x)
@@ -49,20 +49,21 @@ def check_parameters(found: dict[str, Any], source: Any) -> None:
 def check_divergence(
     row: dict[str, Any], rows: list[dict[str, Any]], params: Params, num_actions: int
 ) -> str | None:
-    """Finds what shows that training has failed.
+    """Describes the divergence of training, if there is any.
 
-    A number is not finite, among the losses or the parameters. Or a policy loss has exploded: it is
-    above 10 log A, where uniform play has at most log A; or above log A and above 10 times its
-    median in the last 50 rows, once there are as many.
+    Training has diverged if a loss or a parameter is not finite, or if a policy loss is too large.
+    The limit is 10 log A; uniform play has a loss of at most log A. Once there are 50 earlier rows,
+    a policy loss is also too large if it is above log A and above 10 times its median over the last
+    50 rows.
 
     Args:
-      row: an iteration's metrics, the losses named `policy_loss_0`, `value_loss_0` and so on.
-      rows: those of the iterations before it.
-      params: the network's parameters after it.
-      num_actions: A, of the game.
+      row: the metrics of an iteration, with losses named `policy_loss_0`, `value_loss_0` and so on.
+      rows: the metrics of the iterations before it.
+      params: the parameters of the network after the iteration.
+      num_actions: A, the number of actions of the game.
 
     Returns:
-      The metric and what is wrong with it, in words, or `None`.
+      A description with the metric and its value, or `None`.
     """
     losses = {name: row[name] for name in row if "_loss_" in name}
     for name, loss in losses.items():
@@ -83,5 +84,5 @@ def check_divergence(
 
 
 def first_line(error: BaseException) -> str:
-    """Describes an error by the first line of its message."""
+    """Returns the first line of the message of an error, or its type if the message is empty."""
     return (str(error).strip() or type(error).__name__).split("\n")[0]

@@ -1,4 +1,4 @@
-"""The presets of `train.py`: a configuration for each game."""
+"""The presets of `dualmctx train`: a configuration for each game."""
 
 import dataclasses
 
@@ -7,12 +7,12 @@ from dualmctx.training.config import Config, EvalConfig, NetworkOptions
 from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
 
-# What the larger games have in common.
+# Shared by the larger games.
 _SHORT = Dual(num_simulations=(16, 8), num_rounds=4)
 _LEARNER = Learner(learning_rate=2e-3, batch_size=128, capacity=32_768)
 
 PRESETS: dict[str, Config] = {
-    # Some seconds, and then perfect play.
+    # Learns perfect play within seconds.
     "connect2": Config(
         game="connect2",
         search=Dual(num_simulations=(16, 8), num_rounds=2),
@@ -28,7 +28,7 @@ PRESETS: dict[str, Config] = {
         evals=EvalConfig(every=5, stop_when_solved=4),
         num_iterations=60,
     ),
-    # Optimal play within seconds, right values within a minute.
+    # Learns optimal play within seconds and exact values within a minute.
     "hsr": Config(
         game="hsr",
         selfplay=SelfPlay(num_games=128, num_steps=8, temperature_plies=8, random_plies=6),
@@ -38,15 +38,16 @@ PRESETS: dict[str, Config] = {
     ),
     "tic-tac-toe": Config(
         game="tic_tac_toe",
-        # Dense layers: on a board this small they are faster and no worse.
+        # On a board this small, dense layers are faster and no worse.
         network=NetworkOptions(trunk="mlp"),
         selfplay=SelfPlay(num_games=256, num_steps=8, temperature_plies=6, random_plies=6),
         learner=Learner(learning_rate=2e-3, capacity=32_768, num_updates=32),
         evals=EvalConfig(every=10, stop_when_solved=2),
         num_iterations=60,
     ),
-    # What it learns within an hour: benchmarks/README.md, "strength". Dense layers that are wide
-    # rather than deep, as what counts is how many positions and optimiser steps the time allows.
+    # Strength after one hour: benchmarks/README.md, "strength". The network has wide dense layers
+    # and few of them, because the number of positions and optimiser steps in that time matters
+    # most.
     "connect-four": Config(
         game="connect_four",
         search=Gumbel(num_simulations=16),
@@ -64,11 +65,11 @@ PRESETS: dict[str, Config] = {
         num_iterations=1700,
         checkpoint_every=50,
     ),
-    # The larger games, small enough to learn something on two CPU cores within ten minutes. To play
-    # well each needs a GPU, and there 128 features or more, hundreds of simulations, hundreds of
-    # games side by side, and a buffer of a million positions; what else is said at each.
+    # The presets of the larger games learn something on two CPU cores within ten minutes. Strong
+    # play needs a GPU, and on it at least 128 features, hundreds of simulations, hundreds of games
+    # side by side, and a buffer of a million positions. The comment of each game adds to that.
     #
-    # Beats random play; to be strong: days of a GPU, and every symmetry of the board.
+    # Beats random play. Strong play needs days on a GPU, and augmentation by symmetries.
     "othello": Config(
         game="othello",
         search=_SHORT,
@@ -78,7 +79,7 @@ PRESETS: dict[str, Config] = {
         evals=EvalConfig(every=20, num_games=32),
         num_iterations=100,
     ),
-    # On 7x7; to be strong on the usual 11x11: more blocks, as a chain may cross the whole board.
+    # On 7x7. The usual 11x11 needs more blocks, because a chain may cross the whole board.
     "hex": Config(
         game="hex",
         game_parameters={"size": 7},
@@ -89,9 +90,9 @@ PRESETS: dict[str, Config] = {
         evals=EvalConfig(every=20, num_games=32),
         num_iterations=100,
     ),
-    # Games begin nearly anywhere and moves are drawn throughout: with best moves from ply 16 on,
-    # who has lost may as well pass, games end early, and what is learned loses to random play.
-    # To be strong: ten blocks or more, and resignation, as most of a game is played when it is won.
+    # Games begin at nearly any position, and all moves are drawn. With best moves from ply 16 on, a
+    # losing player may pass, games end early, and the network loses to random play. Strong play
+    # needs at least ten blocks, and resignation, because most of a game is played after it is won.
     "go-9x9": Config(
         game="go_9x9",
         search=_SHORT,
@@ -101,7 +102,7 @@ PRESETS: dict[str, Config] = {
         evals=EvalConfig(every=50, num_games=16),
         num_iterations=100,
     ),
-    # A position takes 17 kB of the buffer. To be strong: ten blocks or more, all children.
+    # A position takes 17 kB of the buffer. Strong play needs at least ten blocks and all children.
     "gardner-chess": Config(
         game="gardner_chess",
         search=dataclasses.replace(_SHORT, execution=Execution(max_children=32)),
@@ -111,8 +112,8 @@ PRESETS: dict[str, Config] = {
         evals=EvalConfig(every=50, num_games=16),
         num_iterations=100,
     ),
-    # A position takes 54 kB of the buffer, and most games are drawn by their length. To be strong:
-    # twenty blocks of 256 features, 128 children, and millions of games.
+    # A position takes 54 kB of the buffer, and most games are drawn by the limit of moves. Strong
+    # play needs twenty blocks of 256 features, 128 children, and millions of games.
     "chess": Config(
         game="chess",
         search=Dual(num_simulations=(12, 6), num_rounds=3, execution=Execution(max_children=64)),

@@ -1,4 +1,4 @@
-"""Where and with what something was measured, for reports."""
+"""The machine and the versions of a measurement, for reports."""
 
 import importlib.metadata
 import os
@@ -11,15 +11,15 @@ _PACKAGES = ("dualmctx", "jax", "jaxlib", "mctx", "numpy", "pgx", "open_spiel")
 
 
 def machine() -> dict[str, Any]:
-    """Says on what it runs; of a machine's cores those that it may use."""
-    # A process may be tied to some cores, but not on every system.
+    """Returns the device and the number of CPU cores that this process may use."""
+    # Not every system can restrict a process to some cores.
     usable = getattr(os, "sched_getaffinity", None)
     cores = os.cpu_count() if usable is None else len(usable(0))
     return {"device": jax.devices()[0].device_kind, "cores": cores}
 
 
 def versions() -> dict[str, str | None]:
-    """Says with what it runs; `None` where a package is not installed."""
+    """Returns the versions of Python and of the packages; `None` if one is not installed."""
     found: dict[str, str | None] = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:

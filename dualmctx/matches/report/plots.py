@@ -1,4 +1,4 @@
-"""Pictures of a comparison: Elo with intervals, and Elo over what a move costs."""
+"""Plots of a tournament: Elo with intervals, and Elo over the cost of a move."""
 
 import io
 from collections.abc import Sequence
@@ -7,16 +7,16 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-# What is open is drawn so far beyond the rest, in Elo.
+# An unbounded end is drawn this far beyond the known values, in Elo.
 _BEYOND = 50.0
 _COSTS = {
-    "blocks of the network a move": lambda row: row["blocks"],
-    "milliseconds a move": lambda row: 1000 * row["seconds"],
+    "blocks of the network per move": lambda row: row["blocks"],
+    "milliseconds per move": lambda row: 1000 * row["seconds"],
 }
 
 
 def draw_elo(players: Sequence[dict[str, Any]]) -> Figure:
-    """Draws the Elo of players with intervals; an arrow stands for an open end.
+    """Draws the Elo of players with intervals; an arrow marks an unbounded end.
 
     Args:
       players: rows of a report, the best first.
@@ -39,7 +39,7 @@ def draw_elo(players: Sequence[dict[str, Any]]) -> Figure:
 
 
 def draw_costs(players: Sequence[dict[str, Any]]) -> Figure:
-    """Draws Elo over the cost of a move, for players that have both.
+    """Draws Elo over the cost of a move, for the players with both.
 
     Args:
       players: rows of a report, the best first.
@@ -71,12 +71,12 @@ def _ends(row: dict[str, Any], least: float, most: float) -> tuple[float, float]
 
 
 def _plain(name: str) -> str:
-    """Returns a name as it is shown: matplotlib reads dollars as formulas."""
+    """Escapes dollar signs, which matplotlib would read as formulas."""
     return name.replace("$", r"\$")
 
 
 def to_png(figure: Figure) -> bytes:
-    """Returns a picture, PNG."""
+    """Returns a figure as a PNG picture."""
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=110)
     return file.getvalue()

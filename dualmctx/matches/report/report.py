@@ -1,6 +1,5 @@
-"""The report of a comparison: from games and what they cost to tables that JSON can hold."""
+"""The report of a tournament, in JSON types: results, ratings and costs."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -9,6 +8,7 @@ import numpy as np
 from dualmctx.matches.game_file import Game, results_of
 from dualmctx.matches.openings import Opening, Start
 from dualmctx.matches.players import Entrant
+from dualmctx.matches.report.warnings import count_games, list_warnings
 from dualmctx.matches.usage import count_usage
 from dualmctx.ratings.alpha_rank import AlphaRank, alpha_rank
 from dualmctx.ratings.elo import Rating, rate, rate_sides
@@ -16,28 +16,24 @@ from dualmctx.ratings.elo_costs import elo_per_doubling
 from dualmctx.ratings.results import Results, count_wins_and_draws, count_wins_and_draws_by_side
 from dualmctx.ratings.sprt import Sprt, Verdict
 
-# Below these a warning is due: games of two players, the share of them that differ.
-_FEW_GAMES, _DISTINCT = 100, 0.9
-# Times a move that differ by a larger factor are not the same.
-_SAME_TIME = 1.1
-# How far apart the costs of a player must be to say what a doubling is worth.
+# The smallest ratio of the costs of a player from which Elo per doubling is estimated.
 _APART = 1.5
 
 
 class Played(NamedTuple):
-    """What a report is of: games, and what is known of them and of who played them.
+    """Input of a report: the games played, the players, and the measured cost of a move.
 
     Attributes:
       entrants: the players.
-      games: all, both of a pair one after the other.
-      starts: where each of their openings leads to.
-      seconds: a move, of each player by name.
-      by_side: whether a player on the first side is another one than on the second.
-      kin: names of players that differ in their simulations only, a group each.
-      anchor: see `rate`; by side it is its first side.
-      test: a sequential test of the first two players; `None` for none.
-      verdict: where it stands.
-      timed: names of players who were given the same time a move.
+      games: all games, the two of a pair one after the other.
+      starts: the position after each opening.
+      seconds: seconds per move of each player, by name.
+      by_side: whether to rate each player separately on the first and on the second side.
+      kin: groups of names of players that differ only in their simulations.
+      anchor: the player with Elo 0, see `rate`; by side it is that player on the first side.
+      test: a sequential test of the first two players, or `None`.
+      verdict: the state of that test.
+      timed: names of the players that were given the same time per move.
     """
 
     entrants: tuple[Entrant, ...]
@@ -53,16 +49,16 @@ class Played(NamedTuple):
 
 
 def make_report(played: Played) -> dict[str, Any]:
-    """Makes the report; docs/compare.md has its fields.
+    """Returns the report; docs/compare.md describes its fields.
 
     Args:
-      played: by players of which every two have met.
+      played: the games, in which each two players have met.
 
     Raises:
-      ValueError: when the anchor is no player, in one line.
+      ValueError: if the anchor is not a player.
     """
     names = [entrant.name for entrant in played.entrants]
-    # Games of a player with itself say what a side is worth, and nothing else.
+    # Games of a player against itself measure only the advantage of a side.
     results = results_of(names, [game for game in played.games if len(set(game.players)) == 2])
     ratings = rate(results, anchor=played.anchor)
     ranks = _rank(results)
@@ -78,72 +74,13 @@ def make_report(played: Played) -> dict[str, Any]:
         "sprt": _describe_test(played, names),
         "games": count_games(played.games, played.starts),
     }
-    return report | {"warnings": list_warnings(played, report)}
-
-
-def count_games(games: Sequence[Game], starts: Mapping[Opening, Start]) -> dict[str, int]:
-    """Counts games: all, those that are no repetition of another one, and those cut short.
-
-    A game is repeated where the same two players go on from the same position by the same moves,
-    the same one of them beginning, whatever the moves to that position.
-
-    Args:
-      games: to count.
-      starts: see `Played`.
-    """
-    return {
-        "played": len(games),
-        "distinct": len({_went_on(game, starts) for game in games}),
-        "cut_short": sum(not game.is_over for game in games),
-    }
-
-
-def _went_on(game: Game, starts: Mapping[Opening, Start]) -> tuple[Any, ...]:
-    """Returns who was to move after the opening, against whom, in which position, and the moves."""
-    start = starts[game.history(game.opening)]
-    mover, other = game.players[start.side], game.players[1 - start.side]
-    return mover, other, start.position, game.moves[game.opening :]
-
-
-def list_warnings(played: Played, report: dict[str, Any]) -> list[str]:
-    """Lists what whoever reads a report should know, a sentence each."""
-    warnings = []
-    pairings: dict[tuple[str, ...], list[Game]] = defaultdict(list)
-    for game in played.games:
-        pairings[tuple(sorted(game.players))].append(game)
-    fewest = min(map(len, pairings.values()))
-    if fewest < _FEW_GAMES:
-        warnings.append(f"Two players met in {fewest} games only: intervals are wide.")
-    for (one, other), games in pairings.items():
-        # By itself a player without noise plays both games of a pair alike, as it should.
-        rows = games[::2] if one == other else games
-        distinct = count_games(rows, played.starts)["distinct"]
-        if distinct < _DISTINCT * len(rows):
-            warnings.append(
-                f"Only {distinct} of {len(rows)} games of {one} and {other} differ: a repeated "
-                "game is no new evidence, so intervals are too narrow."
-            )
-    open_ended = [row["name"] for row in report["players"] if None in (row["low"], row["high"])]
-    if open_ended:
-        warnings.append(f"The games leave an interval open: {', '.join(open_ended)}.")
-    cut = report["games"]["cut_short"]
-    if cut:
-        warnings.append(f"{cut} games were cut short and count as drawn.")
     timed = {name: played.seconds[name] for name in played.timed}
-    if timed and max(timed.values()) > _SAME_TIME * min(timed.values()):
-        slow, fast = (end(timed, key=timed.__getitem__) for end in (max, min))
-        percent = 100 * (timed[slow] / timed[fast] - 1)
-        warnings.append(
-            f"Measured again after the games, a move of {slow} took {percent:.0f} % longer than "
-            f"one of {fast}: the seconds are equal only as far as that."
-        )
-    if report["alpha_rank"] is None:
-        warnings.append('There is no α-rank without OpenSpiel: pip install "dualmctx[compare]".')
-    return warnings
+    warnings = list_warnings(played.games, played.starts, timed, report)
+    return report | {"warnings": warnings}
 
 
 def _player(played: Played, place: int, rating: Rating, ranks: AlphaRank | None) -> dict[str, Any]:
-    """Describes a player: its results, and what a move of it costs."""
+    """Returns the row of a player: its results and the cost of a move."""
     entrant = played.entrants[place]
     [usage] = count_usage([entrant], played.games)
     seconds = played.seconds[entrant.name]
@@ -178,7 +115,7 @@ def _rate_sides(played: Played, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _table(wins: np.ndarray, draws: np.ndarray) -> list[list[dict[str, Any] | None]]:
-    """Returns what the row's player did against the column's; `None` where they have not met."""
+    """Returns the results of the row's player against the column's; `None` if they never met."""
     return [
         [_score(won, drawn, lost) for won, drawn, lost in zip(*rows, strict=True)]
         for rows in zip(wins.tolist(), draws.tolist(), wins.T.tolist(), strict=True)
@@ -192,7 +129,7 @@ def _score(won: int, drawn: int, lost: int) -> dict[str, Any] | None:
 
 
 def _sides(results: Results) -> list[list[dict[str, Any] | None]]:
-    """Returns what the row's player did on the first side against the column's on the second."""
+    """Returns the results of the row's player, on the first side, against the column's."""
     number = len(results.players)
     table = _table(*count_wins_and_draws_by_side(results.pairs))
     return [row[number:] for row in table[:number]]
@@ -201,13 +138,13 @@ def _sides(results: Results) -> list[list[dict[str, Any] | None]]:
 def _doublings(
     played: Played, results: Results, rows: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Measures what a doubling is worth where a player stands at several budgets."""
+    """Returns Elo per doubling of the cost, for players with several budgets."""
     by_name = {row["name"]: row for row in rows}
     found = []
     for names in played.kin:
         for cost in ("simulations", "blocks", "seconds"):
             costs = [by_name[name][cost] for name in names]
-            # What differs by little says nothing of a doubling.
+            # Costs that differ too little do not determine the slope.
             if all(costs) and max(costs) / min(costs) >= _APART:
                 found.append({"cost": cost} | elo_per_doubling(results, names, costs)._asdict())
     return found

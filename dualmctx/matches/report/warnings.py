@@ -1,0 +1,91 @@
+"""Warnings of a report: reasons why its numbers may mislead."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dualmctx.matches.game_file import Game
+from dualmctx.matches.openings import Opening, Start
+
+# A warning is due below these: games between two players, the share of them that are distinct.
+_FEW_GAMES, _DISTINCT = 100, 0.9
+# Times per move that differ by a larger factor are not equal.
+_SAME_TIME = 1.1
+
+
+def count_games(games: Sequence[Game], starts: Mapping[Opening, Start]) -> dict[str, int]:
+    """Counts games: all of them, the distinct ones, and those cut short.
+
+    Two games are the same if the same two players continue from the same position with the same
+    moves and the same player to move. The moves that led to that position do not matter.
+
+    Args:
+      games: the games.
+      starts: the position after each opening.
+    """
+    return {
+        "played": len(games),
+        "distinct": len({_continuation(game, starts) for game in games}),
+        "cut_short": sum(not game.is_over for game in games),
+    }
+
+
+def _continuation(game: Game, starts: Mapping[Opening, Start]) -> tuple[Any, ...]:
+    """Returns the mover after the opening, its opponent, the position, and the moves from there."""
+    start = starts[game.history(game.opening)]
+    mover, other = game.players[start.side], game.players[1 - start.side]
+    return mover, other, start.position, game.moves[game.opening :]
+
+
+def list_warnings(
+    games: Sequence[Game],
+    starts: Mapping[Opening, Start],
+    seconds: Mapping[str, float],
+    report: dict[str, Any],
+) -> list[str]:
+    """Returns the warnings of a report, one sentence each.
+
+    Args:
+      games: the games of the report.
+      starts: the position after each opening.
+      seconds: per move, of the players that were given the same time per move, by name.
+      report: the report without its warnings.
+    """
+    warnings = _game_warnings(games, starts)
+    open_ended = [row["name"] for row in report["players"] if None in (row["low"], row["high"])]
+    if open_ended:
+        warnings.append(f"The games leave an interval unbounded: {', '.join(open_ended)}.")
+    cut = report["games"]["cut_short"]
+    if cut:
+        warnings.append(f"{cut} games were cut short and count as drawn.")
+    if seconds and max(seconds.values()) > _SAME_TIME * min(seconds.values()):
+        slow, fast = (end(seconds, key=seconds.__getitem__) for end in (max, min))
+        percent = 100 * (seconds[slow] / seconds[fast] - 1)
+        warnings.append(
+            f"Measured again after the games, a move of {slow} took {percent:.0f} % longer than "
+            f"one of {fast}. The seconds are equal only up to that difference."
+        )
+    if report["alpha_rank"] is None:
+        warnings.append('α-rank is missing: it needs OpenSpiel (pip install "dualmctx[compare]").')
+    return warnings
+
+
+def _game_warnings(games: Sequence[Game], starts: Mapping[Opening, Start]) -> list[str]:
+    """Returns the warnings about the number of games and repeated games."""
+    pairings: dict[tuple[str, ...], list[Game]] = defaultdict(list)
+    for game in games:
+        pairings[tuple(sorted(game.players))].append(game)
+    warnings = []
+    fewest = min(map(len, pairings.values()))
+    if fewest < _FEW_GAMES:
+        warnings.append(f"Two players met in {fewest} games only: intervals are wide.")
+    for (one, other), played in pairings.items():
+        # Against itself, a player without noise plays both games of a pair alike, as it should.
+        rows = played[::2] if one == other else played
+        distinct = count_games(rows, starts)["distinct"]
+        if distinct < _DISTINCT * len(rows):
+            warnings.append(
+                f"Only {distinct} of {len(rows)} games of {one} and {other} are distinct. A "
+                "repeated game adds no evidence, so intervals are too narrow."
+            )
+    return warnings
