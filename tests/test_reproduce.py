@@ -1,4 +1,4 @@
-"""The paper's experiments: what a step is, who meets whom, when somebody has converged."""
+"""The experiments of the paper: training steps, pairings, convergence, report and command."""
 
 import contextlib
 import dataclasses
@@ -73,7 +73,7 @@ def arrays(path: Path, step: int) -> list[np.ndarray]:
     return jax.tree.leaves(load_step(path, step).params)
 
 
-# What a step is.
+# Training steps.
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def program(setup: TrainingSetup) -> Any:
 def train_some(
     setup: TrainingSetup, program: Any, folder: Path, steps: int, number: int | None = None
 ) -> list[Run]:
-    """Trains two runs so far, or until so many steps are done in all; returns what was told."""
+    """Trains two runs up to a step, or `number` steps in all; yields them after each step."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runs_module, "compile_step", lambda setup, state: program)
         patch.setattr(runs_module, "make_eval", lambda setup: None)
@@ -105,10 +105,10 @@ def whole(
     return folder, train_some(setup, program, folder, 3)
 
 
-def test_a_step_plays_so_many_positions_and_learns_the_buffer(whole: Any) -> None:
-    _, told = whole
-    assert [(x.step, x.seed) for x in told] == list(itertools.product((1, 2, 3), (5, 6)))
-    last = told[-1]
+def test_a_step_plays_new_positions_and_learns_the_whole_buffer(whole: Any) -> None:
+    _, stepped = whole
+    assert [(x.step, x.seed) for x in stepped] == list(itertools.product((1, 2, 3), (5, 6)))
+    last = stepped[-1]
     assert [row["positions"] for row in last.rows] == [32, 32, 32]
     # Batches of 16 in a buffer of 32, 64 and, as it is full, 64 positions.
     assert [row["updates"] for row in last.rows] == [2, 4, 4]
@@ -124,16 +124,16 @@ def test_a_step_plays_so_many_positions_and_learns_the_buffer(whole: Any) -> Non
 
 
 @pytest.mark.parametrize("stops", [(1,), (3, 1)])
-def test_a_stop_changes_nothing(
+def test_a_resumed_run_equals_an_uninterrupted_one(
     stops: tuple[int, ...], whole: Any, setup: TrainingSetup, program: Any, tmp_path: Path
 ) -> None:
     for number in stops:
         train_some(setup, program, tmp_path, 3, number)
     assert not is_done(setup, tmp_path / "6")
-    told = train_some(setup, program, tmp_path, 3)
-    # Those that are behind go first.
-    assert [(x.seed, x.step) for x in told] == [(x.seed, x.step) for x in whole[1][sum(stops) :]]
-    for seed, run in zip((5, 6), told[-2:], strict=True):
+    stepped = train_some(setup, program, tmp_path, 3)
+    # Runs that are behind continue first.
+    assert [(x.seed, x.step) for x in stepped] == [(x.seed, x.step) for x in whole[1][sum(stops) :]]
+    for seed, run in zip((5, 6), stepped[-2:], strict=True):
         assert is_done(setup, tmp_path / str(seed))
         assert untimed(run.rows) == untimed(whole[1][-2:][seed - 5].rows)
         for step in range(4):
@@ -147,11 +147,11 @@ def test_another_run_is_refused(whole: Any, setup: TrainingSetup) -> None:
         open_run(setup, 7, whole[0] / "5")
 
 
-# Who learns, and who meets whom.
+# Algorithms and pairings.
 
 
 @pytest.mark.parametrize("game", GAMES)
-def test_the_algorithms_are_the_papers(game: str) -> None:
+def test_algorithms_have_the_costs_of_the_paper(game: str) -> None:
     made = make_algorithms(GAMES[game], Size())
     costs = {name: x.cost for name, x in made.items()}
     assert {name: x.blocks for name, x in costs.items()} == {
@@ -171,8 +171,8 @@ def test_the_algorithms_are_the_papers(game: str) -> None:
     assert (dual.num_rounds, mpv.rounds) == (1, ((10, 7),) * 5)
 
 
-def test_algorithms_that_are_compared_are_read_in_the_same_way() -> None:
-    """Else a comparison of searches would be one of what is read off them."""
+def test_compared_algorithms_use_the_same_function_of_visits() -> None:
+    """Otherwise a comparison would measure that function and not only the searches."""
     made = make_algorithms(GAMES["nim"], Size())
 
     def is_smoothed(name: str) -> bool:
@@ -195,7 +195,7 @@ def test_the_control_by_the_early_head_has_the_network_of_dual() -> None:
     assert len(network.head_depths) == 2
 
 
-def test_all_of_one_comparison_meet_and_nobody_else() -> None:
+def test_only_algorithms_of_the_same_comparison_meet() -> None:
     names = [name for name in ("dual", "dual-best", "mpv", "alphazero-cost") for _ in range(2)]
     met = pair_up(names, COMPARISONS.values())
     expected = {
@@ -212,15 +212,15 @@ def test_all_of_one_comparison_meet_and_nobody_else() -> None:
     ("dual", "expected"),
     [(0.2, 20), (0.5, 50), (0.254, 25), (0.01, 1), (1000.0, 160)],
 )
-def test_equal_seconds_are_on_the_line_through_two_measurements(dual: float, expected: int) -> None:
+def test_equal_seconds_interpolate_two_measurements(dual: float, expected: int) -> None:
     assert interpolate((40, 80), (0.4, 0.8), dual) == expected
 
 
-def test_equal_seconds_without_a_line() -> None:
+def test_equal_seconds_fall_back_to_the_smaller_budget() -> None:
     assert interpolate((40, 80), (0.4, 0.3), 0.2) == 40
 
 
-def test_equal_seconds_are_those_of_whole_runs() -> None:
+def test_equal_seconds_use_the_means_of_whole_runs() -> None:
     seconds = {"alphazero-cost": (1.0, 3.0), "alphazero-best": (4.0, 4.3)}
     seconds["dual-best"] = (3.0, 3.15)
     rows = {name: [{"selfplay_seconds": x} for x in runs] for name, runs in seconds.items()}
@@ -245,11 +245,11 @@ def test_bad_sizes_are_refused(changes: dict[str, int], message: str) -> None:
         dataclasses.replace(Size(), **changes)
 
 
-def test_the_last_step_is_evaluated_and_the_first() -> None:
+def test_the_first_and_the_last_step_are_evaluated() -> None:
     assert TINY.evaluated == (0, 2, 3)
 
 
-# When somebody has converged.
+# Convergence.
 
 YES, NO = True, False
 
@@ -326,13 +326,13 @@ def test_rules_of_convergence(rule: str, changes: dict[str, Any], step: int | No
     assert converged(evaluated(**changes), rule) == expected
 
 
-def test_chance_meets_the_rule_of_level_as_often_as_counting_says() -> None:
-    """Of four games at least two are won with 11 / 16; a score of 0 wins none, one of 1 all."""
+def test_the_chance_of_level_equals_exact_enumeration() -> None:
+    """At least two of four games are won with probability 11 / 16; a score of 0 wins none."""
     half = 11 / 16
     found = chance_of_level(evaluated(level=(0.5, 0, 0, 0, 0, 0.1)), 2)
     assert found.steps == (2, 4, 6, 8, 10)
     assert found.at == pytest.approx((0, 0, 0, 0, half), abs=0.01)
-    # Where the reference does not improve, three in a row come by chance as well.
+    # If the reference does not improve, three in a row are possible by chance.
     even = chance_of_level(evaluated(level=(0,) + (0.5,) * 5), 2)
     runs = [
         first_in_a_row(flags, 3, or_to_the_end=True)
@@ -357,7 +357,7 @@ def test_chance_meets_the_rule_of_level_as_often_as_counting_says() -> None:
         ([0.8, 0.81, 0.82], 4, "0.81 [0.79, 0.84] (3 of 4 seeds)"),
     ],
 )
-def test_ratios_say_their_seeds_and_what_is_not_resolved(
+def test_ratios_show_their_seeds_and_whether_they_are_resolved(
     values: list[float], seeds: int, shown: str
 ) -> None:
     found = estimate_ratio(values)
@@ -365,7 +365,7 @@ def test_ratios_say_their_seeds_and_what_is_not_resolved(
     assert show_ratio(found._asdict(), seeds) == shown
 
 
-def test_an_earlier_report_gets_the_rules_of_today(curves: dict[str, Curve]) -> None:
+def test_an_earlier_report_gets_the_current_rules(curves: dict[str, Curve]) -> None:
     algorithms = make_algorithms(GAMES["nim"], Size())
     outcomes = {name: {0: Outcome(SEED_ROWS, curve)} for name, curve in curves.items()}
     summary = summarize("nim", COMPARISONS["paper"], algorithms, outcomes)
@@ -379,8 +379,8 @@ def test_an_earlier_report_gets_the_rules_of_today(curves: dict[str, Curve]) -> 
     )
 
 
-def test_what_two_seeds_leave_open_is_not_shown_as_elo() -> None:
-    """-71 [-511, 369] of two seeds; of points, 0.36 [0, 1]."""
+def test_wide_intervals_are_shown_as_not_resolved() -> None:
+    """Two seeds with an Elo of -71 [-511, 369] and 0.36 [0, 1] of the points."""
     elo, points = estimate([-105.8, -36.5]), estimate([0.1875, 0.53125], (0.0, 1.0))
     narrow = estimate([-71.0, -70.0])
     assert elo is not None
@@ -398,14 +398,14 @@ def test_what_two_seeds_leave_open_is_not_shown_as_elo() -> None:
     ]
 
 
-# What the games say.
+# Curves, summaries and reports.
 
 SEED_ROWS = [{"seconds": 2.0, "selfplay_seconds": 1.5, "learn_seconds": 0.5}] * 3
 STRENGTH = {"alphazero": (0, 1, 4), "mpv": (0, 1, 2), "dual": (0, 3, 5)}
 
 
 def write_games(folder: Path) -> None:
-    """Writes two pairs of games of any two checkpoints, which the stronger one always wins."""
+    """Writes two pairs of games between each two checkpoints; the stronger one always wins."""
     players = [(n, s, STRENGTH[n][i]) for n in STRENGTH for i, s in enumerate(TINY.evaluated)]
     for one, other in itertools.combinations(players, 2):
         names = checkpoint_name(*one[:2]), checkpoint_name(*other[:2])
@@ -424,9 +424,9 @@ def curves(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Curve]:
     return read_curves(folder, GAMES["nim"], COMPARISONS["paper"], TINY, rows)
 
 
-def test_curves_of_games_that_the_stronger_one_wins(curves: dict[str, Curve]) -> None:
+def test_curves_if_the_stronger_checkpoint_always_wins(curves: dict[str, Curve]) -> None:
     dual, alphazero = curves["dual"].found, curves["alphazero"].found
-    # At first all draw; then Dual's newest beats whatever there is so far.
+    # All draw at first; then the newest checkpoint of Dual beats all earlier ones.
     assert dual.leads == (0.0, 1.0, 1.0)
     assert alphazero.leads == (0.0, 0.0, 0.0)
     assert curves["dual"].mass == pytest.approx((1 / 3, 1, 1), abs=1e-3)
@@ -435,14 +435,14 @@ def test_curves_of_games_that_the_stronger_one_wins(curves: dict[str, Curve]) ->
     assert alphazero.level == (0.0, 0.0, 0.5)
     assert dual.optimal == ()
     assert dual.trained == (2.0, 4.0, 6.0)
-    # Who has lost to all stronger ones and beaten all weaker ones is bounded by none.
+    # A checkpoint that only lost to stronger ones and only beat weaker ones has no bound.
     assert curves["dual"].elo[-1] is None
     assert curves["alphazero"].elo[-1] == 0
     assert curves["dual"].first == curves["dual"].second == ()
 
 
-def test_where_the_sides_have_two_tasks_each_is_rated(tmp_path: Path) -> None:
-    """Whoever has the first side wins three games of four, whoever plays: 190.8 Elo."""
+def test_sides_with_different_tasks_are_rated_separately(tmp_path: Path) -> None:
+    """The first side wins three of four games, whichever the players: 190.8 Elo."""
     comparison, size = COMPARISONS["cost"], dataclasses.replace(TINY, steps=1, evaluate_every=1)
     names = [checkpoint_name(x, step) for x in comparison.algorithms for step in size.evaluated]
     for one, other in itertools.combinations(names, 2):
@@ -477,7 +477,7 @@ def test_estimates() -> None:
     assert found[:3] == pytest.approx((4, 4 - half, 4 + half))
     assert estimate([2.0, 4.0, 6.0], (3.0, 5.0))[:3] == (4, 3, 5)
     assert estimate([3.0]) == (3.0, None, None, (3.0,))
-    # Of equal values nobody knows how far the next one may be.
+    # Equal values do not show how much the next one may differ.
     assert estimate([0.5, 0.5, 0.5]) == (0.5, None, None, (0.5, 0.5, 0.5))
     assert show(estimate([-1e-12] * 2)._asdict()) == "0.00"
     assert estimate([]) is estimate_ratio([]) is None
@@ -490,7 +490,7 @@ def test_estimates() -> None:
 
 
 class Cells(html.parser.HTMLParser):
-    """Reads the cells of all tables, and what the page loads."""
+    """Collects the cells of all tables and the URLs that the page loads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -571,7 +571,7 @@ def test_the_report_has_every_cell(curves: dict[str, Curve], tmp_path: Path) -> 
     tables = [row for row in rows if row[0] == "dual"]
     assert tables[0] == ["dual", "85", "240", "2.00", "1.50", "0.50", "15.32"]
     assert tables[1] == ["dual", "–", "2; 4.0", "3; 6.0", "–", "–", "12; 183.84"]
-    # Nobody bounds the Elo of who has won everything; nobody knows optimal moves, or has two tasks.
+    # Elo is unbounded after only wins; columns for optimal moves and sides do not apply.
     assert tables[2] == ["dual", "–", "1.00", "1.00"]
     assert "after steps 0, 2, 3; there are never 3 in a row after the start." in markdown
     assert (
@@ -583,7 +583,7 @@ def test_the_report_has_every_cell(curves: dict[str, Curve], tmp_path: Path) -> 
     assert set(page.cells) >= {cell for row in rows for cell in row if cell != "---"}
 
 
-def test_the_latest_start_of_three_in_a_row_is_told() -> None:
+def test_the_report_states_the_latest_start_of_three_in_a_row() -> None:
     assert describe_latest((0, 2, 4, 6, 8)) == "3 in a row begin at step 4 at the latest"
     assert describe_latest((0, 1, 2)).startswith("there are never 3")
 
@@ -594,7 +594,7 @@ def curve_of(elo: list, low: list, high: list, level: list) -> dict[str, Any]:
 
 
 def test_figures_show_the_numbers() -> None:
-    """The mean has a gap where a seed's Elo is open; its band goes to the edge."""
+    """The mean has a gap where the Elo of a seed is unbounded; its band extends to the edge."""
     one = curve_of([-300, -100, 0], [-400, -150, -10], [-200, -50, 10], [0, 0.25, 0.5])
     other = curve_of([None, -200, 20], [None, -250, 10], [-100, -150, 30], [0, 0.75, 0.5])
     found = {"curves": {"0": one, "1": other}, "paper": {"steps": 3}}
@@ -615,7 +615,7 @@ def test_figures_show_the_numbers() -> None:
 # The command.
 
 
-def test_a_report_with_other_policies_is_not_gone_on_with(
+def test_a_report_with_other_policies_is_not_resumed(
     tmp_path: Path,
     curves: dict[str, Curve],
     capsys: pytest.CaptureFixture[str],
@@ -642,10 +642,10 @@ def test_a_report_with_other_policies_is_not_gone_on_with(
         return main.main([*arguments, game, "--resume"]), capsys.readouterr().err
 
     assert resume("nim")[0] == resume("hsr")[0] == 130
-    # Without a record it must be made anew.
+    # A comparison without a record must be made again.
     assert resume("nim", no=None)[0] == 130
     for game, policies, words in (
-        ("hsr", {"no": None}, "does not say which policies"),
+        ("hsr", {"no": None}, "does not record the policies"),
         ("nim", {"alphazero": AlphaZero(85)}, "alphazero has root.visit_weights plain there and"),
     ):
         code, said = resume(game, **policies)
@@ -657,7 +657,7 @@ def test_a_report_with_other_policies_is_not_gone_on_with(
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--seeds", "1", "1"], "seeds is 1 1; it must be some, each once"),
+        (["--seeds", "1", "1"], "seeds is 1 1; it must have at least one value"),
         (["--games", "chess"], "games"),
         (["--positions", "100"], "positions is 100; it must be a multiple of num_games (128)"),
         (["--resume"], "no config.json"),
@@ -666,7 +666,7 @@ def test_a_report_with_other_policies_is_not_gone_on_with(
         (["--games", "nim", "--openings", "100"], "openings"),
     ],
 )
-def test_bad_input_is_one_line(
+def test_bad_input_gives_one_message_and_no_folder(
     flags: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main.main(["reproduce", "--out", str(tmp_path / "new"), *flags]) == 2
@@ -676,7 +676,7 @@ def test_bad_input_is_one_line(
     assert not (tmp_path / "new").exists()
 
 
-def test_without_open_spiel_nothing_is_begun(
+def test_missing_open_spiel_is_an_error_at_the_start(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "open_spiel.python.egt.alpharank", None)
@@ -687,7 +687,7 @@ def test_without_open_spiel_nothing_is_begun(
     assert not (tmp_path / "new").exists()
 
 
-def test_after_ctrl_c_it_says_how_to_go_on(
+def test_ctrl_c_prints_how_to_resume(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stop(*_: Any) -> None:
@@ -695,7 +695,7 @@ def test_after_ctrl_c_it_says_how_to_go_on(
 
     monkeypatch.setattr(reproduce, "run_experiment", stop)
     assert main.main(["reproduce", "--out", str(tmp_path / "new")]) == 130
-    assert "and --resume goes on" in capsys.readouterr().err
+    assert "--resume continues" in capsys.readouterr().err
     assert main.main(["reproduce", "--out", str(tmp_path / "new"), "--resume"]) == 130
     grown = ["--resume", "--games", "nim", "--seeds", "9", "--comparisons", "best"]
     assert main.main(["reproduce", "--out", str(tmp_path / "new"), *grown]) == 130
@@ -703,7 +703,7 @@ def test_after_ctrl_c_it_says_how_to_go_on(
     assert "size.steps (18 → 9)" in capsys.readouterr().err
 
 
-def test_nobody_else_writes_meanwhile(
+def test_a_second_process_cannot_write_to_the_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments, codes = ["reproduce", "--out", str(tmp_path / "new")], []
@@ -729,11 +729,11 @@ TOY = [
 
 
 @contextlib.contextmanager
-def showing_until(what: str, number: int) -> Iterator[ShowFn]:
-    """Presses Ctrl-C when so much of something is done."""
+def showing_until(task: str, number: int) -> Iterator[ShowFn]:
+    """Raises KeyboardInterrupt when a task has done `number` units."""
 
     def show(this: str, done: int, total: int) -> None:
-        if what in this and done >= number:
+        if task in this and done >= number:
             raise KeyboardInterrupt
 
     yield show
@@ -763,7 +763,7 @@ def test_the_whole_command(
     rows = read_rows(out / "nim" / "dual-best" / "seed-0" / "metrics.jsonl")
     assert measured["dual"] == pytest.approx(np.mean([row["selfplay_seconds"] for row in rows]))
     assert config["search"]["num_simulations"] == measured["simulations"]
-    # Nothing is left to be done, and nothing is measured anew.
+    # Nothing is left to do, and nothing is measured again.
     assert main.main(["reproduce", *TOY, "--out", str(out), "--resume"]) == 0
     assert (out / "nim" / "matches" / "seed-0" / "games.jsonl").read_bytes() == content
     assert json.loads((out / "nim" / "equal-seconds.json").read_text()) == measured
@@ -771,7 +771,7 @@ def test_the_whole_command(
     [session] = report["sessions"]["nim"]
     assert session["command"] == f"dualmctx reproduce {shlex.join([*TOY, '--out', str(out)])}"
     assert session["machine"]["device"] == "cpu"
-    # What another session has found stays in the report.
+    # Results of another session stay in the report.
     report["games"]["hsr"] = {"seconds": report["games"]["nim"]["seconds"]}
     report["sessions"]["hsr"] = [session | {"machine": {"device": "another"}}]
     (out / "report.json").write_text(json.dumps(report))
@@ -780,7 +780,7 @@ def test_the_whole_command(
     capsys.readouterr()
     assert main.main(["reproduce", *TOY, "--out", str(out)]) == 2
     assert "exists and is not empty" in capsys.readouterr().err
-    # Also of runs that are complete, and may have matches to play yet.
+    # The configuration of complete runs is checked too: matches may be left to play.
     config = out / "nim" / "dual-best" / "seed-0" / "config.json"
     before = config.read_text()
     config.write_text(before.replace('"c_puct": 1.25', '"c_puct": 2.0'))

@@ -1,4 +1,4 @@
-"""`dualmctx reproduce --out FOLDER`: the experiments of the Dual MCTS paper, on this machine."""
+"""`dualmctx reproduce --out FOLDER`: runs the experiments of the Dual MCTS paper."""
 
 import dataclasses
 import importlib
@@ -21,43 +21,45 @@ from dualmctx.runs.folder import claim_folder, create_run, reopen_run, to_dict
 from dualmctx.runs.progress import showing
 
 _PROGRAM = "dualmctx reproduce"
-_DESCRIPTION = """Trains AlphaZero, MPV-MCTS and Dual MCTS on the paper's games, has their
-checkpoints play each other, and writes a report beside the paper's numbers: report.html, report.md,
-report.json. --quick is a small size, of minutes, that shows that it works. docs/reproduce.md says
-what is measured, how, and how long the full size takes. The exit code is 0, 2 for bad input, and
-130 after Ctrl-C; --resume goes on."""
+_DESCRIPTION = """Trains AlphaZero, MPV-MCTS and Dual MCTS on the games of the paper, plays matches
+between their checkpoints, and writes a report with the numbers of the paper beside ours:
+report.html, report.md, report.json. --quick runs a tiny size in minutes, to show that everything
+works. docs/reproduce.md describes the measurements and the time that the full size takes. The exit
+code is 0 on success, 2 for bad input, and 130 after Ctrl-C; --resume continues."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What is reproduced, and where the results go."""
+    """Options of `dualmctx reproduce`."""
 
     out: str = "runs/reproduce"
-    """The folder of runs, games and report."""
+    """The folder of the runs, the games and the report."""
     games: tuple[Literal["hsr", "nim", "connect-four"], ...] = ("hsr", "nim", "connect-four")
-    """The paper's games."""
+    """Games of the paper."""
     seeds: tuple[int, ...] = (0, 1, 2)
-    """A run of each algorithm with each; intervals are over them."""
+    """Seeds. Each algorithm has one run per seed; intervals are over seeds."""
     comparisons: tuple[Literal["paper", "best", "cost", "seconds", "controls"], ...] = (
         *("paper", "best"),
         *("cost", "seconds"),
     )
-    """The paper's setting; this project's Dual at equal simulations, equal network cost, and equal
-    seconds a move; and, if asked for, AlphaZero by each head alone at equal network cost."""
+    """Comparisons: the setting of the paper; this project's Dual at equal simulations, at equal
+    network cost and at equal seconds per move; and, as controls, AlphaZero by each head alone at
+    equal network cost."""
     quick: bool = False
-    """A small size, two games, one seed and the paper's setting alone, but for what flags say."""
+    """Use a tiny size, two games, one seed and only the setting of the paper, unless flags say
+    otherwise."""
     resume: bool = False
-    """Go on with what is in the folder; games, seeds and comparisons may be added."""
+    """Continue in the folder. Games, seeds and comparisons may be added."""
     size: Unprefixed[Size] = dataclasses.field(default_factory=Size)
-    """How large it is."""
+    """The size of the experiments."""
 
     def __post_init__(self) -> None:
-        """Checks what no part of the program checks by itself."""
+        """Checks the options that are checked nowhere else."""
         for name in ("games", "seeds", "comparisons"):
             values = getattr(self, name)
             if not values or len(set(values)) < len(values):
                 shown = " ".join(map(str, values)) or "empty"
-                raise ValueError(f"{name} is {shown}; it must be some, each once")
+                raise ValueError(f"{name} is {shown}; it must have at least one value, each once")
         if not all(0 <= seed < 2**32 for seed in self.seeds):
             raise ValueError(f"seeds is {self.seeds}; each must be from 0 to {2**32 - 1}")
 
@@ -78,7 +80,7 @@ def main(arguments: list[str]) -> int:
 
 
 def run(options: Options, arguments: list[str]) -> int:
-    """Runs the experiments in a folder that is locked; returns the exit code."""
+    """Runs the experiments in a locked folder; returns the exit code."""
     out = Path(options.out)
     experiments = [
         Experiment(game, options.size, options.seeds, options.comparisons, out / game)
@@ -101,21 +103,25 @@ def run(options: Options, arguments: list[str]) -> int:
         for experiment in experiments:
             report["sessions"][experiment.game] = note_session(experiment.folder, session)
             with showing() as show:
-                found = run_experiment(experiment, show)
+                summaries = run_experiment(experiment, show)
             kept = report["games"].get(experiment.game, {})
-            report["games"][experiment.game] = kept | found
-            # What is there may be read while the next game is played.
+            report["games"][experiment.game] = kept | summaries
+            # The report is usable while the next game runs.
             files = write_report(report, out)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
-            f": all finished steps and games are in {out}, and --resume goes on"
+            f": all finished steps and games are in {out}; --resume continues"
         ) from None
     print(f"written: {', '.join(map(str, files))}")
     return 0
 
 
 def _require_open_spiel() -> None:
-    """Refuses to begin without α-rank: what comes last should not fail after hours."""
+    """Fails at the start if α-rank is missing, not after hours of training.
+
+    Raises:
+      ValueError: if OpenSpiel cannot be imported.
+    """
     try:
         importlib.import_module("open_spiel.python.egt.alpharank")
     except ImportError as error:
@@ -125,7 +131,11 @@ def _require_open_spiel() -> None:
 
 
 def earlier_report(out: Path) -> dict[str, Any]:
-    """Reads what an earlier report in a folder says of its games; nothing if there is none."""
+    """Reads the sessions and games of an earlier report; empty if there is none.
+
+    Raises:
+      ValueError: if the report cannot be read.
+    """
     file = out / "report.json"
     try:
         found = json.loads(file.read_text()) if file.exists() else {}
@@ -134,29 +144,28 @@ def earlier_report(out: Path) -> dict[str, Any]:
             kept["games"][game] = {name: refresh(summary) for name, summary in comparisons.items()}
         return kept
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"{file} cannot be read ({error}); remove it, and it is made anew"
-        ) from error
+        raise ValueError(f"{file} cannot be read ({error}); remove it to write it again") from error
 
 
 def check_policies(report: dict[str, Any], options: Options) -> None:
-    """Refuses an earlier report whose algorithms do not have, or may not have, today's policies.
+    """Checks that the algorithms of an earlier report have the current policies.
 
-    A comparison without a record of its policies is taken if it is asked for, so made anew.
+    A comparison that does not record its policies is accepted only if it is asked for, because it
+    is then made again.
 
     Raises:
-      ValueError: in one line that names the algorithm and the field.
+      ValueError: if a policy differs or is not recorded; the message names the algorithm and field.
     """
     file = Path(options.out) / "report.json"
     for game, comparisons in report.get("games", {}).items():
-        # The budget of equal seconds is measured, so its algorithm is not among these.
+        # `alphazero-seconds` is not among these, because its budget is measured.
         algorithms = make_algorithms(GAMES[game], options.size)
         for name, summary in comparisons.items():
             is_anew = game in options.games and name in options.comparisons
             is_known = all("policy" in x for x in summary["algorithms"].values())
             changes = [*changed_policies(summary, algorithms)]
             if not (is_known or is_anew):
-                changes.append("it does not say which policies its algorithms had")
+                changes.append("it does not record the policies of its algorithms")
             if changes:
                 raise ValueError(
                     f"{file} is of another version, comparison {name} in {game}: {changes[0]}; "
@@ -165,19 +174,22 @@ def check_policies(report: dict[str, Any], options: Options) -> None:
 
 
 def note_session(folder: Path, session: dict[str, Any]) -> list[dict[str, Any]]:
-    """Notes in a game's folder by which command, where and with what it is played.
+    """Records the command, the machine and the versions of a session in the folder of a game.
 
-    Times of another session may come from another machine.
+    The times of another session may come from another machine.
 
     Returns:
-      All sessions so far, those that differ.
+      All distinct sessions so far.
+
+    Raises:
+      ValueError: if the record of earlier sessions cannot be read.
     """
     file = folder / "sessions.json"
     try:
         sessions = list(json.loads(file.read_text())) if file.exists() else []
     except (ValueError, TypeError) as error:
         raise ValueError(f"{file} cannot be read ({error}); remove it") from error
-    # As JSON has it.
+    # In JSON types, as the file has them.
     session = json.loads(json.dumps(session))
     if session not in sessions:
         sessions.append(session)
