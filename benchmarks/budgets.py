@@ -1,26 +1,24 @@
 """The paper's search over budgets, at equal network cost: `python -m benchmarks.budgets NETWORK`.
 
-NETWORK is a run's folder, an exported file or the name of a network that comes with the package, of
-Connect Four or of a game with an exact solution, with two heads. The paper draws b_full at random,
+NETWORK is a run's folder, an exported file or the name of a network that comes with the package. It
+has two heads and plays Connect Four or a game with an exact solution. The paper samples b_full,
 takes b_sub = γ b_full with γ in [1, 1.5], and keeps the best pair over several runs. Here both are
-drawn, uniformly, and a pair is kept if its blocks a move are within 2 % of those of the pair of
-`--budgets`: larger budgets would win otherwise. Each pair is measured on the same positions by the
-share of moves that keep the game's value. In Connect Four these are labelled by a perfect player,
-half of them of either kind of `benchmarks.strength`; elsewhere they are those reachable positions
-in which some move loses value.
+sampled uniformly, and a pair is kept if its blocks per move are within 2 % of those of the pair of
+`--budgets`, because larger budgets would win otherwise. Each pair is measured on the same positions
+by the share of moves that keep the game's value. In Connect Four, a perfect player labels the
+positions, half of each kind of `benchmarks.strength`. In other games, they are the reachable
+positions in which some move loses value.
 
-The best of n pairs is partly the luckiest one. So the benchmark says how good the best of n equal
-pairs would look by chance: the results at each position are exchanged at random among the pairs.
-And it measures the best pair again on fresh positions, beside the pair of `--budgets` and beside
-AlphaZero's search with as many blocks, by the final head and by the early head alone. Differences
-are paired by position and have their standard errors.
+The best of n pairs is partly the luckiest. The benchmark therefore computes how good the best of n
+equal pairs would look by chance: the results at each position are permuted among the pairs. It also
+measures the best pair again on fresh positions, next to the pair of `--budgets` and to AlphaZero's
+search with as many blocks, by the final head and by the early head alone. Differences are paired by
+position and have standard errors.
 
 Source: Kadam, Xu, Lieberherr 2021 (arXiv 2103.11517), section 3.
 """
 
 import argparse
-import json
-import pathlib
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple, get_args
@@ -31,8 +29,8 @@ from dualmctx.policies.trees import Weights
 
 import dualmctx
 import games
+from benchmarks.common import make_parser, show, write_json
 from benchmarks.connect_four import game_positions, make_solver, random_positions
-from benchmarks.strength import show
 from dualmctx import AlphaZero, Dual
 from dualmctx.evaluation.evaluations import make_evaluate
 from dualmctx.matches.costs import move_cost
@@ -42,7 +40,7 @@ from dualmctx.types import Environment, Policy
 Budgets = tuple[int, int]
 """b_sub and b_full."""
 LEAST_RATIO, LARGEST_RATIO = 1.0, 1.5
-# How far the blocks of a pair may be from the target, as a share of it; tries for a pair.
+# Largest relative difference of a pair's blocks from the target; tries per pair.
 TOLERANCE, TRIES = 0.02, 10_000
 SHUFFLES = 1000
 
@@ -53,20 +51,20 @@ class Labelled(NamedTuple):
     states: Any
     keeping: np.ndarray
 
-    def take(self, rows: np.ndarray) -> "Labelled":
-        """Returns some of the positions."""
+    def select(self, rows: np.ndarray) -> "Labelled":
+        """Returns the positions with these indices."""
         return Labelled(jax.tree.map(lambda x: x[rows], self.states), self.keeping[rows])
 
 
-class Found(NamedTuple):
-    """Of S positions: `[S]` bool, whether the move keeps the value; `[S]` weight on such moves."""
+class Scores(NamedTuple):
+    """In S positions: `[S]` bool, whether the move keeps the value; `[S]` weight on such moves."""
 
     is_right: np.ndarray
     weight: np.ndarray
 
 
 class Row(NamedTuple):
-    """A pair of budgets on the positions among which the best is chosen."""
+    """A pair of budgets, measured on the positions by which the best pair is chosen."""
 
     small: int
     large: int
@@ -77,7 +75,7 @@ class Row(NamedTuple):
 
 
 class FreshRow(NamedTuple):
-    """A search on fresh positions; `difference` is of `moves`, to the pair of `--budgets`."""
+    """A search on fresh positions; `difference` is that of `moves` to the pair of `--budgets`."""
 
     search: str
     budgets: str
@@ -89,12 +87,12 @@ class FreshRow(NamedTuple):
 
 
 class Chance(NamedTuple):
-    """What the best of n equal pairs would show.
+    """The result that the best of n equal pairs would have by chance.
 
     Attributes:
-      mean: share of the moves of the best one, on average.
-      high: the share that the best one exceeds in 5 % of cases.
-      at_least: in which share of cases the best one is as good as the one that was found.
+      mean: mean over the shuffles of the best pair's share of moves.
+      high: the share that the best pair exceeds in 5 % of the shuffles.
+      at_least: share of the shuffles in which the best pair is as good as the one observed.
     """
 
     mean: float
@@ -102,19 +100,19 @@ class Chance(NamedTuple):
     at_least: float
 
 
-def draw_budgets(
+def sample_budgets(
     rng: np.random.Generator, number: int, blocks_of: Callable[[Budgets], int], target: int
 ) -> list[Budgets]:
-    """Draws distinct pairs of budgets that cost as much as the target.
+    """Samples distinct pairs of budgets that cost as much as the target.
 
     Args:
-      rng: of the draws.
-      number: of pairs.
-      blocks_of: what a pair costs; it grows with either budget.
-      target: the cost.
+      rng: random number generator.
+      number: number of pairs.
+      blocks_of: the cost of a pair in blocks per move; it grows with either budget.
+      target: the cost in blocks per move.
 
     Raises:
-      ValueError: when there are not as many, in one line.
+      ValueError: if fewer pairs are found.
     """
     most = 1
     while blocks_of((most + 1, most + 1)) <= (1 + TOLERANCE) * target:
@@ -134,12 +132,12 @@ def draw_budgets(
 
 
 def best_by_chance(is_right: np.ndarray, seed: int, shuffles: int = SHUFFLES) -> Chance:
-    """Computes how good the best of n equal pairs would look, see the module.
+    """Computes how good the best of n equal pairs would look by chance; see the module.
 
     Args:
-      is_right: `[n, S]` bool, what the pairs did at each position.
-      seed: of the exchanges.
-      shuffles: how often all results are exchanged.
+      is_right: `[n, S]` bool, whether the pair keeps the value at each position.
+      seed: seed of the shuffles.
+      shuffles: number of shuffles.
     """
     rng = np.random.default_rng(seed)
     best = np.array([rng.permuted(is_right, axis=0).mean(axis=1).max() for _ in range(shuffles)])
@@ -152,51 +150,53 @@ def best_by_chance(is_right: np.ndarray, seed: int, shuffles: int = SHUFFLES) ->
 
 
 def solved_positions(env: Environment, seed: int) -> tuple[Labelled, Labelled]:
-    """Returns two halves, drawn at random, of the positions in which some move loses value."""
+    """Returns two random halves of the positions in which some move loses value."""
     solution = games.solve(env)
     states = games.replay(env, solution.histories)
     legal = np.asarray(states.legal_action_mask)
     rows = np.flatnonzero(np.any(legal & ~solution.optimal_actions, axis=1))
     rows = np.random.default_rng(seed).permutation(rows)
     labelled = Labelled(states, solution.optimal_actions)
-    return labelled.take(rows[::2]), labelled.take(rows[1::2])
+    return labelled.select(rows[::2]), labelled.select(rows[1::2])
 
 
 def connect_four_positions(env: Environment, number: int, seed: int) -> Labelled:
-    """Makes positions with a perfect player's labels, half of them of either kind."""
+    """Makes positions with a perfect player's labels, half of each kind."""
     solver = make_solver()
     kinds = game_positions(solver, number // 2, seed), random_positions(solver, number // 2, seed)
     histories = np.concatenate([kind.histories for kind in kinds])
     return Labelled(games.replay(env, histories), np.concatenate([x.keeping for x in kinds]))
 
 
-def measure(trained: Trained, policy: Policy, labelled: Labelled, batch_size: int) -> Found:
-    """Measures a search on positions; it is compiled anew."""
+def measure(trained: Trained, policy: Policy, labelled: Labelled, batch_size: int) -> Scores:
+    """Compiles a search and measures it on positions."""
     search_fn = dualmctx.make_search_fn(trained.env, trained.network, policy.for_evaluation())
     size = min(batch_size, len(labelled.keeping))
     evaluate = make_evaluate(trained.network, search_fn, size)
     found = evaluate(trained.params, jax.random.PRNGKey(0), labelled.states)
-    return Found(
+    return Scores(
         labelled.keeping[np.arange(len(labelled.keeping)), found.action],
         np.sum(found.action_weights * labelled.keeping, axis=1),
     )
 
 
-def rivals(trained: Trained, best: Dual, budgets: Budgets, target: int) -> dict[str, Policy]:
-    """Returns the searches that are measured on fresh positions, the pair of `--budgets` first."""
+def fresh_searches(
+    trained: Trained, best: Dual, budgets: Budgets, target: int
+) -> dict[str, Policy]:
+    """Returns the searches to measure on fresh positions, the pair of `--budgets` first."""
     first, last = trained.network.head_depths[0], trained.network.head_depths[-1]
     early = (max(1, round(target / first)), 0)
     return {
         "Dual, the pair of --budgets": make_dual(best, budgets),
         "Dual, the best pair": best,
         "AlphaZero, final head": AlphaZero(max(1, round(target / last))),
-        # Without simulations of the large tree it is AlphaZero's by the early head.
+        # Without simulations of the large tree, this is AlphaZero with the early head.
         "AlphaZero, early head": Dual(early, num_rounds=1, action_weights="all_visits"),
     }
 
 
 def make_dual(like: Dual, budgets: Budgets) -> Dual:
-    """Makes Dual with other budgets; it has fewer rounds where the large tree has fewer."""
+    """Makes Dual with other budgets; rounds are limited to the large tree's simulations."""
     rounds = min(like.num_rounds, budgets[1])
     return Dual(budgets, num_rounds=rounds, action_weights=like.action_weights)
 
@@ -204,7 +204,7 @@ def make_dual(like: Dual, budgets: Budgets) -> Dual:
 def compare(
     trained: Trained, searches: dict[str, Policy], fresh: Labelled, batch_size: int
 ) -> list[FreshRow]:
-    """Measures searches on fresh positions; the first is what the others are compared with."""
+    """Measures searches on fresh positions; differences are from the first search."""
     found = {name: measure(trained, x, fresh, batch_size) for name, x in searches.items()}
     first = next(iter(found.values())).is_right
     rows = []
@@ -226,7 +226,7 @@ def compare(
 
 
 def find_positions(env: Environment, options: Any) -> tuple[Labelled, Labelled]:
-    """Returns the positions to choose by and fresh ones."""
+    """Returns the positions to choose the best pair by, and fresh positions."""
     if env.id != "connect_four":
         return solved_positions(env, options.seed)
     return (
@@ -236,26 +236,26 @@ def find_positions(env: Environment, options: Any) -> tuple[Labelled, Labelled]:
 
 
 def run(trained: Trained, options: Any) -> dict[str, Any]:
-    """Draws budgets, measures them and the best one again; returns all tables."""
+    """Samples pairs, measures them, and measures the best pair again; returns all tables."""
     like = Dual(num_rounds=options.rounds, action_weights=options.weights)
 
     def blocks_of(budgets: Budgets) -> int:
         return move_cost(make_dual(like, budgets), trained.network).blocks or 0
 
     target = blocks_of(options.budgets)
-    draws = draw_budgets(np.random.default_rng(options.seed), options.draws, blocks_of, target)
+    pairs = sample_budgets(np.random.default_rng(options.seed), options.draws, blocks_of, target)
     chosen, fresh = find_positions(trained.env, options)
     rows, is_right = [], []
-    for budgets in draws:
+    for budgets in pairs:
         found = measure(trained, make_dual(like, budgets), chosen, options.batch_size)
         is_right.append(found.is_right)
         moves, weight = (round(float(np.mean(x)), 4) for x in found)
         ratio = round(budgets[0] / budgets[1], 3)
         rows.append(Row(*budgets, ratio, blocks_of(budgets), moves, weight))
-        # Told of as they come, as all of them take minutes.
+        # Each row is printed when it is done: all rows take minutes.
         print(rows[-1], file=sys.stderr)
-    best = make_dual(like, draws[int(np.argmax([x.mean() for x in is_right]))])
-    searches = rivals(trained, best, options.budgets, target)
+    best = make_dual(like, pairs[int(np.argmax([x.mean() for x in is_right]))])
+    searches = fresh_searches(trained, best, options.budgets, target)
     return {
         "positions": len(chosen.keeping),
         "fresh_positions": len(fresh.keeping),
@@ -267,19 +267,19 @@ def run(trained: Trained, options: Any) -> dict[str, Any]:
 
 def read_options(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, Any]:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = make_parser(__doc__)
     add = parser.add_argument
     add("network", nargs="?", metavar="NETWORK", help="a run's folder, a .npz file, or a name")
-    add("--draws", type=int, default=16, help="pairs of budgets")
-    add("--budgets", type=int, nargs=2, default=[50, 35], help="the pair whose blocks all have")
-    add("--rounds", type=int, default=Dual().num_rounds, help="of Dual, where b_full allows it")
-    add("--weights", choices=get_args(Weights), default=Dual().action_weights, help="the read-out")
-    add("--number", type=int, default=1000, help="Connect Four positions to choose by")
-    add("--fresh", type=int, default=2000, help="Connect Four positions to measure the best by")
+    add("--draws", type=int, default=16, help="number of pairs of budgets")
+    add("--budgets", type=int, nargs=2, default=[50, 35], help="the pair that sets the cost")
+    add("--rounds", type=int, default=Dual().num_rounds, help="of Dual, at most b_full")
+    add("--weights", choices=get_args(Weights), default=Dual().action_weights, help="Dual's policy")
+    add(
+        "--number", type=int, default=1000, help="Connect Four positions to choose the best pair by"
+    )
+    add("--fresh", type=int, default=2000, help="fresh Connect Four positions")
     add("--batch-size", type=int, default=250, help="positions searched at once")
-    add("--seed", type=int, default=0, help="of budgets and positions; fresh ones have the next")
-    add("--json", type=pathlib.Path, metavar="FILE", help="write the tables here")
-    add("--quick", action="store_true", help="a tiny size, to see that it runs")
+    add("--seed", type=int, default=0, help="seed; fresh positions use the next")
     options = parser.parse_args(arguments)
     if options.quick:
         options.network, options.budgets, options.draws = "connect2", [6, 4], 2
@@ -302,8 +302,7 @@ def main(arguments: list[str] | None = None) -> None:
     show(f"Pairs of budgets by {found['positions']} positions", found["draws"])
     show("The best of as many equal pairs", [found["chance"]])
     show(f"On {found['fresh_positions']} fresh positions", found["fresh"])
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=2) + "\n")
+    write_json(options.json, found)
 
 
 if __name__ == "__main__":

@@ -1,26 +1,77 @@
-"""What benchmarks share: times taken in turns, mctx's search by our rule, untrained networks."""
+"""Shared helpers of the benchmarks: flags, tables, intervals, timing, mctx's search, networks."""
 
+import argparse
 import functools
+import json
+import math
+import pathlib
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import mctx
+from rich.console import Console
+from rich.table import Table
 
 import dualmctx
 import games
 from dualmctx.types import PolicyValueNetwork
 
 K = TypeVar("K")
+# 95 % of the standard normal distribution lie within this distance of 0.
+Z = 1.96
+
+
+class Estimate(NamedTuple):
+    """A share of trials, and Wilson's 95 % interval."""
+
+    share: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.share:.3f} ({self.low:.3f}-{self.high:.3f})"
+
+
+def estimate(share: float, number: int) -> Estimate:
+    """Returns a share of `number` trials with Wilson's 95 % interval, rounded to 3 decimals."""
+    middle = (share + Z**2 / (2 * number)) / (1 + Z**2 / number)
+    spread = math.sqrt(share * (1 - share) / number + Z**2 / (4 * number**2))
+    half = Z * spread / (1 + Z**2 / number)
+    return Estimate(*(round(x, 3) for x in (share, middle - half, middle + half)))
+
+
+def make_parser(doc: str | None) -> argparse.ArgumentParser:
+    """Makes a parser with the first line of a docstring and the flags that all benchmarks have."""
+    parser = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the rows to FILE")
+    parser.add_argument("--quick", action="store_true", help="run a tiny size, as a smoke test")
+    return parser
+
+
+def write_json(file: pathlib.Path | None, content: Any) -> None:
+    """Writes the content as JSON, if a file is given."""
+    if file:
+        file.write_text(json.dumps(content, indent=2) + "\n")
+
+
+def show(title: str, rows: list[dict[str, Any]], missing: str = "") -> None:
+    """Prints rows as a table, with `missing` for `None`; prints nothing without rows."""
+    if not rows:
+        return
+    table = Table(*map(str, rows[0]), title=title)
+    for row in rows:
+        table.add_row(*(missing if cell is None else str(cell) for cell in row.values()))
+    Console().print(table)
 
 
 def run_in_turns(
     runs: Mapping[K, Callable[[], Any]], repeats: int
 ) -> dict[K, list[tuple[float, Any]]]:
-    """Runs each so many times, in turns; returns the seconds and the result of each time."""
+    """Runs each function `repeats` times, in turns; returns the seconds and result of each run."""
     found: dict[K, list[tuple[float, Any]]] = {name: [] for name in runs}
     for _ in range(repeats):
         for name, run in runs.items():
@@ -31,7 +82,7 @@ def run_in_turns(
 
 
 def time_in_turns(runs: Mapping[K, Callable[[], Any]], repeats: int) -> dict[K, float]:
-    """Returns the median seconds of each, after one time that does not count."""
+    """Returns the median seconds of each function, after one run that is not timed."""
     run_in_turns(runs, 1)
     return {
         name: statistics.median(seconds for seconds, _ in times)
@@ -42,7 +93,7 @@ def time_in_turns(runs: Mapping[K, Callable[[], Any]], repeats: int) -> dict[K, 
 def search_by_puct(
     params: Any, rng_key: Any, root: Any, recurrent_fn: Any, num_simulations: int, c_puct: float
 ) -> Any:
-    """Searches by mctx with our PUCT rule, without noise; returns mctx's tree."""
+    """Runs mctx's search with our PUCT rule and no noise; returns mctx's tree."""
     select = functools.partial(_puct, c_puct=c_puct)
     return mctx.search(
         params=params,
@@ -62,12 +113,12 @@ def _puct(rng_key: Any, tree: Any, node_index: Any, depth: Any, *, c_puct: float
     qvalues = jnp.where(visits > 0, tree.qvalues(node_index), 0.0)
     total = jnp.maximum(jnp.sum(visits), 1)
     score = qvalues + c_puct * prior * jnp.sqrt(total) / (1 + visits)
-    # An illegal action has no prior.
+    # The prior of an illegal action is 0.
     return jnp.argmax(jnp.where(prior > 0, score, -jnp.inf)).astype(jnp.int32)
 
 
 def make_params(network: PolicyValueNetwork, state: Any, seed: int) -> Any:
-    """Makes parameters that have opinions; an untrained network's heads are zero."""
+    """Makes random parameters with non-zero heads; the heads of a new network are zero."""
     params = network.init(jax.random.PRNGKey(seed), state.observation[:1])
     leaves, treedef = jax.tree.flatten(params)
     keys = jax.random.split(jax.random.PRNGKey(seed + 1), len(leaves))
@@ -75,8 +126,8 @@ def make_params(network: PolicyValueNetwork, state: Any, seed: int) -> Any:
     return jax.tree.unflatten(treedef, noisy)
 
 
-def untrained() -> tuple[Any, Any, Any]:
-    """Makes Connect Four, a tiny network with opinions and its parameters, to see that it runs."""
+def untrained_model() -> tuple[Any, Any, Any]:
+    """Returns Connect Four, a tiny network and random parameters, for smoke tests."""
     env = games.make("connect_four")
     network = dualmctx.make_network(env.num_actions, env.observation_shape, width=4, num_blocks=2)
     state = jax.vmap(env.init)(jax.random.split(jax.random.key(0), 1))

@@ -1,6 +1,6 @@
-"""Connect Four's perfect player, positions with its labels, and OpenSpiel's search as an opponent.
+"""Connect Four: a perfect player, positions with its labels, and OpenSpiel's bot as an opponent.
 
-Columns count from 0 here, in pgx, in OpenSpiel and in bitbully; written moves count from 1.
+Columns count from 0 in this module, pgx, OpenSpiel and bitbully. Written moves count from 1.
 
 Source: bitbully (AGPL, for benchmarks and tests only), with the opening book of
 bitbully-databases; OpenSpiel's C++ `MCTSBot` with random rollouts.
@@ -18,11 +18,11 @@ import pyspiel
 
 NUM_COLUMNS = 7
 NUM_CELLS = 42
-# OpenSpiel's own choice for AlphaZero's opponents.
+# OpenSpiel's default for the opponents of its AlphaZero.
 UCT_C = 2.0
 MEMORY_MIB = 1000
-# Of the bots whose games positions are taken from.
-GAME_SIMULATIONS = 100
+# Simulations of the bots whose games give the positions.
+BOT_SIMULATIONS = 100
 OPENING_PLIES = (2, 4, 6, 8)
 
 
@@ -30,7 +30,7 @@ class Positions(NamedTuple):
     """S positions with their labels.
 
     Attributes:
-      histories: `[S, 42]` int32 columns played, -1 after the last.
+      histories: `[S, 42]` int32, the columns played; -1 after the last move.
       move_values: `[S, 7]` the game's value after each move, in {-1, 0, 1} for the player to move;
         NaN where the move is illegal.
     """
@@ -40,50 +40,50 @@ class Positions(NamedTuple):
 
     @property
     def values(self) -> np.ndarray:
-        """Returns `[S]` the game's values, for the player to move."""
+        """`[S]`: the values of the game for the player to move."""
         return np.nanmax(self.move_values, axis=1)
 
     @property
     def keeping(self) -> np.ndarray:
-        """Returns `[S, 7]` bool, the moves that keep the value."""
+        """`[S, 7]` bool: whether a move keeps the value."""
         return self.move_values == self.values[:, None]
 
     def random_share(self) -> float:
-        """Returns the share of moves that keep the value when any legal one is as likely."""
+        """Returns the share of moves that keep the value under uniformly random play."""
         num_legal = np.sum(~np.isnan(self.move_values), axis=1)
         return float(np.mean(np.sum(self.keeping, axis=1) / num_legal))
 
 
 def make_solver() -> bitbully.BitBully:
-    """Makes the perfect player, with its book of openings of 12 plies."""
+    """Makes the perfect player, with its opening book of 12 plies."""
     return bitbully.BitBully(opening_book="12-ply-dist")
 
 
 def move_values(solver: bitbully.BitBully, moves: list[int]) -> np.ndarray:
-    """Returns `[7]` values after each move from a position, NaN where it is illegal.
+    """Returns `[7]` values after each move in a position; NaN if the move is illegal.
 
     Args:
       solver: see `make_solver`.
-      moves: the columns that led there; the game is not over.
+      moves: the columns that lead to the position; the game is not over.
     """
-    # A score is positive where the mover wins, larger the sooner.
+    # A score is positive if the player to move wins, and larger for a faster win.
     scores = solver.score_all_moves(bitbully.Board(moves))
     return np.array([np.sign(scores.get(column, np.nan)) for column in range(NUM_COLUMNS)])
 
 
 def label(solver: bitbully.BitBully, games: list[list[int]]) -> Positions:
-    """Labels the positions after these moves."""
+    """Labels the position at the end of each list of moves."""
     return Positions(as_histories(games), np.array([move_values(solver, moves) for moves in games]))
 
 
 def as_histories(games: list[list[int]]) -> np.ndarray:
-    """Returns `[S, 42]` moves, -1 after the last."""
+    """Returns `[S, 42]` int32 moves, -1 after the last."""
     rows = [moves + [-1] * (NUM_CELLS - len(moves)) for moves in games]
     return np.array(rows, np.int32)
 
 
 def random_game(rng: random.Random, plies: int) -> list[int] | None:
-    """Plays random legal moves; returns them, `None` if the game is over by then."""
+    """Plays random legal moves; returns them, or `None` if the game is over after them."""
     board, moves = bitbully.Board(), []
     for _ in range(plies):
         if board.is_game_over():
@@ -94,20 +94,20 @@ def random_game(rng: random.Random, plies: int) -> list[int] | None:
 
 
 def random_positions(solver: bitbully.BitBully, number: int, seed: int) -> Positions:
-    """Makes distinct positions of 8 to 36 random plies, at which the game is not over."""
+    """Makes distinct positions after 8 to 36 random plies in which the game is not over."""
     rng = random.Random(seed)
 
-    def draw() -> list[int] | None:
+    def sample() -> list[int] | None:
         return random_game(rng, rng.randint(8, 36))
 
-    return label(solver, distinct(draw, number))
+    return label(solver, sample_distinct(sample, number))
 
 
 def bot_game(rng: random.Random, bot: Any, game: Any) -> list[int] | None:
     """Plays a game of a bot against itself, after 0 to 6 random plies.
 
     Returns:
-      Its moves; `None` where the random plies ended the game.
+      The moves, or `None` if the random plies ended the game.
     """
     moves = random_game(rng, rng.randint(0, 6))
     if moves is None:
@@ -119,51 +119,52 @@ def bot_game(rng: random.Random, bot: Any, game: Any) -> list[int] | None:
 
 
 def game_positions(solver: bitbully.BitBully, number: int, seed: int) -> Positions:
-    """Makes positions in which some legal move changes the game's value, one a game at most.
+    """Makes positions in which some legal move changes the game's value, at most one per game.
 
-    The games are OpenSpiel's bots' against themselves, after 0 to 6 random plies.
+    The games are those of OpenSpiel's bot against itself, after 0 to 6 random plies.
     """
-    rng, bot = random.Random(seed), make_bot(GAME_SIMULATIONS, seed)
+    rng, bot = random.Random(seed), make_bot(BOT_SIMULATIONS, seed)
     game = pyspiel.load_game("connect_four")
 
-    def draw() -> list[int] | None:
+    def sample() -> list[int] | None:
         played = bot_game(rng, bot, game)
         if played is None:
             return None
         moves = played[: rng.randint(4, len(played) - 1)]
         return moves if np.nanmin(found := move_values(solver, moves)) < np.nanmax(found) else None
 
-    return label(solver, distinct(draw, number))
+    return label(solver, sample_distinct(sample, number))
 
 
 def balanced_openings(solver: bitbully.BitBully, number: int, seed: int) -> list[list[int]]:
     """Makes distinct openings of 2, 4, 6 or 8 random plies from which perfect play draws."""
     rng = random.Random(seed)
 
-    def draw() -> list[int] | None:
+    def sample() -> list[int] | None:
         moves = random_game(rng, rng.choice(OPENING_PLIES))
         return moves if moves and np.nanmax(move_values(solver, moves)) == 0 else None
 
-    return distinct(draw, number)
+    return sample_distinct(sample, number)
 
 
-def distinct(draw: Callable[[], list[int] | None], number: int) -> list[list[int]]:
-    """Draws until there are so many distinct sequences of moves."""
+def sample_distinct(sample: Callable[[], list[int] | None], number: int) -> list[list[int]]:
+    """Samples until there are `number` distinct sequences of moves; `None` is skipped."""
     found: dict[tuple[int, ...], None] = {}
     while len(found) < number:
-        moves = draw()
+        moves = sample()
         if moves is not None:
             found[tuple(moves)] = None
     return [list(moves) for moves in found]
 
 
 def read_positions(file: pathlib.Path) -> Positions:
-    """Reads labelled positions from a CSV file, as bitbully scores them.
+    """Reads positions with bitbully's scores from a CSV file.
 
-    The columns `moves_1based`, and `score_c1` to `score_c7`, empty where a move is illegal.
+    The columns are `moves_1based` and `score_c1` to `score_c7`; a score is empty if the move is
+    illegal.
 
     Raises:
-      ValueError: when there are no such columns or no rows, in one line.
+      ValueError: if a column is missing or there are no rows.
     """
     with file.open(newline="") as lines:
         rows = list(csv.DictReader(lines))
@@ -177,7 +178,7 @@ def read_positions(file: pathlib.Path) -> Positions:
 
 
 def make_bot(num_simulations: int, seed: int) -> Any:
-    """Makes OpenSpiel's bot, which sees wins and losses that its tree proves."""
+    """Makes OpenSpiel's bot, which uses wins and losses that its tree proves."""
     game = pyspiel.load_game("connect_four")
     evaluator = pyspiel.RandomRolloutEvaluator(1, seed)
     solve, is_verbose = True, False
@@ -187,7 +188,7 @@ def make_bot(num_simulations: int, seed: int) -> Any:
 
 
 def state_after(game: Any, moves: list[int]) -> Any:
-    """Returns OpenSpiel's state after these moves."""
+    """Returns OpenSpiel's state after the moves."""
     state = game.new_initial_state()
     for column in moves:
         state.apply_action(column)

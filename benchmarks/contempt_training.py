@@ -1,24 +1,23 @@
-"""Training with search-contempt beside AlphaZero: `python -m benchmarks.contempt_training GAME`.
+"""Training with search-contempt or AlphaZero: `python -m benchmarks.contempt_training GAME`.
 
 GAME is a preset of `train.py`: a game with an exact solution, or connect-four, whose positions are
-labelled by a perfect player. With each seed two networks learn from the same parameters by the same
-settings, those of the preset, but for the search of self-play: AlphaZero, and search-contempt with
-as many simulations. After some iterations both are measured on the same positions, in which some
-move loses value: the share of moves that keep it, by the network alone and by AlphaZero's search on
-the network, without noise. So the search that is measured is the same for both.
+labelled by a perfect player. For each seed, two networks start from the same parameters and learn
+with the settings of the preset. They differ only in the search of self-play: AlphaZero, or
+search-contempt with as many simulations. After some iterations, both are measured on the same
+positions, in which some move loses value: the share of moves that keep the value, by the network
+alone and by AlphaZero's search on the network, without noise. The search that is measured is
+therefore the same for both.
 
-Differences are search-contempt's less AlphaZero's, paired by seed, with intervals of 95 % by the t
-distribution over seeds. `area` is the mean of a run's shares over all iterations that were measured
-but the first, before training. If nothing differed, the interval of a row would miss 0 in one case
-of twenty; there are several rows, so the one to look at is `area`.
+Differences are search-contempt's share minus AlphaZero's, paired by seed, with 95 % intervals by
+the t distribution over seeds. `area` is the mean of a run's shares over all measured iterations
+except the first, which is before training. Without any true difference, the interval of one row
+would miss 0 in one of twenty cases. As there are several rows, judge by `area`.
 
-Source: Joshi 2025 (arXiv 2504.07757), which proposes such training and does not measure it.
+Source: Joshi 2025 (arXiv 2504.07757), which proposes this training and does not measure it.
 """
 
 import argparse
 import dataclasses
-import json
-import pathlib
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -28,7 +27,7 @@ import numpy as np
 
 import dualmctx
 import games
-from benchmarks.strength import show
+from benchmarks.common import make_parser, show, write_json
 from dualmctx import AlphaZero, Contempt
 from dualmctx.evaluation.evaluations import make_evaluate
 from dualmctx.experiment.assemble import build_trainer, record_of
@@ -50,8 +49,8 @@ class Row(NamedTuple):
       positions: new positions of self-play so far.
       decided: share of the games of self-play so far that were not drawn; `None` before any ended.
       network: share of moves that keep the value, by the network alone.
-      search: the same by AlphaZero's search on it.
-      seconds: of self-play and learning so far.
+      search: the same share, by AlphaZero's search on the network.
+      seconds: time of self-play and learning so far.
     """
 
     algorithm: str
@@ -65,11 +64,11 @@ class Row(NamedTuple):
 
 
 MeasureFn = Callable[[Any], tuple[float, float]]
-"""From parameters to the shares of the network alone and of the search."""
+"""`params -> (share, share)`: of the network alone and of the search."""
 
 
 def make_configs(options: Any) -> dict[str, Config]:
-    """Makes both configurations: the preset with another search."""
+    """Makes both configurations: the preset with either search."""
     preset = PRESETS[options.game]
     number = options.simulations
     searches: dict[str, Policy] = {
@@ -85,9 +84,9 @@ def make_configs(options: Any) -> dict[str, Config]:
 
 
 def find_positions(env: Environment, number: int) -> tuple[Any, np.ndarray]:
-    """Returns `[S]` states in which some move loses value, and `[S, A]` bool, the other moves."""
+    """Returns `[S]` states in which some move loses value, and `[S, A]` bool, moves that do not."""
     if env.id == "connect_four":
-        # Only here is the perfect player needed.
+        # Only Connect Four needs the perfect player.
         from benchmarks.connect_four import game_positions, make_solver
 
         labelled = game_positions(make_solver(), number, 0)
@@ -103,7 +102,7 @@ def find_positions(env: Environment, number: int) -> tuple[Any, np.ndarray]:
 def make_measure(
     env: Environment, network: PolicyValueNetwork, simulations: int, number: int
 ) -> MeasureFn:
-    """Makes the function that measures a network, compiled once for all runs."""
+    """Makes the function that measures parameters; its search is compiled once for all runs."""
     states, keeping = find_positions(env, number)
     search_fn = dualmctx.make_search_fn(env, network, AlphaZero(simulations).for_evaluation())
     rows = np.arange(len(keeping))
@@ -121,7 +120,7 @@ def make_measure(
 def train(
     name: str, config: Config, seeds: list[int], every: int, make_measure_fn: Any
 ) -> Iterator[Row]:
-    """Trains a network with each seed, and measures it on the way."""
+    """Trains a network for each seed; yields its measurements every `every` iterations."""
     env = games.make(config.game, **config.game_parameters)
     network = build_network(record_of(name, config), env)
     measure, trainer = make_measure_fn(env, network), build_trainer(config, env, network)
@@ -152,13 +151,13 @@ def train(
 
 
 def summarize(rows: list[Row]) -> list[dict[str, Any]]:
-    """Compares the algorithms after each iteration that was measured, and by their areas."""
+    """Compares the algorithms after each measured iteration, and by their areas."""
     iterations = sorted({row.iteration for row in rows})
     seeds = sorted({row.seed for row in rows})
     found = {(row.algorithm, row.seed, row.iteration): row for row in rows}
 
     def shares(algorithm: str, measure: str, at: list[int]) -> np.ndarray:
-        """Returns a share for each seed, the mean over iterations."""
+        """Returns `[seeds]` shares, means over the iterations."""
         by_seed = [[getattr(found[algorithm, x, i], measure) for i in at] for x in seeds]
         return np.mean(by_seed, axis=1)
 
@@ -173,7 +172,7 @@ def summarize(rows: list[Row]) -> list[dict[str, Any]]:
 
 
 def _difference(gaps: np.ndarray) -> dict[str, Any]:
-    """Describes differences by seed; one seed has no interval."""
+    """Returns the mean and the interval of `[seeds]` differences; one seed has no interval."""
     found: Estimate | None = estimate(gaps.tolist())
     low, high = (None, None) if found is None else (found.low, found.high)
     ends = {name: None if x is None else round(x, 4) for name, x in (("low", low), ("high", high))}
@@ -182,19 +181,23 @@ def _difference(gaps: np.ndarray) -> dict[str, Any]:
 
 def read_options(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, Any]:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = make_parser(__doc__)
     solved = [name for name in PRESETS if name in ("connect2", "nim", "hsr", "tic-tac-toe")]
     add = parser.add_argument
     add("game", nargs="?", choices=(*solved, "connect-four"), help="a preset")
-    add("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4], help="a run of each with each")
-    add("--iterations", type=int, default=30, help="of training")
+    add(
+        "--seeds",
+        type=int,
+        nargs="+",
+        default=[0, 1, 2, 3, 4],
+        help="one run per algorithm and seed",
+    )
+    add("--iterations", type=int, default=30, help="training iterations")
     add("--every", type=int, default=5, help="iterations between measurements")
-    add("--simulations", type=int, default=32, help="a move, of both")
+    add("--simulations", type=int, default=32, help="per move, of both")
     add("--limit", type=int, default=5, help="N_scl of search-contempt")
-    add("--num-games", type=int, default=64, help="of self-play side by side")
-    add("--number", type=int, default=500, help="of positions, at most, to measure by")
-    add("--json", type=pathlib.Path, metavar="FILE", help="write the rows here")
-    add("--quick", action="store_true", help="a tiny size, to see that it runs")
+    add("--num-games", type=int, default=64, help="games side by side")
+    add("--number", type=int, default=500, help="positions to measure, at most")
     options = parser.parse_args(arguments)
     if options.quick:
         options.game, options.seeds, options.iterations, options.every = "connect2", [0, 1], 2, 1
@@ -216,16 +219,14 @@ def main(arguments: list[str] | None = None) -> None:
         for name, config in make_configs(options).items():
             for row in train(name, config, options.seeds, options.every, make_measure_fn):
                 rows.append(row)
-                # Told of as they come.
+                # Each row is printed when it is done.
                 print(row, file=sys.stderr)
     except ValueError as error:
         parser.error(str(error))
     show(f"Moves that keep the value in {options.game}", [row._asdict() for row in rows])
     table = summarize(rows)
     show(f"search-contempt (N_scl = {options.limit}) less AlphaZero, over seeds", table)
-    if options.json:
-        content = {"rows": [row._asdict() for row in rows], "summary": table}
-        options.json.write_text(json.dumps(content, indent=1) + "\n")
+    write_json(options.json, {"rows": [row._asdict() for row in rows], "summary": table})
 
 
 if __name__ == "__main__":

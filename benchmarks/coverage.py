@@ -1,27 +1,28 @@
-"""How often intervals of Elo hold the true value: `python -m benchmarks.coverage`.
+"""How often Elo intervals hold the true value: `python -m benchmarks.coverage`.
 
-(a) Two players, for numbers of pairs, differences in Elo, shares of draws between equals and three
-kinds of luck in a pair: none in common; the same luck in both games; openings that favour a side,
-by 300 Elo of standard deviation. The intervals of `ratings.elo` stand beside percentiles of
-resampled pairs. (b) Six players who all meet from the same openings. Each player is better or worse
-in an opening, by 100 Elo of standard deviation, against all opponents. Intervals that treat an
-opening as one observation stand beside those that treat every pair as one. Results follow
-Davidson's model; where openings differ, the true Elo is that of a fit to infinitely many openings.
+(a) Two players, for several numbers of pairs, differences in Elo, shares of draws between equals,
+    and three kinds of luck in a pair: none in common; the same luck in both games; openings that
+    favour a side, with a standard deviation of 300 Elo. The intervals of `ratings.elo` are compared
+    with percentiles of resampled pairs.
+(b) Six players who all meet from the same openings. Each player is better or worse in an opening,
+    with a standard deviation of 100 Elo, against all opponents. Intervals that treat an opening as
+    one observation are compared with intervals that treat every pair as one.
+
+Results follow Davidson's model. If openings differ, the true Elo is that of a fit to infinitely
+many openings.
 """
 
-import argparse
 import collections
 import functools
 import itertools
-import json
 import math
-import pathlib
 from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.common import make_parser, write_json
 from dualmctx.ratings.davidson import fit
 from dualmctx.ratings.elo import ELO, rate
 from dualmctx.ratings.results import LOSS, WIN, Results
@@ -35,7 +36,7 @@ Ends = tuple[float, float]
 
 
 class Setting(NamedTuple):
-    """Two players: pairs of games, the first one's lead in Elo, share of draws, kind of luck."""
+    """Two players: pairs of games, the first player's lead in Elo, share of draws, kind of luck."""
 
     pairs: int
     gap: float
@@ -46,14 +47,14 @@ class Setting(NamedTuple):
 def play(
     rng: np.random.Generator, lead: np.ndarray, draw_rate: float, luck: np.ndarray | None = None
 ) -> np.ndarray:
-    """Plays a game for each lead in Elo; returns 0, 1 or 2 for lost, drawn and won."""
+    """Simulates a game for each lead in Elo; returns 0, 1 or 2 for lost, drawn and won."""
     win, draw = chances(lead, draw_rate)
     luck = rng.random(lead.shape) if luck is None else luck
     return np.where(luck < win, 2, np.where(luck < win + draw, 1, 0))
 
 
 def chances(lead: np.ndarray, draw_rate: float) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the chances to win and to draw, by Davidson's model."""
+    """Returns the probabilities of a win and of a draw, by Davidson's model."""
     strong, weak, ratio = np.exp(lead / ELO / 2), np.exp(-lead / ELO / 2), _draw_ratio(draw_rate)
     total = strong + weak + ratio
     return strong / total, ratio / total
@@ -64,7 +65,7 @@ def _draw_ratio(draw_rate: float) -> float:
 
 
 def play_pairs(rng: np.random.Generator, setting: Setting, runs: int) -> np.ndarray:
-    """Returns `[runs, 9]` counts of pairs, a on the first side and b on the second at 3 a + b."""
+    """Returns `[runs, 9]` counts of pairs; index 3 a + b is result a first and b second."""
     shape = (runs, setting.pairs)
     luck = rng.random(shape)
     side = rng.normal(0, SIDE, shape) if setting.luck == "side" else np.zeros(shape)
@@ -81,7 +82,7 @@ def true_gap(setting: Setting) -> float:
         return setting.gap
     rng = np.random.default_rng(0)
     side = rng.normal(0, SIDE, MANY_OPENINGS)
-    # Either side of each, so that the sample of sides has no lead of its own.
+    # Each sample with both signs, so that the sides have no mean lead.
     win, draw = (x.mean() for x in chances(setting.gap + np.append(side, -side), setting.draw_rate))
     wins = 1e9 * np.array([[0, win], [1 - win - draw, 0]])
     strengths = fit(wins, 1e9 * draw * (1 - np.eye(2)))[0]
@@ -90,7 +91,7 @@ def true_gap(setting: Setting) -> float:
 
 @functools.cache
 def interval(counts: tuple[int, ...]) -> Ends:
-    """Returns the interval of `ratings.elo` for the first of two players, by counts of pairs."""
+    """Returns the interval of `ratings.elo` for the first of two players, from counts of pairs."""
     kinds = np.repeat(np.arange(9), counts)
     by_opening = np.zeros((len(kinds), 2, 2, 3, 3), np.int16)
     by_opening[np.arange(len(kinds)), 0, 1, kinds // 3, kinds % 3] = 1
@@ -103,20 +104,24 @@ def _ends(low: float | None, high: float | None) -> Ends:
 
 
 def percentiles(rng: np.random.Generator, counts: np.ndarray) -> list[Ends]:
-    """Returns intervals by percentiles of resampled pairs; where none varies, those of `interval`.
+    """Returns intervals by percentiles of resampled pairs.
+
+    If the percentiles are equal, the interval is that of `interval`.
 
     Args:
-      rng: of the resampling.
-      counts: `[runs, 9]` as `play_pairs` gives them.
+      rng: random number generator.
+      counts: `[runs, 9]` counts, as in `play_pairs`.
     """
     shares = counts / counts.sum(1, keepdims=True)
-    drawn = rng.multinomial(counts[0].sum(), shares, size=(NUM_RESAMPLES, len(counts)))
+    resampled = rng.multinomial(counts[0].sum(), shares, size=(NUM_RESAMPLES, len(counts)))
     # Resamples with the same numbers of games won and lost have the same Elo.
     kinds = np.arange(9)
     won = (kinds // 3 == WIN).astype(int) + (kinds % 3 == WIN)
     lost = (kinds // 3 == LOSS).astype(int) + (kinds % 3 == LOSS)
     tables, place = np.unique(
-        np.stack([drawn @ won, drawn @ lost], -1).reshape(-1, 2), axis=0, return_inverse=True
+        np.stack([resampled @ won, resampled @ lost], -1).reshape(-1, 2),
+        axis=0,
+        return_inverse=True,
     )
     games = 2 * counts[0].sum()
     wins, draws = (np.zeros((len(tables), 2, 2)) for _ in range(2))
@@ -124,7 +129,7 @@ def percentiles(rng: np.random.Generator, counts: np.ndarray) -> list[Ends]:
     draws[:, 0, 1] = draws[:, 1, 0] = games - tables.sum(1)
     elo = ELO * np.diff(fit(wins, draws)[0][:, ::-1])[:, 0]
     elo = np.where(tables[:, 0] == games, np.inf, np.where(tables[:, 1] == games, -np.inf, elo))
-    found = np.sort(elo[place.reshape(drawn.shape[:2])], axis=0)
+    found = np.sort(elo[place.reshape(resampled.shape[:2])], axis=0)
     tail = math.floor((1 - LEVEL) / 2 * (NUM_RESAMPLES - 1))
     return [
         interval(tuple(row.tolist())) if low == high else (float(low), float(high))
@@ -133,7 +138,7 @@ def percentiles(rng: np.random.Generator, counts: np.ndarray) -> list[Ends]:
 
 
 def measure_pairs(setting: Setting, runs: int, seed: int = 0) -> dict[str, Any]:
-    """Measures how often both intervals hold, and how wide they are at the median."""
+    """Measures how often both kinds of intervals hold, and their median widths."""
     rng = np.random.default_rng([seed, setting.pairs])
     counts, truth = play_pairs(rng, setting, runs), true_gap(setting)
     ours = [interval(tuple(row.tolist())) for row in counts]
@@ -142,14 +147,14 @@ def measure_pairs(setting: Setting, runs: int, seed: int = 0) -> dict[str, Any]:
 
 
 def share_held(ends: list[Ends], truth: float) -> dict[str, float]:
-    """Returns the share of intervals that hold a number, and their median width."""
+    """Returns the share of intervals that hold the true value, and their median width."""
     low, high = np.transpose(ends)
     held = (low <= truth + 1e-6) & (truth - 1e-6 <= high)
     return {"held": float(held.mean()), "width": float(np.median(high - low))}
 
 
 def play_shared(rng: np.random.Generator, openings: int, draw_rate: float) -> Results:
-    """Plays a pair of games of every two players from each of the same openings."""
+    """Simulates a pair of games of every two players from each of the same openings."""
     players = len(STRENGTHS)
     strength = np.array(STRENGTHS) + rng.normal(0, STYLE, (openings, players))
     side = rng.normal(0, SIDE, openings)
@@ -162,7 +167,7 @@ def play_shared(rng: np.random.Generator, openings: int, draw_rate: float) -> Re
 
 
 def separate(results: Results) -> Results:
-    """Returns the same results as if no two pairs of games shared an opening."""
+    """Returns the same results with an opening of its own for every pair of games."""
     counts = results.by_opening
     places = np.argwhere(counts)
     apart = np.zeros((len(places), *counts.shape[1:]), np.int16)
@@ -172,7 +177,7 @@ def separate(results: Results) -> Results:
 
 @functools.cache
 def true_strengths(draw_rate: float) -> tuple[float, ...]:
-    """Returns the Elo of a fit to infinitely many openings, of mean 0."""
+    """Returns the Elo of a fit to infinitely many openings, with mean 0."""
     rng = np.random.default_rng(0)
     strength = np.array(STRENGTHS) + rng.normal(0, STYLE, (MANY_OPENINGS, len(STRENGTHS)))
     side = rng.normal(0, SIDE, (MANY_OPENINGS, 1, 1))
@@ -184,7 +189,7 @@ def true_strengths(draw_rate: float) -> tuple[float, ...]:
 
 
 def measure_shared(openings: int, draw_rate: float, runs: int, seed: int = 0) -> dict[str, Any]:
-    """Measures intervals of ratings to the mean of all, and of differences to the first player."""
+    """Measures intervals of ratings (mean of all is 0) and of differences to the first player."""
     rng = np.random.default_rng([seed, openings])
     truth = np.array(true_strengths(draw_rate))
     held: dict[tuple[str, str], list[tuple[bool, float]]] = collections.defaultdict(list)
@@ -208,14 +213,12 @@ def measure_shared(openings: int, draw_rate: float, runs: int, seed: int = 0) ->
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Measures and prints both tables."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage")
+    """Runs the benchmark and prints both tables."""
+    parser = make_parser(__doc__)
     parser.add_argument("--pairs", type=int, nargs="+", default=[4, 8, 12, 20, 50, 100])
     parser.add_argument("--openings", type=int, nargs="+", default=[4, 8, 20, 50])
-    parser.add_argument("--runs", type=int, default=200, help="of each setting")
+    parser.add_argument("--runs", type=int, default=200, help="runs of each setting")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--quick", action="store_true", help="a few runs, to see that it works")
-    parser.add_argument("--json", type=pathlib.Path, help="where to write all rows")
     args = parser.parse_args(argv)
     if args.quick:
         args.pairs, args.openings, args.runs = args.pairs[:1], args.openings[:1], 10
@@ -229,13 +232,12 @@ def main(argv: list[str] | None = None) -> None:
     ]
     console = Console(width=110)
     console.print(_pairs_table(two, args.runs), _shared_table(many, args.runs))
-    if args.json:
-        args.json.write_text(json.dumps({"pairs": two, "shared": many}, indent=1) + "\n")
+    write_json(args.json, {"pairs": two, "shared": many})
 
 
 def _pairs_table(rows: list[dict[str, Any]], runs: int) -> Table:
     settings = len(DRAW_RATES) * len(LUCK)
-    table = Table(title=f"Two players: {settings} settings a line, {runs} runs each")
+    table = Table(title=f"Two players: {settings} settings per line, {runs} runs each")
     for head in ("pairs", "Elo", "percentiles: mean", "lowest", "interval: mean", "lowest"):
         table.add_column(head, justify="right")
     table.add_column("median widths", justify="right")

@@ -1,33 +1,28 @@
 """Times Dual MCTS against AlphaZero and MPV-MCTS: `python -m benchmarks.dual [--json FILE]`.
 
-Connect Four, the paper's network (four residual blocks of 64 features, heads after the second and
-the fourth), one move for a batch of positions, all searches in one process and in turns. Times are
-medians in milliseconds, compilation apart. What a search costs in residual blocks a position stands
-beside its time.
+The game is Connect Four with the paper's network: four residual blocks of 64 features, heads after
+the second and the fourth. Each search makes one move for a batch of positions, all searches in one
+process and in turns. Times are median milliseconds without compilation. `blocks` is the cost of a
+search per position in residual blocks.
 
 AlphaZero takes 85 simulations, with our engine and with mctx's MuZero policy on the same functions
 (its rule has MuZero's two constants in place of AlphaZero's one). Dual takes 50 + 35. MPV-MCTS is
-the same search with two separate networks, of four and six blocks, so that nothing is resumed.
+the same search with two separate networks of four and six blocks, so it resumes nothing.
 
-Positions are early ones, four random moves each, and some from all over games, as self-play has
-them side by side: there are games about to end among those, whose searches find few new nodes.
+Positions are `early`, after four random moves each, or from `all` stages of games, as in self-play.
+The latter include games that are about to end, in which searches find few new nodes.
 """
 
-import argparse
 import functools
-import json
-import pathlib
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import mctx
-from rich.console import Console
-from rich.table import Table
 
 import dualmctx
 import games
-from benchmarks.common import make_params, time_in_turns
+from benchmarks.common import make_params, make_parser, show, time_in_turns, write_json
 from dualmctx import MPV, AlphaZero, Dual, Root
 from dualmctx.models.game_model import Model, make_model
 from dualmctx.policies.mpv import in_rounds
@@ -41,7 +36,7 @@ QUIET = Root(dirichlet_fraction=0.0)
 
 
 class Row(NamedTuple):
-    """A line of the table; ratios are of times, to the searches named."""
+    """A row of the table; ratios are of times, to the named searches."""
 
     positions: str
     B: int
@@ -55,7 +50,7 @@ class Row(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """What is measured."""
+    """The sizes of a measurement."""
 
     small: int
     large: int
@@ -67,7 +62,7 @@ class Sizes(NamedTuple):
 def make_searches(
     env: Environment, state: Any, sizes: Sizes
 ) -> dict[tuple[str, int], tuple[Any, int]]:
-    """Makes `key -> weights` for each search and number of rounds, with its blocks a position."""
+    """Makes each search and number of rounds, `key -> weights`, with its blocks per position."""
 
     def network(heads: tuple[int, ...], **options: Any) -> Any:
         return dualmctx.make_network(
@@ -127,9 +122,10 @@ def make_searches(
 
 
 def make_positions(env: Environment, kind: str, batch_size: int) -> Any:
-    """Plays random moves: four in each game, or as many as there are games before it, at most 35.
+    """Plays random moves from the start.
 
-    Of games that end earlier it is the last position before the end.
+    Kind "early" plays four moves in each game. Kind "all" plays i modulo 36 moves in game i. If a
+    game ends earlier, its last position before the end is kept.
     """
     keys = jax.random.split(jax.random.PRNGKey(7), batch_size)
     state = jax.vmap(env.init)(keys)
@@ -137,8 +133,8 @@ def make_positions(env: Environment, kind: str, batch_size: int) -> Any:
     step = jax.jit(jax.vmap(env.step))
     is_playing = plies > 0
     for ply in range(int(jnp.max(plies))):
-        draws = jax.random.uniform(jax.random.PRNGKey(ply), state.legal_action_mask.shape)
-        action = jnp.argmax(jnp.where(state.legal_action_mask, draws, -1), axis=-1)
+        noise = jax.random.uniform(jax.random.PRNGKey(ply), state.legal_action_mask.shape)
+        action = jnp.argmax(jnp.where(state.legal_action_mask, noise, -1), axis=-1)
         after = step(state, action)
         is_playing &= (plies > ply) & ~after.terminated
         state = tree_where(is_playing, after, state)
@@ -177,21 +173,16 @@ def measure(kind: str, batch_size: int, sizes: Sizes, repeats: int) -> list[Row]
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs the benchmark and prints its table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the rows here")
+    parser = make_parser(__doc__)
     parser.add_argument("--repeats", type=int, default=7, help="timed runs of each search")
-    parser.add_argument("--quick", action="store_true", help="a tiny size, to see that it runs")
     options = parser.parse_args(arguments)
     sizes = Sizes(SMALL, LARGE, ROUNDS, BATCHES, width=64)
     if options.quick:
         sizes = Sizes(5, 4, (1, 2), (("early", 2), ("all", 8)), width=8)
-    table = Table(*Row._fields, title=f"Connect Four, JAX {jax.__version__}, {jax.devices()[0]}")
-    rows = [row for batch in sizes.batches for row in measure(*batch, sizes, options.repeats)]
-    for row in rows:
-        table.add_row(*("" if cell is None else str(cell) for cell in row))
-    Console().print(table)
-    if options.json:
-        options.json.write_text(json.dumps([row._asdict() for row in rows], indent=2) + "\n")
+    measured = (measure(*batch, sizes, options.repeats) for batch in sizes.batches)
+    rows = [row._asdict() for part in measured for row in part]
+    show(f"Connect Four, JAX {jax.__version__}, {jax.devices()[0]}", rows)
+    write_json(options.json, rows)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,16 @@
 """Times the search engine against mctx: `python -m benchmarks.engine [--json FILE]`.
 
-Both run the same search in one process, in turns, on a model that costs next to nothing (a hash of
-the path), so that the search itself is what is measured. Times are medians in microseconds a
-simulation for the whole batch, compilation apart; compile times are medians of seconds, traced and
-compiled anew in turns. `same_visits` says whether the root's visit counts were equal. A second
-table shows how much longer one of our simulations takes in a search of 512 than in a search of 128.
+Both run the same search in one process and in turns. The model costs almost nothing: a hash of the
+path, so only the search is measured. Times are median microseconds per simulation for the whole
+batch, without compilation. Compile times are median seconds of tracing and compiling anew, in
+turns. `same_visits` is whether the root's visit counts were equal. A second table shows how much
+longer one of our simulations takes in a search of 512 than in a search of 128.
 
-Rules: `gumbel` and `muzero` are mctx's own policies with the same keys; `puct` is our AlphaZero
-rule against mctx's search given the same rule, without noise.
+Rules: `gumbel` and `muzero` are mctx's own policies with the same keys. `puct` is our AlphaZero
+rule without noise, which mctx's search is given too.
 """
 
-import argparse
 import functools
-import json
-import pathlib
 import statistics
 from typing import NamedTuple
 
@@ -24,7 +21,14 @@ from rich.console import Console
 from rich.table import Table
 
 import dualmctx
-from benchmarks.common import run_in_turns, search_by_puct, time_in_turns
+from benchmarks.common import (
+    make_parser,
+    run_in_turns,
+    search_by_puct,
+    show,
+    time_in_turns,
+    write_json,
+)
 
 SIZES = ((512, 512, 7), (512, 128, 7), (64, 128, 7), (64, 200, 362), (16, 32, 4672))
 RULES = ("gumbel", "muzero", "puct")
@@ -32,7 +36,7 @@ GROWTH = ((512, 128, 7), (512, 512, 7))
 
 
 class Row(NamedTuple):
-    """A line of the table."""
+    """A row of the table: times of mctx's search and ours."""
 
     B: int
     N: int
@@ -49,8 +53,8 @@ class Row(NamedTuple):
 def hash_model(num_actions):
     """Makes a two-player model whose state is a hash of its path, without terminal states.
 
-    Logits and values are hashes too, uniform in [-1, 1): a few integer operations each, so that
-    next to nothing of what is measured is the model.
+    Logits and values are hashes too, uniform in [-1, 1). They take a few integer operations each,
+    so the model costs almost nothing.
     """
 
     def to_float(bits):
@@ -88,7 +92,7 @@ def _mix(bits):
 
 
 def make_searches(rule, batch_size, num_simulations, num_actions):
-    """Makes two functions of a key that return root visits: mctx's search and ours."""
+    """Makes mctx's search and ours, each `key -> root visits`."""
     root_fn, recurrent_fn = hash_model(num_actions)
 
     def theirs(rng_key):
@@ -118,7 +122,7 @@ def measure(rule, size, repeats):
     """Times both searches in turns."""
     batch_size, num_simulations, num_actions = size
     key = jax.random.PRNGKey(0)
-    # Compiled anew each time.
+    # Each run compiles anew.
     compiling = {i: lambda i=i: make_searches(rule, *size)[i].lower(key).compile() for i in (0, 1)}
     compiled = run_in_turns(compiling, repeats).values()
     compile_seconds = [statistics.median(seconds for seconds, _ in times) for times in compiled]
@@ -139,8 +143,8 @@ def measure(rule, size, repeats):
     )
 
 
-def growth(rule, sizes, repeats):
-    """Returns microseconds a simulation of our search at two sizes, timed in turns."""
+def measure_growth(rule, sizes, repeats):
+    """Returns microseconds per simulation of our search at each size, timed in turns."""
     key = jax.random.PRNGKey(0)
     searches = {size: functools.partial(make_searches(rule, *size)[1], key) for size in sizes}
     seconds = time_in_turns(searches, repeats)
@@ -149,31 +153,26 @@ def growth(rule, sizes, repeats):
 
 def main(arguments=None):
     """Runs the benchmark and prints its table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the rows here")
+    parser = make_parser(__doc__)
     parser.add_argument("--repeats", type=int, default=5, help="timed runs of each search")
-    parser.add_argument("--quick", action="store_true", help="a tiny size, to see that it runs")
     options = parser.parse_args(arguments)
     console = Console()
-    table = Table(*Row._fields, title=f"mctx {mctx.__version__}, JAX {jax.__version__}")
     rows = []
-    # Whoever is compiled first in a process pays for what all share.
+    # The first compilation in a process also initialises the compiler, so it is not timed.
     measure(RULES[0], (2, 4, 3), repeats=1)
     for size in ((4, 16, 5),) if options.quick else SIZES:
         for rule in RULES:
             row = measure(rule, size, options.repeats)
             rows.append(row._asdict())
-            table.add_row(*map(str, row))
             console.print(f"{size} {rule}: {row.ratio}x", highlight=False)
-    console.print(table)
+    show(f"mctx {mctx.__version__}, JAX {jax.__version__}", rows)
     sizes = ((4, 8, 5), (4, 16, 5)) if options.quick else GROWTH
     table = Table("rule", *(f"µs at {size}" for size in sizes), "growth")
     for rule in RULES:
-        short, long = growth(rule, sizes, 3 * options.repeats)
+        short, long = measure_growth(rule, sizes, 3 * options.repeats)
         table.add_row(rule, f"{short:.1f}", f"{long:.1f}", f"{long / short:.2f}")
     console.print(table)
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=2) + "\n")
+    write_json(options.json, rows)
 
 
 if __name__ == "__main__":

@@ -1,21 +1,18 @@
-"""Positions a second of batch evaluation: `python -m benchmarks.evaluation [--json FILE]`.
+"""Positions per second of batch evaluation: `python -m benchmarks.evaluation [--json FILE]`.
 
-Connect Four, positions after four random moves, evaluated by `dualmctx.Evaluator` and by mctx in a
-Python loop over the same batches, both from the host's arrays to the host's arrays. mctx searches
-from whole pgx states, as pgx's AlphaZero example has it (`benchmarks.pgx_loop`), with the same
-network, rule and number of simulations, and returns the action, the weights, and the root's value,
-visits and Q; the evaluator returns a principal variation, the heads' opinions and legal actions
-besides. `puct` is MuZero's rule in both. `same` is the share of positions with the same action;
-under `puct` equal visits are drawn among.
+Connect Four positions after four random moves are evaluated by `dualmctx.Evaluator` and by mctx in
+a Python loop over the same batches, both from host arrays to host arrays. mctx searches from whole
+pgx states, as in pgx's AlphaZero example (`benchmarks.pgx_loop`), with the same network, rule and
+number of simulations. It returns the action, the weights, and the root's value, visits and Q. The
+evaluator also returns a principal variation, each head's evaluation and the legal actions. `puct`
+is MuZero's rule in both. `same` is the share of positions with the same action; under `puct`, ties
+between equal visits are broken at random.
 
-Times are medians of whole passes over all positions, in one process and in turns; compilation is
-apart. A search saturates at the smallest batch that reaches 95 % of its best speed.
+Times are medians of whole passes over all positions, in one process and in turns, without
+compilation. A search saturates at the smallest batch that reaches 95 % of its best speed.
 """
 
-import argparse
 import functools
-import json
-import pathlib
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -23,23 +20,21 @@ from typing import Any, NamedTuple
 import jax
 import mctx
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 import dualmctx
 import games
 from benchmarks import pgx_loop
-from benchmarks.common import make_params, time_in_turns
+from benchmarks.common import make_params, make_parser, show, time_in_turns, write_json
 from benchmarks.dual import make_positions
 from dualmctx.types import Environment, Policy, PolicyValueNetwork
 
 SEARCHES = ("puct", "gumbel")
 # The share of the best speed at which a search counts as saturated.
-NEARLY = 0.95
+SATURATED = 0.95
 
 
 class Sizes(NamedTuple):
-    """What is measured; every batch size divides the number of positions."""
+    """The sizes of a measurement; every batch size divides the number of positions."""
 
     number: int
     batches: tuple[int, ...]
@@ -50,7 +45,7 @@ class Sizes(NamedTuple):
 
 
 class Row(NamedTuple):
-    """An engine at a batch size; `ratio` is our positions a second over this engine's."""
+    """An engine at a batch size; `ratio` is our positions per second over this engine's."""
 
     search: str
     batch: int
@@ -63,21 +58,21 @@ class Row(NamedTuple):
 
 
 class Engine(NamedTuple):
-    """`(states) -> [S] actions`, compiled, and the seconds that compiling took."""
+    """A compiled `states -> [S] actions`, and its compile time in seconds."""
 
     evaluate: Callable[[Any], np.ndarray]
     compile_s: float
 
 
 def our_policy(search: str, simulations: int) -> Policy:
-    """Makes our variant of a search of mctx's."""
+    """Makes our variant of one of mctx's searches."""
     return {"puct": dualmctx.MuZero, "gumbel": dualmctx.Gumbel}[search](simulations)
 
 
 def our_engine(
     env: Environment, network: PolicyValueNetwork, params: Any, policy: Policy, batch_size: int
 ) -> Engine:
-    """Makes the evaluator."""
+    """Makes our evaluator."""
     start = time.perf_counter()
     evaluator = dualmctx.make_evaluator(env, network, params, policy, batch_size=batch_size)
     return Engine(lambda states: evaluator(states).action, time.perf_counter() - start)
@@ -94,12 +89,12 @@ def mctx_engine(
     batch_size: int,
 ) -> Engine:
     """Makes the loop over mctx's search, without noise."""
-    calm: dict[str, float] = {
+    no_noise: dict[str, float] = {
         "puct": {"dirichlet_fraction": 0.0, "temperature": 0.0},
         "gumbel": {"gumbel_scale": 0.0},
     }[search]
     search_fn = pgx_loop.make_search(
-        env, network, pgx_loop.SEARCHES[search], sizes.simulations, **calm
+        env, network, pgx_loop.SEARCHES[search], sizes.simulations, **no_noise
     )
 
     @jax.jit
@@ -125,7 +120,7 @@ def mctx_engine(
 
 
 def measure(search: str, batch_size: int, sizes: Sizes, repeats: int) -> list[Row]:
-    """Measures both engines in turns, each after a pass that is not timed."""
+    """Times both engines in turns, each after a pass that is not timed."""
     env = games.make("connect_four")
     states = jax.device_get(make_positions(env, "early", sizes.number))
     network = dualmctx.make_network(
@@ -162,28 +157,26 @@ def measure(search: str, batch_size: int, sizes: Sizes, repeats: int) -> list[Ro
 
 
 def saturation(rows: list[Row]) -> dict[str, int]:
-    """Returns for each search and engine the smallest batch that is nearly the fastest."""
+    """Returns for each engine and search the smallest batch that saturates it."""
     found = {}
     for name in dict.fromkeys(f"{row.engine}, {row.search}" for row in rows):
-        mine = [row for row in rows if f"{row.engine}, {row.search}" == name]
-        best = max(row.per_second for row in mine)
-        found[name] = min(row.batch for row in mine if row.per_second >= NEARLY * best)
+        selected = [row for row in rows if f"{row.engine}, {row.search}" == name]
+        best = max(row.per_second for row in selected)
+        found[name] = min(row.batch for row in selected if row.per_second >= SATURATED * best)
     return found
 
 
 def read_options(arguments: list[str] | None) -> tuple[Any, Sizes]:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = make_parser(__doc__)
     add = parser.add_argument
-    add("--json", type=pathlib.Path, metavar="FILE", help="write the rows here")
     add("--only", choices=SEARCHES, help="one of the searches")
     add("--repeats", type=int, default=3, help="timed passes of each engine")
-    add("--number", type=int, default=1024, help="of positions")
+    add("--number", type=int, default=1024, help="number of positions")
     add("--batches", type=int, nargs="+", default=[32, 64, 128, 256, 512, 1024], metavar="B")
-    add("--simulations", type=int, default=32, help="a position")
+    add("--simulations", type=int, default=32, help="per position")
     add("--trunk", choices=("conv", "mlp"), default="conv", help="of the network")
-    add("--width", type=int, default=32, help="features of the network, four residual blocks")
-    add("--quick", action="store_true", help="a tiny size, to see that it runs")
+    add("--width", type=int, default=32, help="features of the network, with four residual blocks")
     options = parser.parse_args(arguments)
     sizes = Sizes(
         options.number, tuple(options.batches), options.simulations, options.trunk, options.width, 4
@@ -202,20 +195,18 @@ def main(arguments: list[str] | None = None) -> None:
     searches = [options.only] if options.only else list(SEARCHES)
     device = jax.devices()[0].device_kind
     title = f"{sizes}, mctx {mctx.__version__}, JAX {jax.__version__}, {device}"
-    table, rows = Table(*Row._fields, title=title), []
+    rows = []
     for search in searches:
         for batch_size in sizes.batches:
             for row in measure(search, batch_size, sizes, options.repeats):
                 rows.append(row)
-                table.add_row(*map(str, row))
                 print(row, flush=True)
-    Console().print(table)
+    show(title, [row._asdict() for row in rows])
     saturated = saturation(rows)
     for name, batch_size in saturated.items():
         print(f"{name}: saturated at a batch of {batch_size}")
-    if options.json:
-        content = {"rows": [row._asdict() for row in rows], "saturated": saturated}
-        options.json.write_text(json.dumps(content, indent=2) + "\n")
+    content = {"rows": [row._asdict() for row in rows], "saturated": saturated}
+    write_json(options.json, content)
 
 
 if __name__ == "__main__":

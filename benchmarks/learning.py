@@ -1,19 +1,19 @@
-"""What the algorithms of `dualmctx reproduce` learn of Connect Four, by its perfect player.
+"""Quality of the Connect Four networks of `dualmctx reproduce`: `python -m benchmarks.learning`.
 
-`python -m benchmarks.learning FOLDER [FOLDER ...] [--json FILE]`, each the folder of an experiment,
-such as `runs/reproduce/connect-four`. After some steps of training (`--steps`) it measures in how
-many positions (see `benchmarks.strength`) a move keeps the game's value, with Wilson's intervals:
-the move of the network alone, of the search that it learned with, and of AlphaZero's search by the
+The arguments are folders of experiments, such as `runs/reproduce/connect-four`. After each of the
+training steps of `--steps`, the benchmark measures the share of positions (see
+`benchmarks.strength`) in which a move keeps the game's value, with Wilson's intervals. It measures
+three moves: of the network alone, of the search of the algorithm, and of AlphaZero's search by the
 final head with 85 simulations (`--simulations`), which is the same for all networks. Two searches
-on one network tell what the search is worth apart from what the network knows. Two controls cost
-about as much as Dual's search with as many simulations: `alphazero_42` has half of the simulations
-by the final head, and `alphazero_early` has all of them by the first of two shared heads; it is
-`None` for other networks. `weights` is the part of the search's weights that lies on moves that
-keep the value. It is what the network is told to play, but for the noise.
+on one network separate the value of the search from the knowledge of the network.
+
+Two controls cost about as much as Dual's search with as many simulations: `alphazero_42` has half
+of the simulations by the final head, and `alphazero_early` has all of them by the first of two
+shared heads (`None` for other networks). `weights` is the part of the search's weights on moves
+that keep the value. It is the training target of the network without the noise.
 """
 
 import argparse
-import json
 import pathlib
 import statistics
 import sys
@@ -24,17 +24,14 @@ import jax
 import numpy as np
 
 import games
-from benchmarks.common import untrained
+from benchmarks.common import Estimate, estimate, make_parser, show, untrained_model, write_json
 from benchmarks.connect_four import Positions, make_solver
 from benchmarks.strength import (
     GAME,
-    Estimate,
     Subject,
     Tools,
-    estimate,
     find_positions,
     make_tools,
-    show,
 )
 from dualmctx import AlphaZero
 from dualmctx.experiment.evals import score_exactly
@@ -46,7 +43,7 @@ from dualmctx.types import Policy, PolicyValueNetwork
 
 
 class Run(NamedTuple):
-    """A run of an algorithm: its name, the seed, and a subject for each step that is looked at."""
+    """A run of an algorithm: its name, its seed, and a subject for each measured step."""
 
     algorithm: str
     seed: int
@@ -54,7 +51,7 @@ class Run(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What was measured of a run after a step; `minutes` are of training alone."""
+    """The measurements of a run after a step; `minutes` are of training alone."""
 
     algorithm: str
     seed: int
@@ -74,7 +71,7 @@ class Row(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Of some positions: shares of moves that keep the value, and mean weights on such moves."""
+    """Over some positions: shares of moves that keep the value, and mean weights on such moves."""
 
     network: float
     search: float
@@ -84,15 +81,15 @@ class Measured(NamedTuple):
 def find_runs(
     folder: pathlib.Path, steps: list[int], algorithms: list[str] | None = None
 ) -> list[Run]:
-    """Finds the runs of an experiment in Connect Four, and what they had learned by these steps.
+    """Finds the runs of a Connect Four experiment, with their networks after the given steps.
 
     Args:
-      folder: of the experiment.
-      steps: of training, after which to look.
-      algorithms: by their names; all that are there if `None`.
+      folder: the folder of the experiment.
+      steps: training steps after which to measure.
+      algorithms: names of algorithms; `None` for all in the folder.
 
     Raises:
-      ValueError: when there are none, or nothing was kept after such a step, in one line.
+      ValueError: if there are no such runs, or no network was kept after a step.
     """
     found = sorted(folder.glob("*/seed-*/steps"))
     names = sorted({path.parts[-3] for path in found})
@@ -132,7 +129,7 @@ def measure(tools: Tools, params: Any, positions: Positions) -> Measured:
 
 
 def controls(network: PolicyValueNetwork, simulations: int) -> dict[str, Policy | None]:
-    """Returns AlphaZero's searches of a network by their names; `None` where a head is missing."""
+    """Returns AlphaZero's searches of a network by name; `None` if the network lacks the head."""
     has_early = isinstance(network, Network) and len(network.head_depths) == 2
     return {
         "alphazero": AlphaZero(simulations).for_evaluation(),
@@ -147,10 +144,10 @@ def measure_run(
     """Measures a run after each of its steps; each search is compiled once.
 
     Args:
-      run: what is measured.
-      labelled: positions of each kind.
+      run: the run to measure.
+      labelled: the positions of each kind.
       batch_size: positions searched at once.
-      simulations: of AlphaZero's search.
+      simulations: simulations of AlphaZero's search.
     """
     first = run.subjects[0]
     policies = {"search": first.policy} | controls(first.network, simulations)
@@ -187,7 +184,7 @@ def measure_run(
 
 
 def mean_over_seeds(rows: list[Row]) -> list[dict[str, Any]]:
-    """Takes the mean of all shares over seeds, in the order in which they first come."""
+    """Returns the means of all shares over seeds, in the order of the rows."""
     groups: dict[tuple, list[Row]] = {}
     for row in rows:
         groups.setdefault((row.algorithm, row.step, row.positions), []).append(row)
@@ -217,18 +214,16 @@ def _mean(shares: Iterable[float]) -> float:
 
 def read_options(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, Any]:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = make_parser(__doc__)
     add = parser.add_argument
-    add("folders", type=pathlib.Path, nargs="*", metavar="FOLDER", help="of an experiment")
-    add("--steps", type=int, nargs="+", default=[0, 4, 8, 12, 16], help="after which to look")
-    add("--algorithms", nargs="+", metavar="NAME", help="to look at; by default all")
-    add("--positions", type=pathlib.Path, nargs="+", metavar="FILE.csv", help="labelled ones")
-    add("--number", type=int, default=500, help="of positions to make, of each kind")
-    add("--simulations", type=int, default=85, help="of AlphaZero's search on each network")
+    add("folders", type=pathlib.Path, nargs="*", metavar="FOLDER", help="an experiment")
+    add("--steps", type=int, nargs="+", default=[0, 4, 8, 12, 16], help="steps to measure")
+    add("--algorithms", nargs="+", metavar="NAME", help="default: all")
+    add("--positions", type=pathlib.Path, nargs="+", metavar="FILE.csv", help="labelled")
+    add("--number", type=int, default=500, help="positions to make, of each kind")
+    add("--simulations", type=int, default=85, help="of AlphaZero's search")
     add("--batch-size", type=int, default=250, help="positions searched at once")
-    add("--seed", type=int, default=0, help="of positions")
-    add("--json", type=pathlib.Path, metavar="FILE", help="write the rows here")
-    add("--quick", action="store_true", help="a tiny size, to see that it runs")
+    add("--seed", type=int, default=0, help="seed of the positions")
     options = parser.parse_args(arguments)
     if options.quick:
         options.number, options.batch_size, options.simulations = 8, 8, 4
@@ -251,18 +246,16 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error(str(error))
     if not options.folders:
         policy = AlphaZero(4).for_evaluation()
-        runs = [Run("untrained", 0, [Subject(*untrained(), policy, 0, None)])]
+        runs = [Run("untrained", 0, [Subject(*untrained_model(), policy, 0, None)])]
     rows = []
     for run in runs:
         for row in measure_run(run, labelled, options.batch_size, options.simulations):
             rows.append(row)
-            # Told of as they come, as all of them take many minutes.
+            # Each row is printed when it is done: all rows take many minutes.
             print(row._asdict(), file=sys.stderr)
     show("Moves that keep the game's value", [row._asdict() for row in rows])
     show("Means over seeds", mean_over_seeds(rows))
-    if options.json:
-        found = [row._asdict() for row in rows]
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
+    write_json(options.json, [row._asdict() for row in rows])
 
 
 if __name__ == "__main__":

@@ -1,20 +1,18 @@
-"""The move against the leaves per step: `python -m benchmarks.leaves [RUN] [--json FILE]`.
+"""Move quality by leaves per step: `python -m benchmarks.leaves [RUN] [--json FILE]`.
 
-The share of contested Connect Four positions in which the move keeps the game's value, by a perfect
-player's labels (bitbully), of AlphaZero's search without noise, by `leaves_per_step` and
-`virtual_loss`. Positions are those of `benchmarks.strength` of the kind games: some legal move
-changes the value. RUN is a run's folder, an exported file or a name, by default the packaged
-network.
+The benchmark measures the share of contested Connect Four positions in which the move of
+AlphaZero's search without noise keeps the game's value, by `leaves_per_step` and `virtual_loss`. A
+perfect player (bitbully) labels the positions. They are those of the kind `games` of
+`benchmarks.strength`, in which some legal move changes the value. RUN is a run's folder, an
+exported file or a name, by default the packaged network.
 
 The difference to the ordinary search is paired by position, in percentage points with its standard
-error; "better, worse" counts the positions in which only one of the two keeps the value. The last
-columns are means: the new nodes of a search, and the simulations of a step, the latter over the
-first positions, each searched alone.
+error. "better, worse" counts the positions in which only one of the two searches keeps the value.
+The last columns are means: the new nodes of a search, and the simulations per step. The latter is
+measured over the first positions, each searched alone.
 """
 
-import argparse
 import dataclasses
-import json
 import math
 import pathlib
 import sys
@@ -28,7 +26,7 @@ from rich.table import Table
 
 import dualmctx
 import games
-from benchmarks.common import untrained
+from benchmarks.common import make_parser, untrained_model, write_json
 from benchmarks.connect_four import Positions, game_positions, make_solver
 from dualmctx.runs.saved_network import load_trained
 from dualmctx.types import Environment, PolicyValueNetwork
@@ -36,12 +34,12 @@ from dualmctx.types import Environment, PolicyValueNetwork
 ORDINARY = (1, 0)
 # Leaves per step and virtual losses.
 SEARCHES = (ORDINARY, (8, 0), (16, 0), (64, 0), (8, 3), (16, 3), (64, 3))
-# Of the positions, for the simulations of a step.
+# Number of positions by which the simulations per step are counted.
 NUM_ALONE = 40
 
 
 class Row(NamedTuple):
-    """What a search found; see the module."""
+    """The measurements of a search; see the module."""
 
     leaves_per_step: int
     virtual_loss: int
@@ -56,15 +54,15 @@ class Row(NamedTuple):
 
 
 @dataclasses.dataclass
-class Counted:
-    """A network that counts its calls, in `calls`."""
+class CallCounter:
+    """A network that counts its calls in `calls`."""
 
     network: PolicyValueNetwork
     calls: int = 0
 
     @property
     def head_depths(self) -> tuple[int, ...]:
-        """The network's."""
+        """The head depths of the network."""
         return self.network.head_depths
 
     def apply(self, *arguments: Any, **options: Any) -> Any:
@@ -95,8 +93,8 @@ def make_search(
 def count_per_step(
     env: Environment, network: PolicyValueNetwork, params: Any, states: Any, *options: int
 ) -> float:
-    """Returns the mean number of simulations of a step, of searches of one root each."""
-    counted = Counted(network)
+    """Returns the mean number of simulations per step, in searches of one root each."""
+    counted = CallCounter(network)
     search = make_search(env, counted, *options)
     number = states.current_player.shape[0]
     jax.block_until_ready(
@@ -108,7 +106,7 @@ def count_per_step(
 
 
 def compare(kept: np.ndarray, ordinary: np.ndarray) -> dict[str, Any]:
-    """Compares `[S]` bool, whether moves keep the value, with those of the ordinary search."""
+    """Compares `[S]` bool, whether the move keeps the value, with the ordinary search."""
     change = 100 * (kept.astype(float) - ordinary)
     return {
         "keeps": round(float(kept.mean()), 4),
@@ -125,7 +123,14 @@ def measure(
     budget: int,
     searches: tuple[tuple[int, int], ...],
 ) -> list[Row]:
-    """Measures searches, the ordinary one first, of a game, a network and its parameters."""
+    """Measures searches, the ordinary one first.
+
+    Args:
+      subject: the game, the network and its parameters.
+      positions: labelled positions.
+      budget: simulations of a search.
+      searches: leaves per step and virtual loss of each search.
+    """
     env, network, params = subject
     number = len(positions.histories)
     states = games.replay(env, positions.histories)
@@ -143,7 +148,7 @@ def measure(
             "per_step": round(per_step, 1),
         }
         rows.append(Row(leaves, loss, number, **compare(kept, ordinary), **means))
-        # Some take minutes.
+        # Each row is printed when it is done: some take minutes.
         print(rows[-1], file=sys.stderr)
     return rows
 
@@ -167,14 +172,12 @@ def show(rows: list[Row], budget: int) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs the benchmark and prints its table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = make_parser(__doc__)
     add = parser.add_argument
     add("run", type=pathlib.Path, nargs="?", default=pathlib.Path("connect-four"), metavar="RUN")
-    add("--simulations", type=int, default=400, help="of each search")
-    add("--number", type=int, default=800, help="of positions to make")
-    add("--seed", type=int, default=0, help="of positions")
-    add("--json", type=pathlib.Path, metavar="FILE", help="write the rows here")
-    add("--quick", action="store_true", help="a tiny size, to see that it runs")
+    add("--simulations", type=int, default=400, help="simulations of each search")
+    add("--number", type=int, default=800, help="number of positions to make")
+    add("--seed", type=int, default=0, help="seed of the positions")
     options = parser.parse_args(arguments)
     if options.quick:
         options.number, options.simulations = 8, 24
@@ -184,14 +187,12 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error(str(error))
     if trained and trained.record["game"] != "connect_four":
         parser.error(f"{options.run} is a network for {trained.record['game']}, not connect_four")
-    subject = (trained.env, trained.network, trained.params) if trained else untrained()
+    subject = (trained.env, trained.network, trained.params) if trained else untrained_model()
     positions = game_positions(make_solver(), options.number, options.seed)
     searches = SEARCHES[:: 3 if options.quick else 1]
     rows = measure(subject, positions, options.simulations, searches)
     show(rows, options.simulations)
-    if options.json:
-        text = json.dumps([row._asdict() for row in rows], indent=2)
-        options.json.write_text(text + "\n")
+    write_json(options.json, [row._asdict() for row in rows])
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
 """Mates in one found by an untrained network: `python -m benchmarks.mates [--json FILE]`.
 
-Chess positions in which a move mates, from games of uniformly random moves with a fixed seed, or
-of a file with a column `fen`. python-chess says which moves mate. The network knows nothing: its
-policy is uniform and its values are 0, so all that is found comes of the search and the rules.
+The chess positions have a mate in one. They come from games of uniformly random moves with a fixed
+seed, or from a file with a column `fen`. python-chess decides which moves mate. The network is
+untrained: its policy is uniform and its values are 0, so only the search and the rules find mates.
 """
 
-import argparse
 import csv
 import json
 import pathlib
@@ -17,16 +16,17 @@ import jax
 
 import dualmctx
 import games
+from benchmarks.common import make_parser, write_json
 from dualmctx.runs.progress import showing
 
 GAME = "chess"
-# An untrained network's size makes no difference to its answers.
+# The size of an untrained network does not change its output.
 WIDTH, NUM_BLOCKS = 4, 2
-# No position reached here has more legal moves.
+# No position here has more legal moves.
 MAX_CHILDREN = 128
 
 
-def mates(fen: str) -> set[str]:
+def mating_moves(fen: str) -> set[str]:
     """Returns the moves that mate, in UCI."""
     board = chess.Board(fen)
     found = set()
@@ -39,20 +39,20 @@ def mates(fen: str) -> set[str]:
 
 
 def mating_positions(number: int, seed: int) -> list[str]:
-    """Plays random games until so many positions with a mate in one have come up, one a game."""
-    draws, found = random.Random(seed), []
+    """Plays random games until `number` positions with a mate in one are found, one per game."""
+    rng, found = random.Random(seed), []
     while len(found) < number:
         board = chess.Board()
         while not board.is_game_over() and board.ply() < 300:
-            if mates(board.fen()):
+            if mating_moves(board.fen()):
                 found.append(board.fen())
                 break
-            board.push(draws.choice(list(board.legal_moves)))
+            board.push(rng.choice(list(board.legal_moves)))
     return found
 
 
 def read_positions(file: pathlib.Path) -> list[str]:
-    """Reads the column `fen`."""
+    """Reads the column `fen` of a CSV file."""
     with file.open(newline="") as lines:
         return [row["fen"] for row in csv.DictReader(lines)]
 
@@ -80,7 +80,7 @@ def measure(fens: list[str], simulations: int, batch: int) -> dict:
             positions = [games.read_fen(env, fen) for fen in part]
             answers = evaluator(games.set_up(env, positions), ids=part)
             for fen, position, action in zip(part, positions, answers.action, strict=True):
-                if games.format_action(env, position, int(action)) not in mates(fen):
+                if games.format_action(env, position, int(action)) not in mating_moves(fen):
                     missed.append(fen)
     return {
         "positions": len(fens),
@@ -93,16 +93,14 @@ def measure(fens: list[str], simulations: int, batch: int) -> dict:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the benchmark and prints what was found."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    """Runs the benchmark and prints the result."""
+    parser = make_parser(__doc__)
     add = parser.add_argument
-    add("--positions", type=pathlib.Path, metavar="FILE.csv", help="with a column fen")
-    add("--number", type=int, default=200, help="of positions to make")
-    add("--simulations", type=int, default=800, help="a position")
+    add("--positions", type=pathlib.Path, metavar="FILE.csv", help="a file with a column fen")
+    add("--number", type=int, default=200, help="number of positions to make")
+    add("--simulations", type=int, default=800, help="per position")
     add("--batch", type=int, default=32, help="positions searched at once")
-    add("--seed", type=int, default=0, help="of the random games")
-    add("--json", type=pathlib.Path, metavar="FILE", help="write the result here")
-    add("--quick", action="store_true", help="a tiny size, to see that it runs")
+    add("--seed", type=int, default=0, help="seed of the random games")
     options = parser.parse_args(arguments)
     if options.quick:
         options.number, options.simulations, options.batch = 4, 64, 4
@@ -112,8 +110,7 @@ def main(arguments: list[str] | None = None) -> None:
         fens = mating_positions(options.number, options.seed)
     result = measure(fens, options.simulations, options.batch)
     print(json.dumps(result, indent=2))
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=2) + "\n")
+    write_json(options.json, result)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,20 @@
-"""Bytes a node of a search tree, every game: `python -m benchmarks.memory [--json FILE]`.
+"""Bytes per node of a search tree, for every game: `python -m benchmarks.memory [--json FILE]`.
 
-mctx: its Gumbel search with the embedding of pgx's AlphaZero example, the whole game state with its
-observation. plain: our AlphaZero search as it is. compact: the same search with packed states
-(`compact_states`) and, where a number C is given, that many actions a node (`max_children`); state
-is what it keeps of a game state, share is its part of mctx's bytes. dual and dual16: Dual likewise,
-with the activations of the training command's network kept in float32 and in bfloat16.
+- `mctx`: its Gumbel search with the embedding of pgx's AlphaZero example, which is the whole game
+  state with its observation.
+- `plain`: our AlphaZero search with its defaults.
+- `compact`: the same search with packed states (`compact_states`) and, where a number C is given,
+  C actions per node (`max_children`). `state` is the part of a packed game state; `share` is the
+  ratio to mctx's bytes.
+- `dual` and `dual16`: Dual with the same options, with the activations of the training command's
+  network kept in float32 and in bfloat16.
+- `check`: the prediction of `dualmctx.search_memory` for the plain search of 1,024 games over the
+  memory that XLA reports, for two games.
 
-All are trees of 128 simulations as allocated, traced without compiling; what belongs to the root
-only is shared out over the nodes. check: what `dualmctx.search_memory` predicts for the plain
-search of 1,024 games, over what XLA reports of it, for two games.
+All trees have 128 simulations and are traced without compiling. Arrays of the root alone are
+divided among the nodes.
 """
 
-import argparse
-import json
-import pathlib
 from typing import Any, NamedTuple
 
 import jax
@@ -24,17 +25,18 @@ from rich.table import Table
 
 import dualmctx
 import games
+from benchmarks.common import make_parser, write_json
 from dualmctx.models.search_memory import num_bytes
 from dualmctx.types import Environment
 
 NUM_SIMULATIONS = 128
-# Actions kept a node where most of the game's actions are illegal in any state.
+# Actions per node for games in which most actions are illegal in any state.
 LIMITS = {"animal_shogi": 64, "gardner_chess": 64, "chess": 128, "shogi": 128}
 CHECKED = ("hsr", "connect_four")
 
 
 class Row(NamedTuple):
-    """A line of the table: bytes a node, and shares."""
+    """A row of the table: bytes per node, and ratios."""
 
     game: str
     A: int
@@ -69,8 +71,8 @@ def make_network(game, **options):
     return dualmctx.make_network(game.states.legal_action_mask.shape[1], shape, **options)
 
 
-def mctx_node(game):
-    """Returns the bytes a node of mctx's tree with pgx's embedding."""
+def mctx_bytes_per_node(game):
+    """Returns the bytes per node of mctx's tree with pgx's embedding."""
 
     def search(rng_key, states):
         batch_size, num_actions = states.legal_action_mask.shape
@@ -86,71 +88,75 @@ def mctx_node(game):
         return mctx.gumbel_muzero_policy(None, rng_key, root, recurrent_fn, NUM_SIMULATIONS)
 
     output = jax.eval_shape(search, game.key, game.states)
-    return a_node(output.search_tree)
+    return bytes_per_node(output.search_tree)
 
 
-def our_tree(game, policy, network, **options):
+def tree_shapes(game, policy, network, **options):
     """Returns the shapes of our tree."""
     search = dualmctx.make_search_fn(game.env, network, policy, **options)
     params = jax.eval_shape(network.init, game.key, game.states.observation)
     return jax.eval_shape(search, params, game.key, game.states).search_tree
 
 
-def a_node(arrays):
-    """Returns bytes a node."""
+def bytes_per_node(arrays):
+    """Returns the bytes per node of a tree's arrays."""
     return num_bytes(arrays) // (NUM_SIMULATIONS + 1)
 
 
-def limits(name):
+def child_limit(name):
     return dualmctx.Execution(max_children=LIMITS.get(name))
 
 
 def compact_tree(name, game):
-    """Returns the shapes of our smallest tree without a second one on it."""
-    policy = dualmctx.AlphaZero(NUM_SIMULATIONS, execution=limits(name))
+    """Returns the shapes of our smallest single tree."""
+    policy = dualmctx.AlphaZero(NUM_SIMULATIONS, execution=child_limit(name))
     network = make_network(game, width=8, num_blocks=2)
-    return our_tree(game, policy, network, compact_states=True)
+    return tree_shapes(game, policy, network, compact_states=True)
 
 
 def predicted_share(name, batch_size=1024):
-    """Returns our prediction for a whole search, over what XLA reports."""
+    """Returns our prediction for a whole search over the memory that XLA reports."""
     game = open_game(name, batch_size)
     network = make_network(game, width=8, num_blocks=2, trunk="mlp")
     policy = dualmctx.AlphaZero(NUM_SIMULATIONS)
     search = dualmctx.make_search_fn(game.env, network, policy)
     params = jax.eval_shape(network.init, game.key, game.states.observation)
 
-    def played(params, rng_key, states):
+    def search_actions(params, rng_key, states):
         output = search(params, rng_key, states)
         return output.action, output.action_weights
 
-    report = jax.jit(played).lower(params, game.key, game.states).compile().memory_analysis()
+    report = (
+        jax.jit(search_actions).lower(params, game.key, game.states).compile().memory_analysis()
+    )
     predicted = dualmctx.search_memory(game.env, network, policy, batch_size).total
     return predicted / (report.temp_size_in_bytes + report.output_size_in_bytes)
 
 
 def measure(name, checked=CHECKED):
-    """Measures a game."""
+    """Measures the trees of a game."""
     game = open_game(name)
     plain, network = make_network(game, width=8, num_blocks=2), make_network(game)
-    execution = limits(name)
+    execution = child_limit(name)
     small = NUM_SIMULATIONS // 2
     dual = dualmctx.Dual((small, NUM_SIMULATIONS - small), execution=execution)
     compact = compact_tree(name, game)
-    theirs = mctx_node(game)
+    theirs = mctx_bytes_per_node(game)
     duals = [
-        a_node(our_tree(game, dual, network, compact_states=True, activations_dtype=dtype))
+        bytes_per_node(
+            tree_shapes(game, dual, network, compact_states=True, activations_dtype=dtype)
+        )
         for dtype in (jnp.float32, jnp.bfloat16)
     ]
     return Row(
         game=name,
         A=game.states.legal_action_mask.shape[1],
         mctx=theirs,
-        plain=a_node(our_tree(game, dualmctx.AlphaZero(NUM_SIMULATIONS), plain)),
+        plain=bytes_per_node(tree_shapes(game, dualmctx.AlphaZero(NUM_SIMULATIONS), plain)),
         C=execution.max_children,
-        state=a_node(compact.embeddings.state),
-        compact=a_node(compact),
-        share=round(a_node(compact) / theirs, 3),
+        state=bytes_per_node(compact.embeddings.state),
+        compact=bytes_per_node(compact),
+        share=round(bytes_per_node(compact) / theirs, 3),
         dual=duals[0],
         dual16=duals[1],
         check=round(predicted_share(name), 3) if name in checked else None,
@@ -159,13 +165,11 @@ def measure(name, checked=CHECKED):
 
 def main(arguments=None):
     """Runs the benchmark and prints its table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the rows here")
-    parser.add_argument("--quick", action="store_true", help="one game, to see that it runs")
+    parser = make_parser(__doc__)
     options = parser.parse_args(arguments)
     console = Console()
     title = f"mctx {mctx.__version__}, JAX {jax.__version__}"
-    # Without lines it fits into 80 columns.
+    # Without borders, the table fits into 80 columns.
     table = Table(*Row._fields, title=title, box=None, padding=(0, 1, 0, 0))
     for column in table.columns[1:]:
         column.justify = "right"
@@ -178,8 +182,7 @@ def main(arguments=None):
         )
         console.print(f"{name}: {row.share} of mctx's bytes", highlight=False)
     console.print(table)
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=2) + "\n")
+    write_json(options.json, rows)
 
 
 if __name__ == "__main__":

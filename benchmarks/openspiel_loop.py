@@ -1,15 +1,15 @@
 """OpenSpiel's Python AlphaZero as a training loop, for `benchmarks.throughput`.
 
-Its own pieces: `MCTSBot` with PUCT and noise, `AlphaZeroEvaluator`, whose cache starts anew with
-each iteration's weights, its network of the same depth and width, and that model's `update`. An
-iteration is a game, and the share of an optimiser step that its positions are, as each is learned
-once. It is made for N actor processes and a learner, which are left out: self-play and learning
-take turns in this one, so N cores could make it N times as fast at best. It evaluates a position
-at a time, without `jax.jit`, as it comes.
+The loop uses OpenSpiel's own parts: `MCTSBot` with PUCT and noise, `AlphaZeroEvaluator`, whose
+cache is empty at the start of each iteration, a network of the same depth and width as ours, and
+that model's `update`. An iteration is one game and the fraction of an optimiser step that its
+positions are, because each position is learned once. OpenSpiel's program is made for N actor
+processes and a learner. Here self-play and learning take turns in one process, so N cores could
+make it N times as fast at best. It evaluates one position at a time, without `jax.jit`, as in
+OpenSpiel.
 
-Its network is not ours in all: batch normalisation where ours normalises over features, no
-residual connections between dense layers, one dense layer more in the policy's head, and heads of
-other widths.
+Its network differs from ours: batch normalisation where ours normalises over features, no residual
+connections between dense layers, one more dense layer in the policy head, and other head widths.
 
 Source: OpenSpiel 2 (open_spiel/python/algorithms/alpha_zero/alpha_zero.py: actor and learner).
 """
@@ -29,17 +29,17 @@ from dualmctx.types import PolicyValueNetwork
 
 GAME = "connect_four"
 C_PUCT = 1.25
-# Fraction and alpha at the root.
+# Fraction and alpha of the Dirichlet noise at the root.
 NOISE = (0.25, 1.0)
 TEMPERATURE_PLIES = 10
 TRUNKS = {"conv": "resnet", "mlp": "mlp"}
 
 
 def depth_of(trunk: str, num_blocks: int) -> int:
-    """Returns the depth that OpenSpiel's network needs to have as many layers as ours.
+    """Returns the depth with which OpenSpiel's network has as many layers as ours.
 
-    Its residual block has two convolutions after a first one, as ours; its block of an "mlp" is one
-    dense layer, where ours has two after a first one.
+    Both networks start with one layer. A residual block has two convolutions in both. A block of an
+    "mlp" is one dense layer in OpenSpiel and two in ours.
     """
     return num_blocks if trunk == "conv" else 2 * num_blocks + 1
 
@@ -47,19 +47,19 @@ def depth_of(trunk: str, num_blocks: int) -> int:
 def make_loop(
     network: PolicyValueNetwork, sizes: Sizes, *, trunk: str, width: int, num_blocks: int
 ) -> Loop:
-    """Makes the loop with OpenSpiel's network, or with one of ours, jitted, that does not learn.
+    """Makes the loop with OpenSpiel's network, or with a network of ours, jitted, without learning.
 
     Args:
-      network: `None`, or a `dualmctx.models.network.Network` in the place of OpenSpiel's.
-      sizes: of the search and of an optimiser step.
-      trunk: of OpenSpiel's network, "conv" for residual blocks or "mlp" for dense layers.
-      width: likewise.
-      num_blocks: blocks of ours, to which OpenSpiel's network is made as deep.
+      network: `None` for OpenSpiel's network, or a `dualmctx.models.network.Network`.
+      sizes: the sizes of the search and of an optimiser step.
+      trunk: trunk of OpenSpiel's network: "conv" for residual blocks or "mlp" for dense layers.
+      width: width of OpenSpiel's network.
+      num_blocks: number of blocks of our network with the same depth.
 
     Returns:
       The loop; `init` takes a seed.
     """
-    # Importing the model warns whoever does.
+    # Importing the model emits warnings.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from open_spiel.python.algorithms.alpha_zero import evaluator, model_linen, utils
@@ -76,22 +76,22 @@ def make_loop(
         )
 
     def learn(model: Any, positions: list[tuple]) -> float:
-        """Takes a step on positions, repeated to fill the batch; returns its seconds."""
+        """Takes an optimiser step on positions, repeated to fill the batch; returns its seconds."""
         repeated = (positions * sizes.batch_size)[: sizes.batch_size]
         observation, mask, weights, value = map(jnp.array, zip(*repeated, strict=True))
         start = time.perf_counter()
         batch = utils.TrainInput(
             observation=observation, legals_mask=mask > 0, policy=weights, value=value
         )
-        # It reads its losses, so it is done when it returns.
+        # `update` reads the losses, so the step is done when it returns.
         model.update(batch)
         return time.perf_counter() - start
 
     def iterate(model: Any) -> tuple:
-        # A new one has an empty cache.
-        judge = evaluator.AlphaZeroEvaluator(game, model)
+        # A new evaluator has an empty cache.
+        evaluate = evaluator.AlphaZeroEvaluator(game, model)
         start = time.perf_counter()
-        positions = play_game(game, judge, sizes.num_simulations)
+        positions = play_game(game, evaluate, sizes.num_simulations)
         selfplay = time.perf_counter() - start
         learning = 0.0
         if network is None:
@@ -103,13 +103,17 @@ def make_loop(
     return Loop(init, iterate)
 
 
-def play_game(game: Any, judge: mcts.Evaluator, num_simulations: int) -> list[tuple]:
-    """Plays a game; returns observation, mask, policy and the first player's result by position."""
+def play_game(game: Any, evaluate: mcts.Evaluator, num_simulations: int) -> list[tuple]:
+    """Plays a game.
+
+    Returns:
+      For each position, the observation, the mask, the policy and the first player's result.
+    """
     bot = mcts.MCTSBot(
         game,
         C_PUCT,
         num_simulations,
-        judge,
+        evaluate,
         solve=False,
         dirichlet_noise=NOISE,
         child_selection_fn=mcts.SearchNode.puct_value,
@@ -124,16 +128,16 @@ def play_game(game: Any, judge: mcts.Evaluator, num_simulations: int) -> list[tu
         weights /= weights.sum()
         positions.append((state.observation_tensor(), state.legal_actions_mask(), weights))
         is_opening = len(positions) <= TEMPERATURE_PLIES
-        drawn = np.random.choice(len(weights), p=weights / weights.sum(dtype=np.float64))
-        state.apply_action(int(drawn) if is_opening else root.best_child().action)
+        sampled = np.random.choice(len(weights), p=weights / weights.sum(dtype=np.float64))
+        state.apply_action(int(sampled) if is_opening else root.best_child().action)
     return [(*position, np.float32(state.returns()[0])) for position in positions]
 
 
 class OurModel:
-    """A network of ours where OpenSpiel's evaluator expects its own model; it does not learn.
+    """A network of ours with the interface of OpenSpiel's model; it does not learn.
 
-    It reads the planes of the two players' stones, always in the same order, as OpenSpiel's does,
-    whose values are the first player's.
+    As in OpenSpiel, the planes of the two players' stones are always in the same order, and values
+    are from the first player's view.
     """
 
     def __init__(self, network: PolicyValueNetwork, seed: int) -> None:
@@ -149,6 +153,6 @@ class OurModel:
         self.call = call
 
     def inference(self, observation: Any, mask: Any) -> tuple:
-        """Evaluates a position; returns the first player's value and the policy."""
+        """Evaluates a position; returns the value in the first player's view, and the policy."""
         observation = np.asarray(observation, np.float32)
         return jax.device_get(self.call(self.params, observation, np.asarray(mask, bool)))

@@ -1,15 +1,21 @@
 """pgx's AlphaZero example as a training loop, for `benchmarks.throughput`.
 
-What it does, written afresh: each iteration starts new games; a step of all games is a search of
-mctx's from a whole pgx state and pgx's auto-reset; a game that the iteration cuts off has no value
-target; samples come to the host, are shuffled there, and each is learned once, a minibatch a call;
-Adam. Left out are its evaluation against a baseline and its checkpoints. Where it differs: one
-device by `jax.jit` where the example has `pmap`, and any Flax network of ours, which has no state
-beside its parameters, where the example has a Haiku one with BatchNorm. Besides the example's
+This is a new implementation of the example's algorithm:
+
+- Each iteration starts new games. A step of all games is one of mctx's searches from whole pgx
+  states, and pgx's auto-reset.
+- A game that the iteration cuts off has no value target.
+- Samples are copied to the host and shuffled there. Each is learned once, one minibatch per call,
+  with Adam.
+
+Deviations: there is no evaluation against a baseline and there are no checkpoints. One device runs
+with `jax.jit` in place of `pmap`. The network is any Flax network of ours, which has no state
+except its parameters, in place of a Haiku network with BatchNorm. In addition to the example's
 Gumbel search there is mctx's MuZero search, the PUCT of mctx.
 
-As every iteration starts new games, a position has a value target only if its game ends within the
-iteration. The example plays 256 moves; with a few, nearly all values are masked, at the same cost.
+Every iteration starts new games, so a position has a value target only if its game ends within the
+iteration. The example plays 256 moves; with few moves, nearly all values are masked, at the same
+cost.
 
 Source: pgx 2 (sotetsuk/pgx, examples/alphazero/train.py).
 """
@@ -36,7 +42,7 @@ SEARCHES = {
 
 
 class Sizes(NamedTuple):
-    """What an iteration is: games side by side, moves in each, simulations, positions a step."""
+    """The sizes of an iteration: games, moves per game, simulations, positions per step."""
 
     num_games: int
     num_steps: int
@@ -46,7 +52,7 @@ class Sizes(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Moves played, `[T, B]` each."""
+    """Moves played; `[T, B, ...]` each."""
 
     observation: Any
     action_weights: Any
@@ -56,7 +62,7 @@ class Step(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Positions to learn from; where `has_value` is false the game was cut off."""
+    """Positions to learn from; `has_value` is false if the game was cut off."""
 
     observation: Any
     action_weights: Any
@@ -72,7 +78,7 @@ class Loop(NamedTuple):
 
 
 def make_loop(env: Environment, network: PolicyValueNetwork, search: str, sizes: Sizes) -> Loop:
-    """Makes the loop; `search` is one of SEARCHES, the network's last head counts."""
+    """Makes the loop; `search` is one of SEARCHES, and only the network's last head is used."""
     optimizer = optax.adam(sizes.learning_rate)
     play = jax.jit(make_play(env, network, SEARCHES[search], sizes))
     to_samples = jax.jit(make_samples)
@@ -113,7 +119,7 @@ def make_loop(env: Environment, network: PolicyValueNetwork, search: str, sizes:
 
 
 def make_model(env: Environment, network: PolicyValueNetwork) -> tuple[Callable, Callable]:
-    """Makes `(params, state) -> (logits, value)` and mctx's recurrent_fn, on whole pgx states."""
+    """Makes `(params, state) -> (logits, value)` and a recurrent_fn for mctx, on pgx states."""
 
     def evaluate(params: Any, state: Any) -> tuple:
         output = network.apply(params, state.observation)[-1]
@@ -143,7 +149,7 @@ def make_search(
     num_simulations: int,
     **options: float,
 ) -> Callable:
-    """Makes `(params, rng_key, state) -> mctx.PolicyOutput` of a search of mctx's."""
+    """Makes `(params, rng_key, state) -> mctx.PolicyOutput` from one of mctx's searches."""
     evaluate, recurrent_fn = make_model(env, network)
 
     def run(params: Any, rng_key: Any, state: Any) -> Any:
@@ -189,12 +195,12 @@ def make_play(
 
 
 def reward_of(before: Any, after: Any) -> Any:
-    """Returns `[B]` rewards of who moved."""
+    """Returns `[B]` rewards of the player that moved."""
     return jnp.take_along_axis(after.rewards, before.current_player[:, None], axis=1)[:, 0]
 
 
 def make_samples(steps: Step) -> Sample:
-    """Turns `[T, B]` moves into samples, the value from the end of the game backwards."""
+    """Turns `[T, B]` moves into samples; values are computed back from the end of the game."""
 
     def body(value: Any, step: tuple) -> tuple:
         reward, discount = step
@@ -208,7 +214,7 @@ def make_samples(steps: Step) -> Sample:
 
 
 def loss(params: Any, network: PolicyValueNetwork, batch: Sample) -> tuple:
-    """Returns cross-entropy plus half the squared error, and both apart."""
+    """Returns the cross-entropy plus half the squared error, and the two terms."""
     output = network.apply(params, batch.observation)[-1]
     policy = jnp.mean(optax.softmax_cross_entropy(output.logits, batch.action_weights))
     value = jnp.mean(optax.l2_loss(output.value, batch.value) * batch.has_value)

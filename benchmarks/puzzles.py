@@ -1,23 +1,25 @@
-"""Puzzle-like positions by search-contempt and by PUCT: `python -m benchmarks.puzzles NETWORK`.
+"""Puzzle-like positions, search-contempt against PUCT: `python -m benchmarks.puzzles NETWORK`.
 
 NETWORK is a Connect Four run's folder, an exported file or the name of a network that comes with
-the package. A puzzle is a position that is not lost, in which exactly one of at least three moves
-keeps the game's value and most of the others lose, by a perfect player; and in which that is not
-seen two plies ahead: the move does not win at once, and some losing move is not answered by a win
-at once. Puzzles are taken from games of OpenSpiel's bots, one a game at most.
+the package. A puzzle is a position that meets these conditions, by a perfect player:
 
-For each N_scl, and for PUCT, the table has the share of puzzles whose move is found with as many
-simulations, without noise and by the most visited move; Wilson's intervals of 95 %; the same of the
-puzzles that the network alone gets wrong; and the difference to PUCT, paired by puzzle, with its
-standard error. Search-contempt draws the opponent's replies, so it is run with several keys; shares
-are means over keys, and intervals are of the puzzles.
+- It is not lost, exactly one of at least three moves keeps the game's value, and most of the other
+  moves lose.
+- Looking two plies ahead does not show the move: the move does not win at once, and after some
+  losing move the opponent cannot win at once.
 
-Source: after Joshi 2025 (arXiv 2504.07757), figure 5, which shows one such position of a game.
+Puzzles are taken from games of OpenSpiel's bots, at most one per game.
+
+For each N_scl, and for PUCT, the table has the share of puzzles that are solved by the most visited
+move, with the same number of simulations and no noise; Wilson's 95 % interval; the same share of
+the puzzles that the network alone gets wrong; and the difference to PUCT, paired by puzzle, with
+its standard error. Search-contempt samples the opponent's replies, so it runs with several keys.
+Shares are means over keys; intervals are over puzzles.
+
+Source: after Joshi 2025 (arXiv 2504.07757), figure 5, which shows one such position.
 """
 
 import argparse
-import json
-import pathlib
 import random
 import sys
 from collections.abc import Sequence
@@ -30,26 +32,26 @@ import pyspiel
 
 import dualmctx
 import games
-from benchmarks.common import untrained
+from benchmarks.common import Estimate, estimate, make_parser, show, untrained_model, write_json
 from benchmarks.connect_four import (
-    GAME_SIMULATIONS,
+    BOT_SIMULATIONS,
     Positions,
     bot_game,
-    distinct,
     label,
     make_bot,
     make_solver,
     move_values,
+    sample_distinct,
     state_after,
 )
-from benchmarks.strength import GAME, Estimate, estimate, show
+from benchmarks.strength import GAME
 from dualmctx import AlphaZero, Contempt
 from dualmctx.evaluation.evaluations import make_evaluate
 from dualmctx.runs.saved_network import load_trained
 from dualmctx.types import Policy
 
 LIMITS = (1, 2, 5, 10, 20, 50)
-# Puzzles begin after the moves of the perfect player's book; fewer moves leave no choice.
+# The first ply of a puzzle, and the fewest legal moves in one.
 FIRST_PLY, FEWEST_MOVES = 8, 3
 
 
@@ -57,11 +59,11 @@ class Row(NamedTuple):
     """A search on the puzzles; `limit` is N_scl, `None` for PUCT.
 
     Attributes:
-      solved: share of the puzzles.
-      hard: share of those that the network alone gets wrong; `None` if it gets none wrong.
-      difference: of `solved`, to PUCT.
-      standard_error: of the difference.
-      keys: by how many keys it was run.
+      solved: share of the puzzles that are solved.
+      hard: the same of the puzzles that the network alone gets wrong; `None` if there are none.
+      difference: `solved` minus the share of PUCT.
+      standard_error: the standard error of the difference.
+      keys: number of keys.
     """
 
     limit: int | None
@@ -73,10 +75,10 @@ class Row(NamedTuple):
 
 
 def is_puzzle(values: np.ndarray) -> bool:
-    """Tells whether one move keeps the value and most others lose.
+    """Returns whether one move keeps the value and most others lose.
 
     Args:
-      values: `[7]` after each move, as `move_values` returns them.
+      values: `[7]` values after each move, as `move_values` returns them.
     """
     legal = values[~np.isnan(values)]
     others = legal[legal < legal.max()]
@@ -85,11 +87,11 @@ def is_puzzle(values: np.ndarray) -> bool:
 
 
 def is_seen_at_once(moves: list[int], values: np.ndarray) -> bool:
-    """Tells whether two plies show the puzzle's move.
+    """Returns whether two plies show the puzzle's move.
 
     Args:
-      moves: that lead to the puzzle.
-      values: `[7]` after each move there.
+      moves: the moves that lead to the puzzle.
+      values: `[7]` values after each move in the puzzle.
     """
     state = state_after(pyspiel.load_game(GAME), moves)
     best = int(np.nanargmax(values))
@@ -98,7 +100,7 @@ def is_seen_at_once(moves: list[int], values: np.ndarray) -> bool:
 
 
 def _can_win(state: Any) -> bool:
-    """Tells whether the player to move has a move that wins at once."""
+    """Returns whether the player to move has a move that wins at once."""
     player = state.current_player()
     return any(
         (child := state.child(column)).is_terminal() and child.returns()[player] > 0
@@ -107,11 +109,11 @@ def _can_win(state: Any) -> bool:
 
 
 def find_puzzles(solver: bitbully.BitBully, number: int, seed: int) -> Positions:
-    """Takes puzzles from games of OpenSpiel's bots, after 0 to 6 random plies."""
-    rng, bot = random.Random(seed), make_bot(GAME_SIMULATIONS, seed)
+    """Finds distinct puzzles in games of OpenSpiel's bots, after 0 to 6 random plies."""
+    rng, bot = random.Random(seed), make_bot(BOT_SIMULATIONS, seed)
     game = pyspiel.load_game(GAME)
 
-    def draw() -> list[int] | None:
+    def sample() -> list[int] | None:
         played = bot_game(rng, bot, game)
         if played is None:
             return None
@@ -123,24 +125,24 @@ def find_puzzles(solver: bitbully.BitBully, number: int, seed: int) -> Positions
                 return moves
         return None
 
-    return label(solver, distinct(draw, number))
+    return label(solver, sample_distinct(sample, number))
 
 
 def make_policy(limit: int | None, simulations: int) -> Policy:
-    """Makes search-contempt as it is for evaluation, AlphaZero where there is no limit."""
+    """Makes search-contempt for evaluation, or AlphaZero if there is no limit."""
     policy = AlphaZero(simulations) if limit is None else Contempt(simulations, limit)
     return policy.for_evaluation()
 
 
 class Solved(NamedTuple):
-    """Of S puzzles: `[K, S]` bool, solved by the search with K keys; `[S]` by the network."""
+    """For S puzzles: `[K, S]` bool, solved by the search with each key; `[S]`, by the network."""
 
     by_search: np.ndarray
     by_network: np.ndarray
 
 
 def solve(model: tuple, policy: Policy, puzzles: Positions, keys: int, batch_size: int) -> Solved:
-    """Runs a search on the puzzles, with so many keys."""
+    """Runs a search on the puzzles with each of `keys` keys."""
     env, network, params = model
     evaluate = make_evaluate(network, dualmctx.make_search_fn(env, network, policy), batch_size)
     states, rows = games.replay(env, puzzles.histories), np.arange(len(puzzles.histories))
@@ -152,11 +154,11 @@ def solve(model: tuple, policy: Policy, puzzles: Positions, keys: int, batch_siz
 
 
 def to_row(limit: int | None, solved: Solved, by_puct: np.ndarray) -> Row:
-    """Counts what a search solved.
+    """Makes the row of a search.
 
     Args:
       limit: N_scl.
-      solved: of S puzzles.
+      solved: the results of the search on S puzzles.
       by_puct: `[S]` bool, solved by PUCT.
     """
     shares, is_hard = solved.by_search.mean(axis=0), ~solved.by_network
@@ -172,7 +174,7 @@ def to_row(limit: int | None, solved: Solved, by_puct: np.ndarray) -> Row:
 
 
 def measure(model: tuple, puzzles: Positions, options: Any) -> tuple[float, list[Row]]:
-    """Runs PUCT and each limit; returns the share that the network alone solves, and the rows."""
+    """Runs PUCT and each N_scl; returns the share that the network alone solves, and the rows."""
     size = min(options.batch_size, len(puzzles.histories))
     puct = solve(model, make_policy(None, options.simulations), puzzles, 1, size)
     by_puct = puct.by_search[0]
@@ -180,24 +182,22 @@ def measure(model: tuple, puzzles: Positions, options: Any) -> tuple[float, list
     for limit in options.limits:
         policy = make_policy(limit, options.simulations)
         rows.append(to_row(limit, solve(model, policy, puzzles, options.keys, size), by_puct))
-        # Told of as they come.
+        # Each row is printed when it is done.
         print(rows[-1], file=sys.stderr)
     return round(float(puct.by_network.mean()), 3), rows
 
 
 def read_options(arguments: Sequence[str] | None) -> tuple[argparse.ArgumentParser, Any]:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = make_parser(__doc__)
     add = parser.add_argument
     add("network", nargs="?", metavar="NETWORK", help="a run's folder, a .npz file, or a name")
-    add("--number", type=int, default=400, help="of puzzles")
-    add("--simulations", type=int, default=100, help="a move")
+    add("--number", type=int, default=400, help="number of puzzles")
+    add("--simulations", type=int, default=100, help="per move")
     add("--limits", type=int, nargs="+", default=list(LIMITS), help="values of N_scl")
-    add("--keys", type=int, default=3, help="by which search-contempt is run")
+    add("--keys", type=int, default=3, help="number of keys for search-contempt")
     add("--batch-size", type=int, default=200, help="puzzles searched at once")
-    add("--seed", type=int, default=0, help="of the puzzles")
-    add("--json", type=pathlib.Path, metavar="FILE", help="write the rows here")
-    add("--quick", action="store_true", help="a tiny size, to see that it runs")
+    add("--seed", type=int, default=0, help="seed of the puzzles")
     options = parser.parse_args(arguments)
     if options.quick:
         options.number, options.simulations, options.limits, options.keys = 4, 6, [2], 2
@@ -210,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the benchmark and prints its table."""
     parser, options = read_options(arguments)
     try:
-        model, name = untrained(), "an untrained network"
+        model, name = untrained_model(), "an untrained network"
         if options.network is not None:
             trained = load_trained(options.network)
             if trained.env.id != GAME:
@@ -223,10 +223,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     title = f"{name}, {options.simulations} simulations, {options.number} puzzles"
     shown = [row._asdict() | {"limit": row.limit or "none: PUCT"} for row in rows]
     show(f"{title}; the network alone solves {alone}", shown)
-    if options.json:
-        found = {"model": title, "random": round(puzzles.random_share(), 3), "network": alone}
-        content = found | {"rows": [row._asdict() for row in rows]}
-        options.json.write_text(json.dumps(content, indent=2) + "\n")
+    found = {"model": title, "random": round(puzzles.random_share(), 3), "network": alone}
+    write_json(options.json, found | {"rows": [row._asdict() for row in rows]})
 
 
 if __name__ == "__main__":

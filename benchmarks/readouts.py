@@ -1,24 +1,23 @@
-"""Which policy to read off a search of two trees: `python -m benchmarks.readouts NETWORK ...`.
+"""Which policy to read from a search with two trees: `python -m benchmarks.readouts NETWORK ...`.
 
 Each NETWORK plays Connect Four: the folder of a run, a `.npz` file, or the name of a network that
 comes with the package. The positions and their labels are those of `benchmarks.strength`.
 
 For each search and each mode of `action_weights`, the benchmark measures `moves`, the share of
-positions in which the likeliest move keeps the game's value, and `mass`, the part of the policy on
-such moves, which is the target of learning. All modes of a search read the same trees. The searches
-are Dual's (MPV's on separate networks), and AlphaZero's with the final head and with the first head
-alone, at as many blocks as Dual with 50 + 35 simulations and at 85 simulations.
+positions in which the most likely move keeps the game's value, and `mass`, the part of the policy
+on such moves. The policy is the target of learning. All modes of a search read the same trees. The
+searches are Dual's (MPV's on separate networks), and AlphaZero's with the final head and with the
+first head alone, with as many blocks as Dual with 50 + 35 simulations and with 85 simulations.
 
 Differences are paired by position: from the regularised policy of the first search, and from
-AlphaZero with the final head at the same number of blocks. The number after ± is a standard error
-over positions. Of several networks the means come last; there `spread` is the standard error over
-networks. Networks are pooled if their heads stand at the same depths. `--noise` spoils the first
-head, to tell how the modes depend on it.
+AlphaZero with the final head and the same number of blocks. The number after ± is a standard error
+over positions. With several networks, the means come last; there `spread` is the standard error
+over networks. Networks are pooled if their heads have the same depths. `--noise` adds noise to the
+first head, to show how the modes depend on its quality.
 """
 
 import argparse
 import dataclasses
-import json
 import pathlib
 import sys
 from collections.abc import Iterable
@@ -31,7 +30,7 @@ from dualmctx.policies.trees import Weights, read_weights
 
 import dualmctx
 import games
-from benchmarks.common import untrained
+from benchmarks.common import make_parser, untrained_model, write_json
 from benchmarks.connect_four import Positions, make_solver
 from benchmarks.strength import GAME, find_positions
 from dualmctx import MPV, AlphaZero, Dual
@@ -46,7 +45,7 @@ BUDGETS = (50, 35)
 
 
 class Subject(NamedTuple):
-    """A network that is measured."""
+    """A network to measure."""
 
     name: str
     env: Environment
@@ -55,7 +54,7 @@ class Subject(NamedTuple):
 
 
 class Search(NamedTuple):
-    """A search, with as many modes as it can be read by."""
+    """A search, and the modes in which its policy can be read."""
 
     name: str
     policy: Any
@@ -63,22 +62,22 @@ class Search(NamedTuple):
 
 
 class Key(NamedTuple):
-    """A search, how it is read, and the blocks of a move."""
+    """A search, the mode in which it is read, and its blocks per move."""
 
     search: str
     weights: str
     blocks: int | None
 
 
-class Found(NamedTuple):
-    """What a search found in `[S]` positions: `moves` in {0, 1}, `mass` in [0, 1]."""
+class Scores(NamedTuple):
+    """The scores of a search in `[S]` positions: `moves` in {0, 1}, `mass` in [0, 1]."""
 
     moves: np.ndarray
     mass: np.ndarray
 
 
 class Row(NamedTuple):
-    """The means of a search over positions; differences are from two other searches."""
+    """Means of a search over positions, and differences from two reference searches."""
 
     network: str
     positions: str
@@ -94,7 +93,7 @@ class Row(NamedTuple):
 
 
 def searches(network: PolicyValueNetwork) -> list[Search]:
-    """Lists the searches for a network; the first Dual and the first AlphaZero are references."""
+    """Lists the searches for a network; the first of Dual and of AlphaZero are references."""
     make = _mpv if isinstance(network, SeparateTrunks) else _dual
     found = [
         Search(f"{budgets[0]}+{budgets[1]}, mix {mix}", make(budgets, mix), get_args(Weights))
@@ -122,7 +121,7 @@ def load(source: pathlib.Path) -> Subject:
     """Loads a network.
 
     Raises:
-      ValueError: when it does not play Connect Four or has a single head, in one line.
+      ValueError: if it does not play Connect Four or has a single head.
     """
     trained = load_trained(source)
     game = trained.record["game"]
@@ -133,10 +132,10 @@ def load(source: pathlib.Path) -> Subject:
     return Subject(str(source), trained.env, trained.network, trained.params)
 
 
-def spoil(subject: Subject, scale: float) -> Subject:
-    """Adds normal noise to the first head, of `scale` times the deviation of each array.
+def add_noise(subject: Subject, scale: float) -> Subject:
+    """Adds normal noise to the first head: `scale` times the standard deviation of each array.
 
-    On separate networks, to the whole first one.
+    With separate networks, the noise is added to the whole first network.
     """
     is_separate = isinstance(subject.network, SeparateTrunks)
     prefix = f"params/{'networks_0' if is_separate else 'heads_0'}/"
@@ -152,11 +151,11 @@ def spoil(subject: Subject, scale: float) -> Subject:
 
 def measure(
     subject: Subject, search: Search, labelled: Iterable[Positions], batch_size: int
-) -> list[list[Found]]:
+) -> list[list[Scores]]:
     """Measures all modes of a search in labelled positions.
 
     Returns:
-      For each kind of positions and each mode what the search found.
+      The scores for each kind of positions and each mode.
     """
     search_fn = dualmctx.make_search_fn(subject.env, subject.network, search.policy)
 
@@ -166,36 +165,36 @@ def measure(
         if search.modes == ("visits",):
             return output.action_weights[None]
         tree = output.search_tree
-        # The searches are without noise, so the root's prior is the clean one.
+        # The searches have no noise, so the root's prior is that of the network.
         prior = tree.children_prior[:, tree.ROOT_INDEX]
         options = [dataclasses.replace(search.policy, action_weights=x) for x in search.modes]
         return jnp.stack([read_weights(x, tree, prior) for x in options])
 
-    def score(positions: Positions) -> list[Found]:
+    def score(positions: Positions) -> list[Scores]:
         states, number = games.replay(subject.env, positions.histories), len(positions.histories)
         batches = fill_batches(states, batch_size)
         found = [np.asarray(weigh(subject.params, batch)) for batch in batches]
         weights = np.concatenate(found, axis=1)[:, :number]
         keeping, row = positions.keeping, np.arange(number)
         return [
-            Found(keeping[row, x.argmax(axis=1)].astype(float), np.sum(x * keeping, axis=1))
+            Scores(keeping[row, x.argmax(axis=1)].astype(float), np.sum(x * keeping, axis=1))
             for x in weights
         ]
 
     return [score(positions) for positions in labelled]
 
 
-def compare(name: str, positions: str, found: dict[Key, list[Found]]) -> list[Row]:
-    """Compares searches by what they found.
+def compare(name: str, positions: str, found: dict[Key, list[Scores]]) -> list[Row]:
+    """Compares searches by their scores.
 
     Args:
-      name: of the network or networks.
+      name: name of the network or networks.
       positions: the kind of positions.
-      found: of each search and mode, with each network in the same order. The references are the
-        first regularised policy and the first search of AlphaZero.
+      found: the scores of each search and mode, one entry per network, in the same order. The
+        references are the first regularised policy and the first search of AlphaZero.
 
     Returns:
-      A row for each search and mode.
+      One row per search and mode.
     """
     references = [
         next(x for x in found if x.weights == "regularized"),
@@ -203,30 +202,30 @@ def compare(name: str, positions: str, found: dict[Key, list[Found]]) -> list[Ro
     ]
     rows = []
     for key, some in found.items():
-        means = (float(np.mean([getattr(x, part) for x in some])) for part in Found._fields)
+        means = (float(np.mean([getattr(x, part) for x in some])) for part in Scores._fields)
         differences = [
-            difference(some, found[other], part) for other in references for part in Found._fields
+            difference(some, found[other], part) for other in references for part in Scores._fields
         ]
         moves, mass = (round(x, 4) for x in means)
         rows.append(Row(name, positions, *key, moves, mass, *differences))
     return rows
 
 
-def difference(some: list[Found], other: list[Found], part: str) -> str:
-    """Says by how much one search is better, in points (hundredths), with standard errors.
+def difference(some: list[Scores], other: list[Scores], part: str) -> str:
+    """Formats the difference of two searches, in points (hundredths), with standard errors.
 
     Args:
-      some: of one search, with each network.
-      other: of the other search, likewise.
+      some: the scores of one search, one entry per network.
+      other: the scores of the other search, one entry per network.
       part: `moves` or `mass`.
     """
     pairs = zip(some, other, strict=True)
     # [networks, positions]
     points = 100 * np.array([getattr(x, part) - getattr(y, part) for x, y in pairs])
-    told = f"{points.mean():+.2f} ± {_error(points.mean(axis=0)):.2f}"
+    text = f"{points.mean():+.2f} ± {_error(points.mean(axis=0)):.2f}"
     if len(points) == 1:
-        return told
-    return f"{told}, spread {_error(points.mean(axis=1)):.2f}"
+        return text
+    return f"{text}, spread {_error(points.mean(axis=1)):.2f}"
 
 
 def _error(values: np.ndarray) -> float:
@@ -235,9 +234,9 @@ def _error(values: np.ndarray) -> float:
 
 def measure_all(
     subject: Subject, labelled: dict[str, Positions], batch_size: int
-) -> dict[str, dict[Key, list[Found]]]:
-    """Measures all searches with a network, in each kind of positions."""
-    found: dict[str, dict[Key, list[Found]]] = {name: {} for name in labelled}
+) -> dict[str, dict[Key, list[Scores]]]:
+    """Measures all searches with a network, in each kind of position."""
+    found: dict[str, dict[Key, list[Scores]]] = {name: {} for name in labelled}
     for search in searches(subject.network):
         blocks = move_cost(search.policy, subject.network).blocks
         scores = measure(subject, search, labelled.values(), batch_size)
@@ -247,7 +246,7 @@ def measure_all(
     return found
 
 
-def tell(name: str, positions: str, found: dict[Key, list[Found]]) -> list[Row]:
+def print_rows(name: str, positions: str, found: dict[Key, list[Scores]]) -> list[Row]:
     """Prints a table in Markdown and returns its rows."""
     rows = compare(name, positions, found)
     head = Row._fields[2:]
@@ -260,21 +259,19 @@ def tell(name: str, positions: str, found: dict[Key, list[Found]]) -> list[Row]:
 
 def read_options(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, Any]:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = make_parser(__doc__)
     add = parser.add_argument
-    add("networks", type=pathlib.Path, nargs="*", metavar="NETWORK", help="folders, files, names")
-    add("--positions", type=pathlib.Path, nargs="+", metavar="FILE.csv", help="labelled ones")
-    add("--number", type=int, default=1000, help="of positions to make, of each kind")
+    add("networks", type=pathlib.Path, nargs="*", metavar="NETWORK", help="folders, files or names")
+    add("--positions", type=pathlib.Path, nargs="+", metavar="FILE.csv", help="labelled")
+    add("--number", type=int, default=1000, help="positions to make, of each kind")
     add("--batch-size", type=int, default=250, help="positions searched at once")
-    add("--seed", type=int, default=0, help="of positions")
-    add("--noise", type=float, default=0.0, help="make the first head worse, by this scale")
-    add("--json", type=pathlib.Path, metavar="FILE", help="write the rows here")
-    add("--quick", action="store_true", help="a tiny size, to see that it runs")
+    add("--seed", type=int, default=0, help="seed of the positions")
+    add("--noise", type=float, default=0.0, help="noise added to the first head")
     options = parser.parse_args(arguments)
     if options.quick:
         options.number, options.batch_size = 4, 4
     elif not options.networks:
-        parser.error("NETWORK is missing: such as connect-four, which comes with the package")
+        parser.error("NETWORK is missing, such as connect-four, which comes with the package")
     return parser, options
 
 
@@ -286,23 +283,22 @@ def main(arguments: list[str] | None = None) -> None:
         labelled = find_positions(make_solver(), options)
     except (ValueError, OSError) as error:
         parser.error(str(error))
-    subjects = subjects or [Subject("untrained", *untrained())]
-    subjects = [spoil(subject, options.noise) for subject in subjects]
+    subjects = subjects or [Subject("untrained", *untrained_model())]
+    subjects = [add_noise(subject, options.noise) for subject in subjects]
     rows: list[Row] = []
-    pooled: dict[tuple[str, tuple[Key, ...]], dict[Key, list[Found]]] = {}
+    pooled: dict[tuple[str, tuple[Key, ...]], dict[Key, list[Scores]]] = {}
     for subject in subjects:
         found = measure_all(subject, labelled, options.batch_size)
         for name, by_key in found.items():
-            rows += tell(subject.name, name, by_key)
-            # Networks with heads at other depths have other searches and costs.
+            rows += print_rows(subject.name, name, by_key)
+            # Networks with other head depths have other searches and costs.
             group = pooled.setdefault((name, tuple(by_key)), {})
             for key, some in by_key.items():
                 group.setdefault(key, []).extend(some)
     for (name, keys), group in pooled.items():
         if (number := len(group[keys[0]])) > 1:
-            rows += tell(f"{number} networks", name, group)
-    if options.json:
-        options.json.write_text(json.dumps([row._asdict() for row in rows], indent=1) + "\n")
+            rows += print_rows(f"{number} networks", name, group)
+    write_json(options.json, [row._asdict() for row in rows])
 
 
 if __name__ == "__main__":

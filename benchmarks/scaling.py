@@ -1,17 +1,14 @@
 """Weak scaling over devices: `python -m benchmarks.scaling [--json FILE]`.
 
-Connect Four, self-play and learning by `make_trainer`, as many games and learned positions a device
-on 1, 2, 4, 8 devices, as far as there are so many. `efficiency` is the rate over that of as many
-single devices. `split` is the rate over that of one device with all these games: what splitting
-costs where devices share their cores, as those of a CPU do:
+The benchmark trains Connect Four with `make_trainer` on 1, 2, 4 and 8 devices, as far as there are
+as many, with the same number of games and learned positions per device. `efficiency` is the rate
+over that of as many single devices. `split` is the rate over that of one device with all these
+games. It shows the cost of splitting if devices share their cores, as virtual devices of a CPU do:
 `XLA_FLAGS=--xla_force_host_platform_device_count=8 python -m benchmarks.scaling`.
 
-Times and rates are medians of iterations after one that is not timed.
+Times and rates are medians over iterations, after one that is not timed.
 """
 
-import argparse
-import json
-import pathlib
 import statistics
 from typing import Any, NamedTuple
 
@@ -21,13 +18,14 @@ from rich.table import Table
 
 import dualmctx
 import games
+from benchmarks.common import make_parser, write_json
 from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
 from dualmctx.training.trainer import make_trainer
 
 
 class Sizes(NamedTuple):
-    """What each device plays and learns an iteration."""
+    """The sizes of an iteration on one device, and the numbers of devices."""
 
     num_games: int
     num_steps: int
@@ -51,7 +49,7 @@ class Speed(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A number of devices; times are of an iteration."""
+    """A number of devices; times are per iteration."""
 
     devices: int
     num_games: int
@@ -66,10 +64,10 @@ def measure(sizes: Sizes, num_devices: int, share: int, repeats: int) -> Speed:
     """Measures training on `num_devices`.
 
     Args:
-      sizes: of an iteration on one device.
-      num_devices: devices to use.
-      share: how many times `sizes` each device has.
-      repeats: iterations timed.
+      sizes: the sizes of an iteration on one device.
+      num_devices: number of devices.
+      share: multiple of `sizes` on each device.
+      repeats: timed iterations.
     """
     times = num_devices * share
     env = games.make("connect_four")
@@ -97,7 +95,7 @@ def measure(sizes: Sizes, num_devices: int, share: int, repeats: int) -> Speed:
 
 
 def summarize(num_games: int, rows: list[dict[str, Any]]) -> Speed:
-    """Returns the medians of iterations' metrics; the rate is that of each iteration."""
+    """Returns medians over iterations; the rate is the median of the iterations' rates."""
     both = [(row["selfplay_seconds"], row["learn_seconds"]) for row in rows]
     rates = [row["positions"] / sum(pair) for row, pair in zip(rows, both, strict=True)]
     selfplay, learn = (statistics.median(x) for x in zip(*both, strict=True))
@@ -108,8 +106,8 @@ def compare(spread: dict[int, Speed], together: dict[int, Speed]) -> list[Row]:
     """Makes the rows of the table.
 
     Args:
-      spread: by the number of devices, 1 among them, that many of them.
-      together: by the same numbers, one device with all of their games.
+      spread: by number of devices, including 1: the speed on that many devices.
+      together: by the same numbers: the speed of one device with all of their games.
     """
     single = spread[1].per_second
     return [
@@ -124,7 +122,7 @@ def compare(spread: dict[int, Speed], together: dict[int, Speed]) -> list[Row]:
 
 
 def measure_all(sizes: Sizes, repeats: int) -> list[Row]:
-    """Measures each number of devices that there is."""
+    """Measures each number of devices that is available."""
     spread, together = {}, {}
     for number in sizes.numbers:
         if number > len(jax.devices()):
@@ -148,16 +146,13 @@ def show(rows: list[Row]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tiny size, one device")
-    parser.add_argument("--repeats", type=int, default=5, help="iterations timed")
-    parser.add_argument("--json", type=pathlib.Path, help="write the rows there")
+    """Runs the benchmark and prints its table."""
+    parser = make_parser(__doc__)
+    parser.add_argument("--repeats", type=int, default=5, help="timed iterations")
     options = parser.parse_args(arguments)
     rows = measure_all(QUICK if options.quick else FULL, options.repeats)
     show(rows)
-    if options.json:
-        options.json.write_text(json.dumps([row._asdict() for row in rows], indent=2) + "\n")
+    write_json(options.json, [row._asdict() for row in rows])
 
 
 if __name__ == "__main__":

@@ -1,21 +1,20 @@
 """Large budgets on one Connect Four root: `python -m benchmarks.single_root [--json FILE]`.
 
-Time and memory of one search of the starting position, by the leaves per step, beside mctx with the
-same evaluation and the same PUCT rule. The evaluation is a hash of the board, which costs next to
-nothing, or a trained network, by default the packaged one. Both sides count the positions that they
-evaluated: simulations that end at a terminal node evaluate nothing here, while mctx goes on below.
+The benchmark measures the time and memory of one search of the starting position, by the leaves per
+step, against mctx with the same evaluation and the same PUCT rule. The evaluation is a hash of the
+board, which costs almost nothing, or a trained network, by default the packaged one. Both sides
+count the positions that they evaluated. Simulations that end at a terminal node evaluate nothing
+here, while mctx continues below the node.
 
-At a tenth of the budget all searches run in turns in one process, and medians are reported. At the
-full budget ours run once more with the hash. mctx's time grows with the square of the budget, so
-there it is extrapolated, by a n + b n² fitted to smaller budgets, which is too kind to it where its
-arrays outgrow the caches (163 s by the fit, 240 s in a full run). Memory is what XLA allots to the
-compiled search at that budget.
+At a tenth of the budget, all searches run in turns in one process, and medians are reported. At the
+full budget, our searches run once more with the hash. mctx's time grows with the square of the
+budget, so at the full budget it is extrapolated with a n + b n², fitted to smaller budgets. The fit
+is too low if mctx's arrays outgrow the caches (163 s by the fit, 240 s in a full run). Memory is
+the size that XLA allocates for the compiled search at that budget.
 """
 
 import argparse
 import functools
-import json
-import pathlib
 import statistics
 import sys
 from collections.abc import Callable
@@ -30,7 +29,13 @@ from rich.table import Table
 
 import dualmctx
 import games
-from benchmarks.common import run_in_turns, search_by_puct, untrained
+from benchmarks.common import (
+    make_parser,
+    run_in_turns,
+    search_by_puct,
+    untrained_model,
+    write_json,
+)
 from dualmctx.models.game_model import make_model
 from dualmctx.models.network import HeadOutput
 from dualmctx.runs.saved_network import load_trained
@@ -42,7 +47,7 @@ MCTX = "mctx"
 
 
 class Hash:
-    """Logits and values that are hashes of the board, uniform in [-1, 1)."""
+    """A network whose logits and values are hashes of the board, uniform in [-1, 1)."""
 
     head_depths = (1,)
 
@@ -54,9 +59,9 @@ class Hash:
         del params, head, method
         cells = observation.reshape(observation.shape[0], -1).astype(jnp.uint32)
         code = cells @ _mix(jnp.arange(1, cells.shape[-1] + 1, dtype=jnp.uint32))
-        said = _mix(code[:, None] ^ _mix(jnp.arange(7, 8 + self.num_actions, dtype=jnp.uint32)))
-        said = (said >> 8).astype(jnp.float32) * 2.0**-23 - 1
-        return None, HeadOutput(said[:, :-1], said[:, -1])
+        hashes = _mix(code[:, None] ^ _mix(jnp.arange(7, 8 + self.num_actions, dtype=jnp.uint32)))
+        outputs = (hashes >> 8).astype(jnp.float32) * 2.0**-23 - 1
+        return None, HeadOutput(outputs[:, :-1], outputs[:, -1])
 
 
 def _mix(bits: Any) -> Any:
@@ -66,7 +71,7 @@ def _mix(bits: Any) -> Any:
 
 
 class Subject(NamedTuple):
-    """What evaluates positions, with its parameters, and the `[1, ...]` root of the search."""
+    """An evaluation with its parameters, and the `[1, ...]` root state of the search."""
 
     name: str
     env: Environment
@@ -76,17 +81,17 @@ class Subject(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A search's time and memory; times that are extrapolated are marked with ~.
+    """A search's time and memory; the table marks extrapolated times with ~.
 
     Attributes:
-      evaluation: what evaluates positions.
-      search: whose search, by how many leaves per step.
-      simulations: of the search.
-      positions: how many of them evaluated a position that was not in the tree.
-      seconds: of the search.
-      us_per_position: microseconds for each of these positions.
-      mib: memory.
-      extrapolated: whether positions and seconds come from smaller budgets.
+      evaluation: name of the evaluation.
+      search: name of the search, with its leaves per step.
+      simulations: number of simulations.
+      positions: number of simulations that evaluated a position that was not in the tree.
+      seconds: time of the search.
+      us_per_position: microseconds per evaluated position.
+      mib: memory in MiB.
+      extrapolated: whether positions and seconds are extrapolated from smaller budgets.
     """
 
     evaluation: str
@@ -117,7 +122,7 @@ def make_search(subject: Subject, num_simulations: int, num_leaves: int) -> Call
 
 
 def make_mctx_search(subject: Subject, num_simulations: int) -> Callable:
-    """Makes the same of mctx's search, with our rule."""
+    """Makes the same function for mctx's search with our rule."""
     model = make_model(subject.env, subject.network)
 
     def run(params: Any, states: Any) -> tuple[Any, Any]:
@@ -137,7 +142,7 @@ def make(subject: Subject, search: str, num_simulations: int) -> Callable:
 
 
 def compiled(run: Callable, subject: Subject) -> tuple[Callable, int]:
-    """Returns the search of the root, compiled, and the bytes that it allots."""
+    """Returns the compiled search of the root, and the bytes that it allocates."""
     program = jax.jit(run).lower(subject.params, subject.state).compile()
     memory: Any = program.memory_analysis()
     size = memory.temp_size_in_bytes + memory.output_size_in_bytes
@@ -145,7 +150,7 @@ def compiled(run: Callable, subject: Subject) -> tuple[Callable, int]:
 
 
 def measure(subject: Subject, searches: list[str], budget: int, repeats: int) -> list[Row]:
-    """Measures searches of one budget in turns; with repeats, after a run that does not count."""
+    """Measures searches at one budget in turns; with repeats, after a run that is not timed."""
     programs = {name: compiled(make(subject, name, budget), subject) for name in searches}
     runs = {name: run for name, (run, _) in programs.items()}
     if repeats > 1:
@@ -162,19 +167,19 @@ def measure(subject: Subject, searches: list[str], budget: int, repeats: int) ->
 def make_row(
     subject: Subject, search: str, budget: int, positions: int, seconds: float, size: int
 ) -> Row:
-    """Makes a row of a measurement."""
+    """Makes the row of a measurement."""
     each = round(1e6 * seconds / positions, 1)
     mib = round(size / 2**20, 3)
     return Row(subject.name, search, budget, positions, round(seconds, 6), each, mib)
 
 
 def extrapolate(subject: Subject, measured: Row, budget: int) -> Row:
-    """Extends mctx's time and positions from the measured budget and two smaller ones."""
+    """Extrapolates mctx's time and positions from the measured budget and two smaller ones."""
     number = measured.simulations
     smaller = [measure(subject, [MCTX], n, 3)[0] for n in (max(1, number // 5), number // 2)]
     found = [*smaller, measured]
     terms = np.array([[float(row.simulations) ** p for p in (1, 2)] for row in found])
-    # Relative errors, as the times are far apart; times grow, so no term is negative.
+    # The fit is of relative errors, because the times differ widely. No term is negative.
     times = np.array([row.seconds for row in found])
     weights = np.linalg.lstsq(terms / times[:, None], np.ones(len(found)))[0]
     seconds = float(np.maximum(weights, 0) @ [float(budget), float(budget) ** 2])
@@ -185,24 +190,24 @@ def extrapolate(subject: Subject, measured: Row, budget: int) -> Row:
 
 
 def measure_all(options: argparse.Namespace) -> list[Row]:
-    """Measures all rows."""
+    """Measures all rows of the table."""
     env = games.make("connect_four")
     state = jax.tree.map(lambda x: x[None], env.init(jax.random.key(0)))
-    network, params = untrained()[1:] if options.quick else load_trained(options.network)[1:3]
+    network, params = untrained_model()[1:] if options.quick else load_trained(options.network)[1:3]
     fast = Subject("hash", env, Hash(env.num_actions), None, state)
     trained = Subject("network", env, network, params, state)
     searches = [f"dualmctx, leaves per step {k}" for k in LEAVES[:: 4 if options.quick else 1]]
     part = options.simulations // 10
-    of_network = measure(trained, [*searches, MCTX], part, options.repeats)
-    of_hash = measure(fast, [*searches, MCTX], part, options.repeats)
+    network_rows = measure(trained, [*searches, MCTX], part, options.repeats)
+    hash_rows = measure(fast, [*searches, MCTX], part, options.repeats)
     full = measure(fast, searches, options.simulations, 1)
-    return [*of_network, *of_hash, *full, extrapolate(fast, of_hash[-1], options.simulations)]
+    return [*network_rows, *hash_rows, *full, extrapolate(fast, hash_rows[-1], options.simulations)]
 
 
 def show(rows: list[Row]) -> None:
     """Prints the table."""
     title = f"mctx {mctx.__version__}, JAX {jax.__version__}"
-    names = "evaluation", "search", "simulations", "positions", "seconds", "µs a position", "MiB"
+    names = "evaluation", "search", "simulations", "positions", "seconds", "µs per position", "MiB"
     table = Table(*names, title=title)
     for row in rows:
         about = "~" if row.extrapolated else ""
@@ -220,21 +225,17 @@ def show(rows: list[Row]) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs the benchmark and prints its table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = make_parser(__doc__)
     add = parser.add_argument
-    add("--json", type=pathlib.Path, metavar="FILE", help="write the rows here")
-    add("--simulations", type=int, default=100_000, help="of the largest search")
+    add("--simulations", type=int, default=100_000, help="simulations of the largest search")
     add("--network", default="connect-four", help="a run's folder, a .npz file, or a name")
-    add("--repeats", type=int, default=3, help="of each search at a tenth of the budget")
-    add("--quick", action="store_true", help="a tiny size, to see that it runs")
+    add("--repeats", type=int, default=3, help="runs of each search at a tenth of the budget")
     options = parser.parse_args(arguments)
     if options.quick:
         options.simulations, options.repeats = 60, 1
     rows = measure_all(options)
     show(rows)
-    if options.json:
-        text = json.dumps([row._asdict() for row in rows], indent=2)
-        options.json.write_text(text + "\n")
+    write_json(options.json, [row._asdict() for row in rows])
 
 
 if __name__ == "__main__":

@@ -1,21 +1,22 @@
-"""How well a Connect Four network plays: `python -m benchmarks.strength RUN [--json FILE]`.
+"""Playing strength of a Connect Four network: `python -m benchmarks.strength RUN [--json FILE]`.
 
 RUN is the folder of a `train.py connect-four` run, a file exported from one, or the name of a
-network that comes with the package. First, the share of positions in which the move keeps the
-game's value, by a perfect player's labels: the network's likeliest move, a search's and, for scale,
-a uniformly random one. The positions are made here, with a fixed seed: after 8 to 36 random plies,
-and from games of OpenSpiel's bots where some move changes the value. `--positions` takes labelled
-ones from files instead. Second, games of the search against OpenSpiel's bot with random rollouts,
-from balanced openings, each played twice with the colours swapped.
+network that comes with the package. The benchmark measures two things:
 
-The search is the run's own unless `--variant` and `--simulations` say otherwise, without noise at
-the root. Shares and points (a draw is half a point) come with Wilson's intervals of 95 %, which are
-somewhat wide for points, as if there were no draws.
+- The share of positions in which the move keeps the game's value, by a perfect player's labels, for
+  the network's most likely move, for the search's move and, for comparison, for a uniformly random
+  move. The positions are made here with a fixed seed: after 8 to 36 random plies, and from games of
+  OpenSpiel's bots in which some move changes the value. `--positions` reads labelled positions from
+  files instead.
+- Games of the search against OpenSpiel's bot with random rollouts, from balanced openings, each
+  played twice with the colours swapped.
+
+The search is the run's own unless `--variant` and `--simulations` change it. It has no noise at the
+root. Shares and points (a draw is half a point) have Wilson's 95 % intervals. For points, these are
+somewhat too wide, because they ignore draws.
 """
 
 import argparse
-import json
-import math
 import pathlib
 import sys
 from collections.abc import Callable
@@ -26,11 +27,10 @@ import jax.numpy as jnp
 import numpy as np
 import pyspiel
 from rich.console import Console
-from rich.table import Table
 
 import dualmctx
 import games
-from benchmarks.common import untrained
+from benchmarks.common import Estimate, estimate, make_parser, show, untrained_model, write_json
 from benchmarks.connect_four import (
     Positions,
     as_histories,
@@ -54,12 +54,10 @@ from dualmctx.types import Environment, Policy, PolicyValueNetwork
 
 GAME = "connect_four"
 BATCH_SIZE = 256
-# Of the standard normal distribution: 95 % lie nearer to 0.
-Z = 1.96
 
 
 class Subject(NamedTuple):
-    """A network at a checkpoint; `minutes` it took to train, if that is known."""
+    """A network at a checkpoint; `minutes` is its training time, `None` if unknown."""
 
     env: Environment
     network: PolicyValueNetwork
@@ -69,19 +67,8 @@ class Subject(NamedTuple):
     minutes: float | None
 
 
-class Estimate(NamedTuple):
-    """A share of trials, and Wilson's 95 % interval."""
-
-    share: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.share:.3f} ({self.low:.3f}-{self.high:.3f})"
-
-
 class Share(NamedTuple):
-    """Moves that keep the game's value."""
+    """The share of moves that keep the game's value, by random play, network and search."""
 
     iteration: int
     minutes: float | None
@@ -93,7 +80,7 @@ class Share(NamedTuple):
 
 
 class Match(NamedTuple):
-    """Games against a bot; `first` and `second` are the mean points with that player's stones."""
+    """Games against a bot; `first` and `second` are the mean points as first and second player."""
 
     iteration: int
     minutes: float | None
@@ -107,16 +94,8 @@ class Match(NamedTuple):
     points: Estimate
 
 
-def estimate(share: float, number: int) -> Estimate:
-    """Puts Wilson's interval to a share of so many trials."""
-    middle = (share + Z**2 / (2 * number)) / (1 + Z**2 / number)
-    spread = math.sqrt(share * (1 - share) / number + Z**2 / (4 * number**2))
-    half = Z * spread / (1 + Z**2 / number)
-    return Estimate(*(round(x, 3) for x in (share, middle - half, middle + half)))
-
-
 def load_all(source: pathlib.Path, which: str) -> list[tuple[Trained, float | None]]:
-    """Loads the newest checkpoint of a run or all of them, each with its minutes of training."""
+    """Loads the newest or all checkpoints of a run, each with its minutes of training."""
     is_run = source.is_dir()
     record = read_config(source) if is_run else load_trained(source).record
     game = record["game"]
@@ -130,11 +109,11 @@ def load_all(source: pathlib.Path, which: str) -> list[tuple[Trained, float | No
     return [(trained, minutes.get(trained.iteration)) for trained in found]
 
 
-def subjects(options: argparse.Namespace) -> list[Subject]:
-    """Loads what is to be measured, with the search that is asked for."""
+def load_subjects(options: argparse.Namespace) -> list[Subject]:
+    """Loads the networks to measure, with the search of the options."""
     if options.run is None:
         policy = AlphaZero(options.simulations or 4).for_evaluation()
-        return [Subject(*untrained(), policy, 0, None)]
+        return [Subject(*untrained_model(), policy, 0, None)]
     loaded = load_all(options.run, options.checkpoints)
     policy = build_policy(loaded[0][0].record, options.variant, options.simulations)
     return [
@@ -144,13 +123,13 @@ def subjects(options: argparse.Namespace) -> list[Subject]:
 
 
 class Tools(NamedTuple):
-    """What is compiled once for all checkpoints of a run.
+    """Functions that are compiled once for all checkpoints of a run.
 
     Attributes:
       env: the game.
       evaluate: see `make_evaluate`.
       search: `(params, states) -> [S]` moves.
-      step: pgx's, of `[S]` states.
+      step: the step of the game, for `[S]` states.
     """
 
     env: Environment
@@ -160,7 +139,7 @@ class Tools(NamedTuple):
 
 
 def make_tools(subject: Subject, batch_size: int) -> Tools:
-    """Makes the tools for a run's network and search."""
+    """Compiles the functions for a run's network and search."""
     env = subject.env
     search_fn = dualmctx.make_search_fn(env, subject.network, subject.policy)
     return Tools(
@@ -191,7 +170,7 @@ def measure_share(tools: Tools, subject: Subject, name: str, positions: Position
 def measure_match(
     tools: Tools, subject: Subject, openings: list[list[int]], budget: int, seed: int
 ) -> Match:
-    """Plays all openings twice against the bot."""
+    """Plays each opening twice against the bot."""
     bot = make_bot(budget, seed)
 
     def choose(states: Any) -> Any:
@@ -220,9 +199,9 @@ def play(
     """Plays a game from each opening, side by side.
 
     Args:
-      tools: its `env` is Connect Four, and its `step` that of `[S]` states.
-      choose: the one player, `(states) -> [S]` columns.
-      bot: the other one, OpenSpiel's.
+      tools: `env` is Connect Four.
+      choose: one player, `(states) -> [S]` columns.
+      bot: the other player, OpenSpiel's.
       openings: S openings of an even number of moves.
       moves_first: whether `choose` has the first player's stones.
 
@@ -241,26 +220,16 @@ def play(
         for board, action in zip(boards, actions, strict=True):
             if not board.is_terminal():
                 board.apply_action(int(action))
-        # pgx leaves a game that is over as it is.
+        # In pgx, a step does not change a game that is over.
         states = tools.step(states, jnp.asarray(actions))
         is_own_turn = not is_own_turn
     results = np.array([board.returns()[0 if moves_first else 1] for board in boards])
     return (results + 1) / 2
 
 
-def show(title: str, rows: list[dict[str, Any]]) -> None:
-    """Prints rows as a table."""
-    if not rows:
-        return
-    table = Table(*rows[0], title=title)
-    for row in rows:
-        table.add_row(*("" if cell is None else str(cell) for cell in row.values()))
-    Console().print(table)
-
-
 def read_options(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, Any]:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = make_parser(__doc__)
     add = parser.add_argument
     add(
         "run",
@@ -269,16 +238,14 @@ def read_options(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, 
         metavar="RUN",
         help="a run's folder, a .npz file, or a name",
     )
-    add("--checkpoints", choices=("newest", "all"), default="newest", help="of the run")
-    add("--variant", choices=tuple(REGISTRY), help="search with its defaults; else the run's own")
-    add("--simulations", type=int, help="a move, shared out over several trees; else its own")
-    add("--positions", type=pathlib.Path, nargs="+", metavar="FILE.csv", help="labelled ones")
-    add("--number", type=int, default=500, help="of positions to make, of each kind")
-    add("--openings", type=int, default=50, help="of the games, each played twice")
-    add("--opponents", type=int, nargs="*", default=[1_000, 10_000], help="simulations of the bots")
-    add("--seed", type=int, default=0, help="of positions, openings and bots")
-    add("--json", type=pathlib.Path, metavar="FILE", help="write the rows here")
-    add("--quick", action="store_true", help="a tiny size, to see that it runs")
+    add("--checkpoints", choices=("newest", "all"), default="newest", help="checkpoints to measure")
+    add("--variant", choices=tuple(REGISTRY), help="search variant; default: the run's search")
+    add("--simulations", type=int, help="per move, shared by several trees")
+    add("--positions", type=pathlib.Path, nargs="+", metavar="FILE.csv", help="labelled")
+    add("--number", type=int, default=500, help="positions to make, of each kind")
+    add("--openings", type=int, default=50, help="openings, each played twice")
+    add("--opponents", type=int, nargs="*", default=[1_000, 10_000], help="bots' simulations")
+    add("--seed", type=int, default=0, help="seed of positions, openings and bots")
     options = parser.parse_args(arguments)
     if options.quick:
         options.number, options.openings, options.opponents = 8, 2, [10]
@@ -288,7 +255,7 @@ def read_options(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, 
 
 
 def find_positions(solver: Any, options: Any) -> dict[str, Positions]:
-    """Reads positions, or makes them."""
+    """Reads the positions of `--positions`, or makes both kinds."""
     if options.positions:
         return {file.stem: read_positions(file) for file in options.positions}
     return {
@@ -301,7 +268,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Runs the benchmark and prints its tables."""
     parser, options = read_options(arguments)
     try:
-        measured = subjects(options)
+        measured = load_subjects(options)
         solver = make_solver()
         positions = find_positions(solver, options)
     except (ValueError, OSError) as error:
@@ -310,7 +277,7 @@ def main(arguments: list[str] | None = None) -> None:
     most = max(len(labelled.histories) for labelled in positions.values())
     tools = make_tools(measured[0], min(most, BATCH_SIZE))
     shares, matches = [], []
-    # Rows are told of as they come, as a match takes minutes.
+    # Each row is printed when it is done: a match takes minutes.
     for subject in measured:
         for name, labelled in positions.items():
             shares.append(measure_share(tools, subject, name, labelled)._asdict())
@@ -323,9 +290,7 @@ def main(arguments: list[str] | None = None) -> None:
     show("Moves that keep the game's value", shares)
     show("Games against OpenSpiel's MCTS", matches)
     Console().print(search, highlight=False)
-    if options.json:
-        rows = {"search": search, "positions": shares, "matches": matches}
-        options.json.write_text(json.dumps(rows, indent=2) + "\n")
+    write_json(options.json, {"search": search, "positions": shares, "matches": matches})
 
 
 if __name__ == "__main__":

@@ -1,28 +1,25 @@
-"""Positions a second of whole training loops: `python -m benchmarks.throughput [--json FILE]`.
+"""Positions per second of whole training loops: `python -m benchmarks.throughput [--json FILE]`.
 
-Connect Four, self-play and learning: ours, pgx's AlphaZero example (`benchmarks.pgx_loop`) and
-OpenSpiel's Python AlphaZero (`benchmarks.openspiel_loop`), all in one process and in turns. Ours
-and the example's have the same network (ours, with one head), games side by side, moves an
-iteration, simulations a move, rule of selection and optimiser steps an iteration, in which each
-position is learned once. `gumbel` is Gumbel AlphaZero, as the example has it. In `puct` both have
-the rule of mctx's MuZero, `dualmctx.MuZero` and `mctx.muzero_policy`: that row is the example's
-loop with another search than its own.
+The loops train Connect Four by self-play: ours, pgx's AlphaZero example (`benchmarks.pgx_loop`) and
+OpenSpiel's Python AlphaZero (`benchmarks.openspiel_loop`), all in one process and in turns. Our
+loop and the example's have the same network (ours, with one head), games side by side, moves per
+iteration, simulations per move, selection rule and optimiser steps per iteration. Each position is
+learned once. `gumbel` is Gumbel AlphaZero, as in the example. In `puct` both loops have the rule of
+mctx's MuZero, `dualmctx.MuZero` and `mctx.muzero_policy`; that row is the example's loop with
+another search than its own.
 
-OpenSpiel's is made for many actor processes, and is run here as one: a game after the other, with
-AlphaZero's PUCT and as many simulations. It has a network of its own, as deep and wide as ours, and
-in one row ours, jitted, which does not learn there.
+OpenSpiel's program is made for many actor processes and runs here as one: one game after another,
+with AlphaZero's PUCT and as many simulations. It has a network of its own, as deep and wide as
+ours. In one row it has our network, jitted, which does not learn there.
 
-Rates are medians of the rates of single iterations, times medians of theirs, after one that is not
-timed; compilation is apart. The example begins new games in each iteration, so that with as few
-moves as here few of them end or none, and nearly all of its values are masked: its optimiser steps
-take as long, but it learns policies alone. The last row of a case is the network by itself: as many
-evaluations of as many positions as self-play asks for, one after the other, and nothing else.
+Rates and times are medians over iterations, after one that is not timed, without compilation. The
+example starts new games in each iteration. With as few moves as here, few or no games end, and
+nearly all of its values are masked: its optimiser steps take as long, but it learns only policies.
+The last row of a case is the network alone: as many evaluations of as many positions as self-play
+needs, one after another.
 """
 
-import argparse
 import functools
-import json
-import pathlib
 import statistics
 import time
 from typing import Any, NamedTuple
@@ -30,13 +27,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import mctx
-from rich.console import Console
-from rich.table import Table
 
 import dualmctx
 import games
 from benchmarks import openspiel_loop, pgx_loop
-from benchmarks.common import run_in_turns
+from benchmarks.common import make_parser, run_in_turns, show, write_json
 from benchmarks.pgx_loop import Loop, Sizes
 from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
@@ -62,7 +57,7 @@ QUICK = (("puct", Sizes(num_games=4, num_steps=4, num_simulations=2, batch_size=
 
 
 class Row(NamedTuple):
-    """A loop's iteration; `ratio` is our positions a second over this loop's."""
+    """An iteration of a loop; `ratio` is our positions per second over this loop's."""
 
     search: str
     num_games: int
@@ -76,7 +71,7 @@ class Row(NamedTuple):
 
 
 def our_loop(env: Environment, network: PolicyValueNetwork, search: str, sizes: Sizes) -> Loop:
-    """Makes our loop of the same sizes, by the rule that `pgx_loop.SEARCHES` has by that name."""
+    """Makes our loop with these sizes and the rule of the same name in `pgx_loop.SEARCHES`."""
     make_policy = {"gumbel": dualmctx.Gumbel, "puct": dualmctx.MuZero}[search]
     positions = sizes.num_games * sizes.num_steps
     learner = Learner(
@@ -92,7 +87,7 @@ def our_loop(env: Environment, network: PolicyValueNetwork, search: str, sizes: 
 
 
 def time_in_turns(loops: dict[str, Loop], repeats: int) -> dict[str, dict[str, float]]:
-    """Returns each loop's medians over iterations, after one not timed; see `medians`."""
+    """Returns each loop's medians over iterations, after one that is not timed; see `medians`."""
     states = {name: loop.iterate(loop.init(0))[0] for name, loop in loops.items()}
 
     def iterate(name: str) -> dict[str, float]:
@@ -100,7 +95,7 @@ def time_in_turns(loops: dict[str, Loop], repeats: int) -> dict[str, dict[str, f
         return metrics
 
     found = run_in_turns({name: functools.partial(iterate, name) for name in loops}, repeats)
-    # A loop that does not do all it would counts its seconds itself.
+    # A loop whose iteration stands for less than it runs reports its own seconds.
     return {
         name: medians([{"seconds": seconds} | metrics for seconds, metrics in times])
         for name, times in found.items()
@@ -108,9 +103,9 @@ def time_in_turns(loops: dict[str, Loop], repeats: int) -> dict[str, dict[str, f
 
 
 def medians(rows: list[dict[str, float]]) -> dict[str, float]:
-    """Returns the medians of positions, seconds and positions a second over iterations.
+    """Returns the medians of positions, seconds and positions per second over iterations.
 
-    The rate is that of each iteration: a game of OpenSpiel's takes as long as it has moves.
+    The rate is taken per iteration, because OpenSpiel's games differ in length.
     """
     rated = [row | {"per_second": row["positions"] / row["seconds"]} for row in rows]
     names = ("positions", "selfplay_seconds", "learn_seconds", "per_second")
@@ -120,7 +115,7 @@ def medians(rows: list[dict[str, float]]) -> dict[str, float]:
 def network_seconds(
     env: Environment, network: PolicyValueNetwork, batch_size: int, repeats: int = 20
 ) -> float:
-    """Returns the seconds of one evaluation of a batch of positions, one after the other."""
+    """Returns the seconds of one evaluation of a batch, in a sequence of `repeats` evaluations."""
     params = network.init(jax.random.PRNGKey(0), jnp.zeros((1, *env.observation_shape)))
     observation = jnp.zeros((batch_size, *env.observation_shape))
 
@@ -128,7 +123,7 @@ def network_seconds(
     def run(params: Any, observation: Any) -> Any:
         def step(x: Any, _: Any) -> tuple:
             output = network.apply(params, x)[-1]
-            # The next one waits for it.
+            # The next evaluation depends on this one.
             return x + 1e-6 * output.value[:, None, None, None], None
 
         return jax.lax.scan(step, observation, None, repeats)[0]
@@ -140,7 +135,7 @@ def network_seconds(
 
 
 def measure(case: tuple[str, Sizes], repeats: int, size: Size, *, is_quick: bool) -> list[Row]:
-    """Measures all loops on a case; OpenSpiel's has no Gumbel search and plays with PUCT."""
+    """Measures all loops on a case; OpenSpiel's loop has no Gumbel search, only PUCT."""
     search, sizes = case
     env = games.make(openspiel_loop.GAME)
     network = dualmctx.make_network(
@@ -156,7 +151,7 @@ def measure(case: tuple[str, Sizes], repeats: int, size: Size, *, is_quick: bool
     if search == "puct":
         openspiel = functools.partial(openspiel_loop.make_loop, sizes=sizes, **size._asdict())
         loops["OpenSpiel, our network"] = openspiel(network)
-        # Compiling each of its operations by itself takes longer than all the rest.
+        # Compiling its operations one by one takes longer than everything else.
         if not is_quick:
             loops["OpenSpiel"] = openspiel(None)
     found = time_in_turns(loops, repeats)
@@ -184,30 +179,27 @@ def measure(case: tuple[str, Sizes], repeats: int, size: Size, *, is_quick: bool
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs the benchmark and prints its table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the rows here")
+    parser = make_parser(__doc__)
     parser.add_argument("--only", choices=("gumbel", "puct"), help="the cases of one search")
     parser.add_argument("--repeats", type=int, default=3, help="timed iterations of each loop")
-    parser.add_argument("--trunk", choices=("conv", "mlp"), default="conv", help="of the network")
-    parser.add_argument("--width", type=int, default=64, help="its features")
-    parser.add_argument("--blocks", type=int, default=4, help="its residual blocks")
-    parser.add_argument("--quick", action="store_true", help="a tiny size, to see that it runs")
+    parser.add_argument(
+        "--trunk", choices=("conv", "mlp"), default="conv", help="trunk of the network"
+    )
+    parser.add_argument("--width", type=int, default=64, help="features of the network")
+    parser.add_argument("--blocks", type=int, default=4, help="residual blocks of the network")
     options = parser.parse_args(arguments)
     cases, size = CASES, Size(options.trunk, options.width, options.blocks)
     if options.quick:
         cases, size = QUICK, Size("mlp", 4, 1)
     cases = [case for case in cases if options.only in (None, case[0])]
     title = f"{size}, mctx {mctx.__version__}, JAX {jax.__version__}"
-    table = Table(*Row._fields, title=title)
     rows = []
     for case in cases:
         for row in measure(case, options.repeats, size, is_quick=options.quick):
             rows.append(row._asdict())
-            table.add_row(*map(str, row))
             print(row, flush=True)
-    Console().print(table)
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=2) + "\n")
+    show(title, rows)
+    write_json(options.json, rows)
 
 
 if __name__ == "__main__":

@@ -1,22 +1,21 @@
-"""Optimal moves by search alone, every variant: `python -m benchmarks.variants [--json FILE]`.
+"""Optimal moves by search alone, for every variant: `python -m benchmarks.variants [--json FILE]`.
 
-Connect2, Nim, HSR and tic-tac-toe, every reachable position in which a move is to be made, 400
-simulations from each; several budgets share them as their defaults do. The network is untrained and
-its heads start at zero, so every legal move is as likely as any other and every value is 0: the
-search knows what it meets at the ends of games, and nothing else. Its size and seed do not matter.
-Moves are those of evaluation, without noise at the root; equals go to the lowest action. What draws
-all the same is run with several keys.
+The games are Connect2, Nim, HSR and tic-tac-toe. The search runs with 400 simulations from every
+reachable position in which a move is to be made. Variants with several budgets share the 400
+simulations in their default proportion. The network is untrained and its heads start at zero, so
+all legal moves are equally likely and all values are 0: the search learns only from the ends of
+games. The size and the seed of the network do not matter. Moves are those of evaluation, without
+noise at the root; ties go to the lowest action. Searches that are still random run with several
+keys.
 
-The first table has the variants of the registry with their defaults, and some options: the share of
-positions whose move keeps the value, and in how many positions it does where AlphaZero's does not,
-and the other way round. The second has AlphaZero with a sliding window, with the exploration that
-belongs to it: updates are edges that the backups of a search write, steps are edges that its
-simulations walk, which a full backup would write; saved is the share of steps that are not written.
+The first table has the variants of the registry with their defaults, and some options. Its cells
+are the share of positions whose move keeps the value, the number of positions in which it does and
+AlphaZero's does not, and the reverse. The second table has AlphaZero with a sliding window and the
+exploration that belongs to it. `updates` are the edges that the backups of a search write. `steps`
+are the edges that its simulations walk, which a full backup would write. `saved` is the share of
+steps that are not written.
 """
 
-import argparse
-import json
-import pathlib
 import re
 import time
 from typing import Any, NamedTuple
@@ -29,6 +28,7 @@ from rich.table import Table
 
 import dualmctx
 import games
+from benchmarks.common import make_parser, write_json
 from dualmctx import with_options
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.saved_policy import with_simulations
@@ -38,7 +38,7 @@ GAMES = ("connect2", "nim", "hsr", "tic_tac_toe")
 NUM_SIMULATIONS = 400
 BATCH_SIZE = 512
 BASELINE = "alphazero"
-# Options that change a search or its move; those that a variant does not have are left out.
+# Options that change a search or its move. Options that a variant does not have are skipped.
 OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("alphazero", {"leaves_per_step": 16}),
     ("alphazero", {"leaves_per_step": 16, "virtual_loss": 3}),
@@ -57,7 +57,7 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 class Case(NamedTuple):
-    """A solved game: S positions, and their `[S, A]` optimal moves."""
+    """A solved game: `[S]` states, and `[S, A]` bool, the optimal moves."""
 
     name: str
     env: Environment
@@ -65,12 +65,12 @@ class Case(NamedTuple):
     optimal: np.ndarray
 
 
-class Found(NamedTuple):
-    """What a search made of `[S]` positions.
+class SearchResult(NamedTuple):
+    """The result of a search in S positions.
 
     Attributes:
-      action: `[S]` the moves.
-      action_weights: `[S, A]`.
+      action: `[S]` moves.
+      action_weights: `[S, A]` weights.
       steps: `[S]` edges that the simulations of the first tree walked.
       updates: `[S]` edges that their backups wrote.
     """
@@ -82,7 +82,7 @@ class Found(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A search on a game: shares of positions, and numbers of them against AlphaZero."""
+    """A search in a game: shares of positions, and numbers of positions against AlphaZero."""
 
     game: str
     search: str
@@ -96,7 +96,7 @@ class Row(NamedTuple):
 
 
 class WindowRow(NamedTuple):
-    """A window on a game; numbers of edges are means a search."""
+    """A window in a game; numbers of edges are means per search."""
 
     game: str
     window: int | None
@@ -108,7 +108,7 @@ class WindowRow(NamedTuple):
     saved: float
 
 
-def open_case(name: str) -> Case:
+def solve_case(name: str) -> Case:
     """Solves a game."""
     env = games.make(name)
     solution = games.solve(env)
@@ -117,7 +117,7 @@ def open_case(name: str) -> Case:
 
 
 def searches(total: int) -> dict[str, Policy]:
-    """Returns the variants of the registry by name, and those with options."""
+    """Returns the variants of the registry and those with options, by name, for evaluation."""
     found = {name: with_simulations(row.policy(), total) for name, row in REGISTRY.items()}
     for name, options in OPTIONS:
         try:
@@ -134,7 +134,7 @@ def _shown(value: Any) -> str:
 
 
 def make_run(case: Case, policy: Policy) -> Any:
-    """Returns `(rng_key) -> Found` for all positions of a game, compiled once."""
+    """Returns `(rng_key) -> SearchResult` for all positions of a game, compiled once."""
     heads = len(policy.heads)
     network = dualmctx.make_network(
         case.env.num_actions,
@@ -148,48 +148,55 @@ def make_run(case: Case, policy: Policy) -> Any:
     num_positions = len(case.optimal)
     batch_size = min(BATCH_SIZE, num_positions)
 
-    def run_batch(rng_key: Any, states: Any) -> Found:
+    def run_batch(rng_key: Any, states: Any) -> SearchResult:
         params = network.init(jax.random.PRNGKey(0), states.observation)
         output = search(params, rng_key, states)
         stats = output.search_tree.stats[0]
         updates = jnp.sum(stats.node_visits[:, 1:], axis=1)
-        # Without a window every edge that is walked is written.
+        # Without a window, every edge that is walked is written.
         passes = stats.path_visits
         steps = updates if passes is None else jnp.sum(passes[:, 1:], axis=1)
-        return Found(output.action, output.action_weights, steps, updates)
+        return SearchResult(output.action, output.action_weights, steps, updates)
 
     def batch(start: int) -> Any:
         index = np.arange(start, start + batch_size) % num_positions
         return jax.tree.map(lambda x: x[index], case.states)
 
-    # Of few positions, most of the time would be compiling.
+    # With few positions, compiling would take most of the time.
     quick = {"xla_backend_optimization_level": 0} if num_positions < BATCH_SIZE else {}
     compiled = jax.jit(run_batch, compiler_options=quick)
     compiled = compiled.lower(jax.random.PRNGKey(0), batch(0)).compile()
 
-    def run(rng_key: Any) -> Found:
+    def run(rng_key: Any) -> SearchResult:
         starts = range(0, num_positions, batch_size)
         parts = [
             jax.device_get(compiled(jax.random.fold_in(rng_key, start), batch(start)))
             for start in starts
         ]
-        return Found(*(np.concatenate(x)[:num_positions] for x in zip(*parts, strict=True)))
+        return SearchResult(*(np.concatenate(x)[:num_positions] for x in zip(*parts, strict=True)))
 
     return run
 
 
-def is_optimal(case: Case, found: Found) -> np.ndarray:
-    """Returns `[S]` bool, whether the moves keep the values."""
+def is_optimal(case: Case, found: SearchResult) -> np.ndarray:
+    """Returns `[S]` bool: whether the move keeps the value."""
     return case.optimal[np.arange(len(case.optimal)), found.action]
 
 
 def measure(
-    case: Case, name: str, policy: Policy, baseline: Found | None, num_keys: int
-) -> tuple[Row, Found]:
-    """Runs a search on a game, with several keys if it draws.
+    case: Case, name: str, policy: Policy, baseline: SearchResult | None, num_keys: int
+) -> tuple[Row, SearchResult]:
+    """Runs a search in a game, with several keys if it is random.
 
-    Returns its row and what the first key found. The baseline is what AlphaZero found, `None` for
-    AlphaZero's own row.
+    Args:
+      case: the game.
+      name: name of the search.
+      policy: the search.
+      baseline: the result of AlphaZero; `None` for AlphaZero's own row.
+      num_keys: number of keys.
+
+    Returns:
+      The row, and the result with the first key.
     """
     run = make_run(case, policy)
     start = time.perf_counter()
@@ -216,10 +223,12 @@ def measure(
     return row, first
 
 
-def measure_windows(case: Case, policy: Any, baseline: Found, widest: int) -> list[WindowRow]:
-    """Runs AlphaZero with each window up to one that cuts nothing, as wider ones do the same.
+def measure_windows(
+    case: Case, policy: Any, baseline: SearchResult, widest: int
+) -> list[WindowRow]:
+    """Runs AlphaZero with windows of 1, 2, … edges, until a window changes nothing.
 
-    The first row is what it found without.
+    The first row is the baseline, without a window.
     """
     rows, right_without = [], is_optimal(case, baseline)
     for window in (None, *range(1, widest + 1)):
@@ -247,7 +256,7 @@ def measure_windows(case: Case, policy: Any, baseline: Found, widest: int) -> li
 
 
 def show_variants(console: Console, rows: list[Row], names: list[str]) -> None:
-    """Prints a line a search: for each game the share, and where it differs from AlphaZero."""
+    """Prints one line per search: for each game the share, and the differences from AlphaZero."""
     table = Table("search", *names, title="optimal moves, +better −worse than AlphaZero", box=None)
     for search in dict.fromkeys(row.search for row in rows):
         cells = {
@@ -260,7 +269,7 @@ def show_variants(console: Console, rows: list[Row], names: list[str]) -> None:
 
 
 def show_windows(console: Console, rows: list[WindowRow]) -> None:
-    """Prints a line a window."""
+    """Prints one line per window."""
     table = Table(*WindowRow._fields, title="AlphaZero with a sliding window", box=None)
     for row in rows:
         shown = row._replace(optimal=f"{row.optimal:.2%}", saved=f"{row.saved:.2%}")
@@ -270,24 +279,22 @@ def show_windows(console: Console, rows: list[WindowRow]) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs the benchmark and prints its tables."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the rows here")
-    parser.add_argument("--repeats", type=int, default=3, help="keys for a search that draws")
+    parser = make_parser(__doc__)
+    parser.add_argument("--repeats", type=int, default=3, help="keys for a random search")
     parser.add_argument("--games", nargs="+", choices=GAMES, default=GAMES, help="some games only")
-    help_ = "rows that this regular expression finds; the second table is called windows"
+    help_ = "only rows that match; the second table is called windows"
     parser.add_argument("--only", default="", metavar="REGEX", help=help_)
-    parser.add_argument("--quick", action="store_true", help="a tiny size, to see that it runs")
     options = parser.parse_args(arguments)
     names = list(options.games[:1] if options.quick else options.games)
     total = 20 if options.quick else NUM_SIMULATIONS
     console = Console(width=160)
     rows: list[Row] = []
     windows: list[WindowRow] = []
-    is_asked_for = re.compile(options.only).search
-    every = {x: y for x, y in searches(total).items() if is_asked_for(x) or x == BASELINE}
+    is_selected = re.compile(options.only).search
+    every = {x: y for x, y in searches(total).items() if is_selected(x) or x == BASELINE}
     every = {BASELINE: every.pop(BASELINE)} | every
     for name in names:
-        case, baseline = open_case(name), None
+        case, baseline = solve_case(name), None
         for search, policy in every.items():
             row, found = measure(case, search, policy, baseline, options.repeats)
             baseline = baseline or found
@@ -295,17 +302,16 @@ def main(arguments: list[str] | None = None) -> None:
             console.print(
                 f"{name}: {search}: {row.optimal:.2%} in {row.seconds} s", highlight=False
             )
-        if is_asked_for("windows"):
+        if is_selected("windows"):
             assert baseline is not None
             widest = 1 if options.quick else total
             windows += measure_windows(case, every[BASELINE], baseline, widest)
             console.print(f"{name}: windows up to {windows[-1].window}", highlight=False)
     show_variants(console, rows, names)
     show_windows(console, windows)
-    if options.json:
-        content = {"variants": rows, "windows": windows}
-        content = {key: [row._asdict() for row in part] for key, part in content.items()}
-        options.json.write_text(json.dumps(content, indent=2) + "\n")
+    content = {"variants": rows, "windows": windows}
+    content = {key: [row._asdict() for row in part] for key, part in content.items()}
+    write_json(options.json, content)
 
 
 if __name__ == "__main__":

@@ -20,18 +20,18 @@ def blocks_of(pair: budgets.Budgets) -> int:
 
 
 def test_budgets_cost_the_same_and_are_in_the_papers_range() -> None:
-    found = budgets.draw_budgets(np.random.default_rng(0), 12, blocks_of, 300)
+    found = budgets.sample_budgets(np.random.default_rng(0), 12, blocks_of, 300)
     assert len(set(found)) == 12
     assert all(abs(blocks_of(pair) - 300) <= 6 for pair in found)
     ratios = [small / large for small, large in found]
     # b_sub is rounded.
     assert 0.98 <= min(ratios) < 1.1 < 1.4 < max(ratios) <= 1.52
-    assert budgets.draw_budgets(np.random.default_rng(1), 12, blocks_of, 300) != found
+    assert budgets.sample_budgets(np.random.default_rng(1), 12, blocks_of, 300) != found
 
 
 def test_budgets_that_there_are_not_are_refused() -> None:
     with pytest.raises(ValueError, match=r"^only 1 of 5 pairs of budgets cost 6 blocks; ask for "):
-        budgets.draw_budgets(np.random.default_rng(0), 5, blocks_of, 6)
+        budgets.sample_budgets(np.random.default_rng(0), 5, blocks_of, 6)
 
 
 def test_the_best_of_equal_pairs_is_better_than_they_are() -> None:
@@ -69,8 +69,8 @@ def test_positions_to_choose_by_are_not_measured_again() -> None:
 def test_differences_are_paired(monkeypatch: pytest.MonkeyPatch) -> None:
     right = {"a": [1, 1, 0, 0], "b": [1, 1, 1, 0]}
 
-    def measure(trained: Any, policy: Any, fresh: Any, size: int) -> budgets.Found:
-        return budgets.Found(np.array(right[policy.name], bool), np.full(4, 0.5))
+    def measure(trained: Any, policy: Any, fresh: Any, size: int) -> budgets.Scores:
+        return budgets.Scores(np.array(right[policy.name], bool), np.full(4, 0.5))
 
     monkeypatch.setattr(budgets, "measure", measure)
     monkeypatch.setattr(budgets, "move_cost", lambda *_: SimpleNamespace(blocks=7))
@@ -83,7 +83,7 @@ def test_differences_are_paired(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_early_head_alone_is_among_the_rivals_at_equal_cost() -> None:
     trained = load_trained("connect2")
-    found = budgets.rivals(trained, Dual((7, 6)), (6, 4), 20)
+    found = budgets.fresh_searches(trained, Dual((7, 6)), (6, 4), 20)
     assert [policy.num_simulations for policy in found.values()] == [(6, 4), (7, 6), 5, (10, 0)]
 
 

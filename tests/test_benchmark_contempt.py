@@ -65,7 +65,7 @@ def test_a_row_counts_puzzles_and_is_paired_with_puct() -> None:
 
 
 def test_a_limit_above_the_simulations_solves_what_puct_solves() -> None:
-    model = puzzles.untrained()
+    model = puzzles.untrained_model()
     found = puzzles.find_puzzles(make_solver(), 6, 1)
     puct, contempt = (
         puzzles.solve(model, puzzles.make_policy(limit, 12), found, 1, 6) for limit in (None, 99)

@@ -17,6 +17,7 @@ import pytest
 
 import games
 from benchmarks import (
+    common,
     connect_four,
     contempt,
     coverage,
@@ -36,7 +37,7 @@ from benchmarks import (
     throughput,
     variants,
 )
-from benchmarks.common import make_params, run_in_turns, time_in_turns, untrained
+from benchmarks.common import make_params, run_in_turns, time_in_turns, untrained_model
 from benchmarks.dual import make_positions
 from dualmctx.experiment.assemble import record_of
 from dualmctx.matches.costs import move_cost
@@ -134,9 +135,9 @@ def test_mates_benchmark_finds_all_of_a_few(tmp_path: pathlib.Path) -> None:
 
 def test_mates_benchmark_knows_a_mate() -> None:
     fool = "rnbqkbnr/pppp1ppp/4p3/8/6P1/5P2/PPPPP2P/RNBQKBNR b KQkq g3 0 2"
-    assert mates.mates(fool) == {"d8h4"}
+    assert mates.mating_moves(fool) == {"d8h4"}
     for fen in mates.mating_positions(2, seed=3):
-        assert mates.mates(fen)
+        assert mates.mating_moves(fen)
 
 
 def test_evaluation_benchmark_needs_full_batches(capsys: pytest.CaptureFixture) -> None:
@@ -190,8 +191,8 @@ def test_memory_benchmark_predicts_what_xla_reports(tmp_path: pathlib.Path) -> N
 @pytest.mark.parametrize(("name", "share"), [("chess", 0.25), ("go_19x19", 0.5)])
 def test_a_node_takes_a_part_of_what_mctx_takes(name: str, share: float) -> None:
     game = memory.open_game(name)
-    ours = memory.a_node(memory.compact_tree(name, game))
-    assert ours <= share * memory.mctx_node(game)
+    ours = memory.bytes_per_node(memory.compact_tree(name, game))
+    assert ours <= share * memory.mctx_bytes_per_node(game)
 
 
 @pytest.mark.slow
@@ -258,7 +259,7 @@ def test_contempt_benchmark_counts_every_game(tmp_path: pathlib.Path) -> None:
 
 
 def test_hotter_games_of_the_contempt_benchmark_repeat_less() -> None:
-    model = (*untrained(), "untrained")
+    model = (*untrained_model(), "untrained")
     sizes = contempt.Sizes(32, 32, 4, 0.5, (), (), ())
     cold, hot = (contempt.measure_selfplay(model, None, sizes, 0, heat) for heat in (0.0, 5.0))
     assert (cold.temperature, cold.distinct, cold.repeated[4]) == (0.0, 1, 1.0)
@@ -276,7 +277,7 @@ def test_contempt_benchmark_refuses_an_opening(opening: str, capsys: pytest.Capt
 
 
 def test_games_of_the_contempt_benchmark_go_on_from_an_opening() -> None:
-    model = (*untrained(), "untrained")
+    model = (*untrained_model(), "untrained")
     # Three in a column each: whoever moves now can win, and a search of 64 simulations sees it.
     sizes = contempt.Sizes(2, 2, 64, 0.0, (), (), (), opening="121212")
     row = contempt.measure_selfplay(model, None, sizes, 0)
@@ -291,7 +292,7 @@ def test_contempt_benchmark_needs_a_run(capsys: pytest.CaptureFixture) -> None:
 
 def test_repeated_games_are_those_that_began_as_another_one() -> None:
     actions = np.array([[1, 2, 3, -1], [1, 2, 4, 5], [1, 2, 4, 6], [2, 2, 4, 6]])
-    shares = [contempt.repeated(actions, ply) for ply in (1, 2, 3, 4)]
+    shares = [contempt.share_repeated(actions, ply) for ply in (1, 2, 3, 4)]
     assert shares == [0.75, 0.75, 0.5, 0.0]
 
 
@@ -527,9 +528,9 @@ def test_random_play_s_share_counts_legal_moves() -> None:
 
 
 def test_intervals_are_wilson_s() -> None:
-    assert strength.estimate(0.5, 100) == (0.5, 0.404, 0.596)
-    assert strength.estimate(1.0, 10) == (1.0, 0.722, 1.0)
-    assert strength.estimate(0.0, 10) == (0.0, 0.0, 0.278)
+    assert common.estimate(0.5, 100) == (0.5, 0.404, 0.596)
+    assert common.estimate(1.0, 10) == (1.0, 0.722, 1.0)
+    assert common.estimate(0.0, 10) == (0.0, 0.0, 0.278)
 
 
 def test_a_match_gives_points_to_who_wins() -> None:
@@ -615,7 +616,7 @@ def test_strength_benchmark_refuses_in_a_line(
 def test_strength_benchmark_searches_as_asked(run_folder: pathlib.Path) -> None:
     asked = ["--variant", "alphazero", "--simulations", "3"]
     _, options = strength.read_options([str(run_folder), *asked])
-    [subject] = strength.subjects(options)
+    [subject] = strength.load_subjects(options)
     assert subject.policy == AlphaZero(3).for_evaluation()
     assert subject.iteration == 7
 
@@ -625,7 +626,7 @@ def test_strength_benchmark_measures_an_exported_file(
 ) -> None:
     export_trained(load_trained(run_folder, 5), tmp_path / "five.npz")
     _, options = strength.read_options([str(tmp_path / "five.npz"), "--checkpoints", "all"])
-    [subject] = strength.subjects(options)
+    [subject] = strength.load_subjects(options)
     assert (subject.iteration, subject.minutes) == (5, None)
     assert subject.policy == SEARCH.for_evaluation()
 
@@ -677,8 +678,8 @@ def test_learning_benchmark_counts_moves_and_weights_that_keep_the_value() -> No
 
 def test_learning_benchmark_takes_means_over_seeds() -> None:
     def row(step: int, seed: int, more: float) -> learning.Row:
-        def share(x: float) -> strength.Estimate:
-            return strength.Estimate(x + more, 0, 1)
+        def share(x: float) -> common.Estimate:
+            return common.Estimate(x + more, 0, 1)
 
         shares = (share(0.1), 0.2 + more, share(0.3), share(0.4), 0.5 + more)
         early = (None, None) if step == 4 and seed else (share(0.2), 0.1 + more)
@@ -765,8 +766,8 @@ def test_readouts_benchmark_has_the_same_cost_for_all_but_one() -> None:
 
 
 def test_readouts_benchmark_pairs_by_position_and_pools_over_networks() -> None:
-    def found(*mass: float) -> readouts.Found:
-        return readouts.Found(np.array([1.0, 0.0]), np.array(mass))
+    def found(*mass: float) -> readouts.Scores:
+        return readouts.Scores(np.array([1.0, 0.0]), np.array(mass))
 
     keys = [readouts.Key("50+35", "regularized", 1), readouts.Key("alphazero 42", "visits", 1)]
     one = {keys[0]: [found(0.5, 0.7)], keys[1]: [found(0.6, 1.0)]}
@@ -820,7 +821,7 @@ def test_readouts_benchmark_refuses_in_a_line(
 
 def test_readouts_benchmark_spoils_the_first_head_alone() -> None:
     subject = readouts.load(pathlib.Path("connect-four"))
-    spoiled = readouts.spoil(subject, 1.0)
+    spoiled = readouts.add_noise(subject, 1.0)
     before, after = (x.params["params"] for x in (subject, spoiled))
     changed = {
         name
