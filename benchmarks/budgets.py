@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, get_args
 
 import jax
 import numpy as np
-from dualmctx.policies.trees import Weights
+from dualmctx.policies.multi_tree import ActionWeights
 
 import dualmctx
 import games
@@ -273,7 +273,12 @@ def read_options(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, 
     add("--draws", type=int, default=16, help="number of pairs of budgets")
     add("--budgets", type=int, nargs=2, default=[50, 35], help="the pair that sets the cost")
     add("--rounds", type=int, default=Dual().num_rounds, help="of Dual, at most b_full")
-    add("--weights", choices=get_args(Weights), default=Dual().action_weights, help="Dual's policy")
+    add(
+        "--weights",
+        choices=get_args(ActionWeights),
+        default=Dual().action_weights,
+        help="Dual's policy",
+    )
     add(
         "--number", type=int, default=1000, help="Connect Four positions to choose the best pair by"
     )

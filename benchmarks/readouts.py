@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, get_args
 import jax
 import jax.numpy as jnp
 import numpy as np
-from dualmctx.policies.trees import Weights, read_weights
+from dualmctx.policies.multi_tree import ActionWeights, read_weights
 
 import dualmctx
 import games
@@ -96,7 +96,7 @@ def searches(network: PolicyValueNetwork) -> list[Search]:
     """Lists the searches for a network; the first of Dual and of AlphaZero are references."""
     make = _mpv if isinstance(network, SeparateTrunks) else _dual
     found = [
-        Search(f"{budgets[0]}+{budgets[1]}, mix {mix}", make(budgets, mix), get_args(Weights))
+        Search(f"{budgets[0]}+{budgets[1]}, mix {mix}", make(budgets, mix), get_args(ActionWeights))
         for budgets, mix in ((BUDGETS, 0.25), (BUDGETS, 0.0), ((75, 10), 0.0), ((43, 42), 0.25))
     ]
     blocks = move_cost(found[0].policy, network).blocks or 0
