@@ -15,6 +15,7 @@ from dualmctx.evaluation.results_file import to_line
 from dualmctx.evaluation.rows import Row
 from dualmctx.runs.atomic_io import atomic_write_text
 from dualmctx.runs.folder import flatten
+from dualmctx.runs.record_names import with_current_names
 
 
 class Counts(NamedTuple):
@@ -234,7 +235,8 @@ class Results(NamedTuple):
         try:
             content = json.loads(file.read_text())
             counts = content.get("finished")
-            return dict(content["settings"]), None if counts is None else Counts(**counts)
+            settings = with_current_names(dict(content["settings"]))
+            return settings, None if counts is None else Counts(**counts)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             reason = f"{type(error).__name__}: {error}".split("\n")[0]
             raise ValueError(f"{file} cannot be read ({reason}); begin anew without it") from error

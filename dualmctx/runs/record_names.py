@@ -9,43 +9,44 @@ GROUPS = {
     "backup": ("window", "explore_fraction", "explore_decay"),
     "execution": ("max_depth", "max_children", "leaves_per_step", "virtual_loss"),
 }
-"""Options of a search that have moved to a group. PUCT variants had them in `puct`."""
-UNGROUPED = ("gumbel", "muzero")
-"""Variants that had these options among their own."""
+"""Options of a search that have moved to a group. Variants with PUCT had them in `puct`."""
+UNGROUPED = ("gumbel", "muzero", "Gumbel", "MuZero")
+"""Variants, or their classes, that had these options among their own."""
 
 
 def with_current_names(record: dict[str, Any]) -> dict[str, Any]:
-    """Returns the configuration of a run with the present names of its entries.
+    """Returns a configuration with the present names of its entries, at every depth.
 
-    A present configuration is returned unchanged.
+    The entries `search` are upgraded by `with_current_options`. A present configuration is returned
+    unchanged.
     """
-    current = _rename(record)
-    search = current.get("search")
-    return current | {"search": _group(search)} if isinstance(search, dict) else current
+    current: dict[str, Any] = {}
+    for name, value in record.items():
+        name = RENAMED.get(name, name)
+        value = with_current_names(value) if isinstance(value, dict) else value
+        is_search = name == "search" and isinstance(value, dict)
+        current[name] = with_current_options(value) if is_search else value
+    return current
 
 
-def _rename(record: dict[str, Any]) -> dict[str, Any]:
-    return {
-        RENAMED.get(name, name): _rename(value) if isinstance(value, dict) else value
-        for name, value in record.items()
-    }
+def with_current_options(search: dict[str, Any]) -> dict[str, Any]:
+    """Returns the options of a search in their present groups.
 
-
-def _group(search: dict[str, Any]) -> dict[str, Any]:
-    """Moves the options of a search to their groups."""
+    Args:
+      search: the options as JSON holds them. The entry `variant` or `policy` names the variant.
+    """
     found = dict(search)
-    puct = found.get("puct")
-    if isinstance(puct, dict):
-        found["puct"] = puct = dict(puct)
-        _move(puct, found)
-    if found.get("variant") in UNGROUPED:
+    if isinstance(found.get("puct"), dict):
+        found["puct"] = dict(found["puct"])
+        _move(found["puct"], found)
+    if found.get("variant", found.get("policy")) in UNGROUPED:
         _move(found, found)
     return found
 
 
 def _move(source: dict[str, Any], search: dict[str, Any]) -> None:
-    """Moves the options of `source` that belong to a group of `search`, in place."""
+    """Moves the options of `source` to their groups in `search`, in place."""
     for group, names in GROUPS.items():
         moved = {name: source.pop(name) for name in names if name in source}
         if moved:
-            search[group] = moved | search.get(group, {})
+            search[group] = search.get(group, {}) | moved
