@@ -128,8 +128,8 @@ def test_an_old_run_can_be_resumed(variant: str, tmp_path: Path) -> None:
     create_run(tmp_path / "run", old_config(variant))
     search = {"variant": variant} | to_dict(RECORDS[variant][1])
     reopen_run(tmp_path / "run", {"game": "nim", "search": search, "evals": {}})
+    search["backup"]["explore_decay"] = 0.9
     with pytest.raises(ValueError, match=r"search\.backup\.explore_decay \(0\.4 → 0\.9\)"):
-        search["backup"]["explore_decay"] = 0.9
         reopen_run(tmp_path / "run", {"game": "nim", "search": search, "evals": {}})
 
 

@@ -11,7 +11,12 @@ GROUPS = {
 }
 """Options of a search that have moved to a group. Variants with PUCT had them in `puct`."""
 UNGROUPED = ("gumbel", "muzero", "Gumbel", "MuZero")
-"""Variants, or their classes, that had these options among their own."""
+"""Variants, or their classes, that had some of these options among their own."""
+ADDED: dict[str, dict[str, Any]] = {
+    "root": {"visit_weights": "plain"},
+    "execution": {"max_children": None, "leaves_per_step": 1, "virtual_loss": 0},
+}
+"""The options of a group that such variants lacked, with their only allowed value."""
 
 
 def with_current_names(record: dict[str, Any]) -> dict[str, Any]:
@@ -38,15 +43,19 @@ def with_current_options(search: dict[str, Any]) -> dict[str, Any]:
     found = dict(search)
     if isinstance(found.get("puct"), dict):
         found["puct"] = dict(found["puct"])
-        _move(found["puct"], found)
+        _move(found["puct"], found, {})
     if found.get("variant", found.get("policy")) in UNGROUPED:
-        _move(found, found)
+        _move(found, found, ADDED)
     return found
 
 
-def _move(source: dict[str, Any], search: dict[str, Any]) -> None:
-    """Moves the options of `source` to their groups in `search`, in place."""
+def _move(
+    source: dict[str, Any],
+    search: dict[str, Any],
+    added: dict[str, dict[str, Any]],
+) -> None:
+    """Moves the options of `source` to their groups in `search`, in place, with those `added`."""
     for group, names in GROUPS.items():
         moved = {name: source.pop(name) for name in names if name in source}
         if moved:
-            search[group] = search.get(group, {}) | moved
+            search[group] = search.get(group, {}) | moved | added.get(group, {})
