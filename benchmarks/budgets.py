@@ -25,7 +25,6 @@ from typing import Any, NamedTuple, get_args
 
 import jax
 import numpy as np
-from dualmctx.policies.multi_tree import ActionWeights
 
 import dualmctx
 import games
@@ -34,6 +33,7 @@ from benchmarks.connect_four import game_positions, make_solver, random_position
 from dualmctx import AlphaZero, Dual
 from dualmctx.evaluation.evaluations import make_evaluate
 from dualmctx.matches.costs import move_cost
+from dualmctx.policies.multi_tree import ActionWeights
 from dualmctx.runs.saved_network import Trained, load_trained
 from dualmctx.types import Environment, Policy
 

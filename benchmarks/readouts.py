@@ -26,7 +26,6 @@ from typing import Any, NamedTuple, get_args
 import jax
 import jax.numpy as jnp
 import numpy as np
-from dualmctx.policies.multi_tree import ActionWeights, read_weights
 
 import dualmctx
 import games
@@ -38,6 +37,7 @@ from dualmctx.evaluation.batching import fill_batches
 from dualmctx.matches.costs import move_cost
 from dualmctx.models.network import SeparateTrunks
 from dualmctx.policies.mpv import in_rounds
+from dualmctx.policies.multi_tree import ActionWeights, read_weights
 from dualmctx.runs.saved_network import load_trained
 from dualmctx.types import Environment, Policy, PolicyValueNetwork
 

@@ -1,4 +1,4 @@
-"""Settings for every test; JAX reads them when it is imported."""
+"""Settings for all tests. JAX reads them when it is imported."""
 
 import collections
 import gc
@@ -33,7 +33,7 @@ settings.load_profile("steady")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
-    """Of a test marked `sampled(n)` each n-th case always runs; the others are slow."""
+    """Marks as slow all but every n-th case of a test marked `sampled(n)`."""
     places = collections.Counter()
     for item in items:
         marker = item.get_closest_marker("sampled")

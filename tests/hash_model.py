@@ -1,4 +1,4 @@
-"""A game without rules: everything about a position is a hash of the actions that led to it.
+"""A game without rules: all properties of a position are hashes of the actions that led to it.
 
 One set of functions serves the engine, with `xp=jax.numpy`, and the twin, with `xp=numpy`. Whatever
 decides the shape of the game (who moves, what is legal, where it ends) comes out the same, bit by
@@ -17,7 +17,7 @@ _MASK_LOGIT = float(np.finfo(np.float32).min)
 
 
 class Rules(NamedTuple):
-    """What kind of game it is; handed through as the policy's `params`, so it is not static.
+    """The kind of game; passed as the policy's `params`, so it is not static.
 
     Probabilities are in [0, 1] and apply to each position or action by itself.
     """
@@ -39,7 +39,7 @@ class Rules(NamedTuple):
 
 
 def roots(seeds: Any, rules: Rules, num_actions: int, xp: Any = jnp) -> mctx.RootFnOutput:
-    """Returns `[B]` roots as the intermediate head sees them."""
+    """Returns `[B]` roots, evaluated by the intermediate head."""
     code = _scramble(xp.asarray(seeds).astype(xp.uint32) + xp.uint32(77), xp)
     logits, value = _head(code, rules, num_actions, xp, is_final=False)
     return mctx.RootFnOutput(prior_logits=logits, value=value, embedding=_embed(code))
@@ -48,7 +48,7 @@ def roots(seeds: Any, rules: Rules, num_actions: int, xp: Any = jnp) -> mctx.Roo
 def recurrent_fn(
     rules: Rules, rng_key: Any, action: Any, embedding: Any, num_actions: int, xp: Any = jnp
 ) -> tuple[mctx.RecurrentFnOutput, Embedding]:
-    """Plays actions; evaluates by the intermediate head. Terminal positions have a value too."""
+    """Plays actions, evaluates with the intermediate head; terminal positions have a value too."""
     del rng_key
     code = _scramble(embedding.state * xp.uint32(31) + xp.asarray(action).astype(xp.uint32), xp)
     is_terminal = _uniform(code, 1, xp) < rules.terminal
@@ -68,19 +68,19 @@ def recurrent_fn(
 def refine_fn(
     rules: Rules, rng_key: Any, embedding: Any, num_actions: int, xp: Any = jnp
 ) -> tuple[Any, Any]:
-    """Evaluates by the final head, from the activations alone."""
+    """Evaluates with the final head, from the activations alone."""
     del rng_key
     code = embedding.activations[..., 0] ^ xp.uint32(0xABCDEF)
     return _head(code, rules, num_actions, xp, is_final=True)
 
 
 def of_head(rules: Rules, head: int) -> Rules:
-    """Returns the rules by which the head-th later head speaks, from 1."""
+    """Returns the rules of the head-th later head, counted from 1."""
     return rules._replace(final_salt=rules.final_salt + head - 1)
 
 
 def refine_fns(num_heads: int, num_actions: int) -> Any:
-    """Returns the functions of all later heads, as a policy of so many heads takes them."""
+    """Returns the functions of all later heads, in the form that a policy takes."""
 
     def refine_by(head: int) -> Any:
         return lambda rules, rng_key, embedding: refine_fn(
@@ -114,7 +114,7 @@ def _head(code: Any, rules: Rules, num_actions: int, xp: Any, *, is_final: bool)
 
 
 def _uniform(code: Any, salt: Any, xp: Any) -> Any:
-    """Returns floats in [0, 1), multiples of 2^-16, a different draw for each salt."""
+    """Returns floats in [0, 1), multiples of 2^-16, different for each salt."""
     salt = xp.asarray(salt).astype(xp.uint32)
     salt = salt.reshape((1,) * (code.ndim - salt.ndim) + salt.shape)
     with np.errstate(over="ignore"):

@@ -1,4 +1,4 @@
-"""What a search returns, without a search."""
+"""The output of a search, made without a search."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from dualmctx.types import NodeInit
 
 
 def output_of(action: Any, num_actions: int) -> mctx.PolicyOutput:
-    """Returns a policy's output with these `[B]` actions and trees that hold their root only."""
+    """Returns a policy output with the `[B]` actions and trees that hold only their root."""
     prior, zero = jnp.ones((len(action), num_actions)), jnp.zeros(len(action))
     root = NodeInit(prior, zero, zero, zero)
     tree = allocate(root, None, num_nodes=1, invalid_actions=jnp.zeros(prior.shape, bool))

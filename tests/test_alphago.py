@@ -1,4 +1,4 @@
-"""AlphaGo: whole trees against its twin, and what λ = 0 and λ = 1 come down to."""
+"""AlphaGo: whole trees against its twin, and the special cases λ = 0 and λ = 1."""
 
 import functools
 import operator
@@ -44,19 +44,19 @@ def assert_twin_agrees(policy: Any, rules: Any, *, invalid: Any = None, key_seed
 
 @pytest.mark.parametrize("policy", [SINGLE, TOGETHER], ids=["single", "together"])
 @pytest.mark.parametrize("rules", list(RULES.values()), ids=list(RULES))
-def test_whole_trees(policy: Any, rules: Any) -> None:
+def test_whole_trees_match_twin(policy: Any, rules: Any) -> None:
     for search in assert_twin_agrees(policy, rules):
         ends = sum(node.discount == 0 for node in search.nodes)
         assert search.rollouts == len(search.nodes) - ends  # one each, the root's own among them
 
 
 @pytest.mark.parametrize("rollout_mix", [0.25, 1.0])
-def test_other_mixtures(rollout_mix: float) -> None:
+def test_other_rollout_mixes_match_twin(rollout_mix: float) -> None:
     for rules in FEW_RULES:
         assert_twin_agrees(with_options(SINGLE, rollout_mix=rollout_mix), rules)
 
 
-def test_published_options_with_many_leaves() -> None:
+def test_published_options_match_twin() -> None:
     policy = with_options(HashAlphaGo(40), dirichlet_fraction=0.0, leaves_per_step=8)
     published = (policy.puct.c_puct, policy.execution.virtual_loss, policy.root.temperature)
     assert published == (5, 3, 0)
@@ -66,13 +66,13 @@ def test_published_options_with_many_leaves() -> None:
 
 
 @pytest.mark.parametrize("key_seed", [0, 1])
-def test_window_and_exploration(key_seed: int) -> None:
+def test_window_and_exploration_match_twin(key_seed: int) -> None:
     policy = HashAlphaGo(40, **EXPLORES)
     searches = assert_twin_agrees(policy, RULES["same player twice"], key_seed=key_seed)
     assert sum(search.counters.explored for search in searches) > 0
 
 
-def test_invalid_root_actions() -> None:
+def test_invalid_root_actions_match_twin() -> None:
     invalid = np.eye(4, dtype=bool)
     searches = assert_twin_agrees(SINGLE, RULES["all legal"], invalid=invalid)
     assert all(action not in search.root.children for action, search in enumerate(searches))
@@ -91,7 +91,7 @@ def hash_search(policy: Any, **options: Any) -> Any:
     return run
 
 
-def test_kept_trees_go_on_as_the_twins() -> None:
+def test_reused_trees_match_twin() -> None:
     policy, rules = HashAlphaGo(20, **CALM, reuse_capacity=6), RULES["same player twice"]
 
     @fast_jit
@@ -118,15 +118,15 @@ CALM_TOGETHER = grouped(dirichlet_fraction=0.0, leaves_per_step=4, virtual_loss=
 
 
 @pytest.mark.parametrize("options", [grouped(), CALM_TOGETHER], ids=["noise", "together"])
-def test_without_rollouts_it_is_alphazero_to_the_last_bit(options: dict[str, Any]) -> None:
-    """They are not even traced: there are none to call."""
+def test_zero_rollout_mix_equals_alphazero_exactly(options: dict[str, Any]) -> None:
+    """No rollout function is passed, so none is traced."""
     seeds = jnp.arange(6)
     expected = fast_jit(hash_search(AlphaZero(30, **options)))(seeds)
     actual = fast_jit(hash_search(AlphaGo(30, **options, rollout_mix=0.0)))(seeds)
     jax.tree.map(np.testing.assert_array_equal, actual, expected)
 
 
-def test_rollouts_alone_leave_out_the_value_head() -> None:
+def test_full_rollout_mix_ignores_value_head() -> None:
     def search(value: float) -> Any:
         def recurrent_fn(*arguments: Any) -> Any:
             output, embedding = hash_model.recurrent_fn(*arguments, 4)
@@ -145,8 +145,8 @@ def test_rollouts_alone_leave_out_the_value_head() -> None:
     assert set(np.unique(raw)) == {-1.0, 0.0, 1.0}
 
 
-def test_few_children_and_neighbours_change_nothing() -> None:
-    """4 slots of 5 actions, one of which is never legal, are all that there are; rollouts go on."""
+def test_child_limit_and_batch_do_not_change_search() -> None:
+    """4 slots hold all legal actions, because one of the 5 actions is never legal."""
     rules = hash_model.Rules(same_player=0.3)
 
     def search(max_children: int | None, seeds: Any) -> Any:
@@ -191,8 +191,8 @@ def real_search(rollout_policy: str, noise: float = 0.0, **options: Any) -> Any:
     return search(params, jax.random.key(1), state)
 
 
-def test_make_search_fn_hands_rollouts_over() -> None:
-    """An untrained network plays uniformly and values everything 0, so rollouts are all there is.
+def test_make_search_fn_passes_rollouts() -> None:
+    """An untrained network plays uniformly and returns value 0, so only rollouts give values.
 
     It has one head, which then plays the rollouts.
     """
@@ -220,13 +220,13 @@ def test_make_search_fn_hands_rollouts_over() -> None:
         ({"reuse_capacity": -1}, "reuse_capacity is -1; it must be at least 0"),
     ],
 )
-def test_bad_options_are_refused_in_a_line(options: dict, message: str) -> None:
+def test_bad_options_are_refused(options: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message) as info:
         AlphaGo(**options)
     assert "\n" not in str(info.value)
 
 
-def test_a_missing_rollout_function_is_named() -> None:
+def test_missing_rollout_function_is_refused() -> None:
     with pytest.raises(ValueError, match="rollout_fn is None and rollout_mix"):
         hash_search(AlphaGo(4))(jnp.arange(2))
     shape = jax.eval_shape(hash_search(AlphaGo(4), rollout_fn=hash_rollout), jnp.arange(2))

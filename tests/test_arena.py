@@ -1,4 +1,4 @@
-"""The arena: results that theory demands, and who gets what."""
+"""The arena: results known from theory, and the inputs of each player."""
 
 import functools
 from typing import Any
@@ -45,7 +45,7 @@ def perfect(env: Any) -> Any:
 
 
 def value_of(env: Any) -> int:
-    """Returns the value of the start for who moves first."""
+    """Returns the value of the start for the player that moves first."""
     if env.id == "double_move":
         return solve_double_move(8)[8][0]
     return int(games.solve(env).values[0])
@@ -53,7 +53,7 @@ def value_of(env: Any) -> int:
 
 @functools.cache
 def compiled(name: str) -> Any:
-    """Returns a match in which `params` says of each player whether it is perfect."""
+    """Returns a match in which `params` sets for each player whether it is perfect."""
     env = ENVS[name]
     perfect_one, random_one = (batch_player(x) for x in (perfect(env), games.random_player()))
 
@@ -71,7 +71,7 @@ def play(name: str, *are_perfect: bool) -> dict[str, list[int]]:
 
 
 @pytest.mark.parametrize("name", ENVS)
-def test_perfect_players_get_the_value_of_the_start(name: str) -> None:
+def test_perfect_players_score_game_value(name: str) -> None:
     value = value_of(ENVS[name])
     half = NUM_GAMES // 2
     expected = {
@@ -83,7 +83,7 @@ def test_perfect_players_get_the_value_of_the_start(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ENVS)
-def test_a_perfect_player_keeps_its_side_and_a_random_one_does_not(name: str) -> None:
+def test_perfect_player_keeps_value_and_random_player_does_not(name: str) -> None:
     value = value_of(ENVS[name])
     one, other = play(name, True, False), play(name, False, True)
     half = NUM_GAMES // 2
@@ -101,8 +101,8 @@ def test_a_perfect_player_keeps_its_side_and_a_random_one_does_not(name: str) ->
 
 
 @pytest.mark.parametrize("num_games", [2, 10])
-def test_sides_are_halves_whatever_the_identities(num_games: int) -> None:
-    """With one stone, whoever moves first takes it and wins."""
+def test_each_side_is_played_in_half_of_games(num_games: int) -> None:
+    """With one stone, the player that moves first takes it and wins."""
     env = games.make("nim", pile=1)
     begins = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(5), 50)).current_player
     assert set(begins.tolist()) == {0, 1}
@@ -114,8 +114,8 @@ def test_sides_are_halves_whatever_the_identities(num_games: int) -> None:
         assert np.stack(score).tolist() == [[half, 0], [0, 0], [0, half]]
 
 
-def test_each_player_moves_only_where_it_is_its_turn() -> None:
-    """The stand-ins look at the number of stones: taking all of 3 is the first player's alone."""
+def test_player_moves_only_on_its_turn() -> None:
+    """The stand-ins choose by the number of stones; only the first player takes all of 3."""
     env = games.make("nim", pile=3, max_take=3)
 
     def always(action: int) -> Any:
@@ -128,8 +128,8 @@ def test_each_player_moves_only_where_it_is_its_turn() -> None:
     assert np.stack(score).tolist() == [[0, 0], [0, 0], [4, 4]]
 
 
-def test_a_player_that_cannot_choose_loses() -> None:
-    """Who fails to choose loses on either side, also after other moves have been played."""
+def test_illegal_move_loses() -> None:
+    """A player without a legal choice loses on either side, also later in the game."""
 
     def fails_at(pile: int) -> Any:
         return lambda params, rng_key, state: jnp.where(state._x.pile == pile, -1, 0)
@@ -145,7 +145,7 @@ def test_a_player_that_cannot_choose_loses() -> None:
     assert np.stack(score).tolist() == [[0, 0], [0, 0], [4, 4]]
 
 
-def test_players_get_keys_of_their_own() -> None:
+def test_players_get_separate_keys() -> None:
     keys: list[Any] = []
 
     def spy(params: Any, rng_key: Any, state: Any) -> Any:
@@ -160,7 +160,7 @@ def test_players_get_keys_of_their_own() -> None:
     assert len(keys) == len(set(keys)) == 24
 
 
-def test_batch_player_draws_for_each_game() -> None:
+def test_batch_player_samples_per_game() -> None:
     env = games.make("nim")
     states = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 64))
     choose = batch_player(games.random_player())
@@ -168,8 +168,8 @@ def test_batch_player_draws_for_each_game() -> None:
     assert set(actions.tolist()) == {0, 1, 2}
 
 
-def test_search_player_plays_the_action_of_the_search() -> None:
-    """Pile 3 and whoever takes all of it wins: this search finds that when it gets its `params`."""
+def test_search_player_plays_search_action() -> None:
+    """From a pile of 3, taking all wins; the search finds this if it gets its `params`."""
 
     def search_fn(params: Any, rng_key: Any, state: Any) -> Any:
         return output_of(jnp.minimum(params, state._x.pile - 1), 3)
@@ -181,8 +181,8 @@ def test_search_player_plays_the_action_of_the_search() -> None:
         assert [score.wins.tolist(), score.losses.tolist()] == expected
 
 
-def test_a_player_remembers_its_game() -> None:
-    """Answering n stones by 4 - n wins 8 stones for who moves second, without a look at them."""
+def test_player_state_is_kept_during_game() -> None:
+    """Answering n stones with 4 - n wins 8 stones for the second player."""
 
     def choose(params: Any, rng_key: Any, state: Any, last: Any) -> tuple:
         # Its own moves are not what it answers.
@@ -200,8 +200,8 @@ def test_a_player_remembers_its_game() -> None:
         assert getattr(score, results)[side] == NUM_GAMES // 2
 
 
-def test_a_reusing_player_follows_both_players_moves() -> None:
-    """Its tree after its move and an answer is the search's, advanced twice."""
+def test_reused_tree_follows_moves_of_both_players() -> None:
+    """The tree after a move and a reply is the search's tree, advanced twice."""
     env, policy = ENVS["tic_tac_toe"], AlphaZero(13, reuse_capacity=9)
     most = policy.reuse_capacity
     network = make_network(env.num_actions, (1,), width=8, num_blocks=2)
@@ -266,8 +266,8 @@ def pair_play(name: str, max_plies: int) -> Any:
 
 
 @pytest.mark.parametrize("name", OPENINGS)
-def test_a_record_is_what_was_played(name: str) -> None:
-    """Each player has its own parameters: whose turn it was shows in the action it prefers."""
+def test_record_matches_moves_played(name: str) -> None:
+    """Each player has its own parameters, so its preferred action identifies it."""
     openings = np.array(OPENINGS[name], np.int32)
     keys = jax.random.split(jax.random.PRNGKey(2), len(openings))
     own = (1, 0)
@@ -293,7 +293,7 @@ def test_a_record_is_what_was_played(name: str) -> None:
             assert num_chosen.tolist() == chosen
 
 
-def test_a_game_depends_neither_on_its_place_nor_on_the_batch() -> None:
+def test_game_is_independent_of_batch() -> None:
     openings = np.array(OPENINGS["tic_tac_toe"], np.int32)
     keys = jax.random.split(jax.random.PRNGKey(2), len(openings))
     play = pair_play("tic_tac_toe", 9)
@@ -308,7 +308,7 @@ def test_a_game_depends_neither_on_its_place_nor_on_the_batch() -> None:
     assert (whole.actions[0] != whole.actions[1]).any()
 
 
-def test_a_game_that_is_too_long_is_cut_short_and_drawn() -> None:
+def test_long_game_is_cut_short_as_draw() -> None:
     openings = np.array(OPENINGS["tic_tac_toe"], np.int32)
     keys = jax.random.split(jax.random.PRNGKey(2), len(openings))
     whole, cut = (pair_play("tic_tac_toe", x)((1, 0), keys, openings) for x in (9, 6))
@@ -319,7 +319,7 @@ def test_a_game_that_is_too_long_is_cut_short_and_drawn() -> None:
     np.testing.assert_array_equal(cut.result, np.where(is_over, whole.result, 0))
 
 
-def test_a_search_is_asked_for_half_of_the_boards() -> None:
+def test_search_runs_on_half_of_the_boards() -> None:
     sizes: list[int] = []
 
     def spy(params: Any, rng_key: Any, state: Any) -> Any:
@@ -331,8 +331,8 @@ def test_a_search_is_asked_for_half_of_the_boards() -> None:
 
 
 @pytest.mark.slow
-def test_a_match_of_reusing_players() -> None:
-    """8 stones, an indifferent network, and a tree that sees to the end: theory's result."""
+def test_match_with_reused_trees_gives_game_value() -> None:
+    """With 8 stones, a uniform network and a full-depth search, the result is the game's value."""
     env, policy = ENVS["nim lost"], AlphaZero(300, **CALM, reuse_capacity=120)
     network = make_network(env.num_actions, (1,), width=8, num_blocks=2)
     search_fn = make_search_fn(env, network, policy)
@@ -345,7 +345,7 @@ def test_a_match_of_reusing_players() -> None:
 
 
 @pytest.mark.parametrize("num_games", [-2, 0, 1, 7])
-def test_an_uneven_number_of_games_is_refused(num_games: int) -> None:
+def test_odd_number_of_games_is_refused(num_games: int) -> None:
     player = batch_player(games.random_player())
     with pytest.raises(ValueError, match=f"^num_games is {num_games}; it must be even and"):
         make_match(ENVS["connect2"], (player, player), num_games)

@@ -1,4 +1,4 @@
-"""The search over budgets: equal costs, and what the best of several is worth."""
+"""The search over budgets: equal costs, and the chance level of the best of several pairs."""
 
 import json
 import pathlib
@@ -15,11 +15,11 @@ from dualmctx.runs.saved_network import load_trained
 
 
 def blocks_of(pair: budgets.Budgets) -> int:
-    """Heads after 2 and 6 blocks."""
+    """Returns the cost of a pair with heads after 2 and 6 blocks."""
     return 2 * pair[0] + 4 * pair[1]
 
 
-def test_budgets_cost_the_same_and_are_in_the_papers_range() -> None:
+def test_sampled_budgets_have_equal_cost_and_valid_ratio() -> None:
     found = budgets.sample_budgets(np.random.default_rng(0), 12, blocks_of, 300)
     assert len(set(found)) == 12
     assert all(abs(blocks_of(pair) - 300) <= 6 for pair in found)
@@ -29,12 +29,12 @@ def test_budgets_cost_the_same_and_are_in_the_papers_range() -> None:
     assert budgets.sample_budgets(np.random.default_rng(1), 12, blocks_of, 300) != found
 
 
-def test_budgets_that_there_are_not_are_refused() -> None:
+def test_too_many_budgets_are_refused() -> None:
     with pytest.raises(ValueError, match=r"^only 1 of 5 pairs of budgets cost 6 blocks; ask for "):
         budgets.sample_budgets(np.random.default_rng(0), 5, blocks_of, 6)
 
 
-def test_the_best_of_equal_pairs_is_better_than_they_are() -> None:
+def test_best_of_equal_pairs_exceeds_their_mean() -> None:
     rng = np.random.default_rng(0)
     equal = rng.random((16, 400)) < 0.8
     chance = budgets.best_by_chance(equal, 0, shuffles=200)
@@ -48,12 +48,12 @@ def test_the_best_of_equal_pairs_is_better_than_they_are() -> None:
     assert budgets.best_by_chance(equal, 0, shuffles=200).at_least == 0
 
 
-def test_positions_that_all_pairs_know_leave_nothing_to_chance() -> None:
+def test_equal_results_leave_no_chance() -> None:
     same = np.tile(np.arange(10) < 7, (4, 1))
     assert budgets.best_by_chance(same, 0, shuffles=5) == budgets.Chance(0.7, 0.7, 1.0)
 
 
-def test_positions_to_choose_by_are_not_measured_again() -> None:
+def test_fresh_positions_are_disjoint() -> None:
     env = games.make("connect2")
     halves = budgets.solved_positions(env, 0)
     boards = [np.asarray(half.states.observation).reshape(len(half.keeping), -1) for half in halves]
@@ -66,7 +66,7 @@ def test_positions_to_choose_by_are_not_measured_again() -> None:
     np.testing.assert_array_equal(again.keeping, halves[0].keeping)
 
 
-def test_differences_are_paired(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_differences_are_paired_by_position(monkeypatch: pytest.MonkeyPatch) -> None:
     right = {"a": [1, 1, 0, 0], "b": [1, 1, 1, 0]}
 
     def measure(trained: Any, policy: Any, fresh: Any, size: int) -> budgets.Scores:
@@ -81,14 +81,14 @@ def test_differences_are_paired(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows[1].standard_error == pytest.approx(0.5 * np.sqrt(0.75) / 2, abs=1e-4)
 
 
-def test_the_early_head_alone_is_among_the_rivals_at_equal_cost() -> None:
+def test_fresh_searches_have_equal_cost() -> None:
     trained = load_trained("connect2")
     found = budgets.fresh_searches(trained, Dual((7, 6)), (6, 4), 20)
     assert [policy.num_simulations for policy in found.values()] == [(6, 4), (7, 6), 5, (10, 0)]
 
 
 @pytest.mark.slow
-def test_the_benchmark_runs(tmp_path: pathlib.Path) -> None:
+def test_budgets_benchmark_runs(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "tables.json"
     budgets.main(["--quick", "--json", str(file)])
     found = json.loads(file.read_text())
@@ -101,7 +101,7 @@ def test_the_benchmark_runs(tmp_path: pathlib.Path) -> None:
     assert found["positions"] + found["fresh_positions"] == 13
 
 
-def test_a_network_is_needed(capsys: pytest.CaptureFixture) -> None:
+def test_bad_arguments_are_refused(capsys: pytest.CaptureFixture) -> None:
     for arguments, line in [
         ([], "NETWORK is missing, such as connect-four"),
         (["connect2", "--budgets", "2", "1", "--draws", "9"], "pairs of budgets cost 6 blocks"),

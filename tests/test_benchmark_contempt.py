@@ -1,4 +1,4 @@
-"""search-contempt's benchmarks beside its games: puzzles, and training with it."""
+"""The benchmarks of search-contempt for puzzles and for training."""
 
 import json
 import pathlib
@@ -30,11 +30,11 @@ NONE = np.nan
         ([0, 0, 0, 0, 0, 0, 0], False),
     ],
 )
-def test_a_puzzle_has_one_move(values: list[float], is_puzzle: bool) -> None:
+def test_puzzle_has_one_move_that_keeps_value(values: list[float], is_puzzle: bool) -> None:
     assert puzzles.is_puzzle(np.array(values, float)) is is_puzzle
 
 
-def test_what_two_plies_show_is_no_puzzle() -> None:
+def test_puzzle_is_not_seen_in_two_plies() -> None:
     solver = make_solver()
     # Three in a column of who moves, which wins at once; of the other side, to be stopped.
     for moves in ([3, 0, 3, 0, 3, 6], [0, 3, 0, 3, 0]):
@@ -48,7 +48,7 @@ def test_what_two_plies_show_is_no_puzzle() -> None:
     assert np.all(np.sum(found.keeping, axis=1) == 1)
 
 
-def test_a_row_counts_puzzles_and_is_paired_with_puct() -> None:
+def test_row_counts_puzzles_paired_with_puct() -> None:
     by_search = np.array([[1, 1, 0, 0], [1, 0, 0, 0]], bool)
     solved = puzzles.Solved(by_search, np.array([1, 0, 0, 1], bool))
     row = puzzles.to_row(5, solved, np.array([1, 0, 0, 1], bool))
@@ -64,7 +64,7 @@ def test_a_row_counts_puzzles_and_is_paired_with_puct() -> None:
     )
 
 
-def test_a_limit_above_the_simulations_solves_what_puct_solves() -> None:
+def test_limit_above_simulations_equals_puct() -> None:
     model = puzzles.untrained_model()
     found = puzzles.find_puzzles(make_solver(), 6, 1)
     puct, contempt = (
@@ -79,7 +79,7 @@ def test_a_limit_above_the_simulations_solves_what_puct_solves() -> None:
 
 
 @pytest.mark.slow
-def test_the_benchmark_of_puzzles_runs(tmp_path: pathlib.Path) -> None:
+def test_puzzles_benchmark_runs(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "rows.json"
     puzzles.main(["--quick", "--json", str(file)])
     found = json.loads(file.read_text())
@@ -88,7 +88,7 @@ def test_the_benchmark_of_puzzles_runs(tmp_path: pathlib.Path) -> None:
     assert 0 < found["random"] <= 1 / 3
 
 
-def test_puzzles_are_of_connect_four(capsys: pytest.CaptureFixture) -> None:
+def test_puzzles_need_connect_four_network(capsys: pytest.CaptureFixture) -> None:
     for arguments, line in [([], "NETWORK is missing"), (["nim"], "nim plays nim; puzzles are of")]:
         with pytest.raises(SystemExit) as stop:
             puzzles.main(arguments)
@@ -136,7 +136,7 @@ def run_training(tmp_path: pathlib.Path, limit: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_training_with_a_limit_that_is_never_met_is_alphazeros(tmp_path: pathlib.Path) -> None:
+def test_training_with_unreached_limit_equals_alphazero(tmp_path: pathlib.Path) -> None:
     def by_algorithm(rows: list[dict[str, Any]]) -> list[list[Any]]:
         return [
             [{k: row[k] for k in row if k not in ("algorithm", "seconds")} for row in rows[i::3]]
@@ -154,7 +154,7 @@ def test_training_with_a_limit_that_is_never_met_is_alphazeros(tmp_path: pathlib
     assert rows[:3] != run_training(tmp_path, 1)[3:]
 
 
-def test_positions_of_a_solved_game_are_those_where_a_move_can_lose() -> None:
+def test_solved_positions_have_a_losing_move() -> None:
     env = contempt_training.games.make("tic_tac_toe")
     states, keeping = contempt_training.find_positions(env, 50)
     legal = np.asarray(states.legal_action_mask)
@@ -162,7 +162,7 @@ def test_positions_of_a_solved_game_are_those_where_a_move_can_lose() -> None:
     assert np.all(np.any(legal & ~keeping, axis=1) & np.any(keeping, axis=1))
 
 
-def test_training_differs_in_the_search_alone() -> None:
+def test_configs_differ_only_in_search() -> None:
     _, options = contempt_training.read_options(["connect-four", "--limit", "7"])
     one, other = contempt_training.make_configs(options).values()
     assert (one.search, other.search) == (AlphaZero(32), Contempt(32, 7))
@@ -172,7 +172,7 @@ def test_training_differs_in_the_search_alone() -> None:
         contempt_training.read_options([])
 
 
-def test_labels_of_connect_four_are_the_perfect_players(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connect_four_labels_come_from_solver(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.array([[0, -1, 0, 1, NONE, 0, 0]])
     history = np.full((1, 42), -1, np.int32)
     made = Positions(history, values)

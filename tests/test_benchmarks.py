@@ -1,4 +1,4 @@
-"""The benchmarks run, at a tiny size, and compare like with like."""
+"""The benchmarks run at a tiny size and compare equal searches."""
 
 import functools
 import json
@@ -51,7 +51,7 @@ from dualmctx.training.config import Config, NetworkOptions
 from untrained import export_untrained
 
 
-def test_times_are_taken_in_turns_and_the_first_does_not_count(
+def test_timing_alternates_and_skips_first_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     called, clock = [], [0.0]
@@ -88,8 +88,8 @@ def test_coverage_counts_intervals_that_hold(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("luck", coverage.LUCK)
-def test_coverage_knows_what_is_true(luck: str) -> None:
-    """A fit to many simulated pairs finds the true difference; games of a pair may be alike."""
+def test_coverage_true_value_matches_large_sample(luck: str) -> None:
+    """A fit to many simulated pairs finds the true difference, for each kind of luck."""
     setting = coverage.Setting(100_000, 200.0, 0.3, luck)
     [counts] = coverage.play_pairs(np.random.default_rng(1), setting, 1)
     table = counts.reshape(3, 3)
@@ -126,27 +126,27 @@ def test_evaluation_benchmark_compares_equal_searches(tmp_path: pathlib.Path) ->
 
 
 @pytest.mark.slow
-def test_mates_benchmark_finds_all_of_a_few(tmp_path: pathlib.Path) -> None:
+def test_mates_benchmark_finds_all_mates(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "result.json"
     mates.main(["--quick", "--json", str(file)])
     found = json.loads(file.read_text())
     assert (found["positions"], found["found"], found["missed"]) == (4, 4, [])
 
 
-def test_mates_benchmark_knows_a_mate() -> None:
+def test_mating_moves_are_found() -> None:
     fool = "rnbqkbnr/pppp1ppp/4p3/8/6P1/5P2/PPPPP2P/RNBQKBNR b KQkq g3 0 2"
     assert mates.mating_moves(fool) == {"d8h4"}
     for fen in mates.mating_positions(2, seed=3):
         assert mates.mating_moves(fen)
 
 
-def test_evaluation_benchmark_needs_full_batches(capsys: pytest.CaptureFixture) -> None:
+def test_evaluation_benchmark_refuses_partial_batches(capsys: pytest.CaptureFixture) -> None:
     with pytest.raises(SystemExit):
         evaluation.main(["--number", "96"])
     assert "--batches has 64; each must divide --number 96" in capsys.readouterr().err
 
 
-def test_an_engine_saturates_where_it_is_nearly_the_fastest() -> None:
+def test_saturation_is_smallest_batch_near_best_speed() -> None:
     speeds = {32: 40.0, 64: 96.0, 128: 94.0, 256: 100.0}
     row = evaluation.Row("puct", 0, "mctx", 0, 0, 0, 0, 0)
     rows = [row._replace(batch=size, per_second=speed) for size, speed in speeds.items()]
@@ -166,7 +166,7 @@ def test_dual_benchmark_compares_all_searches(tmp_path: pathlib.Path) -> None:
     assert all(row["ms"] > 0 for row in rows)
 
 
-def test_positions_from_all_over_games_are_none_that_ended() -> None:
+def test_positions_from_all_stages_are_not_terminal() -> None:
     env = games.make("connect_four")
     state = make_positions(env, "all", 72)
     plies = np.sum(np.any(np.asarray(state.observation), axis=-1), axis=(1, 2))
@@ -179,7 +179,7 @@ def test_positions_from_all_over_games_are_none_that_ended() -> None:
 
 
 @pytest.mark.slow
-def test_memory_benchmark_predicts_what_xla_reports(tmp_path: pathlib.Path) -> None:
+def test_memory_prediction_matches_xla(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "rows.json"
     memory.main(["--quick", "--json", str(file)])
     [row] = json.loads(file.read_text())
@@ -189,7 +189,7 @@ def test_memory_benchmark_predicts_what_xla_reports(tmp_path: pathlib.Path) -> N
 
 
 @pytest.mark.parametrize(("name", "share"), [("chess", 0.25), ("go_19x19", 0.5)])
-def test_a_node_takes_a_part_of_what_mctx_takes(name: str, share: float) -> None:
+def test_node_is_smaller_than_mctx_node(name: str, share: float) -> None:
     game = memory.open_game(name)
     ours = memory.bytes_per_node(memory.compact_tree(name, game))
     assert ours <= share * memory.mctx_bytes_per_node(game)
@@ -227,7 +227,7 @@ def test_leaves_benchmark_compares_with_the_ordinary_search(tmp_path: pathlib.Pa
     assert all(0 < row["evaluated"] <= 24 for row in rows)
 
 
-def test_leaves_benchmark_pairs_by_position() -> None:
+def test_leaves_differences_are_paired_by_position() -> None:
     ordinary = np.array([True, True, False, False])
     found = leaves.compare(np.array([True, False, True, True]), ordinary)
     assert (found["keeps"], found["better"], found["worse"]) == (0.75, 2, 1)
@@ -235,7 +235,7 @@ def test_leaves_benchmark_pairs_by_position() -> None:
     assert (found["difference"], found["error"]) == (25, 47.87)
 
 
-def test_leaves_benchmark_needs_connect_four(capsys: pytest.CaptureFixture) -> None:
+def test_leaves_benchmark_refuses_other_games(capsys: pytest.CaptureFixture) -> None:
     with pytest.raises(SystemExit):
         leaves.main(["tic-tac-toe"])
     assert "tic-tac-toe is a network for tic_tac_toe" in capsys.readouterr().err
@@ -258,7 +258,7 @@ def test_contempt_benchmark_counts_every_game(tmp_path: pathlib.Path) -> None:
         assert low <= share <= high
 
 
-def test_hotter_games_of_the_contempt_benchmark_repeat_less() -> None:
+def test_higher_temperature_repeats_fewer_games() -> None:
     model = (*untrained_model(), "untrained")
     sizes = contempt.Sizes(32, 32, 4, 0.5, (), (), ())
     cold, hot = (contempt.measure_selfplay(model, None, sizes, 0, heat) for heat in (0.0, 5.0))
@@ -269,14 +269,16 @@ def test_hotter_games_of_the_contempt_benchmark_repeat_less() -> None:
 
 
 @pytest.mark.parametrize("opening", ["11111111", "1212121", "9"])
-def test_contempt_benchmark_refuses_an_opening(opening: str, capsys: pytest.CaptureFixture) -> None:
+def test_contempt_benchmark_refuses_bad_opening(
+    opening: str, capsys: pytest.CaptureFixture
+) -> None:
     with pytest.raises(SystemExit):
         contempt.main(["--quick", "--opening", opening])
     assert "error: " in (said := capsys.readouterr().err)
     assert opening in said
 
 
-def test_games_of_the_contempt_benchmark_go_on_from_an_opening() -> None:
+def test_contempt_games_start_after_opening() -> None:
     model = (*untrained_model(), "untrained")
     # Three in a column each: whoever moves now can win, and a search of 64 simulations sees it.
     sizes = contempt.Sizes(2, 2, 64, 0.0, (), (), (), opening="121212")
@@ -284,13 +286,13 @@ def test_games_of_the_contempt_benchmark_go_on_from_an_opening() -> None:
     assert (row.wins, row.draws, row.losses, row.plies) == (2, 0, 0, 1.0)
 
 
-def test_contempt_benchmark_needs_a_run(capsys: pytest.CaptureFixture) -> None:
+def test_contempt_benchmark_requires_run(capsys: pytest.CaptureFixture) -> None:
     with pytest.raises(SystemExit):
         contempt.main([])
     assert "--run is missing" in capsys.readouterr().err
 
 
-def test_repeated_games_are_those_that_began_as_another_one() -> None:
+def test_repeated_games_share_first_moves() -> None:
     actions = np.array([[1, 2, 3, -1], [1, 2, 4, 5], [1, 2, 4, 6], [2, 2, 4, 6]])
     shares = [contempt.share_repeated(actions, ply) for ply in (1, 2, 3, 4)]
     assert shares == [0.75, 0.75, 0.5, 0.0]
@@ -315,7 +317,7 @@ def test_variants_benchmark_measures_searches_and_windows(tmp_path: pathlib.Path
     assert narrow["saved"] == pytest.approx(1 - 20 / narrow["steps"], abs=1e-3)
 
 
-def test_variants_benchmark_has_every_variant_at_one_budget() -> None:
+def test_variants_benchmark_has_all_variants_at_equal_budget() -> None:
     searches = variants.searches(400)
     assert set(variants.REGISTRY) <= set(searches)
     # Every row of options fits a variant.
@@ -327,7 +329,7 @@ def test_variants_benchmark_has_every_variant_at_one_budget() -> None:
     assert searches["dual"].num_simulations == (235, 165)
 
 
-def test_scaling_is_against_single_devices_and_against_one_with_all_games() -> None:
+def test_scaling_ratios() -> None:
     spread = {
         1: scaling.Speed(64, 3.0, 1.0, 128.0),
         2: scaling.Speed(128, 3.0, 2.0, 192.0),
@@ -346,7 +348,7 @@ def test_scaling_is_against_single_devices_and_against_one_with_all_games() -> N
     assert [row.split for row in rows] == [1, 2, 0.5]
 
 
-def test_scaling_takes_the_median_of_the_rates() -> None:
+def test_scaling_rate_is_median_of_rates() -> None:
     seconds = [(1.0, 4.0), (2.0, 2.0), (9.0, 1.0)]
     names = ("selfplay_seconds", "learn_seconds")
     rows = [{"positions": 20, **dict(zip(names, pair, strict=True))} for pair in seconds]
@@ -355,7 +357,7 @@ def test_scaling_takes_the_median_of_the_rates() -> None:
 
 
 @pytest.mark.slow
-def test_scaling_benchmark_measures_a_device(tmp_path: pathlib.Path) -> None:
+def test_scaling_benchmark_measures_one_device(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "rows.json"
     scaling.main(["--quick", "--repeats", "1", "--json", str(file)])
     [row] = json.loads(file.read_text())
@@ -366,10 +368,10 @@ def test_scaling_benchmark_measures_a_device(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize(("search", "policy"), [("gumbel", Gumbel), ("puct", MuZero)])
-def test_throughput_benchmark_has_one_rule_on_both_sides(
+def test_throughput_loops_use_same_search(
     search: str, policy: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`tests/test_mctx.py` holds both policies to mctx's."""
+    """`tests/test_mctx.py` compares both policies with mctx's."""
     found = []
 
     def make_trainer(env: Any, network: Any, policy: Any, *_: Any, **options: Any) -> Any:
@@ -385,7 +387,7 @@ def test_throughput_benchmark_has_one_rule_on_both_sides(
     assert getattr(theirs, "func", theirs) is of_mctx
 
 
-def test_throughput_is_the_median_of_the_rates() -> None:
+def test_throughput_rate_is_median_of_rates() -> None:
     counts = [(10, 5.0), (42, 6.0), (20, 4.0)]
     rest = {"selfplay_seconds": 1.0, "learn_seconds": 2.0}
     rows = [{"positions": number, "seconds": seconds} | rest for number, seconds in counts]
@@ -401,9 +403,7 @@ def stats(params: Any) -> int:
 
 
 @pytest.mark.parametrize("trunk", ["conv", "mlp"])
-def test_openspiel_s_network_is_as_deep_as_ours(
-    trunk: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_openspiel_network_has_same_depth(trunk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from open_spiel.python.algorithms.alpha_zero import model_linen
@@ -436,7 +436,7 @@ def test_throughput_benchmark_measures_every_loop(tmp_path: pathlib.Path) -> Non
         )
 
 
-def test_pgx_loop_values_positions_from_the_end_of_their_game() -> None:
+def test_pgx_loop_value_targets() -> None:
     # A game that its second move wins, one that its third move draws, one that is cut off.
     reward = jnp.array([[0, 0, 0], [1, 0, 0], [0, 0, 0]], jnp.float32)
     is_end = jnp.array([[False, False, False], [True, False, False], [False, True, False]])
@@ -464,7 +464,7 @@ def solver() -> connect_four.bitbully.BitBully:
         ("000000", [np.nan, None, None, None, None, None, None]),
     ],
 )
-def test_labels_are_the_mover_s(solver: object, moves: str, values: list) -> None:
+def test_labels_are_for_player_to_move(solver: object, moves: str, values: list) -> None:
     found = connect_four.move_values(solver, [int(column) for column in moves])
     for one, other in zip(found, values, strict=True):
         assert other is None or np.array_equal(one, other, equal_nan=True)
@@ -481,7 +481,7 @@ def negamax(state: pyspiel.State) -> float:
     return max(values)
 
 
-def test_labels_are_those_of_a_search_to_the_end(solver: object) -> None:
+def test_labels_match_exhaustive_search(solver: object) -> None:
     rng, game, found = random.Random(0), pyspiel.load_game("connect_four"), 0
     while found < 4:
         moves = connect_four.random_game(rng, 33)
@@ -498,7 +498,7 @@ def test_labels_are_those_of_a_search_to_the_end(solver: object) -> None:
             assert labels[action] == value
 
 
-def test_positions_are_as_described_and_read_back(solver: object, tmp_path: pathlib.Path) -> None:
+def test_positions_round_trip_through_csv(solver: object, tmp_path: pathlib.Path) -> None:
     decisive = connect_four.game_positions(solver, 3, 0)
     assert np.all(np.nanmin(decisive.move_values, axis=1) < decisive.values)
     openings = connect_four.balanced_openings(solver, 3, 0)
@@ -520,21 +520,21 @@ def test_positions_are_as_described_and_read_back(solver: object, tmp_path: path
         connect_four.read_positions(file)
 
 
-def test_random_play_s_share_counts_legal_moves() -> None:
+def test_random_share_counts_legal_moves() -> None:
     values = np.array([[1, 0, np.nan, -1, -1, -1, np.nan], [0, 0, 0, 0, 0, 0, 0.0]])
     positions = connect_four.Positions(np.zeros((2, 42), np.int32), values)
     assert positions.random_share() == pytest.approx((1 / 5 + 1) / 2)
     np.testing.assert_array_equal(positions.values, [1, 0])
 
 
-def test_intervals_are_wilson_s() -> None:
+def test_estimate_is_wilson_interval() -> None:
     assert common.estimate(0.5, 100) == (0.5, 0.404, 0.596)
     assert common.estimate(1.0, 10) == (1.0, 0.722, 1.0)
     assert common.estimate(0.0, 10) == (0.0, 0.0, 0.278)
 
 
-def test_a_match_gives_points_to_who_wins() -> None:
-    """Whoever moves first wins at once from here, unless it plays to the side."""
+def test_match_points_go_to_winner() -> None:
+    """The player that moves first wins at once here, unless it plays at the edge."""
     env, bot = games.make("connect_four"), connect_four.make_bot(200, 0)
     tools = strength.Tools(env, print, print, jax.jit(jax.vmap(env.step)))
     openings = [[3, 0, 3, 0, 3, 0], [2, 6, 2, 6, 2, 6]]
@@ -602,7 +602,7 @@ def refusal(benchmark: Any, capsys: pytest.CaptureFixture, *arguments: str) -> s
     return capsys.readouterr().err
 
 
-def test_strength_benchmark_refuses_in_a_line(
+def test_strength_benchmark_refuses_bad_run(
     run_folder: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture
 ) -> None:
     error = functools.partial(refusal, strength, capsys)
@@ -613,7 +613,7 @@ def test_strength_benchmark_refuses_in_a_line(
     assert "is a run of nim" in error(str(tmp_path))
 
 
-def test_strength_benchmark_searches_as_asked(run_folder: pathlib.Path) -> None:
+def test_strength_benchmark_uses_requested_search(run_folder: pathlib.Path) -> None:
     asked = ["--variant", "alphazero", "--simulations", "3"]
     _, options = strength.read_options([str(run_folder), *asked])
     [subject] = strength.load_subjects(options)
@@ -658,7 +658,7 @@ def test_learning_benchmark_measures_the_runs_of_an_experiment(experiment: pathl
         assert 0 < row["alphazero_weights"] < 1
 
 
-def test_learning_benchmark_counts_moves_and_weights_that_keep_the_value() -> None:
+def test_learning_counts_moves_and_weights_that_keep_value() -> None:
     values = np.full((2, 7), -1.0)
     values[0, 3] = values[1, :2] = 1
     positions = connect_four.Positions(np.full((2, 42), -1, np.int32), values)
@@ -676,7 +676,7 @@ def test_learning_benchmark_counts_moves_and_weights_that_keep_the_value() -> No
     assert measured == learning.Measured(network=0, search=1, weights=0.375)
 
 
-def test_learning_benchmark_takes_means_over_seeds() -> None:
+def test_learning_rows_are_averaged_over_seeds() -> None:
     def row(step: int, seed: int, more: float) -> learning.Row:
         def share(x: float) -> common.Estimate:
             return common.Estimate(x + more, 0, 1)
@@ -699,7 +699,7 @@ def test_learning_benchmark_takes_means_over_seeds() -> None:
     ]
 
 
-def test_learning_benchmark_searches_as_the_run_and_as_alphazero(
+def test_learning_benchmark_uses_run_search_and_alphazero(
     experiment: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = []
@@ -735,7 +735,7 @@ def test_learning_benchmark_searches_as_the_run_and_as_alphazero(
     assert learning.controls(Network(7, head_depths=(4,)), 4)["alphazero_early"] is None
 
 
-def test_learning_benchmark_refuses_in_a_line(
+def test_learning_benchmark_refuses_bad_folder(
     experiment: pathlib.Path, capsys: pytest.CaptureFixture
 ) -> None:
     error = functools.partial(refusal, learning, capsys)
@@ -748,7 +748,7 @@ def test_learning_benchmark_refuses_in_a_line(
     assert "is a run of nim, not connect_four" in error(str(experiment), "--steps", "2")
 
 
-def test_readouts_benchmark_has_the_same_cost_for_all_but_one() -> None:
+def test_readouts_searches_have_equal_cost_except_last() -> None:
     network = make_network(7, (6, 7, 2), width=4, num_blocks=4)
     found = readouts.searches(network)
     blocks = {x.name: move_cost(x.policy, network).blocks for x in found}
@@ -765,7 +765,7 @@ def test_readouts_benchmark_has_the_same_cost_for_all_but_one() -> None:
     assert found[0].modes[0] == Dual().action_weights
 
 
-def test_readouts_benchmark_pairs_by_position_and_pools_over_networks() -> None:
+def test_readouts_are_paired_and_pooled_over_networks() -> None:
     def found(*mass: float) -> readouts.Scores:
         return readouts.Scores(np.array([1.0, 0.0]), np.array(mass))
 
@@ -785,7 +785,7 @@ def test_readouts_benchmark_pairs_by_position_and_pools_over_networks() -> None:
 
 
 @pytest.mark.slow
-def test_readouts_benchmark_reads_one_search_in_all_modes(
+def test_readouts_benchmark_reads_all_modes_of_each_search(
     run_folder: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     file = tmp_path / "rows.json"
@@ -810,7 +810,7 @@ def is_default(row: dict[str, Any]) -> bool:
     return wanted.items() <= row.items()
 
 
-def test_readouts_benchmark_refuses_in_a_line(
+def test_readouts_benchmark_refuses_bad_network(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture
 ) -> None:
     error = functools.partial(refusal, readouts, capsys)
@@ -819,7 +819,7 @@ def test_readouts_benchmark_refuses_in_a_line(
     assert "neither a run's folder" in error(str(tmp_path / "none.npz"))
 
 
-def test_readouts_benchmark_spoils_the_first_head_alone() -> None:
+def test_noise_changes_only_first_head() -> None:
     subject = readouts.load(pathlib.Path("connect-four"))
     spoiled = readouts.add_noise(subject, 1.0)
     before, after = (x.params["params"] for x in (subject, spoiled))

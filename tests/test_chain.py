@@ -1,4 +1,4 @@
-"""Chains of K trees against their slow twin, and what must hold between them and Dual."""
+"""Chains of K trees against their slow twin and against Dual."""
 
 import dataclasses
 import functools
@@ -46,19 +46,19 @@ def total(results, counter):
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("policy", list(POLICIES.values()), ids=list(POLICIES))
 @rules_cases
-def test_chain(policy, rules):
+def test_chain_matches_twin(policy, rules):
     agrees(policy, rules)
 
 
 @pytest.mark.parametrize(("value_mix", "prior_mix"), [(0.0, 1.0), (1.0, 0.0), (0.6, 0.4)])
 @pytest.mark.parametrize("policy", [THREE, GREEDY, FOUR], ids=["three", "greedy", "four"])
-def test_chain_mixes(policy, value_mix, prior_mix):
+def test_chain_with_mixes_matches_twin(policy, value_mix, prior_mix):
     policy = with_options(policy, value_mix=value_mix, prior_mix=prior_mix)
     for rules in FEW_RULES:
         agrees(policy, rules, seeds=(10, 11, 12, 13))
 
 
-def test_chain_with_invalid_root_actions():
+def test_chain_with_invalid_root_actions_matches_twin():
     invalid = np.eye(4, dtype=bool)
     invalid[3] = [True, False, True, True]
     results = agrees(THREE, RULES["all legal"], invalid=invalid)
@@ -66,7 +66,7 @@ def test_chain_with_invalid_root_actions():
 
 
 @pytest.mark.parametrize("window", [1, 2, 60])
-def test_chain_windowed(window):
+def test_chain_with_window_matches_twin(window):
     policy = with_options(THREE_WINDOWED, window=window)
     explores = with_options(policy, explore_fraction=0.6, explore_decay=0.8)
     for rules in FEW_RULES:
@@ -76,15 +76,15 @@ def test_chain_windowed(window):
         assert total(results, "explored") > 0
 
 
-def test_trees_run_out_of_nodes_and_adopt_what_later_ones_found():
+def test_trees_out_of_nodes_adopt_later_trees_results():
     results = agrees(GREEDY, RULES["same player twice"])
     assert total(results, "fallbacks") > 0
     # Tree 1 meets nodes on which the last head has spoken already.
     assert total(results, "adopted") > 0
 
 
-def test_each_head_has_its_say():
-    """A head of another opinion changes the search, whichever it is."""
+def test_each_head_changes_search():
+    """Changing the outputs of any one head changes the search."""
     seeds, key = (0, 1, 2, 3), jax.random.key(5)
     outputs = [
         run_engine(FOUR, 4, RULES["plain"]._replace(final_salt=salt), seeds, key)
@@ -98,7 +98,7 @@ def test_each_head_has_its_say():
 
 @pytest.mark.parametrize("dual", [ROUNDS, INTERLEAVED], ids=["rounds", "interleaved"])
 @pytest.mark.parametrize("rules", FEW_RULES)
-def test_two_trees_are_dual(dual, rules):
+def test_chain_of_two_trees_equals_dual(dual, rules):
     options = {f.name: getattr(dual, f.name) for f in dataclasses.fields(dual)}
     seeds, key = (0, 1, 2, 3), jax.random.key(5)
     one, other = (run_engine(p, 4, rules, seeds, key) for p in (dual, Chain(**options)))
@@ -106,7 +106,7 @@ def test_two_trees_are_dual(dual, rules):
 
 
 @pytest.mark.parametrize("rules", FEW_RULES)
-def test_a_tree_is_connected_and_no_node_counts_more_than_its_parent(rules):
+def test_tree_is_connected_and_counts_decrease(rules):
     output = run_engine(GREEDY, 4, rules, (30, 31, 32), jax.random.key(1))
     for element in range(3):
         nodes = engine_tree(output.search_tree, element)
@@ -118,7 +118,7 @@ def test_a_tree_is_connected_and_no_node_counts_more_than_its_parent(rules):
                     )
 
 
-def test_budgets_are_spread_over_the_rounds():
+def test_budgets_are_spread_over_rounds():
     rounds = even_rounds((7, 3, 1), 3)
     assert rounds == ((2, 1, 0), (2, 1, 0), (3, 1, 1))
     for budgets, number in (((50, 35), 5), ((3, 2, 8, 1), 8)):
@@ -151,13 +151,13 @@ def test_too_few_heads_are_refused():
         ({"reuse_capacity": -1}, "reuse_capacity is -1"),
     ],
 )
-def test_bad_options_are_refused_in_a_line(options, words):
+def test_bad_options_are_refused(options, words):
     with pytest.raises(ValueError, match=words) as info:
         Chain(**options)
     assert "\n" not in str(info.value)
 
 
-def test_a_chain_names_the_heads_of_its_trees():
+def test_chain_heads_follow_number_of_trees():
     assert Chain((5, 4), 1).heads == Dual.heads == (0, -1)
     assert FOUR.heads == (0, 1, 2, -1)
     assert FOUR.for_evaluation().root.temperature == 0

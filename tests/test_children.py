@@ -1,4 +1,4 @@
-"""Limited children: exact where few actions are legal, the best ones alone where more are."""
+"""Child limit: exact if few actions are legal, otherwise a search of the best actions."""
 
 import dataclasses
 import functools
@@ -48,14 +48,14 @@ def limited(policy: Any, max_children: int = C) -> Any:
 
 
 def invalid_actions(seed: int = 0) -> np.ndarray:
-    """Forbids half of the actions at the roots, but never the one that is always legal."""
+    """Forbids half of the root actions, but never the action that is always legal."""
     draws = np.random.default_rng(seed).random((len(SEEDS), A)) < 0.5
     roots = hash_model.roots(np.array(SEEDS), Rules(illegal=1.0), A, np)
     return draws & (roots.prior_logits < -1e9)
 
 
 def over_actions(output: Any) -> Any:
-    """Returns a limited policy's output with the tree as it would be without the limit."""
+    """Returns a limited policy's output with its tree in the layout without a limit."""
     tree = output.search_tree
     actions = tree.embeddings.actions
     batch, node = np.ogrid[: actions.shape[0], : actions.shape[1]]
@@ -87,7 +87,7 @@ def over_actions(output: Any) -> Any:
 
 
 def assert_same(actual: Any, expected: Any) -> None:
-    """Integers are equal, floats to 1e-6."""
+    """Checks that integers are equal and floats agree to 1e-6."""
 
     def compare(x: Any, y: Any) -> None:
         if np.issubdtype(x.dtype, np.floating):
@@ -102,7 +102,7 @@ def assert_same(actual: Any, expected: Any) -> None:
 @pytest.mark.parametrize("is_restricted", [False, True], ids=["free", "invalid actions"])
 @pytest.mark.parametrize("rules", list(FEW.values()), ids=list(FEW))
 @pytest.mark.parametrize("policy", list(POLICIES.values()), ids=list(POLICIES))
-def test_exact_where_no_more_actions_are_legal(
+def test_limit_is_exact_if_few_actions_are_legal(
     policy: Any, rules: Rules, is_restricted: bool
 ) -> None:
     invalid = invalid_actions() if is_restricted else None
@@ -116,7 +116,7 @@ def test_exact_where_no_more_actions_are_legal(
 
 
 class PrunedModel(twin.Model):
-    """Another model of which only the actions that the first head likes best are legal."""
+    """A model in which only the best actions of the first head are legal."""
 
     def __init__(self, model: twin.Model, is_legal: Any = None) -> None:
         self.model, self.is_legal = model, is_legal
@@ -147,7 +147,7 @@ class PrunedModel(twin.Model):
 @pytest.mark.parametrize("is_restricted", [False, True], ids=["free", "invalid actions"])
 @pytest.mark.parametrize("rules", list(MANY.values()), ids=list(MANY))
 @pytest.mark.parametrize("policy", list(POLICIES.values()), ids=list(POLICIES))
-def test_elsewhere_the_best_actions_are_searched_as_if_they_were_all(
+def test_limited_search_equals_search_of_best_actions(
     policy: Any, rules: Rules, is_restricted: bool
 ) -> None:
     is_dual = isinstance(policy, Dual)
@@ -169,7 +169,7 @@ def test_elsewhere_the_best_actions_are_searched_as_if_they_were_all(
 
 
 def bare(recurrent_fn: Any) -> Any:
-    """Makes a function whose embeddings are codes of the state, not an `Embedding`."""
+    """Makes a function whose embeddings are hashes of the state, not an `Embedding`."""
 
     def play(params: Any, rng_key: Any, action: Any, code: Any) -> tuple:
         step, embedding = recurrent_fn(params, rng_key, action, Embedding(code))
@@ -178,7 +178,7 @@ def bare(recurrent_fn: Any) -> Any:
     return play
 
 
-def test_noise_is_over_legal_actions_and_embeddings_are_free() -> None:
+def test_noise_covers_legal_actions_with_any_embedding() -> None:
     rules = Rules(illegal=0.7)
     root = hash_model.roots(jnp.arange(8), rules, A)
     root = root.replace(embedding=root.embedding.state)
@@ -218,7 +218,7 @@ def test_noise_is_over_legal_actions_and_embeddings_are_free() -> None:
 
 
 @pytest.mark.parametrize("max_children", [None, A, A + 1])
-def test_a_limit_beyond_the_actions_changes_nothing(max_children: int | None) -> None:
+def test_limit_above_num_actions_changes_nothing(max_children: int | None) -> None:
     root = hash_model.roots(np.arange(2), Rules(), A, np)
     unused: Any = object()
     inputs = Inputs(root, unused, unused, None)
@@ -254,7 +254,7 @@ def chess_model(env: Any) -> tuple[Any, Any]:
 
 
 def random_positions(env: Any, num_games: int, every: int) -> Any:
-    """Plays games at random, the i-th of them for `i * every` plies or to its end."""
+    """Plays random games; game i ends after `i * every` plies or earlier."""
     keys = jax.random.split(jax.random.key(0), num_games)
     num_plies = every * jnp.arange(num_games)
 
@@ -273,7 +273,7 @@ def random_positions(env: Any, num_games: int, every: int) -> Any:
     return jax.lax.fori_loop(0, num_plies[-1], play, jax.vmap(env.init)(keys))
 
 
-def test_chess_is_searched_as_without_the_limit() -> None:
+def test_limit_does_not_change_chess_search() -> None:
     env = games.make("chess")
     states = fast_jit(functools.partial(random_positions, env, 20, 3))()
     states = states.replace(observation=None)

@@ -43,7 +43,7 @@ COMMAND = ("compare", *PLAYERS, *FLAGS)
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Networks that nobody has trained."""
+    """Writes untrained networks to files."""
     folder = tmp_path_factory.mktemp("networks")
     export_untrained(folder / "connect2.npz", "connect2", "--search.num-simulations", "4", "3")
     export_untrained(folder / "tic.npz", "tic-tac-toe")
@@ -54,7 +54,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", autouse=True)
 def shared_programs() -> Any:
-    """Loads a network once, so that commands share what is compiled for it."""
+    """Loads a network once, so that commands share its compiled functions."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lineups, "load_trained", functools.cache(lineups.load_trained))
         yield
@@ -62,7 +62,7 @@ def shared_programs() -> Any:
 
 @pytest.fixture
 def no_timing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leaves out the measurement of seconds, which compiles every search once more."""
+    """Skips the measurement of seconds, which compiles every search again."""
     monkeypatch.setattr(compare, "seconds_a_move", lambda env, entrant, positions: 0.001)
 
 
@@ -73,14 +73,14 @@ def run(files: Path, *arguments: str) -> int:
 
 @pytest.fixture(scope="module")
 def whole(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A comparison that nothing stopped."""
+    """Runs a comparison without interruption."""
     folder = tmp_path_factory.mktemp("whole") / "out"
     assert run(files, *COMMAND, "--out", str(folder)) == 0
     return folder
 
 
 def content(folder: Path) -> dict[str, Any]:
-    """Reads a report without what depends on the clock and the command."""
+    """Reads a report without the fields that depend on the clock and the command."""
     report = json.loads((folder / "report.json").read_text())
     del report["settings"]["command"]
     del report["doublings"]
@@ -89,7 +89,7 @@ def content(folder: Path) -> dict[str, Any]:
     return report
 
 
-def test_everything_is_written_and_shown(files: Path, whole: Path, capfd: Any) -> None:
+def test_all_files_are_written_and_table_is_shown(files: Path, whole: Path, capfd: Any) -> None:
     out = str(whole)
     assert run(files, *COMMAND, "--out", out, "--resume") == 0
     shown = capfd.readouterr().out
@@ -122,7 +122,7 @@ def test_everything_is_written_and_shown(files: Path, whole: Path, capfd: Any) -
 
 
 def stop_after(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Presses Ctrl-C after so many pieces of a tournament."""
+    """Raises KeyboardInterrupt after a number of batches of a tournament."""
     play_all = tournament_progress.play_tournament
 
     def play(*given: Any) -> Any:
@@ -134,7 +134,7 @@ def stop_after(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tournament_progress, "play_tournament", play)
 
 
-def test_a_stop_changes_nothing(
+def test_resume_after_stop_gives_same_result(
     files: Path, whole: Path, tmp_path: Path, no_timing: None, capfd: Any
 ) -> None:
     out = tmp_path / "an out"
@@ -151,7 +151,7 @@ def test_a_stop_changes_nothing(
     assert content(out) == content(whole)
 
 
-def test_nobody_else_writes_while_games_are_played(
+def test_second_process_is_refused_while_games_run(
     files: Path, whole: Path, tmp_path: Path, no_timing: None, capfd: Any
 ) -> None:
     out, play_all, codes = tmp_path / "out", tournament_progress.play_tournament, []
@@ -171,7 +171,7 @@ def test_nobody_else_writes_while_games_are_played(
     assert (out / "games.jsonl").read_bytes() == (whole / "games.jsonl").read_bytes()
 
 
-def test_players_and_games_may_be_added(
+def test_players_and_games_can_be_added(
     files: Path, whole: Path, tmp_path: Path, no_timing: None
 ) -> None:
     out = str(tmp_path / "out")
@@ -202,7 +202,7 @@ def test_players_and_games_may_be_added(
         ([], "exists and is not empty; choose another folder, or go on with --out"),
     ],
 )
-def test_other_settings_are_refused(
+def test_changed_settings_are_refused_on_resume(
     changes: list[str], line: str, files: Path, whole: Path, capfd: Any
 ) -> None:
     before = (whole / "games.jsonl").read_bytes()
@@ -214,7 +214,7 @@ def test_other_settings_are_refused(
     assert (whole / "games.jsonl").read_bytes() == before
 
 
-def test_another_player_of_the_same_name_is_refused(
+def test_changed_player_under_same_name_is_refused(
     files: Path, whole: Path, tmp_path: Path, capfd: Any
 ) -> None:
     out = tmp_path / "out"
@@ -280,7 +280,7 @@ def test_another_player_of_the_same_name_is_refused(
         ("random dual --resume", "has no config.json, so there is no run there"),
     ],
 )
-def test_bad_input_is_told_in_a_line(
+def test_bad_input_is_reported(
     players: str, line: str, files: Path, tmp_path: Path, capfd: Any
 ) -> None:
     out = tmp_path / "out"
@@ -292,7 +292,7 @@ def test_bad_input_is_told_in_a_line(
     assert not out.exists()
 
 
-def test_a_game_must_be_known_and_the_same_for_all(files: Path, tmp_path: Path, capfd: Any) -> None:
+def test_unknown_or_mixed_games_are_refused(files: Path, tmp_path: Path, capfd: Any) -> None:
     out = ("--out", str(tmp_path / "out"))
     for arguments, line in [
         (("random", "perfect"), "nobody has a network; say with --game what is to be played"),
@@ -323,7 +323,7 @@ def test_a_game_must_be_known_and_the_same_for_all(files: Path, tmp_path: Path, 
         ),
     ],
 )
-def test_a_package_that_is_missing_is_told_in_a_line(
+def test_missing_package_is_reported(
     module: str,
     player: str,
     line: str,
@@ -339,7 +339,7 @@ def test_a_package_that_is_missing_is_told_in_a_line(
     assert said.count("\n") == 1
 
 
-def test_parameters_must_be_the_networks(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_game_parameters_must_match_networks(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained = lineups.load_trained(str(files / "connect2.npz"))
     sized = trained._replace(record=trained.record | {"game_parameters": {"size": 4, "win": 2}})
     monkeypatch.setattr(lineups, "load_trained", lambda *given: sized)
@@ -367,7 +367,7 @@ def no_clock(entrant: Any) -> float:
     raise AssertionError
 
 
-def test_players_without_a_number_share_the_default(files: Path) -> None:
+def test_players_without_simulations_get_default(files: Path) -> None:
     found = lineup(
         files, "dual", "alphazero", "chain", "own", "random", "gumbel", "dual:simulations=9"
     )
@@ -384,7 +384,7 @@ def test_players_without_a_number_share_the_default(files: Path) -> None:
     assert found.env is found.trained.env
 
 
-def test_options_are_those_of_the_search(files: Path) -> None:
+def test_player_options_set_search_options(files: Path) -> None:
     texts = (
         "dual:window=3:num_rounds=7",
         "alphazero:regularized=act,search:reuse-capacity=8",
@@ -398,13 +398,13 @@ def test_options_are_those_of_the_search(files: Path) -> None:
 
 # The other one needs networks of its own.
 @pytest.mark.parametrize("variant", sorted(REGISTRY.keys() - {"mpv"}))
-def test_every_variant_can_be_named(variant: str, files: Path) -> None:
+def test_every_variant_is_a_player(variant: str, files: Path) -> None:
     [candidate] = lineup(files, variant).candidates
     policy = candidate.enter(candidate.simulations).about["search"]["policy"]
     assert policy == REGISTRY[variant].policy.__name__
 
 
-def test_blocks_of_the_network_agree(files: Path) -> None:
+def test_network_budget_equalises_blocks(files: Path) -> None:
     texts = ("dual:simulations=50,35", "alphazero", "chain", "random", "gumbel:simulations=7")
     found = lineup(files, *texts, name="four")
     budgets = set_budgets("network", found.candidates, no_clock)
@@ -420,18 +420,18 @@ def test_blocks_of_the_network_agree(files: Path) -> None:
     assert shape == split(sum(shape), (40, 25, 20))
 
 
-def test_blocks_that_are_open_are_refused(files: Path) -> None:
+def test_unknown_block_counts_are_refused(files: Path) -> None:
     texts = ("dual", "alphago:rollout_length=none")
     with pytest.raises(ValueError, match=r"^player 'alphago.*': [^\n]+ give it rollout_length$"):
         set_budgets("network", lineup(files, *texts).candidates, no_clock)
 
 
 def clock(entrant: Any) -> float:
-    """A machine on which a move has a fixed cost and one for each block."""
+    """Simulates a machine on which a move has a fixed cost and a cost per block."""
     return 0.001 + 1e-5 * entrant.cost.blocks
 
 
-def test_seconds_agree_and_what_was_measured_is_kept(files: Path, tmp_path: Path) -> None:
+def test_seconds_budget_equalises_time_and_is_saved(files: Path, tmp_path: Path) -> None:
     found = lineup(files, "alphazero:simulations=100", "dual:simulations=6,4", "random")
     budgets = set_budgets("seconds", found.candidates, clock)
     assert (budgets.reference, budgets.target) == (
@@ -466,7 +466,7 @@ def test_seconds_agree_and_what_was_measured_is_kept(files: Path, tmp_path: Path
         set_budgets("seconds", [moved], no_clock, known)
 
 
-def test_players_are_timed_before_the_games(
+def test_players_are_timed_before_games(
     files: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
     sizes = []
@@ -487,7 +487,7 @@ def test_players_are_timed_before_the_games(
     assert len(said) == len(sizes)
 
 
-def test_openings_are_as_asked(files: Path) -> None:
+def test_openings_follow_options(files: Path) -> None:
     tic = lineup(files, "dual", "random", name="tic")
     assert choose_openings("start", tic, 3, (4,), 0) == [(), (), ()]
     found = choose_openings("balanced", tic, 20, (2, 3), 0)
@@ -503,7 +503,7 @@ def write_positions(file: Path, *rows: dict[str, Any]) -> Path:
     return file
 
 
-def test_games_begin_from_a_file(tmp_path: Path, no_timing: None, capfd: Any) -> None:
+def test_games_start_from_positions_file(tmp_path: Path, no_timing: None, capfd: Any) -> None:
     rows = [{"moves": "1"}, {"moves": [2, 0], "id": "two moves"}, {"moves": ""}, {"moves": "2"}]
     file = write_positions(tmp_path / "odds.jsonl", *rows)
     out = tmp_path / "out"
@@ -561,9 +561,7 @@ def test_openings_are_read_from_csv(tmp_path: Path, files: Path) -> None:
         (['{"fen": "8/8/8/8/8/8/8/8 w - - 0 1"}'], "FILE, line 1: connect2 has no FEN: it is for"),
     ],
 )
-def test_bad_openings_are_told_in_a_line(
-    lines: list[str], line: str, tmp_path: Path, capfd: Any
-) -> None:
+def test_bad_openings_are_reported(lines: list[str], line: str, tmp_path: Path, capfd: Any) -> None:
     file, out = tmp_path / "odds.jsonl", tmp_path / "out"
     file.write_text("".join(_as_json(text) + "\n" for text in lines))
     command = ["compare", *PLAYERS[1:], "--game", "connect2", "--games", "6", "--out", str(out)]
@@ -593,11 +591,11 @@ def test_openings_must_be_a_rule_or_a_file(name: str, line: str, capfd: Any) -> 
 
 
 def stones(moves: Any) -> tuple[frozenset, frozenset]:
-    """Returns the cells of each side."""
+    """Returns the cells that each side holds."""
     return frozenset(moves[::2]), frozenset(moves[1::2])
 
 
-def test_balance_is_the_networks_where_nothing_is_solved(
+def test_unsolved_game_is_balanced_by_network_value(
     files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = lineup(files, "dual", "random", name="connect2")
@@ -617,7 +615,7 @@ def test_balance_is_the_networks_where_nothing_is_solved(
         choose_openings("balanced", made._replace(trained=None), 1, (1,), 0)
 
 
-def test_games_without_draws_have_no_balance() -> None:
+def test_balanced_openings_need_draws() -> None:
     nim = load_lineup([parse_player("random")], None, "nim", {"pile": 6}, 85)
     assert nim.game_parameters == {"pile": 6}
     with pytest.raises(ValueError, match=r"^nim has no draws, so nothing is balanced; take random"):
@@ -627,7 +625,7 @@ def test_games_without_draws_have_no_balance() -> None:
 SPRT = ("compare", "perfect", "random", "--game", "connect2", "--openings", "start", "--batch", "8")
 
 
-def test_a_test_ends_the_games(tmp_path: Path, no_timing: None, capfd: Any) -> None:
+def test_sprt_ends_games(tmp_path: Path, no_timing: None, capfd: Any) -> None:
     command = [*SPRT, "--games", "400", "--sprt", "0", "60", "--out", str(tmp_path / "out")]
     assert main(command) == 0
     shown = capfd.readouterr().out
@@ -660,7 +658,7 @@ def test_a_test_ends_the_games(tmp_path: Path, no_timing: None, capfd: Any) -> N
     assert (tmp_path / "out" / "report.json").read_bytes() == before
 
 
-def test_pairs_are_judged_from_the_first_players_view() -> None:
+def test_sprt_uses_first_players_view() -> None:
     rows = []
     for pair, (first, second) in enumerate([(1, -1)] * 60 + [(-1, 1)] * 400):
         rows.append(Game(("a", "b"), pair, 0, 0, (), first, True, (1, 1)))
@@ -672,7 +670,7 @@ def test_pairs_are_judged_from_the_first_players_view() -> None:
     assert tournament_progress.judge_games(Sprt(0, 20), "b", rows).accepted == "H0"
 
 
-def test_sides_with_two_tasks_are_rated_apart(tmp_path: Path, no_timing: None) -> None:
+def test_asymmetric_sides_are_rated_separately(tmp_path: Path, no_timing: None) -> None:
     out = tmp_path / "out"
     game = ("--game", "hsr", "--game-parameters", "k", "2", "q", "2", "n", "4")
     flags = ("--games", "80", "--openings", "start", "--batch", "40", "--anchor", "random")
@@ -700,7 +698,7 @@ def made(*results: int) -> list[Game]:
     ]
 
 
-def test_a_log_file_gets_lines_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_file_gets_periodic_progress_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [5.0]
     monkeypatch.setattr("dualmctx.runs.progress.time.monotonic", lambda: clock[0])
     said = io.StringIO()
@@ -712,7 +710,7 @@ def test_a_log_file_gets_lines_now_and_then(monkeypatch: pytest.MonkeyPatch) -> 
     assert said.getvalue() == "games: 46/100  0:03:22 left  0.3 a second  a – b +2 =1 −1\n"
 
 
-def test_a_terminal_shows_a_line() -> None:
+def test_terminal_shows_progress() -> None:
     said = io.StringIO()
     with tournament_progress.progress(
         100, 40, Console(file=said, force_terminal=True, width=120)
@@ -731,7 +729,7 @@ COMMANDS = "".join(blocks("sh")).replace("\\\n", " ").splitlines()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_page_has_commands_that_are_valid(command: str) -> None:
+def test_page_commands_are_valid(command: str) -> None:
     program, name, *arguments = shlex.split(command)
     assert (program, name) == ("dualmctx", "compare")
     options = parse_flags(compare.Options(), arguments, program, "")
@@ -739,7 +737,7 @@ def test_the_page_has_commands_that_are_valid(command: str) -> None:
     assert set(searches) <= {*REGISTRY, "own", "random", "perfect", "openspiel"}
 
 
-def test_the_page_describes_every_field(whole: Path) -> None:
+def test_page_describes_every_field(whole: Path) -> None:
     report = json.loads((whole / "report.json").read_text())
     for name in (*report, *report["players"][0]):
         assert f"`{name}`" in PAGE, name
@@ -748,9 +746,7 @@ def test_the_page_describes_every_field(whole: Path) -> None:
             assert f"--{field.name.replace('_', '-')}" in PAGE, field.name
 
 
-def test_the_first_command_of_the_page_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_first_page_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     _, *arguments = shlex.split(COMMANDS[0])
     assert main(arguments) == 0

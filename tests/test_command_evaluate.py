@@ -1,4 +1,4 @@
-"""The command `dualmctx evaluate`: what it writes, what it refuses, and how it goes on."""
+"""The command `dualmctx evaluate`: its output, its errors, and resuming."""
 
 import csv
 import json
@@ -32,7 +32,7 @@ ASKED = [{"id": f"q{i}", "moves": moves} for i, moves in enumerate(MOVES)]
 
 
 class Setting(NamedTuple):
-    """A network that needs no time, and positions in files."""
+    """A fast network, and positions in files."""
 
     network: str
     searcher: Searcher
@@ -55,7 +55,7 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Setting:
 
 @pytest.fixture
 def quick(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> Setting:
-    """Has the command take the network that is compiled already."""
+    """Makes the command use the network that is already compiled."""
 
     def take(checkpoint: str, options: Searching, batch_size: int) -> Searcher:
         return setting.searcher._replace(record=setting.searcher.record | {"seed": options.seed})
@@ -76,7 +76,7 @@ def names(folder: Path) -> set[str]:
     return {x.name for x in folder.iterdir()}
 
 
-def test_every_format_has_the_rows(quick: Setting, tmp_path: Path, capfd: Any) -> None:
+def test_every_format_has_same_rows(quick: Setting, tmp_path: Path, capfd: Any) -> None:
     assert evaluate(quick, quick.jsonl, tmp_path / "x.jsonl") == 1
     said = capfd.readouterr()
     assert re.fullmatch(r".*x\.jsonl: 20 rows, 2 of them errors, in [\d.]+ s\n", said.err)
@@ -102,7 +102,7 @@ def test_every_format_has_the_rows(quick: Setting, tmp_path: Path, capfd: Any) -
     assert settings["settings"]["game"] == "connect_four"
 
 
-def test_standard_output_gets_the_same_rows(quick: Setting, tmp_path: Path, capfd: Any) -> None:
+def test_standard_output_has_same_rows(quick: Setting, tmp_path: Path, capfd: Any) -> None:
     assert evaluate(quick, quick.jsonl, tmp_path / "x.jsonl") == 1
     capfd.readouterr()
     assert evaluate(quick, quick.jsonl, "-") == 1
@@ -111,7 +111,7 @@ def test_standard_output_gets_the_same_rows(quick: Setting, tmp_path: Path, capf
 
 @pytest.fixture
 def standard_input(tmp_path: Path) -> Iterator[Any]:
-    """Puts a file in the place of standard input."""
+    """Replaces standard input by a file."""
     before = os.dup(0)
 
     def put(path: str) -> None:
@@ -123,7 +123,7 @@ def standard_input(tmp_path: Path) -> Iterator[Any]:
     os.close(before)
 
 
-def test_standard_input_gives_the_same_rows(
+def test_standard_input_gives_same_rows(
     quick: Setting, tmp_path: Path, standard_input: Any, capfd: Any
 ) -> None:
     assert evaluate(quick, quick.jsonl, tmp_path / "x.jsonl") == 1
@@ -134,7 +134,7 @@ def test_standard_input_gives_the_same_rows(
     assert (tmp_path / "y.jsonl").read_text() == capfd.readouterr().out == whole
 
 
-def test_strict_stops_at_the_first_error(quick: Setting, tmp_path: Path, capfd: Any) -> None:
+def test_strict_stops_at_first_error(quick: Setting, tmp_path: Path, capfd: Any) -> None:
     assert evaluate(quick, quick.jsonl, tmp_path / "x.jsonl", "--strict") == 1
     rows = read(tmp_path / "x.jsonl")
     assert ["error" in row for row in rows] == [False, True]
@@ -143,13 +143,13 @@ def test_strict_stops_at_the_first_error(quick: Setting, tmp_path: Path, capfd: 
     assert capfd.readouterr().out == (tmp_path / "x.jsonl").read_text()
 
 
-def test_all_well_is_0(quick: Setting, tmp_path: Path) -> None:
+def test_exit_code_0_without_errors(quick: Setting, tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("moves\n4\n44\n")
     assert evaluate(quick, str(tmp_path / "p.csv"), tmp_path / "x.jsonl", "--strict") == 0
 
 
 def stop_after(number: int, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Has Ctrl-C pressed when so many batches are written."""
+    """Raises KeyboardInterrupt after a number of batches."""
     answers, left = dualmctx.commands.result_writer.answer, [number]
 
     def stopped(*arguments: Any) -> Iterator[Any]:
@@ -163,7 +163,7 @@ def stop_after(number: int, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
-def test_ctrl_c_loses_and_repeats_nothing(
+def test_resume_after_ctrl_c_loses_and_repeats_no_row(
     quick: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any, suffix: str
 ) -> None:
     whole, out = tmp_path / f"whole.{suffix}", tmp_path / f"x.{suffix}"
@@ -194,7 +194,7 @@ def test_ctrl_c_loses_and_repeats_nothing(
     assert out.read_bytes() == whole.read_bytes()
 
 
-def test_after_ctrl_c_standard_input_begins_anew(
+def test_standard_input_restarts_after_ctrl_c(
     quick: Setting,
     tmp_path: Path,
     standard_input: Any,
@@ -215,7 +215,7 @@ def test_after_ctrl_c_standard_input_begins_anew(
     assert "which exists or is being made; choose another file" in capfd.readouterr().err
 
 
-def test_other_positions_are_refused(quick: Setting, tmp_path: Path, capfd: Any) -> None:
+def test_resume_refuses_other_positions(quick: Setting, tmp_path: Path, capfd: Any) -> None:
     assert evaluate(quick, quick.jsonl, tmp_path / "x.csv") == 1
     assert evaluate(quick, quick.csv, tmp_path / "x.csv", "--resume") == 2
     assert "other settings: positions (" in capfd.readouterr().err
@@ -253,8 +253,10 @@ def start(*arguments: str) -> subprocess.Popen:
     )
 
 
-def test_a_kill_loses_and_repeats_nothing(setting: Setting, tmp_path: Path, capfd: Any) -> None:
-    """Until then nobody else writes there."""
+def test_resume_after_kill_loses_and_repeats_no_row(
+    setting: Setting, tmp_path: Path, capfd: Any
+) -> None:
+    """Until the kill, a second process is refused."""
     whole, out = tmp_path / "whole.jsonl", tmp_path / "x.jsonl"
     flags = ["--network-only", "--batch", str(BATCH_SIZE)]
     assert evaluate(setting, setting.jsonl, whole, *flags) == 1
@@ -281,9 +283,7 @@ def test_a_kill_loses_and_repeats_nothing(setting: Setting, tmp_path: Path, capf
     assert out.read_bytes() == whole.read_bytes()
 
 
-def test_of_two_processes_that_begin_at_once_one_is_refused(
-    setting: Setting, tmp_path: Path
-) -> None:
+def test_one_of_two_simultaneous_processes_is_refused(setting: Setting, tmp_path: Path) -> None:
     out, flags = tmp_path / "x.jsonl", ["--network-only", "--batch", str(BATCH_SIZE)]
     both = [start(setting.network, setting.jsonl, "--out", str(out), *flags) for _ in range(2)]
     try:
@@ -298,10 +298,10 @@ def test_of_two_processes_that_begin_at_once_one_is_refused(
     assert names(tmp_path) == {"x.jsonl", "x.jsonl.settings.json"}
 
 
-def test_a_process_of_an_earlier_job_keeps_its_part(
+def test_process_of_earlier_job_keeps_its_part_locked(
     setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
-    """It writes on for up to a minute when the first process of its job is lost."""
+    """Such a process may write for a minute after process 0 of its job is lost."""
     out = tmp_path / "x.jsonl"
     part = part_file(out, 1)
     monkeypatch.setattr(dualmctx.commands.evaluate, "is_first", lambda: False)
@@ -312,7 +312,7 @@ def test_a_process_of_an_earlier_job_keeps_its_part(
     assert names(tmp_path) == set()
 
 
-def test_two_processes_share_the_positions(setting: Setting, tmp_path: Path) -> None:
+def test_two_processes_share_positions(setting: Setting, tmp_path: Path) -> None:
     whole, out = tmp_path / "whole.jsonl", tmp_path / "x.jsonl"
     flags = ["--network-only", "--batch", str(BATCH_SIZE)]
     assert evaluate(setting, setting.jsonl, whole, *flags) == 1
@@ -355,7 +355,7 @@ def test_two_processes_share_the_positions(setting: Setting, tmp_path: Path) -> 
         (["--outt", "x.csv"], "--outt"),
     ],
 )
-def test_bad_flags_are_refused_in_a_line(
+def test_bad_flags_are_refused(
     setting: Setting,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -386,7 +386,7 @@ def test_bad_flags_are_refused_in_a_line(
         ("folder.csv", "p.jsonl", "folder.csv has no config.json, so there is no run there"),
     ],
 )
-def test_bad_files_are_refused_in_a_line(
+def test_bad_files_are_refused(
     setting: Setting,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -410,7 +410,7 @@ def test_bad_files_are_refused_in_a_line(
     assert re.fullmatch(rf"dualmctx evaluate: .*{re.escape(error)}.*\n", said.err)
 
 
-def test_parquet_without_pyarrow_is_refused_at_once(
+def test_parquet_without_pyarrow_is_refused_at_start(
     setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: Any
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
@@ -429,7 +429,7 @@ def test_every_command_has_help(name: str, capfd: Any) -> None:
     assert re.fullmatch(rf"dualmctx {name}: .+\n", capfd.readouterr().err)
 
 
-def test_the_command_itself_has_help(capfd: Any) -> None:
+def test_main_command_has_help(capfd: Any) -> None:
     assert main(["--help"]) == 0
     said = capfd.readouterr().out
     assert all(f"  {name} " in said for name in SUBCOMMANDS)

@@ -1,4 +1,4 @@
-"""search-contempt: whole trees against its twin, what no limit is, keys, kept trees, sampling."""
+"""search-contempt: whole trees against its twin, no limit, keys, tree reuse, and sampling."""
 
 import functools
 from typing import Any
@@ -37,7 +37,7 @@ def assert_twin_agrees(policy: Any, rules: Any, key_seed: int = 5) -> list[Any]:
 
 
 def assert_same_frozen(tree: Any, element: int, result: Any) -> None:
-    """At the nodes that are frozen both keep the same counts."""
+    """Checks that engine and twin have the same counts at frozen nodes."""
     if tree.stats[0].tracked is None:
         assert not result.frozen
         return
@@ -56,7 +56,7 @@ def sampled(results: list[Any]) -> int:
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("limit", [1, 3, 10, -3, 1000, -1000])
 @pytest.mark.parametrize("rules", list(RULES.values()), ids=list(RULES))
-def test_whole_trees_equal_the_twins(rules: Any, limit: int) -> None:
+def test_whole_trees_match_twin(rules: Any, limit: int) -> None:
     results = assert_twin_agrees(with_options(CONTEMPT, frozen_visit_limit=limit), rules)
     if abs(limit) == 1000 or (rules.same_player == 1 and limit > 0):
         assert sampled(results) == 0
@@ -66,7 +66,7 @@ def test_whole_trees_equal_the_twins(rules: Any, limit: int) -> None:
 
 @pytest.mark.parametrize("limit", [5, -5])
 @pytest.mark.parametrize("temperature", [0.02, 0.5, 2.0, 50.0])
-def test_whole_trees_equal_the_twins_at_every_temperature(limit: int, temperature: float) -> None:
+def test_whole_trees_match_twin_at_every_temperature(limit: int, temperature: float) -> None:
     policy = with_options(CONTEMPT, frozen_visit_limit=limit, frozen_temperature=temperature)
     for rules in (RULES["all legal"], RULES["same player twice"]):
         assert sampled(assert_twin_agrees(policy, rules)) > 10
@@ -74,8 +74,8 @@ def test_whole_trees_equal_the_twins_at_every_temperature(limit: int, temperatur
 
 @pytest.mark.parametrize("window", [1, 2, 60])
 @pytest.mark.parametrize("limit", [3, -2])
-def test_windowed_trees_with_exploration_equal_the_twins(window: int, limit: int) -> None:
-    """The counts that freeze are those that the windowed backup updates."""
+def test_window_with_exploration_matches_twin(window: int, limit: int) -> None:
+    """The windowed backup updates the counts that freeze."""
     policy = Contempt(40, limit, **grouped(EXPLORES, window=window))
     results = []
     for rules in (RULES["plain"], RULES["same player twice"], RULES["one legal action"]):
@@ -85,21 +85,21 @@ def test_windowed_trees_with_exploration_equal_the_twins(window: int, limit: int
     assert (explored > 0) == (window < 60)
 
 
-def test_with_minimax_and_rave_under_a_window_equals_the_twins() -> None:
-    """All that is tracked after a backup, together."""
+def test_minimax_and_rave_with_window_match_twin() -> None:
+    """All post-backup statistics are enabled together."""
     policy = Contempt(40, 3, **grouped(EXPLORES, minimax_mix=0.4, rave_visits=9.0))
     assert sampled(assert_twin_agrees(policy, RULES["same player twice"])) > 10
 
 
-def test_a_largest_depth_equals_the_twins() -> None:
+def test_max_depth_matches_twin() -> None:
     policy = with_options(CONTEMPT, max_depth=3)
     results = assert_twin_agrees(policy, RULES["one legal action"])
     assert sum(result.counters.depth_hits for result in results) > 40
     assert sampled(assert_twin_agrees(policy, RULES["plain"])) > 10
 
 
-def test_whose_node_it_is_goes_by_the_player_to_move() -> None:
-    """Where the same player moved twice, depth alone would say otherwise."""
+def test_node_owner_is_player_to_move() -> None:
+    """If a player moves twice in a row, the parity of the depth would be wrong."""
     results = assert_twin_agrees(CONTEMPT, RULES["same player twice"])
     depths = [len(actions) % 2 for result in results for actions in result.frozen]
     assert set(depths) == {0, 1}
@@ -115,8 +115,8 @@ def call(policy: Any, seeds: Any, key: Any, kept: Any = None, invalid: Any = Non
 
 
 @pytest.mark.parametrize("options", [CALM, EXPLORES], ids=["full", "windowed"])
-def test_no_limit_is_alphazero(options: dict) -> None:
-    """As is a limit that no node reaches, but for what the tree keeps.
+def test_no_limit_equals_alphazero(options: dict) -> None:
+    """A limit that no node reaches also equals AlphaZero, apart from the extra statistics.
 
     Two programs may round differently: numbers are equal up to the last bits, all else exactly.
     """
@@ -131,7 +131,7 @@ def test_no_limit_is_alphazero(options: dict) -> None:
         jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=2e-6), found, expected)
 
 
-def test_draws_are_each_elements_own_and_come_from_the_key() -> None:
+def test_samples_depend_only_on_element_and_key() -> None:
     search = fast_jit(functools.partial(call, CONTEMPT))
     seeds = jnp.arange(8)
 
@@ -155,7 +155,7 @@ def test_draws_are_each_elements_own_and_come_from_the_key() -> None:
 
 
 @pytest.mark.parametrize("temperature", [0.05, 0.5, 1.0, 3.0])
-def test_frozen_counts_are_drawn_from_in_proportion(temperature: float) -> None:
+def test_frozen_counts_are_sampled_in_proportion(temperature: float) -> None:
     visits = jnp.array([30, 0, 20, 50, 0], jnp.int32)
     keys = jax.random.split(jax.random.key(0), 20000)
     draws = draw(keys, jnp.tile(visits, (20000, 1)), temperature)
@@ -167,7 +167,7 @@ def test_frozen_counts_are_drawn_from_in_proportion(temperature: float) -> None:
 
 
 def next_root(rules: Any, root: Any, action: Any, new_seeds: Any) -> tuple[Any, Any]:
-    """Plays at the roots; returns the next ones, new games where one ended, and which did."""
+    """Plays actions; returns the next roots, with new games for finished ones, and which ended."""
     output, embedding = hash_model.recurrent_fn(rules, None, action, root.embedding, ACTIONS)
     is_over = output.discount == 0
     new = hash_model.roots(new_seeds, rules, ACTIONS)
@@ -182,7 +182,7 @@ def next_root(rules: Any, root: Any, action: Any, new_seeds: Any) -> tuple[Any, 
 
 
 def search_twin(policy: Any, rules: Any, root: Any, key: Any, element: int, kept: Any) -> Any:
-    """Searches from one of the roots, which no seed stands for."""
+    """Runs the twin from one of the roots."""
     model = HashModel(0, rules, ACTIONS)
     here = jax.tree.map(lambda x: np.asarray(x)[element : element + 1], root)
     model.root = lambda: (here.prior_logits[0], here.value[0], here.embedding)
@@ -191,13 +191,13 @@ def search_twin(policy: Any, rules: Any, root: Any, key: Any, element: int, kept
 
 
 def num_full(nodes: list[Any] | None, limit: int) -> int:
-    """Counts the nodes of a kept tree that have the visits to be frozen, of either side."""
+    """Counts the nodes of a reused tree with enough visits to freeze, for each side."""
     return sum(twin.edges(node, 0)[0].sum() >= limit for node in nodes or ())
 
 
 @pytest.mark.parametrize("limit", [3, -3])
-def test_kept_trees_equal_the_twins(limit: int) -> None:
-    """A new search freezes anew, by the kept visits and as the new root's player sees it."""
+def test_reused_trees_match_twin(limit: int) -> None:
+    """A new search freezes by the kept visits, from the view of the new root's player."""
     policy = Contempt(16, limit, **CALM, reuse_capacity=7)
     rules, seeds = RULES["same player twice"], np.arange(6)
     step = functools.partial(hash_model.recurrent_fn, num_actions=ACTIONS)
@@ -235,14 +235,14 @@ def test_kept_trees_equal_the_twins(limit: int) -> None:
         ),
     ],
 )
-def test_bad_options_are_refused_in_a_line(options: dict[str, Any], message: str) -> None:
+def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message) as info:
         Contempt(**options)
     assert "\n" not in str(info.value)
     assert Contempt(frozen_visit_limit=None, execution=Execution(leaves_per_step=4))
 
 
-def test_a_kept_tree_of_another_policy_is_refused() -> None:
+def test_reused_tree_of_other_policy_is_refused() -> None:
     kept = jax.eval_shape(
         lambda: dualmctx.get_subtree(
             call(AlphaZero(8), jnp.arange(2), jax.random.key(0)).search_tree,
@@ -255,7 +255,7 @@ def test_a_kept_tree_of_another_policy_is_refused() -> None:
         jax.eval_shape(search, jnp.arange(2), jax.random.key(0), kept)
 
 
-def test_with_few_children_counts_are_those_of_slots() -> None:
+def test_child_limit_counts_by_slot() -> None:
     policy = with_options(CONTEMPT, max_children=2)
     output = fast_jit(functools.partial(call, policy))(jnp.arange(6), jax.random.key(0))
     stats = output.search_tree.stats[0]

@@ -1,4 +1,4 @@
-"""Several devices: the same run as on one, split evenly, without copies of the whole buffer."""
+"""Several devices: the same run as on one device, without copies of the whole buffer."""
 
 import os
 import re
@@ -46,7 +46,7 @@ def run(trainer: Any) -> tuple[TrainState, list]:
 
 
 def check_collectives(trainer: Any) -> None:
-    """Devices play without waiting for each other, and learn without copies of the buffer."""
+    """Checks that self-play has no collectives, and that learning does not copy the buffer."""
     play, learn, _ = trainer.compile(trainer.init(0)).args
     pattern = r"= (.*) (all-gather|all-reduce|all-to-all|collective-permute|reduce-scatter)\("
     # XLA numbers the parts of a long tuple.
@@ -59,7 +59,7 @@ def check_collectives(trainer: Any) -> None:
 
 
 def check(name: str) -> None:
-    """Runs where there are 8 devices: the states of a run on one and on eight."""
+    """Runs with 8 devices and compares the states of a run on one and on eight."""
     check_collectives(make(name, jax.devices()))
     one, eight = (run(make(name, jax.devices()[:n])) for n in (1, 8))
     for row, other in zip(one[1], eight[1], strict=True):
@@ -77,7 +77,7 @@ def check(name: str) -> None:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", POLICIES)
-def test_eight_devices_train_as_one(name: str) -> None:
+def test_eight_devices_match_one_device(name: str) -> None:
     program = f"import test_devices; test_devices.check({name!r})"
     flags = os.environ | {
         "XLA_FLAGS": f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=8",
@@ -88,7 +88,7 @@ def test_eight_devices_train_as_one(name: str) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-def test_what_cannot_be_split_is_refused() -> None:
+def test_indivisible_sizes_are_refused() -> None:
     mesh = make_mesh(jax.devices()[:1])
     two: Any = SimpleNamespace(size=2)
     check_split(mesh, num_games=7)

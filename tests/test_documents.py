@@ -1,4 +1,4 @@
-"""Every command that a document names can be typed: its module exists and its flags are valid."""
+"""Every command in the documents is valid: its module exists and its flags parse."""
 
 import argparse
 import importlib
@@ -29,7 +29,7 @@ EXAMPLES = {r"\b(NAME|PRESET)\b": "hsr", r"\$\w+_SIZE": "2", r"\$\w+": "1"}
 
 
 class Command(NamedTuple):
-    """A command that a page names: the program, and what follows it."""
+    """A command of a page: the program and its arguments."""
 
     page: str
     program: str
@@ -37,7 +37,7 @@ class Command(NamedTuple):
 
 
 def commands() -> list[Command]:
-    """Returns the commands of all pages, in blocks for the shell and between backticks."""
+    """Returns the commands of all pages, from shell blocks and inline code."""
     found: dict[Command, None] = {}
     for page in PAGES:
         text = page.read_text()
@@ -54,7 +54,7 @@ def commands() -> list[Command]:
 
 
 class Parsed(Exception):
-    """Ends a benchmark when it has read its flags."""
+    """Stops a benchmark after it has parsed its flags."""
 
 
 def parse_benchmark(name: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ def parse_benchmark(name: str, arguments: list[str], monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("command", commands(), ids=" ".join)
-def test_a_command_of_a_page_is_valid(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_command_is_valid(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments, name = shlex.split(command.arguments), command.program.split()[-1]
     if name.startswith("benchmarks."):
         parse_benchmark(name, arguments, monkeypatch)
@@ -83,7 +83,7 @@ def test_a_command_of_a_page_is_valid(command: Command, monkeypatch: pytest.Monk
         assert name in SUBCOMMANDS
 
 
-def test_commands_are_found_everywhere() -> None:
+def test_every_page_has_commands() -> None:
     pages = {command.page for command in commands()}
     assert {str(page.relative_to(ROOT)) for page in PAGES} - pages == set()
     # This one goes over the end of a line.

@@ -1,4 +1,4 @@
-"""Batch evaluation and exams: batches make no difference, and scores are what they say."""
+"""Batch evaluation and evals: batches do not change results, and scores are correct."""
 
 import functools
 from typing import Any
@@ -56,7 +56,7 @@ def evaluated(batch_size: int) -> tuple[Any, Evaluations]:
 
 
 @pytest.mark.parametrize("batch_size", [1, 64])
-def test_the_batch_size_makes_no_difference(batch_size: int) -> None:
+def test_batch_size_does_not_change_evaluation(batch_size: int) -> None:
     found = evaluated(batch_size)[1]
     assert_close(found, evaluated(7)[1])
     assert all(isinstance(x, np.ndarray) and len(x) == NUM_POSITIONS for x in found)
@@ -64,14 +64,14 @@ def test_the_batch_size_makes_no_difference(batch_size: int) -> None:
 
 
 @pytest.mark.parametrize("index", [[3], [5, 0], range(7), range(8), [4, 4, 19]])
-def test_neither_do_the_other_positions(index: Any) -> None:
+def test_other_positions_do_not_change_evaluation(index: Any) -> None:
     evaluate, all_of_them = evaluated(7)
     _, params, states = setup()
     found = evaluate(params, jax.random.PRNGKey(1), select(states, index))
     assert_close(found, Evaluations(*(x[np.asarray(index)] for x in all_of_them)))
 
 
-def test_evaluations_are_the_networks_and_the_searchs() -> None:
+def test_evaluations_match_network_and_search() -> None:
     network, params, states = setup()
     found = evaluated(7)[1]
     for head, output in enumerate(network.apply(params, states.observation)):
@@ -91,7 +91,7 @@ def test_evaluations_are_the_networks_and_the_searchs() -> None:
 
 
 def evaluations(**known: Any) -> Evaluations:
-    """Makes evaluations of which an exam reads only some."""
+    """Makes evaluations with only the fields that an eval reads."""
     unread = dict.fromkeys(Evaluations._fields, next(iter(known.values())))
     return Evaluations(**unread | known)
 
@@ -106,7 +106,7 @@ OPTIMAL = np.array([[1, 0, 0], [1, 1, 0], [1, 0, 0], [0, 0, 1]], bool)
 VALUES = np.array([1, 0, -1, 1])
 
 
-def test_scores_by_hand() -> None:
+def test_scores_match_hand_calculation() -> None:
     assert score_exactly(HAND_MADE, OPTIMAL, VALUES) == {
         "search_optimal": 2 / 4,
         "network_optimal": 1 / 4,
@@ -117,11 +117,11 @@ def test_scores_by_hand() -> None:
 
 
 def stand_in(found: Evaluations) -> Any:
-    """Stands for `make_evaluate`: the states are numbers of rows."""
+    """A stand-in for `make_evaluate`: the states are row numbers."""
     return lambda params, rng_key, states: Evaluations(*(x[states] for x in found))
 
 
-def test_an_exact_exam_scores_everything_and_the_optimal_path() -> None:
+def test_exact_eval_scores_all_positions_and_optimal_path() -> None:
     exact = Solution(np.arange(4), OPTIMAL, VALUES, np.array([True, False, False, True]))
     eval_fn = make_exact_eval(stand_in(HAND_MADE), exact, max_positions=None)
     assert eval_fn(None, jax.random.PRNGKey(0)) == {
@@ -140,9 +140,7 @@ def test_an_exact_exam_scores_everything_and_the_optimal_path() -> None:
     ("max_positions", "expected"),
     [(10, range(10)), (5, [0, 2, 3, 4, 6, 8]), (4, [0, 3, 6, 9]), (1, [0, 3])],
 )
-def test_a_short_exam_takes_some_positions_and_the_whole_path(
-    max_positions: int, expected: Any
-) -> None:
+def test_short_eval_samples_positions_and_keeps_path(max_positions: int, expected: Any) -> None:
     asked = []
 
     def evaluate(params: Any, rng_key: Any, states: Any) -> Evaluations:
@@ -160,8 +158,8 @@ def test_a_short_exam_takes_some_positions_and_the_whole_path(
 
 
 @pytest.mark.parametrize(("pile", "wins"), [(1, (3, 0)), (2, (3, 3))])
-def test_a_match_exam_counts_by_side(pile: int, wins: tuple[int, int]) -> None:
-    """One stone is won by whoever begins, two by who takes both where that is possible."""
+def test_match_eval_counts_by_side(pile: int, wins: tuple[int, int]) -> None:
+    """One stone is won by the first player; two stones by the player that may take both."""
 
     def search_fn(params: Any, rng_key: Any, state: Any) -> Any:
         return output_of(state._x.pile - 1, 3)
@@ -181,7 +179,7 @@ def test_a_match_exam_counts_by_side(pile: int, wins: tuple[int, int]) -> None:
     }
 
 
-def test_exams_are_taken_together() -> None:
+def test_evals_run_together() -> None:
     evals = (
         lambda params, key: {"a": params, "key of a": key},
         lambda params, key: {"key of b": key},
@@ -197,7 +195,7 @@ def test_exams_are_taken_together() -> None:
     ("search", "network", "solved"),
     [(1.0, 1.0, True), (1.0, 0.99, False), (0.99, 1.0, False), (None, 1.0, False)],
 )
-def test_solved_means_by_network_and_search(search: Any, network: Any, solved: bool) -> None:
+def test_solved_requires_network_and_search(search: Any, network: Any, solved: bool) -> None:
     metrics = {"path/search_optimal": search, "path/network_optimal": network}
     metrics = {name: share for name, share in metrics.items() if share is not None}
     assert is_solved(metrics | {"exact/search_optimal": 0.5}) == solved

@@ -1,4 +1,4 @@
-"""What is said of positions: read off the trees as a person would, and the same in every batch."""
+"""The evaluator: answers match the trees and are independent of the batch."""
 
 import hashlib
 import logging
@@ -65,7 +65,7 @@ NUM_TREES = {"dual": 2, "dual, few": 2, "chain": 3, "mpv": 2}
 
 
 class Positions(NamedTuple):
-    """All `[S]` histories of connect2, padded with -1, and what is known of the last positions."""
+    """All `[S]` histories of connect2, padded with -1, and the exact data of their positions."""
 
     env: Any
     histories: list[tuple[int, ...]]
@@ -74,7 +74,7 @@ class Positions(NamedTuple):
 
 
 def all_histories(rules: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
-    """Plays every game of a small one, by its plain rules; ends are among them."""
+    """Plays all games of a small game by its plain rules; finished games are included."""
 
     def play(history: tuple[int, ...], position: Any) -> Iterator[Any]:
         yield history, position
@@ -99,7 +99,7 @@ def connect2() -> Positions:
 
 
 def opinionated(network: Any, env: Any) -> Any:
-    """Makes parameters that have opinions; an untrained network's heads are zero."""
+    """Makes random parameters with non-zero heads; the heads of a new network are zero."""
     shape = (1, *env.observation_shape)
     params = jax.eval_shape(network.init, KEY, jax.ShapeDtypeStruct(shape, jnp.float32))
     draws = np.random.default_rng(0)
@@ -119,7 +119,7 @@ def make_net(env: Any, num_heads: int = 2, **options: Any) -> Any:
 
 
 class Told(NamedTuple):
-    """What a variant says of all positions of connect2, and the trees that it was read off."""
+    """The answers of a variant for all positions of connect2, and their trees."""
 
     said: Evaluations
     action: np.ndarray
@@ -156,14 +156,14 @@ def told(request: pytest.FixtureRequest, connect2: Positions) -> tuple[str, Any,
 
 
 def slots(tree: Any, element: int, node: int) -> list[int]:
-    """Lists what the slots of a node stand for."""
+    """Lists the actions of a node's slots."""
     actions = tree.embeddings.actions
     number = tree.children_index.shape[-1]
     return list(range(number)) if actions is None else actions[element, node].tolist()
 
 
 def plain_line(tree: Any, element: int, action: int, length: int) -> list[int]:
-    """Follows by hand the most visited line of the last tree that visited the action."""
+    """Computes in plain Python the most visited line of the last tree that visited the action."""
     node, slot, line = 0, slots(tree, element, 0).index(action), []
     stats = [x.children_visits[element] for x in tree.stats]
     visits, index = stats[-1], tree.children_index[element]
@@ -183,7 +183,7 @@ def plain_line(tree: Any, element: int, action: int, length: int) -> list[int]:
 
 
 @pytest.mark.sampled(3)
-def test_a_root_is_read_as_it_stands(told: tuple, connect2: Positions) -> None:
+def test_root_statistics_match_tree(told: tuple, connect2: Positions) -> None:
     name, _, (said, action, action_weights, tree) = told
     stats = tree.stats[-1]
     over = [plain.CONNECT2.result(board) is not None for board in connect2.boards]
@@ -208,7 +208,7 @@ def test_a_root_is_read_as_it_stands(told: tuple, connect2: Positions) -> None:
 
 
 @pytest.mark.sampled(3)
-def test_the_principal_variation_is_the_most_visited_line(told: tuple, connect2: Positions) -> None:
+def test_principal_variation_is_most_visited_line(told: tuple, connect2: Positions) -> None:
     _, _, (said, _, _, tree) = told
     lines = said.principal_variation
     lengths = []
@@ -224,7 +224,7 @@ def test_the_principal_variation_is_the_most_visited_line(told: tuple, connect2:
 
 
 @pytest.mark.parametrize("told", ["dual, few"], indirect=True)
-def test_a_best_action_that_the_last_tree_lacks_has_q_and_a_line(told: tuple) -> None:
+def test_best_action_missing_in_last_tree_has_q_and_line(told: tuple) -> None:
     _, _, (said, action, _, tree) = told
     rows = np.flatnonzero(said.legal_action_mask.any(axis=1))
     rows = [s for s in rows if said.visits[s, action[s]] == 0]
@@ -236,7 +236,7 @@ def test_a_best_action_that_the_last_tree_lacks_has_q_and_a_line(told: tuple) ->
 
 
 @pytest.mark.sampled(3)
-def test_a_finished_game_has_its_result_and_nothing_else(told: tuple, connect2: Positions) -> None:
+def test_terminal_position_has_only_its_result(told: tuple, connect2: Positions) -> None:
     said, results = told[2].said, []
     for s, board in enumerate(connect2.boards):
         result = plain.CONNECT2.result(board)
@@ -258,7 +258,7 @@ def test_a_finished_game_has_its_result_and_nothing_else(told: tuple, connect2: 
 
 
 @pytest.mark.sampled(3)
-def test_the_heads_speak_for_themselves(told: tuple, connect2: Positions) -> None:
+def test_heads_match_network_outputs(told: tuple, connect2: Positions) -> None:
     _, (network, params), (said, *_) = told
     outputs = network.apply(params, connect2.states.observation)
     agreed, num_heads = set(), len(outputs)
@@ -283,7 +283,7 @@ def test_the_heads_speak_for_themselves(told: tuple, connect2: Positions) -> Non
     assert agreed == ({True} if num_heads == 1 else {True, False})
 
 
-def test_every_variant_is_in_the_table() -> None:
+def test_all_variants_are_tested() -> None:
     assert set(REGISTRY) <= set(POLICIES)
 
 
@@ -293,7 +293,7 @@ ROLLOUTS = AlphaGo(6, rollout_mix=1.0, rollout_policy="uniform")
 
 @pytest.fixture(scope="module")
 def evaluators(connect2: Positions) -> dict[int, Evaluator]:
-    """One for batches of 1, 7 and 256 each."""
+    """Makes evaluators with batches of 1, 7 and 256."""
     network = make_net(connect2.env)
     params = opinionated(network, connect2.env)
     return {
@@ -303,7 +303,7 @@ def evaluators(connect2: Positions) -> dict[int, Evaluator]:
 
 
 def assert_same(one: Evaluations, other: Evaluations) -> None:
-    """Equal but for the rounding of the network's products."""
+    """Checks that evaluations are equal up to rounding."""
     for name, x, y in zip(Evaluations._fields, one, other, strict=True):
         if np.issubdtype(x.dtype, np.floating):
             np.testing.assert_allclose(x, y, rtol=1e-5, atol=2e-6, err_msg=name)
@@ -321,7 +321,7 @@ def at(index: Any, tree: Any) -> Any:
 
 
 @pytest.mark.parametrize("size", [1, 7])
-def test_the_batch_size_makes_no_difference(
+def test_batch_size_does_not_change_answers(
     evaluators: dict[int, Evaluator], connect2: Positions, size: int
 ) -> None:
     ids = [f"position {s}" for s in range(len(connect2.boards))]
@@ -330,7 +330,7 @@ def test_the_batch_size_makes_no_difference(
 
 
 @pytest.mark.parametrize("size", [1, 7, 256])
-def test_neither_do_order_and_company(
+def test_answers_are_independent_of_batch_order(
     evaluators: dict[int, Evaluator], connect2: Positions, size: int
 ) -> None:
     evaluate, ids = evaluators[size], np.arange(len(connect2.boards))
@@ -343,7 +343,7 @@ def test_neither_do_order_and_company(
     assert_equal(evaluate(at(ids[:3], connect2.states), ids[:3]), at(ids[:3], expected))
 
 
-def test_draws_are_those_of_seed_and_id(
+def test_samples_depend_on_seed_and_id(
     evaluators: dict[int, Evaluator], connect2: Positions
 ) -> None:
     evaluate = evaluators[7]
@@ -365,11 +365,11 @@ def test_draws_are_those_of_seed_and_id(
     assert (other(same).value != values).any()
 
 
-def test_noise_is_left_out(evaluators: dict[int, Evaluator]) -> None:
+def test_search_has_no_noise(evaluators: dict[int, Evaluator]) -> None:
     assert evaluators[7].policy == ROLLOUTS.for_evaluation() != ROLLOUTS
 
 
-def test_digests_are_the_same_everywhere() -> None:
+def test_digests_are_platform_independent() -> None:
     # By BLAKE2b of 8 bytes of "0", "7" and "é", as two little-endian words.
     for identity in (0, "7", "é", -(10**30)):
         whole = hashlib.blake2b(str(identity).encode(), digest_size=8).digest()
@@ -383,7 +383,7 @@ def test_digests_are_the_same_everywhere() -> None:
     np.testing.assert_array_equal(position_keys(KEY, jnp.uint32([[2, 3]])), one[None])
 
 
-def test_any_number_of_positions_compiles_nothing(
+def test_number_of_positions_does_not_recompile(
     evaluators: dict[int, Evaluator], connect2: Positions, caplog: pytest.LogCaptureFixture
 ) -> None:
     def compiled() -> int:
@@ -404,7 +404,7 @@ def test_any_number_of_positions_compiles_nothing(
     assert none.visits.shape == (0, 4)
 
 
-def test_positions_are_started_and_fetched_later(
+def test_start_and_fetch_are_separate(
     evaluators: dict[int, Evaluator], connect2: Positions
 ) -> None:
     evaluate, halves = evaluators[7], (slice(0, 20), slice(20, None))
@@ -417,7 +417,7 @@ def test_positions_are_started_and_fetched_later(
     assert_equal(results[1], results[2])
 
 
-def test_a_batch_is_fetched_while_the_next_one_is_evaluated() -> None:
+def test_batch_is_fetched_while_next_one_runs() -> None:
     events = []
 
     def pending(number: int) -> Any:
@@ -441,7 +441,7 @@ def test_progress_is_shown_on_request(
     assert "8/8" in shown
 
 
-def test_batches_are_filled_by_repetition() -> None:
+def test_partial_batches_are_padded_by_repetition() -> None:
     batches = list(fill_batches((np.arange(5), np.arange(10).reshape(5, 2)), 3))
     assert [x.tolist() for x, _ in batches] == [[0, 1, 2], [3, 4, 0]]
     assert batches[1][1].tolist() == [[6, 7], [8, 9], [0, 1]]
@@ -449,8 +449,8 @@ def test_batches_are_filled_by_repetition() -> None:
 
 
 @pytest.mark.parametrize("name", ["hsr", "nim"])
-def test_the_network_alone(name: str) -> None:
-    """Of positions whose end is good for the player to move too."""
+def test_network_only_evaluation(name: str) -> None:
+    """The positions include finished games that the player to move has won."""
     env = games.make("hsr", k=2, q=3, n=5) if name == "hsr" else games.make("nim", pile=5)
     rules = plain.HSR(2, 3, 5) if name == "hsr" else plain.Nim(5, 3)
     histories, positions = zip(*all_histories(rules), strict=True)
@@ -483,7 +483,7 @@ def test_the_network_alone(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A network as a run would have exported it."""
+    """Writes an untrained network in the exported format."""
     env = games.make("nim", pile=6)
     network = make_net(env, num_heads=2)
     options = {"trunk": "mlp", "width": 4, "num_blocks": 2, "num_heads": 2, "head_depths": [1, 2]}
@@ -498,7 +498,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_checkpoint_brings_its_own_search(file: Path) -> None:
+def test_checkpoint_sets_search(file: Path) -> None:
     evaluate = load_evaluator(file, batch_size=8)
     assert evaluate.policy == Dual((5, 3), 3).for_evaluation()
     assert (evaluate.game, evaluate.num_heads, evaluate.batch_size) == ("nim", 2, 8)
@@ -508,7 +508,7 @@ def test_a_checkpoint_brings_its_own_search(file: Path) -> None:
     assert found.value[3] == -1
 
 
-def test_another_search_can_be_asked_for(file: Path) -> None:
+def test_search_can_be_overridden(file: Path) -> None:
     evaluate = load_evaluator(file, variant="alphazero", simulations=2, batch_size=4, iteration=3)
     assert evaluate.policy == AlphaZero(2).for_evaluation()
     assert evaluate(replay(evaluate.env, [(), (0,)])).visits.sum(axis=1).tolist() == [2, 2]
@@ -530,12 +530,12 @@ def test_another_search_can_be_asked_for(file: Path) -> None:
         ({"iteration": 4}, r"iteration is 4; .*nim.npz holds that of iteration 3"),
     ],
 )
-def test_bad_options_are_refused_in_a_line(file: Path, options: Any, words: str) -> None:
+def test_bad_options_are_refused(file: Path, options: Any, words: str) -> None:
     with pytest.raises(ValueError, match=rf"\A{words}\Z"):
         load_evaluator(file, **options)
 
 
-def test_what_is_no_batch_of_states_is_refused_in_a_line(
+def test_invalid_batch_of_states_is_refused(
     evaluators: dict[int, Evaluator], connect2: Positions
 ) -> None:
     evaluate, states = evaluators[7], connect2.states
@@ -569,7 +569,7 @@ def test_what_is_no_batch_of_states_is_refused_in_a_line(
 @pytest.mark.parametrize(
     ("network_only", "also"), [(False, ", or fewer --simulations"), (True, "")]
 )
-def test_a_batch_that_does_not_fit_is_refused(
+def test_batch_that_exceeds_memory_is_refused(
     network_only: bool, also: str, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(factory, "free_memory", lambda: 2**16)
@@ -581,7 +581,7 @@ def test_a_batch_that_does_not_fit_is_refused(
         load_evaluator(file, batch_size=4096, network_only=network_only)
 
 
-def test_the_remedy_fits() -> None:
+def test_suggested_batch_size_fits() -> None:
     require_batch_memory(100, 1000, None)
     require_batch_memory(100, 1000, 1000)
     with pytest.raises(ValueError, match=r"needs 1\.0 GiB .* --batch, such as 32, or fewer"):
@@ -593,7 +593,7 @@ def test_the_remedy_fits() -> None:
 
 
 def check_devices() -> None:
-    """Runs where there are 8 devices: what is said on one of them and on all."""
+    """Runs with 8 devices and compares the answers on one and on all."""
     env = games.make("connect2")
     network = make_net(env)
     states = replay(env, [history for history, _ in all_histories(plain.CONNECT2)])
@@ -609,7 +609,7 @@ def check_devices() -> None:
         make_evaluator(env, network, None, ROLLOUTS, batch_size=12)
 
 
-def test_eight_devices_say_what_one_says() -> None:
+def test_eight_devices_match_one_device() -> None:
     flags = os.environ | {
         "XLA_FLAGS": f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=8",
         "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "tests"))),

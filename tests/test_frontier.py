@@ -1,4 +1,4 @@
-"""The nodes that a later tree evaluates next, against sorting them in Python."""
+"""The frontier: the next nodes for a later tree, compared with a sort in Python."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ BATCH, NODES, LAYERS = 5, 40, 3
 
 
 def tree_with_visits(visits: np.ndarray, *, windowed: bool) -> Tree:
-    """Makes trees in which `[LAYERS, B, N]` simulations passed through each node."""
+    """Makes trees with the given `[LAYERS, B, N]` node visits."""
     zeros = jnp.zeros(BATCH)
     root = NodeInit(jnp.full((BATCH, 2), 0.5), zeros, zeros, zeros + 1)
     tree = allocate(
@@ -37,7 +37,7 @@ def tree_with_visits(visits: np.ndarray, *, windowed: bool) -> Tree:
 
 
 def in_order(visits: np.ndarray, tree_index: int) -> list[list[int]]:
-    """Sorts the nodes that wait for a layer: those visited by any other layer."""
+    """Sorts the nodes that are visited by another tree and not yet by this one."""
     others = [i for i in range(LAYERS) if i != tree_index]
     return [
         sorted(
@@ -55,8 +55,8 @@ def in_order(visits: np.ndarray, tree_index: int) -> list[list[int]]:
 @pytest.mark.parametrize("windowed", [False, True])
 @pytest.mark.parametrize("tree_index", [1, 2])
 @pytest.mark.parametrize("scale", [1, 1_000, 1_000_000])
-def test_frontier(scale: int, tree_index: int, windowed: bool) -> None:
-    """Counts that fit into a number together, and some that do not."""
+def test_frontier_matches_sorting(scale: int, tree_index: int, windowed: bool) -> None:
+    """Covers counts that fit into one packed number and counts that do not."""
     rng = np.random.default_rng(scale + tree_index)
     counts = np.maximum(rng.integers(-4, 4, (LAYERS, BATCH, NODES)), 0)
     visits = (scale * counts).astype(np.int32)

@@ -1,4 +1,4 @@
-"""What ends a run that learns nothing any more or cannot go on, and what does not."""
+"""Divergence checks: which metrics and failures end a run."""
 
 import math
 from typing import Any
@@ -41,14 +41,14 @@ def row(policy: float, value: float = 0.5) -> dict[str, Any]:
         (0.5, 99.0, 0.5, 60, None),
     ],
 )
-def test_trouble_is_named(
+def test_divergence_is_named(
     policy: float, value: float, usual: float, num_rows: int, words: str | None
 ) -> None:
     before = [row(usual) for _ in range(num_rows)]
     assert check_divergence(row(policy, value), before, GOOD, NUM_ACTIONS) == words
 
 
-def test_only_the_last_rows_are_the_usual() -> None:
+def test_only_last_rows_set_baseline() -> None:
     before = [row(0.5)] * 10 + [row(1.0)] * 50
     assert check_divergence(row(9.9), before, GOOD, NUM_ACTIONS) is None
     before = [row(1.0)] * 10 + [row(0.5)] * 50
@@ -56,7 +56,7 @@ def test_only_the_last_rows_are_the_usual() -> None:
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_one_bad_parameter_is_found(bad: float) -> None:
+def test_single_bad_parameter_is_found(bad: float) -> None:
     params = GOOD | {"w": GOOD["w"].at[1, 2].set(bad)}
     words = "a parameter of the network is not finite"
     assert check_divergence(row(0.5), [], params, NUM_ACTIONS) == words
@@ -70,7 +70,7 @@ def test_one_bad_parameter_is_found(bad: float) -> None:
         (MemoryError(), "MemoryError"),
     ],
 )
-def test_failures_become_a_line(error: Exception, line: str) -> None:
+def test_failures_are_reported_in_one_line(error: Exception, line: str) -> None:
     assert isinstance(error, FAILURES)
     assert first_line(error).startswith(line)
     assert "\n" not in first_line(error)

@@ -1,4 +1,4 @@
-"""The compiled search: what its simulation loop may do to whole arrays of the tree."""
+"""The compiled search: the simulation loop makes no pass over whole arrays of the tree."""
 
 import math
 import re
@@ -56,7 +56,7 @@ def optimised_hlo(policy: Any) -> str:
 
 
 def computations(hlo: str) -> dict[str, list[tuple[str, str, str]]]:
-    """Returns each computation's instructions: shape, opcode and the rest of the line."""
+    """Returns the instructions of each computation: shape, opcode and the rest of the line."""
     found: dict[str, list[tuple[str, str, str]]] = {}
     name = ""
     for line in re.sub(r"/\*.*?\*/", "", hlo).splitlines():
@@ -69,7 +69,7 @@ def computations(hlo: str) -> dict[str, list[tuple[str, str, str]]]:
 
 
 def inside_loops(hlo: str, *, innermost: bool = False) -> list[tuple[str, str]]:
-    """Returns shape and opcode of every instruction that a loop of loops runs.
+    """Returns shape and opcode of every instruction inside nested loops.
 
     The simulation loop is one, as it holds the loops down and up the tree. Dual's loop of rounds
     is one as well, which may pass over the tree once a round: with `innermost` it is left out.
@@ -108,7 +108,7 @@ def num_elements(shape: str) -> int:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", POLICIES)
-def test_no_pass_over_the_tree_in_the_simulation_loop(name: str) -> None:
+def test_simulation_loop_has_no_pass_over_tree(name: str) -> None:
     hlo = optimised_hlo(POLICIES[name])
     num_nodes = SIMULATIONS + 1
     edges = BATCH * num_nodes * ACTIONS
@@ -119,8 +119,8 @@ def test_no_pass_over_the_tree_in_the_simulation_loop(name: str) -> None:
     assert [step for step in steps if step[1] not in PASSES | WRITES] == []
 
 
-def test_the_check_finds_a_pass_over_the_tree() -> None:
-    """Guards the test above: a search that scales all priors in each simulation is caught."""
+def test_check_detects_pass_over_tree() -> None:
+    """Guards the test above: a search that scales all priors in each simulation fails it."""
     shape = (BATCH, SIMULATIONS + 1, ACTIONS)
 
     def body(_: Any, carry: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Imports run downward through one list of folders, and importing computes nothing."""
+"""Imports go downward through one list of folders, and importing computes nothing."""
 
 import ast
 import pathlib
@@ -49,7 +49,7 @@ def _inside(name, package):
 
 
 def _level(name):
-    """Returns the place of a module's folder in the order, or None for names without one."""
+    """Returns the index of a module's folder in the order, or None."""
     places = [place for place, folder in enumerate(ORDER) if _inside(name, folder)]
     return places[0] if places else None
 
@@ -100,11 +100,11 @@ def test_modules_import_downward(module):
         ("tests.test_tree", "import pgx, bitbully, train", True),
     ],
 )
-def test_the_rule_accepts_and_refuses(module, source, allowed):
+def test_import_rule_accepts_and_refuses(module, source, allowed):
     assert all(_allowed(module, name) for name in _imports(source)) == allowed
 
 
-def test_importing_does_not_start_jax():
+def test_import_does_not_initialise_jax():
     modules = [n for n in SOURCES if _inside(n, "dualmctx") or n in ("games", "train")]
     program = (
         "import importlib, sys\n"
@@ -118,7 +118,7 @@ def test_importing_does_not_start_jax():
     assert done.returncode == 0, done.stderr
 
 
-def test_the_package_does_not_import_matplotlib():
+def test_package_does_not_import_matplotlib():
     program = "import sys, dualmctx; assert 'matplotlib' not in sys.modules, 'it is loaded'"
     command = [sys.executable, "-W", "error", "-c", program]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Keys: no two draws of a simulation share one; with many, an element draws by its own alone."""
+"""Keys: all samples of a simulation have distinct keys; batched keys are per element."""
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ def rows(keys: jax.Array) -> list[tuple[int, ...]]:
     return [tuple(row) for row in data.reshape(-1, data.shape[-1]).tolist()]
 
 
-def test_all_draws_of_a_simulation_have_different_keys() -> None:
+def test_keys_of_a_simulation_are_distinct() -> None:
     size, depths = 4, range(5)
     for rng_key in (jax.random.key(0), jax.random.split(jax.random.key(0), size)):
         found = []
@@ -38,7 +38,7 @@ def test_all_draws_of_a_simulation_have_different_keys() -> None:
         assert len(set(found)) == len(found)
 
 
-def test_one_key_splits_as_jax_splits_it_and_many_each_by_itself() -> None:
+def test_single_and_batched_keys_split_like_jax() -> None:
     one, many = jax.random.key(3), jax.random.split(jax.random.key(3), 4)
     assert not is_per_element(one)
     assert not is_per_element(jax.random.PRNGKey(3))
@@ -51,7 +51,7 @@ def test_one_key_splits_as_jax_splits_it_and_many_each_by_itself() -> None:
     assert rows(repeat_key(one, 5)) == rows(one)
 
 
-def test_what_an_element_draws_depends_on_its_key_alone() -> None:
+def test_samples_of_an_element_depend_only_on_its_key() -> None:
     def gumbel(rng_key: jax.Array, like: jax.Array) -> jax.Array:
         return jax.random.gumbel(rng_key, like.shape)
 

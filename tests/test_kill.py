@@ -1,4 +1,4 @@
-"""A run that is killed, at any moment, goes on to the same parameters, bit for bit."""
+"""A killed run resumes to the same parameters, bit for bit."""
 
 import signal
 import subprocess
@@ -46,12 +46,12 @@ def num_rows(out: Path) -> int:
 
 
 def unfinished(out: Path) -> list[Path]:
-    """Lists the checkpoints that are being written."""
+    """Lists the checkpoints that are still being written."""
     return list((out / "checkpoints").glob("*tmp*"))
 
 
 def kill(arguments: list[str], out: Path, is_due: Callable[[], Any]) -> None:
-    """Runs the command and kills it at a moment that is due, and still is when it stands still."""
+    """Runs the command and kills it as soon as a condition holds while it is stopped."""
     with (out.parent / "said").open("w") as said:
         process = subprocess.Popen(
             [sys.executable, "train.py", *arguments], cwd=ROOT, stdout=said, stderr=said
@@ -70,8 +70,8 @@ def kill(arguments: list[str], out: Path, is_due: Callable[[], Any]) -> None:
     assert process.wait() == -signal.SIGKILL
 
 
-def test_a_killed_run_reaches_the_same_parameters(tmp_path: Path) -> None:
-    """Killed once while it saves, once wherever it is after some rows more."""
+def test_killed_run_resumes_to_same_parameters(tmp_path: Path) -> None:
+    """The run is killed once while it saves, and once after some more rows."""
     whole, pieces = tmp_path / "whole", tmp_path / "pieces"
     assert train.main([*ARGUMENTS, "--out", str(whole)]) == 0
     command = [*ARGUMENTS, "--out", str(pieces)]

@@ -1,4 +1,4 @@
-"""Several leaves per step: whole trees against the twin, and what holds for any number of them."""
+"""Several leaves per step: whole trees against the twin, and invariants."""
 
 import functools
 import math
@@ -51,12 +51,12 @@ def assert_twin_agrees(num_leaves, rules, *, invalid=None, seeds=SEEDS, **option
 
 @pytest.mark.parametrize("num_leaves", NUM_LEAVES)
 @pytest.mark.parametrize("rules", list(RULES.values()), ids=list(RULES))
-def test_whole_trees(rules, num_leaves):
+def test_whole_trees_match_twin(rules, num_leaves):
     assert_twin_agrees(num_leaves, rules)
 
 
 @pytest.mark.parametrize("num_leaves", NUM_LEAVES)
-def test_walks_that_meet(num_leaves):
+def test_colliding_walks_match_twin(num_leaves):
     searches = assert_twin_agrees(num_leaves, RULES["one legal action"])
     assert sum(search.collisions for search in searches) > 20
     # Several walks of one step end at the same terminal node, and all of them count.
@@ -66,11 +66,11 @@ def test_walks_that_meet(num_leaves):
 
 @pytest.mark.parametrize(("num_leaves", "virtual_loss"), [(2, 3), (8, 3), (8, 1)])
 @pytest.mark.parametrize("rules", [*FEW_RULES, RULES["single player"]])
-def test_virtual_loss(rules, num_leaves, virtual_loss):
+def test_virtual_loss_matches_twin(rules, num_leaves, virtual_loss):
     assert_twin_agrees(num_leaves, rules, virtual_loss=virtual_loss)
 
 
-def test_virtual_loss_changes_the_search_and_nothing_with_single_leaves():
+def test_virtual_loss_has_no_effect_with_single_leaves():
     def shares(num_leaves, virtual_loss):
         policy = AlphaZero(40, **options_of(num_leaves, virtual_loss=virtual_loss))
         return fast_jit(hash_search(policy, RULES["plain"]))(jnp.arange(4)).action_weights
@@ -79,8 +79,8 @@ def test_virtual_loss_changes_the_search_and_nothing_with_single_leaves():
     np.testing.assert_array_equal(shares(1, 0), shares(1, 3))
 
 
-def test_virtual_losses_fit_beside_the_visits():
-    """Visits are int16 in small trees; 200 leaves that are lost three times each need more room."""
+def test_virtual_losses_do_not_overflow_visits():
+    """Visits are int16 in small trees; 200 leaves with three losses each would overflow."""
     for virtual_loss, dtype in ((0, jnp.int16), (3, jnp.int32)):
         policy = AlphaZero(32_500, **options_of(200, virtual_loss=virtual_loss))
         out = jax.eval_shape(hash_search(policy, RULES["plain"]), jnp.arange(1))
@@ -88,13 +88,13 @@ def test_virtual_losses_fit_beside_the_visits():
 
 
 @pytest.mark.parametrize("name", ["plain", "one legal action", "same player twice"])
-def test_max_depth(name):
+def test_max_depth_matches_twin(name):
     searches = assert_twin_agrees(3, RULES[name], max_depth=2)
     assert sum(search.counters.depth_hits for search in searches) > 20
 
 
 @pytest.mark.parametrize("num_leaves", NUM_LEAVES)
-def test_invalid_root_actions(num_leaves):
+def test_invalid_root_actions_match_twin(num_leaves):
     invalid = np.eye(4, dtype=bool)
     invalid[3] = [True, False, True, True]
     searches = assert_twin_agrees(num_leaves, RULES["all legal"], invalid=invalid)
@@ -117,7 +117,7 @@ def options_of(num_leaves, **options):
 
 
 def assert_same(actual, expected):
-    """Integers are equal, floats nearly."""
+    """Checks that integers are equal and floats nearly equal."""
 
     def compare(x, y):
         if jnp.issubdtype(x.dtype, jnp.floating):
@@ -129,7 +129,7 @@ def assert_same(actual, expected):
 
 
 def start(rules, num_leaves, num_simulations=30):
-    """Returns a tree for each of six seeds, and how each grows."""
+    """Returns a tree for each of six seeds, and the functions that extend it."""
     root = hash_model.roots(jnp.arange(6), rules, 4)
     prior = roots.legal_probabilities(root.prior_logits)
     tree = allocate(
@@ -145,7 +145,7 @@ def start(rules, num_leaves, num_simulations=30):
     )
 
 
-def test_steps_of_one_leaf_are_the_ordinary_search():
+def test_one_leaf_per_step_equals_ordinary_search():
     rules = RULES["same player twice"]
     tree, grow = start(rules, 1)
     ones = jnp.ones(6, jnp.int32)
@@ -166,7 +166,7 @@ def test_steps_of_one_leaf_are_the_ordinary_search():
     np.testing.assert_array_equal(done, 30)
 
 
-def test_each_tree_takes_a_step_up_to_its_own_limit():
+def test_step_respects_limit_of_each_tree():
     rules = RULES["all legal"]
     tree, grow = start(rules, 8)
     warm = fast_jit(lambda tree: search(rules, jax.random.key(0), tree, grow, 20))(tree)
@@ -197,8 +197,8 @@ def element(tree, index):
 
 @pytest.mark.parametrize(("num_leaves", "virtual_loss"), [(8, 0), (8, 3), (64, 0)])
 @pytest.mark.parametrize("terminal", [0.0, 0.2])
-def test_every_simulation_evaluates_a_position_or_ends_the_game(num_leaves, virtual_loss, terminal):
-    """On a peaked prior too, where most walks of a step would end at its first leaf."""
+def test_every_simulation_evaluates_or_ends_game(num_leaves, virtual_loss, terminal):
+    """Includes a peaked prior, with which most walks of a step would reach the same leaf."""
     rules = hash_model.Rules(illegal=0.0, terminal=terminal, spread=3.0)
     policy = AlphaZero(100, **options_of(num_leaves, virtual_loss=virtual_loss))
     tree = fast_jit(hash_search(policy, rules))(jnp.arange(6)).search_tree
@@ -215,8 +215,8 @@ def test_every_simulation_evaluates_a_position_or_ends_the_game(num_leaves, virt
     assert (again.sum() > 0) == (terminal > 0)
 
 
-def test_a_collision_ends_the_step():
-    """Where a single move is legal, each second walk collides: the search is the ordinary one."""
+def test_collision_ends_step():
+    """With a single legal move, the second walk always collides, as in the ordinary search."""
     rules = hash_model.Rules(illegal=1.0, terminal=0.0)
 
     def run(num_leaves):
@@ -226,7 +226,7 @@ def test_a_collision_ends_the_step():
 
 
 def assert_rows_agree(tree):
-    """No virtual visit is left: what stands in a node's row is what its children know."""
+    """Checks that no virtual visits remain: a node's row agrees with its children."""
     index, stats = np.asarray(tree.children_index), tree.stats[0]
     batch = np.arange(len(index))[:, None, None]
     rows = np.where(index >= 0, np.asarray(stats.node_visits)[batch, np.maximum(index, 0)], 0)
@@ -234,7 +234,7 @@ def assert_rows_agree(tree):
 
 
 @pytest.mark.parametrize("num_leaves", [7, 64, 100])
-def test_visits_sum_to_the_budget_and_elements_are_independent(num_leaves):
+def test_visits_sum_to_budget_and_elements_are_independent(num_leaves):
     run = fast_jit(hash_search(AlphaZero(64, **options_of(num_leaves)), RULES["same player twice"]))
     seeds = jnp.arange(6)
     out = run(seeds)
@@ -247,7 +247,7 @@ def test_visits_sum_to_the_budget_and_elements_are_independent(num_leaves):
         assert_same(*(jax.tree.map(operator.itemgetter(j), x) for j, x in ((i, alone), (2, out))))
 
 
-def test_steps_grow_kept_trees_and_limited_children():
+def test_steps_work_with_reused_trees_and_child_limit():
     policy = AlphaZero(20, **options_of(6, max_children=3), reuse_capacity=15)
     rules = RULES["all legal"]
     recurrent_fn = functools.partial(hash_model.recurrent_fn, num_actions=4)
@@ -269,14 +269,14 @@ def test_steps_grow_kept_trees_and_limited_children():
     assert_rows_agree(tree)
 
 
-def test_jit_changes_nothing():
+def test_jit_does_not_change_result():
     run = hash_search(AlphaZero(5, **options_of(2)), RULES["plain"])
     assert_same(run(jnp.arange(3)), fast_jit(run)(jnp.arange(3)))
 
 
 @pytest.mark.parametrize(("num_leaves", "virtual_loss"), [(1, 0), (4, 0), (4, 3)])
-def test_a_step_copies_no_array_of_nodes(num_leaves, virtual_loss):
-    """Else a search of one root takes time in proportion to the square of its budget."""
+def test_step_does_not_copy_node_arrays(num_leaves, virtual_loss):
+    """A copy would make the time of a search quadratic in its budget."""
     num_simulations = 5000
     options = options_of(num_leaves, virtual_loss=virtual_loss)
     run = hash_search(AlphaZero(num_simulations, **options), RULES["plain"])
@@ -301,7 +301,7 @@ def test_a_step_copies_no_array_of_nodes(num_leaves, virtual_loss):
         ),
     ],
 )
-def test_bad_options_are_refused_in_a_line(make, remedy):
+def test_bad_options_are_refused(make, remedy):
     with pytest.raises(ValueError, match=remedy) as info:
         make()
     assert "\n" not in str(info.value)

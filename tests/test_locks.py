@@ -1,4 +1,4 @@
-"""One writer per output: what a second process is told, and that nothing is left behind."""
+"""One writer per output: the message for a second process, and the clean-up."""
 
 import contextlib
 import errno
@@ -38,7 +38,7 @@ def names(folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, None])
-def test_a_lock_names_its_process_and_ends_with_it(how: int | None, tmp_path: Path) -> None:
+def test_lock_names_process_and_ends_with_it(how: int | None, tmp_path: Path) -> None:
     file = tmp_path / "made" / "here" / LOCK
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(file)],
@@ -71,10 +71,10 @@ def test_a_lock_names_its_process_and_ends_with_it(how: int | None, tmp_path: Pa
     assert not file.exists()
 
 
-def test_a_file_that_is_removed_before_it_is_locked_is_no_lock(
+def test_removed_file_is_not_a_lock(
     impatient: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where its holder ends just then, so that a third process makes another file."""
+    """If the holder ends at this moment, a third process creates another file."""
     file, opened = tmp_path / LOCK, []
     open_file = locks._open
 
@@ -93,7 +93,7 @@ def test_a_file_that_is_removed_before_it_is_locked_is_no_lock(
     assert names(tmp_path) == set()
 
 
-def test_a_lock_file_of_another_process_is_not_removed(tmp_path: Path) -> None:
+def test_lock_file_of_other_process_is_kept(tmp_path: Path) -> None:
     file, first = tmp_path / LOCK, contextlib.ExitStack()
     first.enter_context(locked(file, tmp_path))
     # By hand, though it should not be.
@@ -105,7 +105,7 @@ def test_a_lock_file_of_another_process_is_not_removed(tmp_path: Path) -> None:
     assert names(tmp_path) == set()
 
 
-def test_a_file_is_locked_beside_it_by_whatever_name(tmp_path: Path) -> None:
+def test_file_lock_is_beside_file_for_any_name(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     file = tmp_path / "link" / ".." / "link" / "x.csv"
@@ -113,7 +113,7 @@ def test_a_file_is_locked_beside_it_by_whatever_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOTSUP, None])
-def test_without_locks_a_line_says_so(
+def test_missing_lock_support_is_reported(
     number: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
     def refuse(*_: Any) -> None:
@@ -131,7 +131,7 @@ def test_without_locks_a_line_says_so(
     assert names(tmp_path) == set()
 
 
-def test_another_error_of_the_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_disk_errors_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
         raise OSError(errno.EIO, "broken")
 
@@ -141,8 +141,8 @@ def test_another_error_of_the_disk_is_told(tmp_path: Path, monkeypatch: pytest.M
         pass
 
 
-def test_a_folder_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
-    """Nothing is made in it, not even for a moment: it may be read-only."""
+def test_foreign_folder_is_not_changed(tmp_path: Path) -> None:
+    """Nothing is created in it, because it may be read-only."""
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes").touch()
     before = (tmp_path / "mine").stat().st_mtime_ns
@@ -161,7 +161,7 @@ def test_a_folder_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
     assert names(tmp_path) == {"mine"}
 
 
-def test_what_a_refused_run_has_made_is_removed(impatient: None, tmp_path: Path) -> None:
+def test_files_of_refused_run_are_removed(impatient: None, tmp_path: Path) -> None:
     out = tmp_path / "some" / "where"
     with claim_folder(out, resume=False):
         assert names(out) == {LOCK}

@@ -1,4 +1,4 @@
-"""The Makefile takes the Python that it is told to take, or says why not."""
+"""The Makefile uses the requested Python, or reports why it cannot."""
 
 import os
 import re
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def make_python(file: Path, version: str) -> None:
-    """Writes a stand-in that says which Python it is, and what it is asked to run."""
+    """Writes a stand-in for Python that prints its version and its arguments."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(f'#!/bin/sh\n[ "$1" = -V ] && echo Python {version} || echo "{version}: $*"\n')
     file.chmod(0o755)

@@ -1,4 +1,4 @@
-"""The engine driven by mctx's own rules is mctx: same keys, same trees, same moves."""
+"""With mctx's rules, the engine gives mctx's trees and moves for the same keys."""
 
 import dataclasses
 import functools
@@ -22,7 +22,7 @@ from oracle.cases import fast_jit, grouped
 
 
 class World(NamedTuple):
-    """A hash game; `gamma` scales its discounts, `dice` = 1 lets `rng_key` decide outcomes."""
+    """A hash game; `gamma` scales discounts, and `dice` = 1 makes outcomes depend on `rng_key`."""
 
     rules: Rules
     gamma: float = 1.0
@@ -103,7 +103,7 @@ CASES: dict[str, tuple[int, bool, Any]] = {
 
 @functools.cache
 def searches(case: str) -> tuple[Any, Any]:
-    """Returns `(world, key) -> PolicyOutput` by us and by mctx, of the same batch of roots."""
+    """Returns `(world, key) -> PolicyOutput` of our search and of mctx's, with equal roots."""
     batch, is_masked, ours = CASES[case]
     invalid = (jnp.arange(batch * A).reshape(batch, A) % 4 == 1) if is_masked else None
     theirs = mctx.muzero_policy if isinstance(ours, MuZero) else mctx.gumbel_muzero_policy
@@ -149,7 +149,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("case", "world"), PAIRS)
-def test_whole_tree_is_mctxs(case: str, world: str) -> None:
+def test_whole_tree_matches_mctx(case: str, world: str) -> None:
     for seed in range(3):
         args = WORLDS[world], jax.random.key(seed)
         ours, theirs = (search(*args) for search in searches(case))
@@ -163,7 +163,7 @@ def test_whole_tree_is_mctxs(case: str, world: str) -> None:
 
 @pytest.mark.parametrize("world", TERMINAL)
 @pytest.mark.parametrize("case", CASES)
-def test_root_is_mctxs_where_games_end(case: str, world: str) -> None:
+def test_root_matches_mctx_if_games_end(case: str, world: str) -> None:
     for seed in range(3):
         args = TERMINAL[world], jax.random.key(seed)
         ours, theirs = (search(*args) for search in searches(case))
@@ -176,8 +176,8 @@ def test_root_is_mctxs_where_games_end(case: str, world: str) -> None:
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("illegal", [0.1, 0.97])
 @pytest.mark.parametrize("qtransform", [_min_max, _siblings, _completed, None])
-def test_gumbel_among_many_actions_is_mctxs(qtransform: Any, illegal: float) -> None:
-    """A root with many actions looks at the likeliest alone; also where few are legal."""
+def test_gumbel_with_many_actions_matches_mctx(qtransform: Any, illegal: float) -> None:
+    """A root with many actions considers only the most likely, even if few are legal."""
     many, batch, rules = 150, 4, Rules(terminal=0.0, illegal=illegal)
     options = {} if qtransform is None else {"qtransform": qtransform}
     root = hash_model.roots(jnp.arange(batch), rules, many)
@@ -202,7 +202,7 @@ def test_gumbel_among_many_actions_is_mctxs(qtransform: Any, illegal: float) -> 
 
 
 def muzero_rules() -> tuple[Any, Any]:
-    """Returns mctx's own root and interior rules, as its policy has them."""
+    """Returns the root and interior rules of mctx's policy."""
     rule = functools.partial(mctx.muzero_action_selection, qtransform=_siblings)
     return functools.partial(rule, depth=0), rule
 
@@ -219,7 +219,7 @@ def gumbel_rules() -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("name", ["muzero", "gumbel"])
-def test_mctxs_own_rules_run_unchanged(name: str) -> None:
+def test_mctx_rules_run_unchanged(name: str) -> None:
     root_rule, rule = muzero_rules() if name == "muzero" else gumbel_rules()
     world = WORLDS["moves again"]
     root = hash_model.roots(jnp.arange(4), world.rules, A)
@@ -256,8 +256,8 @@ def test_mctxs_own_rules_run_unchanged(name: str) -> None:
     assert_close(mine.children_values, mctxs.children_values)
 
 
-def test_the_worlds_differ() -> None:
-    """Guards the tables above: a world that changed nothing would test nothing."""
+def test_hash_games_differ() -> None:
+    """Guards the tables above: every hash game changes the search."""
     search = searches("muzero")[0]
     key = jax.random.key(0)
     values = [search(w, key).search_tree.summary().value for w in WORLDS.values()]
@@ -297,7 +297,7 @@ def alphazero_searches() -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("rules", [Rules(terminal=0, illegal=0.5), Rules(illegal=0.3, reward=0.2)])
-def test_alphazero_is_mctxs_search_by_puct(rules: Rules) -> None:
+def test_alphazero_matches_mctx_search_with_puct(rules: Rules) -> None:
     ours, theirs = (f(World(rules), jax.random.key(1)) for f in alphazero_searches())
     mine, mctxs = ours.summary(), theirs.summary()
     np.testing.assert_array_equal(mine.visit_counts, mctxs.visit_counts)

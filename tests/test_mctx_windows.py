@@ -1,4 +1,4 @@
-"""MuZero and Gumbel with a window: whole trees against the twin, and what must hold of them."""
+"""MuZero and Gumbel with a window: whole trees against the twin, and invariants."""
 
 import functools
 from typing import Any
@@ -41,7 +41,7 @@ def searcher(policy: Any) -> Any:
 
 
 def run(policy: Any, kind: str, key_seed: int = 3, *, is_banned: bool = False) -> tuple[Any, Any]:
-    """Returns the engine's output and the actions that are not allowed at the roots."""
+    """Returns the engine's output and the invalid root actions."""
     invalid = np.zeros((len(SEEDS), NUM_ACTIONS), bool)
     root = hash_model.roots(SEEDS, RULES[kind], NUM_ACTIONS, np)
     invalid |= root.prior_logits < -1e9
@@ -69,7 +69,7 @@ WINDOWS = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("name", ["muzero", "gumbel"])
-def test_whole_trees_are_the_twins(name: str, window: str, kind: str) -> None:
+def test_whole_trees_match_twin(name: str, window: str, kind: str) -> None:
     policy = make(name, **WINDOWS[window])
     explored = 0
     for is_banned in (False, True):
@@ -87,8 +87,8 @@ def test_whole_trees_are_the_twins(name: str, window: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["muzero", "gumbel"])
-def test_a_window_as_long_as_the_search_changes_nothing(name: str) -> None:
-    """mctx has no windows, so this ties the windowed policies to mctx."""
+def test_window_as_long_as_search_changes_nothing(name: str) -> None:
+    """mctx has no windows, so this test connects the windowed policies with mctx."""
     for kind in KINDS:
         wide, _ = run(make(name, window=40, explore_fraction=1.0), kind)
         plain, _ = run(make(name), kind)
@@ -103,8 +103,8 @@ def test_a_window_as_long_as_the_search_changes_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("window", ["1", "2 explores"])
-def test_sequential_halving_keeps_its_schedule_under_a_window(window: str) -> None:
-    """However short the window: the root's actions share the simulations as without one."""
+def test_sequential_halving_schedule_is_independent_of_window(window: str) -> None:
+    """For any window, the root actions share the simulations as without a window."""
     windowed, _ = run(make("gumbel", **WINDOWS[window]), "plain")
     plain, _ = run(make("gumbel"), "plain")
     tree = windowed.search_tree
@@ -118,8 +118,8 @@ def test_sequential_halving_keeps_its_schedule_under_a_window(window: str) -> No
     assert (passes[batch, windowed.action] == passes.max(axis=1)).all()
 
 
-def test_few_of_many_actions_under_a_window_are_enough() -> None:
-    """Of mctx's qtransforms the root's rule looks at the likeliest actions alone."""
+def test_window_with_many_actions_considers_most_likely() -> None:
+    """With mctx's qtransforms, the root's rule considers only the most likely actions."""
     plain = mctx.qtransform_completed_by_mix_value
 
     def unknown(tree: Any, node_index: Any) -> Any:
@@ -139,8 +139,8 @@ def test_few_of_many_actions_under_a_window_are_enough() -> None:
     assert_equal(trees[0].stats[0].path_visits, trees[1].stats[0].path_visits)
 
 
-def test_a_configuration_names_the_qtransform() -> None:
-    """Runs write their options as JSON, which has no functions."""
+def test_config_stores_qtransform_by_name() -> None:
+    """Runs store their options as JSON, which cannot hold functions."""
     scaled = functools.partial(mctx.qtransform_by_min_max, min_value=-1.0, max_value=1.0)
     assert to_dict(MuZero())["qtransform"] == "qtransform_by_parent_and_siblings"
     assert to_dict(Gumbel(qtransform=scaled))["qtransform"] == {

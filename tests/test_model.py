@@ -1,4 +1,4 @@
-"""The model: signs and masks, terminal states, and what an embedding holds."""
+"""The model: signs, masks, terminal states, and the content of embeddings."""
 
 import functools
 import pathlib
@@ -30,7 +30,7 @@ def jitted(env: Any) -> tuple[Any, Any, Any]:
 
 
 def states_of(env: Any, *plays: tuple[int, ...], seed: int = 0) -> Any:
-    """Returns the batch of states after these moves; who begins differs in the batch."""
+    """Returns the batch of states after the moves; the first player differs in the batch."""
     init, step, _ = jitted(env)
     states = []
     for i, moves in enumerate(plays):
@@ -66,7 +66,7 @@ EDGES = {
 
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("name", EDGES)
-def test_signs_of_an_edge(name: str, seed: int) -> None:
+def test_edge_signs(name: str, seed: int) -> None:
     env, moves, move, reward, discount = EDGES[name]
     before = states_of(env, moves, moves, moves, seed=10 * seed)
     after = jitted(env)[2](before, jnp.full(3, move))
@@ -75,8 +75,8 @@ def test_signs_of_an_edge(name: str, seed: int) -> None:
     assert all(x.dtype == jnp.float32 for x in actual)
 
 
-def test_the_loser_of_an_edge_sees_minus_one() -> None:
-    """A move that loses at once does not occur in our games, so the rewards are swapped here."""
+def test_losing_move_has_reward_minus_one() -> None:
+    """No move loses at once in these games, so the test swaps the rewards."""
     env = TIC_TAC_TOE
     before = states_of(env, (0, 3, 1, 4), (0, 3, 1, 4))
     after = jitted(env)[2](before, jnp.array([2, 2]))
@@ -87,8 +87,8 @@ def test_the_loser_of_an_edge_sees_minus_one() -> None:
     assert discount.tolist() == [0, 0]
 
 
-def test_both_identities_begin_somewhere_in_these_tests() -> None:
-    """`current_player` is drawn at random; seeing only one identity would hide a mix-up."""
+def test_both_player_identities_start_games() -> None:
+    """`current_player` is random; with only one identity, a mix-up would not be seen."""
     states = states_of(TIC_TAC_TOE, (), (), ())
     assert set(states.current_player.tolist()) == {0, 1}
 
@@ -112,7 +112,7 @@ def test_recurrent_fn_at_the_end_of_a_game(heads: tuple[int, ...]) -> None:
     assert (value == 0).tolist() == [True, False, True]
 
 
-def test_illegal_actions_are_masked_by_every_function() -> None:
+def test_every_function_masks_illegal_actions() -> None:
     env = TIC_TAC_TOE
     states = states_of(env, (4,), (0, 1, 2))
     network, params, model = setup(env, states, heads=(0, -1))
@@ -132,7 +132,7 @@ def test_illegal_actions_are_masked_by_every_function() -> None:
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
-def test_mask_is_the_lowest_number_of_the_type(dtype: Any) -> None:
+def test_mask_is_lowest_value_of_dtype(dtype: Any) -> None:
     masked = mask_illegal(jnp.zeros((1, 2), dtype), jnp.array([[True, False]]))
     assert masked.dtype == dtype
     assert masked[0, 0] == 0
@@ -150,9 +150,7 @@ KEPT = [
 
 
 @pytest.mark.parametrize(("heads", "keep", "kept"), KEPT)
-def test_embeddings_hold_what_is_needed_and_no_observation(
-    heads: tuple[int, ...], keep: bool, kept: bool
-) -> None:
+def test_embeddings_hold_no_observation(heads: tuple[int, ...], keep: bool, kept: bool) -> None:
     env = CONNECT2
     states = states_of(env, (), (0,))
     _, params, model = setup(env, states, heads=heads, keep_activations=keep)
@@ -165,7 +163,7 @@ def test_embeddings_hold_what_is_needed_and_no_observation(
         assert embedding.activations.shape == (2, 8)
 
 
-def test_kept_activations_give_what_recomputing_gives() -> None:
+def test_kept_activations_match_recomputation() -> None:
     env = CONNECT2
     states = states_of(env, (), (0,))
     (_, params, keeps), (*_, recomputes) = (
@@ -181,7 +179,7 @@ def test_kept_activations_give_what_recomputing_gives() -> None:
 
 
 @pytest.mark.parametrize("is_separate", [False, True], ids=["shared", "separate"])
-def test_each_function_has_its_head(is_separate: bool) -> None:
+def test_each_function_uses_its_head(is_separate: bool) -> None:
     states = states_of(CONNECT2, (), (0,))
     options = {"width": 8, "num_blocks": 3, "num_heads": 3, "separate_trunks": is_separate}
     network = make_network(4, (1,), **options)
@@ -200,14 +198,14 @@ def test_each_function_has_its_head(is_separate: bool) -> None:
 
 
 @pytest.mark.parametrize("heads", [(0, 1, -1), (0, 2), (-3,)])
-def test_a_network_with_too_few_heads_is_refused(heads: tuple[int, ...]) -> None:
+def test_network_with_too_few_heads_is_refused(heads: tuple[int, ...]) -> None:
     network = make_network(4, (1,), width=8, num_blocks=2)
     with pytest.raises(ValueError, match=r"head_depths is 1 2; it must name at least 3 depths"):
         make_model(CONNECT2, network, heads=heads)
 
 
 @pytest.mark.parametrize("heads", [(), (0, 0), (1, -1), (0, -2)])
-def test_heads_are_named_once(heads: tuple[int, ...]) -> None:
+def test_duplicate_heads_are_refused(heads: tuple[int, ...]) -> None:
     network = make_network(4, (1,), width=8, num_blocks=2)
     words = rf"^heads is {re.escape(str(heads))}; it must name one head or more, each once$"
     with pytest.raises(ValueError, match=words):
@@ -217,7 +215,7 @@ def test_heads_are_named_once(heads: tuple[int, ...]) -> None:
 
 
 def refined_embeddings(dtype: Any) -> tuple[Any, Any, Any]:
-    """Returns the kept activations, what the network makes of the states, and of what was kept."""
+    """Returns the kept activations, and the outputs from the states and from the activations."""
     states = states_of(CONNECT2, (), (0,))
     network, params, model = setup(CONNECT2, states, heads=(0, -1), activations_dtype=dtype)
     embedding = model.root_fn(params, states).embedding
@@ -236,7 +234,7 @@ def test_activations_are_kept_exactly_by_default(dtype: Any) -> None:
     jax.tree.map(np.testing.assert_array_equal, refined, expected)
 
 
-def test_activations_in_bfloat16_take_half_and_give_nearly_the_same() -> None:
+def test_bfloat16_activations_take_half_the_memory() -> None:
     (kept, exact), expected, refined = refined_embeddings(jnp.bfloat16)
     assert kept.dtype == jnp.bfloat16
     assert 2 * kept.nbytes == exact.nbytes
@@ -246,14 +244,14 @@ def test_activations_in_bfloat16_take_half_and_give_nearly_the_same() -> None:
         np.testing.assert_allclose(one, other, rtol=0.02, atol=0.02)
 
 
-def test_activations_are_not_kept_in_whole_numbers() -> None:
+def test_integer_activations_are_refused() -> None:
     network = make_network(4, (1,), width=8, num_blocks=2)
     with pytest.raises(ValueError, match="activations_dtype is int8; it must be a floating type"):
         make_model(CONNECT2, network, activations_dtype="int8")
 
 
-def test_make_search_fn_gives_each_policy_its_head() -> None:
-    """And the signs hold through a search: moving twice in a row is no loss."""
+def test_make_search_fn_passes_heads_of_policy() -> None:
+    """Signs are correct through a search in a game in which a player may move twice."""
     env, plays = DOUBLE, {8: (), 7: (0,), 6: (1,), 5: (1, 0), 4: (1, 1), 2: (1, 1, 1)}
     states = states_of(env, *plays.values())
     assert states._x.pile.tolist() == list(plays)
@@ -270,7 +268,7 @@ def test_make_search_fn_gives_each_policy_its_head() -> None:
 
 
 def early_search(num_blocks: int, head_depths: tuple[int, ...], policy: Any) -> tuple[Any, Any]:
-    """Returns a search in Connect2 and what it is called with."""
+    """Returns a search in Connect2 and its arguments."""
     states = states_of(CONNECT2, (), (1,), (0, 3))
     network = make_network(4, (1,), width=8, num_blocks=num_blocks, head_depths=head_depths)
     params = network.init(jax.random.key(0), states.observation)
@@ -282,7 +280,7 @@ def early_search(num_blocks: int, head_depths: tuple[int, ...], policy: Any) -> 
 EARLY = AlphaZero(9, head=0).for_evaluation()
 
 
-def test_alphazero_by_the_early_head_is_dual_without_a_large_tree() -> None:
+def test_alphazero_with_early_head_equals_dual_without_large_tree() -> None:
     dual = Dual((9, 0), action_weights="small_visits").for_evaluation()
     one, other = (
         fast_jit(search)(*inputs)
@@ -297,8 +295,8 @@ def test_alphazero_by_the_early_head_is_dual_without_a_large_tree() -> None:
     assert (fast_jit(search)(*inputs).action_weights != one.action_weights).any()
 
 
-def test_an_early_head_alone_computes_nothing_beyond_it() -> None:
-    """Neither in value nor in cost: as before compilation, which might drop what is not used."""
+def test_early_head_does_not_compute_later_blocks() -> None:
+    """Compares values and the cost before compilation, which could drop unused operations."""
     search, (params, *rest) = early_search(3, (1, 3), EARLY)
 
     def spoil(path: Any, x: jax.Array) -> jax.Array:

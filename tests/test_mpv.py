@@ -1,4 +1,4 @@
-"""MPV-MCTS against its twin, which runs one slot after the other, and its options."""
+"""MPV-MCTS and its options against its sequential twin."""
 
 import functools
 import random
@@ -41,11 +41,11 @@ agrees = functools.partial(assert_twin_agrees, search=chains.mpv)
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("policy", list(POLICIES.values()), ids=list(POLICIES))
 @rules_cases
-def test_mpv(policy, rules):
+def test_mpv_matches_twin(policy, rules):
     agrees(policy, rules)
 
 
-def test_the_large_tree_runs_out_of_leaves():
+def test_large_tree_out_of_leaves_matches_twin():
     results = agrees(POLICIES["random, large in majority"], RULES["plain"])
     assert sum(result.counters.fallbacks for result in results) > 0
 
@@ -53,8 +53,8 @@ def test_the_large_tree_runs_out_of_leaves():
 @pytest.mark.parametrize(
     ("terminal", "budgets", "calls"), [(1.0, (12, 10), 12), (0.0, (3, 10), 3 + 7)]
 )
-def test_running_out_of_leaves_evaluates_new_nodes_alone(terminal, budgets, calls):
-    """Where the walks of the large tree end at terminal nodes, the network is not called."""
+def test_network_runs_only_for_new_nodes(terminal, budgets, calls):
+    """If the walks of the large tree end at terminal nodes, the network is not called."""
     rules, num_actions, count = Rules(terminal=terminal), 4, []
 
     def recurrent_fn(params, rng_key, action, embedding):
@@ -73,14 +73,14 @@ def test_running_out_of_leaves_evaluates_new_nodes_alone(terminal, budgets, call
 
 
 @pytest.mark.parametrize(("value_mix", "prior_mix"), [(0.0, 1.0), (1.0, 0.0), (0.5, 0.7)])
-def test_mpv_mixes(value_mix, prior_mix):
+def test_mpv_with_mixes_matches_twin(value_mix, prior_mix):
     policy = with_options(POLICIES["random"], value_mix=value_mix, prior_mix=prior_mix)
     for rules in FEW_RULES:
         agrees(policy, rules, seeds=(10, 11, 12, 13))
 
 
 @pytest.mark.parametrize("window", [1, 2])
-def test_mpv_windowed(window):
+def test_mpv_with_window_matches_twin(window):
     policy = with_options(POLICIES["random"], **grouped(WINDOWED, window=window))
     for rules in FEW_RULES:
         agrees(policy, rules)
@@ -96,7 +96,7 @@ def test_mpv_windowed(window):
         ((3, 2), "interleaved", even_rounds((3, 2), 2)),
     ],
 )
-def test_a_schedule_is_a_sequence_of_rounds(budgets, schedule, rounds):
+def test_schedule_equals_sequence_of_rounds(budgets, schedule, rounds):
     policy = MPV(budgets, schedule)
     assert policy.rounds == rounds
     assert policy.num_rounds == len(rounds)
@@ -114,13 +114,13 @@ def test_a_schedule_is_a_sequence_of_rounds(budgets, schedule, rounds):
         ({"prior_mix": -0.5}, "prior_mix is -0.5"),
     ],
 )
-def test_bad_options_are_refused_in_a_line(options, words):
+def test_bad_options_are_refused(options, words):
     with pytest.raises(ValueError, match=words) as info:
         MPV(**options)
     assert "\n" not in str(info.value)
 
 
 @pytest.mark.parametrize("num_rounds", [1, 2, 3, 5])
-def test_a_schedule_in_rounds_is_as_even_as_duals(num_rounds):
+def test_in_rounds_spreads_budgets_like_dual(num_rounds):
     policy = MPV((9, 5), in_rounds((9, 5), num_rounds))
     assert policy.rounds == even_rounds((9, 5), num_rounds)

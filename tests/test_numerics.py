@@ -1,4 +1,4 @@
-"""Other settings of JAX, other types of numbers, and networks whose output is not finite."""
+"""Other settings of JAX, other dtypes, and networks with non-finite output."""
 
 import functools
 from typing import Any
@@ -43,7 +43,7 @@ every_setting = pytest.mark.parametrize("setting", SETTINGS)
 
 
 def search(policy: Any, rng_key: Any, *, dtype: Any = jnp.float32, **kept: Any) -> Any:
-    """Searches on a game without rules, of which the network speaks in numbers of a type."""
+    """Searches the hash game with a network whose outputs have a given dtype."""
     rules, batch = hash_model.Rules(), 4
 
     def root_fn() -> Any:
@@ -94,8 +94,8 @@ def types_of(name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_settings_of_jax_change_no_type(name: str) -> None:
-    """Nothing fails while it is traced, and what has 32 bits keeps them."""
+def test_jax_settings_do_not_change_dtypes(name: str) -> None:
+    """Tracing succeeds, and 32-bit types stay 32-bit."""
     expected = types_of(name)
     for setting in SETTINGS.values():
         with setting():
@@ -104,7 +104,7 @@ def test_settings_of_jax_change_no_type(name: str) -> None:
 
 @every_setting
 @pytest.mark.parametrize("case", ["muzero", "gumbel"])
-def test_the_search_is_mctxs_under_settings_of_jax(case: str, setting: str) -> None:
+def test_search_matches_mctx_under_jax_settings(case: str, setting: str) -> None:
     with SETTINGS[setting]():
         args = test_mctx.WORLDS["two players, rewards"], jax.random.key(0)
         ours, theirs = (run(*args) for run in test_mctx.searches(case))
@@ -116,14 +116,14 @@ def test_the_search_is_mctxs_under_settings_of_jax(case: str, setting: str) -> N
 
 
 @every_setting
-def test_the_search_is_its_twins_under_settings_of_jax(setting: str) -> None:
+def test_search_matches_twin_under_jax_settings(setting: str) -> None:
     with SETTINGS[setting]():
         assert_twin_agrees(ALPHAZERO, RULES["same player twice"])
         assert_twin_agrees(Dual((12, 5), 2, **CALM), RULES["plain"])
 
 
 def learn_and_search_on() -> Any:
-    """Takes a gradient of convolutions, and searches from the tree of the move before."""
+    """Takes a gradient of convolutions, and searches from the previous move's tree."""
     network = make_network(A, (4, 5, 2), width=4, num_blocks=1)
     board = jnp.zeros((2, 4, 5, 2), jnp.float32)
     params = network.init(jax.random.key(0), board)
@@ -137,7 +137,7 @@ def learn_and_search_on() -> Any:
     return jax.grad(loss)(params), search(policy, keys, search_tree=kept)
 
 
-def test_convolutions_and_kept_trees_keep_their_types_under_settings_of_jax() -> None:
+def test_convolutions_and_reuse_keep_dtypes_under_jax_settings() -> None:
     def types() -> Any:
         shapes = jax.eval_shape(learn_and_search_on)
         return [(x.shape, x.dtype) for x in jax.tree.leaves(shapes)]
@@ -149,7 +149,7 @@ def test_convolutions_and_kept_trees_keep_their_types_under_settings_of_jax() ->
 
 
 @every_setting
-def test_training_and_evaluation_run_under_settings_of_jax(setting: str) -> None:
+def test_training_and_evaluation_run_under_jax_settings(setting: str) -> None:
     with SETTINGS[setting]():
         env, policy = games.make("nim", pile=5, max_take=2), Dual((3, 2), 1)
         network = make_network(2, (6,), width=8, num_blocks=2)
@@ -171,7 +171,7 @@ LOW = [(name, jnp.bfloat16) for name in REGISTRY] + [("muzero", jnp.float16)]
 
 
 @pytest.mark.parametrize(("name", "dtype"), LOW)
-def test_low_precision_is_searched_without_a_warning(name: str, dtype: Any) -> None:
+def test_low_precision_search_emits_no_warning(name: str, dtype: Any) -> None:
     output = jax.eval_shape(functools.partial(search, ALL[name], dtype=dtype), jax.random.key(0))
     assert {x.node_stats.dtype for x in output.search_tree.stats} == {jnp.dtype("float32")}
 
@@ -193,7 +193,7 @@ KINDS = sorted({kind for kinds in FAULTS.values() for kind in kinds})
 
 
 def search_with_faults(policy: Any, rng_key: Any) -> tuple[Any, Any]:
-    """Searches from a root for each row of `FAULTS`; returns what is legal there, and the output.
+    """Searches from a root for each row of `FAULTS`; returns the legal actions and the output.
 
     The lowest and the highest action are not legal, which are where an argmax ends up.
     """
@@ -245,7 +245,7 @@ FIRST = {*REGISTRY, "dual few children", "dual noisy", "options"}
 @pytest.mark.parametrize(
     "name", [pytest.param(x, marks=() if x in FIRST else pytest.mark.slow) for x in ALL]
 )
-def test_a_network_that_is_not_finite_leads_to_no_illegal_action(name: str) -> None:
+def test_non_finite_network_selects_no_illegal_action(name: str) -> None:
     policy = ALL[name]
     run = fast_jit(functools.partial(search_with_faults, policy))
     legal, output = jax.device_get(run(jax.random.key(3)))
@@ -261,7 +261,7 @@ def test_a_network_that_is_not_finite_leads_to_no_illegal_action(name: str) -> N
     assert {fault for fault, is_right in found.items() if is_right} == sound
 
 
-def test_argmax_takes_nothing_that_must_not_be_chosen() -> None:
+def test_masked_argmax_never_selects_masked_entry() -> None:
     nan, inf = np.nan, np.inf
     scores = [
         [-inf, nan, nan, -inf],
@@ -276,7 +276,7 @@ def test_argmax_takes_nothing_that_must_not_be_chosen() -> None:
     assert argmax(jnp.array(scores), names).tolist() == [5, 5, 3, 3, 3, 5]
 
 
-def test_an_action_is_sampled_from_weights_that_are_not_finite() -> None:
+def test_sampling_accepts_non_finite_weights() -> None:
     weights = jnp.array([[0.0, np.nan, np.nan, 0.0], [0.0, np.nan, 0.5, 0.0]])
     for temperature in (0.0, 1.0):
         action = roots.sample_action(jax.random.key(0), weights, temperature)
@@ -284,8 +284,8 @@ def test_an_action_is_sampled_from_weights_that_are_not_finite() -> None:
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.float16])
-def test_where_all_actions_are_masked_all_are_alike(dtype: Any) -> None:
-    """As in mctx, whose masked logits are all the lowest number then."""
+def test_fully_masked_logits_give_uniform_policy(dtype: Any) -> None:
+    """This matches mctx, whose masked logits are then all the lowest number."""
     lowest = float(jnp.finfo(dtype).min)
     logits = jnp.array([[lowest] * 4, [-np.inf] * 4, [lowest, -np.inf, 0.0, -1.0]], dtype)
     found = roots.legal_probabilities(logits)
@@ -297,7 +297,7 @@ def test_where_all_actions_are_masked_all_are_alike(dtype: Any) -> None:
     np.testing.assert_array_equal(roots.legal_probabilities(masked), np.full((3, 4), 0.25))
 
 
-def test_weights_are_finite_where_nothing_is_known() -> None:
+def test_weights_are_finite_without_visits() -> None:
     prior = jnp.array([[0.0, 0.0], [0.25, 0.75], [0.25, 0.75]])
     qvalues = jnp.array([[0.0, 0.0], [np.nan, 0.5], [0.1, np.inf]])
     found = regularized_policy(prior, qvalues, jnp.array([3, 3, 3]), c_puct=1.0)

@@ -40,7 +40,7 @@ PLAYED = {"tic_tac_toe": 9, "go_9x9": 170, "go_19x19": 40, "chess": 80}
 
 
 @pytest.mark.parametrize("name", PLAYED)
-def test_what_is_unpacked_is_what_was_packed(name: str) -> None:
+def test_unpack_inverts_pack(name: str) -> None:
     env = games.make(name)
     packing = pack_bits(example_of(env), env.state_ranges)
 
@@ -67,7 +67,7 @@ SIZES = {"chess": (15_802, 6_000), "go_19x19": (19_181, 7_200), "shogi": (4_824,
 
 
 @pytest.mark.parametrize("name", games.available())
-def test_shapes_of_every_game(name: str) -> None:
+def test_packed_shapes_of_every_game(name: str) -> None:
     env = games.make(name)
     example = example_of(env)
     packing = pack_bits(example, env.state_ranges)
@@ -87,7 +87,7 @@ def test_shapes_of_every_game(name: str) -> None:
     ("ranges", "dtype", "num_planes"),
     [((0, 1), "int32", 1), ((-3, 4), "int8", 3), ((-3, 5), "int32", 4), ((7, 7), "uint32", 0)],
 )
-def test_as_few_bits_as_the_range_needs(ranges: Any, dtype: str, num_planes: int) -> None:
+def test_packing_uses_minimal_bits(ranges: Any, dtype: str, num_planes: int) -> None:
     low, high = ranges
     numbers = jnp.asarray(np.random.default_rng(0).integers(low, high + 1, (2, 5, 3)), dtype)
     assert num_planes == 0 or {low, high} <= set(np.unique(numbers).tolist())
@@ -101,7 +101,7 @@ def test_as_few_bits_as_the_range_needs(ranges: Any, dtype: str, num_planes: int
     assert_equal(packing.unpack(packed), states.replace(observation=None))
 
 
-def test_a_range_must_name_whole_numbers() -> None:
+def test_range_must_be_integers() -> None:
     example = example_of(games.make("connect2"))
     for name in ("_x.bord", "rewards", "observation"):
         with pytest.raises(ValueError, match=f"^ranges has {name}; it must name whole numbers"):
@@ -116,7 +116,7 @@ SEARCHES = {
 
 
 @pytest.mark.parametrize("name", SEARCHES)
-def test_the_search_stays_the_same(name: str) -> None:
+def test_packing_does_not_change_search(name: str) -> None:
     policy, keep_activations = SEARCHES[name]
     env = games.make(name)
     states = fast_jit(jax.vmap(env.init))(jax.random.split(jax.random.key(0), 3))

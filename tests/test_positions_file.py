@@ -1,4 +1,4 @@
-"""Positions as they are asked for: every line is a question or says in a line why not."""
+"""Files of positions: every line gives a position or an error."""
 
 import csv
 import io
@@ -44,7 +44,7 @@ def only(questions: list[Question]) -> Question:
         ),
     ],
 )
-def test_a_line_of_json_is_a_question(text: str, question: tuple) -> None:
+def test_json_line_is_read(text: str, question: tuple) -> None:
     found = only(json_lines(text.encode() + b"\n"))
     assert found.error is None
     assert found[: len(question)] == question
@@ -90,7 +90,7 @@ def test_a_line_of_json_is_a_question(text: str, question: tuple) -> None:
         (b" " * LONGEST_LINE + b"{}", r"the line is longer than 1048576 bytes"),
     ],
 )
-def test_a_bad_line_says_why(line: bytes, error: str) -> None:
+def test_bad_line_gives_error(line: bytes, error: str) -> None:
     bad, good = json_lines(line + b'\n{"moves": [1]}')
     assert bad.error is not None
     assert re.fullmatch(error, bad.error)
@@ -98,17 +98,17 @@ def test_a_bad_line_says_why(line: bytes, error: str) -> None:
     assert good == Question(2, 2, [1], end=len(line) + 15)
 
 
-def test_an_error_has_the_id_where_it_can_be_read() -> None:
+def test_error_has_readable_id() -> None:
     assert only(json_lines(b'{"id": "x", "moves": 1}')).id == "x"
     assert only(csv_lines(b"id,moves\nx,[1.5]\n")).id == "x"
 
 
-def test_ids_may_be_given_twice() -> None:
+def test_ids_may_repeat() -> None:
     data = b'{"id": 1, "moves": []}\n' * 2
     assert [(x.line, x.id) for x in json_lines(data)] == [(1, 1), (2, 1)]
 
 
-def test_csv_has_columns_by_name() -> None:
+def test_csv_columns_are_found_by_name() -> None:
     data = b'id,elo,moves,fen\na,1,"3, 4",\n,2,"[3, ""c""]","x y"\n\nb,,,\r\n'
     assert [x[:5] for x in csv_lines(data)] == [
         (2, "a", "3, 4", None, None),
@@ -132,13 +132,13 @@ def test_csv_has_columns_by_name() -> None:
         (b"a\x00,1", "id is 'a\\x00'; it must be a whole number or printable text"),
     ],
 )
-def test_a_bad_record_says_why(line: bytes, error: str) -> None:
+def test_bad_csv_record_gives_error(line: bytes, error: str) -> None:
     bad, good = csv_lines(b"id,moves\n" + line + b"\n7,1\n")
     assert (bad.line, bad.id, bad.error) == (2, None, error)
     assert (good.line, good.id, good.moves) == (3, "7", "1")
 
 
-def test_a_record_without_a_position_says_so() -> None:
+def test_csv_record_without_position_gives_error() -> None:
     assert only(csv_lines(b"id,fen\n1,\n")).error == "neither moves nor fen is given"
 
 
@@ -152,19 +152,19 @@ def test_a_record_without_a_position_says_so() -> None:
         (b"x" * (LONGEST_LINE + 1), "line 1, the header: the line is longer than 1048576 bytes"),
     ],
 )
-def test_a_bad_header_is_refused(data: bytes, error: str) -> None:
+def test_bad_csv_header_is_refused(data: bytes, error: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(error)}$"):
         csv_lines(data)
 
 
-def test_an_empty_file_has_no_positions() -> None:
+def test_empty_file_has_no_positions() -> None:
     assert (
         json_lines(b"") == json_lines(b"\n \r\n\t") == csv_lines(b"") == csv_lines(b"moves\n") == []
     )
 
 
 class Endless(io.RawIOBase):
-    """A line of 100 MB, then a good one, of which only what is asked for is made."""
+    """A stream with a line of 100 MB and then a valid line; it produces only what is read."""
 
     def __init__(self) -> None:
         self._left, self._rest = 100 * 2**20, b'\n{"moves": [1]}\n'
@@ -183,7 +183,7 @@ class Endless(io.RawIOBase):
         return number
 
 
-def test_a_line_of_100_megabytes_is_passed_over_in_little_memory() -> None:
+def test_very_long_line_is_skipped_in_little_memory() -> None:
     tracemalloc.start()
     bad, good = read_json_lines(io.BufferedReader(Endless()))
     _, peak = tracemalloc.get_traced_memory()
@@ -217,8 +217,8 @@ def to_csv(cells: list[str]) -> str:
 @example(b'{"id": "\\ud800", "moves": []}')
 @example(b'"\r",')
 @example(b"\xef\xbb\xbf")
-def test_whatever_comes_a_line_is_one_question(data: bytes) -> None:
-    """Also after a header of CSV; blank lines are none, and errors are single lines."""
+def test_any_line_gives_one_question(data: bytes) -> None:
+    """Applies to CSV too; blank lines give no question, and errors are single lines."""
     for questions, first in ((json_lines(data), 1), (csv_lines(b"id,moves\n" + data), 2)):
         numbered = enumerate(data.split(b"\n"), start=first)
         assert [x.line for x in questions] == [i for i, line in numbered if is_asked(line, i)]

@@ -1,4 +1,4 @@
-"""How far something is, on a terminal and in a log file: never negative, and from what was seen."""
+"""Progress on a terminal and in a log file."""
 
 import io
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return put
 
 
-def test_the_pace_counts_from_the_first_report(at: Callable[[float], None]) -> None:
+def test_pace_starts_at_first_report(at: Callable[[float], None]) -> None:
     pace = Pace()
     assert (pace.rate, pace.left(100)) == (0, "")
     # Forty were done before, and the first took a minute to compile.
@@ -35,7 +35,7 @@ def test_the_pace_counts_from_the_first_report(at: Callable[[float], None]) -> N
     assert pace.left(50) == "0:00:00 left"
 
 
-def test_nothing_done_for_a_while_is_no_pace(at: Callable[[float], None]) -> None:
+def test_idle_time_gives_no_pace(at: Callable[[float], None]) -> None:
     pace = Pace()
     pace.report(3)
     at(200.0)
@@ -44,7 +44,7 @@ def test_nothing_done_for_a_while_is_no_pace(at: Callable[[float], None]) -> Non
 
 
 @pytest.mark.parametrize("ends", [True, False])
-def test_a_log_file_gets_lines_now_and_then(ends: bool, at: Callable[[float], None]) -> None:
+def test_log_file_gets_periodic_lines(ends: bool, at: Callable[[float], None]) -> None:
     said = io.StringIO()
     with showing(Console(file=said, width=60), ends=ends) as show:
         # Two steps were there before.
@@ -61,7 +61,7 @@ def test_a_log_file_gets_lines_now_and_then(ends: bool, at: Callable[[float], No
     assert said.getvalue().splitlines() == (lines if ends else lines[1:2])
 
 
-def test_a_terminal_shows_a_bar_for_each_part(at: Callable[[float], None]) -> None:
+def test_terminal_shows_one_bar_per_part(at: Callable[[float], None]) -> None:
     said = io.StringIO()
     with showing(Console(file=said, force_terminal=True, width=120)) as show:
         show("one", 1000, 4000)

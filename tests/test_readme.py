@@ -1,4 +1,4 @@
-"""What the documents tell a reader to type works."""
+"""The commands and examples of the README work."""
 
 import io
 import json
@@ -33,7 +33,7 @@ def commands(program: str) -> list[str]:
 
 @pytest.mark.parametrize("name", ["README.md", "docs/search.md", "games/README.md"])
 def test_python_examples_run(name: str) -> None:
-    """A document's examples, one after the other, as a reader would type them."""
+    """Runs a document's examples in order."""
     code = "\n".join(blocks((ROOT / name).read_text(), "python"))
     assert code
     exec(compile(code, name, "exec"), {})
@@ -52,7 +52,7 @@ def test_make_commands_exist(command: str) -> None:
 
 
 @pytest.mark.parametrize("path", sorted(set(re.findall(r"`([\w./-]+\.(?:md|py))`", README))))
-def test_files_named_exist(path: str) -> None:
+def test_named_files_exist(path: str) -> None:
     assert (ROOT / path).exists()
 
 
@@ -72,10 +72,10 @@ def test_speedup_figure_shows_the_recorded_ratios() -> None:
     assert sorted(re.findall(r">([\d.]+×)</text>", svg)) == labels
 
 
-def test_evaluations_run_in_their_order(
+def test_evaluation_commands_run_in_order(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Where nothing is but the run that `make train` makes."""
+    """Starts from the run that `make train` creates, and no other files."""
     [block] = [block for block in blocks(README, "sh") if "dualmctx evaluate" in block]
     monkeypatch.chdir(tmp_path)
     make_run(pathlib.Path("runs/hsr"), make_untrained("hsr"))

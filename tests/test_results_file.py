@@ -1,4 +1,4 @@
-"""Files of results: every format holds the same rows, and a kill leaves parts to go on from."""
+"""Files of results: every format holds the same rows, and parts survive a kill."""
 
 import csv
 import json
@@ -40,13 +40,13 @@ def write_part(path: Path, rows: list[dict[str, Any]], *, complete: bool = True)
         return part.complete(file) if complete else part
 
 
-def test_json_lines_have_the_rows(tmp_path: Path) -> None:
+def test_json_lines_have_all_rows(tmp_path: Path) -> None:
     write_results(iter(ROWS), tmp_path / "x.jsonl")
     lines = (tmp_path / "x.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == ROWS
 
 
-def test_csv_has_the_rows_with_json_in_cells(tmp_path: Path) -> None:
+def test_csv_has_rows_with_json_cells(tmp_path: Path) -> None:
     write_results(iter(ROWS), tmp_path / "x.csv")
     with (tmp_path / "x.csv").open(newline="") as file:
         records = list(csv.DictReader(file))
@@ -61,7 +61,7 @@ def test_csv_has_the_rows_with_json_in_cells(tmp_path: Path) -> None:
     assert list(records[0]) == list(EXPECTED)
 
 
-def test_parquet_has_the_rows_in_nested_columns(tmp_path: Path, monkeypatch: Any) -> None:
+def test_parquet_has_rows_with_nested_columns(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(results_file, "_ROWS_IN_A_GROUP", 2)
     write_results(iter(ROWS), tmp_path / "x.parquet")
     table = parquet.read_table(tmp_path / "x.parquet")
@@ -72,7 +72,7 @@ def test_parquet_has_the_rows_in_nested_columns(tmp_path: Path, monkeypatch: Any
 
 
 @pytest.mark.parametrize("suffix", WRITERS)
-def test_a_file_is_complete_or_not_there(tmp_path: Path, suffix: str) -> None:
+def test_file_is_written_atomically(tmp_path: Path, suffix: str) -> None:
     def broken() -> Any:
         yield ROWS[0]
         raise KeyboardInterrupt
@@ -82,7 +82,7 @@ def test_a_file_is_complete_or_not_there(tmp_path: Path, suffix: str) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_not_a_number_cannot_be_written() -> None:
+def test_nan_cannot_be_written() -> None:
     with pytest.raises(ValueError, match="Out of range"):
         to_line({"value": math.nan})
 
@@ -100,14 +100,14 @@ def test_bad_names_are_refused(name: str, error: str) -> None:
         check_results(Path(name))
 
 
-def test_parquet_without_pyarrow_says_what_to_do(monkeypatch: Any) -> None:
+def test_parquet_without_pyarrow_names_remedy(monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ValueError, match=r'^pyarrow is not installed; use pip install "dualmctx\['):
         check_results(Path("x.parquet"))
 
 
-def test_a_part_cut_anywhere_is_whole_up_to_a_row(tmp_path: Path) -> None:
-    """However a kill cuts it: whole rows stay, the rest is made anew, and the end is the same."""
+def test_truncated_part_keeps_complete_rows(tmp_path: Path) -> None:
+    """For any cut, complete rows stay, the rest is written again, and the result is equal."""
     path = tmp_path / "part"
     whole = write_part(path, ROWS)
     content = path.read_bytes()
@@ -139,20 +139,20 @@ def test_a_part_cut_anywhere_is_whole_up_to_a_row(tmp_path: Path) -> None:
         b"[" * 99999 + b"\n",
     ],
 )
-def test_rows_after_damage_are_made_anew(tmp_path: Path, damage: bytes) -> None:
+def test_rows_after_damage_are_written_again(tmp_path: Path, damage: bytes) -> None:
     path, good = tmp_path / "part", b"".join(map(to_line, ROWS[:2]))
     path.write_bytes(good + damage + to_line(ROWS[2]))
     assert reopen_part(path) == Part(path, Counts(2, 1), 2)
     assert path.read_bytes() == good
 
 
-def test_an_end_that_does_not_fit_is_none(tmp_path: Path) -> None:
+def test_mismatched_end_is_ignored(tmp_path: Path) -> None:
     path = tmp_path / "part"
     path.write_bytes(to_line(ROWS[0]) + to_line({"end": {"rows": 2, "errors": 1}}))
     assert reopen_part(path) == Part(path, Counts(1, 1), 1)
 
 
-def test_the_end_is_seen_from_outside(tmp_path: Path) -> None:
+def test_end_is_visible_to_other_processes(tmp_path: Path) -> None:
     path = tmp_path / "part"
     assert not has_end(path)
     write_part(path, ROWS, complete=False)
@@ -162,7 +162,7 @@ def test_the_end_is_seen_from_outside(tmp_path: Path) -> None:
     assert has_end(path)
 
 
-def test_parts_are_joined_by_their_lines(tmp_path: Path) -> None:
+def test_parts_are_joined_in_line_order(tmp_path: Path) -> None:
     rows = [{"line": i} | ({"error": "x"} if i in (4, 7) else {}) for i in range(1, 10)]
     paths = [tmp_path / str(i) for i in range(3)]
     for i, path in enumerate(paths):
@@ -196,7 +196,7 @@ def test_rows_of_two_processes_are_refused(
     assert "\n" not in str(error.value)
 
 
-def test_resuming_mends_rows_of_two_processes(tmp_path: Path) -> None:
+def test_resume_repairs_rows_of_two_processes(tmp_path: Path) -> None:
     write_part(tmp_path / "0", [{"line": i} for i in (1, 2, 3, 2, 3)])
     assert reopen_part(tmp_path / "0") == Part(tmp_path / "0", Counts(3, 0), 3)
 
@@ -209,7 +209,7 @@ def make_results(folder: Path, **settings: Any) -> Results:
     return Results(folder / "x.csv", {"seed": 0, "search": {"n": 1}} | settings)
 
 
-def test_a_file_that_exists_is_refused(tmp_path: Path) -> None:
+def test_existing_file_is_refused(tmp_path: Path) -> None:
     results = make_results(tmp_path)
     results.part(5).touch()
     results.claim(resume=False)
@@ -225,8 +225,8 @@ def test_a_file_that_exists_is_refused(tmp_path: Path) -> None:
         other.claim(resume=True)
 
 
-def test_what_came_from_standard_input_begins_anew(tmp_path: Path) -> None:
-    """Nobody could go on with it: the positions are gone."""
+def test_standard_input_starts_anew(tmp_path: Path) -> None:
+    """The positions from standard input cannot be read again."""
     for resume in (False, True):
         for positions in (None, "digest"):
             make_results(tmp_path, positions=None).claim(resume=False)
@@ -245,7 +245,7 @@ def test_what_came_from_standard_input_begins_anew(tmp_path: Path) -> None:
         done.claim(resume=False)
 
 
-def test_it_goes_on_with_the_same_settings_only(tmp_path: Path) -> None:
+def test_resume_requires_same_settings(tmp_path: Path) -> None:
     make_results(tmp_path).claim(resume=True)
     make_results(tmp_path).part(0).touch()
     make_results(tmp_path).claim(resume=True)
@@ -255,7 +255,7 @@ def test_it_goes_on_with_the_same_settings_only(tmp_path: Path) -> None:
         other.claim(resume=True)
 
 
-def test_it_is_finished_once(tmp_path: Path) -> None:
+def test_finish_runs_once(tmp_path: Path) -> None:
     results = make_results(tmp_path)
     results.claim(resume=False)
     for process in range(2):
@@ -270,7 +270,7 @@ def test_it_is_finished_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", ["", "[]", "{}", "\x00", '{"settings": 1}', '{"settings": {}, "finished": {}}']
 )
-def test_damaged_settings_are_one_line(tmp_path: Path, content: str) -> None:
+def test_damaged_settings_are_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "x.csv.settings.json").write_text(content)
     with pytest.raises(ValueError, match=r"settings\.json cannot be read \(.*\); begin anew"):
         make_results(tmp_path).claim(resume=True)

@@ -1,4 +1,4 @@
-"""Subtree reuse: what stays, what is dropped, and whole episodes against the plain-Python twin."""
+"""Subtree reuse: kept and dropped nodes, and whole episodes against the plain-Python twin."""
 
 import collections
 import functools
@@ -53,7 +53,7 @@ get_subtree = fast_jit(dualmctx.get_subtree, static_argnames="reuse_capacity")
 
 @functools.cache
 def searcher(policy: Any) -> Any:
-    """Returns the jitted search on the hash game, and a tree that keeps nothing."""
+    """Returns the jitted search on the hash game, and an empty tree."""
     step = functools.partial(hash_model.recurrent_fn, num_actions=NUM_ACTIONS)
     refine = hash_model.refine_fns(max(2, len(policy.heads)), NUM_ACTIONS)
 
@@ -64,7 +64,7 @@ def searcher(policy: Any) -> Any:
 
 
 def nothing_kept(policy: Any, root: Any) -> dualmctx.Tree:
-    """Returns trees of zeros, as a scan would start with."""
+    """Returns empty trees, the initial carry of a scan."""
 
     def search(rules: Any, key: Any, root: Any, search_tree: Any = None) -> Any:
         call = functools.partial(hash_model.recurrent_fn, num_actions=NUM_ACTIONS)
@@ -88,7 +88,7 @@ def twin_of(policy: Any) -> Any:
 
 
 def as_probabilities(policy: Any, output: Any) -> Any:
-    """Returns an output whose tree holds probabilities, as the twin's does."""
+    """Returns an output whose tree holds probabilities, as in the twin."""
     if not isinstance(policy, MuZero):
         return output
     tree = output.search_tree
@@ -97,7 +97,7 @@ def as_probabilities(policy: Any, output: Any) -> Any:
 
 
 class Episode:
-    """Games in step: the roots, their models for the twin, and what both keep of the last move."""
+    """Games side by side: the roots, their models for the twin, and the reused trees of both."""
 
     def __init__(self, policy: Any, rules: Any, key_seed: int = 0) -> None:
         self.policy, self.rules = policy, rules
@@ -110,7 +110,7 @@ class Episode:
         self.twins: list[Any] = [None] * len(SEEDS)
 
     def not_allowed(self) -> np.ndarray:
-        """Returns what is not allowed; mctx's policies must be told what is illegal at the root."""
+        """Returns the invalid actions; mctx's policies must be given the illegal root actions."""
         is_told = isinstance(self.policy, MuZero)
         return self.invalid | (is_told & (np.asarray(self.root.prior_logits) < -1e9))
 
@@ -131,7 +131,7 @@ class Episode:
         return search(model, self.policy, self.last_key, place, legal, self.twins[element])
 
     def choose(self, output: Any) -> np.ndarray:
-        """Returns the best actions, at times any other one, tried or not."""
+        """Returns the best actions, and sometimes any other action, visited or not."""
         best = output.action_weights.argmax(axis=-1)
         legal = output.action_weights + (output.search_tree.children_prior[:, 0] > 0)
         shares = legal / legal.sum(axis=-1, keepdims=True)
@@ -139,7 +139,7 @@ class Episode:
         return np.where(self.random.random(len(SEEDS)) < 0.3, other, best).astype(np.int32)
 
     def play(self, tree: Any, action: np.ndarray) -> np.ndarray:
-        """Plays the moves; games that are over are replaced by new ones. Returns which were."""
+        """Plays the moves and replaces finished games by new ones; returns which were replaced."""
         step = fast_step()
         output, embedding = step(self.rules, action, self.root.embedding)
         is_over = np.asarray(output.discount) == 0
@@ -172,8 +172,8 @@ def fast_step() -> Any:
 @pytest.mark.sampled(3)
 @policies
 @pytest.mark.parametrize("rules", [SHORT, BANNED, CHAIN], ids=["short", "banned", "chain"])
-def test_episodes_equal_the_twins(name: str, rules: Any) -> None:
-    """Where everything else is legal, each move another action is not allowed at the root."""
+def test_episodes_match_twin(name: str, rules: Any) -> None:
+    """All actions are legal, but a different root action is invalid in each move."""
     here = Episode(POLICIES[name], rules)
     counts = collections.Counter()
     for _ in range(5):
@@ -202,7 +202,7 @@ def test_episodes_equal_the_twins(name: str, rules: Any) -> None:
 
 
 def played(name: str, num_moves: int = 2) -> tuple[Episode, Any, np.ndarray, np.ndarray]:
-    """Returns games after some moves, the last search's trees, the moves played, which are reset.
+    """Returns games after some moves, the last trees, the moves played, and which are reset.
 
     The first game is reset in any case.
     """
@@ -219,7 +219,7 @@ def played(name: str, num_moves: int = 2) -> tuple[Episode, Any, np.ndarray, np.
 
 
 @pytest.mark.parametrize("name", ["alphazero window", "dual", "dual window"])
-def test_kept_nodes_keep_all_that_is_known_of_them(name: str) -> None:
+def test_reused_nodes_keep_all_statistics(name: str) -> None:
     here, before, action, is_over = played(name)
     after = jax.tree.map(np.asarray, here.kept)
     is_kept = after.stats[0].node_visits[:, 0] + after.stats[-1].node_visits[:, 0] > 0
@@ -248,7 +248,7 @@ def test_kept_nodes_keep_all_that_is_known_of_them(name: str) -> None:
 
 
 def subtree(tree: dualmctx.Tree, element: int, top: int) -> list[int]:
-    """Returns a node and all below it, the older ones first."""
+    """Returns a node and all nodes below it, in order of age."""
     found = {top}
     for node in range(top + 1, tree.num_nodes):
         if tree.parents[element, node] in found:
@@ -257,7 +257,7 @@ def subtree(tree: dualmctx.Tree, element: int, top: int) -> list[int]:
 
 
 def by_node(tree: dualmctx.Tree, element: int, nodes: Any) -> dict[str, Any]:
-    """Returns what must not change when nodes move."""
+    """Returns the values that must not change when nodes are renumbered."""
     known = {"prior": tree.children_prior, "raw": tree.raw_values}
     known |= {"state": tree.embeddings.state, "activations": tree.embeddings.activations}
     for i, tree_index in enumerate(tree.stats):
@@ -274,8 +274,8 @@ def assert_array_maps_equal(actual: dict[str, Any], expected: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("name", ["alphazero window", "dual", "dual window"])
-def test_rows_and_empty_slots_of_a_kept_tree(name: str) -> None:
-    """A row says what the children say; slots without a node are as if newly allocated."""
+def test_reused_tree_has_consistent_rows_and_empty_slots(name: str) -> None:
+    """A row agrees with its children; empty slots are as newly allocated."""
     tree = jax.tree.map(np.asarray, played(name)[0].kept)
     batch = np.arange(len(SEEDS))[:, None, None]
     is_child = tree.children_index >= 0
@@ -296,7 +296,7 @@ def test_rows_and_empty_slots_of_a_kept_tree(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["alphazero", "dual window"])
-def test_elements_that_are_reset_start_afresh_and_mind_no_neighbours(name: str) -> None:
+def test_reset_elements_start_empty_and_independent(name: str) -> None:
     here, before, action, is_over = played(name)
 
     key = here.key
@@ -325,8 +325,8 @@ def test_elements_that_are_reset_start_afresh_and_mind_no_neighbours(name: str) 
     assert (was_kept & ~some).any()
 
 
-def test_kept_roots_have_slots_of_their_own() -> None:
-    """With fewer slots than actions, moves and weights are still the game's."""
+def test_reused_root_with_child_limit() -> None:
+    """With fewer slots than actions, moves and weights are still by action."""
     policy = AlphaZero(9, **grouped(CALM, max_children=2), reuse_capacity=6)
     here = Episode(policy, BANNED)
     for _ in range(3):
@@ -351,8 +351,8 @@ def test_kept_roots_have_slots_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("max_children", [None, 2])
-def test_an_action_that_is_none_keeps_nothing(max_children: int | None) -> None:
-    """Also where the number would lie in the row of another tree."""
+def test_invalid_action_keeps_nothing(max_children: int | None) -> None:
+    """Includes numbers that would index the row of another tree."""
     policy = AlphaZero(9, **grouped(CALM, max_children=max_children), reuse_capacity=6)
     here = Episode(policy, BANNED)
     output = here.search()
@@ -371,8 +371,8 @@ def assert_same_elements(actual: Any, expected: Any, where: np.ndarray) -> None:
     jax.tree.map(lambda x, y: np.testing.assert_array_equal(x[where], y[where]), actual, expected)
 
 
-def test_advancing_loops_over_no_nodes() -> None:
-    """Its steps are as many as the capacity has digits, and nothing in it is a loop."""
+def test_get_subtree_has_no_loop_over_nodes() -> None:
+    """It has as many steps as the capacity has binary digits, and no loop."""
     _, before, action, _ = played("dual", 1)
 
     def steps(num_copies: int) -> list[str]:
@@ -392,7 +392,7 @@ def test_advancing_loops_over_no_nodes() -> None:
     assert len(steps(8)) - len(steps(1)) == 3 * (len(steps(2)) - len(steps(1)))
 
 
-def test_a_game_goes_on_in_one_jitted_step_with_donated_trees() -> None:
+def test_jitted_game_step_accepts_donated_trees() -> None:
     env = games.make("connect_four")
     policy = AlphaZero(10, reuse_capacity=10)
     network = dualmctx.make_network(env.num_actions, env.observation_shape, width=4, num_blocks=2)
@@ -437,9 +437,7 @@ def test_a_game_goes_on_in_one_jitted_step_with_donated_trees() -> None:
         (Dual((2, 1), 1, reuse_capacity=2), 2, "must be the policy's own"),
     ],
 )
-def test_a_tree_that_does_not_fit_is_refused_in_a_line(
-    policy: Any, reuse_capacity: int, remedy: str
-) -> None:
+def test_tree_of_wrong_size_is_refused(policy: Any, reuse_capacity: int, remedy: str) -> None:
     root = hash_model.roots(SEEDS, SHORT, NUM_ACTIONS)
     kept = nothing_kept(AlphaZero(3, reuse_capacity=reuse_capacity), root)
     with pytest.raises(ValueError, match=remedy) as info:
@@ -459,7 +457,7 @@ def test_a_tree_that_does_not_fit_is_refused_in_a_line(
     ],
     ids=["logits", "probabilities", "slots"],
 )
-def test_a_tree_of_another_kind_is_refused_in_a_line(before: Any, after: Any) -> None:
+def test_tree_of_other_kind_is_refused(before: Any, after: Any) -> None:
     root = hash_model.roots(SEEDS, SHORT, NUM_ACTIONS)
     kept = nothing_kept(before, root)
     few = jax.tree.map(operator.itemgetter(slice(2)), kept)
@@ -471,7 +469,7 @@ def test_a_tree_of_another_kind_is_refused_in_a_line(before: Any, after: Any) ->
 
 
 @pytest.mark.parametrize("cls", [AlphaZero, Dual])
-def test_bad_numbers_of_kept_nodes_are_refused_in_a_line(cls: Any) -> None:
+def test_bad_reuse_capacity_is_refused(cls: Any) -> None:
     with pytest.raises(ValueError, match="reuse_capacity is -1; it must be at least 0"):
         cls(reuse_capacity=-1)
     root = hash_model.roots(SEEDS, SHORT, NUM_ACTIONS)

@@ -1,4 +1,4 @@
-"""Rollouts against plain-Python playouts by the same draws, on real games and on the hash game."""
+"""Rollouts against plain-Python playouts with the same samples."""
 
 import functools
 from typing import Any
@@ -30,7 +30,7 @@ class PlainDouble:
         return position[1]
 
     def result(self, position: Any) -> int | None:
-        """The winner is who took the last stone; then it would be the other's turn."""
+        """The player that took the last stone wins; the other player is then to move."""
         pile, mover = position
         return None if pile else (1 if mover == 1 else -1)
 
@@ -52,7 +52,7 @@ SIZE, PLIES = 40, 60
 
 @functools.cache
 def positions(name: str) -> tuple[Any, list[Any]]:
-    """Returns states after up to four random moves, over or not, and the same ones in plain."""
+    """Returns states after up to four random moves, and the same states in plain Python."""
     env, rules = GAMES[name]
     random = np.random.default_rng(0)
     state = fast_jit(jax.vmap(env.init))(jax.random.split(jax.random.key(0), SIZE))
@@ -76,7 +76,7 @@ def positions(name: str) -> tuple[Any, list[Any]]:
 
 @functools.partial(fast_jit, static_argnums=(1, 2))
 def gumbels(rng_key: Any, size: int, num_actions: int) -> Any:
-    """Returns what is added to the logits at each ply of each game, `[M, T, A]`."""
+    """Returns the `[M, T, A]` noise that is added to the logits at each ply of each game."""
 
     def draw(rng_key: Any, ply: Any) -> Any:
         return jax.random.gumbel(jax.random.fold_in(rng_key, ply), (num_actions,))
@@ -86,7 +86,7 @@ def gumbels(rng_key: Any, size: int, num_actions: int) -> Any:
 
 
 def playout(rules: Any, position: Any, draws: Any, max_length: int = PLIES) -> int:
-    """Plays by the largest draw among the legal moves; returns the result for who is to move."""
+    """Plays the legal move with the largest sample; returns the result for the player to move."""
     if rules.result(position) is not None:
         return 0
     sign = 1 - 2 * rules.mover(position)
@@ -106,7 +106,7 @@ def rollouts(name: str, max_length: int | None = None) -> Any:
 @pytest.mark.parametrize(
     ("name", "max_length"), [(name, None) for name in GAMES] + [("tic_tac_toe", 4)]
 )
-def test_uniform_rollouts_equal_plain_ones(name: str, max_length: int | None) -> None:
+def test_uniform_rollouts_match_plain_python(name: str, max_length: int | None) -> None:
     env, rules = GAMES[name]
     state, position = positions(name)
     key = jax.random.key(3)
@@ -119,7 +119,7 @@ def test_uniform_rollouts_equal_plain_ones(name: str, max_length: int | None) ->
         assert 0 in expected
 
 
-def test_games_that_are_over_count_nothing() -> None:
+def test_finished_games_have_zero_value() -> None:
     """The result of the game is the reward of the edge that led there."""
     state, position = positions("connect2")
     is_over = np.array([plain.CONNECT2.result(x) is not None for x in position])
@@ -129,7 +129,7 @@ def test_games_that_are_over_count_nothing() -> None:
     assert (outcome[~is_over] != 0).any()
 
 
-def test_a_game_is_independent_of_how_long_its_neighbours_play() -> None:
+def test_rollout_is_independent_of_neighbour_length() -> None:
     state, position = positions("tic_tac_toe")
     run, key = rollouts("tic_tac_toe"), jax.random.key(2)
     expected = run(None, key, Embedding(state))
@@ -150,7 +150,7 @@ def expected_outcome(rules: Any, position: Any) -> float:
     return sum(values) / len(values)
 
 
-def test_the_mean_of_many_uniform_rollouts() -> None:
+def test_mean_of_uniform_rollouts() -> None:
     env, rules = GAMES["connect2"]
     state = env.init(jax.random.key(0)).replace(observation=None)
     many = jax.tree.map(lambda x: jnp.repeat(x[None], 4000, axis=0), state)
@@ -159,7 +159,7 @@ def test_the_mean_of_many_uniform_rollouts() -> None:
 
 
 @pytest.mark.parametrize("compact_states", [False, True])
-def test_the_first_head_plays_by_its_softmax(compact_states: bool) -> None:
+def test_rollout_head_plays_softmax(compact_states: bool) -> None:
     env, _ = GAMES["tic_tac_toe"]
     state, _ = positions("tic_tac_toe")
     key, size = jax.random.key(4), 10
@@ -189,13 +189,13 @@ def test_the_first_head_plays_by_its_softmax(compact_states: bool) -> None:
 
 
 @pytest.mark.parametrize("max_length", [None, 3])
-def test_rewards_on_the_way_are_summed_by_the_signs(max_length: int | None) -> None:
+def test_rewards_are_summed_with_signs(max_length: int | None) -> None:
     rules = hash_model.Rules(terminal=0.2, same_player=0.4, illegal=0.3, reward=0.5)
     seeds, key = np.arange(30), jax.random.key(6)
     root = hash_model.roots(seeds, rules, 4)
 
     def play_fn(state: Any, action: Any) -> Any:
-        """Pays after the end too, as the hash game goes on there: none of that may count."""
+        """Gives rewards after the end too, as the hash game does; these must not count."""
         output, new = hash_model.recurrent_fn(rules, None, action, state[0], 4)
         return (new, output.prior_logits), output.reward, output.discount
 
@@ -231,7 +231,7 @@ def test_rewards_on_the_way_are_summed_by_the_signs(max_length: int | None) -> N
     assert max(lengths) >= (max_length or 5)
 
 
-def test_a_bad_length_is_refused_in_a_line() -> None:
+def test_a_bad_length_is_refused() -> None:
     with pytest.raises(ValueError, match="max_length is 0; it must be at least 1, or none") as info:
         make_rollout_fn(GAMES["nim"][0], max_length=0)
     assert "\n" not in str(info.value)

@@ -52,7 +52,7 @@ fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimizatio
 
 
 def think(rng_key: Any, state: Any) -> Thoughts:
-    """Stands for a search of one position: draws by its key and all that the position shows.
+    """A stand-in for a search of one position; samples depend on its key and observation.
 
     All numbers are multiples of 1/8, so they are the same in any program.
     """
@@ -72,7 +72,7 @@ def think(rng_key: Any, state: Any) -> Thoughts:
 
 
 def stand_in(params: Any, rng_keys: Any, state: Any, search_tree: Any = None) -> Any:
-    """The same for `[B]` positions, as self-play calls it."""
+    """The same stand-in for `[B]` positions."""
     assert params is None
     assert search_tree is None
     thoughts = jax.vmap(think)(rng_keys, state)
@@ -125,7 +125,7 @@ def assert_same_row(experience: Any, b: int, moves: list[Move]) -> None:
 def assert_twin_agrees(
     env: Any, options: SelfPlay, search_fn: Any, search_one: Any, params: Any = None
 ) -> list[Table]:
-    """Plays some iterations with the engine, and each table by itself with the twin."""
+    """Plays some iterations with the engine, and each table separately with the twin."""
     number, length = options.num_games, 5 * options.num_steps // 2 + 1
     play = fast_jit(make_play(env, search_fn, options))
     buffer = make_replay(number * length, 1, number, options.num_steps)
@@ -159,7 +159,7 @@ def moves_of(tables: list[Table]) -> list[Move]:
 
 
 @pytest.mark.parametrize("name", ENVS)
-def test_self_play_is_the_twins(name: str) -> None:
+def test_self_play_matches_twin(name: str) -> None:
     moves = moves_of(assert_twin_agrees(ENVS[name], OPTIONS, stand_in, fast_jit(think)))
     ends = [move for move in moves if move.is_end]
     assert len(ends) > 2 * OPTIONS.num_games
@@ -177,7 +177,7 @@ def test_self_play_is_the_twins(name: str) -> None:
     assert bool(twice) == (name == "double_move")
 
 
-def test_draws_after_the_opening_and_games_to_their_ends() -> None:
+def test_sampling_after_opening_and_full_games_match_twin() -> None:
     env = ENVS["tic_tac_toe"]
     tables = assert_twin_agrees(env, LATE, stand_in, fast_jit(think))
     moves = moves_of(tables)
@@ -194,7 +194,7 @@ def is_spread(table: Table) -> bool:
 
 
 class Family(NamedTuple):
-    """How a game of another family is played here.
+    """Settings for a game of another family.
 
     `pass_or_swap` is the action that only this family has; `last_may_lose` says whether who moves
     last can lose by it, as where points are counted.
@@ -221,7 +221,7 @@ DEAR = ("go_9x9", "animal_shogi", "gardner_chess", "chess")
 @pytest.mark.parametrize(
     "name", [pytest.param(x, marks=pytest.mark.slow if x in DEAR else ()) for x in FAMILIES]
 )
-def test_self_play_of_every_family_is_the_twins(name: str) -> None:
+def test_self_play_of_every_game_family_matches_twin(name: str) -> None:
     family = FAMILIES[name]
     env = games.make(name, **family.parameters)
     options = dataclasses.replace(DRAWN, num_steps=family.num_steps)
@@ -235,7 +235,7 @@ def test_self_play_of_every_family_is_the_twins(name: str) -> None:
 
 
 def with_limit(env: Any, most_plies: int) -> Any:
-    """Returns a game that is stopped after so many plies, unless it ends by then."""
+    """Returns a game that is truncated after a number of plies."""
 
     def step(state: Any, action: Any) -> Any:
         after = env.step(state, action)
@@ -244,8 +244,8 @@ def with_limit(env: Any, most_plies: int) -> Any:
     return SimpleNamespace(init=env.init, step=step)
 
 
-def test_truncated_games_are_over_without_a_result() -> None:
-    """Stopped games reach over three iterations; some end in time, some by their last move."""
+def test_truncated_games_have_no_result() -> None:
+    """Truncated games span three iterations; some end earlier, some on their last move."""
     options, limit = dataclasses.replace(OPTIONS, num_steps=3), 7
     env = with_limit(DoubleMoveNim(pile=10), limit)
     tables = assert_twin_agrees(env, options, stand_in, fast_jit(think))
@@ -264,7 +264,7 @@ def split(moves: list[Move]) -> list[list[Move]]:
     return [moves[start:end] for start, end in itertools.pairwise(ends)]
 
 
-def test_with_a_real_search() -> None:
+def test_self_play_with_search_matches_twin() -> None:
     env, policy = ENVS["double_move"], AlphaZero(6, CALM)
     options = dataclasses.replace(OPTIONS, num_games=2, num_steps=3)
     network = make_network(env.num_actions, env.observation_shape, width=8, num_blocks=1)

@@ -1,4 +1,4 @@
-"""The long-lived mode: what waits is one batch, and a single question is answered at once."""
+"""The server: waiting questions form a batch, and a single question is answered at once."""
 
 import json
 import queue
@@ -17,13 +17,13 @@ from untrained import export_untrained
 ROOT = Path(__file__).parents[1]
 
 
-def test_full_batches_are_full() -> None:
+def test_batches_are_filled_if_questions_wait() -> None:
     assert list(full_batches(range(7), 3)) == [[0, 1, 2], [3, 4, 5], [6]]
     assert list(full_batches([], 3)) == []
 
 
-def test_whatever_waits_is_a_batch() -> None:
-    """Items are handed on as soon as nothing further waits; before each wait is an empty batch."""
+def test_waiting_questions_form_a_batch() -> None:
+    """Items are passed on as soon as no other waits; each wait follows an empty batch."""
     sent: queue.Queue[Any] = queue.Queue()
     batches = waiting_batches(iter(sent.get, None), 3)
     assert next(batches) == []
@@ -41,7 +41,7 @@ def test_whatever_waits_is_a_batch() -> None:
     assert [x for x in batches if x] == []
 
 
-def test_a_stream_is_not_read_far_ahead() -> None:
+def test_stream_is_not_read_far_ahead() -> None:
     read: list[int] = []
 
     def items() -> Iterator[int]:
@@ -56,7 +56,7 @@ def test_a_stream_is_not_read_far_ahead() -> None:
     assert [*first, *(x for batch in batches for x in batch)] == list(range(100))
 
 
-def test_what_reading_raises_is_raised_at_its_place() -> None:
+def test_read_error_is_raised_in_order() -> None:
     def items() -> Iterator[int]:
         yield 1
         raise OSError("gone")
@@ -67,7 +67,7 @@ def test_what_reading_raises_is_raised_at_its_place() -> None:
         next(batches)
 
 
-def test_a_program_talks_to_it(tmp_path: Path) -> None:
+def test_program_can_use_serve(tmp_path: Path) -> None:
     network = export_untrained(tmp_path / "c4.npz", "connect-four")
     process = subprocess.Popen(
         [
@@ -133,7 +133,7 @@ sys.exit(main.main(["waiting"]))
 """
 
 
-def test_ctrl_c_ends_it_while_it_waits() -> None:
+def test_ctrl_c_ends_waiting_serve() -> None:
     process = subprocess.Popen(
         [sys.executable, "-W", "error", "-c", WAITING],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""Logs for TensorBoard and Weights & Biases: every number of a row, once, at its iteration."""
+"""Logs for TensorBoard and Weights & Biases: every number once, at its iteration."""
 
 import itertools
 import struct
@@ -18,7 +18,7 @@ def row(iteration: int) -> dict[str, Any]:
 
 
 def events(folder: Path) -> list[Event]:
-    """Reads all files of events, oldest first: records of a length, its sum, an event, its sum."""
+    """Reads all event files, oldest first. A record is a length, its checksum, data, checksum."""
     found = []
     for file in sorted(folder.iterdir(), key=lambda x: x.stat().st_ctime_ns):
         content = file.read_bytes()
@@ -30,7 +30,7 @@ def events(folder: Path) -> list[Event]:
 
 
 def curves(folder: Path) -> dict[str, list[tuple[int, float]]]:
-    """Reads what TensorBoard shows: where a file starts at a step, older ones end before it."""
+    """Returns TensorBoard's curves: a newer file replaces older data from its first step on."""
     found: dict[str, list[tuple[int, float]]] = {}
     for event in events(folder):
         if event.session_log.status == SessionLog.SessionStatus.START:
@@ -42,7 +42,7 @@ def curves(folder: Path) -> dict[str, list[tuple[int, float]]]:
 
 
 @pytest.mark.parametrize("saved", [3, 0])
-def test_tensorboard_has_each_row_once_though_a_run_was_killed(
+def test_tensorboard_has_each_row_once_after_kill(
     saved: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Files are named after the second.
@@ -70,7 +70,7 @@ def test_tensorboard_has_each_row_once_though_a_run_was_killed(
 
 
 class Wandb:
-    """Stands for the module, and for the run that it starts."""
+    """A stand-in for the module wandb and for its run."""
 
     class Error(Exception):
         pass
@@ -98,7 +98,7 @@ class Wandb:
 
 
 @pytest.mark.parametrize("login", [False, None])
-def test_wandb_needs_somebody_logged_in(login: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wandb_requires_login(login: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wandb", Wandb(login=login))
     with pytest.raises(ValueError, match=r"^wandb is not logged in; use wandb login, or .*$"):
         require_wandb()
@@ -107,13 +107,13 @@ def test_wandb_needs_somebody_logged_in(login: Any, monkeypatch: pytest.MonkeyPa
         assert require_wandb() is module
 
 
-def test_wandb_has_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_wandb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(ValueError, match=r'^wandb is not installed; use pip install "dualmctx\['):
         require_wandb()
 
 
-def test_wandb_gets_every_row_and_knows_a_run_again(tmp_path: Path) -> None:
+def test_wandb_gets_every_row_and_resumes_run(tmp_path: Path) -> None:
     wandb, folder = Wandb(), tmp_path / "a run"
     folder.mkdir()
     for i in (1, 2):
@@ -128,7 +128,7 @@ def test_wandb_gets_every_row_and_knows_a_run_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("when", ["init", "log"])
-def test_a_failure_of_wandb_is_said_in_a_line(
+def test_wandb_failure_is_reported(
     when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wandb = Wandb()
@@ -145,9 +145,7 @@ def test_a_failure_of_wandb_is_said_in_a_line(
         write(row(1))
 
 
-def test_the_name_of_a_run_is_written_whole_or_not_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_name_is_written_atomically(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_text = Path.write_text
 
     def tears(path: Path, text: str, **options: Any) -> None:

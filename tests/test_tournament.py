@@ -1,4 +1,4 @@
-"""Tournaments: every game is saved as it was played, and a stop changes nothing."""
+"""Tournaments: games are saved as played, and a resumed tournament has the same games."""
 
 import dataclasses
 import functools
@@ -76,7 +76,7 @@ def play_all(folder: pathlib.Path, **changes: Any) -> list[Game]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, list[Game]]:
-    """A tournament without a stop: what is on file, and the games that it told of."""
+    """Runs a tournament without interruption; returns the file's content and the games."""
     folder = tmp_path_factory.mktemp("whole") / "new"
     played = play_all(folder)
     return (folder / "games.jsonl").read_bytes(), played
@@ -94,7 +94,7 @@ def plain_result(moves: tuple[int, ...]) -> int:
     return cells[moves[-1]] if won else 0
 
 
-def test_every_pairing_plays_every_opening_on_both_sides(whole: Any) -> None:
+def test_every_pairing_plays_each_opening_on_both_sides(whole: Any) -> None:
     _, played = whole
     expected = [
         (names[::side], pair)
@@ -114,10 +114,10 @@ def test_every_pairing_plays_every_opening_on_both_sides(whole: Any) -> None:
         assert game.seed == 1
 
 
-def test_the_rows_of_openings_are_made_once(
+def test_opening_rows_are_computed_once(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two pairings and three batches read the same rows."""
+    """Two pairings and three batches share the same rows."""
     hosts = tuple(dataclasses.replace(HOST, name=name) for name in "abc")
     made = tournament(entrants=hosts, pairings=((0, 1), (0, 2)))
     rows = Mock(wraps=as_rows)
@@ -127,7 +127,7 @@ def test_the_rows_of_openings_are_made_once(
     assert {game.pair: game.moves[: game.opening] for game in played} == dict(enumerate(OPENINGS))
 
 
-def test_every_pair_of_games_has_its_own_key() -> None:
+def test_pairs_of_games_have_distinct_keys() -> None:
     numbers = np.arange(50)
     players = (("a", "b"), ("a", "c"), ("b", "c"), ("ab", ""), ("a", "a"))
     found = [pair_keys(seed, *names, numbers) for seed in (0, 1) for names in players]
@@ -137,7 +137,7 @@ def test_every_pair_of_games_has_its_own_key() -> None:
     np.testing.assert_array_equal(pair_keys(0, "a", "b", numbers[7:9]), found[0][7:9])
 
 
-def test_a_saved_game_can_be_played_again(whole: Any, tmp_path: pathlib.Path) -> None:
+def test_saved_game_can_be_replayed(whole: Any, tmp_path: pathlib.Path) -> None:
     content, played = whole
     file = tmp_path / "games.jsonl"
     file.write_bytes(content)
@@ -151,7 +151,7 @@ def test_a_saved_game_can_be_played_again(whole: Any, tmp_path: pathlib.Path) ->
     assert rewards.tolist() == [game.result for game in saved]
 
 
-def test_results_are_of_pairs(whole: Any) -> None:
+def test_results_are_grouped_by_pair(whole: Any) -> None:
     _, played = whole
     results = results_of(("host", "net", "perfect"), played)
     expected = np.zeros((3, 3, 3, 3), int)
@@ -164,8 +164,10 @@ def test_results_are_of_pairs(whole: Any) -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 1, 2, 3.5, 7, 12, 29.1])
-def test_a_stop_changes_nothing(kept: float, whole: Any, tmp_path: pathlib.Path) -> None:
-    """As if it had been killed after so many games, in the middle of a line or of a pair too."""
+def test_resume_after_stop_gives_same_games(
+    kept: float, whole: Any, tmp_path: pathlib.Path
+) -> None:
+    """Simulates a kill after a number of games, also in the middle of a line or a pair."""
     content, played = whole
     play_all(tmp_path / "t", openings=OPENINGS[:1])  # settings; its games are overwritten
     lines = content.splitlines(keepends=True)
@@ -178,7 +180,7 @@ def test_a_stop_changes_nothing(kept: float, whole: Any, tmp_path: pathlib.Path)
     assert play_all(tmp_path / "t") == []
 
 
-def test_players_and_openings_may_be_added(whole: Any, tmp_path: pathlib.Path) -> None:
+def test_players_and_openings_can_be_added(whole: Any, tmp_path: pathlib.Path) -> None:
     _, played = whole
     few = tournament().entrants[:0:-1]
     first = play_all(tmp_path, entrants=few, pairings=round_robin(2), openings=OPENINGS[:3])
@@ -190,7 +192,7 @@ def test_players_and_openings_may_be_added(whole: Any, tmp_path: pathlib.Path) -
     assert len(json.loads((tmp_path / "tournament.json").read_text())["openings"]) == 5
 
 
-def test_games_do_not_depend_on_the_batch(whole: Any, tmp_path: pathlib.Path) -> None:
+def test_games_are_independent_of_batch(whole: Any, tmp_path: pathlib.Path) -> None:
     _, played = whole
     others = play_all(tmp_path, batch_size=5)
     assert sorted(others) == sorted(played)
@@ -213,7 +215,7 @@ def test_games_do_not_depend_on_the_batch(whole: Any, tmp_path: pathlib.Path) ->
         ),
     ],
 )
-def test_another_tournament_is_refused(
+def test_changed_tournament_is_refused(
     changes: dict, line: str, whole: Any, tmp_path: pathlib.Path
 ) -> None:
     next(play_tournament(tournament(), tmp_path))
@@ -242,7 +244,7 @@ def test_another_tournament_is_refused(
         ({"openings": ((0, 3, 1),)}, "the game is over after opening [0, 3, 1]; leave it out"),
     ],
 )
-def test_what_cannot_be_played_is_refused(changes: dict, line: str) -> None:
+def test_invalid_tournament_is_refused(changes: dict, line: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
         tournament(**changes)
 
@@ -256,7 +258,7 @@ def test_what_cannot_be_played_is_refused(changes: dict, line: str) -> None:
         (1, None, "line 2 is not the second game of the pair before it"),
     ],
 )
-def test_a_file_of_something_else_is_refused(
+def test_foreign_file_is_refused(
     number: int, line: bytes | None, message: str, whole: Any, tmp_path: pathlib.Path
 ) -> None:
     lines = whole[0].splitlines(keepends=True)
@@ -270,10 +272,8 @@ def test_a_file_of_something_else_is_refused(
 
 
 @pytest.mark.parametrize("read", [read_games, mend_games])
-def test_a_pair_that_is_there_twice_is_refused(
-    read: Any, whole: Any, tmp_path: pathlib.Path
-) -> None:
-    """Counted twice it would narrow the intervals."""
+def test_repeated_pair_is_refused(read: Any, whole: Any, tmp_path: pathlib.Path) -> None:
+    """A pair counted twice would narrow the intervals."""
     lines = whole[0].splitlines(keepends=True)
     file = tmp_path / "games.jsonl"
     file.write_bytes(b"".join([*lines[:4], *lines[2:]]))
@@ -285,7 +285,7 @@ def test_a_pair_that_is_there_twice_is_refused(
     assert file.read_bytes() == before
 
 
-def test_a_pair_that_is_missing_is_told_of(whole: Any, tmp_path: pathlib.Path) -> None:
+def test_missing_pair_is_reported(whole: Any, tmp_path: pathlib.Path) -> None:
     next(play_tournament(tournament(), tmp_path))
     lines = whole[0].splitlines(keepends=True)
     (tmp_path / "games.jsonl").write_bytes(b"".join(lines[2:]))
@@ -295,8 +295,8 @@ def test_a_pair_that_is_missing_is_told_of(whole: Any, tmp_path: pathlib.Path) -
         next(play_tournament(tournament(), tmp_path))
 
 
-def test_thousands_of_games_are_played_at_once(tmp_path: pathlib.Path) -> None:
-    """In one call, and each goes as it does in a small batch."""
+def test_thousands_of_games_run_in_one_batch(tmp_path: pathlib.Path) -> None:
+    """The games run in one call and are the same as in a small batch."""
     made = {
         "entrants": (engine("net", ENV, *network(), SEARCH), uniform_random()),
         "pairings": ((0, 1),),
@@ -316,7 +316,7 @@ def test_pairings() -> None:
     assert round_robin(2, with_self=True) == ((0, 0), (0, 1), (1, 1))
 
 
-def test_a_player_may_meet_itself(tmp_path: pathlib.Path) -> None:
+def test_player_can_play_itself(tmp_path: pathlib.Path) -> None:
     random_one = uniform_random()
     changes = {"entrants": (random_one,), "pairings": round_robin(1, with_self=True)}
     played = play_all(tmp_path, **changes, openings=tuple(from_start(40)))
@@ -336,7 +336,7 @@ def test_perfect_play_is_rated_above_random_play(tmp_path: pathlib.Path) -> None
 
 
 def no_cells(params: Any, state: Any) -> Any:
-    """Remembers how often the other player took each cell, and how often it did."""
+    """A player whose state counts the cells taken by either player."""
     return jnp.zeros((*state.current_player.shape, 2, 4), jnp.int32)
 
 
@@ -351,7 +351,7 @@ def see(seen: Any, action: Any) -> Any:
     return seen.at[:, 0].add(jax.nn.one_hot(action, 4, dtype=jnp.int32))
 
 
-def test_games_on_the_host_are_those_on_the_device() -> None:
+def test_host_games_match_device_games() -> None:
     players = Player(no_cells, choose_by_memory, see), batch_player(games.random_player())
     params = (jnp.array([0.0, 1.0, 0.0, 2.0]), None)
     keys = pair_keys(0, "a", "b", np.arange(20))
@@ -361,7 +361,7 @@ def test_games_on_the_host_are_those_on_the_device() -> None:
     jax.tree.map(np.testing.assert_array_equal, found, jax.device_get(expected))
 
 
-def test_a_host_player_is_asked_where_it_has_to_move() -> None:
+def test_host_player_runs_only_on_its_turn() -> None:
     asked: list[tuple[tuple[int, ...], int]] = []
 
     def choose(histories: list[list[int]], seeds: list[int]) -> list[int]:
@@ -384,7 +384,7 @@ def test_a_host_player_is_asked_where_it_has_to_move() -> None:
 
 @pytest.mark.parametrize("search", [SEARCH, AlphaZero(5, reuse_capacity=3)])
 @pytest.mark.parametrize("opponent", [HOST, uniform_random()], ids=["host", "device"])
-def test_a_network_that_is_not_finite_ends_the_tournament(
+def test_non_finite_network_ends_tournament(
     opponent: Entrant, search: Any, tmp_path: pathlib.Path
 ) -> None:
     made, params = network()
@@ -404,7 +404,7 @@ def test_a_network_that_is_not_finite_ends_the_tournament(
     assert len(read_games(tmp_path / "games.jsonl")) == 4
 
 
-def test_entrants_share_programs_but_not_parameters(tmp_path: pathlib.Path) -> None:
+def test_players_share_programs_but_not_parameters(tmp_path: pathlib.Path) -> None:
     made, params = network()
     one, other = (engine(name, ENV, made, params, SEARCH.for_evaluation()) for name in "ab")
     assert one.player is other.player
@@ -428,7 +428,7 @@ def test_entrants_share_programs_but_not_parameters(tmp_path: pathlib.Path) -> N
 
 
 @pytest.mark.parametrize(("name", "policy", "depths", "options"), COUNTS)
-def test_costs_are_those_of_the_table(name: str, policy: Any, depths: Any, options: dict) -> None:
+def test_costs_match_table(name: str, policy: Any, depths: Any, options: dict) -> None:
     row = next(row for row in table("variant | formula") if name in row["variant"])
     network = Network(9, head_depths=depths)
     blocks = int(row["blocks per move"].split(" = ")[1])
@@ -438,7 +438,7 @@ def test_costs_are_those_of_the_table(name: str, policy: Any, depths: Any, optio
     assert cost.simulations == (sum(budgets) if isinstance(budgets, tuple) else budgets)
 
 
-def test_costs_of_rollouts_without_a_limit_are_open() -> None:
+def test_unlimited_rollouts_have_unknown_cost() -> None:
     [policy] = [row[1] for row in COUNTS if row[0] == "rollouts of 10 moves"]
     network = Network(9, head_depths=(2, 4))
     assert move_cost(policy, network).evaluations == 85 * 11
@@ -457,7 +457,7 @@ HANDICAPS = (
 )
 
 
-def test_games_begin_where_a_fen_says(tmp_path: pathlib.Path) -> None:
+def test_games_start_at_fen(tmp_path: pathlib.Path) -> None:
     env = games.make("gardner_chess")
     players = uniform_random("one"), uniform_random("other")
     made = Tournament(env, players, ((0, 1),), HANDICAPS, batch_size=4, max_plies=9)
@@ -486,12 +486,12 @@ def test_games_begin_where_a_fen_says(tmp_path: pathlib.Path) -> None:
         dataclasses.replace(made, entrants=(players[0], HOST))
 
 
-def test_a_fen_needs_a_game_that_has_them() -> None:
+def test_fen_is_refused_for_games_without_fen() -> None:
     with pytest.raises(ValueError, match=r"^connect2 has no FEN: it is for chess and gardner"):
         tournament(openings=(HANDICAPS[0],))
 
 
-def test_what_players_spent(whole: Any) -> None:
+def test_player_evaluations_are_counted(whole: Any) -> None:
     _, played = whole
     entrants = tournament().entrants
     net, exact, host = count_usage(entrants, played)
@@ -518,7 +518,7 @@ def test_what_players_spent(whole: Any) -> None:
         assert 0 < seconds_a_move(ENV, entrant, positions, repeats=2) < 10
 
 
-def test_random_openings_are_distinct_and_go_on() -> None:
+def test_random_openings_are_distinct_and_not_over() -> None:
     env = games.make("tic_tac_toe")
     found = random_openings(env, 100, plies=(1, 3), seed=0)
     # By the cells of each side, whatever their order.
@@ -534,8 +534,8 @@ def test_random_openings_are_distinct_and_go_on() -> None:
         random_openings(env, 1, plies=0, seed=0)
 
 
-def test_openings_are_as_many_as_positions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nim shows the pile alone, so that 20 stones less 4 to 12 are nine positions."""
+def test_number_of_openings_is_limited_by_positions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nim shows only the pile: 20 stones minus 4 to 12 give nine positions."""
     nim = games.make("nim")
 
     def stones_taken(plies: Any, number: int) -> list[int]:
@@ -551,7 +551,7 @@ def test_openings_are_as_many_as_positions(monkeypatch: pytest.MonkeyPatch) -> N
         stones_taken(4, 10)
 
 
-def test_a_start_is_who_has_to_move_and_what_is_seen() -> None:
+def test_start_is_identified_by_player_and_observation() -> None:
     starts = find_starts(ENV, [(0, 1, 2), (2, 1, 0), (0,), (), (3,), (0,)])
     assert [(*moves, start.side) for moves, start in starts.items()] == [
         (0, 1, 2, 1),
@@ -573,8 +573,8 @@ def test_positions_with_other_legal_actions_differ() -> None:
     assert found[0] == found[2] != found[1]
 
 
-def test_openings_may_be_balanced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In Connect2 an edge draws and a middle cell wins."""
+def test_balanced_openings_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In Connect2, an edge cell draws and a middle cell wins."""
     assert set(random_openings(ENV, 2, plies=1, seed=0, accept=drawn(ENV))) == {(0,), (3,)}
     fit = balanced(lambda states: ~states.legal_action_mask[:, 0] * 0.5, 0.4)
     assert set(random_openings(ENV, 3, plies=1, seed=0, accept=fit)) == {(1,), (2,), (3,)}
@@ -583,7 +583,7 @@ def test_openings_may_be_balanced(monkeypatch: pytest.MonkeyPatch) -> None:
         random_openings(ENV, 4, plies=1, seed=0, accept=fit)
 
 
-def test_openspiels_search_plays() -> None:
+def test_openspiel_player() -> None:
     pytest.importorskip("pyspiel")
     env = games.make("tic_tac_toe")
     entrant = openspiel_mcts(env, 200)
@@ -604,7 +604,7 @@ def test_openspiels_search_plays() -> None:
         openspiel_mcts(env, 0)
 
 
-def test_the_perfect_player_of_connect_four_plays() -> None:
+def test_perfect_connect_four_player() -> None:
     pytest.importorskip("bitbully")
     env = games.make("connect_four")
     entrant = perfect_connect_four(env)
@@ -631,7 +631,7 @@ def test_the_perfect_player_of_connect_four_plays() -> None:
         ),
     ],
 )
-def test_what_is_missing_is_told(
+def test_missing_package_is_reported(
     module: str, make: Any, line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)

@@ -85,7 +85,7 @@ def assert_same(one: Trained, other: Trained) -> None:
     assert (one.env.id, one.env.num_actions) == (other.env.id, other.env.num_actions)
 
 
-def test_a_file_holds_what_its_run_has_learned(saved: Saved) -> None:
+def test_exported_file_matches_run(saved: Saved) -> None:
     assert_same(load_trained(saved.file), load_trained(saved.run))
     found = load_trained(str(saved.file))
     assert (found.iteration, found.record) == (7, WHOLE)
@@ -96,7 +96,7 @@ def test_a_file_holds_what_its_run_has_learned(saved: Saved) -> None:
     assert [x.name for x in saved.file.parent.iterdir()] == ["nim.npz"]
 
 
-def test_an_earlier_checkpoint_can_be_asked_for(saved: Saved) -> None:
+def test_earlier_checkpoint_can_be_loaded(saved: Saved) -> None:
     early, late = load_trained(saved.run, 5), load_trained(saved.run)
     assert (early.iteration, late.iteration) == (5, 7)
     kernels = (x.params["params"]["stem"]["kernel"] for x in (early, late))
@@ -108,7 +108,7 @@ def test_an_earlier_checkpoint_can_be_asked_for(saved: Saved) -> None:
         load_trained(saved.run, 6)
 
 
-def test_a_network_that_comes_with_the_package_has_a_name(
+def test_packaged_network_is_loaded_by_name(
     saved: Saved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(saved_network, "_PACKAGED", tmp_path)
@@ -124,13 +124,13 @@ def test_a_network_that_comes_with_the_package_has_a_name(
         load_trained("go")
 
 
-def test_all_names_that_come_with_the_package_load() -> None:
+def test_all_packaged_networks_load() -> None:
     for name in trained_names():
         assert build_policy(load_trained(name).record)
 
 
 def rewrite(file: Path, to: Path, **changes: Any) -> Path:
-    """Copies a file with some arrays exchanged, or left out where there is nothing instead."""
+    """Copies a file with some arrays replaced, or removed if the replacement is `None`."""
     with np.load(file) as arrays:
         content = {name: arrays[name] for name in arrays.files}
     content |= {name.replace("__", "/"): x for name, x in changes.items()}
@@ -181,7 +181,7 @@ def as_bytes(record: Any) -> np.ndarray:
         ),
     ],
 )
-def test_what_does_not_fit_is_refused_in_a_line(
+def test_mismatched_file_is_refused(
     saved: Saved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: Any, reason: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -276,9 +276,7 @@ def test_a_run_records_every_field_of_its_network_and_resumes_with_them(
         assemble.assemble(name, resumed)
 
 
-def test_one_wrong_number_is_found_in_a_file_and_in_a_checkpoint(
-    saved: Saved, tmp_path: Path
-) -> None:
+def test_single_wrong_number_is_found(saved: Saved, tmp_path: Path) -> None:
     kernel = np.full((10, 4), 1e15, "f")
     load_trained(rewrite(saved.file, tmp_path / "large.npz", **{KERNEL: kernel}))
     kernel[7, 2] = np.inf
@@ -296,7 +294,7 @@ def test_one_wrong_number_is_found_in_a_file_and_in_a_checkpoint(
     assert load_trained(run, 7).iteration == 7
 
 
-def test_damaged_and_foreign_files_are_refused_in_a_line(
+def test_damaged_and_foreign_files_are_refused(
     saved: Saved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -405,9 +403,7 @@ ATTACKS: dict[str, tuple[list[tuple[str, bytes]], dict[str, int], str]] = {
 
 @pytest.mark.filterwarnings("ignore:Duplicate name:UserWarning")
 @pytest.mark.parametrize("name", ATTACKS)
-def test_a_hostile_file_is_refused_before_it_is_unpacked(
-    name: str, saved: Saved, tmp_path: Path
-) -> None:
+def test_hostile_file_is_refused_before_unpacking(name: str, saved: Saved, tmp_path: Path) -> None:
     members, directory, words = ATTACKS[name]
     file = pack(saved.file, tmp_path / "x.npz", members, **directory)
     tracemalloc.start()
@@ -421,22 +417,22 @@ def test_a_hostile_file_is_refused_before_it_is_unpacked(
     assert peak < 2**26
 
 
-def test_a_long_record_is_not_read(saved: Saved, tmp_path: Path) -> None:
+def test_oversized_record_is_not_read(saved: Saved, tmp_path: Path) -> None:
     record = np.full(2**20 + 1, ord(" "), np.uint8)
     file = rewrite(saved.file, tmp_path / "x.npz", record=record)
     with pytest.raises(ValueError, match=r"x\.npz is damaged, .*: its record has 1,048,577 bytes"):
         load_trained(file)
 
 
-def test_arrays_of_any_layout_are_read(saved: Saved, tmp_path: Path) -> None:
-    """As other programs write them."""
+def test_arrays_of_any_memory_layout_are_read(saved: Saved, tmp_path: Path) -> None:
+    """Other programs write such layouts."""
     with np.load(saved.file) as arrays:
         kernel = np.asfortranarray(arrays[NAME])
     file = rewrite(saved.file, tmp_path / "x.npz", **{KERNEL: kernel})
     assert_same(load_trained(file), load_trained(saved.file))
 
 
-def test_a_changed_configuration_of_a_run_is_refused(saved: Saved, tmp_path: Path) -> None:
+def test_changed_config_is_refused(saved: Saved, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(saved.run, run)
     file, whole = run / "config.json", load_trained(saved.run)
@@ -460,7 +456,7 @@ def test_a_changed_configuration_of_a_run_is_refused(saved: Saved, tmp_path: Pat
         load_trained(run)
 
 
-def test_a_damaged_checkpoint_is_refused_in_a_line(saved: Saved, tmp_path: Path) -> None:
+def test_damaged_checkpoint_is_refused(saved: Saved, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(saved.run, run)
     # The numbers are in the largest file.
@@ -477,14 +473,14 @@ def test_a_damaged_checkpoint_is_refused_in_a_line(saved: Saved, tmp_path: Path)
     assert load_trained(run, 5).iteration == 5
 
 
-def test_a_run_without_checkpoints_stays_as_it_is(tmp_path: Path) -> None:
+def test_run_without_checkpoints_is_not_changed(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(RECORD))
     with pytest.raises(ValueError, match=r"^there is no checkpoint in "):
         load_trained(tmp_path)
     assert [x.name for x in tmp_path.iterdir()] == ["config.json"]
 
 
-def test_only_a_file_of_arrays_is_written(saved: Saved, tmp_path: Path) -> None:
+def test_export_refuses_other_suffixes(saved: Saved, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"net\.zip; its name must end in \.npz$"):
         export_trained(load_trained(saved.file), tmp_path / "net.zip")
     found = load_trained(saved.file)
@@ -495,7 +491,7 @@ def test_only_a_file_of_arrays_is_written(saved: Saved, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", REGISTRY)
-def test_a_search_is_read_back_from_its_run(name: str) -> None:
+def test_search_round_trips_through_record(name: str) -> None:
     policy = REGISTRY[name].policy()
     budget = policy.num_simulations
     other = tuple(n + 1 for n in budget) if isinstance(budget, tuple) else budget + 1
@@ -508,14 +504,14 @@ def test_a_search_is_read_back_from_its_run(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["dual", "chain"])
-def test_a_run_keeps_the_weights_that_its_record_names(name: str) -> None:
-    """It was trained to act by these; only a record without a name has today's default."""
+def test_record_sets_action_weights(name: str) -> None:
+    """The network was trained with these weights; a record without a name gets the default."""
     saved = {"variant": name, "action_weights": "regularized"}
     assert build_policy({"search": saved}).action_weights == "regularized"
     assert build_policy({"search": {"variant": name}}).action_weights == "small_visits"
 
 
-def test_a_search_can_have_other_budgets() -> None:
+def test_search_budgets_can_be_changed() -> None:
     assert build_policy(RECORD) == SEARCH
     assert build_policy(RECORD, None, (8, 4)) == dataclasses.replace(SEARCH, num_simulations=(8, 4))
     # No more rounds than simulations of the later trees.
@@ -549,7 +545,7 @@ def test_a_search_can_have_other_budgets() -> None:
 
 
 @pytest.mark.parametrize("simulations", [10, (10,), [10], np.int64(10)])
-def test_several_trees_share_one_number(simulations: Any) -> None:
+def test_trees_share_one_number_of_simulations(simulations: Any) -> None:
     assert build_policy(RECORD, None, simulations) == Dual((6, 4), num_rounds=2)
     assert build_policy(RECORD, "dual", simulations) == Dual((6, 4), num_rounds=4)
     assert build_policy(RECORD, "mpv", simulations) == MPV((6, 4))
@@ -567,8 +563,8 @@ def test_several_trees_share_one_number(simulations: Any) -> None:
         Gumbel(4, qtransform=mctx.qtransform_by_parent_and_siblings),
     ],
 )
-def test_a_function_that_is_not_the_default_is_refused_in_a_line(policy: Any) -> None:
-    """As JSON can only name it: what is read back would be another search."""
+def test_non_default_function_is_refused(policy: Any) -> None:
+    """JSON stores only a name, so the loaded search would differ."""
     name = type(policy).__name__.lower()
     record = json.loads(json.dumps({"search": {"variant": name} | to_dict(policy)}))
     words = r"^qtransform is .*qtransform_by_.*; it must be qtransform_.* a --variant$"
@@ -581,12 +577,12 @@ def test_a_function_that_is_not_the_default_is_refused_in_a_line(policy: Any) ->
 @pytest.mark.parametrize(
     "search", [None, 3, {"variant": "dual", "puct": 3}, {"variant": "dual", "depth": 3}]
 )
-def test_a_search_that_cannot_be_read_is_refused_in_a_line(search: Any) -> None:
+def test_unreadable_search_is_refused(search: Any) -> None:
     with pytest.raises(ValueError, match=r"^the record's search cannot be read: "):
         build_policy({"search": search})
 
 
-def test_options_of_the_model_are_the_runs() -> None:
+def test_model_options_come_from_run() -> None:
     options = model_kwargs_of(RECORD)
     assert options == {"activations_dtype": "bfloat16", "compact_states": True}
     older = {"network": {"width": 4}}

@@ -1,4 +1,4 @@
-"""The networks that come with the package play as the document says."""
+"""The packaged networks play as docs/evaluate.md states."""
 
 import re
 from pathlib import Path
@@ -16,23 +16,23 @@ NAMES = trained_names()
 PAGE = (Path(__file__).parents[1] / "docs" / "evaluate.md").read_text()
 
 
-def test_every_preset_has_one_where_it_is_small() -> None:
+def test_every_preset_except_chess_has_a_network() -> None:
     assert set(NAMES) == set(PRESETS) - {"chess"}
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_page_names_it(name: str) -> None:
+def test_page_names_network(name: str) -> None:
     [listed] = re.findall(r"The networks that come with dualmctx are (.*?): ", PAGE, re.DOTALL)
     assert f"`{name}`" in listed
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_record_names_its_preset(name: str) -> None:
+def test_record_names_preset(name: str) -> None:
     assert load_trained(name).record["preset"] == name
 
 
 @pytest.mark.parametrize("name", ["connect2", "hsr", "nim", "tic-tac-toe"])
-def test_the_network_alone_plays_optimally_wherever_optimal_play_leads(name: str) -> None:
+def test_network_plays_optimally_on_optimal_path(name: str) -> None:
     trained = load_trained(name)
     solution = games.solve(trained.env)
     here = solution.on_optimal_path
@@ -51,8 +51,8 @@ def test_the_network_alone_plays_optimally_wherever_optimal_play_leads(name: str
         pytest.param("334455", {1, 5}, id="four side by side"),
     ],
 )
-def test_the_network_of_connect_four_knows_the_beginnings(moves: str, columns: set[int]) -> None:
-    """How strong it is: `python -m benchmarks.strength connect-four`."""
+def test_connect_four_network_knows_openings(moves: str, columns: set[int]) -> None:
+    """Its strength is measured by `python -m benchmarks.strength connect-four`."""
     trained = load_trained("connect-four")
     history = games.parse_moves(trained.env, moves)
     states = games.replay(trained.env, np.array([[*history, -1]], np.int32))

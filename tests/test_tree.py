@@ -1,4 +1,4 @@
-"""The tree's arrays: what is allocated, what is read, and what is exported."""
+"""The arrays of the tree: allocation, reading and export."""
 
 from typing import Any
 
@@ -100,7 +100,7 @@ def test_allocate(num_trees: int, windowed: bool) -> None:
             assert (stats.path_visits, stats.heights) == (None, None)
 
 
-def test_take_reads_one_or_many_nodes() -> None:
+def test_batched_gather_reads_one_or_many_nodes() -> None:
     array = jnp.arange(24).reshape(2, 4, 3)
     assert batched_gather(array, jnp.array([3, 1])).tolist() == [[9, 10, 11], [15, 16, 17]]
     many = batched_gather(array, jnp.array([[0, 3], [2, 2]]))
@@ -109,7 +109,7 @@ def test_take_reads_one_or_many_nodes() -> None:
     assert batched_gather(array[..., 0], jnp.array([[1], [0]])).tolist() == [[3], [12]]
 
 
-def test_get_children_of_a_layer() -> None:
+def test_get_children_of_a_tree() -> None:
     tree = small_tree(num_trees=2)
     first = get_children(tree, jnp.array([0, 0]))
     assert first.visits.tolist() == [[0, 0, 2], [0, 0, 0]]
@@ -120,7 +120,7 @@ def test_get_children_of_a_layer() -> None:
 
 
 def test_qvalue_of_an_unvisited_child_is_zero() -> None:
-    """Node 2 exists, with a reward, but the second layer has not been there."""
+    """Node 2 exists and has a reward, but the second tree has not visited it."""
     tree = small_tree(num_trees=2)
     below = jnp.array([1, 0])
     assert get_children(tree, below).qvalues.tolist() == [[1, 0, 0], [0, 0, 0]]
@@ -138,7 +138,7 @@ def test_summary(tree_index: int, visits: int, q: float) -> None:
     np.testing.assert_array_equal(summary.value, tree.stats[tree_index].node_values[:, 0])
 
 
-def test_replace_layer_exchanges_one() -> None:
+def test_replace_stats_replaces_one_tree() -> None:
     tree = small_tree(num_trees=2)
     stats = tree.stats
     other = stats[0].replace(node_visits=stats[0].node_visits + 1)
@@ -150,7 +150,7 @@ def test_replace_layer_exchanges_one() -> None:
     assert tree.stats is stats
 
 
-def test_get_state_leaves_the_activations_out() -> None:
+def test_get_state_omits_activations() -> None:
     tree = small_tree()
     state = get_state(tree, jnp.array([0, 0]))
     assert state.activations is None
@@ -208,7 +208,7 @@ def test_to_mctx_turns_probabilities_into_logits() -> None:
     assert of_logits.children_prior_logits is tree.children_prior
 
 
-def test_more_edges_than_can_be_numbered_are_refused_in_a_line() -> None:
+def test_too_many_edges_are_refused() -> None:
     row = jnp.ones((1, 50_000))
     root = NodeInit(row, jnp.zeros(1), jnp.zeros(1), jnp.zeros(1))
     with pytest.raises(ValueError, match=r"50000 nodes of 50000 actions .* max_children$"):

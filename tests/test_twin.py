@@ -28,7 +28,7 @@ def total(results, counter):
 
 
 @rules_cases
-def test_alphazero(rules):
+def test_alphazero_matches_twin(rules):
     assert_twin_agrees(ALPHAZERO, rules)
 
 
@@ -47,13 +47,13 @@ def test_alphazero_with_invalid_root_actions(policy):
 
 @pytest.mark.parametrize("window", [1, 2, 3, 60])
 @rules_cases
-def test_alphazero_windowed(rules, window):
+def test_alphazero_with_window(rules, window):
     assert_twin_agrees(with_options(ALPHAZERO_WINDOWED, window=window), rules)
 
 
 @pytest.mark.parametrize("window", [1, 2, 3])
 @pytest.mark.parametrize(("fraction", "decay"), [(0.5, 0.5), (0.3, 1.0), (1.0, 0.25)])
-def test_alphazero_explores(window, fraction, decay):
+def test_alphazero_with_exploration(window, fraction, decay):
     policy = with_options(
         ALPHAZERO_WINDOWED, window=window, explore_fraction=fraction, explore_decay=decay
     )
@@ -69,7 +69,7 @@ def test_alphazero_with_max_depth(rules, window):
     assert_twin_agrees(with_options(ALPHAZERO_DEEP, window=window), rules)
 
 
-def test_alphazero_meets_max_depth():
+def test_alphazero_reaches_max_depth():
     results = assert_twin_agrees(ALPHAZERO_DEEP, RULES["one legal action"])
     assert total(results, "depth_hits") > 40
 
@@ -77,7 +77,7 @@ def test_alphazero_meets_max_depth():
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("policy", list(POLICIES.values()), ids=list(POLICIES))
 @rules_cases
-def test_dual(policy, rules):
+def test_dual_matches_twin(policy, rules):
     assert_twin_agrees(policy, rules)
 
 
@@ -85,7 +85,7 @@ def test_dual(policy, rules):
     ("value_mix", "prior_mix"), [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0), (0.25, 0.6)]
 )
 @pytest.mark.parametrize("policy", list(POLICIES.values()), ids=list(POLICIES))
-def test_dual_mixes(policy, value_mix, prior_mix):
+def test_dual_with_mixes(policy, value_mix, prior_mix):
     policy = with_options(policy, value_mix=value_mix, prior_mix=prior_mix)
     for rules in FEW_RULES:
         assert_twin_agrees(policy, rules, seeds=(10, 11, 12, 13))
@@ -98,13 +98,13 @@ def test_dual_runs_out_of_leaves():
     assert 0 < total(results, "refined") < 40
 
 
-def test_dual_trees_adopt_what_the_other_made():
+def test_dual_trees_adopt_nodes_of_other_tree():
     results = assert_twin_agrees(INTERLEAVED, RULES["same player twice"])
     assert total(results, "fallbacks") > 0
     assert total(results, "adopted") > 0
 
 
-def test_dual_meets_max_depth():
+def test_dual_reaches_max_depth():
     results = assert_twin_agrees(SHALLOW, RULES["one legal action"])
     assert total(results, "depth_hits") > 40
 
@@ -120,13 +120,13 @@ def test_dual_with_invalid_root_actions(policy):
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("window", [1, 2, 3, 60])
 @rules_cases
-def test_dual_windowed(rules, window):
+def test_dual_with_window(rules, window):
     assert_twin_agrees(with_options(DUAL_WINDOWED, window=window), rules)
 
 
 @pytest.mark.parametrize("window", [1, 2])
 @pytest.mark.parametrize("value_mix", [0.0, 1.0])
-def test_dual_windowed_mixes(window, value_mix):
+def test_dual_with_window_and_mixes(window, value_mix):
     policy = with_options(DUAL_WINDOWED, window=window, value_mix=value_mix, prior_mix=0.5)
     for rules in FEW_RULES:
         assert_twin_agrees(policy, rules, seeds=(20, 21, 22, 23))
@@ -134,15 +134,15 @@ def test_dual_windowed_mixes(window, value_mix):
 
 @pytest.mark.parametrize("window", [1, 2])
 @pytest.mark.parametrize("rules", FEW_RULES)
-def test_dual_explores(window, rules):
+def test_dual_with_exploration(window, rules):
     policy = with_options(DUAL_WINDOWED, window=window, explore_fraction=0.6, explore_decay=0.8)
     results = assert_twin_agrees(policy, rules)
     if rules.terminal < 0.5:
         assert total(results, "explored") > 0
 
 
-def test_twin_and_engine_ask_the_same_model():
-    """Whatever shapes the game is the same bit by bit; what the heads say, nearly."""
+def test_twin_and_engine_use_same_model():
+    """The rules of the game are equal bit by bit; the outputs of the heads nearly."""
     codes = np.arange(50, dtype=np.uint32) * np.uint32(2654435)
     rules = RULES["same player twice"]
     embedding = hash_model.Embedding(state=codes, activations=None)

@@ -44,7 +44,7 @@ def setup(name):
 
 
 def roots(env, plies):
-    """Plays so many random moves from the start of each game; none of them ends it here."""
+    """Plays a number of random moves from the start of each game; none ends a game here."""
     init, step = fast_jit(env.init), fast_jit(env.step)
     rng = np.random.default_rng(2)
     states = []
@@ -82,18 +82,18 @@ def assert_twin_agrees(name, policy):
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", GAMES)
-def test_dual_on_a_game(name):
+def test_dual_matches_twin_on_game(name):
     results = assert_twin_agrees(name, POLICIES[name])
     assert any(result.counters.terminal_hits for result in results)
 
 
-def test_alphazero_on_a_game():
+def test_alphazero_matches_twin_on_game():
     results = assert_twin_agrees("tic_tac_toe", AlphaZero(60, **CALM))
     assert any(node.discount == 0 for result in results for node in result.nodes)
 
 
-def test_kept_activations_change_nothing():
-    """Resuming the trunk from kept activations or running it anew gives the same search."""
+def test_kept_activations_do_not_change_search():
+    """Resuming the trunk from kept activations gives the same search as running it anew."""
     kept = run_engine("connect2", POLICIES["connect2"])
     anew = run_engine("connect2", POLICIES["connect2"], keep_activations=False)
     assert kept.search_tree.embeddings.activations is not None

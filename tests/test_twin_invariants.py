@@ -1,4 +1,4 @@
-"""What must hold between searches, whatever the game: no twin is needed to see it fail.
+"""Invariants between searches that hold for every game, without a twin.
 
 Sources: Kadam, Xu, Lieberherr 2021, section 3; the facts about sequential mode follow from it.
 """
@@ -30,7 +30,7 @@ def search(policy, rules, **options):
 
 
 def assert_same_layer(tree, tree_index, other, other_layer):
-    """Checks that two layers have the same nodes, visits and values, the latter to 1e-6."""
+    """Checks that two trees have the same nodes, visits and values, the latter to 1e-6."""
     for i in range(len(SEEDS)):
         ours = _layer(tree, tree_index, i)
         theirs = _layer(other, other_layer, i)
@@ -49,7 +49,7 @@ def _layer(tree, tree_index, element):
 
 @pytest.mark.parametrize("weights", ["all_visits", "small_visits"])
 @rules_cases
-def test_small_tree_alone_is_alphazero(rules, weights):
+def test_small_tree_alone_equals_alphazero(rules, weights):
     alone = search(with_options(SMALL_ALONE, action_weights=weights), rules)
     alphazero = search(ALPHAZERO, rules, final="nothing")
     assert_same_layer(alone.search_tree, 0, alphazero.search_tree, 0)
@@ -59,7 +59,7 @@ def test_small_tree_alone_is_alphazero(rules, weights):
 
 @pytest.mark.parametrize("weights", ["all_visits", "small_visits"])
 @rules_cases
-def test_large_tree_alone_is_alphazero(rules, weights):
+def test_large_tree_alone_equals_alphazero(rules, weights):
     alone = search(with_options(LARGE_ALONE, action_weights=weights), rules)
     alphazero = search(ALPHAZERO, rules, final="all")
     assert_same_layer(alone.search_tree, 1, alphazero.search_tree, 0)
@@ -67,8 +67,8 @@ def test_large_tree_alone_is_alphazero(rules, weights):
 
 
 @pytest.mark.parametrize("rules", FEW_RULES)
-def test_smoothed_visits_are_alphazeros_as_they_are_the_large_trees(rules):
-    """The paper's eq. 2: what two algorithms are compared by is the same function of visits."""
+def test_smoothed_visits_are_same_function_for_alphazero_and_dual(rules):
+    """The paper's eq. 2: both algorithms apply the same function to visits."""
     alone = search(with_options(LARGE_ALONE, action_weights="large_visits"), rules)
     smoothed = search(with_options(ALPHAZERO, visit_weights="smoothed"), rules, final="all")
     np.testing.assert_array_equal(smoothed.action_weights, alone.action_weights)
@@ -78,7 +78,7 @@ def test_smoothed_visits_are_alphazeros_as_they_are_the_large_trees(rules):
 
 @pytest.mark.parametrize("window", [None, 1])
 def test_small_visits_count_the_simulations_of_the_small_tree(window):
-    """A window cuts visits short, not this count, nor does a later tree add to it."""
+    """A window reduces visits but not this count, and a later tree does not add to it."""
     policy = with_options(DUAL_WINDOWED, window=window)
     output = search(policy, RULES["no illegal, no end"])
     stats, children = output.search_tree.stats[0], output.search_tree.children_index[:, 0]
@@ -91,7 +91,7 @@ def test_small_visits_count_the_simulations_of_the_small_tree(window):
 
 
 @rules_cases
-def test_wide_window_is_no_window(rules):
+def test_wide_window_equals_no_window(rules):
     wide = search(with_options(ALPHAZERO_WINDOWED, window=40), rules, final="all")
     none = search(ALPHAZERO, rules, final="all")
     assert_same_layer(wide.search_tree, 0, none.search_tree, 0)
@@ -101,7 +101,7 @@ def test_wide_window_is_no_window(rules):
 
 @pytest.mark.parametrize("window", [1, 2, 3, 60])
 @pytest.mark.parametrize("policy", [ALPHAZERO_WINDOWED, DUAL_WINDOWED], ids=["alphazero", "dual"])
-def test_number_of_edge_updates(policy, window):
+def test_window_limits_edge_updates(policy, window):
     """The edges that all simulations of a tree update are the sum of min(window, length)."""
     policy = with_options(policy, window=window)
     final = "all" if policy.heads == (-1,) else "nothing"
@@ -124,7 +124,7 @@ def large_visits(value_mix, prior_mix, final):
 
 
 def test_sequential_counts_ignore_the_mix_below_the_root():
-    """With one round, T_full's counts are T_sub's; only the root's prior, mixed before, counts.
+    """With one round, the counts depend only on the root's prior, which is mixed before.
 
     So they do not depend on α at all, nor on β if both heads agree on the root's prior.
     """
@@ -138,7 +138,7 @@ def test_sequential_counts_ignore_the_mix_below_the_root():
 
 @pytest.mark.parametrize("policy", list(POLICIES.values()), ids=list(POLICIES))
 @pytest.mark.parametrize("rules", FEW_RULES)
-def test_full_weight_on_the_first_head_ignores_the_final_one(policy, rules):
+def test_full_mix_of_first_head_ignores_final_head(policy, rules):
     policy = with_options(policy, value_mix=1.0, prior_mix=1.0)
     one, other = search(policy, rules), search(policy, rules._replace(final_salt=1))
     np.testing.assert_array_equal(one.action_weights, other.action_weights)
@@ -150,8 +150,8 @@ def test_full_weight_on_the_first_head_ignores_the_final_one(policy, rules):
 
 @pytest.mark.parametrize("window", [1, 2, 3])
 @rules_cases
-def test_no_node_is_passed_more_often_than_its_parent(rules, window):
-    """So the nodes with the largest counts, ties to the older, hang together with the root."""
+def test_node_visits_never_exceed_parent(rules, window):
+    """Therefore the nodes with the largest counts, older first, form a tree with the root."""
     policy = with_options(DUAL_WINDOWED, window=window)
     tree = search(policy, rules).search_tree
     for element in range(len(SEEDS)):

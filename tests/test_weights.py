@@ -63,7 +63,7 @@ EXTREME = {
 
 
 @pytest.mark.parametrize("name", EXTREME)
-def test_regularized_policy_is_exact_in_extreme_cases(name: str) -> None:
+def test_regularized_policy_in_extreme_cases(name: str) -> None:
     prior, qvalues, total = EXTREME[name]
     prior, qvalues = jnp.array([prior], jnp.float32), jnp.array([qvalues], jnp.float32)
     actual = weights.regularized_policy(prior, qvalues, jnp.array([total]), c_puct=1.25)
@@ -87,7 +87,7 @@ def test_regularized_policy_satisfies_its_equation(c_puct: float) -> None:
         np.testing.assert_allclose(policy[row], expected, rtol=1e-3, atol=1e-5)
 
 
-def test_regularized_policy_is_the_best_trade_off() -> None:
+def test_regularized_policy_is_optimal() -> None:
     """No perturbation within the simplex of legal actions raises qᵀπ − λ KL(P, π)."""
     prior, qvalues, total = (np.asarray(x, np.float64) for x in random_case(1))
     args = jnp.asarray(prior, jnp.float32), jnp.asarray(qvalues, jnp.float32), jnp.asarray(total)
@@ -106,7 +106,7 @@ def test_regularized_policy_is_the_best_trade_off() -> None:
             assert (worth((1 - size) * policy + size * other) <= worth(policy) + 1e-7).all()
 
 
-def test_regularized_policy_without_visits_is_the_prior() -> None:
+def test_regularized_policy_without_visits_equals_prior() -> None:
     prior, qvalues, total = random_case(3)
     total = total.at[::2].set(0)
     policy = weights.regularized_policy(prior, qvalues, total, c_puct=1.25)
@@ -145,7 +145,7 @@ def test_unlikely_actions_stay_legal(gap: float, shift: float) -> None:
     np.testing.assert_allclose(actual[1], max(np.exp(-gap) / (1 + np.exp(-gap)), 1e-30), rtol=1e-4)
 
 
-def test_mask_logits_is_mctxs() -> None:
+def test_mask_logits_matches_mctx() -> None:
     logits, invalid = jnp.array([[1.0, 4.0, 2.0]]), jnp.array([[False, False, True]])
     assert roots.mask_logits(logits, None) is logits
     lowest = float(jnp.finfo(jnp.float32).min)

@@ -1,4 +1,4 @@
-"""The window follows from the size of the game."""
+"""The window is computed from the size of the game."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ RULES = {"hsr": plain.HSR(4, 4, 16), "nim": plain.Nim(20, 3)}
 
 
 def count_states(rules: Any) -> tuple[int, int]:
-    """Counts the states that can be reached, and the plies of the longest game."""
+    """Counts the reachable states, and the plies of the longest game."""
     states = level = {rules.start()}
     plies = 0
     while level := {
@@ -28,7 +28,7 @@ def count_states(rules: Any) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize(("game", "window"), [("hsr", 3), ("nim", 2), ("connect-four", 15)])
-def test_the_windows_of_the_papers_games(game: str, window: int) -> None:
+def test_windows_of_paper_games(game: str, window: int) -> None:
     row = GAMES[game]
     if game in RULES:
         assert (row.num_states, row.max_plies) == count_states(RULES[game])
@@ -37,7 +37,7 @@ def test_the_windows_of_the_papers_games(game: str, window: int) -> None:
     assert dual.backup == Backup(window=window)
 
 
-def test_a_window_grows_with_the_logarithm() -> None:
+def test_window_grows_with_logarithm() -> None:
     found = [window_for(2**bits, 1000) for bits in (0, 1, 6, 10, 20, 40, 80)]
     assert found == [2, 2, 2, 4, 7, 14, 28]
     # No game is longer than its longest one.
@@ -53,6 +53,6 @@ def test_a_window_grows_with_the_logarithm() -> None:
         ((5, 0), "max_depth is 0; it must be at least 1"),
     ],
 )
-def test_sizes_that_are_none_are_refused(numbers: Any, line: str) -> None:
+def test_bad_sizes_are_refused(numbers: Any, line: str) -> None:
     with pytest.raises(ValueError, match=f"^{line}$"):
         window_for(*numbers)

@@ -1,4 +1,4 @@
-"""Networks that nobody has trained, as files: all that a command needs, in no time."""
+"""Untrained networks as files, for tests of commands."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ TINY = ("--network.width", "4", "--network.num-blocks", "2", "--network.trunk", 
 
 
 def make_untrained(preset: str, *flags: str) -> Trained:
-    """Makes a network whose heads are random, as they would be zero."""
+    """Makes a network with random parameters; the heads of a new network are zero."""
     name, config = train.parse([preset, *TINY, *flags])
     record = record_of(name, config)
     env = games.make(record["game"], **record["game_parameters"])
@@ -34,7 +34,7 @@ def export_untrained(path: Path, preset: str, *flags: str) -> Path:
 
 
 def make_run(folder: Path, trained: Trained) -> Path:
-    """Makes the folder of a run; the parameters of its two checkpoints are those, some times."""
+    """Makes the folder of a run with two checkpoints, whose parameters are multiples."""
     run = create_run(folder, trained.record)
     checkpoints = claim_checkpoints(run.checkpoints, config=read_config(folder))
     for step in (3, 7):
