@@ -21,10 +21,10 @@ from dualmctx.policies import (
     Root,
     with_options,
 )
-from dualmctx.policies.top_actions import played_actions
 from dualmctx.policies.window import window_for
 from dualmctx.runs.saved_network import Trained, export_trained, load_trained
 from dualmctx.search.mctx_export import to_mctx
+from dualmctx.search.slots import played_actions
 from dualmctx.search.subtree import empty_tree, get_subtree
 from dualmctx.search.tree import Tree
 from dualmctx.types import ActingOutput, Embedding, Rollouts, Traits, acting_weights

@@ -226,18 +226,6 @@ class SelectFn(Protocol):
         ...
 
 
-class TrackFn(Protocol):
-    """Keeps what a variant tracks of the nodes of a layer after a backup.
-
-    Takes the trees after the backup and the `[B]` nodes at which the simulations ended; returns the
-    trees.
-    """
-
-    def __call__(self, tree: Any, leaf: chex.Array) -> Any:
-        """Updates what is tracked along the paths."""
-        ...
-
-
 @chex.dataclass(frozen=True)
 class ActingOutput(mctx.PolicyOutput):
     """What a policy returns that acts by other weights than it learns from.

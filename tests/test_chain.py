@@ -9,7 +9,7 @@ import pytest
 
 import hash_model
 from dualmctx import Chain, Dual, Execution
-from dualmctx.search.simulate import even_rounds
+from dualmctx.search.rounds import even_rounds
 from oracle import chain as chains
 from oracle.cases import (
     CALM,

@@ -13,7 +13,8 @@ import games
 import hash_model
 from dualmctx import AlphaZero, Dual, Embedding, Execution, to_mctx
 from dualmctx.models.game_model import mask_illegal, reward_and_discount
-from dualmctx.policies.top_actions import Inputs, keep_top_actions, played_actions
+from dualmctx.policies.top_actions import Inputs, keep_top_actions
+from dualmctx.search.slots import played_actions
 from hash_model import Rules
 from oracle import cases, twin
 from oracle.cases import fast_jit, grouped

@@ -11,7 +11,7 @@ import pytest
 import dualmctx
 import hash_model
 from dualmctx import AlphaZero, Contempt, Execution
-from dualmctx.search.frozen_visits import draw
+from dualmctx.search.frozen_visits import sample_visits
 from oracle import twin
 from oracle.cases import CALM, RULES, WINDOWED, fast_jit, grouped, with_options
 from oracle.compare import assert_same_search, run_engine
@@ -37,11 +37,16 @@ def assert_twin_agrees(policy: Any, rules: Any, key_seed: int = 5) -> list[Any]:
 
 
 def assert_same_frozen(tree: Any, element: int, result: Any) -> None:
+<<<<<<< HEAD
     """Checks that engine and twin have the same counts at frozen nodes."""
     if tree.stats[0].tracked is None:
+=======
+    """At the nodes that are frozen both keep the same counts."""
+    if "frozen" not in tree.stats[0].extra:
+>>>>>>> c519921 (search: run all statistics of a tree in one climb)
         assert not result.frozen
         return
-    visits = tree.stats[0].tracked.visits[element]
+    visits = tree.stats[0].extra["frozen"].visits[element]
     for actions, counts in result.frozen.items():
         node = 0
         for action in actions:
@@ -124,9 +129,9 @@ def test_no_limit_equals_alphazero(options: dict) -> None:
     expected = fast_jit(functools.partial(call, AlphaZero(30, **options)))(seeds, key)
     for limit in (None, 31 if options is CALM else -31):
         found = fast_jit(functools.partial(call, Contempt(30, limit, **options)))(seeds, key)
-        assert (found.search_tree.stats[0].tracked is None) == (limit is None)
+        assert ("frozen" not in found.search_tree.stats[0].extra) == (limit is None)
         tree = found.search_tree
-        bare = tree.replace(stats=(tree.stats[0].replace(tracked=None),))
+        bare = tree.replace(stats=(tree.stats[0].replace(extra={}),))
         found = found.replace(search_tree=bare)
         jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=2e-6), found, expected)
 
@@ -158,7 +163,7 @@ def test_samples_depend_only_on_element_and_key() -> None:
 def test_frozen_counts_are_sampled_in_proportion(temperature: float) -> None:
     visits = jnp.array([30, 0, 20, 50, 0], jnp.int32)
     keys = jax.random.split(jax.random.key(0), 20000)
-    draws = draw(keys, jnp.tile(visits, (20000, 1)), temperature)
+    draws = sample_visits(keys, jnp.tile(visits, (20000, 1)), temperature)
     expected = (visits / 50) ** (1 / temperature)
     counts = np.bincount(draws, minlength=5) / 20000
     np.testing.assert_allclose(counts, expected / expected.sum(), atol=0.015)
@@ -259,7 +264,7 @@ def test_child_limit_counts_by_slot() -> None:
     policy = with_options(CONTEMPT, max_children=2)
     output = fast_jit(functools.partial(call, policy))(jnp.arange(6), jax.random.key(0))
     stats = output.search_tree.stats[0]
-    counts = np.asarray(stats.tracked.visits)
+    counts = np.asarray(stats.extra["frozen"].visits)
     assert counts.shape == stats.children_visits.shape == (6, 41, 2)
     is_full = np.asarray(stats.children_visits).sum(axis=-1) >= 3
     assert is_full.sum() > 20

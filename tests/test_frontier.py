@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dualmctx.search.allocate import allocate
-from dualmctx.search.expand import frontier
+from dualmctx.search.refine import frontier
 from dualmctx.search.tree import Tree, replace_stats
 from dualmctx.types import NodeInit
 

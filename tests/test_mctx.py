@@ -14,7 +14,7 @@ import pytest
 import hash_model
 from dualmctx import AlphaZero, Execution, Gumbel, MuZero, Root, to_mctx
 from dualmctx.policies import root as roots
-from dualmctx.search import mctx_rules
+from dualmctx.search import mctx_adapter
 from dualmctx.search.allocate import allocate
 from dualmctx.search.simulate import SearchSpec, search
 from hash_model import Rules
@@ -235,7 +235,7 @@ def test_mctx_rules_run_unchanged(name: str) -> None:
             extra_data=extra,
             prior_is_logits=True,
         )
-        at_root, below = mctx_rules.mctx_root_rule(root_rule), mctx_rules.mctx_rule(rule)
+        at_root, below = mctx_adapter.mctx_root_rule(root_rule), mctx_adapter.mctx_rule(rule)
         grow = SearchSpec(roots.evaluate_logits(recurrent_fn), at_root, below, 20)
         return search(world, key, tree, grow, 20)
 

@@ -10,7 +10,7 @@ import pytest
 import hash_model
 from dualmctx import MPV
 from dualmctx.policies.mpv import in_rounds
-from dualmctx.search.simulate import even_rounds
+from dualmctx.search.rounds import even_rounds
 from hash_model import Rules
 from oracle import chain as chains
 from oracle.cases import CALM, FEW_RULES, RULES, WINDOWED, grouped, with_options

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import games
-from dualmctx import make_network, make_search_fn, policies
+from dualmctx import Tree, make_network, make_search_fn, policies
 from oracle.cases import fast_jit
 from test_imports import _allowed, _imports
 
@@ -100,25 +100,53 @@ def test_the_training_command_knows_it(
     with pytest.raises(SystemExit):
         command.parse(["nim", "--search.variant", "uct", "--help"])
     text = capsys.readouterr().out
-    assert "UCB1 without a prior" in " ".join(text.split())
+    assert "UCB1-Tuned without a prior" in " ".join(text.split())
     assert "--search.c-uct" in text
 
 
-def test_its_rule_is_ucb1(example: ModuleType) -> None:
-    """Searches of n and n + 1 simulations differ by what the bound asks for at the root."""
+def test_its_rule_is_ucb1_tuned(example: ModuleType) -> None:
+    """Searches of n and n + 1 simulations differ by the visit that the bound asks for."""
     env = games.make("nim", pile=7)
     states = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 1))
     network = make_network(env.num_actions, (1,), width=8, num_blocks=1)
     params = network.init(jax.random.PRNGKey(0), states.observation)
 
-    def root(num_simulations: int) -> tuple[np.ndarray, np.ndarray]:
-        search = fast_jit(make_search_fn(env, network, example.UCT(num_simulations, c_uct=0.8)))
-        summary = search(params, jax.random.PRNGKey(0), states).search_tree.summary()
-        return np.asarray(summary.visit_counts[0]), np.asarray(summary.qvalues[0])
+    def tree(num_simulations: int) -> Tree:
+        policy = example.UCT(num_simulations, c_uct=0.8)
+        search = fast_jit(make_search_fn(env, network, policy))
+        return search(params, jax.random.PRNGKey(0), states).search_tree
 
-    assert root(3)[0].tolist() == [1, 1, 1]
-    visits, qvalues = root(20)
-    bound = qvalues + 0.8 * np.sqrt(np.log(20) / visits)
-    after = visits.copy()
-    after[bound.argmax()] += 1
-    np.testing.assert_array_equal(root(21)[0], after)
+    def root(num_simulations: int) -> np.ndarray:
+        return np.asarray(tree(num_simulations).summary().visit_counts[0])
+
+    assert root(3).tolist() == [1, 1, 1]
+    before = tree(20)
+    visits, qvalues = root(20), np.asarray(before.summary().qvalues[0])
+    squares = np.asarray(before.stats[0].extra["squares"][0, 0])
+    variance = squares / visits - qvalues**2
+    rate = np.log(20) / visits
+    bound = qvalues + 0.8 * np.sqrt(rate * np.minimum(1, variance + np.sqrt(2 * rate)))
+    visits[bound.argmax()] += 1
+    np.testing.assert_array_equal(root(21), visits)
+
+
+def test_its_statistic_is_the_sum_of_squared_returns(example: ModuleType) -> None:
+    """Each simulation ends at one node, whose raw value all edges above it receive."""
+    env = games.make("tic_tac_toe")
+    states = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 3))
+    network = make_network(env.num_actions, (1,), width=8, num_blocks=1)
+    params = network.init(jax.random.PRNGKey(0), states.observation)
+    # Fewer simulations than it takes to meet the end of a game, so each one adds a node.
+    search = fast_jit(make_search_fn(env, network, example.UCT(30)))
+    tree = jax.tree.map(np.asarray, search(params, jax.random.PRNGKey(0), states).search_tree)
+    expected = np.zeros(tree.children_prior.shape)
+    for element, node in np.ndindex(3, 31):
+        value = tree.raw_values[element, node]
+        while node:
+            value = tree.rewards[element, node] + tree.discounts[element, node] * value
+            parent, action = tree.parents[element, node], tree.action_from_parent[element, node]
+            expected[element, parent, action] += value**2
+            node = parent
+    assert (tree.discounts[:, 1:] == -1).all()
+    assert (expected > 0).sum() == 90
+    np.testing.assert_allclose(tree.stats[0].extra["squares"], expected, atol=1e-5)

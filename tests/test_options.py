@@ -66,15 +66,15 @@ def assert_same_rows(tree: Any, element: int, nodes: list[Any]) -> None:
         place = index[node.actions]
         children = tree.children_index[element, place]
         index |= {(*node.actions, a): children[a] for a in np.flatnonzero(children >= 0)}
-        if stats.children_minimax is not None:
+        if "minimax" in stats.extra:
             for action, child in node.children.items():
-                actual = stats.children_minimax[element, place, action]
+                actual = stats.extra["minimax"][element, place, action]
                 np.testing.assert_allclose(actual, child.minimax, rtol=0, atol=TOLERANCE)
-        if stats.children_rave is not None:
+        if "rave" in stats.extra:
             returns = getattr(node, "rave", {})
             seen = [returns.get(action, []) for action in range(4)]
             expected = np.array([(len(x), np.mean(x or 0)) for x in seen])
-            actual = stats.children_rave[element, place]
+            actual = stats.extra["rave"][element, place]
             np.testing.assert_allclose(actual, expected, rtol=0, atol=TOLERANCE)
 
 
@@ -123,8 +123,8 @@ def test_options_at_the_edge_of_their_range_change_nothing() -> None:
     )
     stats = plain.search_tree.stats[0], faint.search_tree.stats[0]
     np.testing.assert_array_equal(stats[0].children_visits, stats[1].children_visits)
-    assert stats[0].children_rave is None
-    assert stats[0].children_minimax is None
+    assert stats[0].extra == {}
+    assert stats[1].extra.keys() == {"rave"}
 
 
 def test_with_minimax_alone_a_value_is_that_of_the_best_line() -> None:
@@ -139,7 +139,7 @@ def test_with_minimax_alone_a_value_is_that_of_the_best_line() -> None:
             value = tree.rewards[i, node] + tree.discounts[i, node] * value
             parent, action = tree.parents[i, node], tree.action_from_parent[i, node]
             best[i, parent] = max(best[i, parent], value)
-            kept = tree.stats[0].children_minimax[i, parent, action]
+            kept = tree.stats[0].extra["minimax"][i, parent, action]
             np.testing.assert_allclose(kept, value, rtol=0, atol=TOLERANCE)
 
 
@@ -151,7 +151,7 @@ def test_actions_of_players_with_different_action_spaces_never_mix() -> None:
     params = network.init(jax.random.key(1), state.observation)
     tree = fast_jit(make_search_fn(env, network, policy))(params, jax.random.key(2), state)
     tree = jax.tree.map(np.asarray, tree.search_tree)
-    counts = tree.stats[0].children_rave[..., 0]
+    counts = tree.stats[0].extra["rave"][..., 0]
     is_answer = np.arange(env.num_actions) >= env.num_actions - 2
     answers = np.asarray(tree.embeddings.state.legal_action_mask)[..., -1]
     assert counts[..., ~is_answer][~answers].sum() > counts[..., is_answer][answers].sum() > 0

@@ -29,7 +29,7 @@ from dualmctx import (
 )
 from dualmctx.policies import REGISTRY, named_options
 from dualmctx.policies import root as roots
-from dualmctx.policies.top_actions import played_actions
+from dualmctx.search.slots import played_actions
 from oracle.cases import fast_jit, grouped
 
 CALM = grouped(dirichlet_fraction=0.0, explore_fraction=0.0, temperature=0.0)

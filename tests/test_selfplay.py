@@ -19,8 +19,8 @@ import games
 from dualmctx import AlphaZero, Dual, Execution, Gumbel, MuZero, Puct, make_network, make_search_fn
 from dualmctx.models.game_model import mask_illegal
 from dualmctx.policies.root import legal_probabilities, sample_action
-from dualmctx.policies.top_actions import played_actions
 from dualmctx.search.keys import split_key
+from dualmctx.search.slots import played_actions
 from dualmctx.training.moves import chosen_value
 from dualmctx.training.selfplay import (
     SelfPlay,

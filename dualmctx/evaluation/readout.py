@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.search.arrays import batched_gather
-from dualmctx.search.tree import Tree, get_children, latest_children, slot_actions
+from dualmctx.search.slots import latest_children, slot_actions, slot_of_action, to_actions
+from dualmctx.search.tree import Tree, get_children
 
 
 class Decision(NamedTuple):
@@ -37,16 +38,7 @@ def read_root(tree: Tree, num_actions: int) -> tuple[chex.Array, chex.Array]:
     visits = get_children(tree, Tree.ROOT_INDEX, len(tree.stats) - 1).visits
     latest = latest_children(tree)
     qvalues = jnp.where(latest.visits > 0, latest.qvalues, jnp.nan)
-    actions = slot_actions(tree)
-    if actions is None:
-        return visits, qvalues
-    batch = jnp.arange(len(actions))[:, None]
-
-    def spread(rows: chex.Array, nothing: Any) -> chex.Array:
-        whole = jnp.full((len(actions), num_actions), nothing, rows.dtype)
-        return whole.at[batch, actions[:, Tree.ROOT_INDEX]].set(rows, unique_indices=True)
-
-    return spread(visits, 0), spread(qvalues, jnp.nan)
+    return to_actions(tree, visits, num_actions), to_actions(tree, qvalues, num_actions, jnp.nan)
 
 
 def principal_variation(tree: Tree, action: chex.Array, length: int) -> chex.Array:
@@ -61,11 +53,7 @@ def principal_variation(tree: Tree, action: chex.Array, length: int) -> chex.Arr
       `[B, D]` int32 actions of the game: the first one, then the most visited one of each node that
       the line comes to in that tree, the lowest of equals; -1 from where it visited nothing.
     """
-    actions = slot_actions(tree)
-    root, first = jnp.zeros(len(action), jnp.int32), action.astype(jnp.int32)
-    if actions is not None:
-        first = jnp.argmax(actions[:, Tree.ROOT_INDEX] == action[:, None], axis=-1)
-        first = first.astype(jnp.int32)
+    root, first = jnp.zeros(len(action), jnp.int32), slot_of_action(tree, action)
     is_in = [_at(get_children(tree, root, i).visits, first) > 0 for i in range(len(tree.stats))]
     tree_index = len(is_in) - 1 - jnp.argmax(jnp.stack(is_in[::-1]), axis=0)
 
@@ -73,8 +61,7 @@ def principal_variation(tree: Tree, action: chex.Array, length: int) -> chex.Arr
         node, slot = edge
         is_edge = slot >= 0
         child = jnp.where(is_edge, _at(batched_gather(tree.children_index, node), slot), -1)
-        act = slot if actions is None else _at(batched_gather(actions, node), slot)
-        played = jnp.where(is_edge, act, -1)
+        played = jnp.where(is_edge, _at(slot_actions(tree, node), slot), -1)
         # A child that only other trees visited has no visits here.
         after = _visits_in(tree, jnp.maximum(child, 0), tree_index)
         goes_on = (child >= 0) & jnp.any(after > 0, axis=-1)

@@ -108,19 +108,19 @@ def reusing_player(search_fn: SearchFn, *, reuse_capacity: int) -> Player:
       reuse_capacity: that option, at least 1.
 
     Returns:
-      The player; its memory is the kept trees.
+      The player; its memory is the next `search_tree`.
     """
 
     def start(params: Params, state: Any) -> Any:
         return empty_tree(search_fn, params, state, reuse_capacity=reuse_capacity)
 
-    def choose(params: Params, rng_key: chex.PRNGKey, state: Any, kept: Any) -> tuple:
-        output = search_fn(params, rng_key, state, kept)
+    def choose(params: Params, rng_key: chex.PRNGKey, state: Any, search_tree: Any) -> tuple:
+        output = search_fn(params, rng_key, state, search_tree)
         action = _action_of(output)
         return action, get_subtree(output.search_tree, action, reuse_capacity=reuse_capacity)
 
-    def observe(kept: Any, action: chex.Array) -> Any:
-        return get_subtree(kept, action, reuse_capacity=reuse_capacity)
+    def observe(search_tree: Any, action: chex.Array) -> Any:
+        return get_subtree(search_tree, action, reuse_capacity=reuse_capacity)
 
     return Player(start, choose, observe)
 

@@ -15,7 +15,7 @@ from dualmctx.policies.multi_tree import (
 )
 from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
 from dualmctx.policies.top_actions import Inputs
-from dualmctx.search.simulate import even_rounds
+from dualmctx.search.rounds import even_rounds
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
 

@@ -9,11 +9,10 @@ import mctx
 from dualmctx.checks import MOST, check, check_budget, check_positive, is_whole
 from dualmctx.policies.combinations import check_frozen_visits, check_single_tree
 from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
-from dualmctx.policies.options import make_rule, track_together, with_window_exploration
+from dualmctx.policies.options import make_rule
 from dualmctx.policies.single_tree import search_single_tree
 from dualmctx.policies.top_actions import Inputs
-from dualmctx.search.frozen_visits import follow_visits, sample_frozen, start_frozen, take_sides
-from dualmctx.search.simulate import SearchSpec
+from dualmctx.search.frozen_visits import frozen_visits, sample_frozen
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
 
@@ -97,23 +96,19 @@ class Contempt:
     ) -> mctx.PolicyOutput:
         """Searches from a batch of roots; arguments and results are those of `AlphaZero`.
 
-        The draws at frozen nodes use the key as well. The tree's statistics hold a `Frozen` in
-        `tracked` unless there is no limit.
+        The samples at frozen nodes use the key as well. Unless there is no limit, the tree keeps a
+        `Frozen` as its statistic "frozen".
         """
         inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
-        limit, sides = self.frozen_visit_limit, None
+        limit = self.frozen_visit_limit
         if limit is None:
             return search_single_tree(self, params, rng_key, inputs, search_tree=search_tree)
-        if search_tree is not None:
-            sides, search_tree = take_sides(search_tree)
-
-        def freeze(tree: Tree, spec: SearchSpec) -> tuple[Tree, SearchSpec]:
-            rule = sample_frozen(make_rule(self.puct), limit, self.frozen_temperature)
-            rule = with_window_exploration(self.backup, rule)
-            track_fn = track_together(spec.track_fn, follow_visits(limit))
-            spec = spec._replace(root_select_fn=rule, interior_select_fn=rule, track_fn=track_fn)
-            return start_frozen(tree, sides), spec
-
         return search_single_tree(
-            self, params, rng_key, inputs, search_tree=search_tree, change_fn=freeze
+            self,
+            params,
+            rng_key,
+            inputs,
+            search_tree=search_tree,
+            select_fn=sample_frozen(make_rule(self.puct), limit, self.frozen_temperature),
+            statistics=(frozen_visits(limit),),
         )

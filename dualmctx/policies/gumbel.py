@@ -17,6 +17,7 @@ from dualmctx.policies.options import with_window_exploration
 from dualmctx.search import mctx_rules
 from dualmctx.search.allocate import allocate
 from dualmctx.search.keys import draw, split_key
+from dualmctx.search.mctx_adapter import node_view
 from dualmctx.search.select import argmax
 from dualmctx.search.simulate import SearchSpec, search
 from dualmctx.search.tree import Tree, root_passes
@@ -122,7 +123,7 @@ class Gumbel:
         self, tree: Tree, prior: chex.Array, gumbel: chex.Array, invalid: chex.Array | None
     ) -> ActingOutput:
         """Acts by the best of the most visited actions; learns from the completed Q-values."""
-        roots_only = mctx_rules.node_view(tree, Tree.ROOT_INDEX)
+        roots_only = node_view(tree, Tree.ROOT_INDEX)
         qvalues = jax.vmap(self.qtransform, in_axes=(0, None))(roots_only, 0)
         visits = root_passes(tree)
         most = visits == jnp.max(visits, axis=-1, keepdims=True)

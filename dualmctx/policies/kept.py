@@ -1,4 +1,6 @@
-"""Kept trees: a search that goes on from what an earlier one found below the move played."""
+"""Subtree reuse in policies: a search continues from the subtree of the move played."""
+
+from collections.abc import Sequence
 
 import chex
 import jax
@@ -6,98 +8,102 @@ import jax.numpy as jnp
 
 from dualmctx.policies.root import forbid_logits, forbid_probabilities
 from dualmctx.search.arrays import batched_scatter, expand_mask
-from dualmctx.search.subtree import BY_NODE, below
-from dualmctx.search.tree import Tree, TreeStats, is_legal, replace_stats, slot_actions
+from dualmctx.search.slots import to_slots
+from dualmctx.search.statistics import Statistic, resume_statistics
+from dualmctx.search.stats import TreeStats
+from dualmctx.search.subtree import NODE_FIELDS, below
+from dualmctx.search.tree import Tree, is_legal, replace_stats
 
 
 def insert_subtree(
-    fresh: Tree,
-    kept: Tree,
+    tree: Tree,
+    search_tree: Tree,
     invalid_actions: chex.Array | None,
     *,
     reuse_capacity: int,
+    statistics: Sequence[Statistic] = (),
 ) -> Tree:
-    """Puts kept trees in the place of fresh ones, for the elements that have a kept tree.
+    """Inserts the subtrees of the last search into new trees, for the elements that have one.
 
-    At a kept root, actions that are not allowed lose their prior, their statistics and the nodes
-    below them. A kept root that the first layer has not visited counts as evaluated there, like a
-    fresh one: the node's raw value is what the small tree adopts.
+    At the root of a subtree, actions that are not allowed lose their prior, their statistics and
+    the nodes below them. If only a later tree has visited that root, it counts as evaluated in the
+    first tree, like a new root: the first tree adopts the node's raw value.
 
     Args:
-      fresh: trees that hold newly evaluated roots.
-      kept: what `get_subtree` returned; a tree of zeros stands for no tree.
+      tree: new trees, which hold their evaluated roots.
+      search_tree: the result of `get_subtree`; an all-zero tree has no subtree.
       invalid_actions: `[B, A]` true for the game's actions that are not allowed at the roots.
-      reuse_capacity: number of nodes that the policy keeps.
+      reuse_capacity: the policy's option, the capacity of the subtrees besides their roots.
+      statistics: the further statistics of the first tree.
 
     Returns:
-      The trees, with the capacity of the fresh ones. Slots from `1 + reuse_capacity` on are empty.
+      The trees, with the capacity of the new ones. Slots from `1 + reuse_capacity` on are empty.
 
     Raises:
-      ValueError: when the kept trees are not such as the policy's own, in one line.
+      ValueError: if the subtrees have another capacity, or come from another kind of search.
     """
-    if reuse_capacity == 0 or kept.num_nodes != 1 + reuse_capacity:
+    if reuse_capacity == 0 or search_tree.num_nodes != 1 + reuse_capacity:
         raise ValueError(
-            f"search_tree has {kept.num_nodes} nodes; it must come from get_subtree with the "
-            f"policy's reuse_capacity (here {reuse_capacity}), at least 1"
+            f"search_tree has {search_tree.num_nodes} nodes; it must come from get_subtree with the"
+            f" policy's reuse_capacity (here {reuse_capacity}), at least 1"
         )
-    if _kind(kept) != _kind(fresh):
+    if _kind(search_tree) != _kind(tree):
         raise ValueError(
             "search_tree is of another kind of search or another batch; it must be the policy's own"
         )
-    is_invalid = _invalid_slots(kept, invalid_actions)
-    visits = sum(stats.node_visits[:, Tree.ROOT_INDEX] for stats in kept.stats)
-    has_action = jnp.any(is_legal(kept, Tree.ROOT_INDEX) & ~is_invalid, axis=-1)
-    is_kept = (visits > 0) & has_action
-    is_node = is_kept[:, None] & ~below(kept.parents, _invalid_children(kept, is_invalid))
-    kept = _mask_root(kept, is_invalid)
+    is_invalid = _invalid_slots(search_tree, invalid_actions)
+    visits = sum(stats.node_visits[:, Tree.ROOT_INDEX] for stats in search_tree.stats)
+    has_action = jnp.any(is_legal(search_tree, Tree.ROOT_INDEX) & ~is_invalid, axis=-1)
+    has_subtree = (visits > 0) & has_action
+    is_dropped = below(search_tree.parents, _invalid_children(search_tree, is_invalid))
+    is_node = has_subtree[:, None] & ~is_dropped
+    search_tree = _mask_root(search_tree, is_invalid)
 
-    def pick(new: chex.Array, old: chex.Array) -> chex.Array:
-        here = new[:, : old.shape[1]]
-        return new.at[:, : old.shape[1]].set(jnp.where(expand_mask(is_node, old), old, here))
+    def insert(new: chex.Array, old: chex.Array) -> chex.Array:
+        first = new[:, : old.shape[1]]
+        return new.at[:, : old.shape[1]].set(jnp.where(expand_mask(is_node, old), old, first))
 
-    root_invalid = is_invalid.astype(fresh.root_invalid_actions.dtype)
-    tree = fresh.replace(
-        **{name: jax.tree.map(pick, getattr(fresh, name), getattr(kept, name)) for name in BY_NODE},
-        root_invalid_actions=jnp.where(is_kept[:, None], root_invalid, fresh.root_invalid_actions),
-    )
-    return _adopt_root(tree)
+    root_invalid = is_invalid.astype(tree.root_invalid_actions.dtype)
+    root_invalid = jnp.where(has_subtree[:, None], root_invalid, tree.root_invalid_actions)
+    fields = {
+        name: jax.tree.map(insert, getattr(tree, name), getattr(search_tree, name))
+        for name in NODE_FIELDS
+    }
+    tree = _adopt_root(tree.replace(**fields, root_invalid_actions=root_invalid))
+    return resume_statistics(tree, statistics)
 
 
 def _kind(tree: Tree) -> tuple:
-    """Returns what trees must share to hold each other's nodes: all but the number of nodes."""
-    nodes = {name: getattr(tree, name) for name in BY_NODE}
+    """Returns the properties that trees must share to hold each other's nodes."""
+    nodes = {name: getattr(tree, name) for name in NODE_FIELDS}
     shapes = [(x.shape[:1] + x.shape[2:], x.dtype) for x in jax.tree.leaves(nodes)]
     return tree.prior_is_logits, jax.tree.structure(nodes), shapes
 
 
 def _invalid_slots(tree: Tree, invalid_actions: chex.Array | None) -> chex.Array:
-    """Returns `[B, K]` bool, the root's slots that stand for actions that are not allowed."""
+    """Returns `[B, C]` bool, the root's slots that stand for actions that are not allowed."""
     if invalid_actions is None:
         return jnp.zeros(tree.root_invalid_actions.shape, bool)
-    actions = slot_actions(tree)
-    if actions is not None:
-        at_root = actions[:, Tree.ROOT_INDEX]
-        invalid_actions = jnp.take_along_axis(invalid_actions, at_root, axis=-1)
-    return jnp.asarray(invalid_actions, bool)
+    return jnp.asarray(to_slots(tree, invalid_actions), bool)
 
 
-def _invalid_children(tree: Tree, invalid_actions: chex.Array) -> chex.Array:
-    """Returns `[B, N]` bool, the root's children by actions that are not allowed."""
+def _invalid_children(tree: Tree, is_invalid: chex.Array) -> chex.Array:
+    """Returns `[B, N]` bool, the root's children in slots that are not allowed."""
     children = tree.children_index[:, Tree.ROOT_INDEX]
-    is_invalid = invalid_actions & (children != Tree.UNVISITED)
+    where = is_invalid & (children != Tree.UNVISITED)
     return batched_scatter(
-        jnp.zeros(tree.parents.shape, bool), jnp.maximum(children, 0), is_invalid, is_invalid
+        jnp.zeros(tree.parents.shape, bool), jnp.maximum(children, 0), where, where
     )
 
 
-def _mask_root(tree: Tree, invalid_actions: chex.Array) -> Tree:
-    """Takes actions that are not allowed out of the root's rows."""
+def _mask_root(tree: Tree, is_invalid: chex.Array) -> Tree:
+    """Removes slots that are not allowed from the root's rows."""
     root = Tree.ROOT_INDEX
     forbid = forbid_logits if tree.prior_is_logits else forbid_probabilities
-    prior = forbid(tree.children_prior[:, root], invalid_actions)
+    prior = forbid(tree.children_prior[:, root], is_invalid)
 
     def mask(array: chex.Array, empty: int = 0) -> chex.Array:
-        return array.at[:, root].set(jnp.where(invalid_actions, empty, array[:, root]))
+        return array.at[:, root].set(jnp.where(is_invalid, empty, array[:, root]))
 
     def mask_stats(stats: TreeStats) -> TreeStats:
         return stats.replace(
@@ -113,7 +119,7 @@ def _mask_root(tree: Tree, invalid_actions: chex.Array) -> Tree:
 
 
 def _adopt_root(tree: Tree) -> Tree:
-    """Counts the root as evaluated in the first layer, if only a later one has visited it."""
+    """Counts the root as evaluated in the first tree, if only a later one has visited it."""
     first = tree.stats[0]
     is_new = first.node_visits[:, Tree.ROOT_INDEX] == 0
 

@@ -24,8 +24,8 @@ from dualmctx.policies.options import make_grow
 from dualmctx.policies.search_setup import SearchSetup, add_root_noise, make_output, set_up_search
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.keys import split_key
+from dualmctx.search.rounds import Refinement, Rounds, refine_tree, run_rounds
 from dualmctx.search.select import completed_qvalues
-from dualmctx.search.simulate import Refinement, Rounds, refine_tree, run_rounds
 from dualmctx.search.tree import Tree, get_children, root_passes
 from dualmctx.types import EvaluateFn, NodeInit, Params, RefineFn
 
@@ -136,7 +136,6 @@ def search_multi_tree(
         options.backup,
         options.execution,
         num_new=sum(budgets),
-        puct=options.puct,
         reuse_capacity=options.reuse_capacity,
         num_trees=len(budgets),
         search_tree=search_tree,

@@ -9,10 +9,10 @@ import mctx
 from dualmctx.policies import root as roots
 from dualmctx.policies.kept import insert_subtree
 from dualmctx.policies.nonfinite import finite_refine_fn, finite_root
-from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
-from dualmctx.policies.options import allocate_rows
+from dualmctx.policies.option_groups import Backup, Execution, Root
 from dualmctx.policies.top_actions import Inputs, RestoreFn, keep_top_actions
 from dualmctx.search.allocate import allocate
+from dualmctx.search.statistics import Statistic, add_statistics
 from dualmctx.search.tree import Tree
 from dualmctx.types import ActingOutput, EvaluateFn
 
@@ -43,10 +43,10 @@ def set_up_search(
     execution: Execution,
     *,
     num_new: int,
-    puct: Puct | None = None,
     reuse_capacity: int = 0,
     num_trees: int = 1,
     search_tree: Tree | None = None,
+    statistics: tuple[Statistic, ...] = (),
 ) -> SearchSetup:
     """Allocates the trees, and inserts kept trees.
 
@@ -55,10 +55,10 @@ def set_up_search(
       backup: the policy's options of the backup.
       execution: the policy's options of the execution.
       num_new: number of nodes that the search may add.
-      puct: the policy's options of the rule, whose statistics are allocated too; `None` for none.
       reuse_capacity: nodes kept from the last move's trees, the root apart.
       num_trees: number of trees that share the topology.
       search_tree: the last move's trees as `get_subtree` returns them, or `None`.
+      statistics: further statistics that the first tree keeps of each node.
 
     Returns:
       The setup. The root's prior has no noise yet.
@@ -81,10 +81,15 @@ def set_up_search(
         is_kept=reuse_capacity > 0,
         num_virtual=execution.virtual_loss * execution.leaves_per_step,
     )
-    if puct is not None:
-        tree = allocate_rows(puct, tree)
+    tree = add_statistics(tree, statistics)
     if search_tree is not None:
-        tree = insert_subtree(tree, search_tree, invalid_in_game, reuse_capacity=reuse_capacity)
+        tree = insert_subtree(
+            tree,
+            search_tree,
+            invalid_in_game,
+            reuse_capacity=reuse_capacity,
+            statistics=statistics,
+        )
     evaluate_fn = roots.evaluate_probabilities(recurrent_fn)
     return SearchSetup(
         tree, evaluate_fn, refine_fn, 1 + reuse_capacity, reuse_capacity + num_new, restore

@@ -1,6 +1,5 @@
 """AlphaZero's search of one tree by PUCT, shared by the policies with one tree."""
 
-from collections.abc import Callable
 from typing import Protocol
 
 import chex
@@ -9,14 +8,20 @@ import mctx
 
 from dualmctx.policies.action_weights import regularized_policy, smoothed_visits
 from dualmctx.policies.option_groups import PuctOptions
-from dualmctx.policies.options import make_grow, make_qvalues
+from dualmctx.policies.options import (
+    make_grow,
+    make_qvalues,
+    make_statistics,
+    with_window_exploration,
+)
 from dualmctx.policies.search_setup import SearchSetup, add_root_noise, make_output, set_up_search
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.keys import split_key
 from dualmctx.search.select import completed_qvalues
-from dualmctx.search.simulate import SearchSpec, search
+from dualmctx.search.simulate import search
+from dualmctx.search.statistics import Statistic
 from dualmctx.search.tree import Tree, get_children
-from dualmctx.types import Params
+from dualmctx.types import Params, SelectFn
 
 
 class SingleTreeOptions(PuctOptions, Protocol):
@@ -33,10 +38,6 @@ class SingleTreeOptions(PuctOptions, Protocol):
         ...
 
 
-ChangeFn = Callable[[Tree, SearchSpec], tuple[Tree, SearchSpec]]
-"""Changes the tree before its first simulation, and the specification of its growth."""
-
-
 def search_single_tree(
     options: SingleTreeOptions,
     params: Params,
@@ -44,7 +45,8 @@ def search_single_tree(
     inputs: Inputs,
     *,
     search_tree: Tree | None = None,
-    change_fn: ChangeFn | None = None,
+    select_fn: SelectFn | None = None,
+    statistics: tuple[Statistic, ...] = (),
 ) -> mctx.PolicyOutput:
     """Searches one tree from a batch of roots by PUCT: AlphaZero's search.
 
@@ -54,25 +56,29 @@ def search_single_tree(
       rng_key: consumed.
       inputs: the arguments of the policy.
       search_tree: the last move's tree as `get_subtree` returns it, or `None`.
-      change_fn: the variant's own changes to the tree and its growth; `None` for none.
+      select_fn: the variant's own rule, without the exploration outside a window; `None` for PUCT.
+      statistics: the variant's own statistics of each node, besides those of the options.
 
     Returns:
       The policy's output.
     """
     noise_key, search_key, action_key = split_key(rng_key, 3)
+    statistics = (*make_statistics(options.puct), *statistics)
     setup = set_up_search(
         inputs,
         options.backup,
         options.execution,
         num_new=options.num_simulations,
-        puct=options.puct,
         reuse_capacity=options.reuse_capacity,
         search_tree=search_tree,
+        statistics=statistics,
     )
     tree = add_root_noise(noise_key, setup.tree, options.root)
     spec = make_grow(options, setup.evaluate_fn, num_simulations=setup.max_path)
-    if change_fn is not None:
-        tree, spec = change_fn(tree, spec)
+    if select_fn is not None:
+        select_fn = with_window_exploration(options.backup, select_fn)
+        spec = spec._replace(root_select_fn=select_fn, interior_select_fn=select_fn)
+    spec = spec._replace(statistics=statistics)
     tree = search(
         params, search_key, tree, spec, options.num_simulations, first_slot=setup.first_slot
     )

@@ -15,8 +15,7 @@ import jax.numpy as jnp
 import mctx
 
 from dualmctx.policies import root as roots
-from dualmctx.search.arrays import batched_gather, by_edge
-from dualmctx.search.tree import Tree, edge_index, slot_actions
+from dualmctx.search.slots import slot_actions, to_actions
 from dualmctx.types import ActingOutput, Embedding, Params, RecurrentFn, RefineFn
 
 RestoreFn = Callable[[mctx.PolicyOutput], mctx.PolicyOutput]
@@ -77,36 +76,16 @@ def keep_top_actions(inputs: Inputs, max_children: int | None) -> tuple[Inputs, 
 
     def restore(output: mctx.PolicyOutput) -> mctx.PolicyOutput:
         # A search that goes on from an earlier tree has that tree's root, with slots of its own.
-        actions = output.search_tree.embeddings.actions[:, Tree.ROOT_INDEX]
-        batch = jnp.arange(actions.shape[0])[:, None]
-
-        def spread(weights: chex.Array) -> chex.Array:
-            none = jnp.zeros(logits.shape, weights.dtype)
-            return none.at[batch, actions].set(weights, unique_indices=True)
-
-        changes = {"action_weights": spread(output.action_weights)}
+        tree = output.search_tree
+        changes = {"action_weights": to_actions(tree, output.action_weights, num_actions)}
         if isinstance(output, ActingOutput):
-            changes["acting_weights"] = spread(output.acting_weights)
-        action = _pick(actions, output.action[:, None])[:, 0]
+            changes["acting_weights"] = to_actions(tree, output.acting_weights, num_actions)
+        action = _pick(slot_actions(tree), output.action[:, None])[:, 0]
         return output.replace(  # pyright: ignore[reportAttributeAccessIssue]
             action=action, **changes
         )
 
     return limited, restore
-
-
-def played_actions(tree: Tree) -> chex.Array:
-    """Returns `[B, N]` int32, the game's action that led to each node; -1 where there is none.
-
-    The same as `Tree.action_from_parent`, except where a policy limited the children: there
-    that one holds slots.
-    """
-    actions, slots = slot_actions(tree), tree.action_from_parent
-    if actions is None:
-        return slots
-    is_child = tree.parents != Tree.NO_PARENT
-    edge = edge_index(tree, jnp.maximum(tree.parents, 0), jnp.maximum(slots, 0))
-    return jnp.where(is_child, batched_gather(by_edge(actions), edge), Tree.NO_PARENT)
 
 
 class _ActionSubset(NamedTuple):

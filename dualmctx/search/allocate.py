@@ -1,16 +1,18 @@
-"""New trees, which hold their roots."""
+"""Allocation of trees that hold their roots."""
 
 from typing import Any
 
 import chex
 import jax
 import jax.numpy as jnp
+from jax import Array
 
 from dualmctx.search.arrays import pair, smallest_type
-from dualmctx.search.tree import Tree, TreeStats
+from dualmctx.search.stats import TreeStats
+from dualmctx.search.tree import Tree
 from dualmctx.types import NodeInit
 
-# Beyond this many edges of one tree an int32 cannot name them.
+# An int32 cannot number more edges of one tree than this.
 _MAX_EDGES = 2**31 - 1
 
 
@@ -19,7 +21,7 @@ def allocate(
     embedding: Any,
     *,
     num_nodes: int,
-    invalid_actions: chex.Array,
+    invalid_actions: Array,
     num_trees: int = 1,
     windowed: bool = False,
     is_kept: bool = False,
@@ -27,29 +29,30 @@ def allocate(
     extra_data: Any = None,
     prior_is_logits: bool = False,
 ) -> Tree:
-    """Allocates trees that hold their root, evaluated in the first layer.
+    """Allocates trees that hold their root, which the first tree has evaluated.
 
     Args:
       root: the roots; their reward and discount are not read.
       embedding: `[B, ...]` the roots' embeddings.
-      num_nodes: capacity N, the root included.
+      num_nodes: capacity N, including the root.
       invalid_actions: `[B, A]` 1 for actions that are not allowed at the root.
-      num_trees: number of trees on the topology.
-      windowed: whether to allocate what a windowed backup needs.
-      is_kept: whether the trees go on after a move: then visits may exceed the capacity, and a
-        write-back between several layers needs to know which simulations ended where.
-      num_virtual: virtual visits that may stand in the rows beside the real ones.
+      num_trees: number of trees that share the nodes.
+      windowed: whether to allocate the counters of a windowed backup.
+      is_kept: whether searches continue from these trees after a move. Visits may then exceed the
+        capacity, and corrections between several trees need to know where simulations ended.
+      num_virtual: the most virtual visits of an action besides its real ones.
       extra_data: `[B, ...]` passed on to mctx's selection rules.
-      prior_is_logits: what the priors are, see `Tree`.
+      prior_is_logits: whether the priors are logits, see `Tree`.
 
     Returns:
-      The trees. In every layer but the first the root is still unevaluated. Children's indices, and
-      visits unless `is_kept`, are int16 where the capacity allows.
+      The trees. In all trees but the first the root is still unevaluated. The children's indices
+      and, unless `is_kept`, their visits are int16 if the capacity allows.
 
     Raises:
-      ValueError: when there would be more edges than can be numbered, in one line.
+      ValueError: if the trees would have more edges than an int32 can number.
     """
     chex.assert_rank([root.prior, root.value], [2, 1])
+    chex.assert_equal_shape([root.prior, invalid_actions])
     batch_size, num_actions = root.prior.shape
     if num_nodes * num_actions > _MAX_EDGES:
         raise ValueError(
@@ -57,17 +60,17 @@ def allocate(
             " fewer simulations or, in a policy that searches by PUCT, set max_children"
         )
     shape = (batch_size, num_nodes)
-    # Counts and sums need the range of a float32, whatever the network computes in.
+    # Counts and sums need the range of float32 even if the network uses a smaller type.
     raw_value = root.value.astype(jnp.promote_types(root.value.dtype, jnp.float32))
     dtype = raw_value.dtype
     index_type = smallest_type(num_nodes)
     visits_type = jnp.int32 if is_kept else smallest_type(num_nodes + num_virtual)
     counts_leaves = is_kept and num_trees > 1
 
-    def empty(row: chex.Array) -> chex.Array:
+    def empty(row: Array) -> Array:
         return jnp.zeros(shape + row.shape[1:], row.dtype).at[:, 0].set(row)
 
-    def tree_index() -> TreeStats:
+    def new_stats() -> TreeStats:
         counter = jnp.zeros(shape, jnp.int32) if windowed else None
         return TreeStats(
             node_stats=jnp.zeros((*shape, 2), dtype),
@@ -78,7 +81,7 @@ def allocate(
             leaf_visits=jnp.zeros(shape, jnp.int32) if counts_leaves else None,
         )
 
-    first = tree_index()
+    first = new_stats()
     first = first.replace(
         node_stats=first.node_stats.at[:, 0].set(pair(jnp.ones(batch_size), raw_value)),
         path_visits=first.path_visits.at[:, 0].set(1) if windowed else None,
@@ -91,7 +94,7 @@ def allocate(
         children_prior=empty(root.prior),
         raw_values=empty(raw_value),
         embeddings=jax.tree.map(empty, embedding),
-        stats=(first, *(tree_index() for _ in range(num_trees - 1))),
+        stats=(first, *(new_stats() for _ in range(num_trees - 1))),
         root_invalid_actions=invalid_actions,
         extra_data=extra_data,
         prior_is_logits=prior_is_logits,

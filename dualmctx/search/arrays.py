@@ -1,23 +1,27 @@
-"""Reading and writing single elements of arrays with an axis of trees and one of nodes."""
+"""Reads and writes of single elements in arrays with an axis of trees and an axis of nodes."""
 
 from typing import Any
 
-import chex
 import jax
 import jax.numpy as jnp
+from jax import Array
 
-# Beyond this many positions an int32 cannot index a flattened array.
+# An int32 cannot index a flattened array with more entries than this.
 _MAX_FLAT = 2**31 - 1
 
 
-def _locate(array: chex.Array, index: chex.Array) -> tuple[Any, Any, chex.Array]:
-    """Returns what to index of a `[B, N, ...]` array, with what, and an index outside of it.
+def _locate(array: Array, index: Array) -> tuple[Any, Any, Array]:
+    """Locates `[B]` or `[B, K]` indices in a `[B, N, ...]` array.
 
     One index into the flattened array is cheaper to compute than a pair.
+
+    Returns:
+      The `at` property of the array, flattened if possible; the indices to use with it; and indices
+      outside of the array.
     """
     batch_size, num_nodes = array.shape[:2]
     batch = jnp.arange(batch_size, dtype=jnp.int32).reshape((-1,) + (1,) * (index.ndim - 1))
-    # Different indices, as `batched_scatter` promises that no two are the same.
+    # All different, because `batched_scatter` promises unique indices.
     outside = jnp.arange(index.size, dtype=jnp.int32).reshape(index.shape)
     if batch_size * num_nodes + index.size > _MAX_FLAT:
         return array.at, (batch, index), num_nodes + outside
@@ -25,32 +29,30 @@ def _locate(array: chex.Array, index: chex.Array) -> tuple[Any, Any, chex.Array]
     return flat.at, batch * num_nodes + index, batch_size * num_nodes + outside
 
 
-def batched_gather(array: chex.Array, index: chex.Array | int) -> chex.Array:
+def batched_gather(array: Array, index: Array | int) -> Array:
     """Reads `[B, N, ...]` at `[B]` or `[B, K]` indices, giving `[B, ...]` or `[B, K, ...]`.
 
-    One index for all is a slice, which needs no copy.
+    A Python int reads the same index of all trees; this is a slice, which needs no copy.
     """
     if isinstance(index, int):
         return array[:, index]
     at, where, _ = _locate(array, index)
     if index.size == 1 and not isinstance(where, tuple):
-        # XLA would make slices of single reads and fuse them with writes, and so copy the array.
+        # XLA would turn a single read into a slice, fuse it with a write and so copy the array.
         where = jnp.repeat(where.reshape(1), 2)
-    # Indices are valid by construction; promising it saves a clamp and a select an access.
+    # Indices are valid by construction. The promise saves a clamp and a select per access.
     found = at[where].get(mode="promise_in_bounds")
     return found[: index.shape[0]].reshape(*index.shape, *array.shape[2:])
 
 
-def batched_scatter(
-    array: chex.Array, index: chex.Array, value: chex.Array, where: chex.Array | bool = True
-) -> chex.Array:
-    """Writes values into `[B, N, ...]`; inside a jitted loop in place.
+def batched_scatter(array: Array, index: Array, value: Array, where: Array | bool = True) -> Array:
+    """Writes values into a `[B, N, ...]` array; in place inside a jitted loop.
 
     Args:
       array: `[B, N, ...]`.
-      index: `[B]` or `[B, K]` int32, where to write; different ones in each row.
+      index: `[B]` or `[B, K]` int32, the positions to write; different within each row.
       value: `[B, ...]` or `[B, K, ...]`.
-      where: bool of the shape of `index`, false for what is not written.
+      where: bool of the shape of `index`, false for values that are not written.
 
     Returns:
       The array with the values written.
@@ -68,27 +70,27 @@ def batched_scatter(
     return new.reshape(array.shape)
 
 
-def pair(first: chex.Array, second: chex.Array) -> chex.Array:
-    """Stacks two arrays along a new last axis, in the second one's type."""
+def pair(first: Array, second: Array) -> Array:
+    """Stacks two arrays along a new last axis, in the type of the second."""
     return jnp.stack([first.astype(second.dtype), second], axis=-1)
 
 
-def by_edge(array: chex.Array) -> chex.Array:
-    """Views `[B, N, A]` as `[B, N·A]`, to gather and scatter single edges."""
+def by_edge(array: Array) -> Array:
+    """Reshapes `[B, N, A]` to `[B, N·A]`, to gather and scatter single edges."""
     batch_size, num_nodes, num_actions = array.shape
     return array.reshape(batch_size, num_nodes * num_actions)
 
 
 def smallest_type(largest: int) -> Any:
-    """Returns the smaller of int16 and int32 that holds numbers up to `largest`."""
+    """Returns int16 if it holds numbers up to `largest`, otherwise int32."""
     return jnp.int16 if largest <= jnp.iinfo(jnp.int16).max else jnp.int32
 
 
-def expand_mask(mask: chex.Array, array: chex.Array) -> chex.Array:
-    """Returns a `[B]` or `[B, N]` mask with as many axes as a `[B, ...]` or `[B, N, ...]` array."""
+def expand_mask(mask: Array, array: Array) -> Array:
+    """Reshapes a `[B]` or `[B, N]` mask to the rank of a `[B, ...]` or `[B, N, ...]` array."""
     return mask.reshape(mask.shape + (1,) * (array.ndim - mask.ndim))
 
 
-def tree_where(mask: chex.Array, one: Any, other: Any) -> Any:
-    """Takes elements of `[B, ...]` arrays: where a `[B]` mask is true from `one`, else `other`."""
+def tree_where(mask: Array, one: Any, other: Any) -> Any:
+    """Selects elements of `[B, ...]` arrays from `one` where a `[B]` mask is true, else `other`."""
     return jax.tree.map(lambda x, y: jnp.where(expand_mask(mask, x), x, y), one, other)

@@ -1,83 +1,81 @@
-"""Random keys: one for a whole batch, as in mctx, or one for each of its elements.
+"""Random keys: one key for a whole batch, as in mctx, or one key for each element.
 
-Every policy takes either. One key draws what mctx draws from it, in arrays over the batch. With a
-key for each element nothing that an element draws depends on its place in the batch, on the rest of
-the batch, or on how it is spread over devices.
+Every policy takes either form. With one key, a policy samples the same numbers as mctx, in arrays
+over the batch. With a key for each element, the samples of an element depend neither on its
+position in the batch, nor on the rest of the batch, nor on the devices that hold the batch.
 """
 
 from collections.abc import Callable
 from typing import Any
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
-# What a selection rule draws for, beside mctx's tie-breaks.
+# The purposes for which a selection rule samples, besides mctx's tie-breaks.
 EXPLORING, REGULARIZED, FROZEN = range(3)
 
 
-def is_per_element(rng_key: chex.PRNGKey) -> bool:
-    """Tells whether there are `[B]` keys, typed or raw `[B, 2]`, and not one."""
+def is_per_element(rng_key: Array) -> bool:
+    """Returns whether there is a key for each element: `[B]` typed keys or `[B, 2]` raw ones."""
     is_typed = jnp.issubdtype(rng_key.dtype, jax.dtypes.prng_key)
     return jnp.ndim(rng_key) > (0 if is_typed else 1)
 
 
-def split_key(rng_key: chex.PRNGKey, num: int = 2) -> tuple[chex.PRNGKey, ...]:
-    """Splits a key, or each of `[B]` keys, into `num` of the same form."""
+def split_key(rng_key: Array, num: int = 2) -> tuple[Array, ...]:
+    """Splits a key, or each of `[B]` keys, into `num` keys of the same form."""
     if is_per_element(rng_key):
         return tuple(jax.vmap(lambda key: jax.random.split(key, num), out_axes=1)(rng_key))
     return tuple(jax.random.split(rng_key, num))
 
 
-def fold_in_key(rng_key: chex.PRNGKey, data: Any) -> chex.PRNGKey:
+def fold_in_key(rng_key: Array, data: Any) -> Array:
     """Folds a number into a key, or into each of `[B]` keys."""
     if is_per_element(rng_key):
         return jax.vmap(jax.random.fold_in, (0, None))(rng_key, data)
     return jax.random.fold_in(rng_key, data)
 
 
-def element_keys(rng_key: chex.PRNGKey, batch_size: int) -> chex.PRNGKey:
-    """Returns `[B]` keys: those given, or what one key splits into."""
+def element_keys(rng_key: Array, batch_size: int) -> Array:
+    """Returns `[B]` keys: those given, or the parts of a single key."""
     return rng_key if is_per_element(rng_key) else jax.random.split(rng_key, batch_size)
 
 
-def node_keys(
-    rng_key: chex.PRNGKey, purpose: int, depth: chex.Numeric, batch_size: int
-) -> chex.PRNGKey:
-    """Returns `[B]` keys for what a rule draws at the nodes of one depth.
+def node_keys(rng_key: Array, purpose: int, depth: Array | int, batch_size: int) -> Array:
+    """Returns `[B]` keys with which a rule samples at the nodes of one depth.
 
-    All keys of a simulation differ, those of other purposes, depths and elements and mctx's own:
-    splitting folds small numbers in, so a purpose is counted down from the largest.
+    All keys of a simulation differ: between purposes, depths and elements, and from mctx's own.
+    A split folds small numbers in, so purposes count down from the largest number.
 
     Args:
-      rng_key: the simulation's.
-      purpose: what is drawn, one of the constants above.
-      depth: scalar, of the nodes.
+      rng_key: the key of the simulation.
+      purpose: one of the constants above.
+      depth: scalar, the depth of the nodes.
       batch_size: B.
     """
     key = fold_in_key(rng_key, np.uint32(2**32 - 1 - purpose))
     return element_keys(fold_in_key(key, depth), batch_size)
 
 
-def repeat_key(rng_key: chex.PRNGKey, num: int) -> chex.PRNGKey:
-    """Returns what draws for `[B·K]` rows, K = `num` of each element: one key, or as many keys."""
+def repeat_key(rng_key: Array, num: int) -> Array:
+    """Splits each of `[B]` keys into K = `num`, giving `[B·K]`; returns a single key unchanged."""
     if is_per_element(rng_key):
         keys = jax.vmap(lambda key: jax.random.split(key, num))(rng_key)
         return keys.reshape(-1, *keys.shape[2:])
     return rng_key
 
 
-def draw(sample_fn: Callable[..., chex.Array], rng_key: chex.PRNGKey, *arrays: Any) -> chex.Array:
-    """Calls `sample_fn(key, *arrays)` on `[B, ...]` arrays at once, or with a key on each element.
+def draw(sample_fn: Callable[..., Array], rng_key: Array, *arrays: Any) -> Array:
+    """Calls `sample_fn(key, *arrays)` once on `[B, ...]` arrays, or on each element with its key.
 
     Args:
-      sample_fn: draws for arrays with or without the batch's axis.
+      sample_fn: samples for arrays with or without the axis of the batch.
       rng_key: consumed; one key, or `[B]` keys.
       *arrays: `[B, ...]` each.
 
     Returns:
-      What was drawn, `[B, ...]`.
+      `[B, ...]` samples.
     """
     if is_per_element(rng_key):
         return jax.vmap(sample_fn)(rng_key, *arrays)

@@ -1,53 +1,57 @@
-"""Several leaves of one root per step: selection one after the other, one evaluation for all.
+"""Leaf-parallel search: several leaves of each root are selected in turn and evaluated in one call.
 
-Until its value is known, a selected leaf is pending: it counts as one more visit of every edge of
-its path, at the value that the edge had (0 if it is new), so that later selections avoid it. The
-backup replaces these virtual visits by real ones, and none is left after a step. The cost of a step
-grows with its leaves and their depth, not with the size of the tree; the backup compares the K
-leaves of a root with each other at each level, K² cheap operations.
+A selected leaf is pending until its value is known. It then counts as one more visit of every edge
+of its path (a virtual visit), at the value that the edge had, or 0 if the edge is new. So later
+selections avoid it. The backup replaces virtual visits by real ones, and none is left after a step.
+The cost of a step grows with its leaves and their depth, not with the size of the tree. At each
+level the backup compares the K leaves of a root with each other: K² cheap operations.
 
-A walk that ends at a pending leaf is a collision. It is no simulation: it is discarded, and the
-step ends for its tree, whose next step selects with the new values. So K is the most leaves that a
-step has, and every simulation ends where the ordinary search's do: at a new node, or at an old one
-that is terminal or at the largest depth. Several walks of a step may end at the same old node; each
-is a simulation, as no evaluation is needed. The first walk of a step cannot collide, so a search
-ends after at most as many steps as simulations.
+A walk that ends at a pending leaf is a collision. It is not a simulation: it is discarded, and the
+step ends for its tree. The next step of that tree selects with the new values. So K is the most
+leaves of a step, and every simulation ends where one of the ordinary search does: at a new node, or
+at an old one that is terminal or at the largest depth. Several walks of a step may end at the same
+old node; each is a simulation, as no evaluation is needed. The first walk of a step cannot collide,
+so a search ends after at most as many steps as simulations.
 
-With a virtual loss of n_vl the leaf counts as n_vl visits in place of one, all of them lost by the
-player who moves along the edge:
+With a virtual loss of n_vl > 0, the leaf counts as n_vl visits, all of them lost by the player who
+moves along the edge:
     N ← N + n_vl;   Q ← (N Q − n_vl) / (N + n_vl)
-which lowers Q too, and takes values to lie in [-1, 1]. Steps then have more leaves, at the expense
-of the moves: benchmarks/README.md.
+This lowers Q too and assumes values in [-1, 1]. Steps then have more leaves but give worse moves;
+see benchmarks/README.md.
 
-Source: Liu et al. 2020 (WU-UCT), "Watch the unobserved", counts unobserved visits like this.
-lc0 bounds the collisions of a step; here the first one ends it. The loss is AlphaGo's, Silver et
-al. 2016, Methods, with n_vl = 3; there the rollouts' statistics alone bear it, here an edge has one
-sum of both kinds.
+Source: Liu et al. 2020 (WU-UCT), "Watch the unobserved", counts unobserved visits in this way. lc0
+limits the collisions of a step; here the first one ends it. The loss is AlphaGo's, Silver et al.
+2016, Methods, with n_vl = 3. There only the rollouts' statistics have the loss; here an edge has
+one sum of both kinds.
 """
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import chex
 import jax
 import jax.numpy as jnp
+from jax import Array
 
 from dualmctx.search.arrays import batched_gather, batched_scatter, by_edge, pair
 from dualmctx.search.backup import write_nodes
+from dualmctx.search.climb import Level, climb
 from dualmctx.search.keys import fold_in_key, repeat_key
-from dualmctx.search.tree import Tree, TreeStats, edge_index, edge_into, get_state, replace_stats
+from dualmctx.search.statistics import check_no_statistics
+from dualmctx.search.stats import TreeStats
+from dualmctx.search.tree import Tree, edge_index, get_state, replace_stats
 from dualmctx.types import EvaluateFn, Params, Path
 
 
 class DescendFn(Protocol):
     """Walks down from the roots to where a simulation ends."""
 
-    def __call__(self, rng_key: chex.PRNGKey, tree: Tree, is_active: chex.Array) -> Path:
-        """Takes a key, consumed by the rules, the trees, and `[B]` bool which of them to walk."""
+    def __call__(self, rng_key: Array, tree: Tree, is_active: Array) -> Path:
+        """Walks down the trees that `[B]` bool `is_active` selects; the rules consume the key."""
         ...
 
 
 class Leaves(NamedTuple):
-    """Where the simulations of a step end; `[B, K]` each.
+    """The nodes where the simulations of a step end; `[B, K]` each.
 
     The simulations of a tree are its first columns, in the order of selection.
 
@@ -59,24 +63,24 @@ class Leaves(NamedTuple):
       is_new: bool, whether the node has yet to be evaluated.
     """
 
-    parent: chex.Array
-    action: chex.Array
-    node: chex.Array
-    depth: chex.Array
-    is_new: chex.Array
+    parent: Array
+    action: Array
+    node: Array
+    depth: Array
+    is_new: Array
 
     @property
-    def num_simulations(self) -> chex.Array:
+    def num_simulations(self) -> Array:
         """`[B]` int32, the simulations of each tree."""
         return jnp.sum(self.depth >= 0, axis=-1, dtype=jnp.int32)
 
 
 def select_leaves(
-    rng_key: chex.PRNGKey,
+    rng_key: Array,
     tree: Tree,
     descend_fn: DescendFn,
-    first_slot: chex.Array,
-    limit: chex.Array,
+    first_slot: Array,
+    limit: Array,
     *,
     num_leaves: int,
     virtual_loss: int = 0,
@@ -85,47 +89,47 @@ def select_leaves(
     """Selects leaves one after the other, each under the virtual visits of those before it.
 
     The selection of a tree ends at its limit or at a collision. The i-th leaf, if it is new, gets
-    slot `first_slot + i`. An empty slot's discount is 0, which marks a terminal node, so a later
-    walk that comes to a pending leaf ends there.
+    slot `first_slot + i`. The discount of an empty slot is 0, which marks a terminal node, so a
+    later walk that arrives at a pending leaf ends there.
 
     Args:
-      rng_key: consumed; the walks have keys of their own.
+      rng_key: consumed; each walk has its own key.
       tree: the trees, without virtual visits.
-      descend_fn: how to walk down.
-      first_slot: `[B]` int32, from which on the slots are empty.
+      descend_fn: walks down.
+      first_slot: `[B]` int32; this slot and all later ones are empty.
       limit: `[B]` int32, the most leaves of each tree, 0 for a tree that must not change.
       num_leaves: K, the most leaves of any tree, at least 1.
-      virtual_loss: n_vl, at least 0; 0 for virtual visits that leave Q as it is.
+      virtual_loss: n_vl, at least 0; 0 for virtual visits that leave Q unchanged.
       tree_index: the tree that is walked; it has visited every node that exists.
 
     Returns:
       The trees with virtual visits in `children_visits` (and `children_qvalues`), and the leaves.
     """
+    batch_size = tree.edges.shape[0]
+    chex.assert_shape([first_slot, limit], (batch_size,))
 
-    def body(carry: tuple) -> tuple:
+    def body(carry: tuple[Array, Tree, Leaves, Array]) -> tuple[Array, Tree, Leaves, Array]:
         i, tree, leaves, is_open = carry
         path = descend_fn(fold_in_key(rng_key, i), tree, is_open)
-        is_open &= path.child < first_slot  # Nodes of this step are pending.
+        is_open &= path.child < first_slot  # The nodes of this step are pending.
         is_new = is_open & (path.child == Tree.UNVISITED)
         node = jnp.where(is_new, first_slot + i, jnp.maximum(path.child, 0))
         tree = _link(tree, path, node, is_new)
-        tree = replace_stats(
-            tree, tree_index, _add_virtual_visits(tree, node, is_open, virtual_loss, tree_index)
-        )
+        stats = _add_virtual_visits(tree, node, is_open, virtual_loss, tree_index)
         depth = jnp.where(is_open, path.depth, -1)
         leaf = Leaves(path.parent, path.action, node, depth, is_new)
         leaves = jax.tree.map(lambda x, y: x.at[:, i].set(y), leaves, leaf)
-        return i + 1, tree, leaves, is_open & (i + 1 < limit)
+        return i + 1, replace_stats(tree, tree_index, stats), leaves, is_open & (i + 1 < limit)
 
     limit = jnp.minimum(limit, num_leaves)
-    zeros = jnp.zeros((limit.shape[0], num_leaves), jnp.int32)
+    zeros = jnp.zeros((batch_size, num_leaves), jnp.int32)
     leaves = Leaves(zeros, zeros, zeros, zeros - 1, zeros > 0)
     carry = jnp.int32(0), tree, leaves, limit > 0
     _, tree, leaves, _ = jax.lax.while_loop(lambda carry: jnp.any(carry[3]), body, carry)
     return tree, leaves
 
 
-def _link(tree: Tree, path: Path, node: chex.Array, is_new: chex.Array) -> Tree:
+def _link(tree: Tree, path: Path, node: Array, is_new: Array) -> Tree:
     """Connects new nodes with the ends of the paths."""
     edge = edge_index(tree, path.parent, path.action)
     children_index = batched_scatter(by_edge(tree.children_index), edge, node, is_new)
@@ -136,35 +140,36 @@ def _link(tree: Tree, path: Path, node: chex.Array, is_new: chex.Array) -> Tree:
 
 
 def _add_virtual_visits(
-    tree: Tree, node: chex.Array, is_active: chex.Array, virtual_loss: int, tree_index: int
+    tree: Tree, node: Array, is_active: Array, virtual_loss: int, tree_index: int
 ) -> TreeStats:
     """Adds visits to every edge above `[B]` active nodes, in the rows that selection reads."""
     stats = tree.stats[tree_index]
 
-    def body(carry: tuple) -> tuple:
-        visits, qvalues, edge = carry
-        climbs = edge != Tree.NO_PARENT
-        inside = jnp.maximum(edge, 0)
-        old = batched_gather(visits, inside)
+    def add(rows: tuple[Array, Array], level: Level) -> tuple[Array, Array]:
+        visits, qvalues = rows
+        edge = jnp.maximum(level.edge.index, 0)
+        old = batched_gather(visits, edge)
         new = old + max(1, virtual_loss)
-        visits = batched_scatter(visits, inside, new, climbs)
+        visits = batched_scatter(visits, edge, new, level.is_edge_inside)
         if virtual_loss:
-            lost = (old * batched_gather(qvalues, inside) - virtual_loss) / new
-            qvalues = batched_scatter(qvalues, inside, lost, climbs)
-        above = batched_gather(tree.edges, jax.lax.div(inside, jnp.int32(tree.num_actions)))
-        return visits, qvalues, jnp.where(climbs, above, edge)
+            lost = (old * batched_gather(qvalues, edge) - virtual_loss) / new
+            qvalues = batched_scatter(qvalues, edge, lost, level.is_edge_inside)
+        return visits, qvalues
 
     rows = by_edge(stats.children_visits), by_edge(stats.children_qvalues)
-    carry = *rows, jnp.where(is_active, batched_gather(tree.edges, node), Tree.NO_PARENT)
-    *rows, _ = jax.lax.while_loop(lambda c: jnp.any(c[2] != Tree.NO_PARENT), body, carry)
-    visits, qvalues = (x.reshape(stats.children_visits.shape) for x in rows)
-    return stats.replace(children_visits=visits, children_qvalues=qvalues)
+    # The values are not used, so XLA removes them.
+    values = jnp.zeros(node.shape, stats.node_stats.dtype)
+    visits, qvalues = climb(tree, node, values, rows, add, is_active=is_active)
+    shape = stats.children_visits.shape
+    return stats.replace(
+        children_visits=visits.reshape(shape), children_qvalues=qvalues.reshape(shape)
+    )
 
 
 def expand_leaves(
-    params: Params, rng_key: chex.PRNGKey, tree: Tree, evaluate_fn: EvaluateFn, leaves: Leaves
+    params: Params, rng_key: Array, tree: Tree, evaluate_fn: EvaluateFn, leaves: Leaves
 ) -> Tree:
-    """Evaluates the leaves of a step in one call and writes the new ones, each into its slot.
+    """Evaluates the leaves of a step in one call and writes each new one into its slot.
 
     Args:
       params: passed on to `evaluate_fn`.
@@ -183,16 +188,18 @@ def expand_leaves(
     keys = repeat_key(rng_key, shape[1])
     new, embedding = evaluate_fn(params, keys, leaves.action.reshape(-1), state)
     chex.assert_shape(new.prior, (shape[0] * shape[1], tree.num_actions))
+    chex.assert_shape([new.value, new.reward, new.discount], (shape[0] * shape[1],))
 
-    def write(array: chex.Array, rows: chex.Array) -> chex.Array:
+    def write(array: Array, rows: Array) -> Array:
         rows = rows.reshape(*shape, *rows.shape[1:])
         return batched_scatter(array, leaves.node, rows, leaves.is_new)
 
+    embeddings: Any = jax.tree.map(write, tree.embeddings, embedding)
     return tree.replace(
         transitions=write(tree.transitions, pair(new.reward, new.discount)),
         children_prior=write(tree.children_prior, new.prior),
         raw_values=write(tree.raw_values, new.value),
-        embeddings=jax.tree.map(write, tree.embeddings, embedding),
+        embeddings=embeddings,
     )
 
 
@@ -200,36 +207,42 @@ def backup_parallel(tree: Tree, leaves: Leaves, *, tree_index: int = 0) -> Tree:
     """Replaces the virtual visits of the leaves and all their ancestors by the leaves' values.
 
     A node's new mean is that of all its returns, as if the leaves were backed up one after the
-    other. All walks climb one level at a time, starting with the deepest leaf, so that those
-    through the same node reach it at the same time, and it is read and written once.
+    other. The deepest leaf starts first, so that all paths through a node arrive there in the same
+    step, and the node is read and written once.
 
     Args:
-      tree: the trees after `expand_leaves`; values from the view of the player to move.
+      tree: the trees after `expand_leaves`; values are seen by the player to move.
       leaves: `[B, K]` leaves; the same old node several times where several walks ended there.
       tree_index: the tree that is updated.
 
     Returns:
-      The trees with visits and values of that layer changed along the paths.
+      The trees, with visits and values of that tree changed along the paths.
+
+    Raises:
+      ValueError: if the tree keeps further statistics.
     """
+    stats = tree.stats[tree_index]
+    check_no_statistics(stats, "several leaves are backed up at once")
     is_before = jnp.tril(jnp.ones((leaves.node.shape[1],) * 2, bool), -1)
 
-    def body(carry: tuple) -> tuple:
-        stats, node, value, level = carry
-        climbs = level <= leaves.depth
+    def add(stats: TreeStats, level: Level) -> TreeStats:
+        node, climbs = level.node, level.is_active
         same = (node[:, :, None] == node[:, None, :]) & climbs[:, None, :]
         is_first = climbs & ~jnp.any(same & is_before[None], axis=-1)
         visits = jnp.sum(same, axis=-1)
-        returns = jnp.sum(jnp.where(same, value[:, None, :], 0), axis=-1)
+        returns = jnp.sum(jnp.where(same, level.value[:, None, :], 0), axis=-1)
         old = batched_gather(stats.node_stats, node)
         count = old[..., 0] + visits
         mean = old[..., 1] + (returns - visits * old[..., 1]) / jnp.maximum(count, 1)
-        edge = edge_into(tree, node)
-        stats = write_nodes(stats, node, edge, count, mean, is_first)
-        value = jnp.where(climbs, edge.reward + edge.discount * value, value)
-        node = jnp.where(climbs, jnp.maximum(edge.parent, Tree.ROOT_INDEX), node)
-        return stats, node, value, level - 1
+        return write_nodes(stats, node, level.edge, count, mean, is_first)
 
-    value = batched_gather(tree.raw_values, leaves.node)
-    carry = (tree.stats[tree_index], leaves.node, value, jnp.max(leaves.depth))
-    stats = jax.lax.while_loop(lambda carry: carry[3] >= 0, body, carry)[0]
+    stats = climb(
+        tree,
+        leaves.node,
+        batched_gather(tree.raw_values, leaves.node),
+        stats,
+        add,
+        is_active=leaves.depth >= 0,
+        delays=jnp.max(leaves.depth) - leaves.depth,
+    )
     return replace_stats(tree, tree_index, stats)

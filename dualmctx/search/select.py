@@ -1,10 +1,10 @@
-"""Selection: rules that choose an action at a node, and the one loop that walks down."""
+"""Selection: rules that choose an action at a node, and the loop that walks down the tree."""
 
 from typing import Any, NamedTuple, Protocol
 
-import chex
 import jax
 import jax.numpy as jnp
+from jax import Array
 
 from dualmctx.search.arrays import batched_gather, by_edge
 from dualmctx.search.keys import EXPLORING, node_keys
@@ -12,17 +12,16 @@ from dualmctx.search.tree import Tree, edge_index, edge_into, get_children, is_l
 from dualmctx.types import Path, SelectFn
 
 
-def argmax(score: chex.Array, actions: chex.Array | None = None) -> chex.Array:
+def argmax(score: Array, actions: Array | None = None) -> Array:
     """Returns the lowest `[B]` int32 action with the largest of `[B, A]` scores.
 
-    The same as `jnp.argmax` but for NaN, in two plain reductions, which XLA turns into vector
-    instructions on CPUs, where its reduction of pairs goes one by one: 3 to 6 times faster at
-    A = 362.
+    The result equals `jnp.argmax` except for NaN. Two plain reductions replace XLA's reduction of
+    pairs, because on CPUs XLA vectorises only the former: 3 to 6 times faster at A = 362.
 
     Args:
-      score: the scores; -inf for actions that must not be chosen. Where one is NaN, the lowest
-        action is returned whose score is not -inf.
-      actions: `[B, A]` which action each score is of, in any order; their index if `None`.
+      score: the scores; -inf for actions that must not be chosen. If a score is NaN, the result is
+        the lowest action whose score is not -inf.
+      actions: `[B, A]` the action of each score, in any order; the index of the score if `None`.
 
     Returns:
       The actions.
@@ -38,38 +37,38 @@ def argmax(score: chex.Array, actions: chex.Array | None = None) -> chex.Array:
 
 
 class QvaluesFn(Protocol):
-    """Values the actions of one node of every tree, for a selection rule."""
+    """Computes the Q-values of one node of every tree that a selection rule uses."""
 
-    def __call__(self, tree: Tree, node_index: chex.Array, tree_index: int) -> chex.Array:
-        """Returns `[B, A]`, seen by the player to move at the node."""
+    def __call__(self, tree: Tree, node_index: Array, tree_index: int) -> Array:
+        """Returns `[B, A]` Q-values, seen by the player to move at the node."""
         ...
 
 
-def mean_qvalues(tree: Tree, node_index: chex.Array, tree_index: int = 0) -> chex.Array:
-    """Returns the `[B, A]` mean Q(s, a), 0 for unvisited actions: what PUCT compares."""
+def mean_qvalues(tree: Tree, node_index: Array, tree_index: int = 0) -> Array:
+    """Returns the `[B, A]` means Q(s, a), 0 for unvisited actions, as PUCT uses them."""
     return get_children(tree, node_index, tree_index).qvalues
 
 
-def completed_qvalues(tree: Tree, node_index: chex.Array, tree_index: int = 0) -> chex.Array:
-    """Returns the `[B, A]` mean Q(s, a), the node's own mean for unvisited actions."""
+def completed_qvalues(tree: Tree, node_index: Array, tree_index: int = 0) -> Array:
+    """Returns the `[B, A]` means Q(s, a), with the node's own mean for unvisited actions."""
     visits, qvalues = get_children(tree, node_index, tree_index)
     value = batched_gather(tree.stats[tree_index].node_stats, node_index)[:, 1]
     return jnp.where(visits > 0, qvalues, value[:, None])
 
 
 def puct(*, c_puct: float, tree_index: int = 0, qvalues_fn: QvaluesFn = mean_qvalues) -> SelectFn:
-    """Makes the PUCT rule.
+    """Returns the PUCT rule.
 
     Formula:
         argmax_a  Q(s,a) + c · P(s,a) · sqrt(max(1, Σ_b N(s,b))) / (1 + N(s,a))
 
-    over actions with P > 0, with Q = 0 where N = 0 and ties to the lowest action. It reads
-    probabilities from `Tree.children_prior` and uses no randomness.
+    over actions with P > 0. Q is 0 where N = 0, and the lowest action wins ties. The rule reads
+    probabilities from `Tree.children_prior` and is deterministic.
 
     Args:
       c_puct: c, the weight of exploration; positive.
       tree_index: the tree whose statistics are read.
-      qvalues_fn: what stands for Q; the mean of the returns unless a variant says otherwise.
+      qvalues_fn: computes Q; by default the mean of the returns.
 
     Returns:
       The selection function.
@@ -77,7 +76,7 @@ def puct(*, c_puct: float, tree_index: int = 0, qvalues_fn: QvaluesFn = mean_qva
     Source: Silver et al. 2017 (AlphaZero); Kadam, Xu, Lieberherr 2021, eq. 1.
     """
 
-    def select(rng_key: Any, tree: Tree, node_index: chex.Array, depth: Any) -> chex.Array:
+    def select(rng_key: Any, tree: Tree, node_index: Array, depth: Any) -> Array:
         del rng_key, depth
         prior = batched_gather(tree.children_prior, node_index)
         visits, qvalues = get_children(tree, node_index, tree_index)
@@ -99,13 +98,13 @@ def explore_outside_window(
     explore_decay: float,
     tree_index: int = 0,
 ) -> SelectFn:
-    """Makes a rule epsilon-greedy at the nodes whose statistics a windowed backup leaves stale.
+    """Returns a rule that is epsilon-greedy at nodes whose statistics a window leaves stale.
 
-    At depth k, where the subtree below the node is higher than the window, an action is drawn
-    uniformly from the legal ones with probability ε0 · ν^k; elsewhere `select_fn` decides.
+    If the subtree below a node at depth k is higher than the window, the rule samples a uniform
+    legal action with probability ε0 · ν^k. Otherwise `select_fn` decides.
 
     Args:
-      select_fn: the rule to follow otherwise.
+      select_fn: the rule otherwise.
       window: τ, in edges.
       explore_fraction: ε0 in [0, 1].
       explore_decay: ν in [0, 1].
@@ -114,29 +113,29 @@ def explore_outside_window(
     Returns:
       The selection function.
 
-    Source: Kadam, Xu, Lieberherr 2021, section 3, eq. 4. Readings: the paper tests a node's
-    distance to a leaf that is not known yet, here the height of its subtree stands for it; k is
-    the depth; the frozen action a_k is the argmax of the stale score.
+    Source: Kadam, Xu, Lieberherr 2021, section 3, eq. 4. Readings: the paper tests a
+    node's distance to a leaf that is not known yet; here the height of its subtree replaces it. k
+    is the depth. The frozen action a_k is the argmax of the stale score.
     """
 
-    def select(rng_key: Any, tree: Tree, node_index: chex.Array, depth: Any) -> chex.Array:
+    def select(rng_key: Any, tree: Tree, node_index: Array, depth: Any) -> Array:
         greedy = select_fn(rng_key, tree, node_index, depth)
         legal = is_legal(tree, node_index)
         is_outside = batched_gather(tree.stats[tree_index].heights, node_index) > window
-        # Walks that are over stay at the root.
+        # Walks that have ended stay at the root.
         is_outside &= (depth == 0) | (node_index != Tree.ROOT_INDEX)
 
-        def explore(greedy: chex.Array) -> chex.Array:
-            # A key for each tree, so that its draws do not depend on how many trees there are.
+        def explore(greedy: Array) -> Array:
+            # A key for each tree, so that its samples do not depend on the number of trees.
             keys = node_keys(rng_key, EXPLORING, depth, node_index.shape[0])
             draws = jax.vmap(lambda key: jax.random.uniform(key, (2,)))(keys)
             explores = is_outside & (draws[:, 0] < explore_fraction * explore_decay**depth)
-            # By rank, so that the draw is the same where children are limited to the legal ones.
+            # By rank, so that the sample is the same if the children are limited to the legal ones.
             rank = jnp.floor(draws[:, 1] * jnp.sum(legal, axis=-1)).astype(jnp.int32)
             uniform = argmax(jnp.cumsum(legal, axis=-1) > rank[:, None])
             return jnp.where(explores, uniform, greedy)
 
-        # Drawing takes half as long as all else, and few nodes below the root are outside.
+        # Sampling takes half as long as the rest, and few nodes below the root are outside.
         return jax.lax.cond(jnp.any(is_outside), explore, lambda greedy: greedy, greedy)
 
     return select
@@ -144,25 +143,25 @@ def explore_outside_window(
 
 class _Walk(NamedTuple):
     path: Path
-    is_walking: chex.Array
-    depth: chex.Array
+    is_walking: Array
+    depth: Array
 
 
 def descend(
-    rng_key: chex.PRNGKey,
+    rng_key: Array,
     tree: Tree,
     root_select_fn: SelectFn,
     interior_select_fn: SelectFn,
     *,
     max_depth: int,
     tree_index: int = 0,
-    is_active: chex.Array | None = None,
+    is_active: Array | None = None,
 ) -> Path:
     """Walks down from the roots to where a simulation ends.
 
-    A walk ends on an edge into a node that does not exist or that the layer has not visited, into
-    a terminal node, or at `max_depth`. The elements of the batch walk in step, so depth is a
-    scalar. A rule of the root's own runs once, outside the loop; where the root has the rule of the
+    A walk ends on an edge into a node that does not exist or that the tree has not visited, into a
+    terminal node, or at `max_depth`. All elements of the batch are at the same depth, a scalar. A
+    separate rule for the root runs once, before the loop. If the root has the same rule as the
     other nodes, the loop starts there, and the rule is compiled once.
 
     Args:
@@ -175,11 +174,11 @@ def descend(
       is_active: `[B]` bool, elements that walk, all if `None`; the others end at the root.
 
     Returns:
-      The last edges of the walks (of no meaning where inactive).
+      The last edges of the walks (no meaning where inactive).
     """
     visits, children = by_edge(tree.stats[tree_index].children_visits), by_edge(tree.children_index)
 
-    def step(select_fn: SelectFn, node: chex.Array, depth: Any) -> tuple:
+    def step(select_fn: SelectFn, node: Array, depth: Any) -> tuple:
         action = select_fn(rng_key, tree, node, depth)
         edge = edge_index(tree, node, action)
         child = batched_gather(children, edge).astype(jnp.int32)
@@ -188,7 +187,7 @@ def descend(
         return action, child, goes_on
 
     def body(walk: _Walk) -> _Walk:
-        # Walks that are over stay at the root, where a rule is least likely to need a tie-break.
+        # Walks that have ended stay at the root, where a rule is least likely to need a tie-break.
         node = jnp.where(walk.is_walking, walk.path.child, Tree.ROOT_INDEX)
         action, child, goes_on = step(interior_select_fn, node, walk.depth)
         new = Path(parent=node, action=action, child=child, depth=walk.path.depth + 1)

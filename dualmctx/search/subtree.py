@@ -1,4 +1,4 @@
-"""Subtree reuse between moves: the child that was played becomes the root, statistics and all."""
+"""Subtree reuse between moves: the child that was played becomes the root and keeps its subtree."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -6,46 +6,51 @@ from typing import Any, NamedTuple
 import chex
 import jax
 import jax.numpy as jnp
+from jax import Array
 
 from dualmctx.search.arrays import batched_gather, batched_scatter, by_edge, expand_mask
-from dualmctx.search.tree import Tree, TreeStats, edge_index, slot_actions
+from dualmctx.search.slots import slot_of_action
+from dualmctx.search.stats import TreeStats
+from dualmctx.search.tree import Tree, edge_index
 from dualmctx.types import Params, SearchFn
 
 
 def get_subtree(
-    tree: Tree, action: chex.Array, *, reuse_capacity: int, is_reset: chex.Array | None = None
+    tree: Tree, action: Array, *, reuse_capacity: int, is_reset: Array | None = None
 ) -> Tree:
-    """Makes the child that each root's action leads to the root, and keeps what lies below it.
+    """Makes the child of each root by an action the new root, and keeps the nodes below it.
 
-    Kept nodes move together into the first slots, in their old order, so that parents still come
-    before their children and the older of two nodes is still the older. All that each layer knows
-    of a kept node stays as it was, also at the new root, whose count is that of the edge into it.
-    Of a subtree with more nodes than `reuse_capacity` the youngest are dropped; the edges into them
-    are then unvisited, while the nodes above keep the counts and means that went through there.
+    The kept nodes move into the first slots, in their old order. So parents still come before their
+    children, and the older of two nodes is still the older one. All statistics of a kept node stay
+    as they were, also those of the new root, whose count is that of the edge into it. If a subtree
+    has more nodes than `reuse_capacity`, the youngest are dropped. The edges into them are then
+    unvisited, while the nodes above keep the counts and means of simulations that went through
+    them.
 
-    An element whose tree cannot be kept comes back without a node, its root with no visits:
-    elements to reset, and those whose action leads to no node or to a terminal one, or is none
-    of the game's.
+    Some elements have no subtree to keep: those to reset, and those whose action leads to no node,
+    leads to a terminal node or is not an action of the game. Their trees are empty, and the root
+    has no visits.
 
     Args:
       tree: the trees after a search.
       action: `[B]` int32, the actions played at the roots; -1 for none.
-      reuse_capacity: number of nodes to keep beside the root, the policy's `reuse_capacity`; at
+      reuse_capacity: number of nodes to keep besides the root, the policy's `reuse_capacity`; at
         least 1.
-      is_reset: `[B]` bool, elements that go on from another position, as in a new game.
+      is_reset: `[B]` bool, elements that continue from another position, as in a new game.
 
     Returns:
-      Trees of `1 + reuse_capacity` slots, a policy's next `search_tree`.
+      Trees of `1 + reuse_capacity` slots, the next `search_tree` of a policy.
 
     Raises:
-      ValueError: when `reuse_capacity` is out of range, in one line.
+      ValueError: if `reuse_capacity` is out of range.
 
-    Source: Silver et al. 2017 (AlphaGo Zero), "Search algorithm", "Play". Trees of a fixed size,
-    and so the dropping of nodes, are ours.
+    Source: Silver et al. 2017 (AlphaGo Zero), "Search algorithm", "Play". The fixed size
+    of the trees, and so the dropping of nodes, is ours.
     """
     if not 1 <= reuse_capacity < tree.num_nodes:
-        remedy = f"from 1 to the {tree.num_nodes - 1} nodes that a tree has beside its root"
+        remedy = f"from 1 to the {tree.num_nodes - 1} nodes that a tree has besides its root"
         raise ValueError(f"reuse_capacity is {reuse_capacity}; it must be {remedy}")
+    chex.assert_shape(action, (tree.edges.shape[0],))
     child = _played_child(tree, action)
     is_kept = (child != Tree.UNVISITED) & (
         batched_gather(tree.discounts, jnp.maximum(child, 0)) != 0
@@ -57,43 +62,44 @@ def get_subtree(
 
 
 def empty_tree(search_fn: SearchFn, params: Params, state: Any, *, reuse_capacity: int) -> Tree:
-    """Returns trees of zeros, which a policy takes for no tree: what a loop over moves starts with.
+    """Returns empty trees: the initial carry of a loop over moves.
 
-    Only shapes are computed; nothing is searched.
+    A policy treats an all-zero tree as nothing to reuse. The function computes shapes only and does
+    not search.
 
     Args:
       search_fn: a policy with `reuse_capacity`, bound to a game and a network.
-      params: the network's.
+      params: the parameters of the network.
       state: `[B]` game states.
       reuse_capacity: the policy's `reuse_capacity`.
 
     Returns:
-      Trees as `get_subtree` returns them.
+      Trees with the shapes that `get_subtree` returns.
     """
 
-    def kept(params: Params, state: Any) -> Tree:
+    def search_once(params: Params, state: Any) -> Tree:
         tree = search_fn(params, jax.random.key(0), state).search_tree
         return get_subtree(
             tree, jnp.zeros(tree.parents.shape[0], jnp.int32), reuse_capacity=reuse_capacity
         )
 
-    shapes = jax.eval_shape(kept, params, state)
+    shapes = jax.eval_shape(search_once, params, state)
     return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
 
-# Attributes of a tree with an axis of nodes.
-BY_NODE = tuple(
+# Fields of a tree that have an axis of nodes.
+NODE_FIELDS = tuple(
     field.name
     for field in dataclasses.fields(Tree)
     if field.name not in ("root_invalid_actions", "extra_data", "prior_is_logits")
 )
 
 
-def below(parents: chex.Array, is_top: chex.Array) -> chex.Array:
-    """Finds the nodes of a set and all nodes below them.
+def below(parents: Array, is_top: Array) -> Array:
+    """Finds the nodes of a set and all nodes below them, by pointer doubling.
 
-    By pointer doubling: each step, a node looks twice as far up as before, until a node of the set
-    or the root stops it. So the steps are as many as the capacity has binary digits.
+    In each step a node looks twice as far up as before, until it meets a node of the set or the
+    root. So the number of steps is the number of binary digits of the capacity.
 
     Args:
       parents: `[B, N]` int32, -1 for the root and for slots without a node.
@@ -109,56 +115,52 @@ def below(parents: chex.Array, is_top: chex.Array) -> chex.Array:
     return batched_gather(is_top, above)
 
 
-def _played_child(tree: Tree, action: chex.Array) -> chex.Array:
+def _played_child(tree: Tree, action: Array) -> Array:
     """Returns `[B]` int32, the root's child that an action leads to, -1 if there is none."""
-    children = tree.children_index[:, Tree.ROOT_INDEX]
-    actions = slot_actions(tree)
-    if actions is None:
-        is_action = (action >= 0) & (action < tree.num_actions)
-        child = batched_gather(children, jnp.where(is_action, action, 0))
-        return jnp.where(is_action, child, Tree.UNVISITED)
-    # An action appears once among the slots, or not at all.
-    is_played = actions[:, Tree.ROOT_INDEX] == action[:, None]
-    return jnp.max(jnp.where(is_played, children, Tree.UNVISITED), axis=-1)
+    slot = slot_of_action(tree, action)
+    child = batched_gather(tree.children_index[:, Tree.ROOT_INDEX], jnp.maximum(slot, 0))
+    return jnp.where(slot >= 0, child, Tree.UNVISITED).astype(jnp.int32)
 
 
-class _Slots(NamedTuple):
-    """Which node goes where.
+class _Relocation(NamedTuple):
+    """The new slots of nodes.
 
     Attributes:
-      source: `[B, M]` int32, the old index of the node in each new slot.
+      source: `[B, M]` int32, the old slot of the node in each new slot.
       is_node: `[B, M]` bool, false for new slots that stay empty.
-      target: `[B, N]` int32, the new index of each old node, -1 for those that are dropped.
+      target: `[B, N]` int32, the new slot of each old node, -1 for nodes that are dropped.
     """
 
-    source: chex.Array
-    is_node: chex.Array
-    target: chex.Array
+    source: Array
+    is_node: Array
+    target: Array
 
 
-def _compact(is_kept: chex.Array, num_slots: int) -> _Slots:
-    """Moves the kept nodes of `[B, N]` together, the first of them into slot 0."""
+def _compact(is_kept: Array, num_slots: int) -> _Relocation:
+    """Assigns consecutive slots to the kept nodes of a `[B, N]` mask, slot 0 to the first."""
     rank = jnp.cumsum(is_kept, axis=1, dtype=jnp.int32) - 1
     fits = is_kept & (rank < num_slots)
     old = jnp.broadcast_to(jnp.arange(is_kept.shape[1], dtype=jnp.int32), is_kept.shape)
     source = batched_scatter(jnp.zeros((is_kept.shape[0], num_slots), jnp.int32), rank, old, fits)
     is_node = jnp.arange(num_slots)[None] < jnp.sum(fits, axis=1, keepdims=True)
-    return _Slots(source, is_node, jnp.where(fits, rank, Tree.NO_PARENT))
+    return _Relocation(source, is_node, jnp.where(fits, rank, Tree.NO_PARENT))
 
 
-def _move(tree: Tree, slots: _Slots) -> Tree:
-    """Returns the trees with their nodes in other slots; what goes into slot 0 is the root."""
+def _move(tree: Tree, relocation: _Relocation) -> Tree:
+    """Returns the trees with their nodes in other slots; the node in slot 0 is the root."""
 
-    def move(array: chex.Array) -> chex.Array:
-        moved = batched_gather(array, slots.source)
-        return jnp.where(expand_mask(slots.is_node, moved), moved, jnp.zeros((), moved.dtype))
+    def move(array: Array) -> Array:
+        moved = batched_gather(array, relocation.source)
+        return jnp.where(expand_mask(relocation.is_node, moved), moved, jnp.zeros((), moved.dtype))
 
-    moved = tree.replace(**{name: jax.tree.map(move, getattr(tree, name)) for name in BY_NODE})
-    index = jnp.broadcast_to(jnp.arange(slots.source.shape[1], dtype=jnp.int32), slots.source.shape)
-    has_edge = slots.is_node & (index != Tree.ROOT_INDEX)
-    parents = batched_gather(slots.target, jnp.maximum(moved.parents, 0))
+    moved = tree.replace(**{name: jax.tree.map(move, getattr(tree, name)) for name in NODE_FIELDS})
+    index = jnp.broadcast_to(
+        jnp.arange(relocation.source.shape[1], dtype=jnp.int32), relocation.source.shape
+    )
+    has_edge = relocation.is_node & (index != Tree.ROOT_INDEX)
+    parents = batched_gather(relocation.target, jnp.maximum(moved.parents, 0))
     parents = jnp.where(has_edge, parents, Tree.NO_PARENT)
-    # Written from the children, so that edges into dropped nodes are left unvisited.
+    # Written from the children, so that edges into dropped nodes stay unvisited.
     edges = by_edge(jnp.full_like(moved.children_index, Tree.UNVISITED))
     edges = batched_scatter(
         edges, edge_index(tree, parents, moved.action_from_parent), index, has_edge

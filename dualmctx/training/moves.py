@@ -7,7 +7,8 @@ import jax.numpy as jnp
 
 from dualmctx.policies.root import sample_action
 from dualmctx.search.keys import split_key
-from dualmctx.search.tree import Tree, latest_children, slot_actions
+from dualmctx.search.slots import latest_children, to_slots
+from dualmctx.search.tree import Tree
 from dualmctx.types import acting_weights
 
 
@@ -48,10 +49,8 @@ def chosen_value(output: Any) -> chex.Array:
       `[B]`, for the player to move. Of several trees, the last one that visited the action gives
       its Q. If none did, the value of the root in the last tree.
     """
-    tree, weights = output.search_tree, acting_weights(output)
-    actions = slot_actions(tree)
-    if actions is not None:
-        weights = jnp.take_along_axis(weights, actions[:, Tree.ROOT_INDEX], axis=-1)
+    tree = output.search_tree
+    weights = to_slots(tree, acting_weights(output))
     chosen = jnp.argmax(weights, axis=-1, keepdims=True)
     visits, qvalues = (
         jnp.take_along_axis(rows, chosen, axis=-1)[:, 0] for rows in latest_children(tree)

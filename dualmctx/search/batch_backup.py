@@ -1,0 +1,153 @@
+"""Backups from many leaves at once, by sums over the nodes.
+
+Several trees need them: a later tree evaluates many nodes in one call, and its values change what
+the earlier trees counted. Each call passes over whole `[B, N]` arrays, once per round and tree.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+from dualmctx.search.arrays import batched_gather, batched_scatter, by_edge
+from dualmctx.search.backup import count_leaves
+from dualmctx.search.climb import Level, climb
+from dualmctx.search.statistics import check_no_statistics
+from dualmctx.search.stats import TreeStats
+from dualmctx.search.tree import Tree, replace_stats
+
+
+def backup_leaves(
+    tree: Tree, leaves: Array, is_active: Array, *, window: int | None, tree_index: int = 0
+) -> Tree:
+    """Adds the values of many leaves to their ancestors, as if one after the other.
+
+    Args:
+      tree: the trees; values are seen by the player to move at each node.
+      leaves: `[B, K]` int32, evaluated nodes.
+      is_active: `[B, K]` bool, false for leaves to ignore.
+      window: as in `backup`; `None` for the full backup.
+      tree_index: the tree that is updated.
+
+    Returns:
+      The trees, with the statistics of that tree changed.
+
+    Raises:
+      ValueError: if the tree keeps further statistics.
+    """
+    stats = tree.stats[tree_index]
+    check_no_statistics(stats, "several leaves are backed up at once")
+    values = batched_gather(tree.raw_values, leaves)
+    sums = _sum_paths(tree, leaves, values, is_active, window=window, with_rewards=True)
+    visits = stats.node_visits + sums.visits
+    total = stats.node_visits * stats.node_values + sums.returns
+    node_values = jnp.where(sums.visits > 0, total / jnp.maximum(visits, 1), stats.node_values)
+    new = _copy_to_rows(tree, stats.replace(node_visits=visits, node_values=node_values))
+    if stats.path_visits is not None and stats.heights is not None:
+        new = new.replace(
+            path_visits=stats.path_visits + sums.passes,
+            heights=jnp.maximum(stats.heights, sums.heights),
+        )
+    return replace_stats(tree, tree_index, count_leaves(new, leaves, is_active))
+
+
+def correct_leaves(
+    tree: Tree,
+    leaves: Array,
+    change: Array,
+    is_active: Array,
+    *,
+    window: int | None,
+    tree_index: int = 0,
+) -> Tree:
+    """Corrects the means of a tree after the raw values of leaves changed.
+
+    Adds the signed change, once for each simulation that ended at the leaf, to the sum of returns
+    of the leaf and of the ancestors that these backups reached. No count changes. A tree that has
+    not visited a leaf is left as it is.
+
+    Args:
+      tree: the trees.
+      leaves: `[B, K]` int32, nodes whose raw value changed.
+      change: `[B, K]` the change, seen by the player to move at the leaf.
+      is_active: `[B, K]` bool, false for leaves to ignore.
+      window: the window of the tree's backups; `None` for full ones.
+      tree_index: the tree that is corrected.
+
+    Returns:
+      The trees, with means of that tree changed.
+
+    Source: Kadam, Xu, Lieberherr 2021, section 3, V = αV_sub + (1−α)V_full. That the ancestors
+    change too is our reading.
+    """
+    stats = tree.stats[tree_index]
+    visits = batched_gather(stats.node_visits, leaves)
+    is_active = is_active & (visits > 0)
+    if stats.leaf_visits is not None:
+        times = batched_gather(stats.leaf_visits, leaves)
+    else:
+        # A simulation passes through a node visited before, unless it is at the largest depth.
+        has_child = jnp.any(batched_gather(stats.children_visits, leaves) > 0, axis=-1)
+        times = jnp.where(has_child, 1, visits)
+    change = change * times
+    sums = _sum_paths(tree, leaves, change, is_active, window=window, with_rewards=False)
+    values = stats.node_values + sums.returns / jnp.maximum(stats.node_visits, 1)
+    return replace_stats(tree, tree_index, _copy_to_rows(tree, stats.replace(node_values=values)))
+
+
+def _copy_to_rows(tree: Tree, stats: TreeStats) -> TreeStats:
+    """Copies the visits and means of all nodes to their parents' rows."""
+    has_edge = (tree.edges != Tree.NO_PARENT) & (stats.node_visits > 0)
+    qvalues = tree.rewards + tree.discounts * stats.node_values
+
+    def write_row(array: Array, new: Array) -> Array:
+        return batched_scatter(by_edge(array), tree.edges, new, has_edge).reshape(array.shape)
+
+    return stats.replace(
+        children_visits=write_row(stats.children_visits, stats.node_visits),
+        children_qvalues=write_row(stats.children_qvalues, qvalues),
+    )
+
+
+class _Sums(NamedTuple):
+    """The sums of the paths through each node, `[B, N]` each; for `heights` the maximum."""
+
+    returns: Array
+    visits: Array
+    passes: Array
+    heights: Array
+
+
+def _sum_paths(
+    tree: Tree,
+    leaves: Array,
+    values: Array,
+    is_active: Array,
+    *,
+    window: int | None,
+    with_rewards: bool,
+) -> _Sums:
+    """Climbs from all leaves at once and sums, for each node, the paths through it."""
+    batch = jnp.arange(leaves.shape[0])[:, None]
+    zeros = jnp.zeros(tree.edges.shape, jnp.int32)
+
+    def add(sums: _Sums, level: Level) -> _Sums:
+        target = jnp.where(level.is_active, level.node, tree.num_nodes)
+        inside = jnp.where(level.is_inside, level.node, tree.num_nodes)
+        return _Sums(
+            returns=sums.returns.at[batch, inside].add(level.value, mode="drop"),
+            visits=sums.visits.at[batch, inside].add(1, mode="drop"),
+            passes=sums.passes.at[batch, target].add(1, mode="drop"),
+            heights=sums.heights.at[batch, target].max(level.height, mode="drop"),
+        )
+
+    return climb(
+        tree,
+        leaves,
+        values,
+        _Sums(jnp.zeros_like(tree.raw_values), zeros, zeros, zeros),
+        add,
+        is_active=is_active,
+        window=window,
+        with_rewards=with_rewards,
+    )

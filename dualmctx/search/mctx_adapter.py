@@ -1,0 +1,149 @@
+"""Adapter that runs selection rules written for mctx, unchanged, on our trees."""
+
+from typing import Any, Protocol
+
+import chex
+import jax
+import jax.numpy as jnp
+import mctx
+from jax import Array
+
+from dualmctx.search.arrays import batched_gather, by_edge
+from dualmctx.search.keys import element_keys
+from dualmctx.search.tree import Tree, edge_index, edge_into, gather_children
+from dualmctx.types import SelectFn
+
+
+class MctxRule(Protocol):
+    """An action selection function of mctx; it takes an unbatched key, tree, node and depth."""
+
+    def __call__(self, rng_key: Array, tree: mctx.Tree, node_index: Any, depth: Any) -> Array:
+        """Chooses an action."""
+        ...
+
+
+class MctxRootRule(Protocol):
+    """A root action selection function of mctx; it takes an unbatched key, tree and node."""
+
+    def __call__(self, rng_key: Array, tree: mctx.Tree, node_index: Any) -> Array:
+        """Chooses an action."""
+        ...
+
+
+class QTransform(Protocol):
+    """A qtransform of mctx; it maps an unbatched tree and a node to `[A]` scores."""
+
+    def __call__(self, tree: mctx.Tree, node_index: Any) -> Array:
+        """Transforms the Q-values of one node."""
+        ...
+
+
+@chex.dataclass(frozen=True)
+class _NodeView(mctx.Tree):
+    """Trees of one node, always at index 0: the node to select from.
+
+    mctx computes Q-values from the children's rewards, discounts and values. Our trees store Q, so
+    these three are gathered only for a rule that reads them itself.
+    """
+
+    children_qvalues: Array
+
+    def qvalues(self, indices: Any) -> Array:
+        """Returns the stored Q-values."""
+        return self.children_qvalues[indices]
+
+
+def node_view(
+    tree: Tree,
+    node_index: Array | int,
+    tree_index: int = 0,
+    actions: Array | None = None,
+) -> mctx.Tree:
+    """Returns `[B]` nodes as a batch of mctx's trees with a single node and without embeddings.
+
+    With `[B, K]` actions, the nodes have these actions only.
+    """
+    stats = tree.stats[tree_index]
+
+    def read_node(array: Array) -> Array:
+        return batched_gather(array, node_index)[:, None]
+
+    def read_row(array: Array) -> Array:
+        if actions is None:
+            return batched_gather(array, node_index)
+        first = jnp.broadcast_to(edge_index(tree, jnp.asarray(node_index), jnp.int32(0)), batch)
+        return batched_gather(by_edge(array), first[:, None] + actions)
+
+    def read_children(array: Array, part: int) -> Array:
+        known = gather_children(index, array)[..., part]
+        return jnp.where(visits > 0, known, 0)[:, None]
+
+    batch = tree.edges.shape[:1]
+    edge = edge_into(tree, node_index)
+    visits, index = read_row(stats.children_visits).astype(jnp.int32), read_row(tree.children_index)
+    return _NodeView(
+        node_visits=read_node(stats.node_stats)[..., 0].astype(jnp.int32),
+        raw_values=read_node(tree.raw_values),
+        node_values=read_node(stats.node_stats)[..., 1],
+        parents=edge.parent[:, None],
+        action_from_parent=read_node(tree.action_from_parent),
+        children_index=index[:, None].astype(jnp.int32),
+        children_prior_logits=read_row(tree.children_prior)[:, None],
+        children_visits=visits[:, None],
+        children_rewards=read_children(tree.transitions, 0),
+        children_discounts=read_children(tree.transitions, 1),
+        children_values=read_children(stats.node_stats, 1),
+        embeddings=None,
+        root_invalid_actions=tree.root_invalid_actions,
+        extra_data=tree.extra_data,
+        children_qvalues=read_row(stats.children_qvalues)[:, None],
+    )
+
+
+def mctx_rule(rule: MctxRule, *, tree_index: int = 0) -> SelectFn:
+    """Adapts a rule written for mctx, unchanged, to our trees.
+
+    The rule gets an `mctx.Tree` with a single node, at index 0, and without embeddings. It reads
+    logits from `Tree.children_prior`. So it may read the data of the node at which it selects, as
+    all of mctx's own rules do, and recognise the root by its depth.
+
+    Args:
+      rule: an action selection function with mctx's signature.
+      tree_index: the tree whose statistics the rule reads.
+
+    Returns:
+      The selection function, with mctx's keys. For rules of the root only, use `mctx_root_rule`.
+    """
+
+    def select(rng_key: Any, tree: Tree, node_index: Array, depth: Any) -> Array:
+        view = node_view(tree, node_index, tree_index)
+        keys = mctx_keys(rng_key, node_index.shape[0], depth)
+        return jax.vmap(rule, in_axes=(0, 0, None, None))(keys, view, 0, depth)
+
+    return select
+
+
+def mctx_root_rule(rule: MctxRootRule, *, tree_index: int = 0) -> SelectFn:
+    """Adapts a rule that mctx calls only at the root, without a depth, to our trees.
+
+    Args:
+      rule: a root action selection function with mctx's signature.
+      tree_index: the tree whose statistics the rule reads.
+
+    Returns:
+      The selection function, with mctx's keys; for `SearchSpec.root_select_fn`.
+    """
+
+    def with_depth(rng_key: Array, tree: mctx.Tree, node_index: Any, depth: Any) -> Array:
+        del depth
+        return rule(rng_key, tree, node_index)
+
+    return mctx_rule(with_depth, tree_index=tree_index)
+
+
+def mctx_keys(rng_key: Array, batch_size: int, depth: Any) -> Array:
+    """Returns the `[B]` keys with which mctx's search calls a rule at a depth."""
+    split = jax.vmap(jax.random.split)
+    keys = element_keys(rng_key, batch_size)
+    keys = jax.lax.fori_loop(0, depth, lambda _, keys: split(keys)[:, 0], keys)
+    return split(keys)[:, 1]

@@ -1,0 +1,131 @@
+"""Refinement: a later head evaluates nodes that earlier trees found, many at once."""
+
+import functools
+from collections.abc import Callable
+
+import chex
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from dualmctx.search.arrays import batched_gather
+from dualmctx.search.keys import repeat_key
+from dualmctx.search.tree import Tree, edge_into
+from dualmctx.types import Params, RefineFn
+
+
+def frontier(tree: Tree, num_leaves: int, *, tree_index: int) -> tuple[Array, Array]:
+    """Returns the nodes that a tree should evaluate next, by the priorities of the trees before it.
+
+    The priority of a node is the number of simulations of the previous tree that passed through it;
+    among equals, that of the tree before, and so on; then the older node comes first. In each of
+    these trees a node's count is at most its parent's, and children are younger. So the best
+    `num_leaves` nodes are connected to the nodes that the tree has evaluated: choosing them one
+    after the other would give the same ones.
+
+    Args:
+      tree: the trees.
+      num_leaves: K, the number of nodes.
+      tree_index: the tree that evaluates; at least 1.
+
+    Returns:
+      `[B, K]` int32 nodes, best first, and `[B, K]` bool, false where no node was left, because the
+      tree has visited every node.
+
+    Source: Lan et al. 2019 (MPV-MCTS), Algorithm 2. That a window does not limit the count is our
+    reading, because a limited count saturates near the root. The order for more than two trees is
+    our reading too; Kadam, Xu, Lieberherr 2021, section 6, only mention such searches.
+    """
+    others = (*tree.stats[:tree_index], *tree.stats[tree_index + 1 :])
+    is_node = functools.reduce(jnp.logical_or, [stats.node_visits > 0 for stats in others])
+    is_waiting = is_node & (tree.stats[tree_index].node_visits == 0)
+
+    counts = [
+        before.node_visits if before.path_visits is None else before.path_visits
+        for before in reversed(tree.stats[:tree_index])
+    ]
+    order = _sort_nodes(counts, is_waiting)[:, :num_leaves]
+    return order, batched_gather(is_waiting, order)
+
+
+def _sort_nodes(counts: list[Array], is_waiting: Array) -> Array:
+    """Sorts `[B, N]` nodes: waiting ones first, by the counts, of which the first is major."""
+    num_nodes = is_waiting.shape[1]
+    nodes = jax.lax.broadcasted_iota(jnp.int32, is_waiting.shape, 1)
+    radices = [jnp.max(count) + 1 for count in counts]
+
+    def sort_one_key() -> Array:
+        key = jnp.zeros_like(nodes)
+        for count, radix in zip(counts, radices, strict=True):
+            key = radix * key + count
+        key = jnp.where(is_waiting, -key, 1) * num_nodes + nodes
+        return jnp.mod(jax.lax.sort(key, dimension=1, is_stable=False), num_nodes)
+
+    def sort_several_keys() -> Array:
+        keys = [jnp.where(is_waiting, -count, 1) for count in counts]
+        operands = (*keys, nodes)
+        return jax.lax.sort(operands, dimension=1, num_keys=len(keys), is_stable=True)[-1]
+
+    # XLA's CPU sorts single numbers many times faster than tuples. Counts of one search nearly
+    # always fit into one number. Those of kept trees, or of 50,000 nodes, may not.
+    span = functools.reduce(jnp.multiply, [radix.astype(jnp.float32) for radix in radices])
+    fits = span * num_nodes < 2**30
+    return jax.lax.cond(fits, sort_one_key, sort_several_keys)
+
+
+def refine(
+    params: Params,
+    rng_key: Array,
+    tree: Tree,
+    refine_fn: RefineFn,
+    leaves: Array,
+    is_valid: Array,
+    *,
+    to_prior: Callable[[Array], Array],
+    value_mix: float,
+    prior_mix: float,
+) -> tuple[Tree, Array]:
+    """Evaluates leaves by a later head, in one call, and mixes the results into the nodes.
+
+    Formula:
+        V ← α V + (1 − α) v;   P ← β P + (1 − β) p
+
+    where v and p are the later head's. Terminal nodes keep their exact value.
+
+    Args:
+      params: passed on to `refine_fn`.
+      rng_key: consumed by `refine_fn`.
+      tree: the trees.
+      refine_fn: the later head, called once on all `[B·K, ...]` embeddings.
+      leaves: `[B, K]` int32, distinct nodes in each row.
+      is_valid: `[B, K]` bool, false for leaves to ignore.
+      to_prior: converts `[..., A]` logits into the form of `Tree.children_prior`.
+      value_mix: α in [0, 1], the weight of the node's present value.
+      prior_mix: β in [0, 1], the weight of the node's present prior.
+
+    Returns:
+      The trees with new `raw_values` and `children_prior`, which all trees share; statistics are
+      unchanged. And `[B, K]` the change of each raw value (0 for ignored leaves).
+
+    Source: Kadam, Xu, Lieberherr 2021, section 3 ("the policy and the value for that state would
+    be the same").
+    """
+    shape = leaves.shape
+    embedding = jax.tree.map(lambda x: batched_gather(x, leaves), tree.embeddings)
+    embedding = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), embedding)
+    logits, value = refine_fn(params, repeat_key(rng_key, shape[1]), embedding)
+    chex.assert_shape(logits, (shape[0] * shape[1], tree.num_actions))
+    chex.assert_shape(value, (shape[0] * shape[1],))
+    old_value = batched_gather(tree.raw_values, leaves)
+    old_prior = batched_gather(tree.children_prior, leaves)
+    mixed_value = value_mix * old_value + (1 - value_mix) * value.reshape(shape)
+    prior = to_prior(logits).reshape(*shape, tree.num_actions).astype(old_prior.dtype)
+    mixed_prior = prior_mix * old_prior + (1 - prior_mix) * prior
+    is_mixed = is_valid & (edge_into(tree, leaves).discount != 0)
+    batch = jnp.arange(shape[0])[:, None]
+    target = jnp.where(is_mixed, leaves, tree.num_nodes)
+    tree = tree.replace(
+        raw_values=tree.raw_values.at[batch, target].set(mixed_value, mode="drop"),
+        children_prior=tree.children_prior.at[batch, target].set(mixed_prior, mode="drop"),
+    )
+    return tree, jnp.where(is_mixed, mixed_value - old_value, 0)

@@ -1,0 +1,187 @@
+"""Searches of several trees in rounds: each later tree refines the trees before it."""
+
+from typing import NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from dualmctx.search.arrays import batched_gather
+from dualmctx.search.batch_backup import backup_leaves, correct_leaves
+from dualmctx.search.keys import fold_in_key, split_key
+from dualmctx.search.refine import frontier, refine
+from dualmctx.search.simulate import SearchSpec, simulate
+from dualmctx.search.tree import Tree
+from dualmctx.types import Params, RefineFn
+
+Carry = tuple[Array, Tree]
+Rounds = tuple[tuple[int, ...], ...]
+"""For each round the number of simulations of each tree."""
+
+
+class ToPrior(Protocol):
+    """Converts `[..., A]` logits into the prior that the selection rule reads."""
+
+    def __call__(self, logits: Array) -> Array:
+        """Converts `[..., A]` logits."""
+        ...
+
+
+class Refinement(NamedTuple):
+    """The refinement of earlier trees by a later one, which evaluates nodes found there in batches.
+
+    Attributes:
+      refine_fn: the later head.
+      to_prior: converts its logits into the prior that the selection rule reads.
+      value_mix: α in [0, 1], the weight of the earlier value.
+      prior_mix: β in [0, 1], the weight of the earlier prior.
+      spec: simulations of the later tree, for when there is no node left to evaluate.
+    """
+
+    refine_fn: RefineFn
+    to_prior: ToPrior
+    value_mix: float
+    prior_mix: float
+    spec: SearchSpec
+
+
+def refine_tree(
+    params: Params,
+    rng_key: Array,
+    tree: Tree,
+    refinement: Refinement,
+    leaves: Array,
+    is_valid: Array,
+) -> Tree:
+    """Evaluates leaves by a later head, adds them to its tree and corrects the trees before it.
+
+    A leaf that a still later tree has evaluated is added without a new evaluation, because the
+    result of the later head stands.
+
+    Args:
+      params: passed on to `refine_fn`.
+      rng_key: consumed by `refine_fn`.
+      tree: the trees.
+      refinement: the later head and the mixture.
+      leaves: `[B, K]` int32, nodes that the later tree has not evaluated.
+      is_valid: `[B, K]` bool, false for leaves to ignore.
+
+    Returns:
+      The trees.
+    """
+    tree_index, window = refinement.spec.tree_index, refinement.spec.window
+    is_new = is_valid
+    for later in tree.stats[tree_index + 1 :]:
+        is_new &= batched_gather(later.node_visits, leaves) == 0
+    tree, change = refine(
+        params,
+        rng_key,
+        tree,
+        refinement.refine_fn,
+        leaves,
+        is_new,
+        to_prior=refinement.to_prior,
+        value_mix=refinement.value_mix,
+        prior_mix=refinement.prior_mix,
+    )
+    for earlier in range(tree_index):
+        tree = correct_leaves(tree, leaves, change, is_new, window=window, tree_index=earlier)
+    return backup_leaves(tree, leaves, is_valid, window=window, tree_index=tree_index)
+
+
+def even_rounds(num_simulations: tuple[int, ...], num_rounds: int) -> Rounds:
+    """Splits the budget of each tree evenly over a number of rounds."""
+    return tuple(
+        tuple(
+            (i + 1) * number // num_rounds - i * number // num_rounds for number in num_simulations
+        )
+        for i in range(num_rounds)
+    )
+
+
+def run_rounds(
+    params: Params,
+    rng_key: Array,
+    tree: Tree,
+    spec: SearchSpec,
+    refinements: tuple[Refinement, ...],
+    *,
+    rounds: Rounds,
+    first_slot: int = 1,
+) -> Tree:
+    """Grows the first tree and refines it by each later one, in rounds.
+
+    A round runs its share of the first tree's simulations. Then each later tree evaluates its share
+    of the best leaves by its own head in one call, whose width is the largest share of any round.
+    Elements of the batch that have fewer such leaves run ordinary simulations of that tree instead.
+    Every simulation and evaluation has a slot of its own, so the index of a node does not depend on
+    the rest of the batch.
+
+    Args:
+      params: passed on to the evaluations.
+      rng_key: consumed.
+      tree: trees that hold their roots, with room for the sum of all budgets.
+      spec: simulations of the first tree.
+      refinements: one for each later tree; none for a search of one tree.
+      rounds: for each round the share of each tree. One round is sequential; rounds in which each
+        later tree has a share of one are strict interleaving.
+      first_slot: this slot and all later ones are empty.
+
+    Returns:
+      The trees after the search.
+
+    Source: Kadam, Xu, Lieberherr 2021, section 3, and section 6 for more than two trees; Lan et al.
+    2019, Algorithm 2, is one round.
+    """
+    widths = [max(shares) for shares in zip(*rounds, strict=True)]
+    ends = jnp.cumsum(jnp.array([[0] * len(widths), *rounds], jnp.int32), axis=0)
+
+    def body(i: Array, carry: Carry) -> Carry:
+        begin, end = ends[i], ends[i + 1]
+
+        def slot(tree_index: int) -> Array:
+            """Returns the slot of simulation number 0 of a tree, extrapolated from this round."""
+            return first_slot + jnp.sum(end[:tree_index]) + jnp.sum(begin[tree_index + 1 :])
+
+        def simulate_first(j: Array, carry: Carry) -> Carry:
+            rng_key, tree = carry
+            return simulate(params, rng_key, tree, spec, slot(0) + j)
+
+        rng_key, tree = jax.lax.fori_loop(begin[0], end[0], simulate_first, carry)
+        for refinement in refinements:
+            tree_index = refinement.spec.tree_index
+            rng_key, *keys = split_key(rng_key, 3)
+            numbers = begin[tree_index], end[tree_index]
+            tree = _run_share(
+                params, keys, tree, refinement, numbers, widths[tree_index], slot(tree_index)
+            )
+        return rng_key, tree
+
+    return jax.lax.fori_loop(0, len(rounds), body, (rng_key, tree))[1]
+
+
+def _run_share(
+    params: Params,
+    rng_keys: list[Array],
+    tree: Tree,
+    refinement: Refinement,
+    numbers: tuple[Array, Array],
+    width: int,
+    first_slot: Array,
+) -> Tree:
+    """Runs a later tree's share of a round: its simulations `numbers[0]` to `numbers[1] - 1`."""
+    begin, end = numbers
+    refine_key, simulate_key = rng_keys
+    leaves, is_valid = frontier(tree, width, tree_index=refinement.spec.tree_index)
+    is_valid &= jnp.arange(width)[None] < end - begin
+    tree = refine_tree(params, refine_key, tree, refinement, leaves, is_valid)
+    num_valid = jnp.sum(is_valid, axis=-1, dtype=jnp.int32)
+
+    def body(j: Array, tree: Tree) -> Tree:
+        is_active = num_valid <= j - begin
+        # One key per number, because how many of these run depends on the rest of the batch.
+        key = fold_in_key(simulate_key, j)
+        return simulate(params, key, tree, refinement.spec, first_slot + j, is_active)[1]
+
+    # The loop starts at the first element that has no leaf left; earlier calls change nothing.
+    return jax.lax.fori_loop(begin + jnp.min(num_valid), end, body, tree)
