@@ -17,7 +17,9 @@ from oracle.cases import fast_jit
 from test_imports import _allowed, _imports
 
 ROOT = pathlib.Path(__file__).parents[1]
-SECTION = (ROOT / "CONTRIBUTING.md").read_text().split("## Add a search variant")[1]
+SECTION = (
+    (ROOT / "CONTRIBUTING.md").read_text().split("## Add a search variant")[1].split("\n## ")[0]
+)
 FILE, ROW = re.findall(r"^```python\n(.*?)^```$", SECTION, flags=re.MULTILINE | re.DOTALL)
 # Moves from the start of tic-tac-toe, and the only good answer.
 POSITIONS = {
@@ -117,7 +119,7 @@ def test_its_rule_is_ucb1_tuned(example: ModuleType) -> None:
         return search(params, jax.random.PRNGKey(0), states).search_tree
 
     def root(num_simulations: int) -> np.ndarray:
-        return np.asarray(tree(num_simulations).summary().visit_counts[0])
+        return np.array(tree(num_simulations).summary().visit_counts[0])
 
     assert root(3).tolist() == [1, 1, 1]
     before = tree(20)
@@ -136,6 +138,8 @@ def test_its_statistic_is_the_sum_of_squared_returns(example: ModuleType) -> Non
     states = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 3))
     network = make_network(env.num_actions, (1,), width=8, num_blocks=1)
     params = network.init(jax.random.PRNGKey(0), states.observation)
+    # A new network's values are all 0.
+    params = jax.tree.map(lambda x: x + jnp.sin(jnp.arange(x.size)).reshape(x.shape), params)
     # Fewer simulations than it takes to meet the end of a game, so each one adds a node.
     search = fast_jit(make_search_fn(env, network, example.UCT(30)))
     tree = jax.tree.map(np.asarray, search(params, jax.random.PRNGKey(0), states).search_tree)
