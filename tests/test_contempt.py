@@ -37,13 +37,8 @@ def assert_twin_agrees(policy: Any, rules: Any, key_seed: int = 5) -> list[Any]:
 
 
 def assert_same_frozen(tree: Any, element: int, result: Any) -> None:
-<<<<<<< HEAD
     """Checks that engine and twin have the same counts at frozen nodes."""
-    if tree.stats[0].tracked is None:
-=======
-    """At the nodes that are frozen both keep the same counts."""
     if "frozen" not in tree.stats[0].extra:
->>>>>>> c519921 (search: run all statistics of a tree in one climb)
         assert not result.frozen
         return
     visits = tree.stats[0].extra["frozen"].visits[element]
