@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 import hash_model
-from dualmctx import AlphaZero, Contempt, Dual, Gumbel, MuZero, Puct, Root
+from dualmctx import AlphaZero, Backup, Contempt, Dual, Gumbel, MuZero, Puct, Root
 from oracle.cases import grouped
 
 BATCH, ACTIONS, SIMULATIONS = 3, 5, 16
@@ -29,9 +29,9 @@ POLICIES = {
         puct=Puct(regularized=("act", "search", "learn")),
     ),
     "muzero": MuZero(SIMULATIONS),
-    "muzero with a window": MuZero(SIMULATIONS, window=2),
+    "muzero with a window": MuZero(SIMULATIONS, backup=Backup(window=2)),
     "gumbel": Gumbel(SIMULATIONS),
-    "gumbel with a window": Gumbel(SIMULATIONS, window=2),
+    "gumbel with a window": Gumbel(SIMULATIONS, backup=Backup(window=2)),
     "dual": Dual((10, 6), num_rounds=2, **QUIET),
 }
 # What passes an array on, or writes some of its elements in place.

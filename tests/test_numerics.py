@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from dualmctx.policies.weights import regularized_policy, smoothed_visits
 
 import games
 import hash_model
@@ -17,6 +16,7 @@ from dualmctx.evaluation.evaluations import by_search, make_evaluate_batch
 from dualmctx.models.game_model import make_search_fn
 from dualmctx.policies import REGISTRY
 from dualmctx.policies import root as roots
+from dualmctx.policies.action_weights import regularized_policy, smoothed_visits
 from dualmctx.search.select import argmax
 from dualmctx.search.tree import is_finite, is_unmasked
 from dualmctx.training.learner import Learner

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from dualmctx.policies import action_weights as weights
 from dualmctx.policies import root as roots
-from dualmctx.policies import weights
 from dualmctx.search.tree import is_unmasked
 
 
