@@ -19,7 +19,7 @@ from pyarrow import parquet
 import dualmctx.commands.evaluate
 import dualmctx.commands.result_writer
 from dualmctx.commands.main import SUBCOMMANDS, main
-from dualmctx.commands.search_options import Searcher, Searching, load
+from dualmctx.commands.search_options import LoadedSearch, SearchFlags, load_search
 from dualmctx.evaluation.parts import part_file
 from dualmctx.runs.locks import lock_beside, locked
 from untrained import export_untrained
@@ -35,7 +35,7 @@ class Setting(NamedTuple):
     """A fast network, and positions in files."""
 
     network: str
-    searcher: Searcher
+    searcher: LoadedSearch
     jsonl: str
     csv: str
 
@@ -49,7 +49,7 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Setting:
     (folder / "p.csv").write_text(
         "id,moves\n" + "".join(f"{x['id']},{x['moves']}\n" for x in ASKED)
     )
-    searcher = load(network, Searching(network_only=True), BATCH_SIZE)
+    searcher = load_search(network, SearchFlags(network_only=True), BATCH_SIZE)
     return Setting(network, searcher, str(folder / "p.jsonl"), str(folder / "p.csv"))
 
 
@@ -57,10 +57,10 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Setting:
 def quick(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> Setting:
     """Makes the command use the network that is already compiled."""
 
-    def take(checkpoint: str, options: Searching, batch_size: int) -> Searcher:
+    def take(checkpoint: str, options: SearchFlags, batch_size: int) -> LoadedSearch:
         return setting.searcher._replace(record=setting.searcher.record | {"seed": options.seed})
 
-    monkeypatch.setattr(dualmctx.commands.evaluate, "load", take)
+    monkeypatch.setattr(dualmctx.commands.evaluate, "load_search", take)
     return setting
 
 
@@ -343,7 +343,7 @@ def test_two_processes_share_positions(setting: Setting, tmp_path: Path) -> None
         (["--batch", "many"], "--batch"),
         (["--seed", "-1"], "seed is -1; it must be from 0 to 4294967295"),
         (["--game", "nim"], "game is nim; c4.npz plays connect_four"),
-        (["--network-only", "--variant", "dual"], "network_only does without a search"),
+        (["--network-only", "--variant", "dual"], "network_only excludes a search"),
         (["--iteration", "8"], "iteration is 8; "),
         (["--devices", "1000"], "devices is 1000; it must be from 1 to"),
         (["--devices", "0"], "devices is 0; it must be from 1 to"),

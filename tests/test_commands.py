@@ -23,7 +23,7 @@ import games
 from dualmctx.commands import export
 from dualmctx.commands.main import main
 from dualmctx.commands.result_writer import progress
-from dualmctx.commands.search_options import Searcher, Searching, load
+from dualmctx.commands.search_options import LoadedSearch, SearchFlags, load_search
 from dualmctx.evaluation.results_file import _COLUMNS
 from dualmctx.runs.saved_network import export_trained, load_trained
 from untrained import make_run, make_untrained
@@ -167,13 +167,13 @@ def test_the_page_is_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capf
     Path("runs").mkdir()
     make_run(Path("runs/connect-four"), make_untrained("connect-four"))
     assert main(shlex.split(COMMANDS[0])[1:]) == 0
-    searcher = load("connect-four.npz", Searching(network_only=True), 4)
+    searcher = load_search("connect-four.npz", SearchFlags(network_only=True), 4)
 
-    def take(checkpoint: str, options: Searching, batch_size: int) -> Searcher:
+    def take(checkpoint: str, options: SearchFlags, batch_size: int) -> LoadedSearch:
         assert checkpoint == "connect-four.npz"
         return searcher
 
-    monkeypatch.setattr(dualmctx.commands.evaluate, "load", take)
+    monkeypatch.setattr(dualmctx.commands.evaluate, "load_search", take)
     for command in COMMANDS[1:4]:
         program, *arguments = shlex.split(command)
         assert (program, main(arguments)) == ("dualmctx", 0)

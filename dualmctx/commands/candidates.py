@@ -1,6 +1,5 @@
 """A player whose simulations may still change: what it was asked to be, ready to enter."""
 
-import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -9,6 +8,7 @@ from dualmctx.commands.flags import parse_flags
 from dualmctx.matches.external_players import openspiel_mcts, perfect_connect_four
 from dualmctx.matches.player_spec import OPENSPIEL, OWN, PERFECT, RANDOM, PlayerSpec
 from dualmctx.matches.players import Entrant, engine, perfect, uniform_random
+from dualmctx.policies import named_options
 from dualmctx.policies.budgets import Simulations, split
 from dualmctx.runs.folder import to_dict
 from dualmctx.runs.saved_network import Trained, digest_of, model_kwargs_of
@@ -126,7 +126,7 @@ def _budget_of(policy: Any) -> Simulations:
 
 
 def _with_options(spec: PlayerSpec, policy: Any) -> Any:
-    """Changes options of a policy, or of its `puct`, to what was written."""
+    """Returns a policy with the options of a player's text, by their short names."""
     flags: list[str] = []
     known = _flags_of(policy)
     for name, value in spec.options:
@@ -139,12 +139,9 @@ def _with_options(spec: PlayerSpec, policy: Any) -> Any:
 
 
 def _flags_of(policy: Any) -> dict[str, str]:
-    """Names the flags of a policy's options; those of `puct` without the prefix."""
-    found: dict[str, str] = {}
-    for field in dataclasses.fields(policy):
-        value, flag = getattr(policy, field.name), "--" + field.name.replace("_", "-")
-        if dataclasses.is_dataclass(value):
-            found |= {x: f"{flag}.{y.removeprefix('--')}" for x, y in _flags_of(value).items()}
-        elif field.name != "num_simulations" and not callable(value):
-            found[field.name] = flag
-    return found
+    """Returns the flag of each option of a policy by its short name, except the simulations."""
+    return {
+        name: "--" + ".".join(option.path).replace("_", "-")
+        for name, option in named_options(policy).items()
+        if name != "num_simulations" and not callable(option.value)
+    }

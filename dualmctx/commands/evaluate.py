@@ -12,7 +12,7 @@ import jax
 
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
 from dualmctx.commands.result_writer import Task, write_file, write_out
-from dualmctx.commands.search_options import Searching, load
+from dualmctx.commands.search_options import SearchFlags, load_search
 from dualmctx.commands.source import STANDARD, open_source
 from dualmctx.distributed.processes import is_first, join, require_same
 from dualmctx.evaluation.parts import Results, part_file
@@ -46,7 +46,7 @@ class Options:
     """Stop at the first position that cannot be read."""
     resume: bool = False
     """Go on with results that were interrupted, with the same settings."""
-    search: Unprefixed[Searching] = dataclasses.field(default_factory=Searching)
+    search: Unprefixed[SearchFlags] = dataclasses.field(default_factory=SearchFlags)
     """The search."""
     coordinator: str | None = None
     """One of several processes that share the positions: where the first can be reached,
@@ -107,7 +107,7 @@ def claim(out: str) -> contextlib.AbstractContextManager[None]:
 def run(options: Options) -> int:
     """Runs what the flags say; returns the exit code."""
     with open_source(options.positions) as source, claim(options.out):
-        evaluator, record = load(options.checkpoint, options.search, options.batch)
+        evaluator, record = load_search(options.checkpoint, options.search, options.batch)
         task = Task(evaluator, source, strict=options.strict)
         if options.out == STANDARD:
             counts = write_out(task)

@@ -1,76 +1,82 @@
-"""What is asked of a network and a search: the flags, and the evaluator made from them."""
+"""The flags of a network with its search, and the evaluator built from them."""
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+from dualmctx.commands.flags import named
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.factory import build_evaluator
+from dualmctx.policies import REGISTRY
 from dualmctx.runs.folder import to_dict
 from dualmctx.runs.saved_network import Trained, digest_of, load_trained
 from dualmctx.runs.saved_policy import build_policy
+from dualmctx.types import Policy
+
+_VARIANT = (
+    f"Search variant, with its default options: {', '.join(REGISTRY)}. By default the search that "
+    "the network was trained with, without its noise."
+)
 
 
 @dataclasses.dataclass(frozen=True)
-class Searching:
-    """A search, the seed and the devices."""
+class SearchFlags:
+    """The flags of a search: its variant and budget, the seed and the devices."""
 
-    variant: str | None = None
-    """The search: dual, chain, mpv, alphazero, gumbel, muzero, alphago or contempt, with its
-    defaults. By default the search that the network was trained with, without its noise."""
+    variant: Annotated[str | None, named(help=_VARIANT)] = None
     simulations: tuple[int, ...] | None = None
-    """Simulations a position: one number, which several trees share in proportion, or one for each
-    tree, as 50 35 for dual."""
+    """Simulations per position: one number, which several trees share in proportion, or a number
+    for each tree, such as 50 35 for dual."""
     network_only: bool = False
-    """Ask the network alone, without a search."""
+    """Use the network's output without a search."""
     iteration: int | None = None
-    """Of the run's checkpoint; by default the newest one's."""
+    """Iteration of the run's checkpoint; by default the newest."""
     game: str | None = None
-    """The game that the network must be of; another one is refused."""
+    """Refuse a network of another game."""
     seed: int = 0
-    """Of all draws. A position's answer depends on the seed and its id."""
+    """Random seed. The answer for a position depends on the seed and the position's id."""
     devices: int | None = None
-    """Devices that share a batch; by default all of this process."""
+    """Number of devices that share a batch; by default all devices of this process."""
 
 
-class Searcher(NamedTuple):
-    """A network with a search.
+class LoadedSearch(NamedTuple):
+    """A network with a search, ready to evaluate positions.
 
     Attributes:
-      evaluator: of both.
-      record: what decides about its answers, as JSON can hold it.
+      evaluator: evaluates positions.
+      record: everything that determines the answers, as JSON can hold it.
     """
 
     evaluator: Evaluator
     record: dict[str, Any]
 
 
-def load(checkpoint: str, options: Searching, batch_size: int) -> Searcher:
+def load_search(checkpoint: str, flags: SearchFlags, batch_size: int) -> LoadedSearch:
     """Loads a network and compiles its search.
 
     Args:
-      checkpoint: as in `load_trained`.
-      options: the flags.
-      batch_size: positions a call of the devices.
+      checkpoint: a folder, file or name, as in `load_trained`.
+      flags: the flags.
+      batch_size: positions per call of the devices.
 
     Raises:
-      ValueError: when something is wrong, in one line.
+      ValueError: if the checkpoint cannot be loaded, or the flags do not fit it or each other.
     """
-    trained = load_trained(checkpoint, options.iteration)
+    trained = load_trained(checkpoint, flags.iteration)
     game = trained.env.id
-    if options.game is not None and options.game.replace("-", "_") != game:
-        raise ValueError(f"game is {options.game}; {checkpoint} plays {game}")
-    if options.network_only and (options.variant or options.simulations):
-        raise ValueError("network_only does without a search; leave variant and simulations out")
+    if flags.game is not None and flags.game.replace("-", "_") != game:
+        raise ValueError(f"game is {flags.game}; {checkpoint} plays {game}")
+    if flags.network_only and (flags.variant or flags.simulations):
+        raise ValueError("network_only excludes a search; leave variant and simulations out")
     policy = None
-    if not options.network_only:
-        policy = build_policy(trained.record, options.variant, options.simulations)
+    if not flags.network_only:
+        policy = build_policy(trained.record, flags.variant, flags.simulations)
     evaluator = build_evaluator(
-        trained, policy, batch_size=batch_size, seed=options.seed, devices=options.devices
+        trained, policy, batch_size=batch_size, seed=flags.seed, devices=flags.devices
     )
-    return Searcher(evaluator, _record(trained, evaluator.policy, options.seed))
+    return LoadedSearch(evaluator, _record(trained, evaluator.policy, flags.seed))
 
 
-def _record(trained: Trained, policy: Any, seed: int) -> dict[str, Any]:
+def _record(trained: Trained, policy: Policy | None, seed: int) -> dict[str, Any]:
     return {
         "game": trained.env.id,
         "game_parameters": trained.record["game_parameters"],

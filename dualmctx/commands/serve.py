@@ -8,7 +8,7 @@ from typing import Annotated
 import jax
 
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
-from dualmctx.commands.search_options import Searching, load
+from dualmctx.commands.search_options import SearchFlags, load_search
 from dualmctx.commands.source import open_standard_input
 from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.positions_file import Question, read_json_lines
@@ -30,14 +30,14 @@ class Options:
     """A run's folder, an exported .npz file, or the name of a network that comes with dualmctx."""
     batch: int = 16
     """Positions that are evaluated at once; each batch takes as long as a full one."""
-    search: Unprefixed[Searching] = dataclasses.field(default_factory=Searching)
+    search: Unprefixed[SearchFlags] = dataclasses.field(default_factory=SearchFlags)
     """The search."""
 
 
 def main(arguments: list[str]) -> int:
     """Runs the command; returns its exit code."""
     options = parse_flags(Options(), arguments, _PROGRAM, _DESCRIPTION)
-    evaluator, _ = load(options.checkpoint, options.search, options.batch)
+    evaluator, _ = load_search(options.checkpoint, options.search, options.batch)
     # Whatever compiles does it before the first question.
     collections.deque(answer(evaluator, [[Question(0, "ready")]]), maxlen=0)
     devices = jax.local_devices()[: options.search.devices]
