@@ -13,6 +13,7 @@ import pytest
 
 import hash_model
 from dualmctx import AlphaZero, Execution, Gumbel, MuZero, Root, to_mctx
+from dualmctx.policies import named_options
 from dualmctx.policies import root as roots
 from dualmctx.search import mctx_adapter
 from dualmctx.search.allocate import allocate
@@ -108,7 +109,7 @@ def searches(case: str) -> tuple[Any, Any]:
     invalid = (jnp.arange(batch * A).reshape(batch, A) % 4 == 1) if is_masked else None
     theirs = mctx.muzero_policy if isinstance(ours, MuZero) else mctx.gumbel_muzero_policy
     known = inspect.signature(theirs).parameters
-    options = {name: value for name, value in vars(ours).items() if name in known}
+    options = {x: option.value for x, option in named_options(ours).items() if x in known}
 
     def run_ours(world: World, key: Any) -> mctx.PolicyOutput:
         root = hash_model.roots(jnp.arange(batch), world.rules, A)
