@@ -1,4 +1,4 @@
-"""Augmentation: positions keep their worth, their parts stay matched, all symmetries come up."""
+"""Augmentation: values are kept, fields are permuted together, symmetries are uniform."""
 
 import functools
 from typing import Any
@@ -24,7 +24,7 @@ HISTORIES = {
 
 
 def make_positions(name: str, num_copies: int = 1) -> TrainingBatch:
-    """Makes copies of four positions one after the other, with weights that tell actions apart."""
+    """Returns copies of four positions, with distinct weights for the actions."""
     states = jax.device_get(games.replay(ENVS[name], HISTORIES[name]))
     states = jax.tree.map(lambda x: np.repeat(x, num_copies, axis=0), states)
     weights = states.legal_action_mask * (1.0 + np.arange(states.legal_action_mask.shape[1]))
@@ -52,12 +52,12 @@ def augment_fn(name: str) -> Any:
 
 
 def one(batch: TrainingBatch, i: int) -> tuple[bytes, ...]:
-    """Returns the three parts of a position that depend on how the board lies."""
+    """Returns the three fields of a position that symmetries permute."""
     return tuple(x[i].tobytes() for x in batch[:3])
 
 
 @pytest.mark.parametrize("name", ENVS)
-def test_every_position_is_seen_by_each_symmetry_equally_often(name: str) -> None:
+def test_symmetries_are_drawn_uniformly_for_each_position(name: str) -> None:
     symmetries, copies = games.symmetries(ENVS[name]), 300
     number = len(symmetries.action)
     batch = make_positions(name, copies)
@@ -72,12 +72,12 @@ def test_every_position_is_seen_by_each_symmetry_equally_often(name: str) -> Non
         assert len(set(images)) == number
         counts = dict.fromkeys(images, 0)
         for j in range(i, i + copies):
-            counts[one(found, j)] += 1  # There is nothing else than these.
+            counts[one(found, j)] += 1  # A KeyError for any other image.
         np.testing.assert_allclose(list(counts.values()), copies / number, atol=0.1 * copies)
 
 
 @pytest.mark.parametrize("name", ENVS)
-def test_nothing_else_changes(name: str) -> None:
+def test_fields_that_do_not_depend_on_the_board_do_not_change(name: str) -> None:
     batch = make_positions(name)
     found = augment(name, batch)
     for before, after in zip(batch, found, strict=True):
@@ -87,7 +87,7 @@ def test_nothing_else_changes(name: str) -> None:
         np.testing.assert_array_equal(getattr(found, field), getattr(batch, field))
 
 
-def test_keys_decide() -> None:
+def test_the_key_determines_the_symmetries() -> None:
     batch = make_positions("tic_tac_toe", 5)
     first, same, other = (augment("tic_tac_toe", batch, seed) for seed in (0, 0, 1))
     assert all(map(np.array_equal, first, same))
@@ -95,7 +95,7 @@ def test_keys_decide() -> None:
 
 
 class Equivariant:
-    """Stands for a network that sees no difference between a board and its image."""
+    """An equivariant replacement for a network."""
 
     @staticmethod
     def apply(params: dict, observation: Any) -> list[HeadOutput]:
@@ -117,12 +117,12 @@ def test_an_equivariant_network_has_the_same_loss() -> None:
     after = losses_of(Equivariant, params, augment("tic_tac_toe", batch))
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-5), before, after)
     assert before.policy > 0.01
-    # The parts belong together: only one of them turned is another position.
+    # Permuting only some of the fields gives another position.
     mixed = augment("tic_tac_toe", batch)._replace(policy=batch.policy)
     assert abs(losses_of(Equivariant, params, mixed).policy - before.policy) > 0.01
 
 
 @pytest.mark.parametrize("name", ["nim", "hsr"])
-def test_a_game_without_symmetries_is_refused(name: str) -> None:
+def test_a_game_without_symmetries_is_an_error(name: str) -> None:
     with pytest.raises(ValueError, match=r"^augment is True, but the game has no symm"):
         make_augment(*games.symmetries(games.make(name)))

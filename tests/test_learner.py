@@ -1,4 +1,4 @@
-"""The learner: its loss and optimiser, and the replay buffer that it draws from."""
+"""The learner: the loss, the optimiser and the replay buffer."""
 
 import functools
 from typing import Any
@@ -20,7 +20,7 @@ NUM_ACTIONS = 5
 
 
 def look_up(params: dict, observation: Any) -> list[HeadOutput]:
-    """Stands for a network of two heads: observations are rows of the tables in `params`."""
+    """Replaces a network with two heads: observations are row indices of the tables `params`."""
     return [
         HeadOutput(params["logits"][head][observation], params["value"][head][observation])
         for head in range(2)
@@ -28,7 +28,7 @@ def look_up(params: dict, observation: Any) -> list[HeadOutput]:
 
 
 class Table:
-    """The stand-in as an object with `apply`."""
+    """An object with the method `apply` of a network."""
 
     apply = staticmethod(look_up)
 
@@ -65,7 +65,7 @@ def make_tables(num_positions: int) -> dict:
     }
 
 
-def test_losses_are_their_formulas() -> None:
+def test_losses_equal_their_formulas() -> None:
     batch, tables = make_positions(7), make_tables(7)
     found = losses_of(TABLE, tables, batch)
     entropies = [-sum(x * np.log(x) for x in row if x > 0) for row in np.asarray(batch.policy)]
@@ -101,7 +101,7 @@ def test_the_value_target_mixes_the_result_and_the_search(weight: float) -> None
 
 def test_a_perfect_prediction_has_no_loss() -> None:
     batch = make_positions(7)
-    # What is not legal may have any logit.
+    # Illegal actions may have any logit.
     logits = jnp.where(batch.legal_action_mask, jnp.log(batch.policy + 1e-12), 50.0)
     tables = {"logits": jnp.stack([logits] * 2), "value": jnp.stack([batch.value] * 2)}
     found = losses_of(TABLE, tables, batch)
@@ -109,7 +109,7 @@ def test_a_perfect_prediction_has_no_loss() -> None:
     np.testing.assert_array_equal(found.value, 0)
 
 
-def test_no_gradient_from_illegal_actions_and_unknown_values() -> None:
+def test_illegal_actions_and_unknown_values_have_no_gradient() -> None:
     batch, tables = make_positions(7), make_tables(7)
 
     @jax.jit
@@ -129,7 +129,7 @@ def test_no_gradient_from_illegal_actions_and_unknown_values() -> None:
 
 
 def learn_on(network: Any, params: Any, batch: TrainingBatch, options: Learner) -> tuple:
-    """Takes an iteration's steps on a buffer that holds these positions; jitted."""
+    """Takes the optimiser steps of an iteration on a buffer with these positions; jitted."""
     num_positions = len(batch.policy)
     buffer = make_replay(num_positions, options.batch_size, 1, num_positions)
     optimizer = make_optimizer(options, options.num_updates)
@@ -163,7 +163,7 @@ def test_every_head_learns_a_handful_of_positions() -> None:
         assert (middle < one).all()
 
 
-def test_value_weight_weighs_the_value() -> None:
+def test_value_weight_scales_the_value_loss() -> None:
     batch, tables = make_positions(6), make_tables(6)
     for weight, moves in ((0.0, False), (1.0, True)):
         options = Learner(weight_decay=0, value_weight=weight, batch_size=6, num_updates=10)
@@ -183,7 +183,7 @@ def test_losses_are_means_over_the_steps() -> None:
 
 
 def learning_rates(options: Learner, num_steps: int) -> list[float]:
-    """Reads the schedule off the weight decay of a matrix without gradients."""
+    """Computes the schedule from the weight decay of a matrix without gradients."""
     optimizer = make_optimizer(options, num_steps)
     params = {"kernel": jnp.ones((2, 2)), "bias": jnp.ones(2)}
     update = jax.jit(optimizer.update)
@@ -200,7 +200,7 @@ def learning_rates(options: Learner, num_steps: int) -> list[float]:
     [
         (4, 12, {0: 0.0, 2: 0.05, 4: 0.1, 8: 0.055, 12: 0.01}),
         (0, 8, {0: 0.1, 4: 0.055, 8: 0.01}),
-        # A warm-up longer than the run is cut, so that the peak is reached.
+        # A warm-up longer than the run is shortened, so the peak is reached.
         (50, 4, {0: 0.0, 3: 0.1, 4: 0.01}),
         (50, 1, {0: 0.1, 1: 0.01}),
     ],
@@ -223,7 +223,7 @@ def test_gradients_are_clipped() -> None:
 
 
 def numbers(first: int, num_steps: int, num_games: int) -> TrainingBatch:
-    """Makes `[T, B]` ends of games that hold their step in every field; 100 more a game."""
+    """Returns `[T, B]` ends of games; every field is the step plus 100 times the game."""
     x = first + jnp.arange(num_steps)[:, None] + 100 * jnp.arange(num_games)
     two = jnp.stack([x] * 2, -1)
     return TrainingBatch(x, two, two, x, 0 * x, x < 0, x < 0, x)
@@ -254,7 +254,7 @@ def test_replay_holds_the_latest_positions_of_each_game(
         found = sample(state)
         newest = num_steps * (i + 1)
         oldest = max(num_steps, newest - capacity // num_games)
-        # 400 draws of at most 20 numbers: one of them is missed once in 10^7 times.
+        # 400 samples of at most 20 numbers miss one of them with probability 10^-7.
         wanted = {100 * game + t for game in range(num_games) for t in range(oldest, newest)}
         assert set(found.value.tolist()) == wanted
         for field in (found.observation, found.legal_action_mask, found.policy):
@@ -273,8 +273,8 @@ def test_replay_samples_uniformly_and_by_its_key() -> None:
 
 
 @pytest.mark.parametrize("num_steps", [1, 3, 4])
-def test_older_positions_hear_how_their_game_went_on(num_steps: int) -> None:
-    """In pieces of any length, the row is what the whole games would give at once."""
+def test_outcomes_reach_older_positions_in_the_buffer(num_steps: int) -> None:
+    """Adding games in pieces of any length gives the same rows as adding them at once."""
     draws = np.random.default_rng(7)
     is_end = draws.random((12, 5)) < 0.2
     discount = np.where(is_end, 0.0, draws.choice([-1.0, 1.0], (12, 5)))
@@ -300,7 +300,7 @@ def test_older_positions_hear_how_their_game_went_on(num_steps: int) -> None:
     for field in ("value", "remaining_discount", "is_truncated"):
         found = getattr(state.experience, field)
         np.testing.assert_array_equal(found, np.asarray(getattr(whole, field)).T)
-    # Games went on from one piece to the next, and some are not at their end.
+    # Some games span several pieces, and some are unfinished.
     assert (is_end[num_steps - 1 : -1 : num_steps]).mean() < 0.9
     assert (whole.remaining_discount != 0).any()
     assert 0.1 < whole.is_truncated.mean() < 0.9
@@ -313,7 +313,7 @@ def test_older_positions_hear_how_their_game_went_on(num_steps: int) -> None:
         ((8, 9, 1, 4), "batch_size is 9; it must be at most the capacity of 8"),
     ],
 )
-def test_too_small_a_replay_is_refused_in_a_line(sizes: tuple, words: str) -> None:
+def test_a_replay_buffer_that_is_too_small_is_an_error(sizes: tuple, words: str) -> None:
     with pytest.raises(ValueError, match=words) as error:
         make_replay(*sizes)
     assert "\n" not in str(error.value)

@@ -1,4 +1,4 @@
-"""The report of a comparison, against the same numbers counted by hand."""
+"""The report of a tournament, compared with numbers counted by hand."""
 
 import itertools
 import json
@@ -139,7 +139,7 @@ def test_games_of_a_player_with_itself_change_no_rating(played: Played) -> None:
     assert other["by_side"][1][1] == {"wins": 3, "draws": 1, "losses": 0, "points": 3.5}
 
 
-def test_warnings_tell_what_is_amiss(report: dict[str, Any], played: Played) -> None:
+def test_warnings_name_their_reasons(report: dict[str, Any], played: Played) -> None:
     drawn = sum(game.result == 0 for game in GAMES)
     assert report["games"] == {"played": 306, "distinct": 306, "cut_short": drawn}
     assert report["warnings"] == [f"{drawn} games were cut short and count as drawn."]
@@ -246,7 +246,7 @@ def test_a_doubling_is_the_least_squares_line() -> None:
     assert found.elo == pytest.approx(expected)
 
 
-def test_a_doubling_may_be_open() -> None:
+def test_elo_per_doubling_may_be_unbounded() -> None:
     results = count_pairs("ab", [("a", "b", 1, 1)] * 20)
     found = elo_per_doubling(results, "ab", [2.0, 1.0])
     assert found[1:] == (None, None, None, None)
@@ -317,7 +317,7 @@ def row_of(name: str, elo: float | None, low: float | None, high: float | None) 
     return {"name": name, "elo": elo, "low": low, "high": high, "blocks": 3, "seconds": 0.1}
 
 
-def test_open_ratings_are_shown_and_drawn() -> None:
+def test_unbounded_ratings_are_shown_and_drawn() -> None:
     rows = [
         row_of("won all", None, 310.4, None),
         row_of("weak", -100.0, -130.0, -70.0),

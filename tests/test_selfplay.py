@@ -1,4 +1,4 @@
-"""Self-play: what is recorded, how games begin and end, and which moves are drawn."""
+"""Self-play: the recorded moves, the start and end of games, and the choice of moves."""
 
 import dataclasses
 import functools
@@ -41,9 +41,9 @@ OVER = -1.0
 
 
 def stand_in(params: Any, rng_key: Any, state: Any, search_tree: Any = None) -> Any:
-    """Stands for a search: says which ply it was asked about, or that the game was over.
+    """Replaces a search: its value is the ply of the position, or -1 if the game is over.
 
-    The weights fall by the square of the action's rank among the legal ones, first to last.
+    The weights are the inverse squares of the rank of the action among the legal ones.
     """
     del params, rng_key
     assert search_tree is None
@@ -55,7 +55,7 @@ def stand_in(params: Any, rng_key: Any, state: Any, search_tree: Any = None) -> 
 
 
 class Record(NamedTuple):
-    """Two calls of self-play one after the other: the first games, the last, and all moves."""
+    """Two consecutive calls of self-play: the first games, the last games, and all moves."""
 
     first: SelfPlayState
     last: SelfPlayState
@@ -96,7 +96,7 @@ def whole_games(trajectory: Trajectory) -> Iterator[Trajectory]:
 
 
 @pytest.mark.parametrize("name", ENVS)
-def test_moves_are_what_stepping_game_by_game_gives(name: str) -> None:
+def test_moves_equal_stepping_each_game_by_itself(name: str) -> None:
     env, found = ENVS[name], record(name, MIXED)
     init, step = jax.jit(env.init), jax.jit(env.step)
     trajectory, num_ends = found.trajectory, 0
@@ -125,7 +125,7 @@ def test_moves_are_what_stepping_game_by_game_gives(name: str) -> None:
 
 @pytest.mark.parametrize("name", ENVS)
 def test_no_search_starts_from_a_finished_game(name: str) -> None:
-    """pgx's own auto-reset leaves `terminated` set, and the first search of a game empty."""
+    """The auto-reset of pgx leaves `terminated` set, so the first search of a game is empty."""
     found = record(name, MIXED)
     np.testing.assert_array_equal(found.trajectory.positions.search_value, plies(found.trajectory))
     assert not (found.last.state.terminated | found.last.state.truncated).any()
@@ -142,7 +142,7 @@ def test_games_count_their_plies(name: str) -> None:
 
 
 def test_either_player_begins_in_new_games() -> None:
-    """`current_player` is an identity; games that all give it the same one would hide a mix-up."""
+    """`current_player` is an identity. If it always began, mixed-up identities would go unseen."""
     found = record("nim", MANY)
     for state in (found.first.state, found.last.state):
         begins = state.current_player ^ (state._step_count % 2)
@@ -163,7 +163,7 @@ def random_counts(trajectory: Trajectory) -> list[list[int]]:
     return counts
 
 
-def test_random_plies_are_the_first_ones_and_their_number_is_drawn_anew() -> None:
+def test_each_game_starts_with_a_newly_drawn_number_of_random_plies() -> None:
     found = record("nim", MANY)
     counts = random_counts(found.trajectory)
     assert [x[0] for x in counts] == found.first.random_plies.tolist()
@@ -181,7 +181,7 @@ def shares(trajectory: Trajectory, chosen: np.ndarray) -> np.ndarray:
     return np.bincount(trajectory.action[chosen], minlength=3) / chosen.sum()
 
 
-def test_random_moves_are_uniform_and_early_ones_follow_the_weights() -> None:
+def test_random_moves_are_uniform_and_opening_moves_follow_the_weights() -> None:
     trajectory = record("nim", MANY).trajectory
     np.testing.assert_allclose(
         shares(trajectory, trajectory.positions.is_random), [1 / 3] * 3, atol=0.04
@@ -205,7 +205,7 @@ def test_after_the_temperature_plies_the_best_move_is_played() -> None:
 
 
 @pytest.mark.parametrize("temperature", [0.5, 2.0])
-def test_either_temperature_is_an_exponent(temperature: float) -> None:
+def test_both_temperatures_are_exponents(temperature: float) -> None:
     weights = np.array([1, 1 / 4, 1 / 9]) ** (1 / temperature)
     opening = SelfPlay(256, 15, temperature_plies=2, temperature=temperature)
     later = SelfPlay(256, 15, temperature_plies=2, temperature=0.0, final_temperature=temperature)
@@ -226,7 +226,7 @@ def keys_of(seed: int) -> Any:
 
 
 class Keeper:
-    """A game, a policy that keeps nodes, and a network with opinions."""
+    """A game, a policy that reuses subtrees, and a network with random parameters."""
 
     def __init__(self) -> None:
         self.env = ENVS["hsr"]
@@ -248,7 +248,7 @@ class Keeper:
         return legal_probabilities(mask_illegal(logits, state.legal_action_mask))
 
     def go_on(self, key: Any, state: Any, kept: Any, has_tree: np.ndarray) -> Any:
-        """Searches anew, and takes the search from the kept tree where there is one."""
+        """Searches with an empty tree, or from the kept tree where there is one."""
         fresh = self.search(self.params, key, state)
         if kept is None:
             return fresh
@@ -263,8 +263,8 @@ def pick(where: Any, one: Any, other: Any) -> Any:
     return jax.tree.map(choose, one, other)
 
 
-def test_searches_go_on_from_the_tree_of_the_move_before() -> None:
-    """Two calls of self-play against a plain loop, in which each game ends by itself."""
+def test_searches_reuse_the_subtree_of_the_move_played() -> None:
+    """Compares two calls of self-play with a plain loop."""
     here, most = Keeper(), KEEPING.reuse_capacity
     play = fast_jit(make_play(here.env, here.search_fn, here.options, reuse_capacity=most))
     found, first = here.games, here.games
@@ -301,7 +301,7 @@ def test_searches_go_on_from_the_tree_of_the_move_before() -> None:
 
 
 def value_of_action(tree: Any, actions: Any, b: int, action: int) -> float | None:
-    """Reads the value of a root action off the node that it leads to, in the last tree with it."""
+    """Returns the value of a root action from its child node, in the last tree that visited it."""
     is_child = (tree.parents[b] == 0) & (actions == action)
     (nodes,) = np.nonzero(np.asarray(is_child))
     for stats in reversed(tree.stats):
@@ -326,7 +326,7 @@ CHOOSERS = {
 
 @pytest.mark.parametrize("name", CHOOSERS)
 def test_the_recorded_value_is_that_of_the_chosen_action(name: str) -> None:
-    """Only Gumbel keeps its noise, as it always plays what it chose."""
+    """Only Gumbel keeps its noise, because it always plays the action that it chose."""
     env, policy = ENVS["tic_tac_toe"], CHOOSERS[name]
     policy = policy if name == "gumbel" else policy.for_evaluation()
     network = make_network(env.num_actions, env.observation_shape, width=8, num_blocks=2)
@@ -353,14 +353,14 @@ def test_the_recorded_value_is_that_of_the_chosen_action(name: str) -> None:
 
 
 def doubtful(params: Any, rng_key: Any, state: Any, search_tree: Any = None) -> Any:
-    """The stand-in, which despairs of each game after its second ply."""
+    """The same search, with a value of -0.9 after the second ply."""
     output = stand_in(params, rng_key, state, search_tree)
     value = jnp.where(state._step_count >= 2, -0.9, 0.3)
     weights = output.action_weights
     return SimpleNamespace(action_weights=weights, search_tree=tree_of(value, weights))
 
 
-def test_hopeless_games_are_resigned_but_for_some() -> None:
+def test_games_are_resigned_except_for_a_share_that_is_played_on() -> None:
     env = ENVS["tic_tac_toe"]
     options = SelfPlay(
         256, 18, temperature_plies=9, random_plies=3, resign_below=-0.8, play_on_fraction=0.25
@@ -368,7 +368,7 @@ def test_hopeless_games_are_resigned_but_for_some() -> None:
     first = start_games(env, jax.random.split(jax.random.key(0), 256), options)
     keys = jax.random.split(jax.random.key(1), 256)
     _, trajectory = jax.device_get(jax.jit(make_play(env, doubtful, options))(None, keys, first))
-    # In this game no move of one's own loses.
+    # In this game no move of a player loses at once, so -1 is a resignation.
     resigned = trajectory.reward == -1
     assert trajectory.is_end[resigned].all()
     assert (trajectory.discount[resigned] == 0).all()
@@ -377,13 +377,13 @@ def test_hopeless_games_are_resigned_but_for_some() -> None:
     errors = []
     for game in whole_games(trajectory):
         number = len(game.action)
-        # Nobody resigns where a random move is due.
+        # Players do not resign before a random move.
         hopeless = max(2, game.positions.is_random.sum())
         if game.reward[-1] == -1:
             assert number == hopeless + 1
             assert not (game.is_resign_test | game.is_resign_error).any()
             continue
-        # Played on to the end by the rules; whoever was without hope first has to lose it.
+        # Played on to the end; it is an error unless the first hopeless player loses.
         assert game.is_resign_test.tolist() == [False] * (number - 1) + [True]
         has_lost = game.reward[-1] == 1 and (number - 1 - hopeless) % 2 == 1
         assert game.is_resign_error.tolist() == [False] * (number - 1) + [not has_lost]
@@ -395,7 +395,7 @@ def test_hopeless_games_are_resigned_but_for_some() -> None:
     assert (plies(trajectory)[trajectory.is_end] >= 4).all()
 
 
-def test_keys_decide() -> None:
+def test_the_keys_determine_the_moves() -> None:
     one, other = record("nim", MIXED), record("nim", MIXED, seed=1)
     assert (one.trajectory.action != other.trajectory.action).any()
     assert len({tuple(column) for column in one.trajectory.action.T}) > 1

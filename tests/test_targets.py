@@ -1,4 +1,4 @@
-"""Targets: the results of games against a plain forward calculation, and what is masked."""
+"""Targets: results of games against a plain forward calculation, and positions without a value."""
 
 import functools
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ ENVS = {
 
 
 class Column(NamedTuple):
-    """Random games one after the other: `[T]` each; rewards `[T, 2]` by identity."""
+    """Random games played one after the other: `[T]` each; rewards are `[T, 2]` by identity."""
 
     mover: np.ndarray
     rewards: np.ndarray
@@ -59,7 +59,7 @@ def play_column(env: Any, seed: int, num_steps: int) -> Column:
 
 
 def forward(column: Column, t: int) -> float | None:
-    """Adds up what the mover of move t gets until its game ends; `None` if it does not end."""
+    """Sums the rewards of the mover of move t until its game ends; `None` if it does not end."""
     total = 0.0
     for later in range(t, len(column.mover)):
         total += column.rewards[later, column.mover[t]]
@@ -69,7 +69,7 @@ def forward(column: Column, t: int) -> float | None:
 
 
 @pytest.mark.parametrize("name", ENVS)
-def test_results_are_what_the_mover_gets_until_the_game_ends(name: str) -> None:
+def test_results_sum_the_rewards_of_the_mover_to_the_end_of_the_game(name: str) -> None:
     columns = [play_column(ENVS[name], seed, 25) for seed in range(6)]
     batch = [np.stack([getattr(c, x) for c in columns], 1) for x in Column._fields[2:]]
     is_end, reward, discount = batch
@@ -79,7 +79,7 @@ def test_results_are_what_the_mover_gets_until_the_game_ends(name: str) -> None:
     np.testing.assert_array_equal(is_known, [[x is not None for x in row] for row in expected])
     known = np.array([[x or 0.0 for x in row] for row in expected])
     np.testing.assert_array_equal(result * is_known, known)
-    # The games are as varied as they should be.
+    # The games cover all cases.
     assert is_end.sum() > 12
     assert not is_known[-1].all()
     assert {-1, 1} <= set(known[is_known].tolist())
@@ -87,7 +87,7 @@ def test_results_are_what_the_mover_gets_until_the_game_ends(name: str) -> None:
     assert (1 in discount) == (name == "double_move")
 
 
-# A move each: reward of the mover, discount, whether the game ends; and the result, None if open.
+# Per move: reward of the mover, discount, whether the game ends, and the result (None if open).
 HAND_MADE = {
     "the second player wins": [(0, -1, 0, -1), (0, -1, 0, 1), (0, -1, 0, -1), (1, 0, 1, 1)],
     "the last move loses": [(0, -1, 0, 1), (-1, 0, 1, -1)],
@@ -113,7 +113,7 @@ def test_signs_of_results(name: str) -> None:
 
 
 def make_trajectory(num_steps: int, num_games: int) -> Trajectory:
-    """Makes moves of which every number differs; the games end at the next to last step."""
+    """Returns moves with distinct numbers; the games end at the next to last step."""
     shape = (num_steps, num_games)
     draws = np.random.default_rng(0)
     is_end = np.zeros(shape, bool)
@@ -147,14 +147,14 @@ def test_only_moves_of_the_search_in_finished_games_have_a_value_target() -> Non
     for field in ("observation", "legal_action_mask", "policy", "is_random", "search_value"):
         wanted = getattr(trajectory.positions, field)
         np.testing.assert_array_equal(getattr(batch, field), wanted)
-    # Column b has b random moves first; the last row is the start of games that are cut off.
+    # Column b begins with b random moves; the last row is the start of unfinished games.
     wanted = [[t >= b and t < 4 for b in range(4)] for t in range(5)]
     np.testing.assert_array_equal(batch.has_value, wanted)
     np.testing.assert_array_equal(batch.value[:4], [[-1] * 4, [1] * 4, [-1] * 4, [1] * 4])
 
 
 def test_truncated_games_have_no_value_target() -> None:
-    """A game is stopped at its third move; the next one ends, and the one after it goes on."""
+    """A game is stopped at its third move; the next one ends; the one after it is unfinished."""
     trajectory = make_trajectory(6, 1)
     trajectory = trajectory._replace(
         reward=np.array([0, 0, 0, 0, 1, 0], np.float32)[:, None],
@@ -169,7 +169,7 @@ def test_truncated_games_have_no_value_target() -> None:
     assert batch.has_value[:, 0].tolist() == [False] * 3 + [True] * 2 + [False]
     target, is_known = batch.value_target(0.5)
     assert is_known.all()
-    # The search's value alone, not half of a draw.
+    # The target is the value by the search, not half of it as for a draw.
     np.testing.assert_allclose(target[:3], trajectory.positions.search_value[:3], rtol=1e-6)
 
 
@@ -184,13 +184,13 @@ def test_what_is_known_later_is_told_to_the_games_in_progress(*, is_truncated: b
         remaining_discount=jnp.zeros((1, 1)),
         is_truncated=jnp.full((1, 1), is_truncated),
     )
-    told = propagate_outcome(older, following)
-    assert told.is_truncated[0].tolist() == [False] * 4 + [is_truncated]
-    assert told.has_value[0].tolist() == [True] * 4 + [not is_truncated]
-    np.testing.assert_array_equal(told.value[0, :4], older.value[0, :4])
-    assert told.value[0, 4] == -1
-    # What comes next is another game.
+    updated = propagate_outcome(older, following)
+    assert updated.is_truncated[0].tolist() == [False] * 4 + [is_truncated]
+    assert updated.has_value[0].tolist() == [True] * 4 + [not is_truncated]
+    np.testing.assert_array_equal(updated.value[0, :4], older.value[0, :4])
+    assert updated.value[0, 4] == -1
+    # Later positions belong to another game.
     again = propagate_outcome(
-        told, following._replace(is_truncated=jnp.full((1, 1), not is_truncated))
+        updated, following._replace(is_truncated=jnp.full((1, 1), not is_truncated))
     )
-    jax.tree.map(np.testing.assert_array_equal, again, told)
+    jax.tree.map(np.testing.assert_array_equal, again, updated)

@@ -1,4 +1,4 @@
-"""Training: reproducible, compiled once, and the same after an interruption."""
+"""The trainer: reproducible, compiled once, and unaffected by an interruption."""
 
 from collections import namedtuple
 from pathlib import Path
@@ -55,7 +55,7 @@ def run(iterate: IterateFn, state: TrainState, num_iterations: int) -> tuple[Tra
     return state, rows
 
 
-def test_the_seed_decides_bit_for_bit(trainer: Trainer, iterate: IterateFn) -> None:
+def test_the_seed_determines_the_state_bit_for_bit(trainer: Trainer, iterate: IterateFn) -> None:
     one, same, other = (copy(run(iterate, trainer.init(seed), 2)[0]) for seed in (0, 0, 1))
     assert_equal(one, same)
     for field in ("params", "games", "rng_key", "buffer_state"):
@@ -71,7 +71,7 @@ def test_a_state_after_two_iterations(trainer: Trainer, iterate: IterateFn) -> N
     assert jax.tree.all(jax.tree.map(lambda x: np.isfinite(x).all(), copy(state)))
     assert int(state.iteration) == 2
     assert not np.array_equal(state.rng_key, start.rng_key)
-    # Both heads learn: the network begins with zeros at its ends.
+    # Both heads learn: their last kernels are zero at first.
     for head in range(2):
         for name in ("policy", "value"):
             kernels = (x.params["params"][f"heads_{head}"][name]["kernel"] for x in (start, state))
@@ -87,8 +87,8 @@ def test_a_state_after_two_iterations(trainer: Trainer, iterate: IterateFn) -> N
         assert losses < set(row)
 
 
-def test_games_go_on_in_the_next_iteration(trainer: Trainer, iterate: IterateFn) -> None:
-    """Steps are cut at every fifth ply, where most games of five stones are not at their end."""
+def test_games_continue_in_the_next_iteration(trainer: Trainer, iterate: IterateFn) -> None:
+    """An iteration has five plies, after which most games of five stones are unfinished."""
     state, _ = run(iterate, trainer.init(0), 1)
     assert (np.asarray(state.games.ply) > 0).any()
     plies = np.array(state.games.state._step_count)
@@ -99,22 +99,24 @@ def test_games_go_on_in_the_next_iteration(trainer: Trainer, iterate: IterateFn)
     assert rows[0]["games"] > 0
 
 
-def test_the_buffer_holds_what_the_search_said(trainer: Trainer, iterate: IterateFn) -> None:
-    """Every position was searched, also the first of each game."""
+def test_the_buffer_holds_weights_of_the_search_and_results(
+    trainer: Trainer, iterate: IterateFn
+) -> None:
+    """Every position was searched, including the first of each game."""
     state, _ = run(iterate, trainer.init(0), 2)
-    # Two iterations of five moves have filled the first ten places of each game's row.
+    # Two iterations of five moves have filled the first ten positions of each row.
     batch = jax.tree.map(lambda x: np.array(x[:, :10]), state.buffer_state.experience)
     np.testing.assert_allclose(batch.policy.sum(axis=-1), 1, atol=1e-6)
     assert (batch.policy[~batch.legal_action_mask] == 0).all()
     piles = batch.observation.argmax(axis=-1)
     assert set(piles.flat) == {1, 2, 3, 4, 5}
     np.testing.assert_array_equal(batch.legal_action_mask.sum(axis=-1), np.minimum(piles, 2))
-    # One or two stones are won by the best move, one is by any.
+    # With one stone every move wins.
     known = batch.has_value
     assert (batch.value[known & (piles == 1)] == 1).all()
     assert set(batch.value[known].tolist()) == {-1, 1}
     assert not known.all()
-    # In these, only the random moves and the games in progress have none.
+    # Only random moves and the games in progress have no value target.
     assert (np.diff(batch.remaining_discount != 0, axis=1).sum(axis=1) <= 1).all()
     np.testing.assert_array_equal(
         batch.remaining_discount[:, -1] != 0, np.asarray(state.games.ply) > 0
@@ -134,25 +136,25 @@ def test_nothing_is_compiled_after_the_start(trainer: Trainer, iterate: IterateF
         state, _ = run(iterate, state, 2)
         assert events == []
         jax.jit(lambda x: x * int(state.iteration))(1.0)
-        assert events, "the listener hears nothing"
+        assert events, "the listener receives no events"
     finally:
         jax.monitoring.unregister_event_duration_listener(listen)
 
 
-def test_it_learns(trainer: Trainer, iterate: IterateFn) -> None:
+def test_value_losses_fall(trainer: Trainer, iterate: IterateFn) -> None:
     _, rows = run(iterate, trainer.init(0), NUM_ITERATIONS)
     for head in range(2):
         losses = [row[f"value_loss_{head}"] for row in rows]
         assert np.mean(losses[-5:]) < 0.5 * np.mean(losses[:2])
 
 
-def test_a_run_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(
+def test_a_run_restored_from_a_checkpoint_equals_an_uninterrupted_one(
     trainer: Trainer, iterate: IterateFn, tmp_path: Path
 ) -> None:
     checkpoints = open_checkpoints(tmp_path)
     state, _ = run(iterate, trainer.init(0), 2)
     saved = copy(state)
-    # Not waited for: the state is consumed while orbax may still be writing.
+    # The state is consumed while orbax may still be writing.
     checkpoints.save(2, state)
     state, rows = run(iterate, state, 2)
     straight = copy(state)
@@ -184,7 +186,7 @@ def test_checkpoints_with_an_older_field_name_are_read(
 
 
 @pytest.mark.parametrize("reuse_capacity", [0, 3])
-def test_self_play_keeps_the_nodes_that_the_policy_keeps(
+def test_self_play_uses_the_reuse_capacity_of_the_policy(
     reuse_capacity: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked_for = []
@@ -203,7 +205,7 @@ def test_self_play_keeps_the_nodes_that_the_policy_keeps(
         env, network, policy, selfplay, Learner(capacity=8, batch_size=2), num_iterations=1
     )
     assert asked_for == [{"reuse_capacity": reuse_capacity}]
-    # A tree lives within an iteration: it is no part of what training goes on from.
+    # A tree lives within an iteration: it is not part of the state.
     state = jax.eval_shape(trainer.init, 0)
     assert not any(
         "children" in str(path) for path, _ in jax.tree_util.tree_leaves_with_path(state)
@@ -211,7 +213,7 @@ def test_self_play_keeps_the_nodes_that_the_policy_keeps(
 
 
 def test_each_game_is_counted_once_and_by_its_result() -> None:
-    """A column each: won by the last to move, lost, drawn, stopped without a result, going on."""
+    """Columns: won by the last player to move, lost, drawn, truncated, in progress."""
 
     def last(*flags: float) -> np.ndarray:
         return np.stack([np.zeros(5), flags])
@@ -250,7 +252,7 @@ def test_a_schedule_of_passes_sets_the_optimiser_steps_of_each_iteration() -> No
     assert [row["replay_ratio"] for row in rows] == [3 * 2 / 8, 6 * 2 / 8, 6 * 2 / 8]
 
 
-def test_settings_that_do_not_fit_are_refused() -> None:
+def test_contradictory_settings_are_an_error() -> None:
     env, network = games.make("nim"), make_network(3, (21,), width=8, num_blocks=1)
     with pytest.raises(ValueError, match="capacity is 7; it must hold at least the 8"):
         make_trainer(

@@ -11,13 +11,14 @@ from dualmctx.distributed.devices import choose_devices, spread
 from dualmctx.experiment.assemble import make_evals, record_of
 from dualmctx.experiment.evals import EvalFn
 from dualmctx.models.game_model import make_search_fn
+from dualmctx.models.network import Network, SeparateTrunks
 from dualmctx.reproduction.experiments import Algorithm, GameRow, Size
 from dualmctx.runs.saved_network import build_network
 from dualmctx.training.config import Config, EvalConfig, NetworkOptions
 from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
 from dualmctx.training.trainer import Trainer, TrainState, make_trainer
-from dualmctx.types import Environment, PolicyValueNetwork
+from dualmctx.types import Environment
 
 Row = dict[str, Any]
 """The metrics of a step, by name."""
@@ -40,7 +41,7 @@ class TrainingSetup(NamedTuple):
 
     name: str
     env: Environment
-    network: PolicyValueNetwork
+    network: Network | SeparateTrunks
     config: Config
     size: Size
     trainer: Trainer
