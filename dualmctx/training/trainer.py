@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import chex
 import jax
-import jax.numpy as jnp
+from jax.sharding import Mesh
 
 from dualmctx.distributed.devices import (
     REPLICATED,
@@ -23,30 +23,10 @@ from dualmctx.training.batch import TrainingBatch
 from dualmctx.training.learner import AugmentFn, Learner, make_learn, make_optimizer
 from dualmctx.training.metrics import count_games, make_metrics
 from dualmctx.training.replay import add, make_replay
-from dualmctx.training.selfplay import SelfPlay, SelfPlayState, make_play, start_games
+from dualmctx.training.selfplay import PlayFn, SelfPlay, SelfPlayState, make_play
 from dualmctx.training.targets import make_training_batch
+from dualmctx.training.train_state import TrainState, make_init, partition_specs
 from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
-
-
-class TrainState(NamedTuple):
-    """The complete state of training, as a checkpoint holds it.
-
-    Attributes:
-      params: the parameters of the network.
-      opt_state: the state of the optimiser.
-      buffer_state: the replay buffer.
-      games: the games in progress.
-      rng_key: raw key, split in each iteration.
-      iteration: scalar int32, number of completed iterations.
-    """
-
-    params: Params
-    opt_state: Any
-    buffer_state: Any
-    games: SelfPlayState
-    rng_key: chex.PRNGKey
-    iteration: chex.Array
-
 
 IterateFn = Callable[[TrainState], tuple[TrainState, dict[str, float]]]
 """`(state) -> (state, metrics)`: one iteration. It consumes the old state."""
@@ -118,29 +98,37 @@ def make_trainer(
     augment_shard = functools.partial(_augment_sharded, shardings(mesh, SHARDED), augment_fn)
     learn = make_learn(network, optimizer, buffer, learner, augment_fn=augment_shard)
 
-    def init(rng_key: chex.PRNGKey) -> TrainState:
-        params_key, games_key, rng_key = jax.random.split(rng_key, 3)
-        keys = jax.random.split(games_key, num_games)
-        games = start_games(env, keys, selfplay)
-        params = network.init(params_key, games.state.observation[:1])
-        trajectory = jax.eval_shape(play, params, keys, games)[1]
-        batch = jax.eval_shape(make_training_batch, trajectory)
-        position = jax.tree.map(lambda x: jnp.zeros(x.shape[2:], x.dtype), batch)
-        return TrainState(
-            params=params,
-            opt_state=optimizer.init(params),
-            buffer_state=buffer.init(position),
-            games=games,
-            rng_key=rng_key,
-            iteration=jnp.int32(0),
-        )
+    init = make_init(env, network, selfplay, play, buffer, optimizer)
+    specs = partition_specs(jax.eval_shape(init, jax.random.PRNGKey(0)))
+    play_all = _make_play_all(play, buffer, mesh, specs, num_games)
+
+    def compile_for(state: TrainState) -> IterateFn:
+        params, rng_key = state.params, state.rng_key
+        # The buffer and the state of the optimiser are updated in place.
+        play_jit = jax.jit(play_all, donate_argnums=(2, 3))
+        learn_jit = jax.jit(learn, donate_argnums=(0, 1), out_shardings=shardings(mesh, REPLICATED))
+        playing = play_jit.lower(params, rng_key, state.games, state.buffer_state).compile()
+        learning = learn_jit.lower(params, state.opt_state, state.buffer_state, rng_key).compile()
+        return functools.partial(_iterate, playing, learning, passes_fn, selfplay, learner)
+
+    sharding = shardings(mesh, specs)
+    init_jit = jax.jit(init, out_shardings=sharding)
+    return Trainer(lambda seed: init_jit(jax.random.PRNGKey(seed)), compile_for, sharding)
+
+
+def _make_play_all(
+    play: PlayFn, buffer: Any, mesh: Mesh, specs: TrainState, num_games: int
+) -> Callable[..., tuple]:
+    """Returns a function that plays on every device its share of the games and stores them.
+
+    `(params, rng_key, games, buffer_state) -> (games, buffer_state, counts)`, where the key is
+    consumed.
+    """
 
     def play_shard(params: Params, rng_keys: Any, games: SelfPlayState, buffer_state: Any) -> tuple:
         games, trajectory = play(params, rng_keys, games)
         buffer_state = add(buffer, buffer_state, make_training_batch(trajectory))
         return games, buffer_state, total(count_games(trajectory))
-
-    specs = _specs(jax.eval_shape(init, jax.random.PRNGKey(0)))
 
     def play_all(
         params: Params, rng_key: chex.PRNGKey, games: SelfPlayState, buffer_state: Any
@@ -150,33 +138,12 @@ def make_trainer(
         rng_keys = jax.random.split(rng_key, num_games)
         return on_each(play_shard, mesh, in_specs, out_specs)(params, rng_keys, games, buffer_state)
 
-    def compile_for(state: TrainState) -> IterateFn:
-        params, rng_key = state.params, state.rng_key
-        # The buffer and the state of the optimiser are updated in place.
-        play_jit = jax.jit(play_all, donate_argnums=(2, 3))
-        learn_jit = jax.jit(learn, donate_argnums=(0, 1), out_shardings=shardings(mesh, REPLICATED))
-        play = play_jit.lower(params, rng_key, state.games, state.buffer_state).compile()
-        learning = learn_jit.lower(params, state.opt_state, state.buffer_state, rng_key).compile()
-        return functools.partial(_iterate, play, learning, passes_fn, selfplay, learner)
-
-    sharding = shardings(mesh, specs)
-    init_jit = jax.jit(init, out_shardings=sharding)
-    return Trainer(lambda seed: init_jit(jax.random.PRNGKey(seed)), compile_for, sharding)
+    return play_all
 
 
 def _one_pass(iteration: int) -> int:
     del iteration
     return 1
-
-
-def _specs(state: TrainState) -> TrainState:
-    """Returns the partition of each array: games and positions are sharded."""
-    specs = jax.tree.map(lambda _: REPLICATED, state)
-    games, experience = jax.tree.map(
-        lambda _: SHARDED, (state.games, state.buffer_state.experience)
-    )
-    buffer_state = specs.buffer_state.replace(experience=experience)
-    return specs._replace(games=games, buffer_state=buffer_state)
 
 
 def _augment_sharded(
