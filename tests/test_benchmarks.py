@@ -37,7 +37,14 @@ from benchmarks import (
     throughput,
     variants,
 )
-from benchmarks.common import make_params, run_in_turns, time_in_turns, untrained_model
+from benchmarks.common import (
+    Estimate,
+    estimate,
+    make_params,
+    run_in_turns,
+    time_in_turns,
+    untrained_model,
+)
 from benchmarks.dual import make_positions
 from dualmctx.experiment.assemble import record_of
 from dualmctx.matches.costs import move_cost
@@ -528,9 +535,9 @@ def test_random_share_counts_legal_moves() -> None:
 
 
 def test_estimate_is_wilson_interval() -> None:
-    assert common.estimate(0.5, 100) == (0.5, 0.404, 0.596)
-    assert common.estimate(1.0, 10) == (1.0, 0.722, 1.0)
-    assert common.estimate(0.0, 10) == (0.0, 0.0, 0.278)
+    assert estimate(0.5, 100) == (0.5, 0.404, 0.596)
+    assert estimate(1.0, 10) == (1.0, 0.722, 1.0)
+    assert estimate(0.0, 10) == (0.0, 0.0, 0.278)
 
 
 def test_match_points_go_to_winner() -> None:
@@ -678,8 +685,8 @@ def test_learning_counts_moves_and_weights_that_keep_value() -> None:
 
 def test_learning_rows_are_averaged_over_seeds() -> None:
     def row(step: int, seed: int, more: float) -> learning.Row:
-        def share(x: float) -> common.Estimate:
-            return common.Estimate(x + more, 0, 1)
+        def share(x: float) -> Estimate:
+            return Estimate(x + more, 0, 1)
 
         shares = (share(0.1), 0.2 + more, share(0.3), share(0.4), 0.5 + more)
         early = (None, None) if step == 4 and seed else (share(0.2), 0.1 + more)
