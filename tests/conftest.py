@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-# On a GPU, sums are in another order and the exact comparisons with mctx fail.
+# On a GPU, sums have another order and the exact comparisons with mctx fail.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 # Compiling is most of a test's time, and half of it goes into machine code that hardly runs. The
@@ -20,13 +20,13 @@ if importlib.metadata.version("jaxlib").startswith("0.10."):
     _XLA_FLAGS.append("--xla_cpu_use_fusion_emitters=false")
 os.environ.setdefault("XLA_FLAGS", " ".join(_XLA_FLAGS))
 
-# What the other worker or an earlier run has compiled. A damaged entry (a run was killed while
+# Programs of the other worker or of an earlier run. A damaged entry (from a run killed while
 # writing) costs one compilation and no failure.
 _CACHE = pathlib.Path(__file__).parents[1] / ".cache" / "jax"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_CACHE))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
-# The same examples every time, and none fails because the machine is busy.
+# The same examples in every run, and no failure on a busy machine.
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.load_profile("steady")
 
@@ -58,7 +58,7 @@ def programs_are_dropped() -> Iterator[None]:
     yield
     maps = pathlib.Path("/proc/self/maps")
     if maps.exists() and maps.read_bytes().count(b"\n") > _MANY_MAPS:
-        # Only now: JAX reads the settings above.
+        # Imported here, because JAX reads the settings above.
         import jax
 
         jax.clear_caches()

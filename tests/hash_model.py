@@ -92,7 +92,7 @@ def refine_fns(num_heads: int, num_actions: int) -> Any:
 
 
 def _embed(code: Any) -> Embedding:
-    # The activations are the state in disguise, so that a mix-up of the two shows.
+    # The activations are a transformed state, so a mix-up of the two is detected.
     return Embedding(state=code, activations=code[..., None] ^ np.uint32(0xABCDEF))
 
 
@@ -108,7 +108,7 @@ def _head(code: Any, rules: Rules, num_actions: int, xp: Any, *, is_final: bool)
     is_illegal &= (
         actions.reshape((1,) * code.ndim + (-1,)) != (code % xp.uint32(num_actions))[..., None]
     )
-    said = opinions(xp.arange(200, 201 + num_actions))  # a logit for each action, and the value
+    said = opinions(xp.arange(200, 201 + num_actions))  # one logit per action, and the value
     logits = xp.where(is_illegal, _MASK_LOGIT, 2 * said[..., :-1])
     return logits.astype(xp.float32), (0.9 * said[..., -1]).astype(xp.float32)
 

@@ -22,12 +22,12 @@ from oracle.models import HashModel
 
 SEEDS = (0, 1, 2, 3)
 SINGLE = HashAlphaGo(40, **CALM)
-# The budget of 40 cuts the last step short, unless a collision did before.
+# The budget of 40 shortens the last step, unless a collision already did.
 TOGETHER = HashAlphaGo(40, **grouped(CALM, leaves_per_step=3, virtual_loss=3))
 EXPLORES = grouped(WINDOWED, window=2, explore_fraction=0.5)
 
 
-# With 5, of 4 to 11, some scores are exactly equal and the engine's float32 is not: see "ties
+# With 5, out of 4 to 11, some scores are exactly equal but not in float32: see "ties
 # everywhere" with virtual loss.
 def assert_twin_agrees(policy: Any, rules: Any, *, invalid: Any = None, key_seed: int = 6) -> list:
     key = jax.random.key(key_seed)
@@ -47,7 +47,7 @@ def assert_twin_agrees(policy: Any, rules: Any, *, invalid: Any = None, key_seed
 def test_whole_trees_match_twin(policy: Any, rules: Any) -> None:
     for search in assert_twin_agrees(policy, rules):
         ends = sum(node.discount == 0 for node in search.nodes)
-        assert search.rollouts == len(search.nodes) - ends  # one each, the root's own among them
+        assert search.rollouts == len(search.nodes) - ends  # one per node, including the root
 
 
 @pytest.mark.parametrize("rollout_mix", [0.25, 1.0])
@@ -201,10 +201,10 @@ def test_make_search_fn_passes_rollouts() -> None:
     raw = np.asarray(uniform.search_tree.raw_values)
     assert set(np.unique(raw)) == {-0.5, 0.0, 0.5}
     assert (raw[:, 0] != 0).any()
-    # Nobody has two stones after two moves.
+    # After two moves, no player has two stones.
     short = real_search("uniform", rollout_length=2)
     assert (np.asarray(short.search_tree.raw_values)[:, 0] == 0).all()
-    # A network with opinions plays by them.
+    # A network with non-uniform outputs plays by them.
     head, uniform = real_search("intermediate", noise=1.0), real_search("uniform", noise=1.0)
     assert (head.search_tree.raw_values[:, 0] != uniform.search_tree.raw_values[:, 0]).any()
 

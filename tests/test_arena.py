@@ -29,7 +29,7 @@ NUM_GAMES = 32
 ENVS = {
     "connect2": games.make("connect2"),
     "tic_tac_toe": games.make("tic_tac_toe"),
-    # 7 stones win for whoever begins, 8 lose.
+    # With 7 stones the first player wins; with 8 it loses.
     "nim won": games.make("nim", pile=7),
     "nim lost": games.make("nim", pile=8),
     "hsr": games.make("hsr", k=2, q=3, n=7),
@@ -88,12 +88,12 @@ def test_perfect_player_keeps_value_and_random_player_does_not(name: str) -> Non
     one, other = play(name, True, False), play(name, False, True)
     half = NUM_GAMES // 2
     for side, sign in enumerate((value, -value)):
-        # The first player's other side is the second player's.
+        # The players exchange sides.
         if sign > 0:
             assert one["wins"][side] == other["losses"][1 - side] == half
         if sign >= 0:
             assert one["losses"][side] == other["wins"][1 - side] == 0
-    # Random play gives up what it has, at times.
+    # Random play sometimes loses a won position.
     assert sum(one["wins"]) > sum(one["losses"])
     assert sum(other["losses"]) > sum(other["wins"])
     for score in (one, other):
@@ -122,7 +122,7 @@ def test_player_moves_only_on_its_turn() -> None:
         return lambda params, rng_key, state: jnp.minimum(action, state._x.pile - 1)
 
     score = make_match(env, (always(2), always(0)), 8)(None, jax.random.PRNGKey(0))
-    # Who takes all wins at once; who takes one each leaves two, which the other takes.
+    # Taking all wins at once; taking one leaves two, which the opponent takes.
     assert np.stack(score).tolist() == [[4, 4], [0, 0], [0, 0]]
     score = make_match(env, (always(0), always(2)), 8)(None, jax.random.PRNGKey(0))
     assert np.stack(score).tolist() == [[0, 0], [0, 0], [4, 4]]
@@ -136,11 +136,11 @@ def test_illegal_move_loses() -> None:
 
     env = games.make("nim", pile=3)
     key = jax.random.PRNGKey(0)
-    # With the pile at 3 who moves first fails; at 2, who moves second.
+    # At a pile of 3 the first player fails; at 2, the second player.
     for pile, wins in ((3, [0, 4]), (2, [4, 0])):
         score = make_match(env, (fails_at(pile), fails_at(pile)), 8)(None, key)
         assert np.stack(score).tolist() == [wins, [0, 0], wins[::-1]]
-    # Only the first player fails. Else who moves first takes the last stone and wins.
+    # Only the first player fails. Otherwise it would take the last stone and win.
     score = make_match(env, (fails_at(3), fails_at(0)), 8)(None, key)
     assert np.stack(score).tolist() == [[0, 0], [0, 0], [4, 4]]
 
@@ -156,7 +156,7 @@ def test_players_get_separate_keys() -> None:
     env = games.make("nim", pile=4)
     make_match(env, (spy, spy), 6)("params", jax.random.PRNGKey(0))
     jax.effects_barrier()
-    # Four moves in each of six games.
+    # Each of the six games has four moves.
     assert len(keys) == len(set(keys)) == 24
 
 
@@ -185,7 +185,7 @@ def test_player_state_is_kept_during_game() -> None:
     """Answering n stones with 4 - n wins 8 stones for the second player."""
 
     def choose(params: Any, rng_key: Any, state: Any, last: Any) -> tuple:
-        # Its own moves are not what it answers.
+        # A player does not reply to its own moves.
         return jnp.maximum(2 - last, 0), last + 7
 
     mirror = Player(
@@ -304,7 +304,7 @@ def test_game_is_independent_of_batch() -> None:
     for i in range(len(openings)):
         alone = play((1, 0), keys[i : i + 1], openings[i : i + 1])
         np.testing.assert_array_equal(alone.actions[:, 0], whole.actions[:, i])
-    # Both games of a pair draw for themselves.
+    # The two games of a pair are sampled separately.
     assert (whole.actions[0] != whole.actions[1]).any()
 
 

@@ -43,7 +43,7 @@ def test_best_of_equal_pairs_exceeds_their_mean() -> None:
     assert chance.mean == pytest.approx(expected, abs=0.005)
     assert chance.mean < chance.high
     assert chance.at_least > 0.05
-    # A pair that is really better is not explained by chance.
+    # Chance does not explain a pair that is truly better.
     equal[3] = rng.random(400) < 0.95
     assert budgets.best_by_chance(equal, 0, shuffles=200).at_least == 0
 

@@ -21,9 +21,9 @@ NONE = np.nan
         ([-1, -1, 1, -1, -1, -1, -1], True),
         ([NONE, NONE, 0, -1, -1, NONE, NONE], True),
         ([1, 0, 0, -1, -1, -1, NONE], True),
-        # Half of the others only.
+        # Only half of the other moves lose.
         ([1, 0, 0, -1, -1, NONE, NONE], False),
-        # Two moves keep the value; there is no choice; all is lost.
+        # Two moves keep the value; too few moves; a lost position.
         ([1, 1, -1, -1, -1, -1, -1], False),
         ([NONE, NONE, 0, -1, NONE, NONE, NONE], False),
         ([-1, -1, -1, -1, -1, -1, -1], False),
@@ -36,7 +36,7 @@ def test_puzzle_has_one_move_that_keeps_value(values: list[float], is_puzzle: bo
 
 def test_puzzle_is_not_seen_in_two_plies() -> None:
     solver = make_solver()
-    # Three in a column of who moves, which wins at once; of the other side, to be stopped.
+    # Three in a column: of the player to move, which wins at once; of the opponent, a threat.
     for moves in ([3, 0, 3, 0, 3, 6], [0, 3, 0, 3, 0]):
         assert puzzles.is_seen_at_once(moves, move_values(solver, moves))
     found = puzzles.find_puzzles(solver, 3, 0)
@@ -54,7 +54,7 @@ def test_row_counts_puzzles_paired_with_puct() -> None:
     row = puzzles.to_row(5, solved, np.array([1, 0, 0, 1], bool))
     assert (row.limit, row.keys) == (5, 2)
     assert row.solved.share == 0.375
-    # Those that the network gets wrong are the middle two.
+    # The network gets the middle two puzzles wrong.
     assert row.hard is not None
     assert row.hard.share == 0.25
     assert row.difference == -0.125
@@ -117,13 +117,13 @@ def test_differences_are_paired_by_seed() -> None:
     ]
     start, five, _, area = table[:4]
     assert start["difference"] == 0
-    # Without the iteration before training. t = 4.303 with two degrees of freedom.
+    # The iteration before training is excluded. t = 4.303 with two degrees of freedom.
     for line in (five, area):
         assert (line["difference"], line["seeds"]) == (0.2, 3)
         assert line["high"] == pytest.approx(0.2 + 4.303 * 0.1 / np.sqrt(3), abs=1e-3)
         assert line["low"] == pytest.approx(0.2 - 4.303 * 0.1 / np.sqrt(3), abs=1e-3)
     assert (area["alphazero"], area["contempt"]) == (0.125, 0.325)
-    # Equal differences say nothing of the next one.
+    # Equal differences give no interval.
     assert (table[4]["low"], table[4]["high"]) == (None, None)
 
 

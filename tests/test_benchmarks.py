@@ -87,7 +87,7 @@ def test_coverage_counts_intervals_that_hold(tmp_path: pathlib.Path) -> None:
     assert np.mean(held) > 0.95 > np.mean([row["percentiles"]["held"] for row in found["pairs"]])
     ends = [(0.0, 2.0), (-np.inf, 0.5), (1.5, 3.0), (1.0, np.inf)]
     assert coverage.share_held(ends, 1.0) == {"held": 0.5, "width": pytest.approx(np.inf)}
-    # As if no two pairs shared an opening, the same games.
+    # The same games, with an opening of its own for every pair.
     shared = coverage.play_shared(np.random.default_rng(0), 3, 0.3)
     apart = coverage.separate(shared)
     assert apart.by_opening.shape[0] == 45
@@ -168,7 +168,7 @@ def test_dual_benchmark_compares_all_searches(tmp_path: pathlib.Path) -> None:
     names = ["mctx AlphaZero", "AlphaZero", *["Dual", "MPV"] * 2]
     assert [row["search"] for row in rows] == 2 * names
     assert [row["positions"] for row in rows] == ["early"] * 6 + ["all"] * 6
-    # Two blocks for each of 5 + 4 evaluations; four and six without anything to resume.
+    # Two blocks for each of 5 + 4 evaluations; four and six without resuming.
     assert [row["blocks"] for row in rows] == 2 * [36, 36, 18, 44, 18, 44]
     assert all(row["ms"] > 0 for row in rows)
 
@@ -287,7 +287,7 @@ def test_contempt_benchmark_refuses_bad_opening(
 
 def test_contempt_games_start_after_opening() -> None:
     model = (*untrained_model(), "untrained")
-    # Three in a column each: whoever moves now can win, and a search of 64 simulations sees it.
+    # Three in a column each: the player to move wins, and 64 simulations find the win.
     sizes = contempt.Sizes(2, 2, 64, 0.0, (), (), (), opening="121212")
     row = contempt.measure_selfplay(model, None, sizes, 0)
     assert (row.wins, row.draws, row.losses, row.plies) == (2, 0, 0, 1.0)
@@ -313,7 +313,7 @@ def test_variants_benchmark_measures_searches_and_windows(tmp_path: pathlib.Path
     assert (row["game"], row["search"], row["positions"]) == ("connect2", "alphazero", 23)
     assert 0.5 < row["optimal"] <= 1
     assert 0 < row["weight_on_optimal"] <= 1 + 1e-6
-    # Nothing draws here, so the second key is the last.
+    # Nothing is random here, so the second key is the last.
     assert row["by_key"] == [row["optimal"]] * 2
     assert (row["better"], row["worse"]) == (0, 0)
     full, narrow = found["windows"]
@@ -350,7 +350,7 @@ def test_scaling_ratios() -> None:
         (2, 128, 3, 2),
         (8, 512, 5, 3),
     ]
-    # 192 of 2 × 128 positions a second, 256 of 8 × 128; and of 96 and 512 on one device.
+    # 192 of 2 × 128 positions per second, 256 of 8 × 128; 96 and 512 on one device.
     assert [row.efficiency for row in rows] == [1, 0.75, 0.25]
     assert [row.split for row in rows] == [1, 2, 0.5]
 
@@ -359,7 +359,7 @@ def test_scaling_rate_is_median_of_rates() -> None:
     seconds = [(1.0, 4.0), (2.0, 2.0), (9.0, 1.0)]
     names = ("selfplay_seconds", "learn_seconds")
     rows = [{"positions": 20, **dict(zip(names, pair, strict=True))} for pair in seconds]
-    # 4, 5 and 2 a second; 20 / (2 + 2), of the medians of the times, would be 5.
+    # Rates are 4, 5 and 2; the medians of the times would give 20 / (2 + 2) = 5.
     assert scaling.summarize(7, rows) == (7, 2.0, 2.0, 4.0)
 
 
@@ -398,7 +398,7 @@ def test_throughput_rate_is_median_of_rates() -> None:
     counts = [(10, 5.0), (42, 6.0), (20, 4.0)]
     rest = {"selfplay_seconds": 1.0, "learn_seconds": 2.0}
     rows = [{"positions": number, "seconds": seconds} | rest for number, seconds in counts]
-    # 2, 7 and 5 a second; 20 in 5 seconds, the medians, would be 4.
+    # Rates are 2, 7 and 5; the medians would give 20 / 5 = 4.
     assert throughput.medians(rows) == {"positions": 20, "per_second": 5.0} | rest
 
 
@@ -421,7 +421,7 @@ def test_openspiel_network_has_same_depth(trunk: Any, monkeypatch: pytest.Monkey
     theirs = model_linen.AlphaZeroModel(kind, tuple(shape), actions, width, depth)
     ours = make_network(actions, (6, 7, 2), head_depths=(3,), **size)
     init, key = functools.partial(theirs.init, training=False), jax.random.key(0)
-    # The first layer and two a block.
+    # The first layer, and two layers per block.
     for init_fn, example in ((ours.init, (1, 6, 7, 2)), (init, shape)):
         assert stats(jax.eval_shape(init_fn, key, jnp.zeros(example))["params"]) == 7
 
@@ -444,7 +444,7 @@ def test_throughput_benchmark_measures_every_loop(tmp_path: pathlib.Path) -> Non
 
 
 def test_pgx_loop_value_targets() -> None:
-    # A game that its second move wins, one that its third move draws, one that is cut off.
+    # A game won by its second move, a game drawn by its third move, a game cut off.
     reward = jnp.array([[0, 0, 0], [1, 0, 0], [0, 0, 0]], jnp.float32)
     is_end = jnp.array([[False, False, False], [True, False, False], [False, True, False]])
     discount = jnp.where(is_end, 0.0, -1.0)
@@ -460,8 +460,8 @@ def solver() -> connect_four.bitbully.BitBully:
     return connect_four.make_solver()
 
 
-# By column from 0: the centre wins from the start; a win in 1; a win that has to be stopped, which
-# loses all the same against the same threat a row higher; a full column.
+# Columns from 0: the centre wins from the start; a win in 1; a threat that must be blocked but
+# loses to a second threat one row higher; a full column.
 @pytest.mark.parametrize(
     ("moves", "values"),
     [
@@ -515,7 +515,7 @@ def test_positions_round_trip_through_csv(solver: object, tmp_path: pathlib.Path
     lines = [",".join(names)]
     for history, values in zip(decisive.histories, decisive.move_values, strict=True):
         moves = "".join(str(column + 1) for column in history if column >= 0)
-        # Scores are larger the sooner the end is.
+        # Scores are larger for faster wins.
         lines.append(",".join([moves, *("" if np.isnan(x) else f"{7 * x:.0f}" for x in values)]))
     file = tmp_path / "positions.csv"
     file.write_text("\n".join(lines))
@@ -549,7 +549,7 @@ def test_match_points_go_to_winner() -> None:
 
     def play(columns: jax.Array, *, first: bool) -> list[float]:
         def choose(states: object) -> jax.Array:
-            # As long as it is legal, else the first column that is.
+            # The given column if it is legal, otherwise the first legal column.
             legal = states.legal_action_mask
             is_legal = jnp.take_along_axis(legal, columns[:, None], axis=1)[:, 0]
             return jnp.where(is_legal, columns, jnp.argmax(legal, axis=1))
@@ -589,7 +589,7 @@ def test_strength_benchmark_measures_a_run(run_folder: pathlib.Path) -> None:
     strength.main([str(run_folder), "--quick", "--checkpoints", "all", "--json", str(file)])
     found = json.loads(file.read_text())
     assert found["search"] == str(SEARCH.for_evaluation())
-    # A minute and a half; unknown.
+    # 1.5 minutes at iteration 5, unknown at iteration 7.
     expected = [(5, 1.5), (7, None)]
     assert [(row["iteration"], row["minutes"]) for row in found["matches"]] == expected
     for row in found["matches"]:
@@ -734,11 +734,11 @@ def test_learning_benchmark_uses_run_search_and_alphazero(
     assert len(list(learning.measure_run(run._replace(subjects=same), labelled, 8, 3))) == 2
     assert made[0] == AlphaZero(3).for_evaluation()
     assert made.count(made[0]) == 1
-    # A run with fewer simulations is measured with as many as the others, too.
+    # A run with fewer simulations is also measured with the common number.
     made.clear()
     list(learning.measure_run(run._replace(subjects=same), labelled, 8, 4))
     assert made[:2] == [AlphaZero(3).for_evaluation(), AlphaZero(4).for_evaluation()]
-    # One head is no early head.
+    # A network with one head has no early head.
     assert learning.controls(Network(7, head_depths=(4,)), 4)["alphazero_early"] is None
 
 
@@ -800,7 +800,7 @@ def test_readouts_benchmark_reads_all_modes_of_each_search(
     rows = json.loads(file.read_text())
     assert len(rows) == 2 * (4 * 4 + 3)
     assert all(0 <= row["moves"] <= 1 and 0 < row["mass"] < 1 for row in rows)
-    # By a search of its own, as self-play has it.
+    # Compares with a separate search, as in self-play.
     subject, [row] = readouts.load(run_folder), [x for x in rows if is_default(x)]
     solver = connect_four.make_solver()
     positions = connect_four.random_positions(solver, 4, 0)

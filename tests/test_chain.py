@@ -27,10 +27,10 @@ rules_cases = pytest.mark.parametrize("rules", list(RULES.values()), ids=list(RU
 
 TWO = Chain((23, 10), 3, action_weights="regularized", **CALM)
 THREE = Chain((20, 11, 7), 3, action_weights="small_visits", **CALM)
-# Later trees that run out of nodes to evaluate, and find some that the earlier ones lack.
+# Later trees run out of nodes to evaluate and find nodes that earlier trees lack.
 GREEDY = Chain((5, 9, 12), 12, action_weights="all_visits", **CALM)
 FOUR = Chain((14, 9, 8, 6), 4, action_weights="large_visits", **CALM)
-# Leaves at the largest depth count many times before later trees look at them, and after.
+# Leaves at the largest depth are visited many times before and after later trees use them.
 SHALLOW = Chain((20, 8, 7), 4, **grouped(CALM, max_depth=2))
 THREE_WINDOWED = Chain((18, 9, 11), 3, action_weights="small_visits", **WINDOWED)
 
@@ -79,7 +79,7 @@ def test_chain_with_window_matches_twin(window):
 def test_trees_out_of_nodes_adopt_later_trees_results():
     results = agrees(GREEDY, RULES["same player twice"])
     assert total(results, "fallbacks") > 0
-    # Tree 1 meets nodes on which the last head has spoken already.
+    # Tree 1 reaches nodes that the last head has already evaluated.
     assert total(results, "adopted") > 0
 
 

@@ -32,11 +32,11 @@ MANY = {
     "all": Rules(illegal=0.0, same_player=0.4, reward=0.3),
     "all, ties everywhere": Rules(illegal=0.0, spread=0.0),
 }
-# What is drawn in proportion depends on the number of slots.
+# Proportional sampling depends on the number of slots.
 BEST = {"temperature": 0.0}
 POLICIES = {
     "alphazero": cases.with_options(cases.ALPHAZERO, **BEST),
-    # The large tree has to fend for itself time and again.
+    # The large tree often adds nodes of its own.
     "dual": cases.with_options(cases.INTERLEAVED, action_weights="regularized", **BEST),
     "dual windowed": cases.with_options(cases.DUAL_WINDOWED, explore_fraction=0.5, **BEST),
 }
@@ -60,7 +60,7 @@ def over_actions(output: Any) -> Any:
     tree = output.search_tree
     actions = tree.embeddings.actions
     batch, node = np.ogrid[: actions.shape[0], : actions.shape[1]]
-    # An empty slot of the tree has no actions either: any distinct ones do.
+    # An empty slot has no actions; any distinct actions are valid.
     actions = np.where(actions.any(-1, keepdims=True), actions, np.arange(actions.shape[-1]))
 
     def widen(array: Any, empty: Any = 0) -> np.ndarray:
@@ -204,7 +204,7 @@ def test_noise_covers_legal_actions_with_any_embedding() -> None:
     np.testing.assert_array_equal((prior > 0).sum(-1), np.minimum(is_legal.sum(-1), 5))
     np.testing.assert_array_equal(prior > 0, other_prior > 0)
     assert (prior != other_prior).any()
-    # Each edge was played as the action that `played_actions` tells.
+    # Each edge was played as the action in `played_actions`.
     element, node = np.nonzero(np.asarray(tree.parents) >= 0)
     above = tree.embeddings.state[element, tree.parents[element, node]]
     played = played_actions(tree)[element, node]
@@ -212,7 +212,7 @@ def test_noise_covers_legal_actions_with_any_embedding() -> None:
     _, reached = step(rules, None, np.asarray(played), Embedding(np.asarray(above)))
     np.testing.assert_array_equal(reached.state, tree.embeddings.state[element, node])
     assert len(element) > 60
-    # The export is over slots too.
+    # The export is by slots too.
     exported = to_mctx(tree)
     assert exported.children_index.shape == (8, 10, 5)
     np.testing.assert_array_equal(exported.action_from_parent, tree.action_from_parent)

@@ -177,7 +177,7 @@ def test_players_and_games_can_be_added(
     out = str(tmp_path / "out")
     few, flags = ("compare", *PLAYERS[1:]), ("--out", out, "--opening-plies", "1", "2")
     assert run(files, *few, *flags, "--games", "8") == 0
-    # Its batch of 4 pairs stays.
+    # The batch of 4 pairs is kept.
     assert run(files, *few, PLAYERS[0], *flags, "--games", "20", "--resume") == 0
     found = content(tmp_path / "out")
     assert sorted(read_games(tmp_path / "out" / "games.jsonl")) == sorted(
@@ -377,7 +377,7 @@ def test_players_without_simulations_get_default(files: Path) -> None:
     assert [candidate.simulations for candidate in fewer] == [(6, 4), (10,), (40, 25, 20)]
     entrants = [candidate.enter(candidate.simulations) for candidate in found.candidates]
     searches = [entrant.about.get("search") for entrant in entrants]
-    # As in exams: no noise, the best move.
+    # As in evals: no noise, the best move.
     assert all(x["root"]["dirichlet_fraction"] == 0 for x in searches if x and "root" in x)
     assert searches[3] == searches[2] | {"num_rounds": 5}
     assert searches[5]["gumbel_scale"] == 0
@@ -396,7 +396,7 @@ def test_player_options_set_search_options(files: Path) -> None:
     assert (found[2]["puct"]["c_puct"], found[2]["policy"]) == (3.0, "Chain")
 
 
-# The other one needs networks of its own.
+# The other variant needs separate networks.
 @pytest.mark.parametrize("variant", sorted(REGISTRY.keys() - {"mpv"}))
 def test_every_variant_is_a_player(variant: str, files: Path) -> None:
     [candidate] = lineup(files, variant).candidates
@@ -445,14 +445,14 @@ def test_seconds_budget_equalises_time_and_is_saved(files: Path, tmp_path: Path)
     write_budgets(tmp_path, budgets)
     known = read_budgets(tmp_path)
     assert known == budgets
-    # Whoever joins gets the same cost; nobody else is measured anew.
+    # A new player gets the same cost; the others are not measured again.
     more = lineup(files, "gumbel", "dual:simulations=6,4", "alphazero:simulations=100")
     joined = set_budgets("seconds", more.candidates, clock, known)
     assert joined.players["gumbel"].simulations == (100,)
     assert joined.target == budgets.target
     for name in ("dual:simulations=6,4", "alphazero:simulations=100"):
         assert joined.players[name] == budgets.players[name]
-    # Who is not there for a while keeps what it has.
+    # A player that is left out keeps its budget.
     fewer = set_budgets("seconds", more.candidates[:2], clock, known)
     assert "alphazero:simulations=100" not in fewer.players
     write_budgets(tmp_path, fewer)
@@ -509,7 +509,7 @@ def test_games_start_from_positions_file(tmp_path: Path, no_timing: None, capfd:
     out = tmp_path / "out"
     command = ("compare", *PLAYERS[1:], "--game", "connect2", "--batch", "2", "--out", str(out))
     flags = ("--openings", str(file), "--games")
-    # The default length of random openings says nothing here.
+    # The default length of random openings does not apply here.
     assert main([*command, *flags, "4", "--max-plies", "4"]) == 0
     played = read_games(out / "games.jsonl")
     assert [game.moves[: game.opening] for game in played] == [(0,), (0,), (2, 0), (2, 0)]
@@ -643,7 +643,7 @@ def test_sprt_ends_games(tmp_path: Path, no_timing: None, capfd: Any) -> None:
     assert f"Elo of the mean score, which the test is about: {show_elo(test)}\n" in shown
     assert "H1 accepted after" in (tmp_path / "out" / "report.html").read_text()
     assert tournament_progress.judge_games(Sprt(0, 60), "perfect", judged[:-2]).accepted is None
-    # Decided is decided, however many more there might be.
+    # A decision is final, for any larger number of games.
     more = [*command, "--games", "800", "--resume"]
     assert main(more) == 0
     assert read_games(tmp_path / "out" / "games.jsonl") == played
@@ -651,7 +651,7 @@ def test_sprt_ends_games(tmp_path: Path, no_timing: None, capfd: Any) -> None:
     assert again == test
     before = (tmp_path / "out" / "report.json").read_bytes()
     capfd.readouterr()
-    # The name of another player now: the games on file are not its games.
+    # The name belongs to another player now; the games on file are not its games.
     other = [more[0], "perfect=random", *more[2:]]
     assert main(other) == 2
     assert "has another player 'perfect': about" in capfd.readouterr().err
@@ -683,7 +683,7 @@ def test_asymmetric_sides_are_rated_separately(tmp_path: Path, no_timing: None) 
         "random (second)",
         "perfect (second)",
     ]
-    # Each with itself too, so that the sides of a player can be compared.
+    # Players also play themselves, so that the sides of a player can be compared.
     assert report["games"]["played"] == 240
     assert report["by_side"][0][0]["wins"] + report["by_side"][0][0]["losses"] == 80
     assert report["players"][0]["elo"] == sides[0]["elo"] == 0
@@ -706,7 +706,7 @@ def test_log_file_gets_periodic_progress_lines(monkeypatch: pytest.MonkeyPatch) 
         for now, results in ((10.0, (1, 0)), (25.0, (1, 1, 0, -1))):
             clock[0] = now
             show(made(*results))
-    # In the 15 s since the first ones 4 games; 54 are left. What compiling took does not count.
+    # 4 games in the 15 s since the first report; 54 are left. Compile time does not count.
     assert said.getvalue() == "games: 46/100  0:03:22 left  0.3 a second  a – b +2 =1 −1\n"
 
 
@@ -751,7 +751,7 @@ def test_first_page_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     _, *arguments = shlex.split(COMMANDS[0])
     assert main(arguments) == 0
     assert (tmp_path / "runs/exact/report.html").exists()
-    # What the page says of its games holds for them.
+    # The page's example runs on these games.
     [example] = blocks("python")
     names: dict[str, Any] = {}
     exec(compile(example, "docs/compare.md", "exec"), names)

@@ -26,7 +26,7 @@ from untrained import export_untrained
 
 ROOT = Path(__file__).parents[1]
 BATCH_SIZE = 4
-# Twenty positions, two of which are wrong.
+# Twenty positions, two of them invalid.
 MOVES = ["4", "x", "1213141", "4444444", *(str(i) * j for i in range(1, 5) for j in range(4))]
 ASKED = [{"id": f"q{i}", "moves": moves} for i, moves in enumerate(MOVES)]
 
@@ -189,7 +189,7 @@ def test_resume_after_ctrl_c_loses_and_repeats_no_row(
     assert evaluate(quick, quick.jsonl, out, "--resume") == 1
     assert out.read_bytes() == whole.read_bytes()
     assert names(tmp_path) == {f"{x.name}{y}" for x in (out, whole) for y in ("", ".settings.json")}
-    # What is done stays done.
+    # Finished rows are kept.
     assert evaluate(quick, quick.jsonl, out, "--resume") == 1
     assert out.read_bytes() == whole.read_bytes()
 
@@ -221,7 +221,7 @@ def test_resume_refuses_other_positions(quick: Setting, tmp_path: Path, capfd: A
     assert "other settings: positions (" in capfd.readouterr().err
 
 
-# The command as it is, but it takes a while to begin, and each batch does.
+# The command with delays at its start and in each batch.
 SLOW = """
 import sys, time
 from dualmctx.commands import main

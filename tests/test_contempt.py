@@ -148,7 +148,7 @@ def test_samples_depend_only_on_element_and_key() -> None:
     )
     other = search(seeds, jax.random.key(1))
     assert (first.action_weights != other.action_weights).any()
-    # Elements with the same root are drawn for by themselves, however many there are.
+    # Elements with the same root are sampled separately, in any batch.
     assert len(set(np.asarray(crowd.search_tree.stats[0].node_values[3:, 0]).tolist())) > 3
     few = search(seeds[:3], jax.random.key(0))
     np.testing.assert_array_equal(few.action_weights, first.action_weights[:3])

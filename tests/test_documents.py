@@ -19,12 +19,12 @@ PAGES = [
     *(ROOT / name for name in ("README.md", "benchmarks/README.md")),
 ]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# Up to a comment, a quotation mark, or what the shell does with the output.
+# Up to a comment, a quotation mark or a shell redirection.
 COMMAND = re.compile(
     r"(python -m benchmarks\.[a-z_]+|python train\.py|(?<![\w/.-])dualmctx [a-z]+)(?![\w.])"
     r"([^#'|;<>]*)"
 )
-# For what stands for something else.
+# Replacements for placeholders.
 EXAMPLES = {r"\b(NAME|PRESET)\b": "hsr", r"\$\w+_SIZE": "2", r"\$\w+": "1"}
 
 
@@ -86,6 +86,6 @@ def test_page_command_is_valid(command: Command, monkeypatch: pytest.MonkeyPatch
 def test_every_page_has_commands() -> None:
     pages = {command.page for command in commands()}
     assert {str(page.relative_to(ROOT)) for page in PAGES} - pages == set()
-    # This one goes over the end of a line.
+    # This command is wrapped over two lines.
     wrapped = "connect-four --variant alphazero --simulations 85"
     assert Command("README.md", "python -m benchmarks.strength", wrapped) in commands()

@@ -85,7 +85,7 @@ def test_evaluations_match_network_and_search() -> None:
     np.testing.assert_array_equal(
         found.action_weights[rows, found.action], np.max(found.action_weights, axis=-1)
     )
-    # With one stone the only move wins, which the search has seen and the network has not.
+    # With one stone the only move wins; the search has found this and the network has not.
     one = np.asarray(states._x.pile) == 1
     assert found.value[one] > found.network_value[one, -1]
 
@@ -186,7 +186,7 @@ def test_evals_run_together() -> None:
     )
     found = run_evals(evals, 1.0, jax.random.PRNGKey(2))
     assert (list(found), found["a"]) == (["a", "key of a", "key of b"], 1.0)
-    # No two exams are to draw the same.
+    # Different evals use different keys.
     assert (found["key of a"] != found["key of b"]).any()
     assert run_evals((), 1.0, jax.random.PRNGKey(2)) == {}
 

@@ -54,11 +54,11 @@ POLICIES = {
     "muzero": MuZero(12),
     "alphago": AlphaGo(10, rollout_policy="uniform"),
     "contempt": Contempt(20, 3),
-    # What changes how a root is read: updates in place of visits, slots in place of actions.
+    # Options that change how a root is read: updates instead of visits, slots for actions.
     "window": AlphaZero(20, backup=Backup(window=1)),
     "gumbel window": Gumbel(12, backup=Backup(window=1)),
     "few children": AlphaZero(20, execution=Execution(max_children=2)),
-    # The large tree does not visit every action that the small one chooses.
+    # The large tree does not visit every action that the small tree chooses.
     "dual, few": Dual((6, 1), 1),
 }
 NUM_TREES = {"dual": 2, "dual, few": 2, "chain": 3, "mpv": 2}
@@ -217,7 +217,7 @@ def test_principal_variation_is_most_visited_line(told: tuple, connect2: Positio
             line = plain_line(tree, s, said.action[s], lines.shape[1])
             lengths.append(len(line))
             assert lines[s].tolist() == line + [-1] * (lines.shape[1] - len(line))
-            # Played on, it stays within the rules, to the end of the game at most.
+            # The line is legal and ends at the end of the game at the latest.
             for action in line:
                 board = plain.CONNECT2.moves(board)[action]
     assert max(lengths) >= 2
@@ -279,7 +279,7 @@ def test_heads_match_network_outputs(told: tuple, connect2: Positions) -> None:
         np.testing.assert_allclose(said.heads_distance[s], expected, atol=1e-6)
         assert said.heads_agree[s] == (len(set(said.network_action[s].tolist())) == 1)
         agreed.add(bool(said.heads_agree[s]))
-    # One head agrees with itself.
+    # A single head agrees with itself.
     assert agreed == ({True} if num_heads == 1 else {True, False})
 
 
@@ -287,7 +287,7 @@ def test_all_variants_are_tested() -> None:
     assert set(REGISTRY) <= set(POLICIES)
 
 
-# Rollouts are all draws, so a value tells of the position's key.
+# Rollouts are random, so a value depends on the position's key.
 ROLLOUTS = AlphaGo(6, rollout_mix=1.0, rollout_policy="uniform")
 
 
@@ -339,7 +339,7 @@ def test_answers_are_independent_of_batch_order(
     assert_same(evaluate(at(backwards, connect2.states), backwards), at(backwards, expected))
     some = ids[3:11]
     assert_same(evaluate(at(some, connect2.states), some), at(some, expected))
-    # In the same place even to the last bit.
+    # At the same place in the batch, results are equal bit by bit.
     assert_equal(evaluate(at(ids[:3], connect2.states), ids[:3]), at(ids[:3], expected))
 
 
@@ -370,7 +370,7 @@ def test_search_has_no_noise(evaluators: dict[int, Evaluator]) -> None:
 
 
 def test_digests_are_platform_independent() -> None:
-    # By BLAKE2b of 8 bytes of "0", "7" and "é", as two little-endian words.
+    # BLAKE2b with 8 bytes of "0", "7" and "é", as two little-endian words.
     for identity in (0, "7", "é", -(10**30)):
         whole = hashlib.blake2b(str(identity).encode(), digest_size=8).digest()
         low, high = (int.from_bytes(x, "little") for x in (whole[:4], whole[4:]))
@@ -396,7 +396,7 @@ def test_number_of_positions_does_not_recompile(
             assert all(len(x) == some for x in found)
             assert evaluators[7].start(at(slice(some), connect2.states)).result().value.any()
         assert compiled() == 0
-        # Which is seen where it happens.
+        # A compilation would be detected.
         jax.jit(lambda x: x + 41)(jnp.ones(3))
         assert compiled() > 0
     none = evaluators[7](at(slice(0), connect2.states))
@@ -410,7 +410,7 @@ def test_start_and_fetch_are_separate(
     evaluate, halves = evaluators[7], (slice(0, 20), slice(20, None))
     ids = range(len(connect2.boards))
     pending = [evaluate.start(at(half, connect2.states), ids[half]) for half in halves]
-    # In any order, and as often as one likes.
+    # Fetching works in any order and repeatedly.
     results = [x.result() for x in (pending[1], pending[0], pending[0])]
     expected = evaluate(connect2.states)
     assert_same(join([results[2], results[0]], len(ids)), expected)

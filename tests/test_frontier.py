@@ -28,7 +28,7 @@ def tree_with_visits(visits: np.ndarray, *, windowed: bool) -> Tree:
     for tree_index, counts in enumerate(visits):
         stats = tree.stats[tree_index]
         if windowed:
-            # A window cuts the visits short, not what counts.
+            # A window reduces visits, but not the counts used here.
             stats = stats.replace(node_visits=np.minimum(counts, 1), path_visits=counts)
         else:
             stats = stats.replace(node_visits=counts)
@@ -60,7 +60,7 @@ def test_frontier_matches_sorting(scale: int, tree_index: int, windowed: bool) -
     rng = np.random.default_rng(scale + tree_index)
     counts = np.maximum(rng.integers(-4, 4, (LAYERS, BATCH, NODES)), 0)
     visits = (scale * counts).astype(np.int32)
-    # The last element of the batch has next to nothing that waits.
+    # The last element of the batch has almost no waiting nodes.
     visits[:, -1, 2:] = 0
     expected = in_order(visits, tree_index)
     assert min(map(len, expected)) < 10 < max(map(len, expected))

@@ -30,10 +30,10 @@ def row(policy: float, value: float = 0.5) -> dict[str, Any]:
         (0.5, 0.5, 0.5, 60, None),
         (math.nan, 0.5, 0.5, 60, "policy_loss_1 is nan"),
         (0.5, -math.inf, 0.5, 0, "value_loss_0 is -inf"),
-        # Ten times the loss of uniform play is too much from the first iteration on.
+        # Ten times the loss of uniform play is too high from the first iteration on.
         (20.7, 0.5, 0.5, 0, None),
         (20.9, 0.5, 0.5, 0, "policy_loss_1 is 20.9, more than 20.8"),
-        # Ten times the usual, once there is a usual, where uniform play would do better.
+        # Ten times the baseline, once there is one, and worse than uniform play.
         (5.1, 0.5, 0.5, 49, None),
         (5.1, 0.5, 0.5, 50, "policy_loss_1 is 5.1, more than 5"),
         (2.0, 0.5, 0.001, 60, None),

@@ -34,7 +34,7 @@ POLICIES = {
     "gumbel with a window": Gumbel(SIMULATIONS, backup=Backup(window=2)),
     "dual": Dual((10, 6), num_rounds=2, **QUIET),
 }
-# What passes an array on, or writes some of its elements in place.
+# Opcodes that pass an array on, or write some of its elements in place.
 PASSES = {"parameter", "get-tuple-element", "tuple", "bitcast", "while", "call", "conditional"}
 WRITES = {"scatter", "dynamic-update-slice", "fusion"}
 
@@ -113,7 +113,7 @@ def test_simulation_loop_has_no_pass_over_tree(name: str) -> None:
     num_nodes = SIMULATIONS + 1
     edges = BATCH * num_nodes * ACTIONS
     loops = inside_loops(hlo, innermost=name == "dual")
-    # RAVE has two numbers an edge.
+    # RAVE has two numbers per edge.
     steps = [(shape, op) for shape, op in loops if num_elements(shape) in (edges, 2 * edges)]
     assert {op for _, op in steps} & WRITES, "the loop was not found"
     assert [step for step in steps if step[1] not in PASSES | WRITES] == []

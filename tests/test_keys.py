@@ -29,7 +29,7 @@ def test_keys_of_a_simulation_are_distinct() -> None:
         for purpose in (EXPLORING, REGULARIZED, FROZEN):
             for depth in depths:
                 found += rows(node_keys(rng_key, purpose, jnp.int32(depth), size))
-        # mctx's: at each depth all keys are split, and a rule gets the second halves.
+        # As in mctx: at each depth all keys are split, and a rule gets the second halves.
         keys = element_keys(rng_key, size)
         for _ in depths:
             keys, used = split_key(keys)

@@ -17,7 +17,7 @@ from dualmctx.runs.folder import read_rows
 
 ROOT = Path(train.__file__).parent
 NUM_ITERATIONS, KEEP = 14, 2
-# A tree that is kept from move to move, and a checkpoint an iteration.
+# Tree reuse between moves, and a checkpoint per iteration.
 ARGUMENTS = [
     "connect2",
     *("--network.width", "8", "--network.num-blocks", "2", "--selfplay.num-games", "8"),

@@ -25,7 +25,7 @@ from oracle.models import HashModel
 
 SEEDS = (0, 1, 2, 3)
 POLICY = AlphaZero(40, **CALM)
-# With 3 leaves the budget of 40 cuts the last step short, unless collisions did before.
+# With 3 leaves, the budget of 40 shortens the last step, unless collisions already did.
 NUM_LEAVES = (2, 3, 8)
 
 
@@ -206,7 +206,7 @@ def test_every_simulation_evaluates_or_ends_game(num_leaves, virtual_loss, termi
     visits = np.asarray(tree.stats[0].node_visits)
     is_node = np.asarray(tree.edges) >= 0
     ends = is_node & (np.asarray(tree.discounts) == 0)
-    # A node that is not terminal ends one simulation; the others go on to its children.
+    # A node that is not terminal ends one simulation; the others continue to its children.
     below = np.asarray(tree.stats[0].children_visits).sum(axis=-1)
     own = np.where(ends, 0, visits - below)
     np.testing.assert_array_equal(own, np.asarray(tree.discounts) != 0)
@@ -264,7 +264,7 @@ def test_steps_work_with_reused_trees_and_child_limit():
     kept, tree = twice(jax.random.key(0))
     before = kept.stats[0].node_visits[:, 0]
     assert (before > 1).any()
-    # A root that could not be kept starts afresh, with one visit.
+    # A root that could not be reused starts anew, with one visit.
     np.testing.assert_array_equal(tree.stats[0].node_visits[:, 0], jnp.maximum(before, 1) + 20)
     assert_rows_agree(tree)
 

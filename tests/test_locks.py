@@ -96,7 +96,7 @@ def test_removed_file_is_not_a_lock(
 def test_lock_file_of_other_process_is_kept(tmp_path: Path) -> None:
     file, first = tmp_path / LOCK, contextlib.ExitStack()
     first.enter_context(locked(file, tmp_path))
-    # By hand, though it should not be.
+    # A user removes the file by hand.
     file.unlink()
     with locked(file, tmp_path):
         first.close()

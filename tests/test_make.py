@@ -46,7 +46,7 @@ def test_make_refuses_another_python_than_that_of_venv(target: str, tmp_path: Pa
         line = f"{name} is not the Python 3.11.1 of .venv: run make clean first, or leave PYTHON "
         assert make(f"PYTHON={name}") == (2, f"{line}out.\n")
     shutil.rmtree(tmp_path / ".venv")
-    # Where there is none, it is made; the stand-in cannot.
+    # A missing environment would be created, which the stand-in cannot do.
     assert "Setting up .venv" in make("PYTHON=./other")[1]
 
 

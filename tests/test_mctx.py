@@ -62,7 +62,7 @@ _completed = functools.partial(
 )
 _siblings = functools.partial(mctx.qtransform_by_parent_and_siblings, epsilon=1e-3)
 DEPTH_2, DEPTH_4 = Execution(max_depth=2), Execution(max_depth=4)
-# Name: batch, whether actions are invalid at the root, ours with its options.
+# Name: batch size, whether root actions are invalid, and our policy with its options.
 CASES: dict[str, tuple[int, bool, Any]] = {
     "muzero": (3, True, MuZero(24)),
     "muzero depth 2": (
@@ -140,7 +140,7 @@ def assert_same_output(ours: mctx.PolicyOutput, theirs: mctx.PolicyOutput) -> No
         assert_close(getattr(mine, name), getattr(mctxs, name), name)
 
 
-# At its depth limit mctx throws the dice anew for a node that exists.
+# At its depth limit, mctx samples the transition again for an existing node.
 PAIRS = [
     (case, world)
     for case in CASES

@@ -19,7 +19,7 @@ from oracle.cases import grouped
 sys.path.append(str(pathlib.Path(__file__).parent / "games"))
 from double_move import DoubleMoveNim, solve_double_move
 
-# Most of the time is compiling; the results are the same.
+# Less optimisation: most of the time is compiling, and the results are the same.
 fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 
@@ -51,7 +51,7 @@ def setup(env: Any, states: Any, num_blocks: int = 2, **options: Any) -> tuple[A
 
 
 TIC_TAC_TOE, CONNECT2, DOUBLE = games.make("tic_tac_toe"), games.make("connect2"), DoubleMoveNim()
-# Game, moves before, the move; reward and discount of that edge.
+# Game, previous moves, the move; the reward and the discount of its edge.
 EDGES = {
     "players alternate": (TIC_TAC_TOE, (), 4, 0, -1),
     "the mover wins": (TIC_TAC_TOE, (0, 3, 1, 4), 2, 1, 0),
@@ -105,7 +105,7 @@ def test_recurrent_fn_at_the_end_of_a_game(heads: tuple[int, ...]) -> None:
     assert out.discount.tolist() == [0, -1, 0]
     assert (out.value == 0).tolist() == [True, False, True]
     assert embedding.state.terminated.tolist() == [True, False, True]
-    # From a finished game on there is nothing to gain, whichever head is asked.
+    # After the end of a game, all rewards are 0, for every head.
     over = model.root_fn(params, jitted(env)[2](states, jnp.array([2, 5, 5])))
     assert (over.value == 0).tolist() == [True, False, True]
     _, value = model.refine_fn(params, None, over.embedding)
@@ -139,7 +139,7 @@ def test_mask_is_lowest_value_of_dtype(dtype: Any) -> None:
     assert masked[0, 1] == jnp.finfo(dtype).min
 
 
-# Heads, whether to keep activations; whether an embedding has them.
+# Heads and whether to keep activations; whether the embedding has them.
 KEPT = [
     ((0, -1), True, True),
     ((0, -1), False, False),
@@ -263,7 +263,7 @@ def test_make_search_fn_passes_heads_of_policy() -> None:
         out = fast_jit(make_search_fn(env, network, policy))(untrained, jax.random.key(0), states)
         for pile, action in zip(plays, out.action.tolist(), strict=True):
             assert action in solved[pile][1], (pile, policy)
-    # The last one was Dual, whose first head stands in the middle and hands activations on.
+    # The last policy was Dual, whose first head is in the middle and passes activations on.
     assert out.search_tree.embeddings.activations.shape == (len(plays), 71, 8)
 
 
@@ -287,7 +287,7 @@ def test_alphazero_with_early_head_equals_dual_without_large_tree() -> None:
         for search, inputs in (early_search(3, (1, 3), x) for x in (EARLY, dual))
     )
     np.testing.assert_array_equal(one.action_weights, other.action_weights)
-    # One of them keeps activations, so that the network's sums may differ in the last bit.
+    # One search keeps activations, so the network's sums may differ in the last bit.
     equal = functools.partial(np.testing.assert_allclose, rtol=0, atol=1e-6)
     jax.tree.map(equal, one.search_tree.stats, other.search_tree.stats)
     by_final = AlphaZero(9, head=-1).for_evaluation()

@@ -28,7 +28,7 @@ from oracle.compare import assert_twin_agrees
 from test_policies import POLICIES
 
 A = 7
-# What the table of all policies does not have.
+# Options that the table of all policies does not cover.
 MORE = {
     "leaves": AlphaZero(64, execution=Execution(leaves_per_step=5, virtual_loss=2)),
     "regularized search": AlphaZero(64, puct=Puct(regularized=("search",))),
@@ -176,7 +176,7 @@ def test_low_precision_search_emits_no_warning(name: str, dtype: Any) -> None:
     assert {x.node_stats.dtype for x in output.search_tree.stats} == {jnp.dtype("float32")}
 
 
-# What is wrong at one element of the batch: in the logits or the value, at the root or below.
+# The fault of one element of the batch: in the logits or the value, at the root or below.
 FAULTS = {
     "nothing": (),
     "root logits": ("root logits",),
@@ -238,7 +238,7 @@ def search_with_faults(policy: Any, rng_key: Any) -> tuple[Any, Any]:
     return ~invalid, output
 
 
-# One of each variant, and other ways to choose or to read a policy; others are slow.
+# Each variant once, and other selection and read-out options; the rest is marked slow.
 FIRST = {*REGISTRY, "dual few children", "dual noisy", "options"}
 
 

@@ -13,7 +13,7 @@ from dualmctx import AlphaZero, Dual, make_network, make_search_fn
 from dualmctx.models.packing import pack_bits
 from oracle.cases import grouped
 
-# Most of the time is compiling; the results are the same.
+# Less optimisation: most of the time is compiling, and the results are the same.
 fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 
@@ -35,7 +35,7 @@ def assert_equal(actual: Any, expected: Any) -> None:
     jax.tree.map(compare, actual, expected)
 
 
-# Game, and the number of plies that are played at random.
+# Game and number of random plies.
 PLAYED = {"tic_tac_toe": 9, "go_9x9": 170, "go_19x19": 40, "chess": 80}
 
 
@@ -62,7 +62,7 @@ def test_unpack_inverts_pack(name: str) -> None:
     assert num_bytes(packed) < num_bytes(states)
 
 
-# Bytes of a state, and of the same packed: most of what is left of chess and go are hashes.
+# Bytes of a state and of the packed state. In chess and go, hashes are most of the latter.
 SIZES = {"chess": (15_802, 6_000), "go_19x19": (19_181, 7_200), "shogi": (4_824, 1_100)}
 
 

@@ -24,14 +24,14 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 def test_pace_starts_at_first_report(at: Callable[[float], None]) -> None:
     pace = Pace()
     assert (pace.rate, pace.left(100)) == (0, "")
-    # Forty were done before, and the first took a minute to compile.
+    # Forty were done before; the first new one took a minute to compile.
     at(160.0)
     pace.report(41)
     assert (pace.rate, pace.left(100)) == (0, "")
     at(180.0)
     pace.report(51)
     assert (pace.rate, pace.left(100)) == (0.5, "0:01:38 left")
-    # More is done than there was to be: a run that goes on with fewer iterations.
+    # More is done than the total: a run resumed with fewer iterations.
     assert pace.left(50) == "0:00:00 left"
 
 
@@ -47,7 +47,7 @@ def test_idle_time_gives_no_pace(at: Callable[[float], None]) -> None:
 def test_log_file_gets_periodic_lines(ends: bool, at: Callable[[float], None]) -> None:
     said = io.StringIO()
     with showing(Console(file=said, width=60), ends=ends) as show:
-        # Two steps were there before.
+        # Two steps were done before.
         for now, done in ((101.0, 2), (105.0, 3), (112.0, 4), (113.0, 6)):
             at(now)
             show("nim: training", done, 6, "[note]")

@@ -236,7 +236,7 @@ def test_standard_input_starts_anew(tmp_path: Path) -> None:
             assert names(tmp_path) == {"x.csv.settings.json"}
             assert again.finished() is None
             (tmp_path / "x.csv.settings.json").unlink()
-    # What is done stays.
+    # Finished rows are kept.
     done = make_results(tmp_path, positions=None)
     done.claim(resume=False)
     done.finish(Counts(3, 1))

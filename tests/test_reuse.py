@@ -25,10 +25,10 @@ NUM_ACTIONS = 4
 SEEDS = np.arange(6)
 SHORT = RULES["same player twice"]._replace(terminal=0.15)
 BANNED = RULES["no illegal, no end"]
-# The kept tree is deep, and deeper still with the next search.
+# The reused tree is deep, and deeper after the next search.
 CHAIN = RULES["one legal action"]._replace(terminal=0.0)
 EXPLORES = grouped(WINDOWED, window=2, explore_fraction=0.5, max_depth=4)
-# Room for fewer nodes than the subtrees have, so that some are dropped.
+# The capacity is smaller than the subtrees, so some nodes are dropped.
 POLICIES = {
     "alphazero": AlphaZero(14, **CALM, reuse_capacity=5),
     "alphazero window": AlphaZero(14, **EXPLORES, reuse_capacity=8),
@@ -43,7 +43,7 @@ POLICIES = {
     ),
     "dual": Dual((12, 6), 3, reuse_capacity=6, **grouped(CALM, max_depth=3)),
     "dual window": Dual((9, 9), 3, reuse_capacity=7, **WINDOWED),
-    # Where the large tree grows by itself, the small one has not seen every new root.
+    # If the large tree adds nodes itself, the small tree has not visited every new root.
     "chain": Chain((7, 6, 7), 3, reuse_capacity=4, **CALM),
     "dual large": Dual((3, 14), 2, reuse_capacity=6, **CALM),
 }
@@ -194,7 +194,7 @@ def test_episodes_match_twin(name: str, rules: Any) -> None:
             counts["dropped"] += nodes is not None and size > len(nodes)
             counts["over"] += bool(is_over[i])
             counts["untried"] += child is None
-    # Where depth is limited, a chain is short.
+    # With a depth limit, a chain is short.
     assert counts["dropped"] > 2 or (rules is CHAIN and here.policy.execution.max_depth)
     assert counts["kept"] > 2
     assert (counts["over"] > 0) == (rules.terminal > 0)
@@ -383,7 +383,7 @@ def test_get_subtree_has_no_loop_over_nodes() -> None:
         return [eqn.primitive.name for eqn in jaxpr.eqns]
 
     assert not {"while", "scan"} & set(steps(1))
-    # As users compile it; what the tests have instead is faster to compile, and loops in a scatter.
+    # Compiled with default options; the options of the tests use loops in a scatter.
     options = {"xla_cpu_use_fusion_emitters": True} if "emitters" in os.environ["XLA_FLAGS"] else {}
     lowered = get_subtree.lower(before, action, reuse_capacity=6)
     compiled = lowered.compile(compiler_options=options).as_text()

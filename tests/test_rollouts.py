@@ -180,7 +180,7 @@ def test_rollout_head_plays_softmax(compact_states: bool) -> None:
         logits = np.asarray(network.apply(params, observe(state))[0].logits)
         scores = np.where(state.legal_action_mask, logits + draws[:, ply], -np.inf)
         state = step(state, scores.argmax(axis=-1).astype(np.int32))
-        # The reward of the identity that was to move at the start, whoever moves now.
+        # The reward of the player that was to move at the start.
         total += np.where(is_over, 0, np.asarray(state.rewards)[np.arange(size), mover])
         is_over = is_over | np.asarray(state.terminated)
     assert is_over.all()

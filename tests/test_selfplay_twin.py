@@ -31,7 +31,7 @@ ENVS = {
     # A player may move twice.
     "double_move": DoubleMoveNim(pile=9),
 }
-# Games go on over two or three iterations, and the buffer has room for some two and a half.
+# Games span two or three iterations; the buffer holds about two and a half.
 OPTIONS = SelfPlay(
     num_games=6,
     num_steps=5,
@@ -41,11 +41,11 @@ OPTIONS = SelfPlay(
     resign_below=-0.9,
     play_on_fraction=0.5,
 )
-# Nothing drawn but after the opening, and nobody resigns.
+# Only moves after the opening are sampled, and no player resigns.
 LATE = dataclasses.replace(
     OPTIONS, num_games=9, temperature=0.0, final_temperature=2.0, random_plies=0, resign_below=None
 )
-# Every move is drawn, to the end.
+# Every move is sampled, to the end of the game.
 DRAWN = dataclasses.replace(OPTIONS, num_games=3, final_temperature=1.0, resign_below=None)
 NUM_CALLS = 6
 fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
@@ -164,11 +164,11 @@ def test_self_play_matches_twin(name: str) -> None:
     ends = [move for move in moves if move.is_end]
     assert len(ends) > 2 * OPTIONS.num_games
     assert {-1, 1} <= {move.result for move in moves if move.has_value}
-    # Some resign, some would have; a random move has a result, but not as a target.
+    # Some games are resigned, some would have been; a random move is no target.
     assert any(move.rewards[move.mover] == -1 for move in ends)
     tests = [move for move in moves if move.is_resign_test]
     assert 0 < sum(move.is_resign_error for move in tests) < len(tests)
-    # In the longest games more than one position would have been resigned.
+    # In the longest games, more than one position would have been resigned.
     spared = [move for move in moves if move.is_spared and move.is_over]
     assert len(tests) < len(spared) or name != "tic_tac_toe"
     assert any(move.is_random and move.result is not None for move in moves)
@@ -183,7 +183,7 @@ def test_sampling_after_opening_and_full_games_match_twin() -> None:
     moves = moves_of(tables)
     assert not any(move.is_random or move.is_spared for move in moves)
     assert {move.result for move in moves} >= {-1, 0, 1, None}
-    # Games that went on over a whole iteration.
+    # Games that span a whole iteration.
     assert any(is_spread(table) for table in tables)
 
 

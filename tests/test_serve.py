@@ -51,7 +51,7 @@ def test_stream_is_not_read_far_ahead() -> None:
 
     batches = waiting_batches(items(), 4)
     first = next(x for x in batches if x)
-    # Two batches wait, one is handed out, one more item is on its way into the queue.
+    # Two batches wait, one is handed out, and one more item is about to enter the queue.
     assert len(read) <= 8 + 4 + 1
     assert [*first, *(x for batch in batches for x in batch)] == list(range(100))
 
@@ -88,7 +88,7 @@ def test_program_can_use_serve(tmp_path: Path) -> None:
         process.stdin.flush()
 
     try:
-        # One at a time: each answer comes before there is another question.
+        # One at a time: each answer comes before the next question.
         for i, moves in enumerate(["", "4", "44"]):
             send(json.dumps({"id": f"q{i}", "moves": moves}))
             row = json.loads(process.stdout.readline())
@@ -123,7 +123,7 @@ def main(arguments):
         print(len(batch), flush=True)
     return 0
 
-# Whatever the tests were started from.
+# The process that started the tests may ignore SIGINT.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 module = type(sys)("waiting")
 module.main = main
@@ -144,7 +144,7 @@ def test_ctrl_c_ends_waiting_serve() -> None:
     )
     assert process.stdout is not None
     try:
-        # Before it waits.
+        # The empty batch is printed before the process waits.
         assert process.stdout.readline() == "0\n"
         process.send_signal(signal.SIGINT)
         # Standard input stays open.

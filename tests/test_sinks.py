@@ -45,18 +45,18 @@ def curves(folder: Path) -> dict[str, list[tuple[int, float]]]:
 def test_tensorboard_has_each_row_once_after_kill(
     saved: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Files are named after the second.
+    # File names hold the time in seconds.
     clock = itertools.count(1_700_000_000.0)
     monkeypatch.setattr("tensorboardX.event_file_writer.time.time", lambda: next(clock))
     folder = tmp_path / "tensorboard"
-    # Never closed, as a killed process closes nothing.
+    # The file is not closed, as in a killed process.
     killed = tensorboard(folder, 0)
     write = killed.__enter__()
     for i in range(1, 6):
         write(row(i))
-        # Nothing is lost with the process.
+        # A kill loses no row.
         assert curves(folder)["policy_loss_0"][-1] == (i, i / 8)
-    # The last checkpoint was of this iteration; before the first one, of none.
+    # The iteration of the last checkpoint; 0 before the first one.
     with tensorboard(folder, saved) as write:
         for i in range(saved + 1, 8):
             write(row(i))

@@ -133,7 +133,7 @@ def test_pairs_of_games_have_distinct_keys() -> None:
     found = [pair_keys(seed, *names, numbers) for seed in (0, 1) for names in players]
     keys = np.concatenate(found)
     assert len(np.unique(keys, axis=0)) == len(keys) == 500
-    # A pair's key is the same among others.
+    # A pair's key does not depend on other pairs.
     np.testing.assert_array_equal(pair_keys(0, "a", "b", numbers[7:9]), found[0][7:9])
 
 
@@ -187,7 +187,7 @@ def test_players_and_openings_can_be_added(whole: Any, tmp_path: pathlib.Path) -
     rest = play_all(tmp_path)
     by_name = {(game.players, game.pair): game for game in (*first, *rest)}
     assert by_name == {(game.players, game.pair): game for game in played}
-    # A tournament of fewer leaves what is there alone.
+    # A tournament with fewer games keeps the existing ones.
     assert play_all(tmp_path, entrants=few, pairings=round_robin(2), openings=OPENINGS[:3]) == []
     assert len(json.loads((tmp_path / "tournament.json").read_text())["openings"]) == 5
 
@@ -322,7 +322,7 @@ def test_player_can_play_itself(tmp_path: pathlib.Path) -> None:
     played = play_all(tmp_path, **changes, openings=tuple(from_start(40)))
     assert len(played) == 80
     assert play_all(tmp_path, **changes, openings=tuple(from_start(40))) == []
-    # Both games of a pair are drawn anew.
+    # The games of a pair are sampled separately.
     assert sum(a.moves != b.moves for a, b in zip(played[::2], played[1::2], strict=True)) > 20
 
 
@@ -423,7 +423,7 @@ def test_players_share_programs_but_not_parameters(tmp_path: pathlib.Path) -> No
     assert len(played) == 6
     for game in played:
         assert game.moves[:2] == tuple(cells[name] for name in game.players)
-    # One program for all three pairings.
+    # All three pairings share one program.
     assert tournaments._compile.cache_info().misses == before + 1
 
 
@@ -448,7 +448,7 @@ def test_unlimited_rollouts_have_unknown_cost() -> None:
     assert move_cost(Dual((3, 0), 1), network) == MoveCost(3, 3, 6)
 
 
-# In the first one Black is to move, and White has two queens against a king.
+# In the first position Black is to move, and White has two queens against a king.
 HANDICAPS = (
     ("k4/5/2KQ1/4Q/5 b - - 0 20",),
     ("k4/5/2KQ1/4Q/5 w - - 0 20",),
@@ -471,7 +471,7 @@ def test_games_start_at_fen(tmp_path: pathlib.Path) -> None:
     )
     assert np.all(np.asarray(bad) == -1)
     assert np.asarray(states.terminated).tolist() == [game.is_over for game in played]
-    # White, player 0 of these states, is the first side, whoever is to move.
+    # White, player 0 of these states, is the first side, whichever side is to move.
     assert np.asarray(states.rewards)[:, 0].tolist() == [game.result for game in played]
     assert {1} <= {game.result for game in played[:4]} <= {0, 1}
     assert [sum(game.num_chosen) for game in played] == [
@@ -481,7 +481,7 @@ def test_games_start_at_fen(tmp_path: pathlib.Path) -> None:
     assert [starts[opening].side for opening in HANDICAPS] == [1, 0, 1, 0]
     assert starts[HANDICAPS[0]].position != starts[HANDICAPS[1]].position
     assert seconds_a_move(env, players[0], sample_positions(played, 4, seed=0), repeats=1) > 0
-    # A player on the host is told the actions alone.
+    # A player on the host gets only the actions.
     with pytest.raises(ValueError, match=r"^player 'host' runs on the host, where games begin"):
         dataclasses.replace(made, entrants=(players[0], HOST))
 
@@ -521,7 +521,7 @@ def test_player_evaluations_are_counted(whole: Any) -> None:
 def test_random_openings_are_distinct_and_not_over() -> None:
     env = games.make("tic_tac_toe")
     found = random_openings(env, 100, plies=(1, 3), seed=0)
-    # By the cells of each side, whatever their order.
+    # By the cells of each side, in any order.
     positions = {(frozenset(moves[::2]), frozenset(moves[1::2])) for moves in found}
     assert len(positions) == len(found) == 100
     assert {len(opening) for opening in found} == {1, 3}
@@ -595,7 +595,7 @@ def test_openspiel_player() -> None:
     legal = solution.legal_actions[index, found]
     assert legal.all()
     assert solution.optimal_actions[index, found].mean() > 0.8
-    # A choice depends on its history and seed alone.
+    # A choice depends only on its history and seed.
     backwards = entrant.player.choose(histories[::-1], list(range(len(index)))[::-1])
     assert backwards == found[::-1]
     with pytest.raises(ValueError, match=r"^OpenSpiel's MCTS plays connect_four, othello, tic_tac"):
@@ -609,7 +609,7 @@ def test_perfect_connect_four_player() -> None:
     env = games.make("connect_four")
     entrant = perfect_connect_four(env)
     assert entrant.cost == FREE
-    # The centre wins; then four in a row wins at once; with three of the other's, it must block.
+    # The centre wins; then four in a row wins at once; then a threat must be blocked.
     histories = [[], [0, 6, 0, 6, 0, 6], [1, 0, 1, 0, 2, 0]]
     assert entrant.player.choose(histories, [0, 1, 2]) == [3, 0, 0]
     with pytest.raises(ValueError, match=r"^bitbully plays connect_four, not connect2$"):

@@ -172,7 +172,7 @@ def test_to_mctx(tree_index: int) -> None:
     assert exported.children_rewards[0, :2].tolist() == [[0, 0, 0.125], [1 - tree_index, 0, 0]]
     assert exported.children_discounts[0, :2].tolist() == [[0, 0, -1], [0, 0, 0]]
     assert exported.children_visits[0, 1].tolist() == [1 - tree_index, 0, 0]
-    # What the layer has not visited is no child in the export.
+    # A node that the tree has not visited is not a child in the export.
     grandchild = 2 if tree_index == 0 else Tree.UNVISITED
     assert exported.children_index[0, :2].tolist() == [[-1, -1, 1], [grandchild, -1, -1]]
     assert exported.parents.tolist() == tree.parents.tolist() == [[-1, 0, 1, -1], [-1] * 4]
@@ -196,7 +196,7 @@ def test_to_mctx_turns_probabilities_into_logits() -> None:
     np.testing.assert_allclose(logits[0, 0], np.log([0.5, 0.25, 0.25]), rtol=1e-6)
     np.testing.assert_allclose(logits[0, 1], [np.log(1e-30), 0, LOWEST], rtol=1e-5)
     assert logits[1, 0].tolist() == [0, LOWEST, LOWEST]
-    # As in mctx, where nothing has been: at empty slots, and outside the layer.
+    # As in mctx for unvisited nodes: at empty slots, and outside this tree.
     assert (logits[0, 3] == 0).all()
     assert (logits[1, 1:] == 0).all()
     small = to_mctx(small_tree(num_trees=2), 1).children_prior_logits

@@ -21,7 +21,7 @@ GAMES = {
 }
 POLICIES = {
     "tic_tac_toe": Dual((24, 14), 5, **CALM),
-    # More than there are positions below most roots, so both trees run out of new ones.
+    # More simulations than positions below most roots, so both trees run out of new nodes.
     "connect2": Dual((30, 20), 4, value_mix=0.5, action_weights="large_visits", **CALM),
     "nim": Dual((20, 12), 12, prior_mix=0.5, **grouped(WINDOWED, window=2)),
     "hsr": Dual((24, 10), 1, action_weights="all_visits", **grouped(WINDOWED, window=3)),
@@ -38,7 +38,7 @@ def setup(name):
     states = roots(env, plies=(0, 3, 5) if name == "tic_tac_toe" else (0, 1, 2))
     params = fast_jit(network.init)(jax.random.key(0), states.observation)
     rng = np.random.default_rng(1)
-    # Heads start at zero; of such a network every search would be the same.
+    # Heads start at zero, with which every search would be the same.
     params = jax.tree.map(lambda x: x + 0.5 * rng.standard_normal(x.shape, np.float32), params)
     return env, network, params, states
 

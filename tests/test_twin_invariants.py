@@ -117,7 +117,7 @@ def test_window_limits_edge_updates(policy, window):
 def large_visits(value_mix, prior_mix, final):
     policy = with_options(SEQUENTIAL, value_mix=value_mix, prior_mix=prior_mix)
     output = search(policy, RULES["no illegal, no end"], final=final)
-    # No element runs out of leaves, else PUCT in the large tree would read the mix.
+    # No element runs out of leaves; otherwise PUCT in the large tree would read the mix.
     small_visits = output.search_tree.stats[0].node_visits
     assert np.all(np.sum(small_visits > 0, axis=1) >= 16)
     return output.search_tree.stats[1].node_visits

@@ -79,7 +79,7 @@ def test_regularized_policy_satisfies_its_equation(c_puct: float) -> None:
     assert (policy[prior == 0] == 0).all()
     assert (policy[prior > 0] > 0).all()
     scale = rate(prior, total, c_puct)[:, None]
-    # π = λ P / (α − q) for one α a row.
+    # π = λ P / (α − q) with one α per row.
     alpha = np.where(prior > 0, qvalues + scale * prior / np.maximum(policy, 1e-30), np.nan)
     assert (np.nanmax(alpha, axis=-1) - np.nanmin(alpha, axis=-1) < 1e-4).all()
     for row in range(len(prior)):
@@ -130,7 +130,7 @@ def test_legal_probabilities(mask: str, dtype: Any) -> None:
     )
     assert actual.dtype == jnp.float32
     assert (actual[0, 2], actual[1, 0]) == (0, 0)
-    # The logits are what mctx's rules read of a node.
+    # mctx's rules read the logits of a node.
     np.testing.assert_array_equal(is_unmasked(logits), actual > 0)
 
 
