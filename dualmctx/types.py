@@ -15,14 +15,15 @@ other player, +1 keeps it with the same player, and 0 marks the edge into a term
 """
 
 import dataclasses
-from typing import Any, Literal, NamedTuple, Protocol, Self
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 import chex
 import jax
 import mctx
 
 Params = Any
-"""Whatever `recurrent_fn` and `refine_fn` take as their first argument."""
+"""The parameters of a network, or any other first argument of `recurrent_fn` and `refine_fn`."""
 
 
 @jax.tree_util.register_dataclass
@@ -48,7 +49,7 @@ class Embedding:
 
 
 class GameState(Protocol):
-    """The part of `pgx.State` that this package uses; batched inside a search."""
+    """The part of `pgx.State` that this package uses. Inside a search all arrays have an axis B."""
 
     @property
     def current_player(self) -> chex.Array:
@@ -72,12 +73,16 @@ class GameState(Protocol):
 
     @property
     def truncated(self) -> chex.Array:
-        """Bool, whether the game was cut short."""
+        """Bool, whether the game was stopped at its longest length."""
         ...
 
     @property
     def legal_action_mask(self) -> chex.Array:
-        """`[A]` bool."""
+        """`[A]` bool, true for legal actions."""
+        ...
+
+    def replace(self, **changes: Any) -> Self:
+        """Returns a copy with other values of some fields."""
         ...
 
 
@@ -102,6 +107,7 @@ class Environment(Protocol):
         """The shape of one observation."""
         ...
 
+    # pgx has no types, so states are `Any`; the package reads them as `GameState`.
     def init(self, key: chex.PRNGKey) -> Any:
         """Returns the first `GameState` of a game."""
         ...
@@ -112,6 +118,16 @@ class Environment(Protocol):
 
     def observe(self, state: Any, player_id: Any = None) -> chex.Array:
         """Returns the observation of a state, by default as the player to move sees it."""
+        ...
+
+
+@runtime_checkable
+class HasStateRanges(Protocol):
+    """An environment that bounds integer arrays of its states, as those of `games.make` do."""
+
+    @property
+    def state_ranges(self) -> Mapping[str, tuple[int, int]]:
+        """The lowest and highest value, both included, of arrays by their path in the state."""
         ...
 
 
@@ -164,6 +180,14 @@ class EvaluateFn(Protocol):
         self, params: Params, rng_key: chex.PRNGKey, action: chex.Array, embedding: Any
     ) -> tuple[NodeInit, Any]:
         """Takes `[B]` actions and embeddings; consumes the key."""
+        ...
+
+
+class RootFn(Protocol):
+    """Evaluates `[B, ...]` game states for the roots of a search."""
+
+    def __call__(self, params: Params, state: GameState) -> mctx.RootFnOutput:
+        """Takes the network's parameters and `[B]` states."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What a search is predicted to take is what XLA reports, and what does not fit is refused."""
+"""The memory of a search is predicted, and a run that does not fit is refused."""
 
 import dataclasses
 import functools
@@ -16,7 +16,6 @@ import train
 from dualmctx import (
     AlphaGo,
     AlphaZero,
-    Backup,
     Chain,
     Dual,
     Execution,
@@ -25,6 +24,7 @@ from dualmctx import (
     make_search_fn,
     search_memory,
 )
+from dualmctx.distributed.free_memory import free_memory
 from dualmctx.experiment import assemble
 from dualmctx.experiment.assemble import eval_memory, savings
 from dualmctx.models.search_memory import SearchMemory
@@ -33,7 +33,6 @@ from dualmctx.training.config import Config, EvalConfig
 from dualmctx.training.memory_budget import (
     TrainingMemory,
     describe_memory,
-    free_memory,
     require_memory,
 )
 from dualmctx.training.selfplay import SelfPlay, make_play, start_games
@@ -52,7 +51,7 @@ def make(game: str, trunk: str, num_heads: int = 2) -> tuple[Any, Any]:
 
 
 def reported(env: Any, network: Any, policy: Any, batch_size: int, **options: Any) -> int:
-    """XLA's own number, of the search as self-play runs it."""
+    """Returns XLA's report for the search as self-play runs it."""
     search = make_search_fn(env, network, policy, **options)
 
     def played(params: Any, rng_key: Any, state: Any) -> tuple:
@@ -67,37 +66,41 @@ def reported(env: Any, network: Any, policy: Any, batch_size: int, **options: An
     return report.temp_size_in_bytes + report.output_size_in_bytes
 
 
-# Self-play also reads Q of the last tree. A program that returns the small tree's visits alone does
-# not: XLA leaves out some of the copies then, and the prediction is up to 12 % too high.
+# Self-play also reads the action values of the last tree, so that XLA cannot leave them out.
 BOTH_TREES = Dual((50, 35), 5, action_weights="regularized")
+ONE_ROUND = dataclasses.replace(BOTH_TREES, num_rounds=1)
 CASES = {
-    "AlphaZero": ("tic_tac_toe", "mlp", AlphaZero(128), 1024, {}),
-    "loop invariants": ("connect_four", "mlp", AlphaZero(128), 1024, {}),
+    "one tree": ("tic_tac_toe", "mlp", AlphaZero(128), 1024, {}),
     "few children": ("hsr", "mlp", AlphaZero(128, execution=Execution(max_children=4)), 1024, {}),
     "packed states": ("tic_tac_toe", "mlp", Gumbel(128), 1024, {"compact_states": True}),
-    "Dual": ("hsr", "mlp", BOTH_TREES, 1024, {}),
-    "one round": (
-        "hsr",
+    "large states": ("connect_four", "mlp", AlphaZero(128), 1024, {}),
+    "two trees": ("hsr", "mlp", BOTH_TREES, 1024, {}),
+    "two trees in one round": ("hsr", "mlp", ONE_ROUND, 1024, {}),
+    "three trees": ("hsr", "mlp", Chain((40, 25, 20), 5, action_weights="regularized"), 1024, {}),
+    "rollouts": ("hsr", "mlp", AlphaGo(128), 1024, {}),
+    "small trees and convolutions": ("connect_four", "conv", AlphaZero(16), 64, {}),
+    "stored activations": ("connect_four", "conv", BOTH_TREES, 512, {}),
+    "one board": ("connect_four", "conv", BOTH_TREES, 1, {}),
+    "several leaves at once": (
+        "connect_four",
         "mlp",
-        dataclasses.replace(BOTH_TREES, num_rounds=1, backup=Backup(window=3)),
-        1024,
+        AlphaZero(64, execution=Execution(leaves_per_step=8)),
+        256,
         {},
     ),
-    "rollouts": ("hsr", "mlp", AlphaGo(128), 1024, {}),
-    "chain": ("hsr", "mlp", Chain((40, 25, 20), 5, action_weights="regularized"), 1024, {}),
-    "kept activations": ("connect_four", "conv", BOTH_TREES, 512, {}),
+    "attention": ("connect_four", "transformer", AlphaZero(16), 64, {}),
 }
 
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", CASES)
-def test_the_prediction_is_what_xla_reports(case: str) -> None:
+def test_the_prediction_is_enough_and_at_most_40_percent_too_high(case: str) -> None:
     game, trunk, policy, batch_size, options = CASES[case]
     env, network = make(game, trunk, max(2, len(policy.heads)))
-    memory = search_memory(env, network, policy, batch_size, **options)
+    predicted = search_memory(env, network, policy, batch_size, **options).total
     actual = reported(env, network, policy, batch_size, **options)
-    assert memory.tree > 0.5 * actual  # the trees are what was compared
-    assert memory.total == pytest.approx(actual, rel=0.05)
+    print(f"{case}: predicted {predicted:,}, reported {actual:,}, {predicted / actual:.2f} times")
+    assert actual <= predicted <= 1.4 * actual
 
 
 def test_the_parts_are_those_of_the_tree() -> None:
@@ -145,10 +148,9 @@ SEARCH = SearchMemory(
     tree=12 * GIB,
     embeddings=GIB,
     activations=0,
-    unread=0,
-    copies=0,
     temporaries=0,
     outputs=0,
+    margin=0,
 )
 RUN = TrainingMemory(search=SEARCH, state=GIB, replay=GIB, positions=0, gradient=GIB)
 

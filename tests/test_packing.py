@@ -104,7 +104,7 @@ def test_packing_uses_minimal_bits(ranges: Any, dtype: str, num_planes: int) -> 
 def test_range_must_be_integers() -> None:
     example = example_of(games.make("connect2"))
     for name in ("_x.bord", "rewards", "observation"):
-        with pytest.raises(ValueError, match=f"^ranges has {name}; it must name whole numbers"):
+        with pytest.raises(ValueError, match=f"^ranges has {name}; it must name an integer array"):
             pack_bits(example, {name: (0, 1)})
 
 

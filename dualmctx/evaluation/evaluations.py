@@ -13,7 +13,7 @@ from dualmctx.models.game_model import mask_illegal
 from dualmctx.search.arrays import expand_mask
 from dualmctx.search.select import argmax
 from dualmctx.search.tree import is_finite
-from dualmctx.types import Params, PolicyValueNetwork, SearchFn
+from dualmctx.types import GameState, Params, PolicyValueNetwork, SearchFn
 
 # Moves of a principal variation.
 _LONGEST_LINE = 32
@@ -101,7 +101,7 @@ def make_evaluate(
     """
     evaluate_batch = jax.jit(make_evaluate_batch(network, by_search(search_fn)))
 
-    def evaluate(params: Params, rng_key: chex.PRNGKey, state: Any) -> Evaluations:
+    def evaluate(params: Params, rng_key: chex.PRNGKey, state: GameState) -> Evaluations:
         num_positions = state.current_player.shape[0]
         positions = (digest(range(num_positions)), state)
         batches = fill_batches(positions, batch_size)
@@ -123,7 +123,7 @@ def make_evaluate_batch(network: PolicyValueNetwork, decide_fn: DecideFn) -> Eva
     """
 
     def evaluate_batch(
-        params: Params, rng_key: chex.PRNGKey, digests: chex.Array, state: Any
+        params: Params, rng_key: chex.PRNGKey, digests: chex.Array, state: GameState
     ) -> Evaluations:
         heads = _ask_heads(network, params, state)
         decision = decide_fn(params, position_keys(rng_key, digests), state, heads)
@@ -158,7 +158,7 @@ def make_evaluate_batch(network: PolicyValueNetwork, decide_fn: DecideFn) -> Eva
 def by_search(search_fn: SearchFn) -> DecideFn:
     """Makes a search decide; what it found is read from its trees, see `Evaluations`."""
 
-    def decide(params: Params, rng_keys: chex.PRNGKey, state: Any, heads: Heads) -> Decision:
+    def decide(params: Params, rng_keys: chex.PRNGKey, state: GameState, heads: Heads) -> Decision:
         del heads
         output = search_fn(params, rng_keys, state)
         tree, num_actions = output.search_tree, state.legal_action_mask.shape[-1]
@@ -178,7 +178,7 @@ def by_search(search_fn: SearchFn) -> DecideFn:
     return decide
 
 
-def by_network(params: Params, rng_keys: chex.PRNGKey, state: Any, heads: Heads) -> Decision:
+def by_network(params: Params, rng_keys: chex.PRNGKey, state: GameState, heads: Heads) -> Decision:
     """Decides by the last head alone; there are no trees, no visits and no Q."""
     del params, rng_keys
     action, none = heads.action[:, -1], jnp.zeros_like(state.legal_action_mask, jnp.int32)
@@ -194,7 +194,7 @@ def by_network(params: Params, rng_keys: chex.PRNGKey, state: Any, heads: Heads)
     )
 
 
-def _ask_heads(network: PolicyValueNetwork, params: Params, state: Any) -> Heads:
+def _ask_heads(network: PolicyValueNetwork, params: Params, state: GameState) -> Heads:
     outputs = network.apply(params, state.observation)
     logits = [mask_illegal(output.logits, state.legal_action_mask) for output in outputs]
     logits = jnp.stack(logits, axis=1)

@@ -10,6 +10,7 @@ import jax
 import games
 from dualmctx.checks import check, show
 from dualmctx.distributed.devices import choose_devices, share
+from dualmctx.distributed.free_memory import free_memory
 from dualmctx.evaluation.evaluations import make_evaluate
 from dualmctx.experiment.evals import EvalFn, Solution, make_exact_eval, make_match_eval
 from dualmctx.experiment.multihost import gather, leading
@@ -24,7 +25,6 @@ from dualmctx.training.augment import make_augment
 from dualmctx.training.config import Config, EvalConfig
 from dualmctx.training.memory_budget import (
     TrainingMemory,
-    free_memory,
     require_memory,
     training_memory,
 )

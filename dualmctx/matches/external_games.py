@@ -30,7 +30,7 @@ def play_on_host(
     players: tuple[AnyPlayer, AnyPlayer],
     params: tuple[Params, Params],
     rng_keys: chex.PRNGKey,
-    openings: chex.Array,
+    openings: chex.Array | np.ndarray,
     max_plies: int,
     starts: Any = None,
 ) -> Record:
@@ -67,7 +67,7 @@ def play_on_host(
 
 def _choose(
     player: AnyPlayer, seat: Seat, params: Params, boards: Boards, memory: Any
-) -> tuple[chex.Array, Any]:
+) -> tuple[chex.Array | np.ndarray, Any]:
     """Lets a player choose; see `choose_at`."""
     if isinstance(player, Host):
         return _ask(player, boards, seat), None

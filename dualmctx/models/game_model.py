@@ -1,67 +1,92 @@
-"""A game and a network as the functions that a search calls; the only place of signs and masks."""
+"""Binds a game and a network to a search. Signs and masks are applied here and nowhere else."""
 
-from typing import Any, NamedTuple
+# JAX's own annotations are incomplete: some of its functions have parameters of unknown type.
+# pyright: reportUnknownMemberType=false
+
+from typing import Any, NamedTuple, cast
 
 import chex
 import jax
 import jax.numpy as jnp
 import mctx
+from jax import Array
 
 from dualmctx.checks import check_count
+from dualmctx.models.head import HeadOutput
 from dualmctx.models.packing import Packing, drop_observation, pack_bits
 from dualmctx.models.rollouts import play_out
 from dualmctx.types import (
     Embedding,
     Environment,
+    GameState,
+    HasStateRanges,
     Params,
     Policy,
     PolicyValueNetwork,
     RecurrentFn,
     RefineFn,
     RolloutFn,
+    RootFn,
     SearchFn,
 )
 
 
 class Model(NamedTuple):
-    """What a policy calls.
+    """The functions that a policy calls.
 
     Attributes:
-      root_fn: `(params, state) -> mctx.RootFnOutput`, by the first head asked for.
+      root_fn: evaluates states by the first of the chosen heads.
       recurrent_fn: plays actions and evaluates by the same head.
-      refine_fn: evaluates by the second head asked for; where there are more, a tuple of such
-        functions, one for each; `None` where there is none.
+      refine_fn: evaluates by the second of the chosen heads; a tuple with a function for each later
+        head if there are more than two; `None` if there is one.
     """
 
-    root_fn: Any
+    root_fn: RootFn
     recurrent_fn: RecurrentFn
     refine_fn: Any
 
 
-def mask_illegal(logits: chex.Array, legal_action_mask: chex.Array) -> chex.Array:
+def mask_illegal(logits: Array, legal_action_mask: Array) -> Array:
     """Returns `[B, A]` logits with the lowest finite number at illegal actions."""
-    return jnp.where(legal_action_mask, logits, jnp.finfo(logits.dtype).min)
+    # Not -inf, whose differences are not numbers.
+    # The type of `finfo` is incomplete.
+    lowest = cast(Any, jnp.finfo(logits.dtype).min)
+    return jnp.where(legal_action_mask, logits, lowest)
 
 
-def reward_and_discount(before: Any, after: Any) -> tuple[chex.Array, chex.Array]:
-    """Returns the reward and the discount of a step between `[B]` game states.
+def reward_and_discount(before: GameState, after: GameState) -> tuple[Array, Array]:
+    """Returns the `[B]` rewards and discounts of a step between `[B]` game states.
 
-    The reward is the mover's. The discount is -1 where the player to move changes, +1 where it
-    stays the same, and 0 where the game is over.
+    The reward is as seen by the mover. The discount is -1 if the player to move changes, 1 if it
+    stays the same, and 0 if the game is over.
     """
     mover = before.current_player
     reward = jnp.take_along_axis(after.rewards, mover[:, None], axis=1)[:, 0]
     same = jnp.where(after.current_player == mover, 1.0, -1.0)
-    is_over = after.terminated | after.truncated
-    return reward, jnp.where(is_over, 0.0, same).astype(reward.dtype)
+    return reward, jnp.where(_is_over(after), 0.0, same).astype(reward.dtype)
+
+
+def _is_over(state: GameState) -> Array:
+    return state.terminated | state.truncated
 
 
 def _packing(env: Environment, compact_states: bool) -> Packing:
-    """Returns how nodes hold the game's states."""
+    """Returns the form in which nodes store the states of a game."""
     if not compact_states:
         return drop_observation()
-    example = jax.eval_shape(lambda: env.init(jax.random.PRNGKey(0)))
-    return pack_bits(example, getattr(env, "state_ranges", {}))
+    example: Any = jax.eval_shape(lambda: env.init(jax.random.PRNGKey(0)))
+    return pack_bits(example, env.state_ranges if isinstance(env, HasStateRanges) else {})
+
+
+def _masked(output: HeadOutput, state: GameState) -> tuple[Array, Array]:
+    """Returns `[M, A]` logits without illegal actions, and `[M]` values that are 0 after the end.
+
+    Shapes are checked while JAX traces, so a check costs nothing when the search runs.
+    """
+    mask = state.legal_action_mask
+    chex.assert_shape(output.logits, mask.shape)
+    chex.assert_shape([output.value, state.terminated, state.truncated], mask.shape[:1])
+    return mask_illegal(output.logits, mask), jnp.where(_is_over(state), 0.0, output.value)
 
 
 def make_model(
@@ -75,55 +100,54 @@ def make_model(
 ) -> Model:
     """Makes the functions that a policy calls from a game and a network.
 
-    Embeddings hold the game state without its observation, which `env.step` makes anew, and the
-    trunk's activations at the first head if a later one can go on from there.
+    Embeddings hold the game state without its observation, which `env.step` computes again. If a
+    later head can resume from the trunk's activations at the first head, they hold these too.
 
     Args:
-      env: a game as `games.make` gives it.
+      env: a game, as `games.make` returns it.
       network: a `dualmctx.models.network.Network`.
-      heads: indices of the heads: the first for `root_fn` and `recurrent_fn`, each later one for a
+      heads: indices of heads: the first one for `root_fn` and `recurrent_fn`, each later one for a
         `refine_fn`.
-      keep_activations: whether refining resumes from kept activations; else it runs the trunk
-        anew, which needs less memory and gives the same result.
-      activations_dtype: type in which activations are kept, by default the network's own;
-        `bfloat16` halves them and changes what the later head says in the third digit.
-      compact_states: whether nodes hold their states packed: bits for truth values, and as few as
-        the numbers need that the game's `state_ranges` bounds. The search stays the same.
+      keep_activations: whether nodes store activations. Without them a `refine_fn` runs the whole
+        trunk again, which takes less memory and gives the same result.
+      activations_dtype: the type of stored activations, by default the network's own. `bfloat16`
+        halves their memory and changes the output of the later head from the third digit on.
+      compact_states: whether nodes store states packed: booleans as bits, and integer arrays with a
+        range in the game's `state_ranges` in as few bits as the range needs. The search is the
+        same.
 
     Returns:
       The functions, pure and batched.
 
     Raises:
-      ValueError: when `activations_dtype` holds no fractions, `heads` names none or one twice, or
-        the network has too few, in one line.
+      ValueError: if `activations_dtype` is not a floating type, or if `heads` is empty, names a
+        head twice, or names one that the network does not have.
     """
-    kept_type = activations_dtype
-    if kept_type is not None and not jnp.issubdtype(jnp.dtype(kept_type), jnp.floating):
+    stored_type = activations_dtype
+    if stored_type is not None and not jnp.issubdtype(jnp.dtype(stored_type), jnp.floating):
         remedy = "a floating type, such as bfloat16"
-        raise ValueError(f"activations_dtype is {kept_type}; it must be {remedy}")
+        raise ValueError(f"activations_dtype is {stored_type}; it must be {remedy}")
     first, *later = _find_heads(network.head_depths, heads)
+    is_resumed = keep_activations and any(head > first for head in later)
     packing = _packing(env, compact_states)
 
-    def observe(state: Any) -> chex.Array:
-        return jax.vmap(env.observe)(state)
-
-    def evaluate(params: Params, state: Any) -> tuple[chex.Array, chex.Array, Embedding]:
+    def evaluate(params: Params, state: GameState) -> tuple[Array, Array, Embedding]:
         activations, output = network.apply(params, state.observation, first, method="begin")
-        logits = mask_illegal(output.logits, state.legal_action_mask)
-        value = jnp.where(state.terminated | state.truncated, 0.0, output.value)
-        is_resumed = keep_activations and any(head > first for head in later)
-        kept = activations if is_resumed else None
-        if kept is not None and kept_type is not None:
-            kept = kept.astype(kept_type)  # `resume` casts back.
-        return logits, value, Embedding(state=packing.pack(state), activations=kept)
+        stored = activations if is_resumed else None
+        if stored is not None and stored_type is not None:
+            stored = stored.astype(stored_type)  # `resume` converts back.
+        return *_masked(output, state), Embedding(packing.pack(state), stored)
 
-    def root_fn(params: Params, state: Any) -> mctx.RootFnOutput:
+    def root_fn(params: Params, state: GameState) -> mctx.RootFnOutput:
         logits, value, embedding = evaluate(params, state)
         return mctx.RootFnOutput(prior_logits=logits, value=value, embedding=embedding)
 
-    def recurrent_fn(params: Params, rng_key: Any, action: Any, embedding: Any) -> tuple:
+    def recurrent_fn(
+        params: Params, rng_key: Any, action: Array, embedding: Any
+    ) -> tuple[mctx.RecurrentFnOutput, Embedding]:
         del rng_key
         before = packing.unpack(embedding.state)
+        chex.assert_shape([action, before.current_player], before.terminated.shape)
         state = jax.vmap(env.step)(before, action)
         reward, discount = reward_and_discount(before, state)
         logits, value, embedding = evaluate(params, state)
@@ -133,15 +157,15 @@ def make_model(
         return output, embedding
 
     def refine_by(head: int) -> RefineFn:
-        def refine_fn(params: Params, rng_key: Any, embedding: Any) -> tuple:
+        def refine_fn(params: Params, rng_key: Any, embedding: Any) -> tuple[Array, Array]:
             del rng_key
-            state, kept = packing.unpack(embedding.state), embedding.activations
-            if kept is None or head < first:
-                _, output = network.apply(params, observe(state), head, method="begin")
+            state, stored = packing.unpack(embedding.state), embedding.activations
+            if stored is None or head < first:
+                observation = jax.vmap(env.observe)(state)
+                _, output = network.apply(params, observation, head, method="begin")
             else:
-                _, output = network.apply(params, kept, first, head, method="resume")
-            value = jnp.where(state.terminated | state.truncated, 0.0, output.value)
-            return mask_illegal(output.logits, state.legal_action_mask), value
+                _, output = network.apply(params, stored, first, head, method="resume")
+            return _masked(output, state)
 
         return refine_fn
 
@@ -152,7 +176,7 @@ def make_model(
 
 
 def _find_heads(head_depths: tuple[int, ...], heads: tuple[int, ...]) -> list[int]:
-    """Returns the heads' places in the network, counted from 0."""
+    """Returns the indices of heads, counted from 0."""
     number = len(head_depths)
     needed = max((len(set(heads)), *(head + 1 if head >= 0 else -head for head in heads)))
     if needed > number:
@@ -174,25 +198,26 @@ def make_rollout_fn(
     max_length: int | None = None,
     compact_states: bool = False,
 ) -> RolloutFn:
-    """Makes the function that plays positions out to the end of the game.
+    """Makes the function that plays positions to the end of the game.
 
     Args:
-      env: a game as `games.make` gives it.
-      network: a `Network`, whose first head plays both sides: moves are drawn from
-        its softmax over legal actions. `None` draws them uniformly from these.
+      env: a game, as `games.make` returns it.
+      network: a `Network` whose first head plays both sides: moves are sampled from its softmax
+        over legal actions. With `None` they are sampled uniformly from the legal actions.
       max_length: see `dualmctx.models.rollouts.play_out`.
-      compact_states: see `make_model`; as there.
+      compact_states: the same value as for `make_model`.
 
     Returns:
-      `(params, rng_key, embedding) -> [M]` outcomes, seen by the player to move; pure and batched.
+      `(params, rng_key, embedding) -> [M]` outcomes, as seen by the player to move; pure and
+      batched.
 
     Raises:
-      ValueError: when `max_length` is not at least 1, in one line.
+      ValueError: if `max_length` is not at least 1.
     """
     check_count("max_length", max_length, 1, "for no limit")
     packing = _packing(env, compact_states)
 
-    def logits_fn(params: Params, state: Any) -> chex.Array:
+    def logits_fn(params: Params, state: GameState) -> Array:
         if network is None:
             logits = jnp.zeros(state.legal_action_mask.shape)
         else:
@@ -200,18 +225,18 @@ def make_rollout_fn(
             logits = network.apply(params, observation, 0, method="begin")[1].logits
         return mask_illegal(logits, state.legal_action_mask)
 
-    def play_fn(state: Any, action: chex.Array) -> tuple[Any, chex.Array, chex.Array]:
-        # Without the observation: it need not be carried from move to move.
+    def play_fn(state: GameState, action: Array) -> tuple[GameState, Array, Array]:
+        # The loop does not need to carry the observation.
         after = jax.vmap(env.step)(state, action).replace(observation=None)
         return after, *reward_and_discount(state, after)
 
-    def rollout_fn(params: Params, rng_key: chex.PRNGKey, embedding: Any) -> chex.Array:
+    def rollout_fn(params: Params, rng_key: Array, embedding: Any) -> Array:
         state = packing.unpack(embedding.state)
         return play_out(
             params,
             rng_key,
             state,
-            state.terminated | state.truncated,
+            _is_over(state),
             play_fn=play_fn,
             logits_fn=logits_fn,
             max_length=max_length,
@@ -223,7 +248,7 @@ def make_rollout_fn(
 def rollout_options(
     env: Environment, network: PolicyValueNetwork, policy: Policy, *, compact_states: bool = False
 ) -> dict[str, RolloutFn]:
-    """Returns `rollout_fn` by name for a policy that mixes rollouts in, for others nothing."""
+    """Returns the argument `rollout_fn` for a policy with rollouts, and none for other policies."""
     rollouts = policy.traits.rollouts
     if rollouts is None:
         return {}
@@ -249,16 +274,20 @@ def make_search_fn(
     """Binds a policy to a game and a network.
 
     Args:
-      env: a game as `games.make` gives it.
+      env: a game, as `games.make` returns it.
       network: a `dualmctx.models.network.Network`.
       policy: a search variant.
       keep_activations: see `make_model`.
-      activations_dtype: likewise.
-      compact_states: likewise.
+      activations_dtype: see `make_model`.
+      compact_states: see `make_model`.
 
     Returns:
-      `(params, rng_key, state) -> mctx.PolicyOutput` for a batch of game states; what `get_subtree`
-      made of the last move's trees may follow, for a policy with `reuse_capacity`.
+      `(params, rng_key, state) -> mctx.PolicyOutput` for a batch of game states. A policy with
+      `reuse_capacity` takes the output of `get_subtree` on the last move's trees as a fourth
+      argument.
+
+    Raises:
+      ValueError: as `make_model` and `make_rollout_fn`.
     """
     model = make_model(
         env,
@@ -271,9 +300,9 @@ def make_search_fn(
     rollouts = rollout_options(env, network, policy, compact_states=compact_states)
 
     def search(
-        params: Params, rng_key: chex.PRNGKey, state: Any, search_tree: Any = None
+        params: Params, rng_key: Array, state: GameState, search_tree: Any = None
     ) -> mctx.PolicyOutput:
-        # Not every policy goes on from a tree.
+        # Only policies with `reuse_capacity` take a tree.
         kept = {} if search_tree is None else {"search_tree": search_tree}
         return policy(
             params,

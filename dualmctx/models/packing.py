@@ -1,59 +1,73 @@
-"""Game states in few bits: what a node stores of a state, exactly and in less memory."""
+"""Packed game states: the exact state that a node stores, in fewer bits."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+# JAX's own annotations are incomplete: some of its functions have parameters of unknown type.
+# pyright: reportUnknownMemberType=false
 
-import chex
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, cast
+
 import jax
 import jax.numpy as jnp
+from jax import Array
+
+from dualmctx.types import GameState
 
 Ranges = Mapping[str, tuple[int, int]]
 
 
 class Packing(NamedTuple):
-    """A pair of functions between `[B, ...]` states and what nodes store of them.
+    """Two functions between `[B, ...]` states and their stored form.
 
     Attributes:
-      pack: `(state) -> packed`, without the observation.
-      unpack: `(packed) -> state`, equal to what was packed, its observation `None`.
+      pack: `(state) -> packed`; drops the observation.
+      unpack: `(packed) -> state`, equal to the packed state, with `None` as its observation.
     """
 
-    pack: Any
-    unpack: Any
+    pack: Callable[[GameState], Any]
+    unpack: Callable[[Any], GameState]
 
 
 def drop_observation() -> Packing:
-    """Makes a packing that leaves out the observation, which `env.step` makes anew, only."""
-    return Packing(lambda state: state.replace(observation=None), lambda state: state)
+    """Returns a packing that only drops the observation, which `env.step` computes again."""
+
+    def pack(state: GameState) -> Any:
+        return state.replace(observation=None)
+
+    def unpack(packed: Any) -> GameState:
+        return packed
+
+    return Packing(pack, unpack)
 
 
-def pack_bits(example: Any, ranges: Ranges) -> Packing:
-    """Makes a packing of truth values into bits, and of small whole numbers into a few.
+def pack_bits(example: GameState, ranges: Ranges) -> Packing:
+    """Returns a packing that stores booleans as bits and small integers as a few bits.
 
     Args:
       example: an unbatched state, or its shapes.
-      ranges: lowest and highest value, both included, of arrays of whole numbers in the state, by
-        their place such as `_x.board`; what is not named stays as it is, unless it is boolean.
+      ranges: the lowest and highest value, both included, of integer arrays in the state, by their
+        path such as `_x.board`. Integer arrays without a range are stored unchanged.
 
     Returns:
-      The packing; numbers outside of their range would come out wrong.
+      The packing. A value outside its range is not restored.
 
     Raises:
-      ValueError: when a range names no array of whole numbers in the state, in one line.
+      ValueError: if a range does not name an integer array of the state.
     """
     example = example.replace(observation=None)
-    leaves, structure = jax.tree_util.tree_flatten_with_path(example)
+    structure = cast(Any, jax.tree.structure(example))
+    leaves = cast("list[tuple[Any, Any]]", jax.tree_util.tree_leaves_with_path(example))
     fields = {jax.tree_util.keystr(path, simple=True, separator="."): x for path, x in leaves}
     for name in ranges:
         if name not in fields or not jnp.issubdtype(fields[name].dtype, jnp.integer):
-            raise ValueError(f"ranges has {name}; it must name whole numbers in the state")
+            raise ValueError(f"ranges has {name}; it must name an integer array of the state")
     codes = [_code(x, ranges.get(name)) for name, x in fields.items()]
 
-    def pack(state: Any) -> Any:
-        arrays = jax.tree.leaves(state.replace(observation=None))
+    def pack(state: GameState) -> Any:
+        arrays: list[Array] = jax.tree.leaves(state.replace(observation=None))
         return structure.unflatten([c.pack(x) for c, x in zip(codes, arrays, strict=True)])
 
-    def unpack(packed: Any) -> Any:
+    def unpack(packed: Any) -> GameState:
         arrays = structure.flatten_up_to(packed)
         return structure.unflatten([c.unpack(x) for c, x in zip(codes, arrays, strict=True)])
 
@@ -61,37 +75,36 @@ def pack_bits(example: Any, ranges: Ranges) -> Packing:
 
 
 class _Code(NamedTuple):
-    """How one array of the state is stored: as it is if `num_bits` is 0."""
+    """The stored form of one array of the state; unchanged if `num_bits` is 0."""
 
     shape: tuple[int, ...]
     dtype: Any
     low: int
     num_bits: int
 
-    def pack(self, x: chex.Array) -> chex.Array:
-        """Turns `[B, ...]` into `[B, num_bits, bytes]`, a plane for each bit."""
+    def pack(self, x: Array) -> Array:
+        """Converts `[B, ...]` to `[B, num_bits, bytes]`, one plane per bit."""
         if self.num_bits == 0:
             return x
         offset = (x.astype(jnp.int32) - self.low).reshape(x.shape[0], 1, -1)
-        bits = jnp.arange(self.num_bits, dtype=jnp.int32)[:, None]
-        return jnp.packbits((offset >> bits) & 1 == 1, axis=-1)
+        return jnp.packbits((offset >> self._bits()) & 1 == 1, axis=-1)
 
-    def unpack(self, x: chex.Array) -> chex.Array:
+    def unpack(self, x: Array) -> Array:
+        """Converts `[B, num_bits, bytes]` to `[B, ...]`."""
         if self.num_bits == 0:
             return x
-        size = 1
-        for length in self.shape:
-            size *= length
-        planes = jnp.unpackbits(x, axis=-1, count=size).astype(jnp.int32)
-        bits = jnp.arange(self.num_bits, dtype=jnp.int32)[:, None]
-        value = jnp.sum(planes << bits, axis=-2) + self.low
+        planes = jnp.unpackbits(x, axis=-1, count=math.prod(self.shape)).astype(jnp.int32)
+        value = jnp.sum(planes << self._bits(), axis=-2) + self.low
         return value.astype(self.dtype).reshape(x.shape[0], *self.shape)
+
+    def _bits(self) -> Array:
+        return jnp.arange(self.num_bits, dtype=jnp.int32)[:, None]
 
 
 def _code(x: Any, bounds: tuple[int, int] | None) -> _Code:
     if x.dtype == jnp.bool_:
         bounds = (0, 1)
-    # A single number takes no less in planes.
+    # Bit planes do not make a scalar smaller.
     if bounds is None or x.ndim == 0:
         return _Code(x.shape, x.dtype, 0, 0)
     low, high = bounds

@@ -1,85 +1,93 @@
-"""Rollouts: games played out on the device by a fast policy, whose outcomes value where they began.
+"""Rollouts: games played to their end on the device by a fast policy, to value a position.
 
-All games of a batch play in one loop, which ends with the longest of them; what is played after the
-end of a game counts nothing. Each has a key of its own, so its neighbours change nothing.
+All games of a batch run in one loop, which ends with the longest game; moves after the end of a
+game have no effect. Each game has its own random key, so its result does not depend on the others.
 """
 
-from typing import Any, Protocol
+# JAX's own annotations are incomplete: some of its functions have parameters of unknown type.
+# pyright: reportUnknownMemberType=false
 
-import chex
+from typing import Protocol
+
 import jax
 import jax.numpy as jnp
+from jax import Array
 
 from dualmctx.search.keys import element_keys
-from dualmctx.types import Params
+from dualmctx.types import GameState, Params
 
 
 class PlayFn(Protocol):
-    """Plays one move of `[M]` games; what it makes of games that are over is not read."""
+    """Plays one move in `[M]` games; the results for finished games are ignored."""
 
-    def __call__(self, state: Any, action: chex.Array) -> tuple[Any, chex.Array, chex.Array]:
-        """Returns the states after `[M]` actions, and their rewards and discounts, `[M]` each."""
+    def __call__(self, state: GameState, action: Array) -> tuple[GameState, Array, Array]:
+        """Returns the states after `[M]` actions, and their `[M]` rewards and discounts."""
         ...
 
 
 class LogitsFn(Protocol):
-    """Says how `[M]` games are played: moves are drawn from the softmax of what it returns."""
+    """Returns the logits from whose softmax the moves of `[M]` games are sampled."""
 
-    def __call__(self, params: Params, state: Any) -> chex.Array:
-        """Returns `[M, A]` logits, masked where an action is illegal."""
+    def __call__(self, params: Params, state: GameState) -> Array:
+        """Returns `[M, A]` logits, masked at illegal actions."""
         ...
+
+
+# State, sign of the next reward, outcome so far, ply.
+_Carry = tuple[GameState, Array, Array, Array]
 
 
 def play_out(
     params: Params,
-    rng_key: chex.PRNGKey,
-    state: Any,
-    is_over: chex.Array,
+    rng_key: Array,
+    state: GameState,
+    is_over: Array,
     *,
     play_fn: PlayFn,
     logits_fn: LogitsFn,
     max_length: int | None = None,
-) -> chex.Array:
+) -> Array:
     """Plays games to their end and returns their outcomes.
 
-    With r_t the reward of move t, seen by its mover, and γ_t its discount, as those of an edge of
-    the tree (-1 where the player to move changes, +1 where it stays, 0 at the end):
+    With r_t the reward of move t, as seen by its mover, and γ_t its discount, as those of an edge
+    of the tree (-1 if the player to move changes, +1 if it stays, 0 at the end):
         z = r_0 + γ_0 (r_1 + γ_1 (r_2 + …))
 
     Args:
-      params: passed on to `logits_fn`.
-      rng_key: consumed; the i-th game draws from a key that depends on i alone.
-      state: `[M, ...]` where the games begin.
-      is_over: `[M]` bool, games that are over from the start: their outcome is 0, as the result of
-        the game is the reward of the edge that led there.
+      params: passed to `logits_fn`.
+      rng_key: one key, or `[M]` keys; consumed. The samples of game i depend on i alone.
+      state: `[M, ...]` the positions from which the games are played.
+      is_over: `[M]` bool, true for games that are over at `state`. Their outcome is 0, because the
+        result of the game is the reward of the edge into that position.
       play_fn: plays a move.
-      logits_fn: the policy that plays both sides.
-      max_length: moves after which a game is left as it is, at least 1; `None` plays to the end.
-        What would come after counts as 0, that is, as a draw.
+      logits_fn: the policy of both players.
+      max_length: the number of moves after which a game is stopped, at least 1; `None` plays to the
+        end. A stopped game counts as a draw from there.
 
     Returns:
-      `[M]` outcomes z, seen by the player to move at `state`.
+      `[M]` outcomes z, as seen by the player to move at `state`.
 
     Source: Silver et al. 2016 (AlphaGo), Methods, "Search algorithm": rollouts run to the end of
-    the game, both sides' moves drawn from the rollout policy.
+    the game, and the moves of both players are sampled from the rollout policy.
     """
     keys = element_keys(rng_key, is_over.shape[0])
 
-    def draw(rng_key: chex.PRNGKey, ply: chex.Array, logits: chex.Array) -> chex.Array:
+    def sample(rng_key: Array, ply: Array, logits: Array) -> Array:
         return jax.random.categorical(jax.random.fold_in(rng_key, ply), logits)
 
-    def goes_on(carry: tuple) -> chex.Array:
+    def goes_on(carry: _Carry) -> Array:
         _, sign, _, ply = carry
         is_playing = jnp.any(sign != 0)
         return is_playing if max_length is None else is_playing & (ply < max_length)
 
-    def body(carry: tuple) -> tuple:
+    def body(carry: _Carry) -> _Carry:
         state, sign, outcome, ply = carry
-        action = jax.vmap(draw, (0, None, 0))(keys, ply, logits_fn(params, state))
+        action = jax.vmap(sample, (0, None, 0))(keys, ply, logits_fn(params, state))
         state, reward, discount = play_fn(state, action.astype(jnp.int32))
         return state, sign * discount, outcome + sign * reward, ply + 1
 
-    # The product of the discounts so far: whose view the next reward is seen in; 0 after the end.
+    # The product of the discounts so far: the sign of the next reward as seen at the start, 0 after
+    # the end.
     sign = jnp.where(is_over, 0, 1).astype(jnp.float32)
-    carry = (state, sign, jnp.zeros_like(sign), jnp.int32(0))
+    carry: _Carry = (state, sign, jnp.zeros_like(sign), jnp.int32(0))
     return jax.lax.while_loop(goes_on, body, carry)[2]

@@ -1,42 +1,42 @@
-"""How much memory a search takes, known before it is compiled."""
+"""The memory that a search needs, predicted before the search is compiled."""
+
+# JAX's own annotations are incomplete: some of its functions have parameters of unknown type.
+# pyright: reportUnknownMemberType=false
 
 import dataclasses
-import functools
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
 
-import chex
 import jax
 import jax.numpy as jnp
 
 from dualmctx.checks import check_count
 from dualmctx.models.game_model import make_model, rollout_options
-from dualmctx.search.tree import Tree
-from dualmctx.types import Embedding, Environment, Policy, PolicyValueNetwork
+from dualmctx.types import Embedding, Environment, GameState, Params, Policy, PolicyValueNetwork
 
-# Temporaries need no fast code, and this compiles a model two to three times as fast.
+# In rounds of a search with several trees, XLA copies up to half of the statistics.
+_MARGIN, _COPIED = 0.1, 0.5
+# The sizes of temporaries do not need fast code, and this compiles two to three times as fast.
 _QUICK: dict[str, Any] = {"xla_backend_optimization_level": 0}
 
 
 @dataclasses.dataclass(frozen=True)
 class SearchMemory:
-    """What a search allocates, in bytes, beside its parameters and the states it starts from.
+    """The bytes that a search allocates, besides its parameters and the states at its roots.
 
-    Predicted is the search as self-play runs it: its actions and weights leave the program, its
-    trees do not. They stand in memory once, as every step writes them in place.
+    This is the search as self-play runs it: actions and weights leave the program, trees do not.
 
     Attributes:
       batch_size: B.
       num_nodes: N, the capacity of each tree.
-      num_children: A, or the limit to which a policy reduced it.
-      tree: the trees, all of `PolicyOutput.search_tree`.
-      embeddings: of these, game states and kept activations.
-      activations: of these, the kept activations.
-      unread: of these, states' fields that nothing reads, which XLA leaves out.
-      copies: what rounds of several trees copy.
-      temporaries: the largest call of the model, with what it takes and returns.
+      num_children: C, the children of a node.
+      tree: all arrays of `PolicyOutput.search_tree`.
+      embeddings: the part of `tree` for game states and stored activations.
+      activations: the part of `embeddings` for stored activations.
+      temporaries: the largest call of the model, with its inputs and outputs.
       outputs: actions and weights.
-      kept: the trees of the move before, from which a policy with `reuse_capacity` goes on. Counted
-        in full, of which XLA took about half.
+      margin: the allowance for copies of arrays, and for the error of the prediction.
+      kept: the trees of the last move, for a policy that reuses them.
     """
 
     batch_size: int
@@ -45,30 +45,28 @@ class SearchMemory:
     tree: int
     embeddings: int
     activations: int
-    unread: int
-    copies: int
     temporaries: int
     outputs: int
+    margin: int
     kept: int = 0
 
     @property
     def node(self) -> int:
-        """Bytes of the trees a node."""
+        """Bytes of the trees per node."""
         return self.tree // (self.batch_size * self.num_nodes)
 
     @property
     def total(self) -> int:
-        """What is allocated at once."""
-        search = self.tree - self.unread + self.copies + self.temporaries + self.outputs
-        return search + self.kept
+        """The bytes allocated at once, with the margin."""
+        return self.tree + self.temporaries + self.outputs + self.margin + self.kept
 
 
-class _Call(NamedTuple):
-    """A call that a search makes of the model, with the shapes of what it is given."""
+class _Trace(NamedTuple):
+    """The shapes of a search's output, and the largest call of each of the model's functions."""
 
-    name: str
-    function: Any
-    arguments: tuple
+    output: Any
+    calls: list[tuple[Callable[..., Any], tuple[Any, ...]]]
+    """Functions to measure, with the shapes of their arguments."""
 
 
 def search_memory(
@@ -78,50 +76,51 @@ def search_memory(
     batch_size: int,
     **model_options: Any,
 ) -> SearchMemory:
-    """Predicts what a search allocates, within 5 % of XLA's report where the trees are most of it.
+    """Predicts the memory of a search, with a margin.
 
-    The trees are those of the search itself, traced without running or compiling it. The model's
-    calls are compiled by themselves, for the sizes that the search asks for, which takes a second
-    or so; temporaries are those of the default device. Measured on a CPU. Too high by up to a third
-    for one round of Dual where the activations of all its leaves are the most, as these take the
-    place of the trees'. What rollouts take is left out: too low by an eighth for small trees and a
-    network of convolutions.
+    The trees are the shapes of the search's own output, which is traced but not compiled. The
+    functions of the model are compiled alone, for the batches that the search evaluates; this takes
+    seconds. Temporaries are those of the default device. Memory of rollouts is not included.
 
     Args:
-      env: a game as `games.make` gives it.
+      env: a game, as `games.make` returns it.
       network: a `dualmctx.models.network.Network`.
       policy: a search variant.
       batch_size: B.
-      **model_options: options of `make_model`, such as `keep_activations`.
+      **model_options: arguments of `make_model`, such as `keep_activations`.
 
     Returns:
-      The parts and their sum. XLA's report of them is `temp_size_in_bytes + output_size_in_bytes`.
+      The parts and their total, to be compared with `temp_size_in_bytes + output_size_in_bytes` of
+      XLA's `memory_analysis()`.
 
     Raises:
-      ValueError: when the batch size is not at least 1, in one line.
+      ValueError: if the batch size is not at least 1.
     """
     check_count("batch_size", batch_size, 1)
     output, calls = _trace(env, network, policy, batch_size, model_options)
-    tree: Tree = output.search_tree
-    traced = [(call, jax.jit(call.function).trace(*call.arguments)) for call in calls]
+    tree: Any = output.search_tree
     embeddings = tree.embeddings
     activations = embeddings.activations if isinstance(embeddings, Embedding) else None
-    num_nodes, reuse_capacity = tree.raw_values.shape[1], policy.traits.reuse_capacity
+    num_nodes, num_kept = tree.raw_values.shape[1], policy.traits.reuse_capacity
+    size, stored = num_bytes(tree), num_bytes(embeddings)
+    outputs = num_bytes((output.action, output.action_weights))
+    temporaries = max(
+        temporary_bytes(function, *arguments) + num_bytes(arguments[2:])
+        for function, arguments in calls
+    )
+    has_copies = len(tree.stats) > 1 and policy.traits.num_rounds > 1
+    copies = _COPIED * (size - stored) if has_copies else 0
     return SearchMemory(
         batch_size=batch_size,
         num_nodes=num_nodes,
         num_children=tree.children_prior.shape[2],
-        tree=num_bytes(tree),
-        embeddings=num_bytes(embeddings),
+        tree=size,
+        embeddings=stored,
         activations=num_bytes(activations),
-        # Out of nested loops, as rounds are, XLA does not take them.
-        unread=_unread(embeddings, traced) if len(tree.stats) == 1 else 0,
-        copies=_copies(tree, policy),
-        temporaries=max(
-            _temporaries(call, trace) - _not_yet(tree, policy, call) for call, trace in traced
-        ),
-        outputs=num_bytes((output.action, output.action_weights)),
-        kept=num_bytes(tree) * (1 + reuse_capacity) // num_nodes if reuse_capacity else 0,
+        temporaries=temporaries,
+        outputs=outputs,
+        margin=int(_MARGIN * (size + temporaries + outputs) + (1 + _MARGIN) * copies),
+        kept=size * (1 + num_kept) // num_nodes if num_kept else 0,
     )
 
 
@@ -130,142 +129,78 @@ def num_bytes(tree: Any) -> int:
     return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))
 
 
+def temporary_bytes(function: Callable[..., Any], *arguments: Any) -> int:
+    """Compiles a function for arrays or shapes; returns the bytes of temporaries and outputs."""
+    compiled: Any = jax.jit(function).lower(*arguments).compile(compiler_options=_QUICK)
+    report = compiled.memory_analysis()
+    return report.temp_size_in_bytes + report.output_size_in_bytes
+
+
 def _trace(
     env: Environment,
     network: PolicyValueNetwork,
     policy: Policy,
     batch_size: int,
     model_options: dict[str, Any],
-) -> tuple[Any, list[_Call]]:
-    """Traces a search; returns its output's shapes and the model's calls, the root's first."""
+) -> _Trace:
+    """Traces a search from initial states."""
     model = make_model(env, network, heads=policy.heads, **model_options)
     is_compact = model_options.get("compact_states", False)
-    # Not among the calls: a rollout takes much the same as a step of the model.
     rollouts = rollout_options(env, network, policy, compact_states=is_compact)
-    calls: dict[Any, _Call] = {}
+    calls: dict[Any, tuple[Any, ...]] = {}
 
-    def record(name: str, function: Any) -> Any:
+    def record(function: Callable[..., Any], measured: Any = None) -> Callable[..., Any]:
         def recorded(*arguments: Any) -> Any:
-            call = _Call(name, function, jax.tree.map(_shape, arguments))
-            # A later call of the same function may be larger: many leaves at once.
-            known = calls.get(function)
-            if known is None or num_bytes(known.arguments) < num_bytes(call.arguments):
-                calls[function] = call
+            shapes = jax.tree.map(_shape, arguments)
+            # One search may call a function with batches of different sizes.
+            key = measured or function
+            calls[key] = max(calls.get(key, ()), shapes, key=num_bytes)
             return function(*arguments)
 
         return recorded
 
-    def search(params: Any, rng_key: chex.PRNGKey, state: Any) -> Any:
-        root = record("root_fn", model.root_fn)(params, state)
-        recurrent_fn = record("recurrent_fn", model.recurrent_fn)
-        refine_fn = jax.tree.map(functools.partial(record, "refine_fn"), model.refine_fn)
-        invalid = ~state.legal_action_mask
+    def search(params: Params, rng_key: jax.Array, state: GameState) -> Any:
         return policy(
-            params, rng_key, root, recurrent_fn, refine_fn, invalid_actions=invalid, **rollouts
+            params,
+            rng_key,
+            model.root_fn(params, state),
+            record(model.recurrent_fn, _looped(model.recurrent_fn)),
+            jax.tree.map(record, model.refine_fn),
+            invalid_actions=~state.legal_action_mask,
+            **rollouts,
         )
 
     key = jax.ShapeDtypeStruct((2,), jnp.uint32)
-    states = jax.eval_shape(
-        lambda rng_key: jax.vmap(env.init)(jax.random.split(rng_key, batch_size)), key
-    )
+
+    def start(rng_key: jax.Array) -> Any:
+        return jax.vmap(env.init)(jax.random.split(rng_key, batch_size))
+
+    states = jax.eval_shape(start, key)
     params = jax.eval_shape(network.init, key, states.observation)
-    return jax.eval_shape(search, params, key, states), list(calls.values())
+    return _Trace(jax.eval_shape(search, params, key, states), list(calls.items()))
 
 
 def _shape(x: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(x.shape, x.dtype)
 
 
-def _temporaries(call: _Call, trace: Any) -> int:
-    """Returns the bytes that a call takes while it runs, with its outputs and what it reads."""
-    *rest, embedding = call.arguments
-    if call.name != "recurrent_fn":
-        read = _read(call, trace, set())
-        gathered = sum(size for name, size in _sizes(embedding).items() if name in read)
-        return allocated(trace) + gathered
-
-    def loop(*arguments: Any) -> Any:
-        def body(_: Any, new: tuple) -> tuple:
-            state = dataclasses.replace(new[1], activations=None)
-            return call.function(*arguments, state)
-
-        new = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), trace.out_info)
-        return jax.lax.fori_loop(0, 8, body, new)
-
-    # In a loop, as XLA moves out of it what is the same in every step, and keeps that.
-    return allocated(jax.jit(loop).trace(*rest))
+def _zeros(x: Any) -> jax.Array:
+    return jnp.zeros(x.shape, x.dtype)
 
 
-def allocated(trace: Any) -> int:
-    """Compiles a traced function; returns the bytes of its temporaries and outputs."""
-    report = trace.lower().compile(compiler_options=_QUICK).memory_analysis()
-    return report.temp_size_in_bytes + report.output_size_in_bytes
+def _looped(recurrent_fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function that steps in a loop, as a search does.
 
-
-def _has_rounds(policy: Policy) -> bool:
-    return policy.traits.num_rounds > 1
-
-
-def _copies(tree: Tree, policy: Policy) -> int:
-    """Returns the bytes that XLA adds to a search with several trees, as measured on a CPU.
-
-    Rounds write rows of children that they also read, so two such arrays are there twice; and the
-    sums of what each node is to receive take some arrays of nodes, more for each tree to correct.
+    A loop takes more memory than its body alone, because XLA stores the results that are the same
+    in every iteration.
     """
-    if len(tree.stats) == 1:
-        return 0
-    rows = _rows(tree) if _has_rounds(policy) else 0
-    return rows + (10 + 17 * (len(tree.stats) - 2)) * num_bytes(tree.raw_values)
 
+    def looped(*arguments: Any) -> Any:
+        def body(_: Any, carry: Any) -> Any:
+            state = dataclasses.replace(carry[1], activations=None)
+            return recurrent_fn(*arguments[:-1], state)
 
-def _not_yet(tree: Tree, policy: Policy, call: _Call) -> int:
-    """Returns the bytes of the rows that take a call's place after it: T_full's, in one round."""
-    is_before = call.name == "refine_fn" and not _has_rounds(policy)
-    return _rows(tree) if is_before and len(tree.stats) > 1 else 0
+        start = jax.tree.map(_zeros, jax.eval_shape(recurrent_fn, *arguments))
+        return cast(Any, jax.lax.fori_loop(0, 8, body, start))
 
-
-def _rows(tree: Tree) -> int:
-    last = tree.stats[-1]
-    return num_bytes((last.children_visits, last.children_qvalues))
-
-
-def _unread(embeddings: Any, traced: list[tuple[_Call, Any]]) -> int:
-    """Returns the bytes of those arrays of the embeddings that no evaluation depends on.
-
-    XLA takes out of a loop what only hands itself on, such as a count of steps.
-    """
-    sizes = _sizes(embeddings)
-    returned = {name for _, trace in traced for name in _names(trace.out_info, 1)}
-    read: set[str] = set()
-    while True:
-        more = set[str]().union(*(_read(call, trace, read) for call, trace in traced))
-        if more == read:
-            return sum(sizes[name] for name in (returned & sizes.keys()) - read)
-        read = more
-
-
-def _read(call: _Call, trace: Any, wanted: set[str]) -> set[str]:
-    """Returns what a call reads of an embedding for its evaluation and the new one's `wanted`."""
-    jaxpr = trace.jaxpr.jaxpr
-    returned = zip(_names(trace.out_info, 1), jaxpr.outvars, strict=True)
-    needed = {id(x) for name, x in returned if not name or name in wanted}
-    for equation in reversed(jaxpr.eqns):
-        if any(id(x) in needed for x in equation.outvars):
-            needed |= {id(x) for x in equation.invars}
-    given = zip(_names(call.arguments, len(call.arguments) - 1), jaxpr.invars, strict=True)
-    return {name for name, x in given if name and id(x) in needed}
-
-
-def _sizes(embedding: Any) -> dict[str, int]:
-    """Returns the bytes of each array of an embedding, by its name."""
-    leaves = jax.tree_util.tree_leaves_with_path(embedding)
-    return {jax.tree_util.keystr(path): num_bytes(x) for path, x in leaves}
-
-
-def _names(values: tuple, position: int) -> list[str]:
-    """Names the arrays of one part of a tuple by their places in it, the others by nothing."""
-    leaves = jax.tree_util.tree_leaves_with_path(values)
-    return [
-        jax.tree_util.keystr(path[1:]) if getattr(path[0], "idx", None) == position else ""
-        for path, _ in leaves
-    ]
+    return looped

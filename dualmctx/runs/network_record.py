@@ -6,7 +6,7 @@ from typing import Any
 
 from dualmctx.checks import check
 from dualmctx.models.network import Network, SeparateTrunks, make_network
-from dualmctx.types import Environment
+from dualmctx.types import Environment, PolicyValueNetwork
 
 ARCHITECTURE = "architecture"
 """The entry of a run's record that holds the type and all the fields of its network."""
@@ -16,7 +16,7 @@ _TYPES = {kind.__name__: kind for kind in (Network, SeparateTrunks)}
 _FLAX_FIELDS = ("parent", "name")
 
 
-def describe_network(network: Network | SeparateTrunks) -> dict[str, Any]:
+def describe_network(network: PolicyValueNetwork) -> dict[str, Any]:
     """Returns the type and all the fields of a network, in the form that JSON returns them.
 
     Raises:
@@ -24,7 +24,7 @@ def describe_network(network: Network | SeparateTrunks) -> dict[str, Any]:
     """
     kind = type(network).__name__
     check(kind in _TYPES, "the type of the network", kind, f"one of {', '.join(_TYPES)}")
-    fields = {field.name: getattr(network, field.name) for field in _fields(type(network))}
+    fields = {field.name: getattr(network, field.name) for field in _fields(_TYPES[kind])}
     as_json = {name: list(x) if isinstance(x, tuple) else x for name, x in fields.items()}
     return {"type": kind, "fields": as_json}
 

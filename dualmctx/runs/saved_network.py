@@ -13,7 +13,6 @@ import jax
 import numpy as np
 
 import games
-from dualmctx.models.network import Network, SeparateTrunks
 from dualmctx.runs.archive import Archive, Header, open_archive
 from dualmctx.runs.atomic_io import atomic_path
 from dualmctx.runs.checkpoint import open_checkpoints
@@ -23,7 +22,7 @@ from dualmctx.runs.record_names import with_current_names
 from dualmctx.runs.recorded_config import check_config
 from dualmctx.training.config import NetworkOptions
 from dualmctx.training.divergence import check_parameters
-from dualmctx.types import Environment, Params
+from dualmctx.types import Environment, Params, PolicyValueNetwork
 
 # The networks that come with the package.
 _PACKAGED = Path(__file__).parents[1] / "trained_networks"
@@ -44,7 +43,7 @@ class Trained(NamedTuple):
     """
 
     env: Environment
-    network: Network | SeparateTrunks
+    network: PolicyValueNetwork
     params: Params
     iteration: int
     record: dict[str, Any]

@@ -1,44 +1,31 @@
-"""Whether a training run fits into the memory of its device, known before it starts."""
+"""The memory that a training run needs on its device, predicted before the run starts."""
 
 import dataclasses
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from dualmctx.models.search_memory import SearchMemory, allocated, num_bytes
+from dualmctx.models.search_memory import SearchMemory, num_bytes, temporary_bytes
 from dualmctx.training.learner import compute_losses
+from dualmctx.training.trainer import TrainState
 from dualmctx.types import Params, PolicyValueNetwork
 
 _GIB = 2**30
-# What Linux says of the machine's memory, and of the share of it that this container has.
-_MEMINFO, _CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
-# Of both versions of control groups: the files of the limit and of what is used of it, and where
-# they say how much of that are caches that Linux would give up.
-_GROUP_FILES = (
-    ("memory.max", "memory.current", "memory.stat", "inactive_file"),
-    (
-        "memory/memory.limit_in_bytes",
-        "memory/memory.usage_in_bytes",
-        "memory/memory.stat",
-        "total_inactive_file",
-    ),
-)
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingMemory:
-    """What a training run holds, in bytes.
+    """The bytes that a training run holds.
 
     Attributes:
       search: the search of self-play.
       state: parameters, optimiser, replay buffer and games.
-      replay: of these, the replay buffer.
+      replay: the part of `state` for the replay buffer.
       positions: the positions of an iteration, before and after they become samples.
       gradient: an optimiser step.
-      evals: the search of an exam.
+      evals: the search of an evaluation.
     """
 
     search: SearchMemory
@@ -50,31 +37,34 @@ class TrainingMemory:
 
     @property
     def total(self) -> int:
-        """The most that is held at once: self-play, learning and exams take turns."""
+        """The most that is held at once: self-play, learning and evaluation take turns."""
         return self.state + max(self.search.total + self.positions, self.gradient, self.evals)
 
 
 def training_memory(
     search: SearchMemory,
     network: PolicyValueNetwork,
-    state: Any,
+    state: TrainState,
     *,
     batch_size: int,
     num_added: int,
     evals: int = 0,
 ) -> TrainingMemory:
-    """Predicts what a training run holds; compiles the gradient for one batch, in a second or so.
+    """Predicts the bytes that a training run holds.
+
+    The gradient is compiled for one batch, which takes seconds.
 
     Args:
       search: the search of self-play.
       network: a `dualmctx.models.network.Network`.
-      state: shapes of a `TrainState`, or of a device's share of it, as all numbers are then.
-      batch_size: positions an optimiser step.
-      num_added: positions an iteration.
-      evals: bytes of an exam's search.
+      state: shapes of the training state, or of one device's share of it; the other numbers are
+        then those of one device too.
+      batch_size: positions per optimiser step.
+      num_added: positions per iteration.
+      evals: bytes of the search of an evaluation.
 
     Returns:
-      The parts and their sum.
+      The parts and their total.
     """
     experience = state.buffer_state.experience
     samples = jax.tree.map(
@@ -92,54 +82,9 @@ def training_memory(
         state=num_bytes(state),
         replay=replay,
         positions=2 * replay * num_added // (num_rows * length),
-        gradient=allocated(jax.jit(jax.grad(loss)).trace(state.params, samples)),
+        gradient=temporary_bytes(jax.grad(loss), state.params, samples),
         evals=evals,
     )
-
-
-def free_memory(*, meminfo: Path = _MEMINFO, cgroup: Path = _CGROUP) -> int | None:
-    """Returns the bytes that a device has left, or `None` if that cannot be known.
-
-    A CPU's devices, of which there is more than one for trials only, share what it has: what Linux
-    has, or what is left of the limit that a container sets, whichever is less.
-
-    Args:
-      meminfo: Linux's file of the machine's memory.
-      cgroup: the folder of this process's control group, of either version.
-    """
-    devices = jax.local_devices()
-    device = devices[0]
-    report = device.memory_stats() or {}
-    if "bytes_limit" in report:
-        return report["bytes_limit"] - report.get("bytes_in_use", 0)
-    if device.platform != "cpu":
-        return None
-    # Free memory as Linux counts it, with the caches that it would give up.
-    available = _field(meminfo, "MemAvailable:")
-    left = [None if available is None else 1024 * available]
-    for limit, usage, caches, cache in _GROUP_FILES:
-        most, used = _number(cgroup / limit), _number(cgroup / usage)
-        if most is not None and used is not None:
-            left.append(most - used + (_field(cgroup / caches, cache) or 0))
-    known = [max(x, 0) for x in left if x is not None]
-    return min(known) // len(devices) if known else None
-
-
-def _number(file: Path) -> int | None:
-    """Returns the number that a file holds; `None` if there is none, as in "max"."""
-    try:
-        return int(file.read_text())
-    except (OSError, ValueError):
-        return None
-
-
-def _field(file: Path, name: str) -> int | None:
-    """Returns the number after a name that begins a line of a file; `None` if there is none."""
-    try:
-        rows = (line.split() for line in file.read_text().splitlines())
-        return next((int(row[1]) for row in rows if row[:1] == [name]), None)
-    except (OSError, ValueError, IndexError):
-        return None
 
 
 def require_memory(
@@ -150,42 +95,42 @@ def require_memory(
     num_devices: int = 1,
     savings: Sequence[str] = (),
 ) -> None:
-    """Refuses a run that does not fit.
+    """Refuses a run that does not fit into memory.
 
     Args:
-      memory: what it needs of each device.
-      limit: bytes there are of each; `None` where that is not known, and nothing is refused.
-      is_asked_for: whether the limit is the user's own, not what is free.
-      num_devices: how many share the games evenly.
-      savings: flags that this run could have to take less, besides smaller numbers.
+      memory: the run's need of each device.
+      limit: bytes of each device; with `None`, the limit is unknown and nothing is refused.
+      is_asked_for: whether the user set the limit; else it is the free memory.
+      num_devices: the number of devices that share the games evenly.
+      savings: flags that would reduce the memory of this run, besides smaller numbers.
 
     Raises:
-      ValueError: when the run does not fit, in one line with the need, the limit and the remedy.
+      ValueError: if the run does not fit, with the need, the limit and the remedy.
     """
     if limit is None or memory.total <= limit:
         return
-    there = f"--memory-limit is {readable(limit)}"
-    there = there if is_asked_for else f"{readable(limit)} are free"
+    limit_text = f"--memory-limit is {readable(limit)}"
+    limit_text = limit_text if is_asked_for else f"{readable(limit)} are free"
     search = memory.search
     each = f" of each of {num_devices} devices" if num_devices > 1 else ""
     raise ValueError(
         f"a search of {search.batch_size:,} games with {search.num_nodes:,} nodes each needs "
-        f"{readable(search.total)}{each}, the whole run {readable(memory.total)}, and {there}; use "
-        f"{_remedy(memory, limit, num_devices, savings)}"
+        f"{readable(search.total)}{each}, the whole run {readable(memory.total)}, and {limit_text};"
+        f" use {_remedy(memory, limit, num_devices, savings)}"
     )
 
 
 def _remedy(memory: TrainingMemory, limit: int, num_devices: int, savings: Sequence[str]) -> str:
-    """Says what makes a run fit."""
+    """Returns the changes that would make a run fit, in words."""
     if memory.state + memory.gradient > limit:
         return "a smaller --learner.capacity, --learner.batch-size or --network.width"
     if memory.state + memory.evals > limit:
         return "a smaller --evals.num-games or --evals.batch-size, or fewer simulations"
     room = limit - memory.state
     num_games = memory.search.batch_size * room // (memory.search.total + memory.positions)
-    parts = []
+    parts: list[str] = []
     if num_games >= 1:
-        # A power of two is a round number for a batch, and the flag is for all devices.
+        # Rounded down to a power of two. The flag counts the games of all devices.
         fitting = num_devices * 2 ** (num_games.bit_length() - 1)
         parts.append(f"--selfplay.num-games {fitting}")
     parts += ["fewer simulations", *savings]
@@ -195,16 +140,16 @@ def _remedy(memory: TrainingMemory, limit: int, num_devices: int, savings: Seque
 def require_batch_memory(
     batch_size: int, needed: int, limit: int | None, *, has_search: bool = True
 ) -> None:
-    """Refuses a batch of positions to evaluate that does not fit.
+    """Refuses a batch of positions that does not fit into memory.
 
     Args:
       batch_size: positions that a device evaluates at once.
-      needed: bytes that it takes.
-      limit: bytes there are; `None` where that is not known, and nothing is refused.
-      has_search: whether fewer simulations would take less.
+      needed: the bytes that they need.
+      limit: the bytes available; with `None`, they are unknown and nothing is refused.
+      has_search: whether fewer simulations would need less.
 
     Raises:
-      ValueError: when the batch does not fit, in one line with the need, the limit and the remedy.
+      ValueError: if the batch does not fit, with the need, the limit and the remedy.
     """
     if limit is None or needed <= limit:
         return
@@ -218,7 +163,7 @@ def require_batch_memory(
 
 
 def describe_memory(memory: TrainingMemory) -> str:
-    """Describes in a line what a run needs."""
+    """Returns one line with the memory of a run and its largest parts."""
     parts = {
         "search": memory.search.total,
         "learning": memory.gradient,
@@ -230,5 +175,5 @@ def describe_memory(memory: TrainingMemory) -> str:
 
 
 def readable(size: int) -> str:
-    """Writes a number of bytes in MiB or GiB."""
+    """Returns a number of bytes in MiB or GiB."""
     return f"{size / _GIB:,.1f} GiB" if size >= _GIB else f"{size / 2**20:,.1f} MiB"

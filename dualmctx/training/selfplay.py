@@ -14,7 +14,7 @@ from dualmctx.search.keys import split_key
 from dualmctx.search.subtree import empty_tree, get_subtree
 from dualmctx.training.batch import Move, TrainingBatch, record_move
 from dualmctx.training.moves import choose_action, chosen_value, has_lost
-from dualmctx.types import Environment, Params, SearchFn, acting_weights
+from dualmctx.types import Environment, GameState, Params, SearchFn, acting_weights
 
 # Beyond this, weights^(1/T) are nearly uniform, and much larger numbers would overflow.
 _HIGHEST_TEMPERATURE = 1e6
@@ -84,7 +84,7 @@ class SelfPlayState(NamedTuple):
         without resignation; -1 if none would have.
     """
 
-    state: Any
+    state: GameState
     ply: chex.Array
     random_plies: chex.Array
     plays_on: chex.Array

@@ -1,5 +1,9 @@
 """A residual trunk of 3x3 convolutions, for observations of boards."""
 
+# The annotations of JAX and Flax are incomplete: some of their functions have unknown types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
@@ -77,9 +81,13 @@ class Block(nn.Module):
         return x + y
 
 
+def _is_board(shape: tuple[int, ...]) -> bool:
+    return len(shape) == 3
+
+
 TRUNK = Trunk(
     make_stem=Conv,
     make_block=Block,
-    accepts=lambda shape: len(shape) == 3,
+    accepts=_is_board,
     requirement="observations of shape (height, width, channels)",
 )

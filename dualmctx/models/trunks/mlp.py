@@ -39,9 +39,13 @@ class Block(nn.Module):
         return x + y
 
 
+def _is_any(shape: tuple[int, ...]) -> bool:
+    return True
+
+
 TRUNK = Trunk(
     make_stem=Stem,
     make_block=Block,
-    accepts=lambda shape: True,
+    accepts=_is_any,
     requirement="observations of any shape",
 )

@@ -5,6 +5,9 @@ Source: Vaswani et al. 2017, encoder only, with layer normalisation before each 
 trunks, so that an untrained block is the identity.
 """
 
+# The annotations of JAX and Flax are incomplete: some of their functions have unknown types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 import math
 
 import jax
@@ -58,9 +61,13 @@ class Block(nn.Module):
         return x + nn.Dense(self.features, kernel_init=zeros, name="dense_1")(y)
 
 
+def _has_axes(shape: tuple[int, ...]) -> bool:
+    return len(shape) >= 1
+
+
 TRUNK = Trunk(
     make_stem=Stem,
     make_block=Block,
-    accepts=lambda shape: len(shape) >= 1,
+    accepts=_has_axes,
     requirement="observations with at least one axis",
 )
