@@ -103,7 +103,7 @@ def test_the_prediction_is_enough_and_at_most_40_percent_too_high(case: str) -> 
     assert actual <= predicted <= 1.4 * actual
 
 
-def test_the_parts_are_those_of_the_tree() -> None:
+def test_the_parts_follow_from_the_shapes_of_the_tree() -> None:
     env, network = make("hsr", "mlp")
     memory = search_memory(env, network, Dual((10, 5), 2), 8)
     assert (memory.batch_size, memory.num_nodes, memory.num_children) == (8, 16, 17)
@@ -118,7 +118,7 @@ def test_the_parts_are_those_of_the_tree() -> None:
     assert plain.tree < halved.tree
 
 
-def test_a_tree_that_is_kept_counts_beside_the_one_that_grows() -> None:
+def test_reused_trees_are_counted_beside_new_trees() -> None:
     """Counted in full; XLA takes some of it again for the search."""
     env, network = make("tic_tac_toe", "mlp")
     policy, options = AlphaZero(64, reuse_capacity=64), SelfPlay(num_games=256, num_steps=2)
@@ -136,7 +136,7 @@ def test_a_tree_that_is_kept_counts_beside_the_one_that_grows() -> None:
     assert search_memory(env, network, AlphaZero(64), 256).kept == 0
 
 
-def test_a_batch_of_none_is_refused() -> None:
+def test_an_empty_batch_is_refused() -> None:
     with pytest.raises(ValueError, match="batch_size is 0; it must be at least 1"):
         search_memory(*make("hsr", "mlp"), AlphaZero(2), 0)
 
@@ -155,7 +155,7 @@ SEARCH = SearchMemory(
 RUN = TrainingMemory(search=SEARCH, state=GIB, replay=GIB, positions=0, gradient=GIB)
 
 
-def test_what_does_not_fit_is_refused_with_the_remedy() -> None:
+def test_a_run_that_does_not_fit_is_refused_with_a_remedy() -> None:
     require_memory(RUN, 13 * GIB, is_asked_for=False)
     require_memory(RUN, None, is_asked_for=False)
     with pytest.raises(ValueError, match=r"13.0 GiB, and 8.0 GiB are free; use") as error:
@@ -172,7 +172,7 @@ def test_what_does_not_fit_is_refused_with_the_remedy() -> None:
 
 
 @pytest.mark.parametrize(("num_devices", "fitting"), [(1, 512), (6, 3072), (8, 4096)])
-def test_the_remedy_is_a_number_for_all_devices(num_devices: int, fitting: int) -> None:
+def test_the_remedy_counts_the_games_of_all_devices(num_devices: int, fitting: int) -> None:
     """The memory is of one device, the flag of the whole run, in equal shares."""
     with pytest.raises(ValueError, match=r"8\.0 GiB are free") as error:
         require_memory(RUN, 8 * GIB, is_asked_for=False, num_devices=num_devices)
@@ -181,7 +181,7 @@ def test_the_remedy_is_a_number_for_all_devices(num_devices: int, fitting: int) 
     assert (where in str(error.value)) == (num_devices > 1)
 
 
-def test_a_run_on_several_devices_names_games_for_all_of_them(
+def test_the_check_of_a_run_names_games_for_all_devices(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(assemble, "choose_devices", lambda _: [None] * 3)
@@ -213,13 +213,13 @@ BOTH = ["--search.execution.max-children 128", "--network.compact-states"]
         (["--game", "hsr"], []),
     ],
 )
-def test_only_flags_that_would_help_are_offered(arguments: list[str], expected: list[str]) -> None:
+def test_the_remedy_names_only_flags_that_help(arguments: list[str], expected: list[str]) -> None:
     config = train.parse(["hsr", *arguments])[1]
     num_actions = 4672 if "chess" in arguments else 17
     assert list(savings(SimpleNamespace(num_actions=num_actions), config)) == expected
 
 
-def test_a_large_exam_is_counted() -> None:
+def test_the_memory_of_large_evals_is_counted() -> None:
     env = games.make("nim")
     half = dataclasses.replace(SEARCH, batch_size=50, kept=2 * GIB)
     needs = [eval_memory(env, half, EvalConfig(num_games=n, batch_size=1)) for n in (50, 100)]
@@ -240,7 +240,7 @@ def test_self_play_and_learning_take_turns() -> None:
     assert line == f"memory: 13.0 GiB at most ({parts})"
 
 
-def test_free_memory_is_some() -> None:
+def test_free_memory_is_positive_or_unknown() -> None:
     free = free_memory()
     assert free is None or free > 2**20
 
@@ -276,7 +276,7 @@ def test_free_memory_is_some() -> None:
         ),
     ],
 )
-def test_a_containers_limit_counts_where_it_is_less(
+def test_the_limit_of_a_container_applies_if_it_is_lower(
     files: dict[str, Any], expected: int, tmp_path: Path
 ) -> None:
     meminfo, cgroup = tmp_path / "meminfo", tmp_path / "cgroup"
@@ -290,7 +290,7 @@ def test_a_containers_limit_counts_where_it_is_less(
 
 
 @pytest.mark.parametrize("limit", [0.0, -1.0, math.inf, math.nan])
-def test_a_limit_that_is_no_number_of_bytes_is_refused_in_a_line(limit: float) -> None:
+def test_an_invalid_limit_is_refused(limit: float) -> None:
     words = rf"^memory_limit is {limit}; it must be above 0 and finite$"
     with pytest.raises(ValueError, match=words):
         Config(memory_limit=limit)
@@ -303,7 +303,7 @@ def test_a_limit_that_is_no_number_of_bytes_is_refused_in_a_line(limit: float) -
         (["--selfplay.num-games", "100000000", "--learner.capacity", "800000000"], "are free; use"),
     ],
 )
-def test_the_command_refuses_in_a_line_and_writes_nothing(
+def test_the_command_refuses_a_run_and_writes_nothing(
     arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     with pytest.raises(SystemExit) as error:

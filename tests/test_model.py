@@ -197,6 +197,19 @@ def test_each_function_uses_its_head(is_separate: bool) -> None:
     assert make_model(CONNECT2, network, heads=(0,)).refine_fn is None
 
 
+def test_wrong_shapes_are_found_while_jax_traces() -> None:
+    states = states_of(TIC_TAC_TOE, (), ())
+    wrong = make_network(4, (1,), width=8, num_blocks=2)  # 4 actions in place of 9
+    params = jax.eval_shape(wrong.init, jax.random.key(0), states.observation)
+    model = make_model(TIC_TAC_TOE, wrong)
+    with pytest.raises(AssertionError, match="shape"):
+        jax.eval_shape(model.root_fn, params, states)
+    _, params, model = setup(TIC_TAC_TOE, states)
+    embedding = model.root_fn(params, states).embedding
+    with pytest.raises(AssertionError, match="shape"):
+        jax.eval_shape(model.recurrent_fn, params, None, jnp.zeros(3, jnp.int32), embedding)
+
+
 @pytest.mark.parametrize("heads", [(0, 1, -1), (0, 2), (-3,)])
 def test_network_with_too_few_heads_is_refused(heads: tuple[int, ...]) -> None:
     network = make_network(4, (1,), width=8, num_blocks=2)

@@ -54,7 +54,7 @@ def test_heads_differ_and_values_are_in_range(trunk: str) -> None:
 
 
 @pytest.mark.parametrize("trunk", SHAPES)
-def test_untrained_network_is_indifferent_at_every_head(trunk: str) -> None:
+def test_an_untrained_network_returns_zeros_at_every_head(trunk: str) -> None:
     network, params, _, observation = setup(trunk, (1, 2))
     for output in network.apply(params, observation):
         assert (output.logits == 0).all()
@@ -72,7 +72,7 @@ def test_evaluation_does_not_depend_on_the_batch(trunk: str) -> None:
             np.testing.assert_allclose(one.value[place], all_of_them.value[2], atol=1e-5)
 
 
-def test_earlier_heads_leave_the_later_layers_out() -> None:
+def test_an_early_head_does_not_read_later_layers() -> None:
     network, _, params, observation = setup("mlp", (1, 2))
     later = {k: v for k, v in params["params"].items() if k not in ("blocks_1", "heads_1")}
     _, without = network.apply({"params": later}, observation, 0, method="begin")
@@ -100,7 +100,7 @@ def count(params: Any) -> int:
     return sum(x.size for x in jax.tree.leaves(params))
 
 
-def test_the_papers_network_has_its_size() -> None:
+def test_the_default_network_has_the_size_of_the_papers() -> None:
     """Four blocks of width 64 and two heads, on Connect Four: 6 x 7 cells, 2 planes, 7 moves."""
     network = make_network(7, (6, 7, 2))
     assert network == Network(7, "conv", 64, 4, (2, 4))
@@ -136,7 +136,7 @@ def test_the_papers_network_has_its_size() -> None:
         ),
     ],
 )
-def test_make_network_chooses(shape: Any, options: dict, expected: Network) -> None:
+def test_make_network_chooses_defaults(shape: Any, options: dict, expected: Network) -> None:
     assert make_network(4, shape, **options) == expected
 
 
@@ -162,7 +162,7 @@ def test_make_network_chooses(shape: Any, options: dict, expected: Network) -> N
         ({"separate_trunks": True, "head_depths": (4,), "num_heads": 2}, "at least 2 depths"),
     ],
 )
-def test_make_network_refuses_in_a_line(options: dict, words: str) -> None:
+def test_make_network_refuses_bad_options(options: dict, words: str) -> None:
     with pytest.raises(ValueError, match=words) as info:
         make_network(4, (3, 3, 2), **options)
     assert "\n" not in str(info.value)
@@ -179,9 +179,7 @@ def test_make_network_refuses_in_a_line(options: dict, words: str) -> None:
         ({"trunk": "resnet"}, "trunk is resnet; it must be one of conv, mlp, transformer"),
     ],
 )
-def test_a_network_that_does_not_fit_together_is_refused_in_a_line(
-    options: dict, words: str
-) -> None:
+def test_init_refuses_inconsistent_fields(options: dict, words: str) -> None:
     with pytest.raises(ValueError, match=words) as info:
         Network(4, **options).init(jax.random.key(0), jnp.zeros((1, 3, 3, 2)))
     assert "\n" not in str(info.value)
