@@ -1,12 +1,10 @@
 """The depths of a network's heads: defaults and checks."""
 
-from collections.abc import Sequence
-
 from dualmctx.checks import is_whole
 
 
 def shared_depths(
-    num_blocks: int, head_depths: Sequence[int] | None, num_heads: int
+    num_blocks: int, head_depths: tuple[int, ...] | None, num_heads: int
 ) -> tuple[int, ...]:
     """Returns the depths of the heads of one trunk, in blocks, increasing.
 
@@ -30,7 +28,7 @@ def shared_depths(
     return _check_number(head_depths, num_heads)
 
 
-def check_shared_depths(num_blocks: int, head_depths: Sequence[int]) -> None:
+def check_shared_depths(num_blocks: int, head_depths: tuple[int, ...]) -> None:
     """Checks that depths increase from at least 1 to the end of the trunk.
 
     Raises:
@@ -45,7 +43,7 @@ def check_shared_depths(num_blocks: int, head_depths: Sequence[int]) -> None:
 
 
 def separate_depths(
-    num_blocks: int, head_depths: Sequence[int] | None, num_heads: int
+    num_blocks: int, head_depths: tuple[int, ...] | None, num_heads: int
 ) -> tuple[int, ...]:
     """Returns the blocks of each of several separate trunks.
 
@@ -64,7 +62,7 @@ def separate_depths(
     return _check_number(head_depths, num_heads)
 
 
-def check_separate_depths(head_depths: Sequence[int]) -> None:
+def check_separate_depths(head_depths: tuple[int, ...]) -> None:
     """Checks that there are depths, each at least 1.
 
     Raises:
@@ -76,10 +74,10 @@ def check_separate_depths(head_depths: Sequence[int]) -> None:
         )
 
 
-def _check_number(head_depths: Sequence[int], num_heads: int) -> tuple[int, ...]:
+def _check_number(head_depths: tuple[int, ...], num_heads: int) -> tuple[int, ...]:
     if len(head_depths) < num_heads:
         raise ValueError(
             f"head_depths is {head_depths}; it must name at least {num_heads} depths, one for each"
             " head that the search evaluates"
         )
-    return tuple(head_depths)
+    return head_depths

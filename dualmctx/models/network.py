@@ -166,8 +166,9 @@ def make_network(
     check_count("width", width, 1)
     check_count("num_blocks", num_blocks, 1)
     trunk = choose_trunk(trunk, observation_shape)
+    given = None if head_depths is None else tuple(head_depths)
     if separate_trunks:
-        depths = separate_depths(num_blocks, head_depths, num_heads)
+        depths = separate_depths(num_blocks, given, num_heads)
         return SeparateTrunks(num_actions, trunk, width, depths)
-    depths = shared_depths(num_blocks, head_depths, num_heads)
+    depths = shared_depths(num_blocks, given, num_heads)
     return Network(num_actions, trunk, width, num_blocks, depths)
