@@ -20,10 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import train
+from dualmctx.commands import train
 from dualmctx.distributed import processes
 from dualmctx.distributed.devices import REPLICATED, make_mesh, shardings, share
-from dualmctx.distributed.runtime_errors import describe_loss, without_losses
+from dualmctx.distributed.runtime_errors import copy_lines
 from dualmctx.experiment import multihost
 from dualmctx.experiment.assemble import assemble
 from dualmctx.experiment.multihost import Command
@@ -33,7 +33,7 @@ from dualmctx.training.config import Config
 from dualmctx.training.divergence import FAILURES
 from dualmctx.training.trainer import Trainer
 
-ROOT = Path(train.__file__).parent
+ROOT = Path(__file__).parents[1]
 ARGUMENTS = [
     "connect2",
     *("--network.width", "4", "--network.num-blocks", "2", "--network.trunk", "mlp"),
@@ -47,19 +47,20 @@ ARGUMENTS = [
 # when a file is there.
 PATIENT = """
 import pathlib, sys, time
-import train
+from dualmctx.commands import train
 from dualmctx.distributed import processes
+from dualmctx.runs.display import Display
 
 processes.HEARTBEAT_SECONDS = 5
-show, go = train.Display.show, pathlib.Path(sys.argv.pop(1))
+show, go = Display.show, pathlib.Path(sys.argv.pop(1))
 
 def show_and_wait(self, row):
     show(self, row)
     while row["iteration"] == 3 and not go.exists():
         time.sleep(0.01)
 
-train.Display.show = show_and_wait
-sys.exit(train.main(sys.argv[1:]))
+Display.show = show_and_wait
+sys.exit(train.main(sys.argv[1:], "train.py"))
 """
 # A run of two processes that does nothing but hand arrays to and fro, and then waits.
 SMALL = """
@@ -71,12 +72,12 @@ from dualmctx.distributed import processes
 from dualmctx.training.trainer import Trainer
 
 def make_trainer():
-    spread = devices.shardings(devices.make_mesh(), (devices.SPLIT, devices.WHOLE))
+    spread = devices.shardings(devices.make_mesh(), (devices.SHARDED, devices.REPLICATED))
     init = jax.jit(lambda x: (jax.numpy.arange(12).reshape(4, 3) + x, x > 0), out_shardings=spread)
     return Trainer(init, lambda state: lambda state: (init(state[0][0, 0]), {}), spread)
 
 def command():
-    trainer = multihost.leading(make_trainer())
+    trainer = multihost.coordinate(make_trainer())
     state = trainer.init(100)
     assert np.array_equal(multihost.gather(state)[0], np.arange(100, 112).reshape(4, 3))
     state = multihost.spread((np.full((4, 3), 7), np.array(True)), trainer.shardings)
@@ -92,10 +93,12 @@ def command():
         return 6
     return 5
 
-processes.join(sys.argv[1], *map(int, sys.argv[2:]))
+number, process = map(int, sys.argv[2:]) if sys.argv[2:] else (None, None)
+processes.join(sys.argv[1], number, process, "small")
 processes.require_same({"preset": "connect2"})
-run = lambda: multihost.run_coordinator(command)
-sys.exit(run() if processes.is_first() else multihost.run_worker(make_trainer, 100))
+if processes.is_first():
+    sys.exit(multihost.run_coordinator(command, "small"))
+sys.exit(multihost.run_worker(make_trainer, 100, "small"))
 """
 
 
@@ -175,11 +178,12 @@ def untimed_rows(out: Path) -> list[dict[str, Any]]:
     return [{k: v for k, v in row.items() if "second" not in k or "/" in k} for row in rows]
 
 
-def loss_line(number: int) -> str:
-    return (
-        f"train.py: process {number} was lost, so this one ends; --resume goes on from the last "
-        "save\n"
-    )
+def last_line(errors: str) -> str:
+    return errors.splitlines()[-1] if errors else ""
+
+
+def loss_line(program: str) -> str:
+    return f"{program}: another process was lost, so this one ended; continue with --resume"
 
 
 def test_two_processes_train_as_one_and_end_when_one_is_lost(tmp_path: Path) -> None:
@@ -201,7 +205,7 @@ def test_two_processes_train_as_one_and_end_when_one_is_lost(tmp_path: Path) -> 
         for process in both:
             process.kill()
     assert code != 0
-    assert errors == loss_line(1)
+    assert last_line(errors) == loss_line("train.py")
     assert "8 games side by side, on 2 × cpu in 2 processes" in out
     rows = untimed_rows(pieces)
     assert len(rows) == 3
@@ -227,7 +231,7 @@ def test_arrays_go_to_and_fro_and_the_first_process_may_be_lost() -> None:
             process.kill()
             process.communicate()
     assert code != 0
-    assert (out, errors) == ("", loss_line(0))
+    assert (out, last_line(errors)) == ("", loss_line("small"))
 
 
 def test_sigterm_goes_to_all_and_the_first_decides_under_slurm() -> None:
@@ -264,12 +268,12 @@ def test_a_process_that_follows_restores_without_initialising(
     orders = iter(
         [(Command.SPREAD, 0), (Command.COMPILE, 0), (Command.ITERATE, 0), (Command.END, 7)]
     )
-    monkeypatch.setattr(multihost, "_hear", lambda: next(orders))
+    monkeypatch.setattr(multihost, "_receive", lambda: next(orders))
     monkeypatch.setattr(processes, "is_first", lambda: False)
     # Which would end the tests.
-    monkeypatch.setattr(multihost, "_leave", lambda _: None)
+    monkeypatch.setattr(multihost, "_exit_after", lambda *_: None)
     # As large as a seed can be.
-    assert multihost.run_worker(lambda: trainer, 2**32 - 1) == 7
+    assert multihost.run_worker(lambda: trainer, 2**32 - 1, "small") == 7
     assert arrays == []
     # What the first process would have sent.
     assert [(x.shape, x.dtype) for x in found[0]] == [((3,), jnp.int32), ((), jnp.float32)]
@@ -289,7 +293,7 @@ def test_what_fails_in_all_ends_the_process_and_what_fails_in_one_is_told(
 
     told = []
     monkeypatch.setattr(jax.distributed, "is_initialized", lambda: True)
-    monkeypatch.setattr(multihost, "_tell", lambda order, value=0: told.append((order, value)))
+    monkeypatch.setattr(multihost, "_broadcast", lambda *given: told.append(given))
     monkeypatch.setattr(multihost, "time", SimpleNamespace(sleep=lambda _: None))
     monkeypatch.setattr(multihost.os, "_exit", leave)
 
@@ -304,18 +308,23 @@ def test_what_fails_in_all_ends_the_process_and_what_fails_in_one_is_told(
             return 2
 
     nothing: Any = None
-    trainer = multihost.leading(Trainer(fails, fails, nothing))
+    trainer = multihost.coordinate(Trainer(fails, fails, nothing))
     for step, order in ((trainer.init, Command.INIT), (trainer.compile, Command.COMPILE)):
         with pytest.raises(Left, match="2"):
-            multihost.run_coordinator(functools.partial(handled, step))
-        line = "train.py: process 0 has failed: RESOURCE_EXHAUSTED: Out of memory; --resume "
-        assert capsys.readouterr().err == f"{line}goes on from the last save\n"
-        assert told.pop() == (order, 0)
-    assert multihost.run_coordinator(lambda: sys.exit(2)) == 2
+            multihost.run_coordinator(functools.partial(handled, step), "small")
+        line = "small: process 0 failed: RESOURCE_EXHAUSTED: Out of memory; --resume continues "
+        assert capsys.readouterr().err == f"{line}from the last checkpoint\n"
+        assert told.pop() == (order,)
+    assert multihost.run_coordinator(lambda: 2, "small") == 2
     assert told == [(Command.END, 2)]
 
 
-COMMAND = "import sys, train; sys.exit(train.main(sys.argv[1:]))"
+COMMAND = """
+import sys
+from dualmctx.commands.train import main
+
+sys.exit(main(sys.argv[1:], "train.py"))
+"""
 
 
 def test_other_settings_are_refused_under_open_mpi(tmp_path: Path) -> None:
@@ -333,7 +342,7 @@ def test_other_settings_are_refused_under_open_mpi(tmp_path: Path) -> None:
 def test_without_a_cluster_there_is_none_to_ask() -> None:
     code, _, line = said(start(COMMAND, "nim", "--coordinator", "auto"))
     assert code == 2
-    assert line.startswith("train.py: coordinator is auto, but neither SLURM nor Open MPI says")
+    assert line.startswith("train.py: coordinator is auto, but neither SLURM nor Open MPI gives")
     assert line.count("\n") == 1
 
 
@@ -351,29 +360,13 @@ def test_the_document_has_commands() -> None:
     assert len(COMMANDS) == 8
 
 
-def test_what_the_runtime_says_of_losses_becomes_a_line() -> None:
-    header = "1121 16:06:33.421308    3855 "
-    told = [
-        "before\n",
-        f"W{header}rendezvous.cc:116] waiting\n",
-        f"E{header}coordination_service.cc:1549] Use error polling to propagate: The following "
-        "tasks are unhealthy (stopped sending heartbeats):\n",
-        "1\n",
-        "12\n",
-        "The tasks have crashed. Check the task logs.\n",
-        f"E{header}other.cc:1] something else\n",
-        f"F{header}client.h:80] Terminating process because: heartbeats:\n",
-        "*** Check failure stack trace: ***\n",
-        f"E{header}other.cc:1] in the middle of it\n",
-    ]
-    lines = list(without_losses(told))
-    assert lines[:3] == [told[0], told[1], told[6]]
-    assert lines[3:] == [
-        "train.py: processes 1 and 12 were lost, so this one ends; --resume goes on from the last "
-        "save\n"
-    ]
-    assert "another process was lost" in describe_loss("nothing known")
-    assert list(without_losses(told[:7])) == [told[0], told[1], told[6]]
+def test_standard_error_is_copied_and_an_abort_by_the_runtime_is_explained() -> None:
+    usual = ["before\n", "E1121 other.cc:1] something else\n", "no line end"]
+    assert list(copy_lines(usual, "train.py")) == usual
+    header = "F1121 16:06:33.421308    3855 client.h:80] "
+    fatal = f"{header}Terminating process because the JAX distributed service detected fatal errors"
+    lines = [*usual[:2], f"{fatal}. This most likely\n", "*** Check failure stack trace: ***\n"]
+    assert list(copy_lines(lines, "train.py")) == [*lines, f"{loss_line('train.py')}\n"]
 
 
 @pytest.mark.parametrize(
@@ -398,8 +391,8 @@ def test_options_that_do_not_fit_are_refused(options: dict[str, Any], words: str
 
 def test_too_many_devices_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     number = len(jax.devices()) + 1
-    with pytest.raises(SystemExit):
-        train.main([*ARGUMENTS, "--out", str(tmp_path / "run"), "--devices", str(number)])
+    arguments = [*ARGUMENTS, "--out", str(tmp_path / "run"), "--devices", str(number)]
+    assert train.main(arguments) == 2
     assert f"devices is {number}; it must be from 1 to {number - 1}," in capsys.readouterr().err
 
 

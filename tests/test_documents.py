@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-import train
+from dualmctx.commands import train
 from dualmctx.commands.flags import parse_flags
 from dualmctx.commands.main import SUBCOMMANDS
 
@@ -74,7 +74,7 @@ def test_page_command_is_valid(command: Command, monkeypatch: pytest.MonkeyPatch
     arguments, name = shlex.split(command.arguments), command.program.split()[-1]
     if name.startswith("benchmarks."):
         parse_benchmark(name, arguments, monkeypatch)
-    elif name == "train.py":
+    elif name in ("train", "train.py") and arguments:
         train.parse([x for x in arguments if x != "--help"])
     elif arguments:
         module: Any = importlib.import_module(SUBCOMMANDS[name].module)

@@ -11,11 +11,11 @@ from typing import Any
 import jax
 import numpy as np
 
-import train
+from dualmctx.commands import train
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.folder import read_rows
 
-ROOT = Path(train.__file__).parent
+ROOT = Path(__file__).parents[1]
 NUM_ITERATIONS, KEEP = 14, 2
 # Tree reuse between moves, and a checkpoint per iteration.
 ARGUMENTS = [

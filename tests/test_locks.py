@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from dualmctx.runs import locks
-from dualmctx.runs.folder import claim_folder, create_run
+from dualmctx.runs.folder import create_run, lock_folder
 from dualmctx.runs.locks import LOCK, lock_beside, locked
 
 ROOT = Path(__file__).parents[1]
@@ -149,13 +149,13 @@ def test_foreign_folder_is_not_changed(tmp_path: Path) -> None:
     for resume, words in ((False, "exists and is not empty"), (True, "has no config.json")):
         with (
             pytest.raises(ValueError, match=words),
-            claim_folder(tmp_path / "mine", resume=resume),
+            lock_folder(tmp_path / "mine", resume=resume),
         ):
             pass
     assert (tmp_path / "mine").stat().st_mtime_ns == before
     with (
         pytest.raises(ValueError, match="has no config"),
-        claim_folder(tmp_path / "x", resume=True),
+        lock_folder(tmp_path / "x", resume=True),
     ):
         pass
     assert names(tmp_path) == {"mine"}
@@ -163,15 +163,15 @@ def test_foreign_folder_is_not_changed(tmp_path: Path) -> None:
 
 def test_files_of_refused_run_are_removed(impatient: None, tmp_path: Path) -> None:
     out = tmp_path / "some" / "where"
-    with claim_folder(out, resume=False):
+    with lock_folder(out, resume=False):
         assert names(out) == {LOCK}
     assert names(tmp_path) == set()
     # The lock of a killed process does not make a folder an old one.
     out.mkdir(parents=True)
     (out / LOCK).touch()
-    with claim_folder(out, resume=False):
+    with lock_folder(out, resume=False):
         create_run(out, {"seed": 0})
         for resume in (False, True):
-            with pytest.raises(ValueError, match="written by"), claim_folder(out, resume=resume):
+            with pytest.raises(ValueError, match="written by"), lock_folder(out, resume=resume):
                 pass
     assert names(out) == {"config.json"}

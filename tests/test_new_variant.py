@@ -95,7 +95,7 @@ def test_the_training_command_knows_it(
         folder, last = module.__name__.rsplit(".", 1)
         monkeypatch.setattr(sys.modules[folder], last, module)
         monkeypatch.delitem(sys.modules, module.__name__)
-    command = load("train_with_uct", ROOT / "train.py")
+    command = load("train_with_uct", ROOT / "dualmctx" / "commands" / "train.py")
     [flags] = re.findall(r"`python train.py (.*?)`", SECTION)
     preset, config = command.parse(flags.split())
     assert (preset, config.search) == ("nim", example.UCT(c_uct=1.0))

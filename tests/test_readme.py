@@ -9,8 +9,7 @@ import shlex
 
 import pytest
 
-import train
-from dualmctx.commands import compare
+from dualmctx.commands import compare, train
 from dualmctx.commands.flags import parse_flags
 from dualmctx.commands.main import main
 from dualmctx.matches.player_spec import parse_player

@@ -21,7 +21,12 @@ from rich.console import Console
 
 from dualmctx.runs import display
 from dualmctx.runs.atomic_io import atomic_path, atomic_write_text
-from dualmctx.runs.checkpoint import Checkpoints, claim_checkpoints, open_checkpoints, quietly
+from dualmctx.runs.checkpoint import (
+    Checkpoints,
+    open_checkpoints,
+    open_writable_checkpoints,
+    silence_orbax,
+)
 from dualmctx.runs.folder import (
     RunFolder,
     create_run,
@@ -189,7 +194,7 @@ def state_of(number: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("keep", [1, 2])
 def test_checkpoints_keep_the_newest(keep: int, tmp_path: Path) -> None:
-    checkpoints = claim_checkpoints(tmp_path / "made" / "here", keep=keep)
+    checkpoints = open_writable_checkpoints(tmp_path / "made" / "here", keep=keep)
     assert checkpoints.latest() is None
     for step in (1, 2, 3, 5):
         checkpoints.save(step, state_of(step))
@@ -233,11 +238,11 @@ def no_files_above(num_bytes: int) -> Iterator[None]:
 
 
 # All of it is quiet: arrays that were on their way may end after the error is raised.
-@quietly()
+@silence_orbax()
 def test_a_checkpoint_that_cannot_be_written_is_said_in_a_line_and_does_not_count(
     tmp_path: Path,
 ) -> None:
-    checkpoints = claim_checkpoints(tmp_path)
+    checkpoints = open_writable_checkpoints(tmp_path)
     save(checkpoints, 3, state_of(3))
     rng = np.random.default_rng(0)
     large = {f"{i}": jnp.asarray(rng.random(3000)) for i in range(40)}
@@ -247,7 +252,7 @@ def test_a_checkpoint_that_cannot_be_written_is_said_in_a_line_and_does_not_coun
     assert "File too large" in str(error.value)
     assert "\n" not in str(error.value)
     assert checkpoints.latest() == open_checkpoints(tmp_path).latest() == 3
-    save(claim_checkpoints(tmp_path), 5, large)
+    save(open_writable_checkpoints(tmp_path), 5, large)
     assert {x.name for x in tmp_path.iterdir()} == {"3", "5"}
 
 
@@ -264,14 +269,14 @@ def test_a_file_that_cannot_be_written_is_named_and_stays_as_it_was(tmp_path: Pa
 
 def test_what_a_kill_left_of_a_checkpoint_is_removed_by_the_run_alone(tmp_path: Path) -> None:
     draft = tmp_path / "13.orbax-checkpoint-tmp"
-    save(claim_checkpoints(tmp_path), 5, state_of(5))
+    save(open_writable_checkpoints(tmp_path), 5, state_of(5))
     draft.mkdir()
     (draft / "part").write_text("of an array")
     reader = open_checkpoints(tmp_path)
     assert (reader.latest(), reader.restore(state_of(0)).step, reader.read()[0]) == (5, 5, 5)
     assert (draft / "part").exists()
     # The run comes to other iterations.
-    save(claim_checkpoints(tmp_path), 7, state_of(7))
+    save(open_writable_checkpoints(tmp_path), 7, state_of(7))
     assert {x.name for x in tmp_path.iterdir()} == {"5", "7"}
 
 
@@ -339,10 +344,10 @@ def changed_bytes(content: bytes, number: int) -> Iterator[bytes]:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@quietly()
+@silence_orbax()
 def test_a_changed_byte_is_refused_or_changes_nothing(tmp_path: Path) -> None:
     state = state_of(3)
-    save(claim_checkpoints(tmp_path / "all", config=CONFIG), 3, state)
+    save(open_writable_checkpoints(tmp_path / "all", config=CONFIG), 3, state)
     words, refused = r"the checkpoint of iteration 3 in .* cannot be read: [^\n]+", []
     for file in sorted(x for x in (tmp_path / "all").rglob("*") if x.is_file()):
         content = file.read_bytes()
@@ -368,7 +373,7 @@ def leaves(state: Any) -> list[Any]:
 
 def test_a_checkpoint_knows_the_configuration_of_its_run(tmp_path: Path) -> None:
     for step, config in ((3, None), (5, CONFIG)):
-        save(claim_checkpoints(tmp_path, config=config), step, state_of(step))
+        save(open_writable_checkpoints(tmp_path, config=config), step, state_of(step))
         for found in (
             open_checkpoints(tmp_path).restore(state_of(0)),
             open_checkpoints(tmp_path).load(),

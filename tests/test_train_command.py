@@ -23,17 +23,18 @@ import numpy as np
 import pytest
 
 import games
-import train
-from dualmctx.commands import compare
+from dualmctx.commands import compare, train
 from dualmctx.commands.flags import parse_flags
 from dualmctx.distributed import signals
-from dualmctx.experiment import assemble
+from dualmctx.experiment import assemble, loop
+from dualmctx.experiment.messages import resume_command
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.checkpoint import open_checkpoints
+from dualmctx.runs.display import Display
 from dualmctx.runs.folder import RunFolder, create_run, reopen_run
 from dualmctx.runs.saved_network import build_network, load_trained
 
-ROOT = Path(train.__file__).parent
+ROOT = Path(__file__).parents[1]
 SMALL = [
     "connect2",
     *("--network.width", "8", "--network.num-blocks", "2", "--selfplay.num-games", "8"),
@@ -199,7 +200,7 @@ def test_ctrl_c_saves_and_the_run_goes_on_as_if_nothing_had_happened(
     done = read_metrics(out)
     step = len(done)
     assert step in (1, 2, 3, 4)
-    [again] = re.findall(rf"saved iteration {step}; go on with: (.*)", said)
+    [again] = re.findall(rf"saved iteration {step}; continue with: (.*)", said)
     interpreter, *arguments = shlex.split(again)
     # What is printed can be typed, also where nothing called python is on the path.
     assert (ROOT / interpreter).samefile(sys.executable)
@@ -281,7 +282,7 @@ def test_a_row_has_rates(arguments: list[str], per_move: int, tmp_path: Path) ->
     run = assemble.assemble("connect2", config)
     took = {"positions": 64, "games": 7, "selfplay_seconds": 2.0, "learn_seconds": 3.0}
     state = SimpleNamespace(iteration=jnp.int32(4))
-    _, row = train.iterate_once(run, lambda state: (state, took), state, [{"seconds": 100.0}])
+    _, row = loop.iterate_once(run, lambda state: (state, took), state, [{"seconds": 100.0}])
     expected = {"iteration": 4, "seconds": 105.0, "games_per_second": 3.5}
     rates = {"positions_per_second": 32.0, "simulations_per_second": 32.0 * per_move}
     assert row == took | expected | rates
@@ -344,13 +345,11 @@ def interrupt(arguments: list[str], out: Path, capsys: pytest.CaptureFixture) ->
 def refusal(arguments: list[str], capsys: pytest.CaptureFixture) -> str:
     """Runs a command that must be refused; returns its only line."""
     capsys.readouterr()
-    with pytest.raises(SystemExit) as error:
-        train.main(arguments)
-    assert error.value.code == 2
+    assert train.main(arguments) == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.count("\n") == 1
-    assert said.err.startswith("train.py: ")
+    assert said.err.startswith("dualmctx train: ")
     assert "Traceback" not in said.err
     return said.err
 
@@ -463,10 +462,10 @@ def test_a_run_without_a_checkpoint_goes_on_from_its_beginning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one that was stopped while it compiled."""
-    monkeypatch.setattr(train, "train", lambda *_: 99)
+    monkeypatch.setattr(loop, "train", lambda *_: 99)
     assert run_here(ON_THE_WAY, tmp_path, 4) == 99
     found = []
-    monkeypatch.setattr(train, "train", lambda _, *given: found.append(given) or 0)
+    monkeypatch.setattr(loop, "train", lambda _, *given: found.append(given) or 0)
     assert run_here([*ON_THE_WAY, "--resume"], tmp_path, 4) == 0
     assert int(found[0][0].iteration) == 0
     assert found[0][1] == []
@@ -483,7 +482,7 @@ def test_a_run_goes_on_without_initialising_what_it_restores(
         return run._replace(trainer=run.trainer._replace(init=lambda _: pytest.fail("two states")))
 
     found = []
-    monkeypatch.setattr(train, "assemble", put_together)
+    monkeypatch.setattr(loop, "assemble", put_together)
     trains_by(lambda _, *given: found.append(given) or 0, monkeypatch)
     assert run_here([*ON_THE_WAY, "--resume"], finished.out, NUM_ITERATIONS) == 0
     [(state, rows, _)] = found
@@ -504,7 +503,7 @@ def test_a_second_ctrl_c_stops_in_a_line(
     clock = [10.0]
 
     def interrupted(*args: Any) -> Any:
-        with train.stopped_on_request(train.Display(1).say) as stop:
+        with signals.stopped_on_request(Display(1).say) as stop:
             for now in (10.0, 10.9, 11.1):
                 clock[0] = now
                 signal.raise_signal(signal.SIGINT)
@@ -512,7 +511,7 @@ def test_a_second_ctrl_c_stops_in_a_line(
             raise AssertionError("it went on")
 
     before = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr(train, "train", interrupted)
+    monkeypatch.setattr(loop, "train", interrupted)
     monkeypatch.setattr(signals, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     assert run_here(ALPHAZERO, tmp_path, 1) == 130
     said = capsys.readouterr()
@@ -525,7 +524,7 @@ def test_sigterm_is_like_ctrl_c(
     tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a scheduler sends it, here in the second iteration, and twice as some launchers do."""
-    iterate_once = train.iterate_once
+    iterate_once = loop.iterate_once
 
     def signalled(run: Any, iterate: Any, state: Any, rows: list) -> Any:
         if len(rows) == 1:
@@ -534,10 +533,10 @@ def test_sigterm_is_like_ctrl_c(
         return iterate_once(run, iterate, state, rows)
 
     before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr(train, "iterate_once", signalled)
+    monkeypatch.setattr(loop, "iterate_once", signalled)
     assert run_here(ALPHAZERO, tmp_path, 9) == 130
     said = capsys.readouterr()
-    assert "saved iteration 2; go on with: " in said.out
+    assert "saved iteration 2; continue with: " in said.out
     assert said.err == ""
     assert last_checkpoint(tmp_path)[0] == 2
     assert signal.getsignal(signal.SIGTERM) is before
@@ -548,7 +547,7 @@ def test_sigterm_before_training_stops_in_a_line(
 ) -> None:
     trains_by(lambda *_: signal.raise_signal(signal.SIGTERM), monkeypatch)
     assert run_here(ALPHAZERO, tmp_path, 1) == 130
-    line = "train.py: stopped at once; --resume goes on from the last save\n"
+    line = "dualmctx train: stopped immediately; --resume continues from the last checkpoint\n"
     assert capsys.readouterr().err == line
 
 
@@ -558,27 +557,25 @@ def test_ctrl_c_before_there_is_a_folder_promises_nothing(
     def interrupted(*_: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(train, "assemble", interrupted)
+    monkeypatch.setattr(loop, "assemble", interrupted)
     assert run_here(ALPHAZERO, tmp_path / "run", 1) == 130
-    assert capsys.readouterr().err == "train.py: stopped at once\n"
+    assert capsys.readouterr().err == "dualmctx train: stopped immediately\n"
 
 
 def failure(arguments: list[str], capsys: pytest.CaptureFixture) -> str:
     """Runs a command that fails while it trains; returns its only line on standard error."""
     capsys.readouterr()
-    with pytest.raises(SystemExit) as error:
-        train.main(arguments)
-    assert error.value.code == 2
+    assert train.main(arguments) == 2
     line = capsys.readouterr().err
     assert line.count("\n") == 1
-    assert line.startswith("train.py: ")
+    assert line.startswith("dualmctx train: ")
     return line
 
 
 def trains_by(train_fn: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Has a run train by a stand-in, for which no memory is predicted."""
     monkeypatch.setattr(assemble, "check_memory", lambda *_: None)
-    monkeypatch.setattr(train, "train", train_fn)
+    monkeypatch.setattr(loop, "train", train_fn)
 
 
 def raising(error: Exception) -> Callable[..., int]:
@@ -609,8 +606,8 @@ def test_a_full_disk_ends_the_run_in_a_line_and_it_goes_on(
     line = failure(command, capsys)
     for words in (
         "No space left on device",
-        f"the last good checkpoint is iteration 3 in {tmp_path / 'checkpoints'}; when that is put",
-        "right, --resume goes on there",
+        f"the last good checkpoint is iteration 3 in {tmp_path / 'checkpoints'}",
+        "after the cause is fixed, --resume continues there",
     ):
         assert words in line
     monkeypatch.undo()
@@ -621,8 +618,11 @@ def test_a_full_disk_ends_the_run_in_a_line_and_it_goes_on(
 @pytest.mark.parametrize(
     ("message", "remedy"),
     [
-        ("RESOURCE_EXHAUSTED: Out of memory\nOf it", "more memory or devices --resume begins anew"),
-        ("INTERNAL: the device is gone", "when that is put right, --resume begins anew"),
+        (
+            "RESOURCE_EXHAUSTED: Out of memory\nOf it",
+            "more memory or devices --resume starts again",
+        ),
+        ("INTERNAL: the device is gone", "after the cause is fixed, --resume starts again"),
     ],
 )
 def test_a_device_that_fails_ends_the_run_in_a_line(
@@ -640,11 +640,13 @@ def test_a_device_that_fails_ends_the_run_in_a_line(
 
 
 def test_a_fault_of_the_program_is_not_hidden(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trains_by(raising(ValueError("shapes differ")), monkeypatch)
-    with pytest.raises(ValueError, match="shapes differ"):
-        run_here(ALPHAZERO, tmp_path, 1)
+    assert run_here(ALPHAZERO, tmp_path, 1) == 1
+    errors = capsys.readouterr().err
+    assert "Traceback" in errors
+    assert "ValueError: shapes differ" in errors
 
 
 def test_a_run_that_wandb_did_not_begin_goes_on(
@@ -658,18 +660,18 @@ def test_a_run_that_wandb_did_not_begin_goes_on(
             raise Wandb.Error("no network")
 
     trains_by(lambda *_: 99, monkeypatch)
-    monkeypatch.setattr(train, "require_wandb", lambda: Wandb)
+    monkeypatch.setattr(loop, "require_wandb", lambda: Wandb)
     command = [*ALPHAZERO, "--wandb", "games", "--out", str(tmp_path)]
     line = failure(command, capsys)
     assert "wandb has failed: no network; use WANDB_MODE=offline" in line
-    assert "--resume begins anew" in line
+    assert "--resume starts again" in line
     monkeypatch.setattr(Wandb, "init", lambda **_: SimpleNamespace(finish=lambda: None))
     assert train.main([*command, "--resume"]) == 99
 
 
 def fails_after(num_iterations: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Has one parameter become NaN in the iteration after so many."""
-    iterate_once = train.iterate_once
+    iterate_once = loop.iterate_once
 
     def poisoned(run: Any, iterate: Any, state: Any, rows: list) -> Any:
         state, row = iterate_once(run, iterate, state, rows)
@@ -679,7 +681,7 @@ def fails_after(num_iterations: int, monkeypatch: pytest.MonkeyPatch) -> None:
             state = state._replace(params=jax.tree.unflatten(structure, leaves))
         return state, row
 
-    monkeypatch.setattr(train, "iterate_once", poisoned)
+    monkeypatch.setattr(loop, "iterate_once", poisoned)
 
 
 def test_a_run_that_fails_keeps_its_last_good_checkpoint(
@@ -728,22 +730,51 @@ NOT_SOLVED = {"path/search_optimal": 1.0, "path/network_optimal": 0.5}
     ],
 )
 def test_exams_in_a_row(rows: list, expected: int) -> None:
-    assert train.solved_in_a_row(rows) == expected
+    assert loop.count_solved_streak(rows) == expected
 
 
-def test_help_lists_the_fields(capsys: pytest.CaptureFixture) -> None:
-    for arguments, words in (
-        (["--help"], list(train.PRESETS)),
-        (["nim", "--help"], ["--seed", "--search.backup.window", "--learner.batch-size", "dual:"]),
-    ):
-        with pytest.raises(SystemExit) as error:
-            train.main(arguments)
-        assert error.value.code == 0
-        said = capsys.readouterr().out
-        assert all(word in said for word in words)
-    with pytest.raises(SystemExit) as error:
-        train.main([])
-    assert error.value.code == 2
+def test_help_lists_the_presets_and_their_fields(capsys: pytest.CaptureFixture) -> None:
+    assert train.main(["--help"], "train.py") == 0
+    help_text = capsys.readouterr().out
+    assert "`train.py PRESET --help`" in help_text
+    assert all(name in help_text for name in train.PRESETS)
+    with pytest.raises(SystemExit, match=r"^0$"):
+        train.main(["nim", "--help"])
+    help_text = capsys.readouterr().out
+    for words in ("dualmctx train nim", "--seed", "--search.backup.window", "dual:"):
+        assert words in help_text
+    assert train.main([]) == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "program"),
+    [(["train.py"], "train.py"), (["-m", "dualmctx", "train"], "dualmctx train")],
+)
+def test_each_entry_point_prints_its_own_name(command: list[str], program: str) -> None:
+    done = subprocess.run(
+        [sys.executable, *command, "checkers"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"{program}: there is no preset 'checkers'")
+
+
+@pytest.mark.parametrize(
+    ("script", "is_resumed", "expected"),
+    [
+        ("train.py", False, ["train.py", "nim", "--resume"]),
+        ("train.py", True, ["train.py", "nim"]),
+        ("/lib/dualmctx/__main__.py", False, ["-m", "dualmctx", "nim", "--resume"]),
+    ],
+)
+def test_the_command_that_resumes_can_be_run(
+    script: str, is_resumed: bool, expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", [script, "nim"])
+    assert shlex.split(resume_command(is_resumed=is_resumed))[1:] == expected
 
 
 def test_activations_are_kept_as_the_flag_says(

@@ -32,7 +32,7 @@ from dualmctx.matches.tournament import Tournament, round_robin
 from dualmctx.matches.tournament_folder import GAMES
 from dualmctx.matches.usage import sample_positions, seconds_a_move
 from dualmctx.ratings.sprt import Sprt
-from dualmctx.runs.folder import RunFolder, claim_folder, create_run, read_config, reopen_run
+from dualmctx.runs.folder import RunFolder, create_run, lock_folder, read_config, reopen_run
 
 _PROGRAM = "dualmctx compare"
 _DESCRIPTION = """Plays players against each other, each two from the same openings on both sides,
@@ -123,7 +123,7 @@ def main(arguments: list[str]) -> int:
     """Runs the command; returns its exit code."""
     options = parse_flags(Options(), arguments, _PROGRAM, _DESCRIPTION)
     lineup = _load_lineup(options)
-    with claim_folder(Path(options.out), resume=options.resume):
+    with lock_folder(Path(options.out), resume=options.resume):
         return run(options, arguments, lineup)
 
 

@@ -18,6 +18,7 @@ class Subcommand(NamedTuple):
 
 
 SUBCOMMANDS: dict[str, Subcommand] = {
+    "train": Subcommand("dualmctx.commands.train", "trains a network by self-play"),
     "evaluate": Subcommand("dualmctx.commands.evaluate", "evaluates the positions of a file"),
     "serve": Subcommand("dualmctx.commands.serve", "answers positions that another program sends"),
     "compare": Subcommand("dualmctx.commands.compare", "plays players against each other"),

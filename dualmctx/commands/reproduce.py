@@ -16,8 +16,8 @@ from dualmctx.reproduction.size import QUICK, Size
 from dualmctx.reproduction.stages import run_experiment
 from dualmctx.reproduction.summary import changed_policies, refresh
 from dualmctx.runs.atomic_io import atomic_write_text
-from dualmctx.runs.checkpoint import quietly
-from dualmctx.runs.folder import claim_folder, create_run, reopen_run, to_dict
+from dualmctx.runs.checkpoint import silence_orbax
+from dualmctx.runs.folder import create_run, lock_folder, reopen_run, to_dict
 from dualmctx.runs.progress import showing
 
 _PROGRAM = "dualmctx reproduce"
@@ -69,13 +69,13 @@ _QUICK = Options(
 )
 
 
-@quietly()
+@silence_orbax()
 def main(arguments: list[str]) -> int:
     """Runs the command; returns its exit code."""
     default = _QUICK if "--quick" in arguments else Options()
     options = parse_flags(default, arguments, _PROGRAM, _DESCRIPTION)
     _require_open_spiel()
-    with claim_folder(Path(options.out), resume=options.resume):
+    with lock_folder(Path(options.out), resume=options.resume):
         return run(options, arguments)
 
 

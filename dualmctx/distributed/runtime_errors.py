@@ -1,56 +1,32 @@
-"""Turns what JAX's runtime says when a process is lost into one line.
+"""Copies a process's standard error, and adds one message if JAX's runtime ended the process.
 
-A script by itself, without imports that take time: `processes.join` starts it and sends it all that
-the process writes to its standard error.
+When a process of several is lost, JAX's C++ runtime prints its reasons and aborts the others. No
+Python code runs in them after that. So `processes.join` starts this script, which reads the
+standard error of the process from a pipe. It imports only the standard library.
 """
 
-import re
 import sys
 from collections.abc import Iterable, Iterator
 
-_HEADER = re.compile(r"[IWEF]\d{4} [\d:.]+ +\d+ (\S+?):\d+\] ")
-_OF_LOSSES = ("coordination_service", "preemption_sync_manager", "client.h", "distributed")
+_ABORTED = "JAX distributed service detected fatal errors"
 
 
-def without_losses(lines: Iterable[str], program: str = "train.py") -> Iterator[str]:
-    """Passes lines on, all but those of the runtime about lost processes; adds one in their place.
+def copy_lines(lines: Iterable[str], program: str) -> Iterator[str]:
+    """Yields all lines; at their end, one more if the runtime ended the process.
 
     Args:
-      lines: of the standard error, with their ends.
-      program: how the command is called.
-
-    Yields:
-      Lines.
+      lines: the standard error of a process.
+      program: the command's name, for the message.
     """
-    kept: list[str] = []
-    is_about_losses = is_last = False
+    is_aborted = False
     for line in lines:
-        header = _HEADER.match(line)
-        if header and not is_last:
-            is_about_losses = header[1].startswith(_OF_LOSSES)
-            is_last = is_about_losses and line.startswith("F")
-        if is_about_losses:
-            kept.append(line)
-        else:
-            yield line
-    if is_last:
-        yield describe_loss("".join(kept), program) + "\n"
-
-
-def describe_loss(text: str, program: str = "train.py") -> str:
-    """Describes in a line which processes were lost, from what the runtime says."""
-    listed = re.search(r"stopped sending heartbeats\):\n(.*?)\nThe tasks have crashed", text, re.S)
-    numbers = re.findall(r"(\d+)\s*$", listed[1], re.M) if listed else []
-    # Only the first process is asked by others.
-    if not numbers and "Failed to send RPC to coordination service" in text:
-        numbers = ["0"]
-    names = " and ".join(numbers)
-    who = f"process{'es' if len(numbers) > 1 else ''} {names}" if numbers else "another process"
-    verb = "were" if len(numbers) > 1 else "was"
-    return f"{program}: {who} {verb} lost, so this one ends; --resume goes on from the last save"
+        yield line
+        is_aborted |= _ABORTED in line
+    if is_aborted:
+        yield (f"{program}: another process was lost, so this one ended; continue with --resume\n")
 
 
 if __name__ == "__main__":
-    for line in without_losses(sys.stdin, *sys.argv[1:]):
-        sys.stderr.write(line)
+    for copied in copy_lines(sys.stdin, sys.argv[1]):
+        sys.stderr.write(copied)
         sys.stderr.flush()

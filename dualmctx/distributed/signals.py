@@ -1,4 +1,4 @@
-"""Asking a run to stop: Ctrl-C by a person, SIGTERM by whatever has started it."""
+"""Stopping a run: Ctrl-C from a person, SIGTERM from a scheduler."""
 
 import contextlib
 import signal
@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-"""What asks a run to stop."""
-# Some launchers send a signal to a process and then to its group, which it is in.
+"""The signals that ask a run to stop."""
+# Some launchers signal a process and then its process group: the process gets one request twice.
 _SECONDS_OF_ONE_REQUEST = 1.0
 
 
 @contextlib.contextmanager
-def stopped_by_sigterm() -> Iterator[None]:
-    """Has SIGTERM raise `KeyboardInterrupt`, as Ctrl-C does."""
+def sigterm_as_interrupt() -> Iterator[None]:
+    """Makes SIGTERM raise `KeyboardInterrupt`, as Ctrl-C does."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -24,13 +24,16 @@ def stopped_by_sigterm() -> Iterator[None]:
 
 @contextlib.contextmanager
 def stopped_on_request(say: Callable[[str], None]) -> Iterator[list[float]]:
-    """Turns the first Ctrl-C or SIGTERM into a request; a later one stops at once.
+    """Records the first Ctrl-C or SIGTERM as a request to stop; a later one stops immediately.
 
     Args:
-      say: prints a line, from within the handler of the signal.
+      say: prints a line, from within the signal handler.
 
     Yields:
       A list that is empty until there is a request.
+
+    Raises:
+      KeyboardInterrupt: at a second signal, more than a second after the first.
     """
     stop: list[float] = []
 
@@ -38,7 +41,7 @@ def stopped_on_request(say: Callable[[str], None]) -> Iterator[list[float]]:
         now = time.monotonic()
         if not stop:
             stop.append(now)
-            say("finishing this iteration, then saving (Ctrl-C again stops at once) …")
+            say("finishing this iteration, then saving (Ctrl-C again stops immediately) …")
         elif now - stop[0] > _SECONDS_OF_ONE_REQUEST:
             raise KeyboardInterrupt
 

@@ -13,12 +13,12 @@ from dualmctx.distributed.devices import choose_devices, share
 from dualmctx.distributed.free_memory import free_memory
 from dualmctx.evaluation.evaluations import make_evaluate
 from dualmctx.experiment.evals import EvalFn, Solution, make_exact_eval, make_match_eval
-from dualmctx.experiment.multihost import gather, leading
+from dualmctx.experiment.multihost import coordinate, gather
 from dualmctx.matches.arena import batch_player
 from dualmctx.models.game_model import make_search_fn
 from dualmctx.models.search_memory import SearchMemory, search_memory
 from dualmctx.policies import REGISTRY, named_options, with_options
-from dualmctx.runs.checkpoint import Checkpoints, claim_checkpoints
+from dualmctx.runs.checkpoint import Checkpoints, open_writable_checkpoints
 from dualmctx.runs.folder import RunFolder, create_run, read_config, reopen_run, to_dict
 from dualmctx.runs.network_record import ARCHITECTURE, build_network, describe_network
 from dualmctx.training.augment import make_augment
@@ -92,7 +92,7 @@ def assemble(name: str, config: Config) -> Run:
         if config.resume
         else create_run(path, record)
     )
-    checkpoints = claim_checkpoints(
+    checkpoints = open_writable_checkpoints(
         folder.checkpoints, keep=config.keep, fetch=gather, config=read_config(path)
     )
     return Run(
@@ -102,7 +102,7 @@ def assemble(name: str, config: Config) -> Run:
         num_actions=env.num_actions,
         folder=folder,
         checkpoints=checkpoints,
-        trainer=leading(trainer),
+        trainer=coordinate(trainer),
         shapes=shapes,
         evals=evals,
         final_evals=final_evals,

@@ -1,7 +1,8 @@
-"""Several processes: the first one decides and writes, the others do as it says.
+"""Training with several processes: the first one decides and writes, the others follow it.
 
-Every process runs the same programs on its own devices. What comes next, the first process tells
-the others before it begins: so Ctrl-C, an exam's result or a failure are decisions of one process.
+Every process runs the same programs on its own devices. The first process (the coordinator)
+broadcasts each command before it runs it. So Ctrl-C, the result of evals, and a failure are
+decisions of one process.
 """
 
 import contextlib
@@ -23,7 +24,7 @@ from dualmctx.training.trainer import IterateFn, Trainer, TrainState
 
 
 class Command(enum.IntEnum):
-    """What the first process has the others do with it."""
+    """What the coordinator and the workers do together next."""
 
     INIT = 1
     COMPILE = 2
@@ -33,73 +34,81 @@ class Command(enum.IntEnum):
     END = 6
 
 
-class Abandoned(Exception):
-    """What all processes do together has failed in the first one; the others wait in it."""
+class CollectiveFailed(Exception):
+    """A command failed in the coordinator while the workers were waiting in it."""
 
 
-def run_coordinator(command: Callable[[], int]) -> int:
-    """Runs the first process's command, then ends the others with its exit code."""
+def run_coordinator(command: Callable[[], int], program: str) -> int:
+    """Runs the first process's command, then ends the workers with its exit code.
+
+    Args:
+      command: returns the exit code.
+      program: the command's name, for messages.
+    """
     if not jax.distributed.is_initialized():
         return command()
     try:
-        try:
-            code = command()
-        except SystemExit as error:
-            code = int(error.code or 0)
-        _tell(Command.END, code)
+        code = command()
+        _broadcast(Command.END, code)
     except BaseException as error:
-        _leave(error)
+        _exit_after(error, program)
         raise
     return code
 
 
-def run_worker(make_trainer: Callable[[], Trainer], seed: int) -> int:
-    """Does what the first process says until it ends; returns its exit code."""
+def run_worker(build: Callable[[], Trainer], seed: int, program: str) -> int:
+    """Runs the coordinator's commands until it ends; returns its exit code.
+
+    Args:
+      build: builds the same trainer as the coordinator's.
+      seed: the seed of the run.
+      program: the command's name, for messages.
+    """
     try:
-        return _follow(make_trainer, seed)
+        return _run_commands(build, seed)
     except BaseException as error:
-        _leave(error)
+        _exit_after(error, program)
         raise
 
 
-def _follow(make_trainer: Callable[[], Trainer], seed: int) -> int:
-    order, code = _hear()
-    # What does not fit together is refused by the first process.
-    trainer: Any = None if order == Command.END else make_trainer()
+def _run_commands(build: Callable[[], Trainer], seed: int) -> int:
+    command, code = _receive()
+    # The coordinator refuses a bad configuration and sends END first.
+    trainer: Any = None if command == Command.END else build()
     state: Any = None
     iterate: Any = None
-    while order != Command.END:
-        if order == Command.INIT:
+    while command != Command.END:
+        if command == Command.INIT:
             state = trainer.init(seed)
-        elif order == Command.SPREAD:
-            # Nothing is initialised where a state is restored.
+        elif command == Command.SPREAD:
+            # Only shapes: a state that is restored is not initialised.
             shapes = jax.eval_shape(lambda: trainer.init(seed))
-            state = devices.spread(_received(shapes), trainer.shardings)
-        elif order == Command.COMPILE:
+            state = devices.spread(_broadcast_state(shapes), trainer.shardings)
+        elif command == Command.COMPILE:
             iterate = trainer.compile(state)
-        elif order == Command.ITERATE:
+        elif command == Command.ITERATE:
             state, _ = iterate(state)
-        elif order == Command.GATHER:
+        elif command == Command.GATHER:
             devices.gather(state)
-        order, code = _hear()
+        command, code = _receive()
     return code
 
 
-def leading(trainer: Trainer) -> Trainer:
-    """Returns a trainer that has the other processes, if any, do the same."""
+def coordinate(trainer: Trainer) -> Trainer:
+    """Returns the coordinator's trainer, which broadcasts each call to the workers, if any."""
     if not jax.distributed.is_initialized():
         return trainer
 
     def init(seed: int) -> TrainState:
-        with _together(Command.INIT):
+        with _with_workers(Command.INIT):
             return trainer.init(seed)
 
     def compile_for(state: TrainState) -> IterateFn:
-        with _together(Command.COMPILE):
+        with _with_workers(Command.COMPILE):
             iterate = trainer.compile(state)
 
         def iterate_all(state: TrainState) -> tuple[TrainState, dict[str, float]]:
-            with _together(Command.ITERATE):
+            with _with_workers(Command.ITERATE):
                 return iterate(state)
 
         return iterate_all
@@ -108,71 +117,74 @@ def leading(trainer: Trainer) -> Trainer:
 
 
 def gather(state: Any) -> Any:
-    """Fetches a whole state from all devices, as NumPy arrays."""
-    with _together(Command.GATHER):
+    """Fetches a whole state from all devices, as NumPy arrays; called by the coordinator."""
+    with _with_workers(Command.GATHER):
         return devices.gather(state)
 
 
 def spread(state: Any, shardings: Any) -> Any:
-    """Spreads a whole state of NumPy arrays, as a checkpoint has it, over all devices."""
+    """Spreads a restored state of NumPy arrays over all devices; called by the coordinator."""
     if not jax.distributed.is_initialized():
         return devices.spread(state, shardings)
-    with _together(Command.SPREAD):
-        return devices.spread(_received(state), shardings)
+    with _with_workers(Command.SPREAD):
+        return devices.spread(_broadcast_state(state), shardings)
 
 
-def _received(state: Any) -> Any:
-    """Returns the first process's arrays, in all; of others' only shapes and dtypes matter."""
+def _broadcast_state(state: Any) -> Any:
+    """Returns the coordinator's arrays in all processes; a worker gives shapes and dtypes."""
 
-    def receive(x: Any) -> Any:
+    def broadcast(x: Any) -> Any:
         given = np.asarray(x) if processes.is_first() else np.zeros(x.shape, x.dtype)
         return np.asarray(multihost_utils.broadcast_one_to_all(given))
 
-    return jax.tree.map(receive, state)
+    return jax.tree.map(broadcast, state)
 
 
 @contextlib.contextmanager
-def _together(order: Command) -> Iterator[None]:
-    """Has the others do what this process does meanwhile.
+def _with_workers(command: Command) -> Iterator[None]:
+    """Broadcasts a command that the coordinator runs in the body.
 
     Raises:
-      Abandoned: when it fails here and others are waiting in it.
+      CollectiveFailed: if the body fails while workers are waiting in the command.
     """
     try:
-        _tell(order)
+        _broadcast(command)
         yield
     except Exception as error:
         if jax.distributed.is_initialized():
-            raise Abandoned from error
+            raise CollectiveFailed from error
         raise
 
 
-def _tell(order: Command, value: int = 0) -> None:
+def _broadcast(command: Command, code: int = 0) -> None:
     if jax.distributed.is_initialized():
-        multihost_utils.broadcast_one_to_all(np.array([order, value], np.int32))
+        multihost_utils.broadcast_one_to_all(np.array([command, code], np.int32))
 
 
-def _hear() -> tuple[Command, int]:
-    order, value = multihost_utils.broadcast_one_to_all(np.zeros(2, np.int32))
-    return Command(int(order)), int(value)
+def _receive() -> tuple[Command, int]:
+    command, code = multihost_utils.broadcast_one_to_all(np.zeros(2, np.int32))
+    return Command(int(command)), int(code)
 
 
-def _leave(error: BaseException) -> None:
-    """Ends this process at once where it has failed, as the others would wait for it in vain."""
-    if isinstance(error, Abandoned):
+def _exit_after(error: BaseException, program: str) -> None:
+    """Reports an error and exits at once: a normal exit would wait for the other processes."""
+    if isinstance(error, CollectiveFailed):
         error = error.__cause__ or error
     if isinstance(error, ValueError | RuntimeError):
-        # So a lost process shows. JAX's runtime then ends this one, and says which it was.
+        # A lost process also appears as such an error. JAX's runtime then ends this process, and
+        # its report names the lost one.
         time.sleep(processes.HEARTBEAT_SECONDS + 15)
     code = 1
     if isinstance(error, KeyboardInterrupt):
         code = 130
-        print(f"train.py: stopped at once{''.join(error.args)}", file=sys.stderr)
+        print(f"{program}: stopped immediately{''.join(error.args)}", file=sys.stderr)
     elif isinstance(error, FAILURES):
         code = 2
-        who = f"process {jax.process_index()}"
-        remedy = "--resume goes on from the last save"
-        print(f"train.py: {who} has failed: {first_line(error)}; {remedy}", file=sys.stderr)
+        print(
+            f"{program}: process {jax.process_index()} failed: {first_line(error)}; "
+            "--resume continues from the last checkpoint",
+            file=sys.stderr,
+        )
     else:
         traceback.print_exception(error)
     sys.stdout.flush()

@@ -16,7 +16,7 @@ from dualmctx.reproduction.training_setup import (
     make_eval,
     to_device,
 )
-from dualmctx.runs.checkpoint import Checkpoints, claim_checkpoints
+from dualmctx.runs.checkpoint import Checkpoints, open_writable_checkpoints
 from dualmctx.runs.folder import RunFolder, create_run, read_config, read_rows, reopen_run
 from dualmctx.runs.recorded_config import check_config
 from dualmctx.runs.saved_network import Trained, export_trained, load_trained
@@ -65,7 +65,7 @@ def open_run(setup: TrainingSetup, seed: int, path: Path) -> Run:
     """
     open_folder = reopen_run if (path / "config.json").exists() else create_run
     folder = open_folder(path, setup.record(seed))
-    checkpoints = claim_checkpoints(folder.checkpoints, config=read_config(path))
+    checkpoints = open_writable_checkpoints(folder.checkpoints, config=read_config(path))
     state = setup.trainer.init(seed)
     if checkpoints.latest() is not None:
         restored = checkpoints.restore(state)

@@ -218,7 +218,7 @@ def open_checkpoints(folder: Path) -> Checkpoints:
     return Checkpoints(_manage(folder), _fetch)
 
 
-def claim_checkpoints(
+def open_writable_checkpoints(
     folder: Path,
     *,
     keep: int = 2,
@@ -263,7 +263,7 @@ def _manage(folder: Path, **options: Any) -> ocp.CheckpointManager:
 
 
 @contextlib.contextmanager
-def quietly() -> Iterator[None]:
+def silence_orbax() -> Iterator[None]:
     """Leaves it to the caller to say what fails: orbax logs all it does, tensorstore each array."""
     logger, hook = logging.getLogger("absl"), sys.unraisablehook
     level = logger.level

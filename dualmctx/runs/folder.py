@@ -87,7 +87,7 @@ def read_rows(file: Path) -> list[dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def claim_folder(path: Path, *, resume: bool) -> Iterator[None]:
+def lock_folder(path: Path, *, resume: bool) -> Iterator[None]:
     """Holds the lock of the folder of a run, a new one or one that is to go on.
 
     Raises:

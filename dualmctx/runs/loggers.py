@@ -14,12 +14,12 @@ from tensorboardX.proto.summary_pb2 import Summary
 
 from dualmctx.runs.atomic_io import atomic_write_text
 
-Sink = Callable[[dict[str, Any]], None]
+Logger = Callable[[dict[str, Any]], None]
 """Takes a row of `metrics.jsonl`."""
 
 
 @contextlib.contextmanager
-def tensorboard(folder: Path, done: int) -> Iterator[Sink]:
+def tensorboard(folder: Path, done: int) -> Iterator[Logger]:
     """Logs every number of a row, at its iteration, for TensorBoard.
 
     A row is on the disk before the sink returns. A run that goes on writes a file of its own, and
@@ -77,7 +77,7 @@ def require_wandb() -> Any:
 @contextlib.contextmanager
 def weights_and_biases(
     wandb: Any, folder: Path, project: str, config: dict[str, Any]
-) -> Iterator[Sink]:
+) -> Iterator[Logger]:
     """Logs every number of a row, at its iteration, to a project of Weights & Biases.
 
     A run that goes on is the same one there. It keeps what it has of iterations that are done

@@ -1,0 +1,253 @@
+"""The training loop: assembles a run, trains it to its end and writes its results."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+
+from dualmctx.distributed.devices import local
+from dualmctx.distributed.signals import stopped_on_request
+from dualmctx.experiment.assemble import Run, assemble, folder_of
+from dualmctx.experiment.evals import is_solved, run_evals
+from dualmctx.experiment.messages import (
+    describe_divergence,
+    describe_failure,
+    describe_run,
+    resume_command,
+)
+from dualmctx.experiment.multihost import spread
+from dualmctx.runs.display import Display, summary_table
+from dualmctx.runs.folder import lock_folder
+from dualmctx.runs.loggers import Logger, require_wandb, tensorboard, weights_and_biases
+from dualmctx.runs.plot import plot_training
+from dualmctx.runs.recorded_config import check_config
+from dualmctx.training.config import Config
+from dualmctx.training.divergence import FAILURES, check_divergence, first_line
+from dualmctx.training.memory_budget import describe_memory
+from dualmctx.training.trainer import IterateFn, TrainState
+
+Rows = list[dict[str, Any]]
+"""The rows of `metrics.jsonl`, one per iteration."""
+STOPPED = 130
+"""The exit code after Ctrl-C or SIGTERM, as shells have it."""
+
+
+class RunFailed(Exception):
+    """A run cannot start or continue. The message is one line for the user.
+
+    Attributes:
+      exit_code: 2 for bad input and for a failure of memory, disk, network or device; 3 if
+        training diverged.
+    """
+
+    def __init__(self, message: str, exit_code: int = 2) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+def run_training(name: str, config: Config, warn: Callable[[str], None]) -> int:
+    """Runs or resumes training, with the run's folder locked.
+
+    Args:
+      name: the preset, for the folder and the records.
+      config: the configuration.
+      warn: called with a line about a damaged checkpoint that was skipped.
+
+    Returns:
+      0 at the end of training, or 130 if Ctrl-C or SIGTERM stopped it after a checkpoint.
+
+    Raises:
+      RunFailed: for bad input, if a resource fails, or if training diverges.
+      KeyboardInterrupt: if the run is stopped before training or by a second signal. Its argument,
+        if any, says how to continue.
+    """
+    run = None
+    with contextlib.ExitStack() as stack:
+        try:
+            try:
+                wandb = None if config.wandb is None else require_wandb()
+                lock = lock_folder(folder_of(name, config), resume=config.resume)
+                stack.enter_context(lock)
+                run = assemble(name, config)
+                state, rows = initial_state(run, warn)
+            except ValueError as error:
+                raise RunFailed(first_line(error)) from error
+            with open_loggers(run, wandb, int(state.iteration)) as loggers:
+                return train(run, state, rows, loggers)
+        except FAILURES as error:
+            raise RunFailed(describe_failure(run, error)) from error
+        except KeyboardInterrupt:
+            if run is None:
+                raise KeyboardInterrupt from None
+            # Python waits for background writes at exit in any case. Until then, keep the lock.
+            with contextlib.suppress(OSError):
+                run.checkpoints.wait()
+            remedy = "; --resume continues from the last checkpoint"
+            raise KeyboardInterrupt(remedy) from None
+
+
+def initial_state(run: Run, warn: Callable[[str], None]) -> tuple[TrainState, Rows]:
+    """Initialises or restores the training state; returns it with the rows up to its iteration.
+
+    Damaged checkpoints are moved aside, and `warn` gets a line about each.
+
+    Raises:
+      ValueError: if no checkpoint can be read, or the newest readable one was saved with another
+        configuration.
+    """
+    # A run that was stopped before its first checkpoint starts from the beginning.
+    if not run.config.resume or run.checkpoints.latest() is None:
+        state = run.trainer.init(run.config.seed)
+        return state, run.folder.keep_rows(int(state.iteration))
+    # Only shapes are given: the device may not have room for two states.
+    restored = run.checkpoints.restore(run.shapes)
+    check_config(run.folder.path, restored.step, restored.config)
+    state = spread(restored.state, run.trainer.shardings)
+    for step, reason in restored.damaged.items():
+        aside = run.checkpoints.set_aside(step)
+        warn(
+            f"the checkpoint of iteration {step} is damaged ({reason}) and was moved to {aside}; "
+            f"the run continues from iteration {restored.step}"
+        )
+    return state, run.folder.keep_rows(int(state.iteration))
+
+
+@contextlib.contextmanager
+def open_loggers(run: Run, wandb: Any, num_done: int) -> Iterator[list[Logger]]:
+    """Opens the logs for TensorBoard and, unless `wandb` is `None`, for Weights & Biases."""
+    folder = run.folder.path
+    with contextlib.ExitStack() as stack:
+        loggers = [stack.enter_context(tensorboard(folder / "tensorboard", num_done))]
+        if wandb is not None:
+            log = weights_and_biases(wandb, folder, str(run.config.wandb), run.record)
+            loggers.append(stack.enter_context(log))
+        yield loggers
+
+
+def train(run: Run, state: TrainState, rows: Rows, loggers: Sequence[Logger]) -> int:
+    """Trains until the end, a request to stop, or divergence.
+
+    Args:
+      run: the assembled run.
+      state: the state to continue from.
+      rows: the rows up to that state; new rows are appended.
+      loggers: called with each new row.
+
+    Returns:
+      0, or 130 after a request to stop.
+
+    Raises:
+      RunFailed: if training diverges. Nothing is saved then: the newest checkpoint is of an
+        iteration before the divergence.
+    """
+    config = run.config
+    with Display(config.num_iterations, int(state.iteration)) as display:
+        display.say(f"{run.name}: {describe_run(run)}; writing to {run.folder.path}")
+        display.say(describe_memory(run.memory))
+        start = time.perf_counter()
+        iterate = run.trainer.compile(state)
+        display.say(f"compiled in {time.perf_counter() - start:.0f} s")
+        outputs = (run.folder.append_row, *loggers, display.show)
+        with stopped_on_request(display.say) as stop:
+            while int(state.iteration) < config.num_iterations and not stop:
+                streak = count_solved_streak(rows)
+                if 0 < config.evals.stop_when_solved <= streak:
+                    display.say(f"optimal play in {streak} consecutive evals: training ends")
+                    break
+                state = train_iteration(run, iterate, state, rows, outputs)
+            run.checkpoints.save(int(state.iteration), state)
+            run.checkpoints.wait()
+    if stop:
+        display.say(
+            f"saved iteration {int(state.iteration)}; continue with: "
+            f"{resume_command(is_resumed=config.resume)}"
+        )
+        return STOPPED
+    finish(run, state, rows, display)
+    return 0
+
+
+def train_iteration(
+    run: Run,
+    iterate: IterateFn,
+    state: TrainState,
+    rows: Rows,
+    outputs: Sequence[Callable[[dict[str, Any]], None]],
+) -> TrainState:
+    """Runs one iteration, writes its row to `outputs`, and saves a checkpoint if one is due.
+
+    Raises:
+      RunFailed: if training diverges; the row is written before that.
+    """
+    state, row = iterate_once(run, iterate, state, rows)
+    divergence = check_divergence(row, rows, local(state.params), run.num_actions)
+    if not divergence:
+        row |= run_due_evals(run, state)
+    rows.append(row)
+    for write in outputs:
+        write(row)
+    if divergence:
+        run.checkpoints.wait()
+        raise RunFailed(describe_divergence(run, row["iteration"], divergence), exit_code=3)
+    if row["iteration"] % run.config.checkpoint_every == 0:
+        run.checkpoints.save(row["iteration"], state)
+    return state
+
+
+def iterate_once(
+    run: Run, iterate: IterateFn, state: TrainState, rows: Rows
+) -> tuple[TrainState, dict[str, Any]]:
+    """Runs one iteration; returns the new state and the row of its metrics."""
+    state, metrics = iterate(state)
+    spent = metrics["selfplay_seconds"] + metrics["learn_seconds"]
+    budgets = run.config.search.num_simulations
+    per_move = sum(budgets) if isinstance(budgets, tuple) else budgets
+    rate = metrics["positions"] / metrics["selfplay_seconds"]
+    return state, {
+        "iteration": int(state.iteration),
+        "seconds": (rows[-1]["seconds"] if rows else 0.0) + spent,
+        "games_per_second": metrics["games"] / metrics["selfplay_seconds"],
+        "positions_per_second": rate,
+        "simulations_per_second": rate * per_move,
+        **metrics,
+    }
+
+
+def run_due_evals(run: Run, state: TrainState) -> dict[str, Any]:
+    """Runs the evals if they are due after this iteration; returns their metrics."""
+    iteration, every = int(state.iteration), run.config.evals.every
+    if not every or iteration % every:
+        return {}
+    start = time.perf_counter()
+    results = run_evals(run.evals, local(state.params), jax.random.PRNGKey(iteration))
+    return results | {"eval_seconds": time.perf_counter() - start}
+
+
+def count_solved_streak(rows: Rows) -> int:
+    """Counts the latest consecutive evals in which play was optimal."""
+    evals = [is_solved(row) for row in rows if "path/search_optimal" in row]
+    return [*reversed(evals), False].index(False)
+
+
+def finish(run: Run, state: TrainState, rows: Rows, display: Display) -> None:
+    """Runs the final evals, writes the summary and the plot, and prints the table."""
+    display.say("final evals …")
+    seed = (run.config.seed + 1) % 2**32
+    results = run_evals(run.final_evals, local(state.params), jax.random.PRNGKey(seed))
+    summary = {
+        "title": f"{run.name} after {int(state.iteration)} iterations",
+        "iterations": int(state.iteration),
+        "seconds": rows[-1]["seconds"] if rows else 0.0,
+        "games": sum(row["games"] for row in rows),
+        "positions": sum(row["positions"] for row in rows),
+        "solved": is_solved(results),
+        **run.num_positions,
+        **results,
+    }
+    run.folder.write_json("summary.json", summary)
+    plot_training(rows, summary["title"], run.folder.path / "curve.png")
+    display.console.print(summary_table(summary))
+    files = "summary.json, metrics.jsonl, curve.png, checkpoints/, tensorboard/"
+    display.say(f"in {run.folder.path}: {files}")

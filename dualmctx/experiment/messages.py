@@ -1,0 +1,77 @@
+"""Messages of a training run: its description, its failures and how to continue."""
+
+import contextlib
+import os
+import shlex
+import sys
+from pathlib import Path
+
+import jax
+
+from dualmctx.distributed.devices import choose_devices
+from dualmctx.experiment.assemble import Run
+from dualmctx.training.divergence import first_line
+
+
+def describe_run(run: Run) -> str:
+    """Describes a run in one line: search, budgets, games and devices."""
+    config = run.config
+    budgets = config.search.num_simulations
+    numbers = " + ".join(map(str, budgets)) if isinstance(budgets, tuple) else str(budgets)
+    devices = choose_devices(config.devices)
+    where = f"{len(devices)} × {devices[0].device_kind}" if devices[1:] else devices[0].device_kind
+    processes = jax.process_count()
+    return (
+        f"{type(config.search).__name__} with {numbers} simulations per move, "
+        f"{config.selfplay.num_games} games in parallel, on {where}"
+        + (f" in {processes} processes" if processes > 1 else "")
+    )
+
+
+def resume_command(*, is_resumed: bool) -> str:
+    """Returns this process's command line with `--resume`.
+
+    It names this interpreter, because there may be no `python` on the path.
+
+    Args:
+      is_resumed: whether the command line has `--resume` already.
+    """
+    script, *arguments = sys.argv
+    # `python -m dualmctx` sets the script to a file that cannot be run by its path.
+    program = ["-m", "dualmctx"] if Path(script).name == "__main__.py" else [script]
+    python = min(sys.executable, os.path.relpath(sys.executable), key=len)
+    return shlex.join([python, *program, *arguments, *([] if is_resumed else ["--resume"])])
+
+
+def describe_divergence(run: Run, iteration: int, divergence: str) -> str:
+    """Describes a run that diverged, its last good checkpoint and the remedy."""
+    return (
+        f"training failed in iteration {iteration}: {divergence}; {last_checkpoint(run)}; start a "
+        "new run with a --learner.learning-rate below "
+        f"{run.config.learner.learning_rate:g} (--resume would fail again)"
+    )
+
+
+def describe_failure(run: Run | None, error: BaseException) -> str:
+    """Describes a failed resource; for an assembled run, also its checkpoint and the remedy."""
+    message = first_line(error)
+    if run is None:
+        return message
+    with contextlib.suppress(OSError):
+        run.checkpoints.wait()
+    has_checkpoint = run.checkpoints.latest() is not None
+    resume = "--resume " + ("continues there" if has_checkpoint else "starts again")
+    is_of_device = isinstance(error, jax.errors.JaxRuntimeError)
+    if isinstance(error, MemoryError) or (is_of_device and "RESOURCE_EXHAUSTED" in str(error)):
+        smaller = "a new run with a smaller --selfplay.num-games or --learner.capacity takes less"
+        remedy = f"with more memory or devices {resume}, {smaller}"
+    else:
+        remedy = f"after the cause is fixed, {resume}"
+    return f"{message}; {last_checkpoint(run)}; {remedy}"
+
+
+def last_checkpoint(run: Run) -> str:
+    """Names the newest checkpoint."""
+    last = run.checkpoints.latest()
+    where = f"iteration {last} in {run.folder.checkpoints}"
+    return f"the last good checkpoint is {'none' if last is None else where}"
