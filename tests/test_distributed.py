@@ -206,7 +206,7 @@ def test_two_processes_train_as_one_and_end_when_one_is_lost(tmp_path: Path) -> 
             process.kill()
     assert code != 0
     assert last_line(errors) == loss_line("train.py")
-    assert "8 games side by side, on 2 × cpu in 2 processes" in out
+    assert "8 games in parallel, on 2 × cpu in 2 processes" in out
     rows = untimed_rows(pieces)
     assert len(rows) == 3
     assert train.main([*ARGUMENTS, "--out", str(pieces), "--resume"]) == 0

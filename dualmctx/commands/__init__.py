@@ -1,1 +1,6 @@
-"""The subcommands of `dualmctx`, a module each."""
+"""The subcommands of `dualmctx`, one module each: arguments and output only.
+
+The command lines are public, not the modules. `main` is the entry point.
+"""
+
+__all__ = ("main",)

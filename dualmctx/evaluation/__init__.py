@@ -1,1 +1,3 @@
-"""Positions through a network and a search: in batches, as files and as streams."""
+"""Evaluation of positions by a network and a search: in batches, from files and from streams."""
+
+__all__ = ("evaluations", "evaluator", "factory")

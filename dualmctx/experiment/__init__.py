@@ -1,1 +1,3 @@
-"""A training run put together: its parts, its evals and its processes."""
+"""A training run: assembly from a configuration, the loop, evals and several processes."""
+
+__all__ = ("assemble", "evals", "loop")

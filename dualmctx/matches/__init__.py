@@ -1,1 +1,3 @@
-"""Games between players: matches on the device, players of other libraries, tournaments."""
+"""Games between players: on the device, against players of other libraries, and tournaments."""
+
+__all__ = ("arena", "tournament")

@@ -1,1 +1,3 @@
-"""Networks and games as the functions that a search calls."""
+"""Networks, and the functions that bind a network and a game to a search."""
+
+__all__ = ("game_model", "network", "search_memory")

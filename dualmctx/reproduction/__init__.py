@@ -1,1 +1,6 @@
-"""The experiments of the Dual MCTS paper, and the same at equal cost: `dualmctx reproduce`."""
+"""The experiments of the Dual MCTS paper, also at equal cost; `dualmctx reproduce` runs them.
+
+No module is public.
+"""
+
+__all__ = ()

@@ -1,1 +1,3 @@
-"""Files and displays of a training run: folders, checkpoints, saved networks, logs."""
+"""What a training run writes and shows: folders, checkpoints, saved networks, logs, progress."""
+
+__all__ = ("checkpoint", "folder", "saved_network", "saved_policy")

@@ -1,1 +1,7 @@
-"""The search engine: trees, selection, expansion and backup, batched and jit-compiled."""
+"""The search engine: trees, selection, expansion and backup, batched and jit-compiled.
+
+It needs jax, chex and mctx only. The public modules are those that a new variant or a new selection
+rule uses.
+"""
+
+__all__ = ("keys", "mctx_export", "mctx_rules", "select", "simulate", "subtree", "tree")

@@ -1,1 +1,3 @@
-"""From self-play to parameters: configuration, self-play, targets, replay and learning."""
+"""Self-play to parameters: configuration, self-play, targets, replay buffer and learner."""
+
+__all__ = ("config", "presets", "trainer")
