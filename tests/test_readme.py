@@ -46,7 +46,7 @@ def test_training_commands_are_valid(command: str) -> None:
 
 @pytest.mark.parametrize("command", commands("make"))
 def test_make_commands_exist(command: str) -> None:
-    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
     assert command.split()[1] in targets
 
 
@@ -104,3 +104,18 @@ def test_comparisons_are_valid(line: str) -> None:
     options = parse_flags(compare.Options(), shlex.split(line)[2:], "dualmctx compare", "")
     assert {parse_player(player).search for player in options.players} <= {*REGISTRY, "random"}
     assert options.checkpoint in trained_names()
+
+
+FOLDERS = re.compile(r"<!-- folders -->\n```text\n(.*?)```\n<!-- /folders -->", re.DOTALL)
+
+
+def test_the_folders_described_are_those_of_the_repository() -> None:
+    [block] = FOLDERS.findall(README)
+    described = [line.split()[0] for line in block.splitlines()]
+    package = [x for x in (ROOT / "dualmctx").iterdir() if not x.name.startswith(("_", "."))]
+    expected = {"games/", "tests/", "benchmarks/", "docs/", "train.py"}
+    expected |= {f"dualmctx/{x.name}/" for x in package if x.is_dir()}
+    expected |= {f"dualmctx/{x.name}" for x in package if x.suffix == ".py"}
+    assert sorted(described) == sorted(expected)
+    assert all((ROOT / name).exists() for name in described)
+    assert all(len(line.split()) > 1 for line in block.splitlines())
