@@ -1,36 +1,46 @@
-# make train   trains on the preset hsr; ARGS="..." is passed on to train.py
-# make test    runs the tests;       ARGS="..." is passed on to pytest
-# make lint    checks format, style and types
-# make format  formats, and repairs what ruff can repair
-# make clean   removes .venv and every cache; keeps runs/
+# make train        train on the preset hsr; ARGS="..." is passed to train.py
+# make test         run the tests, without those marked slow; ARGS="..." is passed to pytest
+# make test-all     run all tests; ARGS="..." is passed to pytest
+# make wheel-check  build the wheel, install it into an empty environment and use it there
+# make lint         check format, style and types
+# make format       format, and fix what ruff can fix
+# make clean        remove .venv and all caches; keeps runs/
 #
-# Each makes .venv first when it is needed. PYTHON says with which Python: make test PYTHON=python3.12;
-# where .venv is of another one, make clean comes first.
+# Each target creates .venv if needed, with the Python in PYTHON: make test PYTHON=python3.12.
+# If .venv has another version of Python, run make clean first.
 
 PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
 SOURCES := pyproject.toml constraints.txt
 
-# The constraints hold for the build backend too; newer pips read the second name for that.
+# The constraints apply to the build backend too; newer versions of pip read the second name.
 export PIP_CONSTRAINT := constraints.txt
 export PIP_BUILD_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: train test lint format clean same-python
+.PHONY: train test test-all wheel-check lint format clean same-python
 .NOTPARALLEL:
 
 train: .venv/.runtime
 	@$(BIN)/python train.py hsr $(ARGS)
 
-# worksteal: a worker keeps neighbouring tests, which share compiled functions, until one is idle.
+# worksteal: neighbouring tests share compiled functions, so a worker keeps them until one is idle.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
+
 test: .venv/.dev
-	@$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+	@$(PYTEST) $(ARGS)
+
+test-all: .venv/.dev
+	@$(PYTEST) -m "" $(ARGS)
+
+wheel-check: .venv/.dev
+	@$(BIN)/python tests/wheel_check.py
 
 lint: .venv/.dev
 	@echo "ruff format --check"; $(BIN)/ruff format --check --quiet . || \
-	    { echo "make format repairs this."; exit 1; }
+	    { echo "make format fixes this."; exit 1; }
 	@echo "ruff check"; $(BIN)/ruff check --quiet .
 	@echo "pyright"; $(BIN)/pyright
 
@@ -41,14 +51,14 @@ clean:
 	@rm -rf .venv .cache .hypothesis .pytest_cache .ruff_cache build dist *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Has whoever names a Python not be given another one.
+# Fails if PYTHON is given but .venv was built with a different version.
 same-python:
 ifneq ($(origin PYTHON),file)
 	@[ ! -x $(BIN)/python ] || [ "$$($(PYTHON) -V 2>/dev/null)" = "$$($(BIN)/python -V)" ] || { \
 	    echo "$(PYTHON) is not the $$($(BIN)/python -V) of .venv: run make clean first, or leave PYTHON out."; exit 1; }
 endif
 
-# Two stamps: training needs only the runtime dependencies and starts sooner without the tools.
+# Two stamps: training needs only the runtime dependencies, so make train sets up faster.
 .venv/.runtime: $(SOURCES) | same-python
 	@echo "Setting up .venv to run (about a minute) ..."
 	@$(call install,.)
@@ -59,7 +69,7 @@ endif
 	@$(call install,.[dev])
 	@touch .venv/.runtime $@
 
-# Makes .venv unless a working one is there, and installs $(1) into it.
+# Creates .venv unless a working one exists, and installs $(1) into it.
 define install
 $(BIN)/python -m pip --version >/dev/null 2>&1 || { \
     $(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null || { \

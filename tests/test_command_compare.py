@@ -199,7 +199,7 @@ def test_players_and_games_can_be_added(
         ),
         (["--opening-plies", "1", "--resume"], "configuration: opening_plies ([1, 2] → [1])"),
         (["--batch", "5", "--resume"], "has another configuration: batch (4 → 5)"),
-        ([], "exists and is not empty; choose another folder, or go on with --out"),
+        ([], "exists and is not empty; choose another folder"),
     ],
 )
 def test_changed_settings_are_refused_on_resume(

@@ -1,4 +1,4 @@
-"""The Makefile uses the requested Python, or reports why it cannot."""
+"""The Makefile: its targets, and the Python that it uses."""
 
 import os
 import re
@@ -12,14 +12,14 @@ ROOT = Path(__file__).parents[1]
 
 
 def make_python(file: Path, version: str) -> None:
-    """Writes a stand-in for Python that prints its version and its arguments."""
+    """Writes a script that prints the version it stands for and its arguments."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(f'#!/bin/sh\n[ "$1" = -V ] && echo Python {version} || echo "{version}: $*"\n')
     file.chmod(0o755)
 
 
-@pytest.mark.parametrize("target", ["train", "test"])
-def test_make_refuses_another_python_than_that_of_venv(target: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", ["train", "test", "test-all", "wheel-check"])
+def test_make_refuses_a_python_other_than_that_of_venv(target: str, tmp_path: Path) -> None:
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, tmp_path)
     make_python(tmp_path / ".venv/bin/python", "3.11.1")
@@ -28,7 +28,7 @@ def test_make_refuses_another_python_than_that_of_venv(target: str, tmp_path: Pa
     for name, version in (("same", "3.11.1"), ("other", "3.12.9")):
         make_python(tmp_path / name, version)
 
-    # The tests may have been started by make.
+    # make may have started the tests.
     env = {k: v for k, v in os.environ.items() if not k.startswith("MAKE") and k != "PYTHON"}
 
     def make(*arguments: str) -> tuple[int, str]:
@@ -46,7 +46,7 @@ def test_make_refuses_another_python_than_that_of_venv(target: str, tmp_path: Pa
         line = f"{name} is not the Python 3.11.1 of .venv: run make clean first, or leave PYTHON "
         assert make(f"PYTHON={name}") == (2, f"{line}out.\n")
     shutil.rmtree(tmp_path / ".venv")
-    # A missing environment would be created, which the stand-in cannot do.
+    # Without .venv, make creates one; the script cannot.
     assert "Setting up .venv" in make("PYTHON=./other")[1]
 
 
@@ -56,3 +56,10 @@ def test_pre_commit_runs_the_checks_of_make_lint() -> None:
     hooks = re.findall(r"entry: \.venv/bin/(.*)", (ROOT / ".pre-commit-config.yaml").read_text())
     assert len(checks) == 3
     assert hooks == checks
+
+
+def test_ci_runs_targets_of_the_makefile() -> None:
+    run = re.findall(r"^make (\S+)$", (ROOT / ".ci" / "run").read_text(), flags=re.MULTILINE)
+    assert run == ["lint", "test", "wheel-check", "test-all"]
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    assert set(run) <= set(targets)

@@ -394,7 +394,7 @@ def test_another_configuration_than_the_checkpoint_s_is_refused(
     with pytest.raises(ValueError, match=r"config\.json is not the configuration") as error:
         check_config(tmp_path, 7, CONFIG)
     fields, remedy = re.findall(
-        r"of iteration 7 was saved with: (.*); put that back, or, (.*)", str(error.value)
+        r"of iteration 7 was saved with: (.*); put the old values back, or, (.*)", str(error.value)
     )[0]
     assert fields == "rate (None → 1.0), search.num_simulations ([4, 2] → [4, 3])"
     [digest] = re.findall(r'add "edited": "([0-9a-f]{16})" to it$', remedy)

@@ -137,7 +137,7 @@ def test_wandb_failure_is_reported(
         raise Wandb.Error("no network\nafter 90 s")
 
     monkeypatch.setattr(wandb, when, fails)
-    words = r"^wandb has failed: no network; use WANDB_MODE=offline, or leave --wandb out$"
+    words = r"^wandb failed: no network; use WANDB_MODE=offline, or omit --wandb$"
     with (
         pytest.raises(ConnectionError, match=words),
         weights_and_biases(wandb, tmp_path, "games", {}) as write,

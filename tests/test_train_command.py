@@ -663,7 +663,7 @@ def test_a_run_that_wandb_did_not_begin_goes_on(
     monkeypatch.setattr(loop, "require_wandb", lambda: Wandb)
     command = [*ALPHAZERO, "--wandb", "games", "--out", str(tmp_path)]
     line = failure(command, capsys)
-    assert "wandb has failed: no network; use WANDB_MODE=offline" in line
+    assert "wandb failed: no network; use WANDB_MODE=offline" in line
     assert "--resume starts again" in line
     monkeypatch.setattr(Wandb, "init", lambda **_: SimpleNamespace(finish=lambda: None))
     assert train.main([*command, "--resume"]) == 99

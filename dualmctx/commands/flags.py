@@ -1,4 +1,4 @@
-"""Command lines: flags from a dataclass, and one clear line for what is wrong with them."""
+"""Command lines: flags from a dataclass, with one-line messages for bad input."""
 
 import contextlib
 import io
@@ -9,31 +9,31 @@ import tyro
 
 C = TypeVar("C")
 Positional = tyro.conf.Positional
-"""Marks a field that is no flag but an argument by its place."""
+"""Marks a field as a positional argument."""
 named = tyro.conf.arg
-"""Annotates a field with what its value is called in `--help`: `metavar=...`."""
+"""Annotates a field with the name of its value in `--help`: `metavar=...`."""
 Unprefixed = tyro.conf.OmitArgPrefixes
-"""Marks a field of nested options whose flags are named without the field."""
+"""Marks a field of nested options whose flags omit the name of the field."""
 REQUIRED: Any = tyro.MISSING
-"""The default of a field that has none."""
+"""The default of a required field."""
 
 
 def parse_flags(default: C, arguments: list[str], program: str, description: str) -> C:
-    """Parses flags that change fields of a configuration.
+    """Parses flags that change the fields of a configuration.
 
     Args:
-      default: a frozen dataclass, nested or not; every field is a flag. A field whose type is a
+      default: a frozen dataclass, possibly nested. Every field is a flag. A field whose type is a
         union of dataclasses has the flags of its default's type.
       arguments: the flags.
-      program: name for `--help`.
-      description: for `--help`.
+      program: the program's name, for `--help`.
+      description: the program's description, for `--help`.
 
     Returns:
       The configuration.
 
     Raises:
-      ValueError: when something is wrong, in one line.
-      SystemExit: after `--help`, with code 0.
+      ValueError: if a flag is invalid.
+      SystemExit: with code 0, after `--help`.
     """
     messages = io.StringIO()
     try:
@@ -53,7 +53,7 @@ def parse_flags(default: C, arguments: list[str], program: str, description: str
 
 
 def take_flag(arguments: list[str], flag: str) -> tuple[str | None, list[str]]:
-    """Takes a flag and its value out of the arguments."""
+    """Removes a flag from the arguments; returns its value, if any, and the other arguments."""
     for i, argument in enumerate(arguments):
         if argument.startswith(flag + "="):
             return argument.split("=", 1)[1], arguments[:i] + arguments[i + 1 :]

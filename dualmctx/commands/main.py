@@ -1,4 +1,4 @@
-"""The command `dualmctx`: a table of subcommands, each a module with `main(arguments) -> int`."""
+"""The command `dualmctx`: a table of subcommands, modules with `main(arguments) -> int`."""
 
 import importlib
 import logging
@@ -11,7 +11,12 @@ from dualmctx.training.divergence import FAILURES, first_line
 
 
 class Subcommand(NamedTuple):
-    """A row of the table: the module, imported when it is asked for, and what it does."""
+    """A row of the table.
+
+    Attributes:
+      module: the name of the module, which is imported when the command is run.
+      summary: a description for `--help`.
+    """
 
     module: str
     summary: str
@@ -19,25 +24,25 @@ class Subcommand(NamedTuple):
 
 SUBCOMMANDS: dict[str, Subcommand] = {
     "train": Subcommand("dualmctx.commands.train", "trains a network by self-play"),
-    "evaluate": Subcommand("dualmctx.commands.evaluate", "evaluates the positions of a file"),
-    "serve": Subcommand("dualmctx.commands.serve", "answers positions that another program sends"),
+    "evaluate": Subcommand("dualmctx.commands.evaluate", "evaluates the positions in a file"),
+    "serve": Subcommand("dualmctx.commands.serve", "evaluates positions sent by another program"),
     "compare": Subcommand("dualmctx.commands.compare", "plays players against each other"),
     "reproduce": Subcommand("dualmctx.commands.reproduce", "repeats the experiments of the paper"),
-    "export": Subcommand("dualmctx.commands.export", "writes what a run has learned to one file"),
+    "export": Subcommand("dualmctx.commands.export", "writes the network of a run to one file"),
 }
 _BROKEN_PIPE = 141
-"""What a shell says of a program whose reader has gone."""
+"""The exit code of shells for a program whose output is no longer read."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command.
 
     Args:
-      arguments: what follows the program's name; by default of this process.
+      arguments: the arguments after the program's name; by default those of this process.
 
     Returns:
-      The exit code: 0 when all went well, 2 for bad input or where memory, the disk or the network
-      fails, in a line on standard error, 130 after Ctrl-C, and what a subcommand has besides.
+      The exit code: 0 on success; 2 for bad input or if memory, the disk, the network or a device
+      fails, with one line on standard error; 130 after Ctrl-C; others as the subcommand says.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     if not arguments or arguments[0] in ("-h", "--help"):
@@ -48,15 +53,17 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     name, *rest = arguments
     if name not in SUBCOMMANDS:
-        return fail("dualmctx", f"there is no command {name!r}; there are {', '.join(SUBCOMMANDS)}")
-    # orbax logs every phase of what it reads.
+        return fail(
+            "dualmctx", f"there is no command {name!r}; use one of {', '.join(SUBCOMMANDS)}"
+        )
+    # orbax logs each step of reading.
     logging.getLogger("absl").setLevel(logging.ERROR)
     try:
         code = importlib.import_module(SUBCOMMANDS[name].module).main(rest)
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # Python would write the rest when it ends, in vain.
+        # Python would try to write the rest at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE
     except (ValueError, *FAILURES) as error:
@@ -67,13 +74,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def fail(program: str, message: str) -> int:
-    """Says in a line what is wrong; returns the exit code."""
+    """Prints an error in one line; returns the exit code."""
     print(f"{program}: {message}", file=sys.stderr)
     return 2
 
 
 def describe() -> str:
-    """Describes the command, for `--help`."""
+    """Returns the text of `--help`."""
     rows = [f"  {name:<10}{row.summary}" for name, row in SUBCOMMANDS.items()]
     return "\n".join(
         [
@@ -81,7 +88,7 @@ def describe() -> str:
             "",
             *rows,
             "",
-            "`dualmctx COMMAND --help` lists a command's arguments.",
-            "`dualmctx --version` says which version this is.",
+            "`dualmctx COMMAND --help` lists the arguments of a command.",
+            "`dualmctx --version` prints the version.",
         ]
     )

@@ -1,4 +1,4 @@
-"""Devices: games and positions split evenly over all of them, the network on each."""
+"""Devices: games and positions are sharded over all of them, the network is on each."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,19 +10,19 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 _AXIS = "data"
 SHARDED = PartitionSpec(_AXIS)
-"""The first axis is split over the devices."""
+"""The first axis is split evenly over the devices."""
 REPLICATED = PartitionSpec()
-"""Every device has all of it."""
+"""Every device holds the whole array."""
 
 
 def choose_devices(number: int | None) -> list[Any]:
     """Chooses the first devices of each process.
 
     Args:
-      number: how many of each process, at least 1; by default all.
+      number: the number of devices per process, at least 1; by default all.
 
     Raises:
-      ValueError: when it is not at least 1, or a process has fewer, in one line.
+      ValueError: if the number is less than 1, or a process has fewer devices.
     """
     chosen = []
     for process in range(jax.process_count()):
@@ -30,22 +30,22 @@ def choose_devices(number: int | None) -> list[Any]:
         if number is not None and not 1 <= number <= len(there):
             raise ValueError(
                 f"devices is {number}; it must be from 1 to {len(there)}, "
-                f"which process {process} has"
+                f"the devices of process {process}"
             )
         chosen += there[:number]
     return chosen
 
 
 def make_mesh(devices: Sequence[Any] | None = None) -> Mesh:
-    """Makes the mesh of some devices, by default all of all processes."""
+    """Makes a mesh of devices, by default of all devices of all processes."""
     return Mesh(np.array(jax.devices() if devices is None else devices), (_AXIS,))
 
 
 def check_split(mesh: Mesh, **numbers: int) -> None:
-    """Checks that numbers can be split evenly.
+    """Checks that numbers are multiples of the number of devices.
 
     Raises:
-      ValueError: when one cannot, in one line.
+      ValueError: if one is not.
     """
     for name, number in numbers.items():
         if number % mesh.size:
@@ -56,14 +56,14 @@ def check_split(mesh: Mesh, **numbers: int) -> None:
 
 
 def shardings(mesh: Mesh, specs: Any) -> Any:
-    """Turns a pytree of `SHARDED` and `REPLICATED` into shardings over the mesh."""
+    """Converts a pytree of `SHARDED` and `REPLICATED` to shardings over the mesh."""
     is_spec = lambda x: isinstance(x, PartitionSpec)  # noqa: E731
     return jax.tree.map(lambda spec: NamedSharding(mesh, spec), specs, is_leaf=is_spec)
 
 
 def on_each(function: Any, mesh: Mesh, in_specs: Any, out_specs: Any) -> Any:
-    """Runs a function on each device with its share of the arguments; see `total`."""
-    # The check of what varies over devices does not know the loops of a search.
+    """Returns a function that runs on each device with its shard of the arguments; see `total`."""
+    # The check of replication does not support the loops of a search.
     return jax.shard_map(
         function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
     )
@@ -75,19 +75,19 @@ def total(numbers: Any) -> Any:
 
 
 def gather(tree: Any) -> Any:
-    """Fetches arrays of all devices, whole, as NumPy arrays; all processes must call it."""
+    """Fetches whole arrays from all devices as NumPy arrays; all processes must call it."""
 
     def fetch(x: Any) -> Any:
         if x.is_fully_addressable or x.is_fully_replicated:
             return np.asarray(x)
         return multihost_utils.process_allgather(x, tiled=True)
 
-    # One after the other: an array stands on each device for a moment.
+    # One array at a time: each device holds the whole array for a moment.
     return jax.tree.map(fetch, tree)
 
 
 def spread(tree: Any, shardings: Any) -> Any:
-    """Spreads whole NumPy arrays, the same in all processes, over the devices."""
+    """Puts whole NumPy arrays, the same in all processes, onto the devices by their shardings."""
 
     def put(x: Any, sharding: NamedSharding) -> jax.Array:
         return jax.make_array_from_callback(x.shape, sharding, lambda index: x[index])
@@ -96,12 +96,12 @@ def spread(tree: Any, shardings: Any) -> Any:
 
 
 def local(tree: Any) -> Any:
-    """Returns arrays that every device has, on this process's first device alone."""
+    """Returns replicated arrays, on the first device of this process only."""
     return jax.tree.map(lambda x: x.addressable_data(0), tree)
 
 
 def share(shapes: Any, shardings: Any) -> Any:
-    """Returns the shapes that each device holds of arrays."""
+    """Returns the shapes of each device's shards of arrays."""
     return jax.tree.map(
         lambda x, spec: jax.ShapeDtypeStruct(spec.shard_shape(x.shape), x.dtype), shapes, shardings
     )

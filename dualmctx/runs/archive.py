@@ -1,8 +1,8 @@
-"""Arrays of an `.npz` file that may be damaged or hostile: headers first, then only what is asked.
+"""Reads arrays of `.npz` files that may be damaged or hostile.
 
-NumPy's own reader allocates whatever a header declares, and takes the last of two members of one
-name. This one reads no pickles, no other compression than NumPy's, and no array whose size is not
-the one that the archive gives for it.
+NumPy's own reader allocates any size that a header declares, and takes the last of two members with
+the same name. This reader checks all headers first. It refuses pickles, compressions that NumPy
+does not use, duplicate names, and arrays whose size differs from that of the archive's member.
 """
 
 import contextlib
@@ -19,14 +19,14 @@ _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 class Header(NamedTuple):
-    """What an array is, before its numbers are read.
+    """The header of an array.
 
     Attributes:
-      member: of the archive.
-      shape: of the array.
-      dtype: of the array, without objects.
-      is_fortran: whether its first axis changes fastest.
-      start: where its numbers begin, in bytes of the unpacked member.
+      member: the member of the archive.
+      shape: the shape of the array.
+      dtype: its dtype; never an object dtype.
+      is_fortran: whether the first axis changes fastest.
+      start: the offset of the data in the unpacked member, in bytes.
     """
 
     member: zipfile.ZipInfo
@@ -46,18 +46,18 @@ class Archive(NamedTuple):
 
     Attributes:
       file: the zip archive.
-      headers: of its arrays, by their names.
+      headers: the headers of its arrays, by name.
     """
 
     file: zipfile.ZipFile
     headers: dict[str, Header]
 
     def read(self, name: str) -> np.ndarray:
-        """Reads an array, which takes as many bytes as its header says.
+        """Reads an array; its size is the one in its header.
 
         Raises:
-          KeyError: when there is no such array.
-          ValueError, zipfile.BadZipFile, zlib.error: when it is damaged.
+          KeyError: if there is no such array.
+          ValueError, zipfile.BadZipFile, zlib.error: if it is damaged.
         """
         header = self.headers[name]
         flat = np.empty(math.prod(header.shape), header.dtype)
@@ -69,12 +69,12 @@ class Archive(NamedTuple):
 
 @contextlib.contextmanager
 def open_archive(path: Path) -> Iterator[Archive]:
-    """Opens an `.npz` file and reads the headers of its arrays, none of their numbers.
+    """Opens an `.npz` file and reads the headers of its arrays, but no data.
 
     Raises:
-      ValueError, zipfile.BadZipFile, zlib.error: when it is damaged or no such file, when it has a
-        name twice, or when an array is pickled or its size is not what the archive says.
-      OSError: when it cannot be read.
+      ValueError, zipfile.BadZipFile, zlib.error: if the file is damaged or not an `.npz` file, if a
+        name occurs twice, or if an array is pickled or has another size than its member.
+      OSError: if the file cannot be read.
     """
     with zipfile.ZipFile(path) as file:
         headers: dict[str, Header] = {}
@@ -88,9 +88,9 @@ def open_archive(path: Path) -> Iterator[Archive]:
 
 def _read_header(file: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> Header:
     if member.compress_type not in _COMPRESSIONS or member.flag_bits & 1:
-        raise ValueError(f"{name} is packed in a way that NumPy does not use")
+        raise ValueError(f"{name} has a compression that NumPy does not use")
     with file.open(member) as stream:
-        # So that a long header cannot be unpacked either.
+        # The reader for version 1.0 limits the length of the header.
         version = np.lib.format.read_magic(stream)
         if version != (1, 0):
             raise ValueError(f"{name} has a header of version {version}")
@@ -107,7 +107,7 @@ def _read_header(file: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> H
 
 
 def _read_into(stream: IO[bytes], target: memoryview) -> None:
-    """Fills a buffer with the rest of a member, at whose end zipfile compares its checksum."""
+    """Fills a buffer with the rest of a member; zipfile checks the checksum at its end."""
     done = 0
     while done < len(target):
         data = stream.read(min(_PIECE, len(target) - done))

@@ -1,4 +1,4 @@
-"""Checkpoints: the whole state of training, so that a run goes on where it stopped."""
+"""Checkpoints: the complete state of training, from which a run can be resumed."""
 
 import contextlib
 import logging
@@ -14,22 +14,22 @@ import orbax.checkpoint as ocp
 from dualmctx.runs.checkpoint_content import CONFIG, is_intact, make_content, read_config
 from dualmctx.runs.saved_fields import with_saved_names
 
-# What reading and writing raise: orbax, tensorstore, zstd or we ourselves.
+# Raised while reading and writing, by orbax, tensorstore, zstd or this module.
 _FAILURES = (ValueError, KeyError, TypeError, OSError, RuntimeError)
-# orbax also checks what it reads by assertions, and takes it apart without a check.
+# orbax also checks by assertions, and reads damaged metadata without checks.
 _UNREADABLE = (*_FAILURES, AssertionError, AttributeError, LookupError)
 
 
 class Restored(NamedTuple):
-    """What was read back.
+    """A checkpoint that was read.
 
     Attributes:
       state: the state, in NumPy arrays.
-      step: its iterations.
-      damaged: later checkpoints that could not be read, by their iterations and with the reason in
-        a line; empty if the newest one was read.
-      config: the configuration that the checkpoint was saved with; `None` if it has none, as those
-        of earlier versions.
+      step: the iteration after which it was saved.
+      damaged: the reason for each later checkpoint that could not be read, by iteration; empty if
+        the newest checkpoint was read.
+      config: the configuration that the checkpoint was saved with; `None` for checkpoints of
+        earlier versions.
     """
 
     state: Any
@@ -42,10 +42,10 @@ class Checkpoints(NamedTuple):
     """The checkpoints in a folder.
 
     Attributes:
-      manager: orbax's manager of the folder; it writes a checkpoint under another name and renames
-        it when complete, so that a folder never holds half of one.
-      fetch: turns a state into NumPy arrays.
-      config: the configuration of the run, in JSON's types; each checkpoint is saved with it.
+      manager: orbax's manager of the folder. It writes a checkpoint under a temporary name and
+        renames it when it is complete.
+      fetch: converts a state to NumPy arrays.
+      config: the configuration of the run, in JSON's types, which is saved in each checkpoint.
     """
 
     manager: ocp.CheckpointManager
@@ -53,23 +53,23 @@ class Checkpoints(NamedTuple):
     config: dict[str, Any] | None = None
 
     def save(self, step: int, state: Any) -> None:
-        """Saves a state after `step` iterations, in the background; a step is saved only once.
+        """Saves the state after iteration `step`, in the background; does nothing if it is saved.
 
         Raises:
-          OSError: when this checkpoint or the one before it cannot be written, in one line.
+          OSError: if this checkpoint or the one before it cannot be written.
         """
         if step in self.manager.all_steps():
             return
-        # Fetched first: training goes on in the same buffers while orbax still writes.
+        # Copied first: training reuses the buffers while orbax is still writing.
         content = make_content(self.fetch(state), self.config)
         with self._writing():
             self.manager.save(step, args=ocp.args.StandardSave(content))
 
     def wait(self) -> None:
-        """Waits until everything is written.
+        """Waits until all checkpoints are written.
 
         Raises:
-          OSError: when it cannot be, in one line.
+          OSError: if one cannot be written.
         """
         with self._writing():
             self.manager.wait_until_finished()
@@ -79,26 +79,26 @@ class Checkpoints(NamedTuple):
         try:
             yield
         except _FAILURES as error:
-            # orbax counts a checkpoint as soon as it is begun.
+            # orbax lists a checkpoint from the start of its writing.
             self.manager.reload()
             where = f"a checkpoint in {self.manager.directory}"
-            raise OSError(f"{where} cannot be written: {_in_short(error)}") from error
+            raise OSError(f"{where} cannot be written: {_shorten(error)}") from error
 
     def latest(self) -> int | None:
-        """Returns the iterations of the newest checkpoint, `None` if there is none."""
+        """Returns the iteration of the newest checkpoint; `None` if there is none."""
         return self.manager.latest_step()
 
     def restore(self, like: Any) -> Restored:
-        """Restores the newest checkpoint that is not damaged; none is ever loaded in part.
+        """Restores the newest checkpoint that is not damaged.
 
         Args:
-          like: a state, or its shapes and dtypes, of the structure that was saved.
+          like: a state, or its shapes and dtypes, with the structure that was saved.
 
         Returns:
-          The state, and which later checkpoints could not be read.
+          The state, and the reasons why later checkpoints could not be read.
 
         Raises:
-          ValueError: when there is no checkpoint, or none can be read, in one line.
+          ValueError: if there is no checkpoint, or none can be read.
         """
         steps = sorted(self.manager.all_steps(), reverse=True)
         damaged: dict[int, str] = {}
@@ -106,36 +106,36 @@ class Checkpoints(NamedTuple):
             try:
                 state, config = self._read(step, like)
             except _UNREADABLE as error:
-                damaged[step] = _in_short(error)
+                damaged[step] = _shorten(error)
             else:
                 return Restored(state, step, damaged, config)
         if not steps:
             raise ValueError(f"there is no checkpoint in {self.manager.directory}")
         raise ValueError(
             f"the checkpoint of iteration {steps[0]} in {self.manager.directory} cannot be read: "
-            f"{damaged[steps[0]]}" + (", nor can those before it" if len(steps) > 1 else "")
+            f"{damaged[steps[0]]}" + (", nor can earlier ones" if len(steps) > 1 else "")
         )
 
     def steps(self) -> list[int]:
-        """Returns the iterations of all checkpoints, in order."""
+        """Returns the iterations of all checkpoints, ascending."""
         return sorted(self.manager.all_steps())
 
     def read(self, step: int | None = None) -> tuple[int, Any]:
-        """Reads a checkpoint as it is: its iterations and its state, as `load` returns them."""
+        """Reads a checkpoint as `load` does; returns its iteration and its state."""
         found = self.load(step)
         return found.step, found.state
 
     def load(self, step: int | None = None) -> Restored:
-        """Reads a checkpoint as it is.
+        """Reads a checkpoint without knowing its structure.
 
         Args:
-          step: its iterations; the newest checkpoint's if `None`.
+          step: the iteration; by default that of the newest checkpoint.
 
         Returns:
-          Its state in dictionaries of NumPy arrays, so that nothing of it takes memory of a device.
+          The state as dictionaries of NumPy arrays, which take no memory of a device.
 
         Raises:
-          ValueError: when there is no such checkpoint, or it cannot be read, in one line.
+          ValueError: if there is no such checkpoint, or it cannot be read.
         """
         step = self.latest() if step is None else step
         if step is None or step not in self.manager.all_steps():
@@ -143,15 +143,15 @@ class Checkpoints(NamedTuple):
             raise ValueError(f"there is {which} in {self.manager.directory}")
         try:
             content = self.manager.restore(step, args=ocp.args.StandardRestore())
-            # Dictionaries hold the arrays in another order than the state that was saved.
+            # The arrays of dictionaries are in another order than those of the saved state.
             config = _check(content, in_order=False)
         except _UNREADABLE as error:
             where = f"the checkpoint of iteration {step} in {self.manager.directory}"
-            raise ValueError(f"{where} cannot be read: {_in_short(error)}") from error
+            raise ValueError(f"{where} cannot be read: {_shorten(error)}") from error
         return Restored(jax.tree.map(np.asarray, content["state"]), step, {}, config)
 
     def _read(self, step: int, like: Any) -> tuple[Any, dict[str, Any] | None]:
-        # Earlier versions saved no configuration. orbax checks the structure, not the shapes.
+        # Checkpoints of earlier versions have no configuration. orbax checks only the structure.
         metadata = self.manager.item_metadata(step) or {}
         config = {} if CONFIG in metadata else None
         saved = with_saved_names(like, metadata.get("state", {}))
@@ -161,11 +161,11 @@ class Checkpoints(NamedTuple):
         state = jax.tree.unflatten(jax.tree.structure(like), leaves)
         for saved, wanted in zip(jax.tree.leaves(state), jax.tree.leaves(like), strict=True):
             if saved.shape != wanted.shape:
-                raise ValueError(f"it has an array of {saved.shape}, not {wanted.shape}")
+                raise ValueError(f"it has an array of shape {saved.shape}, not {wanted.shape}")
         return state, _check(content)
 
     def set_aside(self, step: int) -> Path:
-        """Moves a damaged checkpoint out of the folder; returns where it is then."""
+        """Moves a damaged checkpoint out of the folder; returns its new path."""
         folder = Path(self.manager.directory)
         aside = folder.parent / f"damaged-{step}"
         for number in range(2, 1000):
@@ -178,16 +178,16 @@ class Checkpoints(NamedTuple):
 
 
 def _check(content: dict[str, Any], *, in_order: bool = True) -> dict[str, Any] | None:
-    """Checks what was read; returns the configuration."""
+    """Checks the checksums; returns the configuration."""
     if not is_intact(content, in_order=in_order):
-        raise ValueError("its checksums are wrong, so the file is damaged")
+        raise ValueError("its checksums do not match, so it is damaged")
     return read_config(content)
 
 
-def _in_short(error: Exception) -> str:
-    """Returns the first line of an error, without tensorstore's description of all it opened.
+def _shorten(error: Exception) -> str:
+    """Returns the first line of an error, without tensorstore's list of opened files.
 
-    Of a long one the middle is left out: it is of paths, and the cause is at the end.
+    The middle of a long line is omitted: it holds paths, and the cause is at the end.
     """
     line = (
         (str(error).strip() or type(error).__name__).split("\n")[0].split(" [tensorstore_spec")[0]
@@ -204,16 +204,16 @@ def _fetch(state: Any) -> Any:
 
 
 def open_checkpoints(folder: Path) -> Checkpoints:
-    """Opens a folder of checkpoints, made if need be; a run may be writing there meanwhile.
+    """Opens a folder of checkpoints for reading, also while a run is writing there.
 
     Args:
-      folder: where they are.
+      folder: the folder; it is created if needed.
 
     Returns:
       The checkpoints.
 
     Raises:
-      ValueError: when the folder cannot be read, in one line.
+      ValueError: if the folder cannot be read.
     """
     return Checkpoints(_manage(folder), _fetch)
 
@@ -225,21 +225,21 @@ def open_writable_checkpoints(
     fetch: Callable[[Any], Any] = _fetch,
     config: dict[str, Any] | None = None,
 ) -> Checkpoints:
-    """Opens a folder of checkpoints, made if need be, for the one run that writes there.
+    """Opens a folder of checkpoints for the one run that writes there.
 
-    What a kill has left of a checkpoint that was being written is removed.
+    Removes incomplete checkpoints, which a killed run leaves.
 
     Args:
-      folder: where they are.
-      keep: how many to keep, the newest ones; at least 1.
-      fetch: turns a state into NumPy arrays; `cluster.gather` where other processes have parts.
-      config: the configuration of the run, in JSON's types, which each checkpoint is saved with.
+      folder: the folder; it is created if needed.
+      keep: the number of newest checkpoints to keep; at least 1.
+      fetch: converts a state to NumPy arrays; `multihost.gather` if other processes hold parts.
+      config: the configuration of the run, in JSON's types, which is saved in each checkpoint.
 
     Returns:
       The checkpoints.
 
     Raises:
-      ValueError: when the folder cannot be read, in one line.
+      ValueError: if the folder cannot be read.
     """
     manager = _manage(folder, max_to_keep=keep, cleanup_tmp_directories=True)
     return Checkpoints(manager, fetch, config)
@@ -248,33 +248,35 @@ def open_writable_checkpoints(
 def _manage(folder: Path, **options: Any) -> ocp.CheckpointManager:
     folder.mkdir(parents=True, exist_ok=True)
     this = jax.process_index()
-    # Only this process has the folder open; orbax would wait for the others.
+    # Only this process opens the folder. By default, orbax would wait for the others.
     alone = ocp.options.MultiprocessingOptions(primary_host=this, active_processes={this})
     wanted = ocp.CheckpointManagerOptions(create=False, multiprocessing_options=alone, **options)
-    # So that it knows what a checkpoint holds before it restores it.
+    # With a handler, the manager can read the content of a checkpoint before it is restored.
     handler = ocp.StandardCheckpointHandler(multiprocessing_options=alone)
     try:
         return ocp.CheckpointManager(folder.resolve(), options=wanted, item_handlers=handler)
     except (ValueError, TypeError, AssertionError, AttributeError, LookupError) as error:
         raise ValueError(
-            f"the checkpoints in {folder} cannot be read, as one of them is damaged: "
-            f"{_in_short(error)}"
+            f"the checkpoints in {folder} cannot be read because one is damaged: {_shorten(error)}"
         ) from error
 
 
 @contextlib.contextmanager
 def silence_orbax() -> Iterator[None]:
-    """Leaves it to the caller to say what fails: orbax logs all it does, tensorstore each array."""
+    """Hides the log of orbax and the errors that tensorstore prints per array.
+
+    The caller reports failures itself.
+    """
     logger, hook = logging.getLogger("absl"), sys.unraisablehook
     level = logger.level
 
-    def pass_on(raised: Any) -> None:
-        # Of each array that was on its way when another one could not be written.
+    def report(raised: Any) -> None:
+        # Raised for each array in progress when another one could not be written.
         if str(raised.exc_value) != "Event loop is closed":
             hook(raised)
 
     logger.setLevel(logging.CRITICAL)
-    sys.unraisablehook = pass_on
+    sys.unraisablehook = report
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""What a checkpoint holds: the state, the configuration of its run, and checksums of both."""
+"""The content of a checkpoint: a state, the configuration of its run, and checksums of both."""
 
 import json
 import zlib
@@ -13,14 +13,14 @@ CONFIG, CHECKSUMS = "config", "checksums"
 
 
 def make_content(state: Any, config: dict[str, Any] | None) -> dict[str, Any]:
-    """Returns what is saved of a state.
+    """Returns the content of a checkpoint.
 
     Args:
       state: a pytree of NumPy arrays.
-      config: the configuration of the run, in JSON's types; left out if it is `None`.
+      config: the configuration of the run, in JSON's types; omitted if `None`.
 
     Returns:
-      The state, the configuration as bytes of JSON, and a checksum of each of their arrays.
+      The state, the configuration as bytes of JSON, and one checksum per array of both.
     """
     content = {"state": state}
     if config is not None:
@@ -29,10 +29,10 @@ def make_content(state: Any, config: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def is_intact(content: dict[str, Any], *, in_order: bool) -> bool:
-    """Returns whether all checksums are right.
+    """Returns whether all checksums match.
 
     Args:
-      content: what was read.
+      content: the content that was read.
       in_order: whether the arrays of the state are in the order in which they were saved.
     """
     found, saved = _checksums(content), content[CHECKSUMS]
@@ -40,14 +40,14 @@ def is_intact(content: dict[str, Any], *, in_order: bool) -> bool:
 
 
 def read_config(content: dict[str, Any]) -> dict[str, Any] | None:
-    """Returns the configuration of the run; earlier versions saved none."""
+    """Returns the configuration of the run; `None` for checkpoints of earlier versions."""
     if CONFIG not in content:
         return None
     return with_current_names(json.loads(np.asarray(content[CONFIG]).tobytes()))
 
 
 def _checksums(content: dict[str, Any]) -> np.ndarray:
-    """Returns a checksum of each array, that of the configuration last."""
+    """Returns one checksum per array; that of the configuration is the last."""
     arrays = jax.tree.leaves((content["state"], content.get(CONFIG)))
     flat = (np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in arrays)
     return np.array([zlib.crc32(x.data) for x in flat], np.uint32)

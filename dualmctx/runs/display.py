@@ -1,4 +1,4 @@
-"""What training shows: a live line on a terminal, plain lines in a log file."""
+"""The display of a training run: live lines on a terminal, plain lines in a log file."""
 
 import time
 from types import TracebackType
@@ -17,17 +17,17 @@ class Display:
     """Shows the progress of a run; used as a context manager around it.
 
     On a terminal the live lines are the progress with the time left, the rates and losses of the
-    last iteration, and the last evaluation. Elsewhere a plain line is printed now and then.
+    last iteration, and the last evals. Elsewhere a plain line is printed every few seconds.
 
     Attributes:
-      console: where everything is printed.
+      console: the console that everything is printed to.
     """
 
     def __init__(self, num_iterations: int, done: int = 0, console: Console | None = None) -> None:
-        """Prepares to show iterations from `done` up to `num_iterations`."""
+        """Prepares to show the iterations after `done`, up to `num_iterations`."""
         self.console = console or Console(highlight=False)
         self._last_line = 0.0
-        # By what the iterations since the first one took, exams too.
+        # Measured from the end of the first iteration; includes the time of evals.
         self._pace = Pace()
         self._lines = ["compiling …", ""]
         self._progress = Progress(
@@ -58,16 +58,16 @@ class Display:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Ends the live lines, which stay as they were last."""
+        """Stops the live lines; their last state stays on the terminal."""
         if self.console.is_terminal:
             self._live.stop()
 
     def say(self, text: str) -> None:
-        """Prints a line above the live ones."""
+        """Prints a line above the live lines."""
         self.console.print(text, soft_wrap=True, markup=False)
 
     def show(self, row: dict[str, Any]) -> None:
-        """Shows an iteration, a row of `metrics.jsonl`."""
+        """Shows an iteration, given as a row of `metrics.jsonl`."""
         self._pace.report(row["iteration"])
         rates, left = describe_rates(row), self._pace.left(self._num_iterations)
         has_evals = any("/" in name for name in row)
@@ -86,7 +86,7 @@ class Display:
 
 
 def describe_rates(row: dict[str, Any]) -> str:
-    """Describes the speed and the final head's losses in an iteration."""
+    """Describes the speed and the losses of the final head in an iteration."""
     last = max(int(name.rsplit("_", 1)[1]) for name in row if name.startswith("policy_loss_"))
     return (
         f"{row['games_per_second']:,.1f} games/s  "
@@ -97,7 +97,7 @@ def describe_rates(row: dict[str, Any]) -> str:
 
 
 def describe_evals(row: dict[str, Any]) -> str:
-    """Describes an exam in one line."""
+    """Describes the results of evals in one line."""
     parts = []
     for place, label in (("path", "optimal path"), ("exact", "all positions")):
         if f"{place}/search_optimal" in row:
@@ -111,7 +111,7 @@ def describe_evals(row: dict[str, Any]) -> str:
 
 
 def describe_score(row: dict[str, Any], opponent: str) -> str:
-    """Describes the games against an opponent: won, drawn, lost."""
+    """Describes the games against an opponent: won, drawn and lost."""
     counts = [
         row[f"{opponent}/first_{name}"] + row[f"{opponent}/second_{name}"]
         for name in ("wins", "draws", "losses")
@@ -120,7 +120,7 @@ def describe_score(row: dict[str, Any], opponent: str) -> str:
 
 
 def summary_table(summary: dict[str, Any]) -> Table:
-    """Lays out the last exam of a run as a table."""
+    """Lays out the results of the final evals as a table."""
     table = Table(title=summary["title"], title_justify="left", title_style="bold")
     table.add_column("")
     table.add_column("network alone", justify="right")

@@ -1,4 +1,4 @@
-"""The folder of a run: its configuration, a row an iteration, checkpoints, a summary."""
+"""The folder of a run: configuration, one row of metrics per iteration, checkpoints, summary."""
 
 import contextlib
 import dataclasses
@@ -15,11 +15,11 @@ from dualmctx.runs.record_names import with_current_names
 
 CONFIG = "config.json"
 EDITED = "edited"
-"""The field of `config.json` that says that it was edited on purpose; see `run_config`."""
+"""The field of `config.json` that confirms an edit of the file; see `check_config`."""
 
 
 class RunFolder(NamedTuple):
-    """A folder that a run writes to.
+    """The folder of a run.
 
     Attributes:
       path: the folder.
@@ -29,26 +29,26 @@ class RunFolder(NamedTuple):
 
     @property
     def checkpoints(self) -> Path:
-        """Where checkpoints are."""
+        """The folder of the checkpoints."""
         return self.path / "checkpoints"
 
     @property
     def metrics(self) -> Path:
-        """JSON Lines, a row an iteration."""
+        """The file of metrics: JSON Lines, one row per iteration."""
         return self.path / "metrics.jsonl"
 
     def append_row(self, row: dict[str, Any]) -> None:
-        """Appends a row to the metrics, complete with its line end.
+        """Appends a row to the metrics, with its line end.
 
-        A full disk may leave a part of it, which `keep_rows` drops.
+        A full disk may leave a part of a row, which `keep_rows` drops.
         """
         with self.metrics.open("a") as file:
             file.write(json.dumps(_finite(row)) + "\n")
 
     def keep_rows(self, num_iterations: int) -> list[dict[str, Any]]:
-        """Drops rows later than an iteration, which a resumed run makes anew; returns the rest.
+        """Drops the rows after an iteration, which a resumed run writes again; returns the rest.
 
-        A last row of which there is only a part is dropped too.
+        An incomplete last row is dropped too.
 
         Raises:
           ValueError: as `read_rows`.
@@ -60,16 +60,15 @@ class RunFolder(NamedTuple):
         return rows
 
     def write_json(self, name: str, content: dict[str, Any]) -> None:
-        """Writes a JSON file, complete or not at all."""
+        """Writes a JSON file atomically."""
         atomic_write_text(self.path / name, json.dumps(_finite(content), indent=2) + "\n")
 
 
 def read_rows(file: Path) -> list[dict[str, Any]]:
-    """Reads `metrics.jsonl`; a last line that is not complete is left out.
+    """Reads `metrics.jsonl`, without an incomplete last line.
 
     Raises:
-      ValueError: when an iteration does not come after the one before it, in one line: two
-        processes have written to the file.
+      ValueError: if the iterations do not increase, as two processes have written to the file.
     """
     rows: list[dict[str, Any]] = []
     for number, line in enumerate(file.read_text().splitlines(), start=1):
@@ -88,14 +87,14 @@ def read_rows(file: Path) -> list[dict[str, Any]]:
 
 @contextlib.contextmanager
 def lock_folder(path: Path, *, resume: bool) -> Iterator[None]:
-    """Holds the lock of the folder of a run, a new one or one that is to go on.
+    """Holds the lock of the folder of a new or resumed run.
 
     Raises:
-      ValueError: when another process holds it (see `locked`); as `check_new` for a new run, and
-        as `read_config` for one that is to go on; nothing is changed then.
+      ValueError: if another process holds the lock (see `locked`); also as `check_new` for a new
+        run, and as `read_config` for a resumed one. Nothing is changed then.
     """
     check = read_config if resume else check_new
-    # A folder that is not ours is left alone, but the process that writes to one is named first.
+    # Nothing is created in a folder that fails the check. If it is locked, that is reported first.
     if not (path / LOCK).exists():
         check(path)
     with locked(path / LOCK, path):
@@ -104,10 +103,10 @@ def lock_folder(path: Path, *, resume: bool) -> Iterator[None]:
 
 
 def create_run(path: Path, config: dict[str, Any]) -> RunFolder:
-    """Makes the folder of a new run and writes its configuration.
+    """Creates the folder of a new run and writes its configuration.
 
     Raises:
-      ValueError: when the folder holds something already, in one line; nothing is changed then.
+      ValueError: if the folder exists and is not empty. Nothing is changed then.
     """
     check_new(path)
     path.mkdir(parents=True, exist_ok=True)
@@ -117,35 +116,39 @@ def create_run(path: Path, config: dict[str, Any]) -> RunFolder:
 
 
 def check_new(path: Path) -> None:
-    """Refuses the folder of a new run that holds something already, by a one-line `ValueError`."""
-    if path.exists() and (not path.is_dir() or not all(map(_is_passing, path.iterdir()))):
+    """Checks that the folder of a new run is empty or does not exist.
+
+    Raises:
+      ValueError: if it is not.
+    """
+    if path.exists() and (not path.is_dir() or not all(map(_is_temporary, path.iterdir()))):
         raise ValueError(
-            f"--out {path} exists and is not empty; choose another folder, or go on with "
+            f"--out {path} exists and is not empty; choose another folder, or resume that run with "
             f"--out {path} --resume"
         )
 
 
-def _is_passing(file: Path) -> bool:
+def _is_temporary(file: Path) -> bool:
     return is_draft(file) or file.name == LOCK
 
 
 def reopen_run(
     path: Path, config: dict[str, Any], defaults: dict[str, Any] | None = None
 ) -> RunFolder:
-    """Opens the folder of a run that is to go on.
+    """Opens the folder of a run that is resumed.
 
     Args:
       path: the folder.
-      config: the configuration to go on with.
-      defaults: what fields count as that the run's configuration lacks, because they are newer.
+      config: the configuration of the resumed run.
+      defaults: values for fields that the saved configuration lacks because they are newer.
 
     Returns:
       The folder.
 
     Raises:
-      ValueError: when there is no run or its configuration differs, in one line with the fields.
+      ValueError: if there is no run, or its configuration differs; the message names the fields.
     """
-    # As JSON has them: a number that is not finite was saved as null.
+    # JSON has no infinite numbers: they were saved as null.
     saved, wanted = flatten(read_config(path)), flatten(_finite(config))
     newer = wanted.keys() - saved.keys()
     saved |= {name: x for name, x in flatten(_finite(defaults or {})).items() if name in newer}
@@ -160,7 +163,7 @@ def read_config(path: Path) -> dict[str, Any]:
     """Reads the configuration of the run in a folder, without the field `EDITED`.
 
     Raises:
-      ValueError: when there is no run or its configuration cannot be read, in one line.
+      ValueError: if there is no run, or its configuration cannot be read.
     """
     file = path / CONFIG
     if not file.exists():
@@ -173,7 +176,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def to_dict(config: Any) -> dict[str, Any]:
-    """Turns a configuration of nested dataclasses into what JSON can hold; functions by name."""
+    """Converts a configuration of nested dataclasses to JSON's types; functions become names."""
     return json.loads(json.dumps(dataclasses.asdict(config), default=_name_function))
 
 
@@ -184,7 +187,7 @@ def _name_function(function: Any) -> Any:
 
 
 def flatten(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flattens nested dictionaries, with dots in the names."""
+    """Flattens nested dictionaries; names are joined by dots."""
     flat: dict[str, Any] = {}
     for name, value in config.items():
         if isinstance(value, dict):
@@ -195,7 +198,7 @@ def flatten(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _finite(value: Any) -> Any:
-    """Replaces what JSON has no number for, at any depth."""
+    """Replaces numbers that are not finite, which JSON cannot hold, by `None`, at any depth."""
     if isinstance(value, dict):
         return {name: _finite(part) for name, part in value.items()}
     if isinstance(value, list | tuple):

@@ -1,7 +1,8 @@
-"""One writer per output: a lock file that the system releases when its process ends.
+"""Lock files that allow one writer per output.
 
-The lock is `flock`'s, so a kill cannot leave it behind; a file that a kill leaves is taken over. A
-lock file must not be removed by hand while a process holds it.
+The locks are taken with `flock`: the system releases a lock when its process ends, even if it is
+killed. A lock file that remains locks nothing and is reused. A lock file must not be removed by
+hand while a process holds it.
 """
 
 import contextlib
@@ -23,15 +24,15 @@ except ImportError:  # Windows
 
 LOCK = ".lock"
 """The name of the lock file in a folder."""
-# What a file system without locks answers.
+# Errors of file systems without locks.
 _UNSUPPORTED = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS}
-# The holder may have been killed a moment ago, or may not have written its name yet.
+# The holder may just have been killed, or may not have written its name yet.
 _ATTEMPTS, _SECONDS_BETWEEN = 5, 0.1
 
 
 def lock_beside(file: Path) -> Path:
     """Returns the lock file of an output that is a single file: `.NAME.lock` in its folder."""
-    # The same whatever links lead to the file.
+    # Different links to a file must give the same lock file.
     file = file.resolve()
     return file.with_name(f".{file.name}{LOCK}")
 
@@ -40,17 +41,17 @@ def lock_beside(file: Path) -> Path:
 def locked(file: Path, output: Path) -> Iterator[None]:
     """Holds a lock.
 
-    Where the file system or the platform cannot lock, a line on standard error says so, and nothing
-    is locked.
+    If the file system or the platform has no locks, a warning is printed on standard error, and
+    nothing is locked.
 
     Args:
-      file: the lock file. It and its folder are made if need be and removed afterwards, the folder
-        only if it is empty.
-      output: what the lock protects, for messages.
+      file: the lock file. It and its folder are created if needed and removed afterwards; the
+        folder only if it is empty.
+      output: the protected file or folder, for messages.
 
     Raises:
-      ValueError: when another process holds the lock, in one line with its host, its id and since
-        when it has held the lock.
+      ValueError: if another process holds the lock; the message gives its host, its id and the time
+        since when it has held the lock.
     """
     file = file.absolute()
     made = [folder for folder in file.parents if not folder.exists()]
@@ -59,7 +60,7 @@ def locked(file: Path, output: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            # It is still held: a process that has opened it sees that it is gone, and tries again.
+            # Removed while the lock is held: a waiting process notices the removal and tries again.
             with contextlib.suppress(OSError):
                 if _is_current(file, descriptor):
                     file.unlink()
@@ -71,7 +72,7 @@ def locked(file: Path, output: Path) -> Iterator[None]:
 
 
 def _acquire(file: Path, output: Path) -> int:
-    """Returns the descriptor of the lock file, whose lock is held as long as it is open."""
+    """Returns the descriptor of the lock file; the lock is held while it is open."""
     for attempt in range(_ATTEMPTS):
         if attempt:
             time.sleep(_SECONDS_BETWEEN)
@@ -100,13 +101,13 @@ def _acquire(file: Path, output: Path) -> int:
 def _open(file: Path) -> int:
     while True:
         file.parent.mkdir(parents=True, exist_ok=True)
-        # Another process may just have removed the folder.
+        # Another process may remove the folder in between.
         with contextlib.suppress(FileNotFoundError):
             return os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
 
 
 def _flock(descriptor: int) -> int:
-    """Tries to lock; returns 0 or an error number, `EWOULDBLOCK` where another process holds it."""
+    """Tries to lock; returns 0 or an error number: `EWOULDBLOCK` if another process has it."""
     if fcntl is None:
         return errno.ENOSYS
     try:
@@ -114,7 +115,7 @@ def _flock(descriptor: int) -> int:
     except BlockingIOError:
         return errno.EWOULDBLOCK
     except OSError as error:
-        # NFS: the file was removed on another machine.
+        # On NFS: the file was removed by another machine.
         if error.errno in _UNSUPPORTED | {errno.ESTALE}:
             return int(error.errno or 0)
         raise
@@ -122,7 +123,7 @@ def _flock(descriptor: int) -> int:
 
 
 def _is_current(file: Path, descriptor: int) -> bool:
-    """Returns whether the lock file is still the one that was opened."""
+    """Returns whether the opened file is still the lock file."""
     try:
         opened = os.fstat(descriptor)
         return opened.st_nlink > 0 and os.path.samestat(opened, file.stat())

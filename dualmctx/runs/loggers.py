@@ -1,4 +1,4 @@
-"""Where the rows of a run go besides its folder: logs for TensorBoard and Weights & Biases."""
+"""Loggers of a run's metrics: TensorBoard, and Weights & Biases."""
 
 import contextlib
 import importlib
@@ -15,25 +15,25 @@ from tensorboardX.proto.summary_pb2 import Summary
 from dualmctx.runs.atomic_io import atomic_write_text
 
 Logger = Callable[[dict[str, Any]], None]
-"""Takes a row of `metrics.jsonl`."""
+"""Logs a row of `metrics.jsonl`."""
 
 
 @contextlib.contextmanager
 def tensorboard(folder: Path, done: int) -> Iterator[Logger]:
     """Logs every number of a row, at its iteration, for TensorBoard.
 
-    A row is on the disk before the sink returns. A run that goes on writes a file of its own, and
-    what older ones have of later iterations no longer counts.
+    The logger returns after the row is on the disk. A resumed run writes a new file, which replaces
+    later iterations in older files.
 
     Args:
-      folder: where the logs are.
-      done: iterations that were done before.
+      folder: the folder of the logs.
+      done: the number of iterations before this process.
     """
     folder.mkdir(exist_ok=True)
-    # Not SummaryWriter, which hands rows to a thread: its flush does not wait for those on the way.
-    # Files are named after the second; the suffix keeps a quick restart from overwriting one.
+    # SummaryWriter passes rows to a thread, and its flush does not wait for queued rows. File names
+    # contain the time in seconds; the suffix keeps a quick restart from overwriting a file.
     writer = EventsWriter(str(folder / "events"), f".{done}")
-    # At 0 as well, as a run may have been killed before its first checkpoint.
+    # Also at iteration 0: the run may have been killed before its first checkpoint.
     log = SessionLog(status=SessionLog.SessionStatus.START)
     writer.write_event(Event(step=done + 1, session_log=log, wall_time=time.time()))
 
@@ -53,13 +53,13 @@ def require_wandb() -> Any:
     """Returns the module wandb, ready to log.
 
     Raises:
-      ValueError: when it is not installed, or nobody is logged in, in one line.
+      ValueError: if wandb is not installed or not logged in.
     """
     try:
         wandb = importlib.import_module("wandb")
     except ImportError:
         raise ValueError(
-            'wandb is not installed; use pip install "dualmctx[wandb]", or leave --wandb out'
+            'wandb is not installed; use pip install "dualmctx[wandb]", or omit --wandb'
         ) from None
     if wandb.setup().settings.mode in ("offline", "disabled"):
         return wandb
@@ -69,7 +69,7 @@ def require_wandb() -> Any:
         is_logged_in = False
     if not is_logged_in:
         raise ValueError(
-            "wandb is not logged in; use wandb login, or WANDB_MODE=offline, or leave --wandb out"
+            "wandb is not logged in; use wandb login, or WANDB_MODE=offline, or omit --wandb"
         )
     return wandb
 
@@ -80,17 +80,17 @@ def weights_and_biases(
 ) -> Iterator[Logger]:
     """Logs every number of a row, at its iteration, to a project of Weights & Biases.
 
-    A run that goes on is the same one there. It keeps what it has of iterations that are done
-    again, which bring the same numbers.
+    A resumed run continues the same run there. Iterations that are repeated keep their logged
+    numbers, which are the same.
 
     Args:
       wandb: the module.
-      folder: the run's, in which the name that the run has there is kept.
-      project: of Weights & Biases.
+      folder: the run's folder, where the id of the run at Weights & Biases is stored.
+      project: the project at Weights & Biases.
       config: shown with the run.
 
     Raises:
-      ConnectionError: when wandb cannot begin the run or log to it, in one line.
+      ConnectionError: if wandb cannot start the run or log to it.
     """
     name = folder / "wandb_id"
     if not name.exists():
@@ -105,7 +105,7 @@ def weights_and_biases(
     except wandb.Error as error:
         reason = str(error).strip().split("\n")[0]
         raise ConnectionError(
-            f"wandb has failed: {reason}; use WANDB_MODE=offline, or leave --wandb out"
+            f"wandb failed: {reason}; use WANDB_MODE=offline, or omit --wandb"
         ) from error
 
 

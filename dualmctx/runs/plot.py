@@ -1,11 +1,11 @@
-"""Pictures of a training run, from its metrics."""
+"""The plot of a training run's metrics."""
 
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
-_EXAMS = {
+_EVALS = {
     "path/network_optimal": "network, optimal path",
     "path/search_optimal": "with search, optimal path",
     "exact/network_optimal": "network, all positions",
@@ -15,16 +15,16 @@ _EXAMS = {
 
 
 def plot_training(rows: list[dict[str, Any]], title: str, file: Path) -> None:
-    """Draws exams and losses over the seconds of training, and saves the picture.
+    """Plots the evals and the losses over the seconds of training, and saves the plot.
 
     Args:
-      rows: of `metrics.jsonl`.
-      title: of the picture.
-      file: where to save it; the suffix decides the format.
+      rows: the rows of `metrics.jsonl`.
+      title: the title of the plot.
+      file: the file to write; its suffix decides the format.
     """
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     evals, losses = figure.subplots(1, 2)
-    for name, label in _EXAMS.items():
+    for name, label in _EVALS.items():
         points = [(row["seconds"], 100 * row[name]) for row in rows if name in row]
         if points:
             evals.plot(*zip(*points, strict=True), label=label, marker=".")

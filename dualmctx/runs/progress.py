@@ -1,4 +1,4 @@
-"""How far something long is: a bar on a terminal, a plain line now and then elsewhere."""
+"""Progress of a long task: a bar on a terminal, elsewhere a plain line every few seconds."""
 
 import contextlib
 import datetime
@@ -10,12 +10,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 SECONDS_BETWEEN_LINES = 10.0
+"""The least time between two plain lines."""
 
 
 class Pace:
-    """How fast something goes, from its first report on.
+    """The pace of a task, measured from its first report.
 
-    What was done before that, or compiled, says nothing of the pace.
+    Work and compilation before the first report do not count.
     """
 
     def __init__(self) -> None:
@@ -23,18 +24,18 @@ class Pace:
         self._last = (0.0, 0.0)
 
     def report(self, done: float) -> None:
-        """Takes how much is done by now, of whatever is counted."""
+        """Records the amount of work done so far."""
         self._last = (done, time.monotonic())
         self._first = self._first or self._last
 
     @property
     def rate(self) -> float:
-        """How much is done in a second; 0 as long as nobody knows."""
+        """The work done per second; 0 while it is unknown."""
         (before, since), (done, now) = self._first or self._last, self._last
         return (done - before) / (now - since) if now > since else 0.0
 
     def left(self, total: float) -> str:
-        """Describes the time left, as in `0:03:00 left`; nothing as long as nobody knows."""
+        """Describes the time left, as in `0:03:00 left`; empty while it is unknown."""
         if self.rate <= 0:
             return ""
         seconds = round(max(0.0, total - self._last[0]) / self.rate)
@@ -42,22 +43,23 @@ class Pace:
 
 
 class ShowFn(Protocol):
-    """Takes how much of something is done, and what else is to be said of it."""
+    """Shows the progress of a task."""
 
     def __call__(self, what: str, done: int, total: int, note: str = "") -> None:
-        """Shows it."""
+        """Shows that `done` of `total` units of the task `what` are done, with a note."""
 
 
 @contextlib.contextmanager
 def showing(console: Console | None = None, *, ends: bool = True) -> Iterator[ShowFn]:
-    """Shows how far something is, and the time left.
+    """Shows the progress of tasks and the time left.
 
     Args:
-      console: where it is shown, by default standard error.
-      ends: whether a line, where there are no bars, also tells of each beginning and end.
+      console: the console, by default standard error.
+      ends: whether the first and the last report of a task always print a plain line, where there
+        are no bars.
 
     Yields:
-      What is to be called now and then; it shows a bar for each `what`.
+      A function to call often; it shows one bar per task.
     """
     console = console or Console(stderr=True, highlight=False)
     bars = Progress(

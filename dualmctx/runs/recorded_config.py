@@ -1,4 +1,4 @@
-"""Whether a run's `config.json` is still the configuration that its checkpoints were saved with."""
+"""Checks `config.json` against the configuration that a checkpoint was saved with."""
 
 import hashlib
 import json
@@ -10,19 +10,19 @@ from dualmctx.runs.folder import CONFIG, EDITED, flatten, read_config
 
 
 def check_config(path: Path, step: int, saved: dict[str, Any] | None) -> None:
-    """Checks the `config.json` of a run by one of its checkpoints.
+    """Checks the `config.json` of a run against one of its checkpoints.
 
-    A file that was edited on purpose says so by its field `edited`, a digest of both
-    configurations, which the message names. A checkpoint of an earlier version holds no
-    configuration; then a note is logged.
+    An intended edit is confirmed by the field `edited`: a digest of both configurations, which the
+    error message gives. Checkpoints of earlier versions hold no configuration; then a warning is
+    logged.
 
     Args:
       path: the run's folder.
-      step: the checkpoint's iterations.
-      saved: the configuration that the checkpoint was saved with, `None` if it has none.
+      step: the checkpoint's iteration.
+      saved: the configuration that the checkpoint was saved with; `None` if it has none.
 
     Raises:
-      ValueError: when they differ, in one line with the fields and the digest.
+      ValueError: if they differ; the message names the fields and the digest.
     """
     file, found = path / CONFIG, read_config(path)
     if saved is None:
@@ -39,7 +39,7 @@ def check_config(path: Path, step: int, saved: dict[str, Any] | None) -> None:
     fields = ", ".join(f"{x} ({before.get(x)} → {after.get(x)})" for x in names) or "its structure"
     raise ValueError(
         f"{file} is not the configuration that the checkpoint of iteration {step} was saved with: "
-        f'{fields}; put that back, or, if the change is meant, add "{EDITED}": "{digest}" to it'
+        f'{fields}; put the old values back, or, if the change is intended, add "{EDITED}": "{digest}" to it'
     )
 
 

@@ -1,0 +1,66 @@
+"""Builds the wheel, installs it into an empty environment, and uses it from another folder.
+
+`make wheel-check` runs this: a tiny training run, an evaluation of a position with its network, an
+export of it, and a comparison with random play.
+"""
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+TINY = (
+    "--network.width 4 --network.num-blocks 2 --network.trunk mlp --search.variant alphazero "
+    "--search.num-simulations 4 --selfplay.num-games 8 --learner.num-updates 2 --evals.num-games 2 "
+    "--num-iterations 2 --out run"
+)
+COMMANDS = (
+    "dualmctx --version",
+    f"dualmctx train connect2 {TINY}",
+    "dualmctx evaluate run positions.jsonl --out results.jsonl",
+    "dualmctx export run connect2.npz",
+    "dualmctx compare alphazero random --checkpoint connect2.npz --games 4 --opening-plies 1 "
+    "--out comparison",
+)
+FILES = ("run/summary.json", "results.jsonl", "connect2.npz", "comparison/report.html")
+
+
+def run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
+    print(f"$ {shlex.join(command)}", flush=True)
+    start = time.perf_counter()
+    subprocess.run(command, cwd=folder, env=environment, check=True)
+    print(f"({time.perf_counter() - start:.0f} s)", flush=True)
+
+
+def main() -> int:
+    constraints = str(ROOT / "constraints.txt")
+    clean = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    clean |= {"PIP_CONSTRAINT": constraints, "PIP_BUILD_CONSTRAINT": constraints}
+    clean |= {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_backend_optimization_level=0"}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        pip = [sys.executable, "-m", "pip"]
+        run([*pip, "wheel", "-q", "--no-deps", "-w", "dist", str(ROOT)], folder, clean)
+        [wheel] = (folder / "dist").glob("*.whl")
+        # pip of this environment installs there, so that the other one needs none.
+        venv.create(folder / "venv")
+        python = folder / "venv" / "bin" / "python"
+        run([*pip, "--python", str(python), "install", "-q", str(wheel)], folder, clean)
+        work = folder / "work"
+        work.mkdir()
+        (work / "positions.jsonl").write_text('{"id": "start", "moves": []}\n')
+        for command in COMMANDS:
+            program, *arguments = shlex.split(command)
+            run([str(python.with_name(program)), *arguments], work, clean)
+        missing = [file for file in FILES if not (work / file).exists()]
+        assert not missing, f"not written: {', '.join(missing)}"
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
