@@ -39,7 +39,8 @@ def check_config(path: Path, step: int, saved: dict[str, Any] | None) -> None:
     fields = ", ".join(f"{x} ({before.get(x)} → {after.get(x)})" for x in names) or "its structure"
     raise ValueError(
         f"{file} is not the configuration that the checkpoint of iteration {step} was saved with: "
-        f'{fields}; put the old values back, or, if the change is intended, add "{EDITED}": "{digest}" to it'
+        f"{fields}; put the old values back, or, if the change is intended, add "
+        f'"{EDITED}": "{digest}" to it'
     )
 
 
