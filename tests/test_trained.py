@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 import games
-import train
 from dualmctx import export_trained, load_trained
+from dualmctx.commands import train
 from dualmctx.experiment import assemble
 from dualmctx.models.network import SeparateTrunks
 from dualmctx.policies import MPV, REGISTRY, Chain, Dual, Gumbel, MuZero

@@ -9,8 +9,8 @@ import pytest
 from flax import linen as nn
 
 import games
-import train
 from dualmctx import AlphaZero, Network, make_network
+from dualmctx.commands import train
 from dualmctx.models.game_model import mask_illegal
 from dualmctx.models.trunks import TRUNKS, Trunk, choose_trunk
 from dualmctx.training.learner import Learner
