@@ -81,11 +81,14 @@ def allocate(
             leaf_visits=jnp.zeros(shape, jnp.int32) if counts_leaves else None,
         )
 
+    def count_root(counter: Array | None) -> Array | None:
+        return None if counter is None else counter.at[:, 0].set(1)
+
     first = new_stats()
     first = first.replace(
         node_stats=first.node_stats.at[:, 0].set(pair(jnp.ones(batch_size), raw_value)),
-        path_visits=first.path_visits.at[:, 0].set(1) if windowed else None,
-        leaf_visits=first.leaf_visits.at[:, 0].set(1) if counts_leaves else None,
+        path_visits=count_root(first.path_visits),
+        leaf_visits=count_root(first.leaf_visits),
     )
     return Tree(
         edges=jnp.full(shape, Tree.NO_PARENT, jnp.int32),

@@ -1,5 +1,9 @@
 """Reads and writes of single elements in arrays with an axis of trees and an axis of nodes."""
 
+# Some functions of jax have incomplete types.
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownVariableType=false
+
 from typing import Any
 
 import jax

@@ -104,10 +104,10 @@ def write_nodes(
     stats: TreeStats, node: Array, edge: Edge, count: Array, mean: Array, where: Array
 ) -> TreeStats:
     """Writes visits and means of `[B]` or `[B, K]` nodes, there and in their parents' rows."""
-    has_edge = where & (edge.index != Tree.NO_PARENT)
+    has_edge = where & (edge.flat_index != Tree.NO_PARENT)
 
     def write_row(array: Array, new: Array) -> Array:
-        return batched_scatter(by_edge(array), edge.index, new, has_edge).reshape(array.shape)
+        return batched_scatter(by_edge(array), edge.flat_index, new, has_edge).reshape(array.shape)
 
     return stats.replace(
         node_stats=batched_scatter(stats.node_stats, node, pair(count, mean), where),

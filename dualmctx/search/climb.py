@@ -38,7 +38,7 @@ class Level(NamedTuple):
     @property
     def is_edge_inside(self) -> Array:
         """Bool, whether the level is inside the window and has an edge: false at the root."""
-        return self.is_inside & (self.edge.index != Tree.NO_PARENT)
+        return self.is_inside & (self.edge.flat_index != Tree.NO_PARENT)
 
     @property
     def value_above(self) -> Array:

@@ -1,5 +1,9 @@
 """search-contempt's rule, which samples from frozen visit counts at the nodes of one side."""
 
+# Some functions of jax have incomplete types.
+# pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
+
 from typing import Any, NamedTuple
 
 import jax

@@ -5,6 +5,9 @@ over the batch. With a key for each element, the samples of an element depend ne
 position in the batch, nor on the rest of the batch, nor on the devices that hold the batch.
 """
 
+# Some functions of jax have incomplete types.
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+
 from collections.abc import Callable
 from typing import Any
 

@@ -1,5 +1,9 @@
 """Adapter that runs selection rules written for mctx, unchanged, on our trees."""
 
+# Some functions of jax have incomplete types.
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from typing import Any, Protocol
 
 import chex

@@ -1,5 +1,9 @@
 """Export of a tree as an `mctx.Tree`, for tools that were written for mctx."""
 
+# Some functions of jax have incomplete types.
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
+
 import jax.numpy as jnp
 import mctx
 from jax import Array

@@ -1,5 +1,9 @@
 """mctx's main selection rules, rewritten for whole batches: the same results in less time."""
 
+# Some functions of jax have incomplete types.
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 import functools
 import math
 from typing import Any

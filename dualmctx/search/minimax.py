@@ -47,7 +47,7 @@ def _update(stats: TreeStats, level: Level, values: Array, carry: None) -> tuple
     # Only the leaf may have no visited child; its value is the raw value.
     value = jnp.where(jnp.any(is_visited, axis=-1), jnp.max(row, axis=-1), level.value)
     value = level.edge.reward + level.edge.discount * value
-    new = batched_scatter(by_edge(values), level.edge.index, value, level.is_edge_inside)
+    new = batched_scatter(by_edge(values), level.edge.flat_index, value, level.is_edge_inside)
     return new.reshape(values.shape), carry
 
 

@@ -25,6 +25,10 @@ limits the collisions of a step; here the first one ends it. The loss is AlphaGo
 one sum of both kinds.
 """
 
+# Some functions of jax have incomplete types.
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownMemberType=false
+
 from typing import Any, NamedTuple, Protocol
 
 import chex
@@ -147,7 +151,7 @@ def _add_virtual_visits(
 
     def add(rows: tuple[Array, Array], level: Level) -> tuple[Array, Array]:
         visits, qvalues = rows
-        edge = jnp.maximum(level.edge.index, 0)
+        edge = jnp.maximum(level.edge.flat_index, 0)
         old = batched_gather(visits, edge)
         new = old + max(1, virtual_loss)
         visits = batched_scatter(visits, edge, new, level.is_edge_inside)

@@ -71,7 +71,7 @@ def _update(stats: TreeStats, level: Level, values: Array, carry: _Played) -> tu
     changes_player = edge.discount[:, None] < 0
     own = jnp.where(changes_player, carry.other, carry.own)
     other = jnp.where(changes_player, carry.own, carry.other)
-    own |= jnp.arange(num_actions)[None] == (edge.index - parent * num_actions)[:, None]
+    own |= jnp.arange(num_actions)[None] == (edge.flat_index - parent * num_actions)[:, None]
     row = batched_gather(values, parent)
     count, mean = row[..., 0] + 1, row[..., 1]
     new = pair(count, mean + (level.value_above[:, None] - mean) / count)

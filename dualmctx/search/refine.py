@@ -1,5 +1,9 @@
 """Refinement: a later head evaluates nodes that earlier trees found, many at once."""
 
+# Some functions of jax have incomplete types.
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 import functools
 from collections.abc import Callable
 

@@ -1,5 +1,9 @@
 """Searches of several trees in rounds: each later tree refines the trees before it."""
 
+# Some functions of jax have incomplete types.
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
+
 from typing import NamedTuple, Protocol
 
 import jax

@@ -1,5 +1,9 @@
 """Selection: rules that choose an action at a node, and the loop that walks down the tree."""
 
+# Some functions of jax have incomplete types.
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -121,7 +125,9 @@ def explore_outside_window(
     def select(rng_key: Any, tree: Tree, node_index: Array, depth: Any) -> Array:
         greedy = select_fn(rng_key, tree, node_index, depth)
         legal = is_legal(tree, node_index)
-        is_outside = batched_gather(tree.stats[tree_index].heights, node_index) > window
+        heights = tree.stats[tree_index].heights
+        assert heights is not None, "the tree was not allocated for a window"
+        is_outside = batched_gather(heights, node_index) > window
         # Walks that have ended stay at the root.
         is_outside &= (depth == 0) | (node_index != Tree.ROOT_INDEX)
 
@@ -178,7 +184,7 @@ def descend(
     """
     visits, children = by_edge(tree.stats[tree_index].children_visits), by_edge(tree.children_index)
 
-    def step(select_fn: SelectFn, node: Array, depth: Any) -> tuple:
+    def step(select_fn: SelectFn, node: Array, depth: Array) -> tuple[Array, Array, Array]:
         action = select_fn(rng_key, tree, node, depth)
         edge = edge_index(tree, node, action)
         child = batched_gather(children, edge).astype(jnp.int32)

@@ -1,5 +1,8 @@
 """The loops of a search: one simulation, several at once, and a search of one tree."""
 
+# Some functions of jax have incomplete types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from typing import NamedTuple
 
 import chex

@@ -6,6 +6,9 @@ arrays of a tree, and a selection rule reads them with `read_statistic`. A searc
 statistics from `SearchSpec.statistics`.
 """
 
+# Some functions of jax have incomplete types.
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+
 import dataclasses
 from collections.abc import Sequence
 from typing import Any, Protocol

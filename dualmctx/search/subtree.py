@@ -1,5 +1,9 @@
 """Subtree reuse between moves: the child that was played becomes the root and keeps its subtree."""
 
+# Some functions of jax have incomplete types.
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownMemberType=false
+
 import dataclasses
 from typing import Any, NamedTuple
 

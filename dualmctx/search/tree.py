@@ -1,5 +1,9 @@
 """The search tree: nodes and edges, shared by one or several trees with statistics of their own."""
 
+# Some functions of jax have incomplete types.
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownMemberType=false
+
 import dataclasses
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -117,13 +121,13 @@ class Edge(NamedTuple):
 
     Attributes:
       parent: int32, -1 above the root.
-      index: int32, the position of the edge in `by_edge` arrays; -1 above the root.
+      flat_index: int32, the position of the edge in `by_edge` arrays; -1 above the root.
       reward: reward of the edge.
       discount: discount of the edge.
     """
 
     parent: Array
-    index: Array
+    flat_index: Array
     reward: Array
     discount: Array
 
