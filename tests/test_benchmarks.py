@@ -17,7 +17,6 @@ import pytest
 
 import games
 from benchmarks import (
-    common,
     connect_four,
     contempt,
     coverage,
