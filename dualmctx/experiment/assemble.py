@@ -1,4 +1,4 @@
-"""A training run, put together from its configuration."""
+"""Assembles a training run from its configuration."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -31,9 +31,9 @@ from dualmctx.training.memory_budget import (
 from dualmctx.training.trainer import Trainer, TrainState, make_trainer
 from dualmctx.types import Environment, Policy, PolicyValueNetwork
 
-# Beyond this many actions, few of them are legal in the games here.
+# With more than 512 actions, few are legal in the games here; then 128 children are suggested.
 _MANY_ACTIONS, _FEW_CHILDREN = 512, 128
-# Where and how a run is made: it may go on elsewhere.
+# Values of the fields that say where a run executes; a run may be resumed with others.
 _ANY_PLACE: dict[str, Any] = {
     **{"out": None, "resume": False, "wandb": None, "memory_limit": None},
     **{"devices": None, "coordinator": None, "num_processes": None, "process_id": None},
@@ -41,10 +41,21 @@ _ANY_PLACE: dict[str, Any] = {
 
 
 class Run(NamedTuple):
-    """A run, put together from its configuration.
+    """An assembled training run.
 
     Attributes:
-      shapes: what it trains, by shapes and dtypes alone.
+      config: its configuration.
+      name: the name of the preset.
+      record: the content of `config.json`.
+      num_actions: A, the number of actions of the game.
+      folder: its folder.
+      checkpoints: its checkpoints.
+      trainer: initialises, compiles and runs the iterations.
+      shapes: the shapes and dtypes of the training state.
+      evals: run every few iterations.
+      final_evals: run once, at the end.
+      num_positions: the numbers of positions in the exact solution, for the summary.
+      memory: the predicted memory per device.
     """
 
     config: Config
@@ -62,17 +73,18 @@ class Run(NamedTuple):
 
 
 def assemble(name: str, config: Config) -> Run:
-    """Puts a run together; the folder is made last, when everything else was right.
+    """Assembles a run. The folder is created last, after all checks.
 
     Args:
-      name: of the preset, for the folder and the records.
-      config: what to run.
+      name: the preset, for the folder and the records.
+      config: the configuration.
 
     Returns:
-      The run; nothing but the memory's prediction is compiled yet.
+      The run, before compilation.
 
     Raises:
-      ValueError: when something is wrong, in one line.
+      ValueError: if the configuration is invalid, needs too much memory, or differs from that of
+        the resumed run.
     """
     env = games.make(config.game, **config.game_parameters)
     record = record_of(name, config)
@@ -83,7 +95,7 @@ def assemble(name: str, config: Config) -> Run:
     search_fn = make_search_fn(env, network, config.search.for_evaluation(), **options)
     evals, final_evals, num_positions = make_evals(env, network, search_fn, config.evals)
     trainer = build_trainer(config, env, network)
-    # An argument would be traced as an int32, which holds half of the seeds.
+    # An argument would be traced as an int32, which cannot hold the upper half of the seeds.
     shapes = jax.eval_shape(lambda: trainer.init(config.seed))
     memory = check_memory(env, network, config, share(shapes, trainer.shardings))
     path = folder_of(name, config)
@@ -124,10 +136,10 @@ def _defaults(config: Config, path: Path, record: dict[str, Any]) -> dict[str, A
 
 
 def check_head(search: Policy, network: PolicyValueNetwork) -> None:
-    """Refuses a search by a head that the network lacks, or by its only head under another name.
+    """Checks that the network has the head that the search uses.
 
     Raises:
-      ValueError: when `head` is neither -1 nor one of several heads, in one line.
+      ValueError: if `head` is neither -1 nor the index of one of several heads.
     """
     head, depths = search.heads[0], network.head_depths
     # With several heads the network is built for the search.
@@ -147,25 +159,24 @@ def folder_of(name: str, config: Config) -> Path:
 
 
 def record_of(name: str, config: Config) -> dict[str, Any]:
-    """Returns what `config.json` holds: what is run, not where and how."""
-    what = dataclasses.replace(config, **_ANY_PLACE)
-    record: dict[str, Any] = to_dict(what)
+    """Returns the content of `config.json`: the configuration without where the run executes."""
+    record: dict[str, Any] = to_dict(dataclasses.replace(config, **_ANY_PLACE))
     record["preset"] = name
-    search, asked = config.search, config.network.separate_trunks
-    # Two variants may have options of the same names and values.
+    search, separate_trunks = config.search, config.network.separate_trunks
+    # The options do not identify the variant: two variants may have the same.
     [variant] = [key for key, row in REGISTRY.items() if type(search) is row.policy]
     record["search"] = {"variant": variant} | record["search"]
-    # As asked, else as the search is meant.
-    meant = search.traits.separate_trunks
+    if separate_trunks is None:
+        separate_trunks = search.traits.separate_trunks
     record["network"] |= {
         "num_heads": len(search.heads),
-        "separate_trunks": meant if asked is None else asked,
+        "separate_trunks": separate_trunks,
     }
     return record
 
 
 def build_trainer(config: Config, env: Environment, network: PolicyValueNetwork) -> Trainer:
-    """Makes the programs of a run, of which every process has the same."""
+    """Builds the trainer of a run; it is the same in every process."""
     augment_fn = make_augment(*games.symmetries(env)) if config.learner.augment else None
     return make_trainer(
         env,
@@ -181,7 +192,7 @@ def build_trainer(config: Config, env: Environment, network: PolicyValueNetwork)
 
 
 def build_worker_trainer(name: str, config: Config) -> Trainer:
-    """Makes what a process needs that does as the first one says."""
+    """Builds the trainer of a process other than the first."""
     env = games.make(config.game, **config.game_parameters)
     return build_trainer(config, env, build_network(record_of(name, config), env))
 
@@ -189,10 +200,16 @@ def build_worker_trainer(name: str, config: Config) -> Trainer:
 def check_memory(
     env: Environment, network: PolicyValueNetwork, config: Config, shapes: TrainState
 ) -> TrainingMemory:
-    """Predicts what a run takes of the memory of each device, whose share of the state is given.
+    """Predicts the memory of a run per device, and checks that it is available.
+
+    Args:
+      env: the game.
+      network: the network.
+      config: the configuration.
+      shapes: the shapes of each device's shards of the training state.
 
     Raises:
-      ValueError: when that is more than there is, in one line.
+      ValueError: if the run needs more memory than a device has.
     """
     limit, num_devices = config.memory_limit, len(choose_devices(config.devices))
     num_games = config.selfplay.num_games // num_devices
@@ -205,10 +222,10 @@ def check_memory(
         num_added=num_games * config.selfplay.num_steps,
         evals=eval_memory(env, search, config.evals),
     )
-    there = free_memory() if limit is None else int(limit * 2**30)
+    available = free_memory() if limit is None else int(limit * 2**30)
     require_memory(
         memory,
-        there,
+        available,
         is_asked_for=limit is not None,
         num_devices=num_devices,
         savings=tuple(savings(env, config)),
@@ -217,17 +234,17 @@ def check_memory(
 
 
 def eval_memory(env: Environment, search: SearchMemory, options: EvalConfig) -> int:
-    """Predicts the bytes of the largest search of an exam from those of self-play's."""
+    """Predicts the bytes of the largest search in evals from those of the search in self-play."""
     batch_size = options.num_games
     if games.is_solvable(env):
         num_positions = len(games.solve(env).values)
         batch_size = max(batch_size, min(options.batch_size, num_positions))
-    # All parts grow with the batch, and no exam goes on from a tree.
+    # All parts are proportional to the batch, and evals do not reuse trees.
     return (search.total - search.kept) * batch_size // search.batch_size
 
 
 def savings(env: Environment, config: Config) -> Iterator[str]:
-    """Lists the flags by which a search of many actions would take less memory, if it has them."""
+    """Lists the flags that reduce the memory of a search with many actions."""
     if env.num_actions < _MANY_ACTIONS:
         return
     children = named_options(config.search).get("max_children")
@@ -240,7 +257,7 @@ def savings(env: Environment, config: Config) -> Iterator[str]:
 
 
 def _accepts(search: Policy, **options: Any) -> bool:
-    """Returns whether a search allows other values of the named options."""
+    """Returns whether a search accepts new values of the named options."""
     try:
         with_options(search, **options)
     except ValueError:
@@ -251,10 +268,13 @@ def _accepts(search: Policy, **options: Any) -> bool:
 def make_evals(
     env: Environment, network: PolicyValueNetwork, search_fn: Any, options: EvalConfig
 ) -> tuple:
-    """Makes the exams that a game allows: against its exact solution, or against random play.
+    """Makes the evals of a game: against its exact solution, or else against random play.
+
+    Returns:
+      The evals during training, the final evals, and the numbers of positions they cover.
 
     Raises:
-      ValueError: when an option does not fit the game, in one line.
+      ValueError: if an option does not fit the game.
     """
 
     def match(player: Any, name: str) -> EvalFn:
@@ -266,8 +286,8 @@ def make_evals(
     if not games.is_solvable(env):
         if options.stop_when_solved:
             raise ValueError(
-                f"evals.stop_when_solved is {options.stop_when_solved}; it must be 0 in a game "
-                "that has no exact solution"
+                f"evals.stop_when_solved is {options.stop_when_solved}; it must be 0 for a game "
+                "without an exact solution"
             )
         return (against_random,), (against_random,), {}
     solution = games.solve(env)

@@ -1,4 +1,4 @@
-"""The exam: how good a network is now, by the exact solution of its game or against opponents."""
+"""Evals: the strength of a network by the exact solution of its game, or against opponents."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,13 +13,13 @@ from dualmctx.types import Environment, Params, SearchFn
 
 
 class Solution(NamedTuple):
-    """The exact solution of a game: S positions in which a move is to be made.
+    """The exact solution of a game: all S positions in which the game is not over.
 
     Attributes:
       states: `[S]` game states.
-      optimal_actions: `[S, A]` bool, the actions that keep the value.
+      optimal_actions: `[S, A]` bool, the actions that preserve the position's value.
       values: `[S]` in {-1, 0, 1}, for the player to move.
-      on_optimal_path: `[S]` bool, positions that both players' optimal play can reach.
+      on_optimal_path: `[S]` bool, the positions that optimal play of both players can reach.
     """
 
     states: Any
@@ -34,18 +34,18 @@ def score_exactly(
     """Scores evaluations against the exact solution of a game.
 
     Args:
-      evaluations: of `[S]` positions, by a network whose last head is the final one.
-      optimal_actions: `[S, A]` bool, the actions that keep a position's value.
+      evaluations: the evaluations of `[S]` positions; the last head is the final one.
+      optimal_actions: `[S, A]` bool, the actions that preserve a position's value.
       values: `[S]` exact values in {-1, 0, 1}, for the player to move.
 
     Returns:
-      Shares in [0, 1]: `search_optimal` and `network_optimal`, of optimal actions; and
-      `search_value` and `network_value`, of values that round to the exact one.
+      Fractions in [0, 1]: `search_optimal` and `network_optimal` of optimal actions;
+      `search_value` and `network_value` of values that round to the exact value.
     """
     row = np.arange(len(values))
 
     def is_right(value: np.ndarray) -> float:
-        # Halfway between two results is undecided, hence wrong.
+        # A value halfway between two results counts as wrong.
         return float(np.mean(np.abs(value - values) < 0.5))
 
     return {
@@ -57,21 +57,23 @@ def score_exactly(
 
 
 EvalFn = Callable[[Params, chex.PRNGKey], dict[str, float]]
+"""Measures parameters: `(params, rng_key) -> metrics`; consumes the key."""
 
 
 def make_exact_eval(
     evaluate: EvaluatePositions, exact: Solution, *, max_positions: int | None
 ) -> EvalFn:
-    """Makes an exam on the positions of a solved game.
+    """Makes an eval on the positions of a solved game.
 
     Args:
-      evaluate: by the network and a search without noise, see `make_evaluate`.
+      evaluate: the network and a search without noise, see `make_evaluate`.
       exact: the solution.
-      max_positions: about how many, evenly spread, besides all on the optimal path; `None` for all.
+      max_positions: the approximate number of positions, evenly spaced, in addition to all on the
+        optimal path; `None` for all.
 
     Returns:
-      `(params, rng_key) -> metrics`: the shares of `score_exactly` under `exact/` for all
-      positions examined, and under `path/` for those that optimal play can reach.
+      An eval with the fractions of `score_exactly`: under `exact/` for all chosen positions, and
+      under `path/` for those that optimal play can reach.
     """
     num_positions = len(exact.values)
     step = 1 if max_positions is None else -(-num_positions // max_positions)
@@ -95,18 +97,18 @@ def make_exact_eval(
 def make_match_eval(
     env: Environment, search_fn: SearchFn, opponent: PlayerFn, name: str, *, num_games: int
 ) -> EvalFn:
-    """Makes an exam of games against an opponent, each side in half of them.
+    """Makes an eval that plays games against an opponent, half of them moving first.
 
     Args:
-      env: a game as `games.make` gives it.
-      search_fn: a variant without noise.
-      opponent: whom to play.
-      name: of the opponent, for the metrics.
-      num_games: an even number.
+      env: the game.
+      search_fn: a search without noise.
+      opponent: the opponent.
+      name: the opponent's name, for the metrics.
+      num_games: the number of games; even.
 
     Returns:
-      `(params, rng_key) -> metrics`: games won, drawn and lost, as `NAME/first_wins`,
-      `NAME/second_wins` and so on, and the share of games won as `NAME/win_share`.
+      An eval with the numbers of games won, drawn and lost, as `NAME/first_wins`,
+      `NAME/second_wins` and so on, and the fraction of games won as `NAME/win_share`.
     """
     match = jax.jit(make_match(env, (search_player(search_fn), opponent), num_games))
 
@@ -123,7 +125,7 @@ def make_match_eval(
 
 
 def run_evals(evals: tuple[EvalFn, ...], params: Params, rng_key: chex.PRNGKey) -> dict:
-    """Takes all exams, with a key for each; returns their metrics together."""
+    """Runs all evals, each with its own key; returns their metrics in one dictionary."""
     metrics: dict[str, float] = {}
     for i, eval_fn in enumerate(evals):
         metrics |= eval_fn(params, jax.random.fold_in(rng_key, i))
@@ -131,6 +133,6 @@ def run_evals(evals: tuple[EvalFn, ...], params: Params, rng_key: chex.PRNGKey) 
 
 
 def is_solved(metrics: dict[str, float]) -> bool:
-    """Tells whether play is optimal, by network and search, wherever optimal play can lead."""
+    """Returns whether network and search are optimal in all positions that optimal play reaches."""
     names = ("path/search_optimal", "path/network_optimal")
     return all(metrics.get(name) == 1.0 for name in names)
