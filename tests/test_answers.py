@@ -1,4 +1,4 @@
-"""Answers: each row has the evaluation of its own position, or an error."""
+"""Result rows of requested positions: evaluations or errors."""
 
 import dataclasses
 import json
@@ -66,8 +66,8 @@ def play(env: Any, moves: list[int]) -> Any:
     return state
 
 
-def test_rows_match_evaluator(dual: Evaluator) -> None:
-    """Compares all fields, with invalid positions in the file and a partial batch."""
+def test_rows_match_the_evaluator(dual: Evaluator) -> None:
+    """Compares all fields; the batches are partial and contain invalid positions."""
     games_ = ["", "4", "44", "x", "4444444", "1213141", "445566", "111111", "53"]
     good = [x for x in games_ if x not in ("x", "4444444")]
     rows = [row for row in ask(dual, *games_) if "error" not in row]
@@ -131,7 +131,7 @@ def test_network_only_rows_have_no_trees(network: Evaluator) -> None:
         ("1" * 100_000, r"move 7 of '1{12}\.\.\.1{13}' is illegal$"),
     ],
 )
-def test_invalid_positions_get_error_rows(network: Evaluator, moves: Any, error: str) -> None:
+def test_invalid_position_gives_an_error_row(network: Evaluator, moves: Any, error: str) -> None:
     first, row, last = ask(network, "4", moves, "4")
     assert re.search(error, row["error"])
     assert set(row) == {"id", "line", "error"}
@@ -168,12 +168,12 @@ def test_only_non_finite_positions_are_errors(network: Evaluator) -> None:
     assert [rows[i] for i in (0, 2, 3)] == [expected[i] for i in (0, 2, 3)]
 
 
-def test_fen_is_refused_for_games_without_fen(network: Evaluator) -> None:
+def test_fen_of_a_game_without_fens_is_an_error(network: Evaluator) -> None:
     [row] = ask(network, "", fen=START)
     assert "connect_four" in row["error"]
 
 
-def test_long_games_are_replayed_in_chunks(network: Evaluator, monkeypatch: Any) -> None:
+def test_long_games_are_replayed_in_pieces(network: Evaluator, monkeypatch: Any) -> None:
     games_ = ["4545", "123456712345671", "1213141", "12131415", "4444444", "44444443", ""]
     whole = ask(network, *games_)
     monkeypatch.setattr(dualmctx.evaluation.answers, "_MOVES_AT_ONCE", 3)
@@ -181,7 +181,7 @@ def test_long_games_are_replayed_in_chunks(network: Evaluator, monkeypatch: Any)
     assert ["error" in row for row in whole] == [False, False, False, True, True, True, False]
 
 
-def test_chess_starts_from_fen(chess: Evaluator) -> None:
+def test_chess_positions_start_from_a_fen(chess: Evaluator) -> None:
     [start] = ask(chess, "")
     [same] = ask(chess, "", fen=START)
     assert same == start
@@ -196,7 +196,9 @@ def test_chess_starts_from_fen(chess: Evaluator) -> None:
     assert "error" in row
 
 
-def test_next_batch_starts_before_previous_finishes(network: Evaluator, monkeypatch: Any) -> None:
+def test_next_batch_starts_before_the_previous_is_finished(
+    network: Evaluator, monkeypatch: Any
+) -> None:
     said: list[str] = []
     start, finish = dualmctx.evaluation.answers._start, dualmctx.evaluation.answers._finish
 
@@ -228,7 +230,7 @@ moves |= st.lists(st.integers() | st.text(max_size=3) | st.integers(0, 6), max_s
 
 @settings(max_examples=60)
 @given(st.lists(st.tuples(moves, st.none() | st.text(max_size=9)), min_size=1, max_size=4))
-def test_every_question_gets_one_row(network: Evaluator, asked: list[tuple]) -> None:
+def test_arbitrary_requests_give_one_row_each(network: Evaluator, asked: list[tuple]) -> None:
     questions = [Question(i, i, *x) for i, x in enumerate(asked, start=1)]
     [answered] = answer(network, [questions])
     assert [row["line"] for row in answered.rows] == [x.line for x in questions]

@@ -1,4 +1,4 @@
-"""The arena: results known from theory, and the inputs of each player."""
+"""The arena: theoretical results of perfect play, seats, keys and memories."""
 
 import functools
 from typing import Any
@@ -12,13 +12,12 @@ from double_move import DoubleMoveNim, solve_double_move
 import dualmctx
 import games
 from dualmctx import AlphaZero, make_network, make_search_fn
-from dualmctx.matches.arena import (
-    Player,
-    batch_player,
-    make_games,
-    make_match,
-    reusing_player,
-    search_player,
+from dualmctx.matches.arena import make_games, make_match
+from dualmctx.matches.movers import (
+    Mover,
+    batched_move_fn,
+    search_move_fn,
+    tree_reusing_mover,
 )
 from oracle.cases import grouped
 from stand_in import output_of
@@ -29,7 +28,7 @@ NUM_GAMES = 32
 ENVS = {
     "connect2": games.make("connect2"),
     "tic_tac_toe": games.make("tic_tac_toe"),
-    # With 7 stones the first player wins; with 8 it loses.
+    # With 7 stones the first player wins, with 8 stones the second.
     "nim won": games.make("nim", pile=7),
     "nim lost": games.make("nim", pile=8),
     "hsr": games.make("hsr", k=2, q=3, n=7),
@@ -44,8 +43,8 @@ def perfect(env: Any) -> Any:
     return lambda rng_key, state: jnp.array(best)[jnp.maximum(state._x.pile, 0)]
 
 
-def value_of(env: Any) -> int:
-    """Returns the value of the start for the player that moves first."""
+def initial_value(env: Any) -> int:
+    """Returns the value of the initial position for the player who moves first."""
     if env.id == "double_move":
         return solve_double_move(8)[8][0]
     return int(games.solve(env).values[0])
@@ -53,12 +52,14 @@ def value_of(env: Any) -> int:
 
 @functools.cache
 def compiled(name: str) -> Any:
-    """Returns a match in which `params` sets for each player whether it is perfect."""
+    """Returns a match in which `params` selects perfect or random play for each player."""
     env = ENVS[name]
-    perfect_one, random_one = (batch_player(x) for x in (perfect(env), games.random_player()))
+    perfect_move_fn, random_move_fn = (
+        batched_move_fn(x) for x in (perfect(env), games.random_player())
+    )
 
     def player(i: int, params: Any, rng_key: Any, state: Any) -> Any:
-        actions = (x(None, rng_key, state) for x in (perfect_one, random_one))
+        actions = (x(None, rng_key, state) for x in (perfect_move_fn, random_move_fn))
         return jnp.where(params[i], *actions)
 
     players = (functools.partial(player, 0), functools.partial(player, 1))
@@ -71,8 +72,8 @@ def play(name: str, *are_perfect: bool) -> dict[str, list[int]]:
 
 
 @pytest.mark.parametrize("name", ENVS)
-def test_perfect_players_score_game_value(name: str) -> None:
-    value = value_of(ENVS[name])
+def test_perfect_play_gives_the_value_of_the_initial_position(name: str) -> None:
+    value = initial_value(ENVS[name])
     half = NUM_GAMES // 2
     expected = {
         "wins": [half * (value > 0), half * (value < 0)],
@@ -83,17 +84,17 @@ def test_perfect_players_score_game_value(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ENVS)
-def test_perfect_player_keeps_value_and_random_player_does_not(name: str) -> None:
-    value = value_of(ENVS[name])
+def test_perfect_player_beats_random_player(name: str) -> None:
+    value = initial_value(ENVS[name])
     one, other = play(name, True, False), play(name, False, True)
     half = NUM_GAMES // 2
     for side, sign in enumerate((value, -value)):
-        # The players exchange sides.
+        # In `other` the perfect player is the second player.
         if sign > 0:
             assert one["wins"][side] == other["losses"][1 - side] == half
         if sign >= 0:
             assert one["losses"][side] == other["wins"][1 - side] == 0
-    # Random play sometimes loses a won position.
+    # Random play loses some won positions.
     assert sum(one["wins"]) > sum(one["losses"])
     assert sum(other["losses"]) > sum(other["wins"])
     for score in (one, other):
@@ -101,12 +102,12 @@ def test_perfect_player_keeps_value_and_random_player_does_not(name: str) -> Non
 
 
 @pytest.mark.parametrize("num_games", [2, 10])
-def test_each_side_is_played_in_half_of_games(num_games: int) -> None:
-    """With one stone, the player that moves first takes it and wins."""
+def test_each_player_moves_first_in_half_of_the_games(num_games: int) -> None:
+    """With one stone, the player who moves first wins."""
     env = games.make("nim", pile=1)
     begins = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(5), 50)).current_player
     assert set(begins.tolist()) == {0, 1}
-    player = batch_player(games.random_player())
+    player = batched_move_fn(games.random_player())
     match = jax.jit(make_match(env, (player, player), num_games))
     for seed in range(3):
         score = match(None, jax.random.PRNGKey(seed))
@@ -114,38 +115,38 @@ def test_each_side_is_played_in_half_of_games(num_games: int) -> None:
         assert np.stack(score).tolist() == [[half, 0], [0, 0], [0, half]]
 
 
-def test_player_moves_only_on_its_turn() -> None:
-    """The stand-ins choose by the number of stones; only the first player takes all of 3."""
+def test_each_player_moves_only_on_its_turn() -> None:
+    """Movers that take a fixed number of stones show which player moved."""
     env = games.make("nim", pile=3, max_take=3)
 
     def always(action: int) -> Any:
         return lambda params, rng_key, state: jnp.minimum(action, state._x.pile - 1)
 
     score = make_match(env, (always(2), always(0)), 8)(None, jax.random.PRNGKey(0))
-    # Taking all wins at once; taking one leaves two, which the opponent takes.
+    # Taking all stones wins at once; taking one leaves two, which the opponent takes.
     assert np.stack(score).tolist() == [[4, 4], [0, 0], [0, 0]]
     score = make_match(env, (always(0), always(2)), 8)(None, jax.random.PRNGKey(0))
     assert np.stack(score).tolist() == [[0, 0], [0, 0], [4, 4]]
 
 
-def test_illegal_move_loses() -> None:
-    """A player without a legal choice loses on either side, also later in the game."""
+def test_player_that_cannot_choose_loses() -> None:
+    """A player that cannot choose loses on either side, also after other moves."""
 
     def fails_at(pile: int) -> Any:
         return lambda params, rng_key, state: jnp.where(state._x.pile == pile, -1, 0)
 
     env = games.make("nim", pile=3)
     key = jax.random.PRNGKey(0)
-    # At a pile of 3 the first player fails; at 2, the second player.
+    # At pile 3 the player who moves first fails, at pile 2 the other one.
     for pile, wins in ((3, [0, 4]), (2, [4, 0])):
         score = make_match(env, (fails_at(pile), fails_at(pile)), 8)(None, key)
         assert np.stack(score).tolist() == [wins, [0, 0], wins[::-1]]
-    # Only the first player fails. Otherwise it would take the last stone and win.
+    # Only the first player fails; otherwise the player who moves first would win.
     score = make_match(env, (fails_at(3), fails_at(0)), 8)(None, key)
     assert np.stack(score).tolist() == [[0, 0], [0, 0], [4, 4]]
 
 
-def test_players_get_separate_keys() -> None:
+def test_each_move_has_its_own_key() -> None:
     keys: list[Any] = []
 
     def spy(params: Any, rng_key: Any, state: Any) -> Any:
@@ -156,57 +157,57 @@ def test_players_get_separate_keys() -> None:
     env = games.make("nim", pile=4)
     make_match(env, (spy, spy), 6)("params", jax.random.PRNGKey(0))
     jax.effects_barrier()
-    # Each of the six games has four moves.
+    # Six games of four moves.
     assert len(keys) == len(set(keys)) == 24
 
 
-def test_batch_player_samples_per_game() -> None:
+def test_batched_move_fn_samples_independently() -> None:
     env = games.make("nim")
     states = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 64))
-    choose = batch_player(games.random_player())
+    choose = batched_move_fn(games.random_player())
     actions = choose(None, jax.random.PRNGKey(1), states)
     assert set(actions.tolist()) == {0, 1, 2}
 
 
-def test_search_player_plays_search_action() -> None:
-    """From a pile of 3, taking all wins; the search finds this if it gets its `params`."""
+def test_search_move_fn_plays_the_action_of_the_search() -> None:
+    """The search takes `params` stones of a pile of 3; taking all of them wins."""
 
     def search_fn(params: Any, rng_key: Any, state: Any) -> Any:
         return output_of(jnp.minimum(params, state._x.pile - 1), 3)
 
-    opponent = batch_player(lambda rng_key, state: jnp.int32(0))
-    match = make_match(games.make("nim", pile=3), (search_player(search_fn), opponent), 8)
+    opponent = batched_move_fn(lambda rng_key, state: jnp.int32(0))
+    match = make_match(games.make("nim", pile=3), (search_move_fn(search_fn), opponent), 8)
     for params, expected in ((2, [[4, 4], [0, 0]]), (0, [[4, 0], [0, 4]])):
         score = match(params, jax.random.PRNGKey(0))
         assert [score.wins.tolist(), score.losses.tolist()] == expected
 
 
-def test_player_state_is_kept_during_game() -> None:
-    """Answering n stones with 4 - n wins 8 stones for the second player."""
+def test_mover_keeps_a_memory_per_game() -> None:
+    """Answering n stones by 4 - n wins from 8 stones, without reading the state."""
 
     def choose(params: Any, rng_key: Any, state: Any, last: Any) -> tuple:
-        # A player does not reply to its own moves.
+        # The memory after the player's own move is overwritten by `observe`.
         return jnp.maximum(2 - last, 0), last + 7
 
-    mirror = Player(
+    mirror = Mover(
         start=lambda params, state: jnp.zeros_like(state.current_player),
         choose=choose,
         observe=lambda last, action: action,
     )
-    stranger = batch_player(games.random_player())
+    stranger = batched_move_fn(games.random_player())
     for players, results in (((mirror, stranger), "wins"), ((stranger, mirror), "losses")):
         score = make_match(ENVS["nim lost"], players, NUM_GAMES)(None, jax.random.PRNGKey(0))
         side = 1 if players[0] is mirror else 0
         assert getattr(score, results)[side] == NUM_GAMES // 2
 
 
-def test_reused_tree_follows_moves_of_both_players() -> None:
-    """The tree after a move and a reply is the search's tree, advanced twice."""
+def test_tree_reusing_mover_follows_both_players() -> None:
+    """After a move and a reply, the memory is the subtree of the search after both moves."""
     env, policy = ENVS["tic_tac_toe"], AlphaZero(13, reuse_capacity=9)
     most = policy.reuse_capacity
     network = make_network(env.num_actions, (1,), width=8, num_blocks=2)
     search_fn = make_search_fn(env, network, policy.for_evaluation())
-    player = reusing_player(search_fn, reuse_capacity=most)
+    player = tree_reusing_mover(search_fn, reuse_capacity=most)
     state = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 2))
     params = network.init(jax.random.PRNGKey(1), state.observation)
     choose, search = fast_jit(player.choose), fast_jit(search_fn)
@@ -254,20 +255,20 @@ OPENINGS = {
 
 @functools.cache
 def pair_play(name: str, max_plies: int) -> Any:
-    """Returns games of a random player that prefers one action, and of a random one."""
-    random_one = batch_player(games.random_player())
+    """Returns a program that plays random movers which prefer the action in their parameters."""
+    random_move_fn = batched_move_fn(games.random_player())
 
     def biased(params: Any, rng_key: Any, state: Any) -> Any:
         return jnp.where(
-            state.legal_action_mask[:, params], params, random_one(None, rng_key, state)
+            state.legal_action_mask[:, params], params, random_move_fn(None, rng_key, state)
         )
 
     return jax.jit(make_games(ENVS[name], (biased, biased), max_plies=max_plies))
 
 
 @pytest.mark.parametrize("name", OPENINGS)
-def test_record_matches_moves_played(name: str) -> None:
-    """Each player has its own parameters, so its preferred action identifies it."""
+def test_record_matches_replayed_games(name: str) -> None:
+    """Each player prefers the action in its parameters, which shows who moved."""
     openings = np.array(OPENINGS[name], np.int32)
     keys = jax.random.split(jax.random.PRNGKey(2), len(openings))
     own = (1, 0)
@@ -293,7 +294,7 @@ def test_record_matches_moves_played(name: str) -> None:
             assert num_chosen.tolist() == chosen
 
 
-def test_game_is_independent_of_batch() -> None:
+def test_games_do_not_depend_on_batch_or_position() -> None:
     openings = np.array(OPENINGS["tic_tac_toe"], np.int32)
     keys = jax.random.split(jax.random.PRNGKey(2), len(openings))
     play = pair_play("tic_tac_toe", 9)
@@ -304,11 +305,11 @@ def test_game_is_independent_of_batch() -> None:
     for i in range(len(openings)):
         alone = play((1, 0), keys[i : i + 1], openings[i : i + 1])
         np.testing.assert_array_equal(alone.actions[:, 0], whole.actions[:, i])
-    # The two games of a pair are sampled separately.
+    # The two games of a pair sample independently.
     assert (whole.actions[0] != whole.actions[1]).any()
 
 
-def test_long_game_is_cut_short_as_draw() -> None:
+def test_long_games_are_cut_short_and_drawn() -> None:
     openings = np.array(OPENINGS["tic_tac_toe"], np.int32)
     keys = jax.random.split(jax.random.PRNGKey(2), len(openings))
     whole, cut = (pair_play("tic_tac_toe", x)((1, 0), keys, openings) for x in (9, 6))
@@ -319,7 +320,7 @@ def test_long_game_is_cut_short_as_draw() -> None:
     np.testing.assert_array_equal(cut.result, np.where(is_over, whole.result, 0))
 
 
-def test_search_runs_on_half_of_the_boards() -> None:
+def test_search_evaluates_half_of_the_boards() -> None:
     sizes: list[int] = []
 
     def spy(params: Any, rng_key: Any, state: Any) -> Any:
@@ -331,21 +332,21 @@ def test_search_runs_on_half_of_the_boards() -> None:
 
 
 @pytest.mark.slow
-def test_match_with_reused_trees_gives_game_value() -> None:
-    """With 8 stones, a uniform network and a full-depth search, the result is the game's value."""
+def test_match_of_tree_reusing_movers() -> None:
+    """With 8 stones and a tree that reaches the end of the game, the second player wins."""
     env, policy = ENVS["nim lost"], AlphaZero(300, **CALM, reuse_capacity=120)
     network = make_network(env.num_actions, (1,), width=8, num_blocks=2)
     search_fn = make_search_fn(env, network, policy)
-    player = reusing_player(search_fn, reuse_capacity=policy.reuse_capacity)
+    player = tree_reusing_mover(search_fn, reuse_capacity=policy.reuse_capacity)
     state = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 4))
     params = network.init(jax.random.PRNGKey(1), state.observation)
-    for players in ((player, player), (player, search_player(search_fn))):
+    for players in ((player, player), (player, search_move_fn(search_fn))):
         score = fast_jit(make_match(env, players, 4))(params, jax.random.PRNGKey(0))
         assert np.stack(score).tolist() == [[0, 2], [0, 0], [2, 0]]
 
 
 @pytest.mark.parametrize("num_games", [-2, 0, 1, 7])
-def test_odd_number_of_games_is_refused(num_games: int) -> None:
-    player = batch_player(games.random_player())
+def test_odd_number_of_games_raises(num_games: int) -> None:
+    player = batched_move_fn(games.random_player())
     with pytest.raises(ValueError, match=f"^num_games is {num_games}; it must be even and"):
         make_match(ENVS["connect2"], (player, player), num_games)

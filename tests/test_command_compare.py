@@ -19,13 +19,13 @@ from rich.console import Console
 
 import games
 from dualmctx.commands import compare, tournament_progress
-from dualmctx.commands import lineup as lineups
+from dualmctx.commands import load_players as loading
 from dualmctx.commands.budgets import Budgets, read_budgets, set_budgets, write_budgets
 from dualmctx.commands.flags import parse_flags
-from dualmctx.commands.lineup import Lineup, load_lineup
+from dualmctx.commands.load_players import LoadedPlayers, load_players
 from dualmctx.commands.main import main
 from dualmctx.commands.opening_rules import choose_openings
-from dualmctx.matches.game_file import Game, read_games, results_of
+from dualmctx.matches.game_file import Game, count_results, read_games
 from dualmctx.matches.player_spec import parse_player
 from dualmctx.matches.report.numbers import show_elo
 from dualmctx.policies import REGISTRY
@@ -43,7 +43,7 @@ COMMAND = ("compare", *PLAYERS, *FLAGS)
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Writes untrained networks to files."""
+    """Untrained networks."""
     folder = tmp_path_factory.mktemp("networks")
     export_untrained(folder / "connect2.npz", "connect2", "--search.num-simulations", "4", "3")
     export_untrained(folder / "tic.npz", "tic-tac-toe")
@@ -54,16 +54,16 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", autouse=True)
 def shared_programs() -> Any:
-    """Loads a network once, so that commands share its compiled functions."""
+    """Loads each network once, so that commands share compiled programs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lineups, "load_trained", functools.cache(lineups.load_trained))
+        patch.setattr(loading, "load_trained", functools.cache(loading.load_trained))
         yield
 
 
 @pytest.fixture
 def no_timing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Skips the measurement of seconds, which compiles every search again."""
-    monkeypatch.setattr(compare, "seconds_a_move", lambda env, entrant, positions: 0.001)
+    """Skips the measurement of seconds, which would compile every search again."""
+    monkeypatch.setattr(compare, "seconds_per_move", lambda env, player, positions: 0.001)
 
 
 def run(files: Path, *arguments: str) -> int:
@@ -73,7 +73,7 @@ def run(files: Path, *arguments: str) -> int:
 
 @pytest.fixture(scope="module")
 def whole(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Runs a comparison without interruption."""
+    """The folder of a comparison without interruption."""
     folder = tmp_path_factory.mktemp("whole") / "out"
     assert run(files, *COMMAND, "--out", str(folder)) == 0
     return folder
@@ -89,7 +89,7 @@ def content(folder: Path) -> dict[str, Any]:
     return report
 
 
-def test_all_files_are_written_and_table_is_shown(files: Path, whole: Path, capfd: Any) -> None:
+def test_report_is_written_and_printed(files: Path, whole: Path, capfd: Any) -> None:
     out = str(whole)
     assert run(files, *COMMAND, "--out", out, "--resume") == 0
     shown = capfd.readouterr().out
@@ -104,7 +104,7 @@ def test_all_files_are_written_and_table_is_shown(files: Path, whole: Path, capf
         assert f"<td>{row['name']}</td>" in page
         assert 0 < row["seconds"] < 10
     assert run(files, "compare") == 2
-    assert "players given: 0; name two at least" in capfd.readouterr().err
+    assert "number of players is 0; name at least two players" in capfd.readouterr().err
     assert f"in {out}: report.html, report.json, elo.png, costs.png, games.jsonl" in shown
     assert "Two players met in 20 games only: intervals are wide." in shown
     assert (whole / "elo.png").read_bytes().startswith(b"\x89PNG")
@@ -112,7 +112,7 @@ def test_all_files_are_written_and_table_is_shown(files: Path, whole: Path, capf
     assert names == ["net", "random", "perfect"]
     played = read_games(whole / "games.jsonl")
     assert len(played) == report["games"]["played"] == 60
-    ratings = rate(results_of(names, played))
+    ratings = rate(count_results(names, played))
     assert [row["elo"] for row in report["players"]] == [row.elo for row in ratings.players]
     assert [row["blocks"] for row in report["players"]] == [4 * 2, 0, 0]
     assert report["settings"]["command"] == shlex.join(
@@ -134,7 +134,7 @@ def stop_after(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tournament_progress, "play_tournament", play)
 
 
-def test_resume_after_stop_gives_same_result(
+def test_interrupted_comparison_can_be_resumed(
     files: Path, whole: Path, tmp_path: Path, no_timing: None, capfd: Any
 ) -> None:
     out = tmp_path / "an out"
@@ -142,16 +142,16 @@ def test_resume_after_stop_gives_same_result(
         stop_after(2, patch)
         assert run(files, *COMMAND, "--out", str(out)) == 130
     said = capfd.readouterr().err.splitlines()[-1]
-    assert f"compare: stopped: games so far are in {out / 'games.jsonl'}; to go on: " in said
+    assert f"compare: stopped: games so far are in {out / 'games.jsonl'}; to continue: " in said
     assert len(read_games(out / "games.jsonl")) == 16
     assert not (out / "report.json").exists()
-    program, *arguments = shlex.split(said.split("to go on: ")[1])
+    program, *arguments = shlex.split(said.split("to continue: ")[1])
     assert (program, main(arguments)) == ("dualmctx", 0)
     assert (out / "games.jsonl").read_bytes() == (whole / "games.jsonl").read_bytes()
     assert content(out) == content(whole)
 
 
-def test_second_process_is_refused_while_games_run(
+def test_folder_is_locked_during_the_games(
     files: Path, whole: Path, tmp_path: Path, no_timing: None, capfd: Any
 ) -> None:
     out, play_all, codes = tmp_path / "out", tournament_progress.play_tournament, []
@@ -202,7 +202,7 @@ def test_players_and_games_can_be_added(
         ([], "exists and is not empty; choose another folder"),
     ],
 )
-def test_changed_settings_are_refused_on_resume(
+def test_resuming_with_other_settings_fails(
     changes: list[str], line: str, files: Path, whole: Path, capfd: Any
 ) -> None:
     before = (whole / "games.jsonl").read_bytes()
@@ -214,7 +214,7 @@ def test_changed_settings_are_refused_on_resume(
     assert (whole / "games.jsonl").read_bytes() == before
 
 
-def test_changed_player_under_same_name_is_refused(
+def test_different_player_with_the_same_name_fails(
     files: Path, whole: Path, tmp_path: Path, capfd: Any
 ) -> None:
     out = tmp_path / "out"
@@ -226,15 +226,15 @@ def test_changed_player_under_same_name_is_refused(
         arguments = ("compare", player, *PLAYERS[1:], *FLAGS, "--resume", "--out", str(out))
         assert run(files, *arguments) == 2
         said = capfd.readouterr().err
-        assert "has another player 'net': " in said
+        assert "has a different player 'net': " in said
         assert line in said
 
 
 @pytest.mark.parametrize(
     ("players", "line"),
     [
-        ("random", "players given: 1; name two at least"),
-        ("random random", "two players are called 'random'; write NAME=... to tell them apart"),
+        ("random", "number of players is 1; name at least two players"),
+        ("random random", "two players have the name 'random'; write NAME=... to rename one"),
         ("random duel", "player 'duel': its search is duel; it must be one of dual, chain, "),
         ("random duel", "contempt, own, random, perfect, openspiel"),
         ("random none/at/all+dual", "none/at/all is neither a run's folder, nor an exported .npz"),
@@ -248,11 +248,11 @@ def test_changed_player_under_same_name_is_refused(
         ("random random:simulations=5", "player 'random:simulations=5': random has no options"),
         (
             "random dual openspiel",
-            "player 'openspiel': OpenSpiel's MCTS plays connect_four, othello, ",
+            "player 'openspiel': OpenSpiel's MCTS supports connect_four, othello, ",
         ),
         ("random dual --anchor dull", "anchor is dull; it must be one of random, dual"),
         ("random dual --games 3", "games is 3; it must be even and at least 2"),
-        ("random dual --games 400 --opening-plies 1", "only 4 of 200 openings of 1 plies were"),
+        ("random dual --games 400 --opening-plies 1", "found only 4 of 200 openings of 1 plies in"),
         ("random dual --simulations 0", "simulations is 0; it must be at least 1"),
         ("random dual --batch 2147483648", "batch is 2147483648; it must be at most 2147483647"),
         ("random dual --seed -1", "seed is -1; it must be from 0 to 4294967295"),
@@ -261,13 +261,16 @@ def test_changed_player_under_same_name_is_refused(
         ("random dual --game nim", "game is nim; the networks play connect2"),
         (
             "random dual --game-parameters pile 31",
-            "pile is 31; the networks play connect2: leave it out",
+            "pile is 31; the networks play connect2: remove",
         ),
-        ("random dual --max-plies 2", "max_plies is 2; openings take up to 2 of them"),
-        ("random dual --opening-plies 3000000000", "; openings take up to 3000000000 of them"),
+        ("random dual --max-plies 2", "max_plies is 2; it must exceed the longest opening, 2"),
+        (
+            "random dual --opening-plies 3000000000",
+            "; it must exceed the longest opening, 3000000000",
+        ),
         (
             "random dual --opening-plies -3000000000",
-            "plies is -3000000000; openings have at least 1",
+            "plies is -3000000000; each length must be from 1 to",
         ),
         ("random dual --max-plies 3000000000", "3000000000; it must be from 1 to 2147483647"),
         (
@@ -280,7 +283,7 @@ def test_changed_player_under_same_name_is_refused(
         ("random dual --resume", "has no config.json, so there is no run there"),
     ],
 )
-def test_bad_input_is_reported(
+def test_invalid_input_fails_with_one_line(
     players: str, line: str, files: Path, tmp_path: Path, capfd: Any
 ) -> None:
     out = tmp_path / "out"
@@ -292,14 +295,14 @@ def test_bad_input_is_reported(
     assert not out.exists()
 
 
-def test_unknown_or_mixed_games_are_refused(files: Path, tmp_path: Path, capfd: Any) -> None:
+def test_all_players_must_play_the_same_known_game(files: Path, tmp_path: Path, capfd: Any) -> None:
     out = ("--out", str(tmp_path / "out"))
     for arguments, line in [
-        (("random", "perfect"), "nobody has a network; say with --game what is to be played"),
-        (("random", "dual"), "player 'dual' names no checkpoint; write CHECKPOINT+dual, or give "),
+        (("random", "perfect"), "no player has a network; name the game with --game"),
+        (("random", "dual"), "player 'dual' has no checkpoint; write CHECKPOINT+dual, or set "),
         (
             (f"a={files}/tic.npz+dual", f"b={files}/connect2.npz+dual"),
-            "player 'b' plays connect2, the first one tic_tac_toe",
+            "player 'b' plays connect2, the first network plays tic_tac_toe",
         ),
         (("random", "perfect", "--game", "go_9x9"), "player 'perfect': no solver for 'go_9x9'"),
     ]:
@@ -323,7 +326,7 @@ def test_unknown_or_mixed_games_are_refused(files: Path, tmp_path: Path, capfd: 
         ),
     ],
 )
-def test_missing_package_is_reported(
+def test_missing_package_fails_with_one_line(
     module: str,
     player: str,
     line: str,
@@ -339,44 +342,45 @@ def test_missing_package_is_reported(
     assert said.count("\n") == 1
 
 
-def test_game_parameters_must_match_networks(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trained = lineups.load_trained(str(files / "connect2.npz"))
+def test_game_parameters_must_match_the_network(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = loading.load_trained(str(files / "connect2.npz"))
     sized = trained._replace(record=trained.record | {"game_parameters": {"size": 4, "win": 2}})
-    monkeypatch.setattr(lineups, "load_trained", lambda *given: sized)
+    monkeypatch.setattr(loading, "load_trained", lambda *given: sized)
     asked = [parse_player("dual")], "sized.npz", None
-    found = load_lineup(*asked, {"size": 4}, 85)
+    found = load_players(*asked, {"size": 4}, 85)
     assert found.game_parameters == {"size": 4, "win": 2}
-    line = r"^size is 5; the networks play connect2 size 4 win 2: leave it out$"
+    line = r"^size is 5; the networks play connect2 size 4 win 2: remove"
     with pytest.raises(ValueError, match=line):
-        load_lineup(*asked, {"size": 5}, 85)
+        load_players(*asked, {"size": 5}, 85)
 
 
-def lineup(files: Path, *players: str, name: str = "four", total: int = 85) -> Lineup:
+def load(files: Path, *players: str, name: str = "four", total: int = 85) -> LoadedPlayers:
     specs = [parse_player(player) for player in players]
-    return load_lineup(specs, str(files / f"{name}.npz"), None, {}, total)
+    return load_players(specs, str(files / f"{name}.npz"), None, {}, total)
 
 
-def cost_of(found: Lineup, budgets: Budgets) -> dict[str, Any]:
+def cost_of(found: LoadedPlayers, budgets: Budgets) -> dict[str, Any]:
     return {
-        x.spec.name: x.enter(budgets.players[x.spec.name].simulations).cost
-        for x in found.candidates
+        x.spec.name: x.build(budgets.players[x.spec.name].simulations).cost for x in found.builders
     }
 
 
-def no_clock(entrant: Any) -> float:
+def no_clock(player: Any) -> float:
     raise AssertionError
 
 
-def test_players_without_simulations_get_default(files: Path) -> None:
-    found = lineup(
+def test_default_simulations_are_split_over_trees(files: Path) -> None:
+    found = load(
         files, "dual", "alphazero", "chain", "own", "random", "gumbel", "dual:simulations=9"
     )
-    asked = [candidate.simulations for candidate in found.candidates]
+    asked = [builder.simulations for builder in found.builders]
     assert asked == [(50, 35), (85,), (40, 25, 20), (40, 25, 20), None, (85,), (5, 4)]
-    fewer = lineup(files, "dual", "alphazero", "own", total=10).candidates
-    assert [candidate.simulations for candidate in fewer] == [(6, 4), (10,), (40, 25, 20)]
-    entrants = [candidate.enter(candidate.simulations) for candidate in found.candidates]
-    searches = [entrant.about.get("search") for entrant in entrants]
+    fewer = load(files, "dual", "alphazero", "own", total=10).builders
+    assert [builder.simulations for builder in fewer] == [(6, 4), (10,), (40, 25, 20)]
+    players = [builder.build(builder.simulations) for builder in found.builders]
+    searches = [player.about.get("search") for player in players]
     # As in evals: no noise, the best move.
     assert all(x["root"]["dirichlet_fraction"] == 0 for x in searches if x and "root" in x)
     assert searches[3] == searches[2] | {"num_rounds": 5}
@@ -384,33 +388,33 @@ def test_players_without_simulations_get_default(files: Path) -> None:
     assert found.env is found.trained.env
 
 
-def test_player_options_set_search_options(files: Path) -> None:
+def test_player_options_set_policy_options(files: Path) -> None:
     texts = (
         "dual:window=3:num_rounds=7",
         "alphazero:regularized=act,search:reuse-capacity=8",
         "own:c_puct=3",
     )
-    found = [x.enter(None).about["search"] for x in lineup(files, *texts).candidates]
+    found = [x.build(None).about["search"] for x in load(files, *texts).builders]
     assert (found[0]["backup"]["window"], found[0]["num_rounds"]) == (3, 7)
     assert (found[1]["puct"]["regularized"], found[1]["reuse_capacity"]) == (["act", "search"], 8)
     assert (found[2]["puct"]["c_puct"], found[2]["policy"]) == (3.0, "Chain")
 
 
-# The other variant needs separate networks.
+# MPV needs separate networks.
 @pytest.mark.parametrize("variant", sorted(REGISTRY.keys() - {"mpv"}))
-def test_every_variant_is_a_player(variant: str, files: Path) -> None:
-    [candidate] = lineup(files, variant).candidates
-    policy = candidate.enter(candidate.simulations).about["search"]["policy"]
+def test_all_variants_can_be_players(variant: str, files: Path) -> None:
+    [builder] = load(files, variant).builders
+    policy = builder.build(builder.simulations).about["search"]["policy"]
     assert policy == REGISTRY[variant].policy.__name__
 
 
 def test_network_budget_equalises_blocks(files: Path) -> None:
     texts = ("dual:simulations=50,35", "alphazero", "chain", "random", "gumbel:simulations=7")
-    found = lineup(files, *texts, name="four")
-    budgets = set_budgets("network", found.candidates, no_clock)
+    found = load(files, *texts, name="four")
+    budgets = set_budgets("network", found.builders, no_clock)
     assert (budgets.reference, budgets.target) == (texts[0], 50 * 1 + 35 * 3)
     costs = cost_of(found, budgets)
-    # The next simulation of one tree costs 4 blocks.
+    # A further simulation would cost 4 blocks.
     for name in ("alphazero", "gumbel:simulations=7"):
         assert abs(costs[name].blocks - 155) <= 2
         assert budgets.players[name].simulations == (39,)
@@ -420,20 +424,20 @@ def test_network_budget_equalises_blocks(files: Path) -> None:
     assert shape == split(sum(shape), (40, 25, 20))
 
 
-def test_unknown_block_counts_are_refused(files: Path) -> None:
+def test_network_budget_requires_fixed_cost(files: Path) -> None:
     texts = ("dual", "alphago:rollout_length=none")
-    with pytest.raises(ValueError, match=r"^player 'alphago.*': [^\n]+ give it rollout_length$"):
-        set_budgets("network", lineup(files, *texts).candidates, no_clock)
+    with pytest.raises(ValueError, match=r"^player 'alphago.*': [^\n]+ set rollout_length$"):
+        set_budgets("network", load(files, *texts).builders, no_clock)
 
 
-def clock(entrant: Any) -> float:
-    """Simulates a machine on which a move has a fixed cost and a cost per block."""
-    return 0.001 + 1e-5 * entrant.cost.blocks
+def clock(player: Any) -> float:
+    """A simulated machine: a move has a fixed cost and a cost per block."""
+    return 0.001 + 1e-5 * player.cost.blocks
 
 
-def test_seconds_budget_equalises_time_and_is_saved(files: Path, tmp_path: Path) -> None:
-    found = lineup(files, "alphazero:simulations=100", "dual:simulations=6,4", "random")
-    budgets = set_budgets("seconds", found.candidates, clock)
+def test_seconds_budget_is_measured_once_and_saved(files: Path, tmp_path: Path) -> None:
+    found = load(files, "alphazero:simulations=100", "dual:simulations=6,4", "random")
+    budgets = set_budgets("seconds", found.builders, clock)
     assert (budgets.reference, budgets.target) == (
         "alphazero:simulations=100",
         pytest.approx(0.005),
@@ -445,50 +449,50 @@ def test_seconds_budget_equalises_time_and_is_saved(files: Path, tmp_path: Path)
     write_budgets(tmp_path, budgets)
     known = read_budgets(tmp_path)
     assert known == budgets
-    # A new player gets the same cost; the others are not measured again.
-    more = lineup(files, "gumbel", "dual:simulations=6,4", "alphazero:simulations=100")
-    joined = set_budgets("seconds", more.candidates, clock, known)
+    # A new player gets the same cost; other players are not measured again.
+    more = load(files, "gumbel", "dual:simulations=6,4", "alphazero:simulations=100")
+    joined = set_budgets("seconds", more.builders, clock, known)
     assert joined.players["gumbel"].simulations == (100,)
     assert joined.target == budgets.target
     for name in ("dual:simulations=6,4", "alphazero:simulations=100"):
         assert joined.players[name] == budgets.players[name]
-    # A player that is left out keeps its budget.
-    fewer = set_budgets("seconds", more.candidates[:2], clock, known)
+    # An absent player keeps its budget.
+    fewer = set_budgets("seconds", more.builders[:2], clock, known)
     assert "alphazero:simulations=100" not in fewer.players
     write_budgets(tmp_path, fewer)
     kept = read_budgets(tmp_path)
     assert kept is not None
     assert kept.players == joined.players | budgets.players
-    changed = lineup(files, "alphazero:simulations=100", "dual:simulations=6,4", total=1)
-    other = dataclasses.replace(changed.candidates[1].spec, simulations=(9, 9))
-    moved = changed.candidates[1]._replace(spec=other, simulations=(9, 9))
+    changed = load(files, "alphazero:simulations=100", "dual:simulations=6,4", total=1)
+    other = dataclasses.replace(changed.builders[1].spec, simulations=(9, 9))
+    moved = changed.builders[1]._replace(spec=other, simulations=(9, 9))
     with pytest.raises(ValueError, match=r"had other simulations \(6 \+ 4 → 9 \+ 9\); choose"):
         set_budgets("seconds", [moved], no_clock, known)
 
 
-def test_players_are_timed_before_games(
+def test_players_are_timed_with_the_tournament_batch(
     files: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
     sizes = []
 
-    def measure(env: Any, entrant: Any, positions: Any) -> float:
+    def measure(env: Any, player: Any, positions: Any) -> float:
         sizes.append(len(positions))
-        return clock(entrant)
+        return clock(player)
 
-    monkeypatch.setattr(compare, "seconds_a_move", measure)
+    monkeypatch.setattr(compare, "seconds_per_move", measure)
     flags = ["alphazero:simulations=20", "dual", *FLAGS, "--budget", "seconds"]
     options = parse_flags(compare.Options(), flags, "", "")
-    tournament, budgets = compare.prepare(options, lineup(files, *flags[:2], name="connect2"), 4)
+    tournament, budgets = compare.prepare(options, load(files, *flags[:2], name="connect2"), 4)
     assert set(sizes) == {4}
-    chosen = [entrant.cost.simulations for entrant in tournament.entrants]
+    chosen = [player.cost.simulations for player in tournament.players]
     assert chosen == [sum(row.simulations) for row in budgets.players.values()]
     said = capfd.readouterr().err.splitlines()
-    assert said[0] == "alphazero:simulations=20: 20 simulations, 1.4 ms a move"
+    assert said[0] == "alphazero:simulations=20: 20 simulations, 1.4 ms per move"
     assert len(said) == len(sizes)
 
 
-def test_openings_follow_options(files: Path) -> None:
-    tic = lineup(files, "dual", "random", name="tic")
+def test_opening_rules(files: Path) -> None:
+    tic = load(files, "dual", "random", name="tic")
     assert choose_openings("start", tic, 3, (4,), 0) == [(), (), ()]
     found = choose_openings("balanced", tic, 20, (2, 3), 0)
     assert choose_openings("random", tic, 20, (2, 3), 0) != found
@@ -503,30 +507,30 @@ def write_positions(file: Path, *rows: dict[str, Any]) -> Path:
     return file
 
 
-def test_games_start_from_positions_file(tmp_path: Path, no_timing: None, capfd: Any) -> None:
+def test_games_start_from_a_file_of_positions(tmp_path: Path, no_timing: None, capfd: Any) -> None:
     rows = [{"moves": "1"}, {"moves": [2, 0], "id": "two moves"}, {"moves": ""}, {"moves": "2"}]
     file = write_positions(tmp_path / "odds.jsonl", *rows)
     out = tmp_path / "out"
     command = ("compare", *PLAYERS[1:], "--game", "connect2", "--batch", "2", "--out", str(out))
     flags = ("--openings", str(file), "--games")
-    # The default length of random openings does not apply here.
+    # The default length of random openings does not apply.
     assert main([*command, *flags, "4", "--max-plies", "4"]) == 0
     played = read_games(out / "games.jsonl")
     assert [game.moves[: game.opening] for game in played] == [(0,), (0,), (2, 0), (2, 0)]
     assert [game.players for game in played[::2]] == [("perfect", "random")] * 2
     assert [game.players for game in played[1::2]] == [("random", "perfect")] * 2
-    # The file may be moved and may have more positions.
+    # The file may be moved and extended.
     file.rename(tmp_path / "more.jsonl")
     file = write_positions(tmp_path / "more.jsonl", *rows[:3], {"moves": "3"})
     resumed = [*command, "--openings", str(file), "--max-plies", "4", "--resume", "--games"]
     assert main([*resumed, "8"]) == 0
     assert read_games(out / "games.jsonl")[:4] == played
-    # An opening that has been played must stay.
+    # Openings that have been played must not change.
     before = (out / "games.jsonl").read_bytes()
     write_positions(file, rows[0], {"moves": "23"}, *rows[2:])
     capfd.readouterr()
     assert main([*resumed, "8"]) == 2
-    line = f"the tournament in {out} has other openings (pair 1: [2, 0] → [1, 2]); choose another"
+    line = f"the tournament in {out} has different openings (pair 1: [2, 0] → [1, 2]); choose"
     assert line in capfd.readouterr().err
     assert (out / "games.jsonl").read_bytes() == before
     assert main([*command, "--resume", "--games", "8", "--max-plies", "5"]) == 2
@@ -536,7 +540,7 @@ def test_games_start_from_positions_file(tmp_path: Path, no_timing: None, capfd:
 def test_openings_are_read_from_csv(tmp_path: Path, files: Path) -> None:
     file = tmp_path / "odds.csv"
     file.write_text('id,moves\n1,12\n2,"[2, 0]"\n')
-    tic = lineup(files, "dual", "random", name="tic")
+    tic = load(files, "dual", "random", name="tic")
     assert choose_openings(str(file), tic, 2, (4,), 0) == [(0, 1), (2, 0)]
 
 
@@ -549,19 +553,24 @@ def test_openings_are_read_from_csv(tmp_path: Path, files: Path) -> None:
             ["12", "", "1425"],
             "FILE, line 3: move 4, '5', is not a move of connect2: write one of 1, ",
         ),
-        (["132"], "FILE, line 1: the game is over there; leave it out"),
+        (["132"], "FILE, line 1: the game is over; remove the line"),
         (["1324"], "FILE, line 1: move 4 of 4 comes after the end of the game"),
         (
             ["14", "321", "23", "123"],
-            "FILE, line 4: the same position as in line 2, so the same games",
+            "FILE, line 4: the position is the same as in line 2, so the same",
         ),
-        (["1", "2"], "games is 6, two from each opening; FILE has 2 positions: ask for 4 games at"),
+        (
+            ["1", "2"],
+            "games is 6, two per opening; FILE has only 2 positions: set --games to at most 4",
+        ),
         ([], "FILE has no positions"),
         (["{"], "FILE, line 1: not JSON: "),
         (['{"fen": "8/8/8/8/8/8/8/8 w - - 0 1"}'], "FILE, line 1: connect2 has no FEN: it is for"),
     ],
 )
-def test_bad_openings_are_reported(lines: list[str], line: str, tmp_path: Path, capfd: Any) -> None:
+def test_invalid_opening_file_fails_with_one_line(
+    lines: list[str], line: str, tmp_path: Path, capfd: Any
+) -> None:
     file, out = tmp_path / "odds.jsonl", tmp_path / "out"
     file.write_text("".join(_as_json(text) + "\n" for text in lines))
     command = ["compare", *PLAYERS[1:], "--game", "connect2", "--games", "6", "--out", str(out)]
@@ -580,12 +589,12 @@ def _as_json(text: str) -> str:
 @pytest.mark.parametrize(
     ("name", "line"),
     [
-        ("none.jsonl", "openings is none.jsonl; there is no such file"),
+        ("none.jsonl", "openings is none.jsonl; the file does not exist"),
         ("odds.txt", "openings is odds.txt; it must be one of start, random, balanced, a .jsonl "),
         ("-", "openings is -; it must be one of start, random, balanced, a .jsonl file, a .csv"),
     ],
 )
-def test_openings_must_be_a_rule_or_a_file(name: str, line: str, capfd: Any) -> None:
+def test_unknown_opening_rule_fails(name: str, line: str, capfd: Any) -> None:
     assert main(["compare", "random", "perfect", "--game", "nim", "--openings", name]) == 2
     assert line in capfd.readouterr().err
 
@@ -595,44 +604,48 @@ def stones(moves: Any) -> tuple[frozenset, frozenset]:
     return frozenset(moves[::2]), frozenset(moves[1::2])
 
 
-def test_unsolved_game_is_balanced_by_network_value(
+def test_unsolved_games_are_balanced_by_the_network(
     files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = lineup(files, "dual", "random", name="connect2")
+    made = load(files, "dual", "random", name="connect2")
     monkeypatch.setattr("games.is_solvable", lambda env: False)
     asked = []
 
     def make(trained: Any, policy: Any, **options: Any) -> Any:
         assert policy is None
         asked.append(options["batch_size"])
-        # Values by whether the first cell is free.
+        # The value depends on whether the first cell is free.
         return lambda states: SimpleNamespace(value=0.5 * states.legal_action_mask[:, 0])
 
     monkeypatch.setattr("dualmctx.commands.opening_rules.build_evaluator", make)
     assert choose_openings("balanced", made, 1, (1,), 0) == [(0,)]
     assert asked
-    with pytest.raises(ValueError, match=r"^there is no network to tell what is balanced"):
+    with pytest.raises(
+        ValueError, match=r"^balanced openings need a network; use --openings random"
+    ):
         choose_openings("balanced", made._replace(trained=None), 1, (1,), 0)
 
 
-def test_balanced_openings_need_draws() -> None:
-    nim = load_lineup([parse_player("random")], None, "nim", {"pile": 6}, 85)
+def test_games_without_draws_have_no_balanced_openings() -> None:
+    nim = load_players([parse_player("random")], None, "nim", {"pile": 6}, 85)
     assert nim.game_parameters == {"pile": 6}
-    with pytest.raises(ValueError, match=r"^nim has no draws, so nothing is balanced; take random"):
+    with pytest.raises(
+        ValueError, match=r"^nim has no draws, so no opening is balanced; use --openings"
+    ):
         choose_openings("balanced", nim, 1, (1,), 0)
 
 
 SPRT = ("compare", "perfect", "random", "--game", "connect2", "--openings", "start", "--batch", "8")
 
 
-def test_sprt_ends_games(tmp_path: Path, no_timing: None, capfd: Any) -> None:
+def test_decided_sprt_stops_the_games(tmp_path: Path, no_timing: None, capfd: Any) -> None:
     command = [*SPRT, "--games", "400", "--sprt", "0", "60", "--out", str(tmp_path / "out")]
     assert main(command) == 0
     shown = capfd.readouterr().out
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     test, number = report["sprt"], report["games"]["played"]
     assert (test["accepted"], test["player"], test["opponent"]) == ("H1", "perfect", "random")
-    # The batch that decided is played to its end.
+    # The batch that decides is completed.
     assert 2 * test["num_pairs"] <= number < 2 * test["num_pairs"] + 16 < 400
     assert number % 16 == 0
     assert "SPRT: H1 accepted after" in shown
@@ -640,10 +653,10 @@ def test_sprt_ends_games(tmp_path: Path, no_timing: None, capfd: Any) -> None:
     judged = played[: 2 * test["num_pairs"]]
     points = sum((1 + x.result * (1 if x.players[0] == "perfect" else -1)) / 2 for x in judged)
     assert test["elo"] == pytest.approx(400 * math.log10(points / (len(judged) - points)))
-    assert f"Elo of the mean score, which the test is about: {show_elo(test)}\n" in shown
+    assert f"Elo of the mean score, which the test is based on: {show_elo(test)}\n" in shown
     assert "H1 accepted after" in (tmp_path / "out" / "report.html").read_text()
     assert tournament_progress.judge_games(Sprt(0, 60), "perfect", judged[:-2]).accepted is None
-    # A decision is final, for any larger number of games.
+    # The decision is final, even if more games are allowed.
     more = [*command, "--games", "800", "--resume"]
     assert main(more) == 0
     assert read_games(tmp_path / "out" / "games.jsonl") == played
@@ -651,14 +664,14 @@ def test_sprt_ends_games(tmp_path: Path, no_timing: None, capfd: Any) -> None:
     assert again == test
     before = (tmp_path / "out" / "report.json").read_bytes()
     capfd.readouterr()
-    # The name belongs to another player now; the games on file are not its games.
+    # The same name for another player: the saved games are not its games.
     other = [more[0], "perfect=random", *more[2:]]
     assert main(other) == 2
-    assert "has another player 'perfect': about" in capfd.readouterr().err
+    assert "has a different player 'perfect': about" in capfd.readouterr().err
     assert (tmp_path / "out" / "report.json").read_bytes() == before
 
 
-def test_sprt_uses_first_players_view() -> None:
+def test_sprt_scores_pairs_for_the_tested_player() -> None:
     rows = []
     for pair, (first, second) in enumerate([(1, -1)] * 60 + [(-1, 1)] * 400):
         rows.append(Game(("a", "b"), pair, 0, 0, (), first, True, (1, 1)))
@@ -683,7 +696,7 @@ def test_asymmetric_sides_are_rated_separately(tmp_path: Path, no_timing: None) 
         "random (second)",
         "perfect (second)",
     ]
-    # Players also play themselves, so that the sides of a player can be compared.
+    # Includes games of each player against itself, which make the sides comparable.
     assert report["games"]["played"] == 240
     assert report["by_side"][0][0]["wins"] + report["by_side"][0][0]["losses"] == 80
     assert report["players"][0]["elo"] == sides[0]["elo"] == 0
@@ -698,7 +711,7 @@ def made(*results: int) -> list[Game]:
     ]
 
 
-def test_log_file_gets_periodic_progress_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_in_a_log_file(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [5.0]
     monkeypatch.setattr("dualmctx.runs.progress.time.monotonic", lambda: clock[0])
     said = io.StringIO()
@@ -706,11 +719,11 @@ def test_log_file_gets_periodic_progress_lines(monkeypatch: pytest.MonkeyPatch) 
         for now, results in ((10.0, (1, 0)), (25.0, (1, 1, 0, -1))):
             clock[0] = now
             show(made(*results))
-    # 4 games in the 15 s since the first report; 54 are left. Compile time does not count.
-    assert said.getvalue() == "games: 46/100  0:03:22 left  0.3 a second  a – b +2 =1 −1\n"
+    # 4 games in the 15 s since the first report, 54 are left; compilation does not count.
+    assert said.getvalue() == "games: 46/100  0:03:22 left  0.3 per second  a – b +2 =1 −1\n"
 
 
-def test_terminal_shows_progress() -> None:
+def test_progress_on_a_terminal() -> None:
     said = io.StringIO()
     with tournament_progress.progress(
         100, 40, Console(file=said, force_terminal=True, width=120)
@@ -729,7 +742,7 @@ COMMANDS = "".join(blocks("sh")).replace("\\\n", " ").splitlines()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_page_commands_are_valid(command: str) -> None:
+def test_documented_commands_are_valid(command: str) -> None:
     program, name, *arguments = shlex.split(command)
     assert (program, name) == ("dualmctx", "compare")
     options = parse_flags(compare.Options(), arguments, program, "")
@@ -737,7 +750,7 @@ def test_page_commands_are_valid(command: str) -> None:
     assert set(searches) <= {*REGISTRY, "own", "random", "perfect", "openspiel"}
 
 
-def test_page_describes_every_field(whole: Path) -> None:
+def test_documentation_describes_every_field(whole: Path) -> None:
     report = json.loads((whole / "report.json").read_text())
     for name in (*report, *report["players"][0]):
         assert f"`{name}`" in PAGE, name
@@ -746,12 +759,12 @@ def test_page_describes_every_field(whole: Path) -> None:
             assert f"--{field.name.replace('_', '-')}" in PAGE, field.name
 
 
-def test_first_page_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_documented_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     _, *arguments = shlex.split(COMMANDS[0])
     assert main(arguments) == 0
     assert (tmp_path / "runs/exact/report.html").exists()
-    # The page's example runs on these games.
+    # The example of the page works on these games.
     [example] = blocks("python")
     names: dict[str, Any] = {}
     exec(compile(example, "docs/compare.md", "exec"), names)

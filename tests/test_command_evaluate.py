@@ -1,4 +1,4 @@
-"""The command `dualmctx evaluate`: its output, its errors, and resuming."""
+"""The command `dualmctx evaluate`: results, invalid input, and resumption."""
 
 import csv
 import json
@@ -76,7 +76,7 @@ def names(folder: Path) -> set[str]:
     return {x.name for x in folder.iterdir()}
 
 
-def test_every_format_has_same_rows(quick: Setting, tmp_path: Path, capfd: Any) -> None:
+def test_all_formats_contain_the_rows(quick: Setting, tmp_path: Path, capfd: Any) -> None:
     assert evaluate(quick, quick.jsonl, tmp_path / "x.jsonl") == 1
     said = capfd.readouterr()
     assert re.fullmatch(r".*x\.jsonl: 20 rows, 2 of them errors, in [\d.]+ s\n", said.err)
@@ -102,7 +102,7 @@ def test_every_format_has_same_rows(quick: Setting, tmp_path: Path, capfd: Any) 
     assert settings["settings"]["game"] == "connect_four"
 
 
-def test_standard_output_has_same_rows(quick: Setting, tmp_path: Path, capfd: Any) -> None:
+def test_standard_output_contains_the_same_rows(quick: Setting, tmp_path: Path, capfd: Any) -> None:
     assert evaluate(quick, quick.jsonl, tmp_path / "x.jsonl") == 1
     capfd.readouterr()
     assert evaluate(quick, quick.jsonl, "-") == 1
@@ -143,13 +143,13 @@ def test_strict_stops_at_first_error(quick: Setting, tmp_path: Path, capfd: Any)
     assert capfd.readouterr().out == (tmp_path / "x.jsonl").read_text()
 
 
-def test_exit_code_0_without_errors(quick: Setting, tmp_path: Path) -> None:
+def test_exit_code_is_0_without_errors(quick: Setting, tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("moves\n4\n44\n")
     assert evaluate(quick, str(tmp_path / "p.csv"), tmp_path / "x.jsonl", "--strict") == 0
 
 
 def stop_after(number: int, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Raises KeyboardInterrupt after a number of batches."""
+    """Simulates Ctrl-C after `number` batches."""
     answers, left = dualmctx.commands.result_writer.answer, [number]
 
     def stopped(*arguments: Any) -> Iterator[Any]:
@@ -163,7 +163,7 @@ def stop_after(number: int, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
-def test_resume_after_ctrl_c_loses_and_repeats_no_row(
+def test_interrupted_results_can_be_resumed(
     quick: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any, suffix: str
 ) -> None:
     whole, out = tmp_path / f"whole.{suffix}", tmp_path / f"x.{suffix}"
@@ -175,26 +175,25 @@ def test_resume_after_ctrl_c_loses_and_repeats_no_row(
             assert evaluate(quick, quick.jsonl, out, "--resume") == 130
         part = f"{out}.part-0"
         assert capfd.readouterr().err == (
-            f"dualmctx evaluate: stopped: the rows so far are in {part}; "
-            "--resume goes on from there\n"
+            f"dualmctx evaluate: stopped: the rows so far are in {part}; continue with --resume\n"
         )
         assert not out.exists()
     assert len(Path(part).read_text().splitlines()) == 3 * BATCH_SIZE
     assert evaluate(quick, quick.jsonl, out) == 2
-    assert "which exists or is being made" in capfd.readouterr().err
+    assert "which exists or is incomplete" in capfd.readouterr().err
     assert evaluate(quick, quick.jsonl, out, "--resume", "--seed", "1") == 2
-    assert "made with other settings: seed (0 → 1)" in capfd.readouterr().err
+    assert "started with different settings: seed (0 → 1)" in capfd.readouterr().err
     with Path(part).open("a") as file:
         file.write('{"id":"half')
     assert evaluate(quick, quick.jsonl, out, "--resume") == 1
     assert out.read_bytes() == whole.read_bytes()
     assert names(tmp_path) == {f"{x.name}{y}" for x in (out, whole) for y in ("", ".settings.json")}
-    # Finished rows are kept.
+    # Complete results stay.
     assert evaluate(quick, quick.jsonl, out, "--resume") == 1
     assert out.read_bytes() == whole.read_bytes()
 
 
-def test_standard_input_restarts_after_ctrl_c(
+def test_interrupted_standard_input_starts_again(
     quick: Setting,
     tmp_path: Path,
     standard_input: Any,
@@ -212,16 +211,16 @@ def test_standard_input_restarts_after_ctrl_c(
     assert evaluate(quick, "-", out) == 1
     assert out.read_text() == (tmp_path / "whole.jsonl").read_text()
     assert evaluate(quick, "-", out) == 2
-    assert "which exists or is being made; choose another file" in capfd.readouterr().err
+    assert "which exists or is incomplete; choose another file" in capfd.readouterr().err
 
 
-def test_resume_refuses_other_positions(quick: Setting, tmp_path: Path, capfd: Any) -> None:
+def test_resuming_with_other_positions_fails(quick: Setting, tmp_path: Path, capfd: Any) -> None:
     assert evaluate(quick, quick.jsonl, tmp_path / "x.csv") == 1
     assert evaluate(quick, quick.csv, tmp_path / "x.csv", "--resume") == 2
-    assert "other settings: positions (" in capfd.readouterr().err
+    assert "different settings: positions (" in capfd.readouterr().err
 
 
-# The command with delays at its start and in each batch.
+# The command with delays at the start and after each batch.
 SLOW = """
 import sys, time
 from dualmctx.commands import main
@@ -232,7 +231,7 @@ def slow(*arguments):
     for answered in answer(*arguments):
         time.sleep(0.2)
         yield answered
-result_writer.answer, result_writer._POSITIONS_IN_TURN = slow, 3
+result_writer.answer, result_writer._POSITIONS_PER_TURN = slow, 3
 write = Results._write
 def write_slowly(self, content):
     time.sleep(2)
@@ -253,10 +252,8 @@ def start(*arguments: str) -> subprocess.Popen:
     )
 
 
-def test_resume_after_kill_loses_and_repeats_no_row(
-    setting: Setting, tmp_path: Path, capfd: Any
-) -> None:
-    """Until the kill, a second process is refused."""
+def test_killed_process_can_be_resumed(setting: Setting, tmp_path: Path, capfd: Any) -> None:
+    """Before the kill, no other process can write the results."""
     whole, out = tmp_path / "whole.jsonl", tmp_path / "x.jsonl"
     flags = ["--network-only", "--batch", str(BATCH_SIZE)]
     assert evaluate(setting, setting.jsonl, whole, *flags) == 1
@@ -283,7 +280,7 @@ def test_resume_after_kill_loses_and_repeats_no_row(
     assert out.read_bytes() == whole.read_bytes()
 
 
-def test_one_of_two_simultaneous_processes_is_refused(setting: Setting, tmp_path: Path) -> None:
+def test_concurrent_process_with_the_same_output_fails(setting: Setting, tmp_path: Path) -> None:
     out, flags = tmp_path / "x.jsonl", ["--network-only", "--batch", str(BATCH_SIZE)]
     both = [start(setting.network, setting.jsonl, "--out", str(out), *flags) for _ in range(2)]
     try:
@@ -298,10 +295,10 @@ def test_one_of_two_simultaneous_processes_is_refused(setting: Setting, tmp_path
     assert names(tmp_path) == {"x.jsonl", "x.jsonl.settings.json"}
 
 
-def test_process_of_earlier_job_keeps_its_part_locked(
+def test_part_of_a_running_process_is_locked(
     setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
-    """Such a process may write for a minute after process 0 of its job is lost."""
+    """A process may keep writing for up to a minute after its job lost the first process."""
     out = tmp_path / "x.jsonl"
     part = part_file(out, 1)
     monkeypatch.setattr(dualmctx.commands.evaluate, "is_first", lambda: False)
@@ -349,13 +346,13 @@ def test_two_processes_share_positions(setting: Setting, tmp_path: Path) -> None
         (["--devices", "0"], "devices is 0; it must be from 1 to"),
         (["--num-processes", "2"], "num_processes is 2; it must be left out"),
         (["--coordinator", "x:1", "--num-processes", "2", "--process-id", "2"], "process_id is 2"),
-        (["--out", "x.txt"], "out is x.txt; its name must end in"),
-        (["--out", "none/x.csv"], "there is no folder none"),
+        (["--out", "x.txt"], "out is x.txt; it must end in"),
+        (["--out", "none/x.csv"], "the folder none does not exist"),
         (["--out", "-", "--resume"], "out is -; it must be a file with --resume"),
         (["--outt", "x.csv"], "--outt"),
     ],
 )
-def test_bad_flags_are_refused(
+def test_invalid_flags_fail_with_one_line(
     setting: Setting,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -375,9 +372,9 @@ def test_bad_flags_are_refused(
 @pytest.mark.parametrize(
     ("checkpoint", "positions", "error"),
     [
-        ("c4.npz", "none.jsonl", "positions is none.jsonl; there is no such file"),
-        ("c4.npz", "folder.csv", "positions is folder.csv; there is no such file"),
-        ("c4.npz", "p.txt", "must end in one of .jsonl, .csv, or be - alone"),
+        ("c4.npz", "none.jsonl", "positions is none.jsonl; the file does not exist"),
+        ("c4.npz", "folder.csv", "positions is folder.csv; the file does not exist"),
+        ("c4.npz", "p.txt", "must end in one of .jsonl, .csv, or be -"),
         ("c4.npz", "empty.jsonl", "empty.jsonl has no positions"),
         ("c4.npz", "empty.csv", "empty.csv has no positions"),
         ("c4.npz", "header.csv", "header.csv: the header has no column moves or fen; it is 'a, b'"),
@@ -386,7 +383,7 @@ def test_bad_flags_are_refused(
         ("folder.csv", "p.jsonl", "folder.csv has no config.json, so there is no run there"),
     ],
 )
-def test_bad_files_are_refused(
+def test_invalid_files_fail_with_one_line(
     setting: Setting,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -410,12 +407,12 @@ def test_bad_files_are_refused(
     assert re.fullmatch(rf"dualmctx evaluate: .*{re.escape(error)}.*\n", said.err)
 
 
-def test_parquet_without_pyarrow_is_refused_at_start(
+def test_parquet_without_pyarrow_fails_early(
     setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: Any
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert evaluate(setting, setting.jsonl, tmp_path / "x.parquet") == 2
-    assert "pyarrow is not installed; use pip install" in capfd.readouterr().err
+    assert "pyarrow is not installed; run pip install" in capfd.readouterr().err
     assert names(tmp_path) == set()
 
 
@@ -424,12 +421,12 @@ def test_every_command_has_help(name: str, capfd: Any) -> None:
     with pytest.raises(SystemExit, match=r"^0$"):
         main([name, "--help"])
     assert f"usage: dualmctx {name}" in capfd.readouterr().out
-    # Not the bare name: `reproduce` needs no arguments.
+    # An invalid option is used, because `reproduce` runs without arguments.
     assert main([name, "--no-such-option"]) == 2
     assert re.fullmatch(rf"dualmctx {name}: .+\n", capfd.readouterr().err)
 
 
-def test_main_command_has_help(capfd: Any) -> None:
+def test_top_level_help(capfd: Any) -> None:
     assert main(["--help"]) == 0
     said = capfd.readouterr().out
     assert all(f"  {name} " in said for name in SUBCOMMANDS)

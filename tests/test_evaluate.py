@@ -1,4 +1,4 @@
-"""Batch evaluation and evals: batches do not change results, and scores are correct."""
+"""Batch evaluation is independent of the batch size; scores of evals are correct."""
 
 import functools
 from typing import Any
@@ -19,7 +19,7 @@ from dualmctx.experiment.evals import (
     run_evals,
     score_exactly,
 )
-from dualmctx.matches.arena import batch_player
+from dualmctx.matches.movers import batched_move_fn
 from oracle.cases import grouped
 from stand_in import output_of
 
@@ -56,7 +56,7 @@ def evaluated(batch_size: int) -> tuple[Any, Evaluations]:
 
 
 @pytest.mark.parametrize("batch_size", [1, 64])
-def test_batch_size_does_not_change_evaluation(batch_size: int) -> None:
+def test_evaluation_does_not_depend_on_batch_size(batch_size: int) -> None:
     found = evaluated(batch_size)[1]
     assert_close(found, evaluated(7)[1])
     assert all(isinstance(x, np.ndarray) and len(x) == NUM_POSITIONS for x in found)
@@ -64,7 +64,7 @@ def test_batch_size_does_not_change_evaluation(batch_size: int) -> None:
 
 
 @pytest.mark.parametrize("index", [[3], [5, 0], range(7), range(8), [4, 4, 19]])
-def test_other_positions_do_not_change_evaluation(index: Any) -> None:
+def test_evaluation_does_not_depend_on_other_positions(index: Any) -> None:
     evaluate, all_of_them = evaluated(7)
     _, params, states = setup()
     found = evaluate(params, jax.random.PRNGKey(1), select(states, index))
@@ -85,13 +85,13 @@ def test_evaluations_match_network_and_search() -> None:
     np.testing.assert_array_equal(
         found.action_weights[rows, found.action], np.max(found.action_weights, axis=-1)
     )
-    # With one stone the only move wins; the search has found this and the network has not.
+    # With one stone the only move wins; the search finds this, the network does not.
     one = np.asarray(states._x.pile) == 1
     assert found.value[one] > found.network_value[one, -1]
 
 
 def evaluations(**known: Any) -> Evaluations:
-    """Makes evaluations with only the fields that an eval reads."""
+    """Returns evaluations in which only the fields read by evals are set."""
     unread = dict.fromkeys(Evaluations._fields, next(iter(known.values())))
     return Evaluations(**unread | known)
 
@@ -106,22 +106,22 @@ OPTIMAL = np.array([[1, 0, 0], [1, 1, 0], [1, 0, 0], [0, 0, 1]], bool)
 VALUES = np.array([1, 0, -1, 1])
 
 
-def test_scores_match_hand_calculation() -> None:
+def test_scores_match_hand_computed_values() -> None:
     assert score_exactly(HAND_MADE, OPTIMAL, VALUES) == {
         "search_optimal": 2 / 4,
         "network_optimal": 1 / 4,
-        # 0.5 is between a draw and a win.
+        # 0.5 lies between a draw and a win.
         "search_value": 3 / 4,
         "network_value": 3 / 4,
     }
 
 
 def stand_in(found: Evaluations) -> Any:
-    """A stand-in for `make_evaluate`: the states are row numbers."""
+    """Replaces `make_evaluate`; the states are row numbers."""
     return lambda params, rng_key, states: Evaluations(*(x[states] for x in found))
 
 
-def test_exact_eval_scores_all_positions_and_optimal_path() -> None:
+def test_exact_evals_score_all_positions_and_the_optimal_path() -> None:
     exact = Solution(np.arange(4), OPTIMAL, VALUES, np.array([True, False, False, True]))
     eval_fn = make_exact_eval(stand_in(HAND_MADE), exact, max_positions=None)
     assert eval_fn(None, jax.random.PRNGKey(0)) == {
@@ -140,7 +140,7 @@ def test_exact_eval_scores_all_positions_and_optimal_path() -> None:
     ("max_positions", "expected"),
     [(10, range(10)), (5, [0, 2, 3, 4, 6, 8]), (4, [0, 3, 6, 9]), (1, [0, 3])],
 )
-def test_short_eval_samples_positions_and_keeps_path(max_positions: int, expected: Any) -> None:
+def test_short_evals_score_a_sample_and_the_whole_path(max_positions: int, expected: Any) -> None:
     asked = []
 
     def evaluate(params: Any, rng_key: Any, states: Any) -> Evaluations:
@@ -158,13 +158,13 @@ def test_short_eval_samples_positions_and_keeps_path(max_positions: int, expecte
 
 
 @pytest.mark.parametrize(("pile", "wins"), [(1, (3, 0)), (2, (3, 3))])
-def test_match_eval_counts_by_side(pile: int, wins: tuple[int, int]) -> None:
-    """One stone is won by the first player; two stones by the player that may take both."""
+def test_match_evals_count_by_side(pile: int, wins: tuple[int, int]) -> None:
+    """With one stone the player who moves first wins; with two, a player who takes both wins."""
 
     def search_fn(params: Any, rng_key: Any, state: Any) -> Any:
         return output_of(state._x.pile - 1, 3)
 
-    opponent = batch_player(lambda rng_key, state: jnp.int32(0))
+    opponent = batched_move_fn(lambda rng_key, state: jnp.int32(0))
     eval_fn = make_match_eval(
         games.make("nim", pile=pile), search_fn, opponent, "them", num_games=6
     )
@@ -179,14 +179,14 @@ def test_match_eval_counts_by_side(pile: int, wins: tuple[int, int]) -> None:
     }
 
 
-def test_evals_run_together() -> None:
+def test_all_evals_are_run() -> None:
     evals = (
         lambda params, key: {"a": params, "key of a": key},
         lambda params, key: {"key of b": key},
     )
     found = run_evals(evals, 1.0, jax.random.PRNGKey(2))
     assert (list(found), found["a"]) == (["a", "key of a", "key of b"], 1.0)
-    # Different evals use different keys.
+    # Different evals must use different keys.
     assert (found["key of a"] != found["key of b"]).any()
     assert run_evals((), 1.0, jax.random.PRNGKey(2)) == {}
 

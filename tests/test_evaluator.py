@@ -1,4 +1,4 @@
-"""The evaluator: answers match the trees and are independent of the batch."""
+"""Evaluations of positions: read from the trees by hand, and independent of batches."""
 
 import hashlib
 import logging
@@ -54,18 +54,18 @@ POLICIES = {
     "muzero": MuZero(12),
     "alphago": AlphaGo(10, rollout_policy="uniform"),
     "contempt": Contempt(20, 3),
-    # Options that change how a root is read: updates instead of visits, slots for actions.
+    # Variants whose roots differ: updates instead of visits, slots instead of actions.
     "window": AlphaZero(20, backup=Backup(window=1)),
     "gumbel window": Gumbel(12, backup=Backup(window=1)),
     "few children": AlphaZero(20, execution=Execution(max_children=2)),
-    # The large tree does not visit every action that the small tree chooses.
+    # The large tree does not visit all actions that the small tree selects.
     "dual, few": Dual((6, 1), 1),
 }
 NUM_TREES = {"dual": 2, "dual, few": 2, "chain": 3, "mpv": 2}
 
 
 class Positions(NamedTuple):
-    """All `[S]` histories of connect2, padded with -1, and the exact data of their positions."""
+    """All `[S]` histories of connect2, padded with -1, and facts about their final positions."""
 
     env: Any
     histories: list[tuple[int, ...]]
@@ -74,7 +74,7 @@ class Positions(NamedTuple):
 
 
 def all_histories(rules: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
-    """Plays all games of a small game by its plain rules; finished games are included."""
+    """Enumerates all histories of a small game by its plain rules, including finished games."""
 
     def play(history: tuple[int, ...], position: Any) -> Iterator[Any]:
         yield history, position
@@ -99,7 +99,7 @@ def connect2() -> Positions:
 
 
 def opinionated(network: Any, env: Any) -> Any:
-    """Makes random parameters with non-zero heads; the heads of a new network are zero."""
+    """Returns random parameters; the heads of an untrained network output zero."""
     shape = (1, *env.observation_shape)
     params = jax.eval_shape(network.init, KEY, jax.ShapeDtypeStruct(shape, jnp.float32))
     draws = np.random.default_rng(0)
@@ -119,7 +119,7 @@ def make_net(env: Any, num_heads: int = 2, **options: Any) -> Any:
 
 
 class Told(NamedTuple):
-    """The answers of a variant for all positions of connect2, and their trees."""
+    """Evaluations of all positions of connect2 by a variant, and the trees of the search."""
 
     said: Evaluations
     action: np.ndarray
@@ -156,14 +156,14 @@ def told(request: pytest.FixtureRequest, connect2: Positions) -> tuple[str, Any,
 
 
 def slots(tree: Any, element: int, node: int) -> list[int]:
-    """Lists the actions of a node's slots."""
+    """Returns the actions of the slots of a node."""
     actions = tree.embeddings.actions
     number = tree.children_index.shape[-1]
     return list(range(number)) if actions is None else actions[element, node].tolist()
 
 
 def plain_line(tree: Any, element: int, action: int, length: int) -> list[int]:
-    """Computes in plain Python the most visited line of the last tree that visited the action."""
+    """Follows the most visited line of the last tree that visited the action, in plain Python."""
     node, slot, line = 0, slots(tree, element, 0).index(action), []
     stats = [x.children_visits[element] for x in tree.stats]
     visits, index = stats[-1], tree.children_index[element]
@@ -183,7 +183,7 @@ def plain_line(tree: Any, element: int, action: int, length: int) -> list[int]:
 
 
 @pytest.mark.sampled(3)
-def test_root_statistics_match_tree(told: tuple, connect2: Positions) -> None:
+def test_root_readout_matches_the_trees(told: tuple, connect2: Positions) -> None:
     name, _, (said, action, action_weights, tree) = told
     stats = tree.stats[-1]
     over = [plain.CONNECT2.result(board) is not None for board in connect2.boards]
@@ -208,7 +208,7 @@ def test_root_statistics_match_tree(told: tuple, connect2: Positions) -> None:
 
 
 @pytest.mark.sampled(3)
-def test_principal_variation_is_most_visited_line(told: tuple, connect2: Positions) -> None:
+def test_principal_variation_is_the_most_visited_line(told: tuple, connect2: Positions) -> None:
     _, _, (said, _, _, tree) = told
     lines = said.principal_variation
     lengths = []
@@ -217,14 +217,14 @@ def test_principal_variation_is_most_visited_line(told: tuple, connect2: Positio
             line = plain_line(tree, s, said.action[s], lines.shape[1])
             lengths.append(len(line))
             assert lines[s].tolist() == line + [-1] * (lines.shape[1] - len(line))
-            # The line is legal and ends at the end of the game at the latest.
+            # The line is legal and does not continue after the end of the game.
             for action in line:
                 board = plain.CONNECT2.moves(board)[action]
     assert max(lengths) >= 2
 
 
 @pytest.mark.parametrize("told", ["dual, few"], indirect=True)
-def test_best_action_missing_in_last_tree_has_q_and_line(told: tuple) -> None:
+def test_selected_action_missing_in_last_tree_is_read_from_earlier_tree(told: tuple) -> None:
     _, _, (said, action, _, tree) = told
     rows = np.flatnonzero(said.legal_action_mask.any(axis=1))
     rows = [s for s in rows if said.visits[s, action[s]] == 0]
@@ -236,7 +236,7 @@ def test_best_action_missing_in_last_tree_has_q_and_line(told: tuple) -> None:
 
 
 @pytest.mark.sampled(3)
-def test_terminal_position_has_only_its_result(told: tuple, connect2: Positions) -> None:
+def test_finished_game_has_only_its_result(told: tuple, connect2: Positions) -> None:
     said, results = told[2].said, []
     for s, board in enumerate(connect2.boards):
         result = plain.CONNECT2.result(board)
@@ -258,7 +258,7 @@ def test_terminal_position_has_only_its_result(told: tuple, connect2: Positions)
 
 
 @pytest.mark.sampled(3)
-def test_heads_match_network_outputs(told: tuple, connect2: Positions) -> None:
+def test_heads_are_reported_separately(told: tuple, connect2: Positions) -> None:
     _, (network, params), (said, *_) = told
     outputs = network.apply(params, connect2.states.observation)
     agreed, num_heads = set(), len(outputs)
@@ -279,21 +279,21 @@ def test_heads_match_network_outputs(told: tuple, connect2: Positions) -> None:
         np.testing.assert_allclose(said.heads_distance[s], expected, atol=1e-6)
         assert said.heads_agree[s] == (len(set(said.network_action[s].tolist())) == 1)
         agreed.add(bool(said.heads_agree[s]))
-    # A single head agrees with itself.
+    # A single head always agrees.
     assert agreed == ({True} if num_heads == 1 else {True, False})
 
 
-def test_all_variants_are_tested() -> None:
+def test_all_variants_are_covered() -> None:
     assert set(REGISTRY) <= set(POLICIES)
 
 
-# Rollouts are random, so a value depends on the position's key.
+# Values of rollouts are random, so they identify the key of the position.
 ROLLOUTS = AlphaGo(6, rollout_mix=1.0, rollout_policy="uniform")
 
 
 @pytest.fixture(scope="module")
 def evaluators(connect2: Positions) -> dict[int, Evaluator]:
-    """Makes evaluators with batches of 1, 7 and 256."""
+    """Evaluators with batch sizes 1, 7 and 256."""
     network = make_net(connect2.env)
     params = opinionated(network, connect2.env)
     return {
@@ -303,7 +303,7 @@ def evaluators(connect2: Positions) -> dict[int, Evaluator]:
 
 
 def assert_same(one: Evaluations, other: Evaluations) -> None:
-    """Checks that evaluations are equal up to rounding."""
+    """Asserts equality up to the rounding of the network's products."""
     for name, x, y in zip(Evaluations._fields, one, other, strict=True):
         if np.issubdtype(x.dtype, np.floating):
             np.testing.assert_allclose(x, y, rtol=1e-5, atol=2e-6, err_msg=name)
@@ -321,7 +321,7 @@ def at(index: Any, tree: Any) -> Any:
 
 
 @pytest.mark.parametrize("size", [1, 7])
-def test_batch_size_does_not_change_answers(
+def test_evaluation_does_not_depend_on_batch_size(
     evaluators: dict[int, Evaluator], connect2: Positions, size: int
 ) -> None:
     ids = [f"position {s}" for s in range(len(connect2.boards))]
@@ -330,7 +330,7 @@ def test_batch_size_does_not_change_answers(
 
 
 @pytest.mark.parametrize("size", [1, 7, 256])
-def test_answers_are_independent_of_batch_order(
+def test_evaluation_does_not_depend_on_order_or_other_positions(
     evaluators: dict[int, Evaluator], connect2: Positions, size: int
 ) -> None:
     evaluate, ids = evaluators[size], np.arange(len(connect2.boards))
@@ -339,11 +339,11 @@ def test_answers_are_independent_of_batch_order(
     assert_same(evaluate(at(backwards, connect2.states), backwards), at(backwards, expected))
     some = ids[3:11]
     assert_same(evaluate(at(some, connect2.states), some), at(some, expected))
-    # At the same place in the batch, results are equal bit by bit.
+    # At the same index the results are equal bit for bit.
     assert_equal(evaluate(at(ids[:3], connect2.states), ids[:3]), at(ids[:3], expected))
 
 
-def test_samples_depend_on_seed_and_id(
+def test_random_numbers_depend_on_seed_and_id(
     evaluators: dict[int, Evaluator], connect2: Positions
 ) -> None:
     evaluate = evaluators[7]
@@ -365,12 +365,12 @@ def test_samples_depend_on_seed_and_id(
     assert (other(same).value != values).any()
 
 
-def test_search_has_no_noise(evaluators: dict[int, Evaluator]) -> None:
+def test_policy_has_no_noise(evaluators: dict[int, Evaluator]) -> None:
     assert evaluators[7].policy == ROLLOUTS.for_evaluation() != ROLLOUTS
 
 
-def test_digests_are_platform_independent() -> None:
-    # BLAKE2b with 8 bytes of "0", "7" and "é", as two little-endian words.
+def test_digests_have_known_values() -> None:
+    # 8-byte BLAKE2b digests of "0", "7" and "é", as two little-endian words.
     for identity in (0, "7", "é", -(10**30)):
         whole = hashlib.blake2b(str(identity).encode(), digest_size=8).digest()
         low, high = (int.from_bytes(x, "little") for x in (whole[:4], whole[4:]))
@@ -383,7 +383,7 @@ def test_digests_are_platform_independent() -> None:
     np.testing.assert_array_equal(position_keys(KEY, jnp.uint32([[2, 3]])), one[None])
 
 
-def test_number_of_positions_does_not_recompile(
+def test_calls_do_not_compile(
     evaluators: dict[int, Evaluator], connect2: Positions, caplog: pytest.LogCaptureFixture
 ) -> None:
     def compiled() -> int:
@@ -396,7 +396,7 @@ def test_number_of_positions_does_not_recompile(
             assert all(len(x) == some for x in found)
             assert evaluators[7].start(at(slice(some), connect2.states)).result().value.any()
         assert compiled() == 0
-        # A compilation would be detected.
+        # A compilation is detected.
         jax.jit(lambda x: x + 41)(jnp.ones(3))
         assert compiled() > 0
     none = evaluators[7](at(slice(0), connect2.states))
@@ -404,32 +404,32 @@ def test_number_of_positions_does_not_recompile(
     assert none.visits.shape == (0, 4)
 
 
-def test_start_and_fetch_are_separate(
+def test_started_positions_can_be_fetched_later(
     evaluators: dict[int, Evaluator], connect2: Positions
 ) -> None:
     evaluate, halves = evaluators[7], (slice(0, 20), slice(20, None))
     ids = range(len(connect2.boards))
     pending = [evaluate.start(at(half, connect2.states), ids[half]) for half in halves]
-    # Fetching works in any order and repeatedly.
+    # Results can be fetched in any order, and repeatedly.
     results = [x.result() for x in (pending[1], pending[0], pending[0])]
     expected = evaluate(connect2.states)
     assert_same(join([results[2], results[0]], len(ids)), expected)
     assert_equal(results[1], results[2])
 
 
-def test_batch_is_fetched_while_next_one_runs() -> None:
+def test_next_batch_starts_before_the_previous_is_fetched() -> None:
     events = []
 
     def pending(number: int) -> Any:
         events.append(f"start {number}")
         return SimpleNamespace(result=lambda: events.append(f"fetch {number}"))
 
-    assert len(list(evaluator._in_turns(pending(i) for i in range(3)))) == 3
+    assert len(list(evaluator.fetch_results(pending(i) for i in range(3)))) == 3
     assert events == ["start 0", "start 1", "fetch 0", "start 2", "fetch 1", "fetch 2"]
-    assert list(evaluator._in_turns(iter(()))) == []
+    assert list(evaluator.fetch_results(iter(()))) == []
 
 
-def test_progress_is_shown_on_request(
+def test_progress_bar_is_optional(
     evaluators: dict[int, Evaluator], connect2: Positions, capsys: pytest.CaptureFixture
 ) -> None:
     evaluators[7](connect2.states)
@@ -441,7 +441,7 @@ def test_progress_is_shown_on_request(
     assert "8/8" in shown
 
 
-def test_partial_batches_are_padded_by_repetition() -> None:
+def test_last_batch_is_padded_by_repetition() -> None:
     batches = list(fill_batches((np.arange(5), np.arange(10).reshape(5, 2)), 3))
     assert [x.tolist() for x, _ in batches] == [[0, 1, 2], [3, 4, 0]]
     assert batches[1][1].tolist() == [[6, 7], [8, 9], [0, 1]]
@@ -483,7 +483,7 @@ def test_network_only_evaluation(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Writes an untrained network in the exported format."""
+    """An exported network."""
     env = games.make("nim", pile=6)
     network = make_net(env, num_heads=2)
     options = {"trunk": "mlp", "width": 4, "num_blocks": 2, "num_heads": 2, "head_depths": [1, 2]}
@@ -498,7 +498,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_checkpoint_sets_search(file: Path) -> None:
+def test_checkpoint_uses_its_own_search_by_default(file: Path) -> None:
     evaluate = load_evaluator(file, batch_size=8)
     assert evaluate.policy == Dual((5, 3), 3).for_evaluation()
     assert (evaluate.game, evaluate.num_heads, evaluate.batch_size) == ("nim", 2, 8)
@@ -508,7 +508,7 @@ def test_checkpoint_sets_search(file: Path) -> None:
     assert found.value[3] == -1
 
 
-def test_search_can_be_overridden(file: Path) -> None:
+def test_other_search_can_be_selected(file: Path) -> None:
     evaluate = load_evaluator(file, variant="alphazero", simulations=2, batch_size=4, iteration=3)
     assert evaluate.policy == AlphaZero(2).for_evaluation()
     assert evaluate(replay(evaluate.env, [(), (0,)])).visits.sum(axis=1).tolist() == [2, 2]
@@ -539,19 +539,19 @@ def test_search_can_be_overridden(file: Path) -> None:
         ({"iteration": 4}, r"iteration is 4; .*nim.npz holds that of iteration 3"),
     ],
 )
-def test_bad_options_are_refused(file: Path, options: Any, words: str) -> None:
+def test_invalid_options_raise_one_line(file: Path, options: Any, words: str) -> None:
     with pytest.raises(ValueError, match=rf"\A{words}\Z"):
         load_evaluator(file, **options)
 
 
-def test_invalid_batch_of_states_is_refused(
+def test_invalid_states_raise_one_line(
     evaluators: dict[int, Evaluator], connect2: Positions
 ) -> None:
     evaluate, states = evaluators[7], connect2.states
-    what = "the states are no batch of connect2's"
+    what = "the states are not a batch of states of connect2"
     nim = games.make("nim").init(KEY)
     bad = {
-        rf"{what}, but State; make them by the game's own env": nim,
+        rf"{what}, but State; create them with the environment of the game": nim,
         rf"{what}: \.current_player is int32 \[\], not int32 \[S\]": at(0, states),
         rf"{what}: \.observation is float32 \[53, 8\], not bool \[S, 8\]": states.replace(
             observation=states.observation.astype(np.float32)
@@ -565,10 +565,10 @@ def test_invalid_batch_of_states_is_refused(
             evaluate(given)
     few = at(slice(2), states)
     for ids, words in (
-        ([1], "there are 1 ids for 2 states; give one for each"),
-        ([1, 2.5], r"an id is 2\.5; it must be a string or a whole number"),
-        ([True, 2], "an id is True; it must be a string or a whole number"),
-        ([None, 2], "an id is None; it must be a string or a whole number"),
+        ([1], "there are 1 ids for 2 states; pass one per state"),
+        ([1, 2.5], r"an id is 2\.5; it must be a string or an integer"),
+        ([True, 2], "an id is True; it must be a string or an integer"),
+        ([None, 2], "an id is None; it must be a string or an integer"),
     ):
         with pytest.raises(ValueError, match=rf"\A{words}\Z"):
             evaluate.start(few, ids)
@@ -578,7 +578,7 @@ def test_invalid_batch_of_states_is_refused(
 @pytest.mark.parametrize(
     ("network_only", "also"), [(False, ", or fewer --simulations"), (True, "")]
 )
-def test_batch_that_exceeds_memory_is_refused(
+def test_batch_larger_than_memory_raises(
     network_only: bool, also: str, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(factory, "free_memory", lambda: 2**16)
@@ -602,7 +602,7 @@ def test_suggested_batch_size_fits() -> None:
 
 
 def check_devices() -> None:
-    """Runs with 8 devices and compares the answers on one and on all."""
+    """Runs in a process with 8 devices; compares one device with all of them."""
     env = games.make("connect2")
     network = make_net(env)
     states = replay(env, [history for history, _ in all_histories(plain.CONNECT2)])

@@ -1,4 +1,4 @@
-"""Files of positions: every line gives a position or an error."""
+"""Reading of requested positions: every line gives a request or a one-line error."""
 
 import csv
 import io
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dualmctx.evaluation.positions_file import LONGEST_LINE, Question, read_csv, read_json_lines
+from dualmctx.evaluation.positions_file import MAX_LINE_LENGTH, Question, read_csv, read_json_lines
 
 DEEP = "[" * 100_000
 
@@ -44,7 +44,7 @@ def only(questions: list[Question]) -> Question:
         ),
     ],
 )
-def test_json_line_is_read(text: str, question: tuple) -> None:
+def test_json_line_is_parsed(text: str, question: tuple) -> None:
     found = only(json_lines(text.encode() + b"\n"))
     assert found.error is None
     assert found[: len(question)] == question
@@ -59,7 +59,7 @@ def test_json_line_is_read(text: str, question: tuple) -> None:
         (b"[1, 2]", r"not a JSON object but \[1, 2\]"),
         (b"null", r"not a JSON object but None"),
         (b"{}", r"neither moves nor fen is given"),
-        (b'{"moves": 3}', r"moves is 3; it must be text or a list of whole numbers and texts"),
+        (b'{"moves": 3}', r"moves is 3; it must be text or a list of integers and texts"),
         (b'{"moves": null}', r"moves is None; it must be text or a list .*"),
         (b'{"moves": [true]}', r"moves is \[True\]; .*"),
         (b'{"moves": [1.0]}', r"moves is \[1\.0\]; .*"),
@@ -68,9 +68,9 @@ def test_json_line_is_read(text: str, question: tuple) -> None:
         (b'{"moves": [' + b"1" * 5000 + b"]}", r"Exceeds the limit .*"),
         (b'{"fen": ["x"]}', r"fen is \['x'\]; it must be text"),
         (b'{"moves": [], "fen": null}', r"fen is None; it must be text"),
-        (b'{"moves": [], "id": NaN}', r"NaN is no number in JSON"),
-        (b'{"moves": [], "id": -Infinity}', r"-Infinity is no number in JSON"),
-        (b'{"moves": [], "id": 1.5}', r"id is 1\.5; it must be a whole number or printable text"),
+        (b'{"moves": [], "id": NaN}', r"NaN is not a JSON number"),
+        (b'{"moves": [], "id": -Infinity}', r"-Infinity is not a JSON number"),
+        (b'{"moves": [], "id": 1.5}', r"id is 1\.5; it must be an integer or printable text"),
         (b'{"moves": [], "id": null}', r"id is None; .*"),
         (b'{"moves": [], "id": true}', r"id is True; .*"),
         (b'{"moves": [], "id": ""}', r"id is ''; .*"),
@@ -87,10 +87,10 @@ def test_json_line_is_read(text: str, question: tuple) -> None:
         (b'{"moves": "\x00"}', r"not JSON: Invalid control character at character 12"),
         (DEEP.encode(), r"the JSON is nested too deeply"),
         (b'{"moves": ' + DEEP.encode(), r"the JSON is nested too deeply"),
-        (b" " * LONGEST_LINE + b"{}", r"the line is longer than 1048576 bytes"),
+        (b" " * MAX_LINE_LENGTH + b"{}", r"the line is longer than 1048576 bytes"),
     ],
 )
-def test_bad_line_gives_error(line: bytes, error: str) -> None:
+def test_invalid_json_line_has_an_error(line: bytes, error: str) -> None:
     bad, good = json_lines(line + b'\n{"moves": [1]}')
     assert bad.error is not None
     assert re.fullmatch(error, bad.error)
@@ -98,12 +98,12 @@ def test_bad_line_gives_error(line: bytes, error: str) -> None:
     assert good == Question(2, 2, [1], end=len(line) + 15)
 
 
-def test_error_has_readable_id() -> None:
+def test_error_keeps_a_readable_id() -> None:
     assert only(json_lines(b'{"id": "x", "moves": 1}')).id == "x"
     assert only(csv_lines(b"id,moves\nx,[1.5]\n")).id == "x"
 
 
-def test_ids_may_repeat() -> None:
+def test_duplicate_ids_are_allowed() -> None:
     data = b'{"id": 1, "moves": []}\n' * 2
     assert [(x.line, x.id) for x in json_lines(data)] == [(1, 1), (2, 1)]
 
@@ -129,16 +129,16 @@ def test_csv_columns_are_found_by_name() -> None:
         (b"1,[2", "not JSON: Expecting ',' delimiter at character 3"),
         (b"1," + DEEP[:100_000].encode(), "the JSON is nested too deeply"),
         (b"1,\xff", "byte 3 is not UTF-8"),
-        (b"a\x00,1", "id is 'a\\x00'; it must be a whole number or printable text"),
+        (b"a\x00,1", "id is 'a\\x00'; it must be an integer or printable text"),
     ],
 )
-def test_bad_csv_record_gives_error(line: bytes, error: str) -> None:
+def test_invalid_csv_record_has_an_error(line: bytes, error: str) -> None:
     bad, good = csv_lines(b"id,moves\n" + line + b"\n7,1\n")
     assert (bad.line, bad.id, bad.error) == (2, None, error)
     assert (good.line, good.id, good.moves) == (3, "7", "1")
 
 
-def test_csv_record_without_position_gives_error() -> None:
+def test_csv_record_without_position_has_an_error() -> None:
     assert only(csv_lines(b"id,fen\n1,\n")).error == "neither moves nor fen is given"
 
 
@@ -149,10 +149,10 @@ def test_csv_record_without_position_gives_error() -> None:
         (b"moves,moves\n1,2\n", "the header names a column twice"),
         (b'"moves\n1\n', "line 1, the header: not CSV: unexpected end of data"),
         (b"\n\xff\n1\n", "line 2, the header: byte 1 is not UTF-8"),
-        (b"x" * (LONGEST_LINE + 1), "line 1, the header: the line is longer than 1048576 bytes"),
+        (b"x" * (MAX_LINE_LENGTH + 1), "line 1, the header: the line is longer than 1048576 bytes"),
     ],
 )
-def test_bad_csv_header_is_refused(data: bytes, error: str) -> None:
+def test_invalid_csv_header_raises(data: bytes, error: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(error)}$"):
         csv_lines(data)
 
@@ -164,7 +164,7 @@ def test_empty_file_has_no_positions() -> None:
 
 
 class Endless(io.RawIOBase):
-    """A stream with a line of 100 MB and then a valid line; it produces only what is read."""
+    """A file with a line of 100 MB and a valid line, generated on demand."""
 
     def __init__(self) -> None:
         self._left, self._rest = 100 * 2**20, b'\n{"moves": [1]}\n'
@@ -183,7 +183,7 @@ class Endless(io.RawIOBase):
         return number
 
 
-def test_very_long_line_is_skipped_in_little_memory() -> None:
+def test_overlong_line_is_skipped_in_bounded_memory() -> None:
     tracemalloc.start()
     bad, good = read_json_lines(io.BufferedReader(Endless()))
     _, peak = tracemalloc.get_traced_memory()
@@ -217,8 +217,8 @@ def to_csv(cells: list[str]) -> str:
 @example(b'{"id": "\\ud800", "moves": []}')
 @example(b'"\r",')
 @example(b"\xef\xbb\xbf")
-def test_any_line_gives_one_question(data: bytes) -> None:
-    """Applies to CSV too; blank lines give no question, and errors are single lines."""
+def test_arbitrary_bytes_give_one_request_per_line(data: bytes) -> None:
+    """Covers JSON Lines and CSV; blank lines are skipped, and errors are single lines."""
     for questions, first in ((json_lines(data), 1), (csv_lines(b"id,moves\n" + data), 2)):
         numbered = enumerate(data.split(b"\n"), start=first)
         assert [x.line for x in questions] == [i for i, line in numbered if is_asked(line, i)]

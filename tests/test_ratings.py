@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from dualmctx.matches.game_file import Game, results_of
+from dualmctx.matches.game_file import Game, count_results
 from dualmctx.ratings.alpha_rank import alpha_rank, payoffs
 from dualmctx.ratings.davidson import bounded_from_below, fit, relative_strengths, robust_errors
 from dualmctx.ratings.elo import ELO, Rating, Ratings, rate, rate_sides
@@ -367,7 +367,7 @@ def test_pairs_with_equal_numbers_share_an_opening() -> None:
         for pair in (3, 7)
         for names in (("A", other), (other, "A"))
     ]
-    assert results_of("ABC", games).by_opening.sum((1, 2, 3, 4)).tolist() == [2, 2]
+    assert count_results("ABC", games).by_opening.sum((1, 2, 3, 4)).tolist() == [2, 2]
 
 
 def test_robust_errors_match_bootstrap_over_openings() -> None:

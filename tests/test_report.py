@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from dualmctx.matches.costs import FREE, MoveCost
-from dualmctx.matches.game_file import Game, results_of
+from dualmctx.matches.game_file import Game, count_results
 from dualmctx.matches.openings import Start
 from dualmctx.matches.player_spec import PlayerSpec, parse_player
-from dualmctx.matches.players import Entrant, Host
+from dualmctx.matches.players import HostMover, Player
 from dualmctx.matches.report.numbers import show_elo, show_interval, show_number
 from dualmctx.matches.report.page import by_strength, make_page
 from dualmctx.matches.report.plots import draw_costs, draw_elo, to_png
@@ -27,7 +27,7 @@ from dualmctx.ratings.results import count_pairs
 from dualmctx.ratings.sprt import Sprt, judge
 
 NAMES = ("<b>&$x_1$", "small", "lost")
-HOST = Host(lambda histories, seeds: [0 for _ in histories])
+HOST = HostMover(lambda histories, seeds: [0 for _ in histories])
 COSTS = (MoveCost(40, 40, 80), MoveCost(10, 10, 20), FREE)
 SECONDS = dict(zip(NAMES, (0.002, 0.001, 0.0005), strict=True))
 # Of the first player of each two: results on the first side and on the second, pair by pair.
@@ -52,10 +52,10 @@ GAMES = [
     for (i, j), results in OUTCOMES.items()
     for game in make_games((NAMES[i], NAMES[j]), results)
 ]
-ENTRANTS = tuple(Entrant(name, HOST, cost=cost) for name, cost in zip(NAMES, COSTS, strict=True))
+ENTRANTS = tuple(Player(name, HOST, cost=cost) for name, cost in zip(NAMES, COSTS, strict=True))
 # After the first move the second side moves.
 STARTS = {(move,): Start(1, bytes([move])) for move in range(60)}
-RESULTS = results_of(NAMES, GAMES)
+RESULTS = count_results(NAMES, GAMES)
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +146,7 @@ def test_warnings_name_their_reasons(report: dict[str, Any], played: Played) -> 
     same = [game._replace(moves=(1,), is_over=True) for game in GAMES if game.players[0] != "lost"]
     same = [game for game in same if game.players[1] != "lost"][:40]
     assert count_games(same, STARTS)["distinct"] == 2
-    pair = played._replace(entrants=ENTRANTS[:2], games=same, by_side=False, test=None)
+    pair = played._replace(players=ENTRANTS[:2], games=same, by_side=False, test=None)
     # The first 20 pairs were all won.
     few, repeated, unbounded = make_report(pair)["warnings"]
     assert "40 games only" in few
@@ -455,7 +455,7 @@ def test_players_are_read(text: str, expected: PlayerSpec) -> None:
 
 def test_kin_differ_in_simulations_only() -> None:
     texts = ("dual", "x=dual:simulations=8,4", "y=dual:window=2", "z=gumbel", "a+dual", "a@3+dual")
-    one, other, *rest = (parse_player(text).kin() for text in texts)
+    one, other, *rest = (parse_player(text).without_budget() for text in texts)
     assert one == other
     assert len({one, *rest}) == 5
 
@@ -469,13 +469,16 @@ def test_kin_differ_in_simulations_only() -> None:
         ("+dual", "write [NAME=]"),
         ("runs/c4+", "write [NAME=]"),
         ("runs/c4@2x+dual", "the iteration is 2x; it must be a number or newest"),
-        ("runs/c4+random", "random plays without a network; leave runs/c4 out"),
+        ("runs/c4+random", "random plays without a network; remove runs/c4"),
         ("dual:5", "option '5' must be OPTION=VALUE"),
         ("dual:=5", "option '=5' must be OPTION=VALUE"),
         ("dual:window=", "option 'window=' must be OPTION=VALUE"),
         ("dual:", "option '' must be OPTION=VALUE"),
-        ("dual:window=1:window=2", "an option is there twice"),
-        ("dual:simulations=5,-1", "simulations is 5,-1; it must be a number, or one for each tree"),
+        ("dual:window=1:window=2", "an option is given twice"),
+        (
+            "dual:simulations=5,-1",
+            "simulations is 5,-1; it must be a number, or one number per tree",
+        ),
         ("dual:simulations=0,0", "simulations is 0,0; it must be"),
         ("dual:simulations=5,", "simulations is 5,; it must be"),
     ],

@@ -1,4 +1,4 @@
-"""Files of results: every format holds the same rows, and parts survive a kill."""
+"""Files of results: formats, atomic writes, and parts that survive a kill."""
 
 import csv
 import json
@@ -40,13 +40,13 @@ def write_part(path: Path, rows: list[dict[str, Any]], *, complete: bool = True)
         return part.complete(file) if complete else part
 
 
-def test_json_lines_have_all_rows(tmp_path: Path) -> None:
+def test_json_lines_contain_the_rows(tmp_path: Path) -> None:
     write_results(iter(ROWS), tmp_path / "x.jsonl")
     lines = (tmp_path / "x.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == ROWS
 
 
-def test_csv_has_rows_with_json_cells(tmp_path: Path) -> None:
+def test_csv_contains_the_rows_with_json_cells(tmp_path: Path) -> None:
     write_results(iter(ROWS), tmp_path / "x.csv")
     with (tmp_path / "x.csv").open(newline="") as file:
         records = list(csv.DictReader(file))
@@ -61,8 +61,8 @@ def test_csv_has_rows_with_json_cells(tmp_path: Path) -> None:
     assert list(records[0]) == list(EXPECTED)
 
 
-def test_parquet_has_rows_with_nested_columns(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(results_file, "_ROWS_IN_A_GROUP", 2)
+def test_parquet_contains_the_rows_in_nested_columns(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(results_file, "_ROWS_PER_GROUP", 2)
     write_results(iter(ROWS), tmp_path / "x.parquet")
     table = parquet.read_table(tmp_path / "x.parquet")
     assert table.to_pydict() == EXPECTED | {"id": [None, "a", "7"]}
@@ -72,7 +72,7 @@ def test_parquet_has_rows_with_nested_columns(tmp_path: Path, monkeypatch: Any) 
 
 
 @pytest.mark.parametrize("suffix", WRITERS)
-def test_file_is_written_atomically(tmp_path: Path, suffix: str) -> None:
+def test_files_are_written_atomically(tmp_path: Path, suffix: str) -> None:
     def broken() -> Any:
         yield ROWS[0]
         raise KeyboardInterrupt
@@ -90,24 +90,24 @@ def test_nan_cannot_be_written() -> None:
 @pytest.mark.parametrize(
     ("name", "error"),
     [
-        ("x.txt", r"must end in one of \.jsonl, \.csv, \.parquet, or be - alone$"),
+        ("x.txt", r"must end in one of \.jsonl, \.csv, \.parquet, or be -$"),
         ("results", r"must end in one of"),
-        ("none/x.csv", r"there is no folder none$"),
+        ("none/x.csv", r"the folder none does not exist$"),
     ],
 )
-def test_bad_names_are_refused(name: str, error: str) -> None:
+def test_invalid_file_names_raise(name: str, error: str) -> None:
     with pytest.raises(ValueError, match=error):
         check_results(Path(name))
 
 
-def test_parquet_without_pyarrow_names_remedy(monkeypatch: Any) -> None:
+def test_parquet_without_pyarrow_names_the_remedy(monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ValueError, match=r'^pyarrow is not installed; use pip install "dualmctx\['):
+    with pytest.raises(ValueError, match=r'^pyarrow is not installed; run pip install "dualmctx\['):
         check_results(Path("x.parquet"))
 
 
 def test_truncated_part_keeps_complete_rows(tmp_path: Path) -> None:
-    """For any cut, complete rows stay, the rest is written again, and the result is equal."""
+    """After a cut at any byte, complete rows stay and the completed file is the same."""
     path = tmp_path / "part"
     whole = write_part(path, ROWS)
     content = path.read_bytes()
@@ -139,20 +139,20 @@ def test_truncated_part_keeps_complete_rows(tmp_path: Path) -> None:
         b"[" * 99999 + b"\n",
     ],
 )
-def test_rows_after_damage_are_written_again(tmp_path: Path, damage: bytes) -> None:
+def test_rows_after_damage_are_dropped(tmp_path: Path, damage: bytes) -> None:
     path, good = tmp_path / "part", b"".join(map(to_line, ROWS[:2]))
     path.write_bytes(good + damage + to_line(ROWS[2]))
     assert reopen_part(path) == Part(path, Counts(2, 1), 2)
     assert path.read_bytes() == good
 
 
-def test_mismatched_end_is_ignored(tmp_path: Path) -> None:
+def test_wrong_end_marker_is_ignored(tmp_path: Path) -> None:
     path = tmp_path / "part"
     path.write_bytes(to_line(ROWS[0]) + to_line({"end": {"rows": 2, "errors": 1}}))
     assert reopen_part(path) == Part(path, Counts(1, 1), 1)
 
 
-def test_end_is_visible_to_other_processes(tmp_path: Path) -> None:
+def test_end_marker_is_visible_to_other_processes(tmp_path: Path) -> None:
     path = tmp_path / "part"
     assert not has_end(path)
     write_part(path, ROWS, complete=False)
@@ -162,7 +162,7 @@ def test_end_is_visible_to_other_processes(tmp_path: Path) -> None:
     assert has_end(path)
 
 
-def test_parts_are_joined_in_line_order(tmp_path: Path) -> None:
+def test_parts_are_merged_by_line_number(tmp_path: Path) -> None:
     rows = [{"line": i} | ({"error": "x"} if i in (4, 7) else {}) for i in range(1, 10)]
     paths = [tmp_path / str(i) for i in range(3)]
     for i, path in enumerate(paths):
@@ -177,13 +177,13 @@ def test_parts_are_joined_in_line_order(tmp_path: Path) -> None:
         (
             [[1, 2, 3, 2, 3]],
             True,
-            "0 has line 2 after line 3: two processes have written to it; --r",
+            "0 has line 2 after line 3: two processes have written to it; use --r",
         ),
-        ([[1, 3], [2, 3]], True, "0 and 1 both have line 3; remove all parts and begin anew"),
-        ([[1, 2]], False, "0 is damaged after line 2; --resume keeps the rows up to there"),
+        ([[1, 3], [2, 3]], True, "0 and 1 both have line 3; remove all parts and start again"),
+        ([[1, 2]], False, "0 is damaged after line 2; use --resume"),
     ],
 )
-def test_rows_of_two_processes_are_refused(
+def test_rows_of_two_processes_raise(
     tmp_path: Path, kept: list[list[int]], repeated: bool, words: str
 ) -> None:
     paths = [tmp_path / str(i) for i in range(len(kept))]
@@ -196,7 +196,7 @@ def test_rows_of_two_processes_are_refused(
     assert "\n" not in str(error.value)
 
 
-def test_resume_repairs_rows_of_two_processes(tmp_path: Path) -> None:
+def test_resuming_repairs_rows_of_two_processes(tmp_path: Path) -> None:
     write_part(tmp_path / "0", [{"line": i} for i in (1, 2, 3, 2, 3)])
     assert reopen_part(tmp_path / "0") == Part(tmp_path / "0", Counts(3, 0), 3)
 
@@ -209,24 +209,24 @@ def make_results(folder: Path, **settings: Any) -> Results:
     return Results(folder / "x.csv", {"seed": 0, "search": {"n": 1}} | settings)
 
 
-def test_existing_file_is_refused(tmp_path: Path) -> None:
+def test_existing_file_raises(tmp_path: Path) -> None:
     results = make_results(tmp_path)
     results.part(5).touch()
     results.claim(resume=False)
     assert names(tmp_path) == {"x.csv.settings.json"}
     assert results.finished() is None
-    with pytest.raises(ValueError, match=r"x\.csv, which exists or is being made; .*--resume$"):
+    with pytest.raises(ValueError, match=r"x\.csv, which exists or is incomplete; .*--resume$"):
         results.claim(resume=False)
     other = Results(tmp_path / "y.csv", {})
     other.path.touch()
     with pytest.raises(ValueError, match=r"y\.csv, which exists"):
         other.claim(resume=False)
-    with pytest.raises(ValueError, match=r"y\.csv has no y\.csv\.settings\.json to go on with$"):
+    with pytest.raises(ValueError, match=r"y\.csv cannot be resumed without y\.csv\.settings"):
         other.claim(resume=True)
 
 
-def test_standard_input_starts_anew(tmp_path: Path) -> None:
-    """The positions from standard input cannot be read again."""
+def test_results_of_standard_input_start_again(tmp_path: Path) -> None:
+    """Results for standard input cannot be resumed, because the input is gone."""
     for resume in (False, True):
         for positions in (None, "digest"):
             make_results(tmp_path, positions=None).claim(resume=False)
@@ -236,7 +236,7 @@ def test_standard_input_starts_anew(tmp_path: Path) -> None:
             assert names(tmp_path) == {"x.csv.settings.json"}
             assert again.finished() is None
             (tmp_path / "x.csv.settings.json").unlink()
-    # Finished rows are kept.
+    # Complete results stay.
     done = make_results(tmp_path, positions=None)
     done.claim(resume=False)
     done.finish(Counts(3, 1))
@@ -245,17 +245,17 @@ def test_standard_input_starts_anew(tmp_path: Path) -> None:
         done.claim(resume=False)
 
 
-def test_resume_requires_same_settings(tmp_path: Path) -> None:
+def test_resuming_requires_equal_settings(tmp_path: Path) -> None:
     make_results(tmp_path).claim(resume=True)
     make_results(tmp_path).part(0).touch()
     make_results(tmp_path).claim(resume=True)
     assert make_results(tmp_path).part(0).exists()
     other = make_results(tmp_path, search={"n": 2}, seed=3)
-    with pytest.raises(ValueError, match=r"settings: search\.n \(1 → 2\), seed \(0 → 3\)$"):
+    with pytest.raises(ValueError, match=r"settings: search\.n \(1 → 2\), seed \(0 → 3\); choose"):
         other.claim(resume=True)
 
 
-def test_finish_runs_once(tmp_path: Path) -> None:
+def test_results_are_finished_once(tmp_path: Path) -> None:
     results = make_results(tmp_path)
     results.claim(resume=False)
     for process in range(2):
@@ -270,7 +270,7 @@ def test_finish_runs_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", ["", "[]", "{}", "\x00", '{"settings": 1}', '{"settings": {}, "finished": {}}']
 )
-def test_damaged_settings_are_refused(tmp_path: Path, content: str) -> None:
+def test_damaged_settings_raise_one_line(tmp_path: Path, content: str) -> None:
     (tmp_path / "x.csv.settings.json").write_text(content)
-    with pytest.raises(ValueError, match=r"settings\.json cannot be read \(.*\); begin anew"):
+    with pytest.raises(ValueError, match=r"settings\.json cannot be read \(.*\); remove it"):
         make_results(tmp_path).claim(resume=True)

@@ -1,4 +1,4 @@
-"""The server: waiting questions form a batch, and a single question is answered at once."""
+"""`dualmctx serve`: waiting requests form a batch, and a single request is answered at once."""
 
 import json
 import queue
@@ -17,13 +17,13 @@ from untrained import export_untrained
 ROOT = Path(__file__).parents[1]
 
 
-def test_batches_are_filled_if_questions_wait() -> None:
+def test_full_batches_have_the_given_size() -> None:
     assert list(full_batches(range(7), 3)) == [[0, 1, 2], [3, 4, 5], [6]]
     assert list(full_batches([], 3)) == []
 
 
-def test_waiting_questions_form_a_batch() -> None:
-    """Items are passed on as soon as no other waits; each wait follows an empty batch."""
+def test_waiting_items_form_a_batch() -> None:
+    """A batch ends when no further item waits; an empty batch precedes each wait."""
     sent: queue.Queue[Any] = queue.Queue()
     batches = waiting_batches(iter(sent.get, None), 3)
     assert next(batches) == []
@@ -41,7 +41,7 @@ def test_waiting_questions_form_a_batch() -> None:
     assert [x for x in batches if x] == []
 
 
-def test_stream_is_not_read_far_ahead() -> None:
+def test_stream_is_read_at_most_two_batches_ahead() -> None:
     read: list[int] = []
 
     def items() -> Iterator[int]:
@@ -51,12 +51,12 @@ def test_stream_is_not_read_far_ahead() -> None:
 
     batches = waiting_batches(items(), 4)
     first = next(x for x in batches if x)
-    # Two batches wait, one is handed out, and one more item is about to enter the queue.
+    # Two batches wait in the queue, one has been yielded, and one item is being queued.
     assert len(read) <= 8 + 4 + 1
     assert [*first, *(x for batch in batches for x in batch)] == list(range(100))
 
 
-def test_read_error_is_raised_in_order() -> None:
+def test_read_errors_are_raised_in_order() -> None:
     def items() -> Iterator[int]:
         yield 1
         raise OSError("gone")
@@ -67,7 +67,7 @@ def test_read_error_is_raised_in_order() -> None:
         next(batches)
 
 
-def test_program_can_use_serve(tmp_path: Path) -> None:
+def test_program_gets_answers_over_pipes(tmp_path: Path) -> None:
     network = export_untrained(tmp_path / "c4.npz", "connect-four")
     process = subprocess.Popen(
         [
@@ -88,7 +88,7 @@ def test_program_can_use_serve(tmp_path: Path) -> None:
         process.stdin.flush()
 
     try:
-        # One at a time: each answer comes before the next question.
+        # Each answer arrives before the next request is sent.
         for i, moves in enumerate(["", "4", "44"]):
             send(json.dumps({"id": f"q{i}", "moves": moves}))
             row = json.loads(process.stdout.readline())
@@ -113,7 +113,7 @@ def test_program_can_use_serve(tmp_path: Path) -> None:
 # A command that waits for standard input, as `serve` does.
 WAITING = """
 import signal, sys
-from dualmctx.commands import main
+from dualmctx.commands import main as dualmctx_command
 from dualmctx.commands.source import open_standard_input
 from dualmctx.evaluation.positions_file import read_json_lines
 from dualmctx.evaluation.streams import waiting_batches
@@ -123,17 +123,17 @@ def main(arguments):
         print(len(batch), flush=True)
     return 0
 
-# The process that started the tests may ignore SIGINT.
+# Restores the default handler, which the parent process may have changed.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 module = type(sys)("waiting")
 module.main = main
 sys.modules["waiting"] = module
-main.SUBCOMMANDS["waiting"] = main.Subcommand("waiting", "")
-sys.exit(main.main(["waiting"]))
+dualmctx_command.SUBCOMMANDS["waiting"] = dualmctx_command.Subcommand("waiting", "")
+sys.exit(dualmctx_command.main(["waiting"]))
 """
 
 
-def test_ctrl_c_ends_waiting_serve() -> None:
+def test_ctrl_c_ends_a_waiting_process() -> None:
     process = subprocess.Popen(
         [sys.executable, "-W", "error", "-c", WAITING],
         cwd=ROOT,
@@ -144,7 +144,7 @@ def test_ctrl_c_ends_waiting_serve() -> None:
     )
     assert process.stdout is not None
     try:
-        # The empty batch is printed before the process waits.
+        # Before the process waits.
         assert process.stdout.readline() == "0\n"
         process.send_signal(signal.SIGINT)
         # Standard input stays open.

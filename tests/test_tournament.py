@@ -1,4 +1,4 @@
-"""Tournaments: games are saved as played, and a resumed tournament has the same games."""
+"""Tournaments: saved games, resumption, openings, and players of other libraries."""
 
 import dataclasses
 import functools
@@ -19,28 +19,29 @@ import pytest
 import games
 from dualmctx import AlphaZero, Dual, make_network
 from dualmctx.matches import tournament as tournaments
-from dualmctx.matches.arena import Player, batch_player, make_games
+from dualmctx.matches.arena import make_games
 from dualmctx.matches.costs import FREE, MoveCost, move_cost
-from dualmctx.matches.external_games import play_on_host
-from dualmctx.matches.external_players import each, openspiel_mcts, perfect_connect_four
-from dualmctx.matches.game_file import Game, append_games, mend_games, read_games, results_of
+from dualmctx.matches.external_players import host_mover, openspiel_mcts, perfect_connect_four
+from dualmctx.matches.game_file import Game, append_games, count_results, read_games, repair_games
+from dualmctx.matches.host_games import play_on_host
+from dualmctx.matches.movers import Mover, batched_move_fn
 from dualmctx.matches.openings import (
-    as_rows,
-    balanced,
-    drawn,
+    accept_drawn,
+    accept_small_values,
+    empty_openings,
     find_starts,
-    from_start,
-    identify,
+    position_digests,
     random_openings,
+    to_action_rows,
 )
-from dualmctx.matches.players import Entrant, engine, perfect, uniform_random
+from dualmctx.matches.players import Player, perfect_player, random_player, search_player
 from dualmctx.matches.tournament import (
     Tournament,
     pair_keys,
     play_tournament,
     round_robin,
 )
-from dualmctx.matches.usage import count_usage, sample_positions, seconds_a_move
+from dualmctx.matches.usage import count_usage, sample_positions, seconds_per_move
 from dualmctx.models.network import Network
 from dualmctx.ratings.elo import rate
 from test_variants import COUNTS, table
@@ -61,11 +62,11 @@ def free_cell(history: list[int], seed: int) -> int:
     return random.Random(seed).choice([cell for cell in range(4) if cell not in history])
 
 
-HOST = Entrant("host", each(free_cell), about={"kind": "any free cell"})
+HOST = Player("host", host_mover(free_cell), about={"kind": "any free cell"})
 
 
 def tournament(**changes: Any) -> Tournament:
-    players = (engine("net", ENV, *network(), SEARCH), perfect(ENV), HOST)
+    players = (search_player("net", ENV, *network(), SEARCH), perfect_player(ENV), HOST)
     made = Tournament(ENV, players, round_robin(3), OPENINGS, seed=1, batch_size=2)
     return dataclasses.replace(made, **changes)
 
@@ -76,14 +77,14 @@ def play_all(folder: pathlib.Path, **changes: Any) -> list[Game]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, list[Game]]:
-    """Runs a tournament without interruption; returns the file's content and the games."""
+    """Returns the file of a tournament without interruption, and the games that it yielded."""
     folder = tmp_path_factory.mktemp("whole") / "new"
     played = play_all(folder)
     return (folder / "games.jsonl").read_bytes(), played
 
 
 def plain_result(moves: tuple[int, ...]) -> int:
-    """Plays Connect2 by hand; returns the first side's result."""
+    """Plays Connect2 in plain Python; returns the result of the first side."""
     cells = [0] * 4
     for ply, cell in enumerate(moves):
         assert cells[cell] == 0
@@ -94,7 +95,7 @@ def plain_result(moves: tuple[int, ...]) -> int:
     return cells[moves[-1]] if won else 0
 
 
-def test_every_pairing_plays_each_opening_on_both_sides(whole: Any) -> None:
+def test_each_pairing_plays_each_opening_on_both_sides(whole: Any) -> None:
     _, played = whole
     expected = [
         (names[::side], pair)
@@ -117,11 +118,11 @@ def test_every_pairing_plays_each_opening_on_both_sides(whole: Any) -> None:
 def test_opening_rows_are_computed_once(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two pairings and three batches share the same rows."""
-    hosts = tuple(dataclasses.replace(HOST, name=name) for name in "abc")
-    made = tournament(entrants=hosts, pairings=((0, 1), (0, 2)))
-    rows = Mock(wraps=as_rows)
-    monkeypatch.setattr(tournaments, "as_rows", rows)
+    """Two pairings and three batches share the rows."""
+    players = tuple(dataclasses.replace(HOST, name=name) for name in "abc")
+    made = tournament(players=players, pairings=((0, 1), (0, 2)))
+    rows = Mock(wraps=to_action_rows)
+    monkeypatch.setattr(tournaments, "to_action_rows", rows)
     played = [game for games in play_tournament(made, tmp_path) for game in games]
     assert rows.call_count == 1
     assert {game.pair: game.moves[: game.opening] for game in played} == dict(enumerate(OPENINGS))
@@ -133,17 +134,17 @@ def test_pairs_of_games_have_distinct_keys() -> None:
     found = [pair_keys(seed, *names, numbers) for seed in (0, 1) for names in players]
     keys = np.concatenate(found)
     assert len(np.unique(keys, axis=0)) == len(keys) == 500
-    # A pair's key does not depend on other pairs.
+    # The key of a pair does not depend on the other pairs.
     np.testing.assert_array_equal(pair_keys(0, "a", "b", numbers[7:9]), found[0][7:9])
 
 
-def test_saved_game_can_be_replayed(whole: Any, tmp_path: pathlib.Path) -> None:
+def test_saved_games_can_be_replayed(whole: Any, tmp_path: pathlib.Path) -> None:
     content, played = whole
     file = tmp_path / "games.jsonl"
     file.write_bytes(content)
     saved = read_games(file)
     assert saved == played
-    rows = as_rows([game.moves for game in saved])
+    rows = to_action_rows([game.moves for game in saved])
     states, start = games.replay(ENV, rows), games.replay(ENV, rows[:, :0])
     assert states.terminated.all()
     first = np.asarray(start.current_player)
@@ -151,25 +152,27 @@ def test_saved_game_can_be_replayed(whole: Any, tmp_path: pathlib.Path) -> None:
     assert rewards.tolist() == [game.result for game in saved]
 
 
-def test_results_are_grouped_by_pair(whole: Any) -> None:
+def test_results_count_pairs(whole: Any) -> None:
     _, played = whole
-    results = results_of(("host", "net", "perfect"), played)
+    results = count_results(("host", "net", "perfect"), played)
     expected = np.zeros((3, 3, 3, 3), int)
     for first, second in zip(played[::2], played[1::2], strict=True):
         i, j = (results.players.index(name) for name in first.players)
         expected[i, j, first.result + 1, 1 - second.result] += 1
     np.testing.assert_array_equal(results.pairs, expected)
-    some = results_of(("perfect", "net"), played)
+    some = count_results(("perfect", "net"), played)
     np.testing.assert_array_equal(some.pairs, results.select(("perfect", "net")).pairs)
 
 
 @pytest.mark.parametrize("kept", [0, 1, 2, 3.5, 7, 12, 29.1])
-def test_resume_after_stop_gives_same_games(
+def test_resumed_tournament_plays_the_same_games(
     kept: float, whole: Any, tmp_path: pathlib.Path
 ) -> None:
-    """Simulates a kill after a number of games, also in the middle of a line or a pair."""
+    """Simulates a kill after `kept` games, also in the middle of a line or of a pair."""
     content, played = whole
-    play_all(tmp_path / "t", openings=OPENINGS[:1])  # settings; its games are overwritten
+    play_all(
+        tmp_path / "t", openings=OPENINGS[:1]
+    )  # writes the settings; its games are overwritten below
     lines = content.splitlines(keepends=True)
     part = b"".join(lines[: int(kept)]) + lines[int(kept)][: int(len(lines[0]) * (kept % 1))]
     file = tmp_path / "t" / "games.jsonl"
@@ -182,17 +185,17 @@ def test_resume_after_stop_gives_same_games(
 
 def test_players_and_openings_can_be_added(whole: Any, tmp_path: pathlib.Path) -> None:
     _, played = whole
-    few = tournament().entrants[:0:-1]
-    first = play_all(tmp_path, entrants=few, pairings=round_robin(2), openings=OPENINGS[:3])
+    few = tournament().players[:0:-1]
+    first = play_all(tmp_path, players=few, pairings=round_robin(2), openings=OPENINGS[:3])
     rest = play_all(tmp_path)
     by_name = {(game.players, game.pair): game for game in (*first, *rest)}
     assert by_name == {(game.players, game.pair): game for game in played}
-    # A tournament with fewer games keeps the existing ones.
-    assert play_all(tmp_path, entrants=few, pairings=round_robin(2), openings=OPENINGS[:3]) == []
+    # A tournament with fewer players and openings does not change the files.
+    assert play_all(tmp_path, players=few, pairings=round_robin(2), openings=OPENINGS[:3]) == []
     assert len(json.loads((tmp_path / "tournament.json").read_text())["openings"]) == 5
 
 
-def test_games_are_independent_of_batch(whole: Any, tmp_path: pathlib.Path) -> None:
+def test_games_do_not_depend_on_batch_size(whole: Any, tmp_path: pathlib.Path) -> None:
     _, played = whole
     others = play_all(tmp_path, batch_size=5)
     assert sorted(others) == sorted(played)
@@ -206,16 +209,16 @@ def test_games_are_independent_of_batch(whole: Any, tmp_path: pathlib.Path) -> N
         ({"about": {"pile": 3}}, "has about {}, not {'pile': 3}; choose another folder"),
         (
             {"openings": ((1,), (0,))},
-            "has other openings (pair 0: [] → [1]); choose another folder",
+            "has different openings (pair 0: [] → [1]); choose another folder",
         ),
         (
-            {"entrants": (dataclasses.replace(HOST, about={}),), "pairings": ()},
-            "has another player 'host': about.kind (any free cell → None); choose another name or "
-            "folder",
+            {"players": (dataclasses.replace(HOST, about={}),), "pairings": ()},
+            "has a different player 'host': about.kind (any free cell → None); choose another "
+            "name or folder",
         ),
     ],
 )
-def test_changed_tournament_is_refused(
+def test_different_tournament_in_folder_raises(
     changes: dict, line: str, whole: Any, tmp_path: pathlib.Path
 ) -> None:
     next(play_tournament(tournament(), tmp_path))
@@ -229,22 +232,25 @@ def test_changed_tournament_is_refused(
     ("changes", "line"),
     [
         (
-            {"entrants": (HOST, HOST)},
-            "name 'host' is empty or there twice; give each player its own",
+            {"players": (HOST, HOST)},
+            "name 'host' is empty or duplicate; player names must differ",
         ),
-        ({"pairings": ((0, 3),)}, "pairing (0, 3): there are 3 players, counted from 0"),
+        ({"pairings": ((0, 3),)}, "pairing is (0, 3); its indices must be from 0 to 2"),
         (
             {"pairings": ((0, 1), (1, 0))},
-            "two players meet in two pairings; give them more openings instead",
+            "two players have two pairings; add openings instead",
         ),
         ({"batch_size": 0}, "batch_size is 0; it must be at least 1"),
-        ({"openings": ()}, "there are no openings; give one at least, which may be ()"),
-        ({"max_plies": 2, "openings": ((0, 1),)}, "max_plies is 2; openings take up to 2 of them"),
+        ({"openings": ()}, "there are no openings; pass at least one, which may be ()"),
+        (
+            {"max_plies": 2, "openings": ((0, 1),)},
+            "max_plies is 2; it must exceed the longest opening, 2",
+        ),
         ({"openings": ((1, 1),)}, "opening [1, 1] has an illegal action at ply 2"),
         ({"openings": ((0, 3, 1),)}, "the game is over after opening [0, 3, 1]; leave it out"),
     ],
 )
-def test_invalid_tournament_is_refused(changes: dict, line: str) -> None:
+def test_invalid_tournament_raises(changes: dict, line: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
         tournament(**changes)
 
@@ -258,7 +264,7 @@ def test_invalid_tournament_is_refused(changes: dict, line: str) -> None:
         (1, None, "line 2 is not the second game of the pair before it"),
     ],
 )
-def test_foreign_file_is_refused(
+def test_damaged_game_file_raises(
     number: int, line: bytes | None, message: str, whole: Any, tmp_path: pathlib.Path
 ) -> None:
     lines = whole[0].splitlines(keepends=True)
@@ -266,39 +272,39 @@ def test_foreign_file_is_refused(
     file = tmp_path / "games.jsonl"
     file.write_bytes(b"".join(lines))
     with pytest.raises(ValueError, match=r"^[^\n]+$") as caught:
-        mend_games(file)
+        repair_games(file)
     assert message in str(caught.value)
     assert file.read_bytes() == b"".join(lines)
 
 
-@pytest.mark.parametrize("read", [read_games, mend_games])
-def test_repeated_pair_is_refused(read: Any, whole: Any, tmp_path: pathlib.Path) -> None:
-    """A pair counted twice would narrow the intervals."""
+@pytest.mark.parametrize("read", [read_games, repair_games])
+def test_duplicate_pair_raises(read: Any, whole: Any, tmp_path: pathlib.Path) -> None:
+    """A pair that is counted twice would narrow the intervals."""
     lines = whole[0].splitlines(keepends=True)
     file = tmp_path / "games.jsonl"
     file.write_bytes(b"".join([*lines[:4], *lines[2:]]))
     before = file.read_bytes()
-    words = r"jsonl, line 5 has the same pair as line 3: .*; keep its first 4 lines and go on with"
+    words = r"jsonl, line 5 has the same pair as line 3: .*; keep its first 4 lines and continue"
     with pytest.raises(ValueError, match=words) as error:
         read(file)
     assert "\n" not in str(error.value)
     assert file.read_bytes() == before
 
 
-def test_missing_pair_is_reported(whole: Any, tmp_path: pathlib.Path) -> None:
+def test_missing_pair_raises(whole: Any, tmp_path: pathlib.Path) -> None:
     next(play_tournament(tournament(), tmp_path))
     lines = whole[0].splitlines(keepends=True)
     (tmp_path / "games.jsonl").write_bytes(b"".join(lines[2:]))
     with pytest.raises(
-        ValueError, match=r"^games.jsonl has pair 1 of net and perfect in place of 0"
+        ValueError, match=r"^games.jsonl has pair 1 of net and perfect instead of pair 0"
     ):
         next(play_tournament(tournament(), tmp_path))
 
 
-def test_thousands_of_games_run_in_one_batch(tmp_path: pathlib.Path) -> None:
-    """The games run in one call and are the same as in a small batch."""
+def test_large_batches_play_the_same_games(tmp_path: pathlib.Path) -> None:
+    """All games run in one batch, and are the same as in a small batch."""
     made = {
-        "entrants": (engine("net", ENV, *network(), SEARCH), uniform_random()),
+        "players": (search_player("net", ENV, *network(), SEARCH), random_player()),
         "pairings": ((0, 1),),
         "openings": OPENINGS[:2] * 1024,
         "batch_size": 2048,
@@ -311,32 +317,32 @@ def test_thousands_of_games_run_in_one_batch(tmp_path: pathlib.Path) -> None:
     assert all(game.result == plain_result(game.moves) for game in played)
 
 
-def test_pairings() -> None:
+def test_round_robin_pairings() -> None:
     assert round_robin(3) == ((0, 1), (0, 2), (1, 2))
     assert round_robin(2, with_self=True) == ((0, 0), (0, 1), (1, 1))
 
 
-def test_player_can_play_itself(tmp_path: pathlib.Path) -> None:
-    random_one = uniform_random()
-    changes = {"entrants": (random_one,), "pairings": round_robin(1, with_self=True)}
-    played = play_all(tmp_path, **changes, openings=tuple(from_start(40)))
+def test_player_can_play_against_itself(tmp_path: pathlib.Path) -> None:
+    opponent = random_player()
+    changes = {"players": (opponent,), "pairings": round_robin(1, with_self=True)}
+    played = play_all(tmp_path, **changes, openings=tuple(empty_openings(40)))
     assert len(played) == 80
-    assert play_all(tmp_path, **changes, openings=tuple(from_start(40))) == []
-    # The games of a pair are sampled separately.
+    assert play_all(tmp_path, **changes, openings=tuple(empty_openings(40))) == []
+    # The two games of a pair sample independently.
     assert sum(a.moves != b.moves for a, b in zip(played[::2], played[1::2], strict=True)) > 20
 
 
 def test_perfect_play_is_rated_above_random_play(tmp_path: pathlib.Path) -> None:
-    entrants = (uniform_random(), perfect(ENV))
-    changes = {"entrants": entrants, "pairings": ((0, 1),), "openings": tuple(from_start(60))}
+    players = (random_player(), perfect_player(ENV))
+    changes = {"players": players, "pairings": ((0, 1),), "openings": tuple(empty_openings(60))}
     played = play_all(tmp_path, **changes, batch_size=60)
-    rows = rate(results_of(("random", "perfect"), played), anchor="random").players
+    rows = rate(count_results(("random", "perfect"), played), anchor="random").players
     assert rows[1].low > 100
     assert rows[1].losses < rows[1].wins
 
 
 def no_cells(params: Any, state: Any) -> Any:
-    """A player whose state counts the cells taken by either player."""
+    """Returns counts of the cells chosen by the opponent and by the player itself."""
     return jnp.zeros((*state.current_player.shape, 2, 4), jnp.int32)
 
 
@@ -352,25 +358,25 @@ def see(seen: Any, action: Any) -> Any:
 
 
 def test_host_games_match_device_games() -> None:
-    players = Player(no_cells, choose_by_memory, see), batch_player(games.random_player())
+    movers = Mover(no_cells, choose_by_memory, see), batched_move_fn(games.random_player())
     params = (jnp.array([0.0, 1.0, 0.0, 2.0]), None)
     keys = pair_keys(0, "a", "b", np.arange(20))
-    openings = as_rows([(), (0,), (3,), ()] * 5)
-    expected = jax.jit(make_games(ENV, players, max_plies=6))(params, keys, openings)
-    found = play_on_host(ENV, players, params, keys, openings, 6)
+    openings = to_action_rows([(), (0,), (3,), ()] * 5)
+    expected = jax.jit(make_games(ENV, movers, max_plies=6))(params, keys, openings)
+    found = play_on_host(ENV, movers, params, keys, openings, 6)
     jax.tree.map(np.testing.assert_array_equal, found, jax.device_get(expected))
 
 
-def test_host_player_runs_only_on_its_turn() -> None:
+def test_host_mover_is_called_only_on_its_turns() -> None:
     asked: list[tuple[tuple[int, ...], int]] = []
 
     def choose(histories: list[list[int]], seeds: list[int]) -> list[int]:
         asked.extend((tuple(x), seed) for x, seed in zip(histories, seeds, strict=True))
         return [*map(free_cell, histories, seeds)]
 
-    player = HOST.player._replace(choose=choose)
-    keys, openings = pair_keys(0, "a", "b", np.arange(3)), as_rows([(), (0,), (3,)])
-    record = play_on_host(ENV, (player, HOST.player), (None, None), keys, openings, 9)
+    mover = HOST.mover._replace(choose=choose)
+    keys, openings = pair_keys(0, "a", "b", np.arange(3)), to_action_rows([(), (0,), (3,)])
+    record = play_on_host(ENV, (mover, HOST.mover), (None, None), keys, openings, 9)
     expected = []
     for row in range(2):
         for actions, opening in zip(record.actions[row], openings, strict=True):
@@ -383,18 +389,18 @@ def test_host_player_runs_only_on_its_turn() -> None:
 
 
 @pytest.mark.parametrize("search", [SEARCH, AlphaZero(5, reuse_capacity=3)])
-@pytest.mark.parametrize("opponent", [HOST, uniform_random()], ids=["host", "device"])
-def test_non_finite_network_ends_tournament(
-    opponent: Entrant, search: Any, tmp_path: pathlib.Path
+@pytest.mark.parametrize("opponent", [HOST, random_player()], ids=["host", "device"])
+def test_non_finite_network_ends_the_tournament(
+    opponent: Player, search: Any, tmp_path: pathlib.Path
 ) -> None:
     made, params = network()
     broken = jax.tree.map(lambda x: jnp.full_like(x, jnp.nan), params)
     players = (
-        engine("net", ENV, made, broken, search),
+        search_player("net", ENV, made, broken, search),
         opponent,
-        engine("ok", ENV, made, params, SEARCH),
+        search_player("ok", ENV, made, params, SEARCH),
     )
-    both = tournament(entrants=players, pairings=((1, 2), (0, 1)), openings=OPENINGS[:2])
+    both = tournament(players=players, pairings=((1, 2), (0, 1)), openings=OPENINGS[:2])
     games = play_tournament(both, tmp_path)
     assert len(next(games)) == 4
     with pytest.raises(ValueError, match=r"^player 'net' could not choose a move, .* NaN") as error:
@@ -406,18 +412,20 @@ def test_non_finite_network_ends_tournament(
 
 def test_players_share_programs_but_not_parameters(tmp_path: pathlib.Path) -> None:
     made, params = network()
-    one, other = (engine(name, ENV, made, params, SEARCH.for_evaluation()) for name in "ab")
-    assert one.player is other.player
-    assert engine("c", ENV, made, params, SEARCH).player is not one.player
-    assert engine("d", ENV, made, params, AlphaZero(5, reuse_capacity=3)).player is not one.player
+    one, other = (search_player(name, ENV, made, params, SEARCH.for_evaluation()) for name in "ab")
+    assert one.mover is other.mover
+    assert search_player("c", ENV, made, params, SEARCH).mover is not one.mover
+    assert (
+        search_player("d", ENV, made, params, AlphaZero(5, reuse_capacity=3)).mover is not one.mover
+    )
 
     def prefer(params: Any, rng_key: Any, state: Any) -> Any:
         legal = state.legal_action_mask
         return jnp.where(legal[:, params], params, jnp.argmax(legal, axis=-1))
 
     cells = {"left": 0, "middle": 2, "right": 3}
-    entrants = tuple(Entrant(name, prefer, jnp.int32(cell)) for name, cell in cells.items())
-    made = tournament(entrants=entrants, pairings=round_robin(3), openings=((),))
+    players = tuple(Player(name, prefer, jnp.int32(cell)) for name, cell in cells.items())
+    made = tournament(players=players, pairings=round_robin(3), openings=((),))
     before = tournaments._compile.cache_info().misses
     played = [game for games in play_tournament(made, tmp_path) for game in games]
     assert len(played) == 6
@@ -428,7 +436,9 @@ def test_players_share_programs_but_not_parameters(tmp_path: pathlib.Path) -> No
 
 
 @pytest.mark.parametrize(("name", "policy", "depths", "options"), COUNTS)
-def test_costs_match_table(name: str, policy: Any, depths: Any, options: dict) -> None:
+def test_costs_match_the_documented_table(
+    name: str, policy: Any, depths: Any, options: dict
+) -> None:
     row = next(row for row in table("variant | formula") if name in row["variant"])
     network = Network(9, head_depths=depths)
     blocks = int(row["blocks per move"].split(" = ")[1])
@@ -438,7 +448,7 @@ def test_costs_match_table(name: str, policy: Any, depths: Any, options: dict) -
     assert cost.simulations == (sum(budgets) if isinstance(budgets, tuple) else budgets)
 
 
-def test_unlimited_rollouts_have_unknown_cost() -> None:
+def test_unlimited_rollouts_have_no_fixed_cost() -> None:
     [policy] = [row[1] for row in COUNTS if row[0] == "rollouts of 10 moves"]
     network = Network(9, head_depths=(2, 4))
     assert move_cost(policy, network).evaluations == 85 * 11
@@ -457,9 +467,9 @@ HANDICAPS = (
 )
 
 
-def test_games_start_at_fen(tmp_path: pathlib.Path) -> None:
+def test_games_start_from_fens(tmp_path: pathlib.Path) -> None:
     env = games.make("gardner_chess")
-    players = uniform_random("one"), uniform_random("other")
+    players = random_player("one"), random_player("other")
     made = Tournament(env, players, ((0, 1),), HANDICAPS, batch_size=4, max_plies=9)
     played = [game for some in play_tournament(made, tmp_path) for game in some]
     assert read_games(tmp_path / "games.jsonl") == played
@@ -467,11 +477,11 @@ def test_games_start_at_fen(tmp_path: pathlib.Path) -> None:
     assert [game.fen is None for game in played[::2]] == [False, False, False, True]
     fens = [games.read_fen(env, game.fen or START) for game in played]
     states, bad = games.replay_checked(
-        env, as_rows([game.moves for game in played]), games.set_up(env, fens)
+        env, to_action_rows([game.moves for game in played]), games.set_up(env, fens)
     )
     assert np.all(np.asarray(bad) == -1)
     assert np.asarray(states.terminated).tolist() == [game.is_over for game in played]
-    # White, player 0 of these states, is the first side, whichever side is to move.
+    # White, player 0 of these states, has the first side, also if Black is to move.
     assert np.asarray(states.rewards)[:, 0].tolist() == [game.result for game in played]
     assert {1} <= {game.result for game in played[:4]} <= {0, 1}
     assert [sum(game.num_chosen) for game in played] == [
@@ -480,21 +490,21 @@ def test_games_start_at_fen(tmp_path: pathlib.Path) -> None:
     starts = find_starts(env, (game.history(game.opening) for game in played))
     assert [starts[opening].side for opening in HANDICAPS] == [1, 0, 1, 0]
     assert starts[HANDICAPS[0]].position != starts[HANDICAPS[1]].position
-    assert seconds_a_move(env, players[0], sample_positions(played, 4, seed=0), repeats=1) > 0
-    # A player on the host gets only the actions.
-    with pytest.raises(ValueError, match=r"^player 'host' runs on the host, where games begin"):
-        dataclasses.replace(made, entrants=(players[0], HOST))
+    assert seconds_per_move(env, players[0], sample_positions(played, 4, seed=0), repeats=1) > 0
+    # Host movers receive only the actions.
+    with pytest.raises(ValueError, match=r"^player 'host' runs on the host .* remove openings"):
+        dataclasses.replace(made, players=(players[0], HOST))
 
 
-def test_fen_is_refused_for_games_without_fen() -> None:
+def test_fen_opening_requires_a_game_with_fens() -> None:
     with pytest.raises(ValueError, match=r"^connect2 has no FEN: it is for chess and gardner"):
         tournament(openings=(HANDICAPS[0],))
 
 
-def test_player_evaluations_are_counted(whole: Any) -> None:
+def test_usage_counts_chosen_moves(whole: Any) -> None:
     _, played = whole
-    entrants = tournament().entrants
-    net, exact, host = count_usage(entrants, played)
+    players = tournament().players
+    net, exact, host = count_usage(players, played)
     assert [row.name for row in (net, exact, host)] == ["net", "perfect", "host"]
     for row in (net, exact, host):
         mine = [game for game in played if row.name in game.players]
@@ -514,28 +524,28 @@ def test_player_evaluations_are_counted(whole: Any) -> None:
     known = {game.moves[:ply] for game in played for ply in range(game.opening, len(game.moves))}
     assert len(positions) == 6
     assert set(positions) <= known
-    for entrant in entrants:
-        assert 0 < seconds_a_move(ENV, entrant, positions, repeats=2) < 10
+    for player in players:
+        assert 0 < seconds_per_move(ENV, player, positions, repeats=2) < 10
 
 
 def test_random_openings_are_distinct_and_not_over() -> None:
     env = games.make("tic_tac_toe")
     found = random_openings(env, 100, plies=(1, 3), seed=0)
-    # By the cells of each side, in any order.
+    # A position is the set of cells of each side.
     positions = {(frozenset(moves[::2]), frozenset(moves[1::2])) for moves in found}
     assert len(positions) == len(found) == 100
     assert {len(opening) for opening in found} == {1, 3}
-    states, first_bad = games.replay_checked(env, as_rows(found))
+    states, first_bad = games.replay_checked(env, to_action_rows(found))
     assert (first_bad == -1).all()
     assert not states.terminated.any()
     assert random_openings(env, 10, plies=(1, 3), seed=0) == found[:10]
     assert random_openings(env, 10, plies=(1, 3), seed=1) != found[:10]
-    with pytest.raises(ValueError, match=r"^plies is 0; openings have at least 1, and"):
+    with pytest.raises(ValueError, match=r"^plies is 0; each length must be from 1 to"):
         random_openings(env, 1, plies=0, seed=0)
 
 
-def test_number_of_openings_is_limited_by_positions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nim shows only the pile: 20 stones minus 4 to 12 give nine positions."""
+def test_openings_are_limited_by_distinct_positions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The observation of Nim is the pile, so 20 stones minus 4 to 12 give nine positions."""
     nim = games.make("nim")
 
     def stones_taken(plies: Any, number: int) -> list[int]:
@@ -543,15 +553,15 @@ def test_number_of_openings_is_limited_by_positions(monkeypatch: pytest.MonkeyPa
         return sorted(sum(opening) + len(opening) for opening in found)
 
     assert stones_taken(4, 9) == list(range(4, 13))
-    # Two and three stones can be taken by one move or by two.
+    # One or two moves can take two or three stones.
     assert stones_taken((1, 2), 6) == list(range(1, 7))
     monkeypatch.setattr("dualmctx.matches.openings._MAX_BATCHES", 2)
-    line = "only 9 of 10 openings of 4 plies were found in 2,048 tries, where those to one position"
-    with pytest.raises(ValueError, match=rf"^{line} count once; ask for fewer, [^\n]+$"):
+    message = r"found only 9 of 10 openings of 4 plies in 2,048 .* ask for fewer openings"
+    with pytest.raises(ValueError, match=message):
         stones_taken(4, 10)
 
 
-def test_start_is_identified_by_player_and_observation() -> None:
+def test_starts_contain_side_and_observed_position() -> None:
     starts = find_starts(ENV, [(0, 1, 2), (2, 1, 0), (0,), (), (3,), (0,)])
     assert [(*moves, start.side) for moves, start in starts.items()] == [
         (0, 1, 2, 1),
@@ -567,52 +577,54 @@ def test_start_is_identified_by_player_and_observation() -> None:
     assert one.position == other.position
 
 
-def test_positions_with_other_legal_actions_differ() -> None:
+def test_position_digests_include_legal_actions() -> None:
     seen, legal = np.ones((3, 2)), np.array([[True, False], [True, True], [True, False]])
-    found = identify(SimpleNamespace(observation=seen, legal_action_mask=legal))
+    found = position_digests(SimpleNamespace(observation=seen, legal_action_mask=legal))
     assert found[0] == found[2] != found[1]
 
 
-def test_balanced_openings_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In Connect2, an edge cell draws and a middle cell wins."""
-    assert set(random_openings(ENV, 2, plies=1, seed=0, accept=drawn(ENV))) == {(0,), (3,)}
-    fit = balanced(lambda states: ~states.legal_action_mask[:, 0] * 0.5, 0.4)
+def test_openings_can_be_filtered_by_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In Connect2 an edge cell leads to a draw and a middle cell wins."""
+    assert set(random_openings(ENV, 2, plies=1, seed=0, accept=accept_drawn(ENV))) == {(0,), (3,)}
+    fit = accept_small_values(lambda states: ~states.legal_action_mask[:, 0] * 0.5, 0.4)
     assert set(random_openings(ENV, 3, plies=1, seed=0, accept=fit)) == {(1,), (2,), (3,)}
     monkeypatch.setattr("dualmctx.matches.openings._MAX_BATCHES", 2)
-    with pytest.raises(ValueError, match=r"^only 3 of 4 openings of 1 plies were found in 2,048 "):
+    with pytest.raises(ValueError, match=r"^found only 3 of 4 openings of 1 plies in 2,048 "):
         random_openings(ENV, 4, plies=1, seed=0, accept=fit)
 
 
-def test_openspiel_player() -> None:
+def test_openspiel_mcts_plays_well() -> None:
     pytest.importorskip("pyspiel")
     env = games.make("tic_tac_toe")
-    entrant = openspiel_mcts(env, 200)
-    assert (entrant.name, entrant.cost) == ("mcts-200", MoveCost(200, 0, 0))
+    player = openspiel_mcts(env, 200)
+    assert (player.name, player.cost) == ("mcts-200", MoveCost(200, 0, 0))
     solution = games.solve(env)
     index = [i for i in range(0, len(solution.values), 60) if len(solution.histories[i])]
     histories = [[int(x) for x in solution.histories[i] if x >= 0] for i in index]
-    found = entrant.player.choose(histories, list(range(len(index))))
+    found = player.mover.choose(histories, list(range(len(index))))
     legal = solution.legal_actions[index, found]
     assert legal.all()
     assert solution.optimal_actions[index, found].mean() > 0.8
-    # A choice depends only on its history and seed.
-    backwards = entrant.player.choose(histories[::-1], list(range(len(index)))[::-1])
+    # A choice depends only on its history and its seed.
+    backwards = player.mover.choose(histories[::-1], list(range(len(index)))[::-1])
     assert backwards == found[::-1]
-    with pytest.raises(ValueError, match=r"^OpenSpiel's MCTS plays connect_four, othello, tic_tac"):
+    with pytest.raises(
+        ValueError, match=r"^OpenSpiel's MCTS supports connect_four, othello, tic_tac"
+    ):
         openspiel_mcts(ENV, 10)
     with pytest.raises(ValueError, match=r"^num_simulations is 0; it must be at least 1$"):
         openspiel_mcts(env, 0)
 
 
-def test_perfect_connect_four_player() -> None:
+def test_perfect_connect_four_finds_known_moves() -> None:
     pytest.importorskip("bitbully")
     env = games.make("connect_four")
-    entrant = perfect_connect_four(env)
-    assert entrant.cost == FREE
-    # The centre wins; then four in a row wins at once; then a threat must be blocked.
+    player = perfect_connect_four(env)
+    assert player.cost == FREE
+    # The centre wins; the second position has an immediate win; the third requires a block.
     histories = [[], [0, 6, 0, 6, 0, 6], [1, 0, 1, 0, 2, 0]]
-    assert entrant.player.choose(histories, [0, 1, 2]) == [3, 0, 0]
-    with pytest.raises(ValueError, match=r"^bitbully plays connect_four, not connect2$"):
+    assert player.mover.choose(histories, [0, 1, 2]) == [3, 0, 0]
+    with pytest.raises(ValueError, match=r"^bitbully supports connect_four, not connect2$"):
         perfect_connect_four(ENV)
 
 
@@ -631,7 +643,7 @@ def test_perfect_connect_four_player() -> None:
         ),
     ],
 )
-def test_missing_package_is_reported(
+def test_missing_package_raises_with_remedy(
     module: str, make: Any, line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
@@ -639,9 +651,9 @@ def test_missing_package_is_reported(
         make(games.make("connect_four"))
 
 
-def test_games_are_appended(whole: Any, tmp_path: pathlib.Path) -> None:
+def test_append_games_extends_the_file(whole: Any, tmp_path: pathlib.Path) -> None:
     file = tmp_path / "games.jsonl"
-    assert mend_games(file) == []
+    assert repair_games(file) == []
     for start in range(0, 6, 2):
         append_games(file, whole[1][start : start + 2])
     assert file.read_bytes() == b"".join(whole[0].splitlines(keepends=True)[:6])

@@ -1,29 +1,29 @@
-"""The budget rules of `dualmctx compare`: what a move of each player may cost."""
+"""The budget rules of `dualmctx compare`, which set the simulations of each player."""
 
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dualmctx.commands.candidates import Candidate
-from dualmctx.matches.players import Entrant
+from dualmctx.commands.player_builder import PlayerBuilder
+from dualmctx.matches.players import Player
 from dualmctx.policies.budgets import Measured, Simulations, scale_to_cost, scale_to_seconds
 from dualmctx.runs.atomic_io import atomic_write_text
 
 SIMULATIONS, NETWORK, SECONDS = "simulations", "network", "seconds"
 FILE = "budgets.json"
 
-MeasureFn = Callable[[Entrant], float]
-"""Measures the seconds a move of an entrant."""
+MeasureFn = Callable[[Player], float]
+"""Measures the seconds per move of a player."""
 
 
 class Budget(NamedTuple):
-    """What a player may spend a move.
+    """The simulations of a player.
 
     Attributes:
-      asked: simulations before scaling, a number for each tree; `None` where it has none.
-      simulations: after it.
-      measured: all that was measured, the last one chosen.
+      asked: simulations before scaling, one number per tree; `None` if the player has none.
+      simulations: simulations after scaling.
+      measured: all time measurements; the last one belongs to `simulations`.
     """
 
     asked: Simulations | None
@@ -36,9 +36,9 @@ class Budgets(NamedTuple):
 
     Attributes:
       rule: `simulations`, `network` or `seconds`.
-      reference: the player whose cost the others get; `None` where nothing is scaled.
-      target: that cost, in blocks or seconds a move.
-      players: by name.
+      reference: the player to whose cost the others are scaled; `None` without scaling.
+      target: the cost of the reference, in blocks or seconds per move.
+      players: budget of each player, by name.
     """
 
     rule: str
@@ -48,43 +48,43 @@ class Budgets(NamedTuple):
 
 
 def set_budgets(
-    rule: str, candidates: Sequence[Candidate], measure: MeasureFn, known: Budgets | None = None
+    rule: str, builders: Sequence[PlayerBuilder], measure: MeasureFn, known: Budgets | None = None
 ) -> Budgets:
-    """Gives all players the same cost as the first that has one.
+    """Scales the simulations of all players to the cost of the first player that has one.
 
     Args:
-      rule: see `Budgets`. By `simulations` nothing is scaled; by `network` those without a network
-        are not, by `seconds` those without simulations.
-      candidates: the players.
-      measure: for `seconds`.
+      rule: see `Budgets`. `simulations` does not scale; `network` does not scale players without a
+        network, `seconds` does not scale players without simulations.
+      builders: the players.
+      measure: measures seconds per move, for the rule `seconds`.
       known: budgets of an earlier session, which are kept.
 
     Raises:
-      ValueError: when a player's cost is not known, or it was there with other simulations, in one
-        line.
+      ValueError: if the cost of a player is not fixed, or an earlier session had other simulations
+        for it.
     """
-    as_given = {x.spec.name: Budget(x.simulations, x.simulations) for x in candidates}
+    as_given = {x.spec.name: Budget(x.simulations, x.simulations) for x in builders}
     if rule == SIMULATIONS:
         return Budgets(rule, None, None, as_given)
     known = known or Budgets(rule, None, None, {})
     kept, reference, target = known.players, known.reference, known.target
     scale = _by_blocks if rule == NETWORK else _by_seconds
     found: dict[str, Budget] = {}
-    for candidate in candidates:
-        name = candidate.spec.name
+    for builder in builders:
+        name = builder.spec.name
         if name in kept:
-            found[name] = _keep(candidate, kept[name])
-        elif not _is_scaled(rule, candidate):
+            found[name] = _keep(builder, kept[name])
+        elif not _is_scaled(rule, builder):
             found[name] = as_given[name]
         else:
-            found[name], cost = scale(candidate, target, measure)
+            found[name], cost = scale(builder, target, measure)
             if target is None:
                 reference, target = name, cost
     return Budgets(rule, reference, target, found)
 
 
 def read_budgets(folder: Path) -> Budgets | None:
-    """Reads the budgets of an earlier session; `None` if there are none."""
+    """Reads the budgets of an earlier session; returns `None` if there are none."""
     file = folder / FILE
     if not file.exists():
         return None
@@ -93,11 +93,11 @@ def read_budgets(folder: Path) -> Budgets | None:
         players = {name: _to_budget(row) for name, row in found["players"].items()}
         return Budgets(found["rule"], found["reference"], found["target"], players)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"{file} cannot be read: {error!r}") from error
+        raise ValueError(f"{file} cannot be read ({error!r}); choose another folder") from error
 
 
 def write_budgets(folder: Path, budgets: Budgets) -> None:
-    """Writes budgets, complete or not at all; those of players that are not among them stay."""
+    """Writes budgets atomically; keeps saved budgets of other players."""
     known = read_budgets(folder)
     if known is not None:
         budgets = budgets._replace(players=known.players | budgets.players)
@@ -105,7 +105,7 @@ def write_budgets(folder: Path, budgets: Budgets) -> None:
 
 
 def to_json(budgets: Budgets) -> dict[str, Any]:
-    """Returns what JSON can hold."""
+    """Converts budgets to JSON values."""
     players = {
         name: row._asdict() | {"measured": [x._asdict() for x in row.measured]}
         for name, row in budgets.players.items()
@@ -119,51 +119,51 @@ def _to_budget(row: dict[str, Any]) -> Budget:
     return Budget(asked, simulations, tuple(measured))
 
 
-def _keep(candidate: Candidate, budget: Budget) -> Budget:
-    if budget.asked != candidate.simulations:
-        old, new = (" + ".join(map(str, x or ())) for x in (budget.asked, candidate.simulations))
+def _keep(builder: PlayerBuilder, budget: Budget) -> Budget:
+    if budget.asked != builder.simulations:
+        old, new = (" + ".join(map(str, x or ())) for x in (budget.asked, builder.simulations))
         raise ValueError(
-            f"player {candidate.spec.name!r} had other simulations ({old} → {new}); choose another "
+            f"player {builder.spec.name!r} had other simulations ({old} → {new}); choose another "
             "name or folder"
         )
     return budget
 
 
-def _is_scaled(rule: str, candidate: Candidate) -> bool:
-    if candidate.simulations is None:
+def _is_scaled(rule: str, builder: PlayerBuilder) -> bool:
+    if builder.simulations is None:
         return False
-    return rule == SECONDS or bool(_blocks(candidate, candidate.simulations))
+    return rule == SECONDS or bool(_blocks(builder, builder.simulations))
 
 
-def _blocks(candidate: Candidate, simulations: Simulations) -> int:
-    cost = candidate.enter(simulations).cost
+def _blocks(builder: PlayerBuilder, simulations: Simulations) -> int:
+    cost = builder.build(simulations).cost
     if cost is None or cost.blocks is None:
         raise ValueError(
-            f"player {candidate.spec.name!r}: its rollouts have no fixed length, so its cost is "
-            "open; give it rollout_length"
+            f"player {builder.spec.name!r}: its rollouts have no fixed length, so its cost is not "
+            "fixed; set rollout_length"
         )
     return cost.blocks
 
 
 def _by_blocks(
-    candidate: Candidate, target: float | None, measure: MeasureFn
+    builder: PlayerBuilder, target: float | None, measure: MeasureFn
 ) -> tuple[Budget, float]:
     del measure
-    asked = candidate.simulations
+    asked = builder.simulations
     assert asked is not None
     if target is None:
-        return Budget(asked, asked), float(_blocks(candidate, asked))
-    found = scale_to_cost(asked, lambda x: _blocks(candidate, x), target)
+        return Budget(asked, asked), float(_blocks(builder, asked))
+    found = scale_to_cost(asked, lambda x: _blocks(builder, x), target)
     return Budget(asked, found), target
 
 
 def _by_seconds(
-    candidate: Candidate, target: float | None, measure: MeasureFn
+    builder: PlayerBuilder, target: float | None, measure: MeasureFn
 ) -> tuple[Budget, float]:
-    asked = candidate.simulations
+    asked = builder.simulations
     assert asked is not None
     if target is None:
-        seconds = measure(candidate.enter(asked))
+        seconds = measure(builder.build(asked))
         return Budget(asked, asked, (Measured(asked, seconds),)), seconds
-    rows = scale_to_seconds(asked, lambda x: measure(candidate.enter(x)), target)
+    rows = scale_to_seconds(asked, lambda x: measure(builder.build(x)), target)
     return Budget(asked, rows[-1].simulations, rows), target

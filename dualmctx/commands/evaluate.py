@@ -1,4 +1,4 @@
-"""`dualmctx evaluate CHECKPOINT POSITIONS --out RESULTS`: what a search says of many positions."""
+"""`dualmctx evaluate CHECKPOINT POSITIONS --out RESULTS`: evaluates positions by a search."""
 
 import contextlib
 import dataclasses
@@ -22,42 +22,41 @@ from dualmctx.training.config import check_processes
 from dualmctx.training.divergence import FAILURES, first_line
 
 _PROGRAM = "dualmctx evaluate"
-_DESCRIPTION = """Evaluates positions by a network and a search: the best move, values, visits and Q
-of every legal move, the principal variation, what the network alone says. A position that cannot be
-read gets a row that says why. The exit code is 0 when all is well, 1 when some rows are errors, 2
-for bad input, and 130 after Ctrl-C. docs/evaluate.md has the formats and the fields."""
+_DESCRIPTION = """Evaluates positions with a network and a search. Each result has the best move,
+values, visits and Q-values of all legal moves, the principal variation, and the output of the
+network. An invalid position gives a row with an error. Exit codes: 0 for success, 1 if some rows
+are errors, 2 for invalid input, 130 after Ctrl-C. docs/evaluate.md describes formats and fields."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What is evaluated, and where the results go."""
+    """The network, the positions and the results."""
 
     checkpoint: Positional[Annotated[str, named(metavar="CHECKPOINT")]] = REQUIRED
-    """A run's folder, an exported .npz file, or the name of a network that comes with dualmctx."""
+    """A run folder, an exported .npz file, or the name of a network shipped with dualmctx."""
     positions: Positional[Annotated[str, named(metavar="POSITIONS")]] = REQUIRED
-    """A file that ends in .jsonl or .csv; or - for JSON lines on standard input, answered as they
-    come in."""
+    """A .jsonl or .csv file; or - for JSON Lines on standard input, which are answered as they
+    arrive."""
     out: str = STANDARD
-    """The file of results, which ends in .jsonl, .csv or .parquet; or - for JSON lines on standard
-    output."""
+    """The file of results, .jsonl, .csv or .parquet; or - for JSON Lines on standard output."""
     batch: int = 256
-    """Positions that are evaluated at once."""
+    """Number of positions evaluated at once."""
     strict: bool = False
-    """Stop at the first position that cannot be read."""
+    """Stop at the first invalid position."""
     resume: bool = False
-    """Go on with results that were interrupted, with the same settings."""
+    """Continue interrupted results, with the same settings."""
     search: Unprefixed[SearchFlags] = dataclasses.field(default_factory=SearchFlags)
     """The search."""
     coordinator: str | None = None
-    """One of several processes that share the positions: where the first can be reached,
-    HOST:PORT, or auto under SLURM or Open MPI (docs/clusters.md)."""
+    """Share the positions between several processes: HOST:PORT of the first process, or auto under
+    SLURM or Open MPI (docs/clusters.md)."""
     num_processes: int | None = None
-    """How many processes there are, with --coordinator HOST:PORT."""
+    """Number of processes, with --coordinator HOST:PORT."""
     process_id: int | None = None
-    """The number of this process, from 0, with --coordinator HOST:PORT."""
+    """Index of this process, from 0, with --coordinator HOST:PORT."""
 
     def __post_init__(self) -> None:
-        """Checks what no part of the program checks by itself."""
+        """Checks values that are not checked elsewhere."""
         check_processes(self.coordinator, self.num_processes, self.process_id)
         streams = [x for x in ("positions", "out") if getattr(self, x) == STANDARD]
         for name, value in (("resume", self.resume), ("coordinator", self.coordinator)):
@@ -71,15 +70,15 @@ def main(arguments: list[str]) -> int:
     if options.coordinator is None:
         return run(options)
     join(options.coordinator, options.num_processes, options.process_id, _PROGRAM)
-    with ended_at_once():
-        # At the start: to get in touch, processes wait for each other for 30 s and no longer.
+    with exit_on_failure():
+        # First of all, because processes wait for each other for at most 30 s to connect.
         require_same(dataclasses.asdict(options) | {"process_id": None})
         return run(options)
 
 
 @contextlib.contextmanager
-def ended_at_once() -> Iterator[None]:
-    """Ends this process at once where it has failed, as it would wait for the others in vain."""
+def exit_on_failure() -> Iterator[None]:
+    """Ends this process at once if it fails; a normal exit would wait for the other processes."""
     try:
         yield
     except SystemExit as error:
@@ -93,9 +92,9 @@ def ended_at_once() -> Iterator[None]:
 
 
 def claim(out: str) -> contextlib.AbstractContextManager[None]:
-    """Checks that results can be written, and returns what locks them, or this process's part.
+    """Checks that results can be written, and returns a context manager that locks them.
 
-    The first process of a job locks the results, each other one its part of them.
+    The first process of a job locks the file of results; every other process locks its part.
     """
     if out == STANDARD:
         return contextlib.nullcontext()
@@ -105,7 +104,7 @@ def claim(out: str) -> contextlib.AbstractContextManager[None]:
 
 
 def run(options: Options) -> int:
-    """Runs what the flags say; returns the exit code."""
+    """Evaluates the positions; returns the exit code."""
     with open_source(options.positions) as source, claim(options.out):
         evaluator, record = load_search(options.checkpoint, options.search, options.batch)
         task = Task(evaluator, source, strict=options.strict)

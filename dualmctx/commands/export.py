@@ -1,4 +1,4 @@
-"""`dualmctx export RUN FILE.npz`: what a run has learned, as one file to keep or to hand on."""
+"""`dualmctx export RUN FILE.npz`: writes the network of a run to one file."""
 
 import dataclasses
 from pathlib import Path
@@ -9,20 +9,20 @@ from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.runs.saved_network import export_trained, load_trained
 
 _PROGRAM = "dualmctx export"
-_DESCRIPTION = """Writes what a run has learned to one file: its parameters and its configuration,
-without the state of its training. The other commands take the file in place of the run's folder."""
+_DESCRIPTION = """Writes the parameters and the configuration of a run to one file, without the
+state of the training. The other commands accept the file instead of the run folder."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What to export."""
+    """The run and the exported file."""
 
     run: Positional[Annotated[str, named(metavar="RUN")]] = REQUIRED
-    """The run's folder."""
+    """The run folder."""
     file: Positional[Annotated[str, named(metavar="FILE")]] = REQUIRED
-    """The file to write; its name ends in .npz. It must not exist."""
+    """The file to write; it must end in .npz and must not exist."""
     iteration: int | None = None
-    """Of the checkpoint; by default the newest one's."""
+    """Iteration of the checkpoint; by default the newest."""
 
 
 def main(arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""Openings that a file gives: positions from which `dualmctx compare` plays."""
+"""Reads the openings of `dualmctx compare` from a file of positions."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,45 +8,51 @@ import numpy as np
 import games
 from dualmctx.commands.source import open_source
 from dualmctx.evaluation.positions_file import Question
-from dualmctx.matches.openings import Opening, as_rows, identify, set_up_fens, split_opening
+from dualmctx.matches.openings import (
+    Opening,
+    position_digests,
+    set_up_fens,
+    split_opening,
+    to_action_rows,
+)
 from dualmctx.types import Environment
 
 
 class _Read(NamedTuple):
-    """An opening and the line that it is in."""
+    """An opening and its line in the file."""
 
     question: Question
     opening: Opening
 
 
 def read_openings(env: Environment, file: str, number: int) -> list[Opening]:
-    """Reads the first openings of a file of positions; all of its lines are checked.
+    """Reads the first openings of a file of positions; all lines of the file are checked.
 
     Args:
-      env: a game as `games.make` gives it.
-      file: as `dualmctx evaluate` reads positions (docs/evaluate.md).
-      number: of openings to return, one for each pair of games.
+      env: a game of `games.make`.
+      file: a file of positions, as for `dualmctx evaluate` (docs/evaluate.md).
+      number: number of openings to return, one per pair of games.
 
     Returns:
       The openings, in the order of the file.
 
     Raises:
-      ValueError: when there is no such file, it has fewer positions, or a line has no position, an
-        illegal move, a finished game or the position of a line before it, in one line.
+      ValueError: if the file does not exist or has too few positions; or if a line has no position,
+        an illegal move, a finished game, or the position of an earlier line.
     """
     with open_source(file, flag="openings") as source:
         read = [_read(env, question, file) for question in source.questions]
     _check(env, read, file)
     if number > len(read):
         raise ValueError(
-            f"games is {2 * number}, two from each opening; {file} has {len(read)} positions: "
-            f"ask for {2 * len(read)} games at most, or give it more positions"
+            f"games is {2 * number}, two per opening; {file} has only {len(read)} positions: set "
+            f"--games to at most {2 * len(read)}, or add positions"
         )
     return [row.opening for row in read[:number]]
 
 
 def _read(env: Environment, question: Question, file: str) -> _Read:
-    """Reads a line; whether its moves are legal is not asked."""
+    """Parses a line; the legality of its moves is not checked."""
     try:
         if question.error is not None:
             raise ValueError(question.error)
@@ -59,12 +65,13 @@ def _read(env: Environment, question: Question, file: str) -> _Read:
 
 
 def _check(env: Environment, read: Sequence[_Read], file: str) -> None:
-    """Checks that games can go on from all positions, and that the positions differ."""
+    """Checks that no game is over after its opening, and that all positions differ."""
     openings = [row.opening for row in read]
-    states, first_bad = games.replay_checked(env, as_rows(openings), set_up_fens(env, openings))
+    starts = set_up_fens(env, openings)
+    states, first_bad = games.replay_checked(env, to_action_rows(openings), starts)
     is_over = np.asarray(states.terminated | states.truncated)
     lines: dict[bytes, int] = {}
-    rows = zip(read, np.asarray(first_bad).tolist(), is_over, identify(states), strict=True)
+    rows = zip(read, np.asarray(first_bad).tolist(), is_over, position_digests(states), strict=True)
     for row, bad, over, position in rows:
         where = f"{file}, line {row.question.line}"
         if bad >= 0:
@@ -72,10 +79,10 @@ def _check(env: Environment, read: Sequence[_Read], file: str) -> None:
             why = "comes after the end of the game" if over else "is illegal"
             raise ValueError(f"{where}: move {bad + 1} of {len(moves)} {why}")
         if over:
-            raise ValueError(f"{where}: the game is over there; leave it out")
+            raise ValueError(f"{where}: the game is over; remove the line")
         known = lines.setdefault(position, row.question.line)
         if known != row.question.line:
             raise ValueError(
-                f"{where}: the same position as in line {known}, so the same games would be "
-                "played twice; leave one out"
+                f"{where}: the position is the same as in line {known}, so the same games would be "
+                "played twice; remove one of the lines"
             )

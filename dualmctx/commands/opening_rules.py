@@ -1,52 +1,54 @@
-"""The openings that `dualmctx compare` plays from."""
+"""Chooses the openings of `dualmctx compare`."""
 
 import numpy as np
 
 import games
-from dualmctx.commands.lineup import Lineup
+from dualmctx.commands.load_players import LoadedPlayers
 from dualmctx.commands.opening_file import read_openings
 from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.matches.openings import (
     AcceptFn,
     Opening,
-    balanced,
-    drawn,
-    from_start,
+    accept_drawn,
+    accept_small_values,
+    empty_openings,
     random_openings,
 )
 
 START, RANDOM, BALANCED = RULES = ("start", "random", "balanced")
-"""What `rule` of `choose_openings` may be, beside a file of positions."""
-# The largest value that a network may give a balanced position, and positions at once.
+"""The rules of `choose_openings`, beside a file of positions."""
+# Maximum absolute value of a balanced position by the network; positions evaluated at once.
 _LIMIT, _BATCH = 0.2, 256
 
 
 def choose_openings(
-    rule: str, lineup: Lineup, number: int, plies: tuple[int, ...], seed: int
+    rule: str, loaded: LoadedPlayers, number: int, plies: tuple[int, ...], seed: int
 ) -> list[Opening]:
     """Chooses openings.
 
     Args:
-      rule: `start`, the start of the game each time; `random`, random moves to positions that
-        differ; `balanced`, those of them that perfect play draws in a small game, in others those
-        that the first network values near 0; or a file, the first of its positions.
-      lineup: the game and its players.
-      number: of openings.
-      plies: their lengths.
-      seed: of all draws.
+      rule: `start`: the initial position; `random`: random moves to different positions;
+        `balanced`: random openings whose position is a draw under perfect play in a solvable game,
+        or else has a value near 0 by the first network; or a file: its first positions.
+      loaded: the game and its players.
+      number: number of openings.
+      plies: lengths of random openings.
+      seed: seed of the random numbers.
+
+    Returns:
+      The openings.
 
     Raises:
-      ValueError: when there are not as many, or a file is not as `read_openings` needs it, in one
-        line.
+      ValueError: if there are too few openings; also the errors of `read_openings`.
     """
     if is_file(rule):
-        return read_openings(lineup.env, rule, number)
+        return read_openings(loaded.env, rule, number)
     if rule == START:
-        return from_start(number)
+        return empty_openings(number)
     if rule == RANDOM:
-        return random_openings(lineup.env, number, plies=plies, seed=seed)
-    accept = _accept_balanced(lineup)
-    return random_openings(lineup.env, number, plies=plies, seed=seed, accept=accept)
+        return random_openings(loaded.env, number, plies=plies, seed=seed)
+    accept = _accept_balanced(loaded)
+    return random_openings(loaded.env, number, plies=plies, seed=seed, accept=accept)
 
 
 def is_file(rule: str) -> bool:
@@ -54,13 +56,15 @@ def is_file(rule: str) -> bool:
     return rule not in RULES
 
 
-def _accept_balanced(lineup: Lineup) -> AcceptFn:
-    if games.is_solvable(lineup.env):
-        if not np.any(games.solve(lineup.env).values == 0):
-            raise ValueError(f"{lineup.env.id} has no draws, so nothing is balanced; take random")
-        return drawn(lineup.env)
-    trained = lineup.trained
+def _accept_balanced(loaded: LoadedPlayers) -> AcceptFn:
+    if games.is_solvable(loaded.env):
+        if not np.any(games.solve(loaded.env).values == 0):
+            raise ValueError(
+                f"{loaded.env.id} has no draws, so no opening is balanced; use --openings random"
+            )
+        return accept_drawn(loaded.env)
+    trained = loaded.trained
     if trained is None:
-        raise ValueError("there is no network to tell what is balanced; take random openings")
+        raise ValueError("balanced openings need a network; use --openings random")
     evaluator = build_evaluator(trained, None, batch_size=_BATCH, devices=1)
-    return balanced(lambda states: evaluator(states).value, _LIMIT)
+    return accept_small_values(lambda states: evaluator(states).value, _LIMIT)

@@ -1,4 +1,4 @@
-"""Rows on their way out: to standard output at once, or to a file that a kill leaves whole."""
+"""Writes result rows to standard output, or to a file in a way that survives a kill."""
 
 import contextlib
 import sys
@@ -20,25 +20,25 @@ from dualmctx.evaluation.rows import Row
 from dualmctx.runs.progress import Pace, showing
 
 X = TypeVar("X")
-# Positions that a process takes before it is the next one's turn.
-_POSITIONS_IN_TURN = 1024
-_SECONDS_BETWEEN_LOOKS = 0.2
+# Processes take turns of this many positions.
+_POSITIONS_PER_TURN = 1024
+_POLL_SECONDS = 0.2
 
 
 class Task(NamedTuple):
-    """What is to be evaluated by whom, and whether the first error is the last row."""
+    """An evaluator, a source of positions, and whether to stop after the first error."""
 
     evaluator: Evaluator
     source: Source
     strict: bool
 
     def answers(self, after: int = 0) -> Iterator[Answered]:
-        """Answers this process's share of the positions in the lines after one."""
+        """Evaluates the positions of this process in the lines after `after`."""
         process, num_processes = jax.process_index(), jax.process_count()
         mine = (
             question
             for number, question in enumerate(self.source.questions)
-            if number // _POSITIONS_IN_TURN % num_processes == process and question.line > after
+            if number // _POSITIONS_PER_TURN % num_processes == process and question.line > after
         )
         for answered in answer(
             self.evaluator, self.source.batches(self.evaluator.batch_size, mine)
@@ -52,7 +52,7 @@ class Task(NamedTuple):
 
 
 def _until_error(rows: list[Row]) -> Iterator[Row]:
-    """Passes rows on up to the first that says what is wrong, that one too."""
+    """Yields rows up to and including the first error."""
     for row in rows:
         yield row
         if "error" in row:
@@ -63,14 +63,15 @@ def _until_error(rows: list[Row]) -> Iterator[Row]:
 def progress(
     num_bytes: int | None, console: Console | None = None
 ) -> Iterator[Callable[[int, int], None]]:
-    """Shows how much of the input is read.
+    """Shows how much of the input has been read.
 
     Args:
-      num_bytes: of the input; nothing is shown if it is `None`.
-      console: where it is shown, by default standard error.
+      num_bytes: size of the input; `None` shows nothing.
+      console: the output; by default standard error.
 
     Yields:
-      What takes how many positions are done, and where the last one ends in the input, in bytes.
+      A function `(positions, end)` that takes the number of evaluated positions, and the byte
+      offset of the end of the last one.
     """
     if num_bytes is None:
         yield lambda positions, end: None
@@ -80,16 +81,16 @@ def progress(
 
         def show_positions(positions: int, end: int) -> None:
             pace.report(positions)
-            note = f"{positions:,} positions, {pace.rate:,.0f} a second"
+            note = f"{positions:,} positions, {pace.rate:,.0f} per second"
             show("bytes read", end, num_bytes, note)
 
         yield show_positions
 
 
 def write_out(task: Task) -> Counts:
-    """Writes rows to standard output, each batch as soon as it is done."""
+    """Writes rows to standard output, each batch as soon as it is evaluated."""
     counts = Counts(0, 0)
-    # On a terminal the rows themselves show how far it is.
+    # On a terminal the rows themselves show the progress.
     num_bytes = None if sys.stdout.isatty() else task.source.num_bytes
     with progress(num_bytes) as show:
         for answered in task.answers():
@@ -101,11 +102,11 @@ def write_out(task: Task) -> Counts:
 
 
 def write_file(task: Task, results: Results, *, resume: bool) -> Counts:
-    """Writes this process's part of the rows; the first one joins all parts to the results.
+    """Writes the part of this process; the first process then merges all parts into the results.
 
     Raises:
-      ValueError: as `Results.claim`; and when another process runs something else.
-      KeyboardInterrupt: after Ctrl-C, with what is kept and how to go on.
+      ValueError: see `Results.claim`; also if another process has different settings.
+      KeyboardInterrupt: after Ctrl-C; the message names the saved rows and the remedy.
     """
     before = time.monotonic()
     if is_first():
@@ -117,9 +118,9 @@ def write_file(task: Task, results: Results, *, resume: bool) -> Counts:
         try:
             write_part(task, path)
             if is_first():
-                join_all(results, strict=task.strict)
+                merge_parts(results, strict=task.strict)
         except KeyboardInterrupt:
-            remedy = "" if task.source.num_bytes is None else "; --resume goes on from there"
+            remedy = "" if task.source.num_bytes is None else "; continue with --resume"
             raise KeyboardInterrupt(f": the rows so far are in {path}{remedy}") from None
     counts = wait_for(results.finished)
     if is_first():
@@ -133,13 +134,13 @@ def write_file(task: Task, results: Results, *, resume: bool) -> Counts:
 
 
 def write_part(task: Task, path: Path) -> None:
-    """Writes the rows of this process's positions that are not there yet."""
+    """Writes the missing rows of the part of this process."""
     part = reopen_part(path)
     if part.is_complete:
         return
     num_bytes = task.source.num_bytes if is_first() else None
     with path.open("ab") as file, progress(num_bytes) as show:
-        # A strict task may have been stopped right after its last row.
+        # A strict task may have been stopped between its last row and the end marker.
         if not (task.strict and part.counts.errors):
             for answered in task.answers(after=part.last_line):
                 part = part.append(file, answered.rows)
@@ -147,24 +148,24 @@ def write_part(task: Task, path: Path) -> None:
         part.complete(file)
 
 
-def join_all(results: Results, *, strict: bool) -> None:
-    """Waits for the parts of all processes and joins them to the results."""
+def merge_parts(results: Results, *, strict: bool) -> None:
+    """Waits for the parts of all processes and merges them into the results."""
     parts = [results.part(process) for process in range(jax.process_count())]
     wait_for(lambda: all(map(has_end, parts)) or None)
     counts = Counts(0, 0)
 
-    def counted() -> Iterator[Row]:
+    def count_rows() -> Iterator[Row]:
         nonlocal counts
         for row in join_parts(parts, strict=strict):
             counts = counts.add([row])
             yield row
 
-    write_results(counted(), results.path)
+    write_results(count_rows(), results.path)
     results.finish(counts)
 
 
 def wait_for(look: Callable[[], X | None]) -> X:
-    """Looks now and then until there is something; a lost process ends this one (`processes`)."""
+    """Polls until `look` returns a value; the loss of a process ends this one (`processes`)."""
     while (found := look()) is None:
-        time.sleep(_SECONDS_BETWEEN_LOOKS)
+        time.sleep(_POLL_SECONDS)
     return found

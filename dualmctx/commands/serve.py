@@ -1,4 +1,4 @@
-"""`dualmctx serve CHECKPOINT`: another program sends positions, line by line, and gets answers."""
+"""`dualmctx serve CHECKPOINT`: evaluates positions that another program sends line by line."""
 
 import collections
 import dataclasses
@@ -16,20 +16,20 @@ from dualmctx.evaluation.results_file import to_line
 from dualmctx.evaluation.streams import waiting_batches
 
 _PROGRAM = "dualmctx serve"
-_DESCRIPTION = """Answers positions until the input ends: reads JSON lines from standard input and
-writes JSON lines to standard output, each with the id that was asked, what is wrong as an error.
-Answers may come in another order than the questions. A batch begins when it is full or nothing
-further is waiting. docs/evaluate.md has the fields."""
+_DESCRIPTION = """Evaluates positions until the input ends. Reads JSON Lines from standard input and
+writes JSON Lines to standard output, each with the id of its position, or with an error. Answers
+may come in another order than the positions. A batch starts when it is full or no further position
+is waiting. docs/evaluate.md describes the fields."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """Who answers."""
+    """The network and the search."""
 
     checkpoint: Positional[Annotated[str, named(metavar="CHECKPOINT")]] = REQUIRED
-    """A run's folder, an exported .npz file, or the name of a network that comes with dualmctx."""
+    """A run folder, an exported .npz file, or the name of a network shipped with dualmctx."""
     batch: int = 16
-    """Positions that are evaluated at once; each batch takes as long as a full one."""
+    """Number of positions evaluated at once; a partial batch takes as long as a full one."""
     search: Unprefixed[SearchFlags] = dataclasses.field(default_factory=SearchFlags)
     """The search."""
 
@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
     """Runs the command; returns its exit code."""
     options = parse_flags(Options(), arguments, _PROGRAM, _DESCRIPTION)
     evaluator, _ = load_search(options.checkpoint, options.search, options.batch)
-    # Whatever compiles does it before the first question.
+    # Compiles everything before the first position arrives.
     collections.deque(answer(evaluator, [[Question(0, "ready")]]), maxlen=0)
     devices = jax.local_devices()[: options.search.devices]
     print(f"{_PROGRAM}: ready, {evaluator.game} on {devices[0].device_kind}", file=sys.stderr)

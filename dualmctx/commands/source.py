@@ -1,4 +1,4 @@
-"""Where positions come from: a file, or what comes in."""
+"""The source of positions: a file or standard input."""
 
 import contextlib
 import hashlib
@@ -11,17 +11,17 @@ from dualmctx.evaluation.positions_file import READERS, Question, read_json_line
 from dualmctx.evaluation.streams import full_batches, waiting_batches
 
 STANDARD = "-"
-"""What standard input and output are called."""
+"""The name of standard input and standard output on the command line."""
 
 
 class Source(NamedTuple):
-    """Where positions come from.
+    """A source of positions.
 
     Attributes:
-      name: of the file, or -.
-      questions: the positions, in order.
-      num_bytes: of the file; `None` for standard input, which may make wait.
-      digest: of the file's content, likewise.
+      name: name of the file, or -.
+      questions: the requested positions, in order.
+      num_bytes: size of the file; `None` for standard input.
+      digest: digest of the content of the file; `None` for standard input.
     """
 
     name: str
@@ -30,20 +30,20 @@ class Source(NamedTuple):
     digest: str | None
 
     def batches(self, size: int, questions: Iterator[Question]) -> Iterator[list[Question]]:
-        """Cuts questions into batches of a size at most."""
+        """Splits questions into batches of at most `size`; standard input may give smaller ones."""
         return (waiting_batches if self.num_bytes is None else full_batches)(questions, size)
 
 
 @contextlib.contextmanager
 def open_source(name: str, flag: str = "positions") -> Iterator[Source]:
-    """Opens positions.
+    """Opens a source of positions.
 
     Args:
-      name: of the file, or - for standard input.
-      flag: what error messages call it.
+      name: name of the file, or - for standard input.
+      flag: name of the flag, for error messages.
 
     Raises:
-      ValueError: when there is no such file, or it cannot be read as positions, in one line.
+      ValueError: if the file does not exist or cannot be parsed.
     """
     if name == STANDARD:
         yield Source(name, read_json_lines(open_standard_input()), None, None)
@@ -51,9 +51,9 @@ def open_source(name: str, flag: str = "positions") -> Iterator[Source]:
     path = Path(name)
     if path.suffix not in READERS:
         known = ", ".join(READERS)
-        raise ValueError(f"{flag} is {name}; its name must end in one of {known}, or be - alone")
+        raise ValueError(f"{flag} is {name}; it must end in one of {known}, or be -")
     if not path.is_file():
-        raise ValueError(f"{flag} is {name}; there is no such file")
+        raise ValueError(f"{flag} is {name}; the file does not exist")
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()[:16]
         num_bytes = file.tell()
@@ -73,9 +73,9 @@ def _questions(name: str, suffix: str, file: BinaryIO) -> Iterator[Question]:
 
 
 def open_standard_input() -> BinaryIO:
-    """Opens standard input for a thread to read from, never to be closed.
+    """Opens standard input for reading in a thread; the file is never closed.
 
-    Closing would wait for the thread, which may wait for input that never comes; so would Python
-    when it ends, if the thread read from `sys.stdin`.
+    Closing it would wait for the thread, which may wait for input forever. For the same reason the
+    thread must not read from `sys.stdin`, which Python closes at exit.
     """
     return open(0, "rb", closefd=False)

@@ -1,4 +1,4 @@
-"""The result of a comparison on a terminal."""
+"""Formats the result of a comparison for a terminal."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ from dualmctx.matches.report.page import by_strength
 
 
 def standings(report: dict[str, Any]) -> Table:
-    """Lays out the players of a report, the best first."""
+    """Returns a table of the players of a report, the strongest first."""
     game, number = report["settings"]["game"], report["games"]["played"]
-    title = f"{game}, {number:,} games; simulations (budget), blocks and ms a move"
+    title = f"{game}, {number:,} games; simulations (budget), blocks and ms per move"
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     table.pad_edge = False
     table.add_column("", overflow="fold")
@@ -43,11 +43,11 @@ def standings(report: dict[str, Any]) -> Table:
 
 
 def describe_test(test: dict[str, Any]) -> str:
-    """Says in a line where a sequential test stands."""
+    """Describes the state of a sequential test in one line."""
     decided = "not decided" if test["accepted"] is None else f"{test['accepted']} accepted"
     return (
         f"SPRT: {decided} after {test['num_pairs']} pairs; H0: {test['player']} leads by "
         f"{test['elo0']:g} Elo, H1: by {test['elo1']:g}; log-likelihood ratio "
         f"{test['log_likelihood_ratio']:.2f} in ({test['lower']:.2f}, {test['upper']:.2f}); Elo of "
-        f"the mean score, which the test is about: {show_elo(test)}"
+        f"the mean score, which the test is based on: {show_elo(test)}"
     )

@@ -1,4 +1,4 @@
-"""Games of a tournament while they are played: how far it is, and when a test ends it."""
+"""Plays a tournament with a progress display and an optional sequential test."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -6,42 +6,42 @@ from pathlib import Path
 
 from rich.console import Console
 
-from dualmctx.matches.game_file import Game, mend_games
+from dualmctx.matches.game_file import Game, repair_games
 from dualmctx.matches.tournament import (
     Tournament,
     count_played,
     play_tournament,
-    settle_tournament,
+    save_tournament_settings,
 )
 from dualmctx.matches.tournament_folder import GAMES
 from dualmctx.ratings.sprt import Sprt, Verdict, judge_sequentially
 from dualmctx.runs.progress import Pace, showing
 
 ShowFn = Callable[[list[Game]], None]
-"""Takes games that have just been played."""
+"""Takes the games that have just been played."""
 
 
 def play(
     tournament: Tournament, folder: Path, test: Sprt | None = None, console: Console | None = None
 ) -> Verdict | None:
-    """Plays what has not been played yet, and shows on standard error how far it is.
+    """Plays the remaining games of a tournament and shows the progress on standard error.
 
     Args:
-      tournament: what is played; with a test, by two players, the first of which is tested.
-      folder: where games are saved.
-      test: ends the games as soon as it is decided; those of the batch that decides are all kept.
-      console: where progress is shown.
+      tournament: the tournament; with a test, of two players, the first of which is tested.
+      folder: the folder of the games.
+      test: ends the games as soon as it is decided; all games of the last batch are kept.
+      console: the output of the progress display; by default standard error.
 
     Returns:
-      Where the test stands, `None` without one.
+      The verdict of the test, or `None` without a test.
 
     Raises:
-      ValueError: when the folder has games of another tournament, in one line.
+      ValueError: if the folder contains a different tournament.
     """
-    # Also where the test has been decided: these may be another player's games.
-    settle_tournament(tournament, folder)
-    names = [entrant.name for entrant in tournament.entrants]
-    played = select_games(names, mend_games(folder / GAMES))
+    # Also if the test is already decided, because the folder may contain other games.
+    save_tournament_settings(tournament, folder)
+    names = [player.name for player in tournament.players]
+    played = select_games(names, repair_games(folder / GAMES))
     verdict = test and judge_games(test, names[0], played)
     if verdict is not None and verdict.accepted:
         return verdict
@@ -58,17 +58,18 @@ def play(
 
 
 def select_games(names: Sequence[str], played: Sequence[Game]) -> list[Game]:
-    """Returns the games of some players among themselves."""
+    """Returns the games between the given players."""
     return [game for game in played if set(game.players) <= set(names)]
 
 
 def judge_games(test: Sprt, one: str, played: Sequence[Game]) -> Verdict:
-    """Judges pairs of games in the order in which they were played; the first decision stands.
+    """Evaluates a test on pairs of games in the order of play; the first decision is final.
 
     Args:
-      test: what is tested.
-      one: the player.
-      played: both games of each pair, one after the other; those of one with itself are left out.
+      test: the test.
+      one: name of the tested player.
+      played: games in which the two games of a pair are adjacent; games of a player against itself
+        are ignored.
     """
     rows = [game for game in played if len(set(game.players)) == 2]
     results = [game.result if game.players[0] == one else -game.result for game in rows]
@@ -78,12 +79,15 @@ def judge_games(test: Sprt, one: str, played: Sequence[Game]) -> Verdict:
 
 @contextlib.contextmanager
 def progress(total: int, done: int, console: Console | None = None) -> Iterator[ShowFn]:
-    """Shows how far a tournament is.
+    """Shows the progress of a tournament.
 
     Args:
-      total: games in all.
-      done: those of them that an earlier session played.
-      console: where it is shown, by default standard error.
+      total: total number of games.
+      done: number of games played by earlier sessions.
+      console: the output; by default standard error.
+
+    Yields:
+      A function that takes the games that have just been played.
     """
     console = console or Console(stderr=True, highlight=False)
     if console.is_terminal:
@@ -95,13 +99,13 @@ def progress(total: int, done: int, console: Console | None = None) -> Iterator[
             nonlocal done
             done += len(games)
             pace.report(done)
-            show("games", done, total, f"{pace.rate:,.1f} a second  {describe(games)}")
+            show("games", done, total, f"{pace.rate:,.1f} per second  {describe(games)}")
 
         yield show_games
 
 
 def describe(games: Sequence[Game]) -> str:
-    """Describes games that have just been played, by what one of the two players made of them."""
+    """Describes the result of games from the view of one of the two players."""
     one, other = games[0].players
     results = [game.result * (1 if game.players[0] == one else -1) for game in games]
     counts = (results.count(x) for x in (1, 0, -1))

@@ -1,4 +1,4 @@
-"""Answers: from positions as lines ask for them, through the device, to rows of results."""
+"""Evaluates requested positions in batches and converts the results to rows."""
 
 import reprlib
 from collections.abc import Iterable, Iterator
@@ -10,24 +10,24 @@ import numpy as np
 import games
 from dualmctx.evaluation.evaluator import Evaluator, Pending
 from dualmctx.evaluation.positions_file import Question
-from dualmctx.evaluation.rows import Row, describe
+from dualmctx.evaluation.rows import Row, to_rows
 from dualmctx.types import Environment
 
-# Moves that are played in one call; longer games take several.
+# Moves per call of the replay; longer games take several calls.
 _MOVES_AT_ONCE = 64
-_LONGEST_ERROR = 300
+_MAX_ERROR_LENGTH = 300
 _NOT_FINITE = (
-    "the network's output is NaN or infinite, in this position or below it in the search; use "
-    "another checkpoint, or train again"
+    "the output of the network is NaN or infinite for this position or a position below it in the "
+    "search; use another checkpoint or train again"
 )
 
 
 class Answered(NamedTuple):
-    """The rows of a batch of positions, in their order.
+    """The result rows of a batch of positions, in order.
 
     Attributes:
-      rows: what was said of each, or what is wrong with it.
-      end: where the last position ends in the file, in bytes.
+      rows: the evaluation of each position, or an error.
+      end: byte offset of the end of the last position in the file.
     """
 
     rows: list[Row]
@@ -35,7 +35,7 @@ class Answered(NamedTuple):
 
 
 class _Started(NamedTuple):
-    """A batch on the device; `places` are those of its S positions that have no error."""
+    """A batch being evaluated; `places` are the indices of its S positions without an error."""
 
     questions: list[Question]
     errors: dict[int, str]
@@ -45,15 +45,15 @@ class _Started(NamedTuple):
 
 
 def answer(evaluator: Evaluator, batches: Iterable[list[Question]]) -> Iterator[Answered]:
-    """Answers batches of positions; the host reads the next batch while the device works on one.
+    """Evaluates batches of positions; the host reads a batch while the device evaluates another.
 
     Args:
       evaluator: the network and the search.
-      batches: of at most the evaluator's batch size. After an empty one what has been started is
-        finished before the next is asked for (`streams.waiting_batches`).
+      batches: batches of at most the evaluator's batch size. After an empty batch, the batch in
+        progress is finished before the next one is requested (see `streams.waiting_batches`).
 
     Yields:
-      The rows of each batch that is not empty, in the same order.
+      The rows of each non-empty batch, in the same order.
     """
     before = None
     for batch in batches:
@@ -87,13 +87,13 @@ def _start(evaluator: Evaluator, questions: list[Question]) -> _Started:
 
 
 def _read(env: Environment, question: Question) -> tuple[Any, list[int]]:
-    """Reads where a position's game begins, `None` at its start, and the moves from there."""
+    """Parses the FEN, or returns `None` without one, and the moves from there."""
     start = None if question.fen is None else games.read_fen(env, question.fen)
     return start, games.parse_moves(env, question.moves, start)
 
 
 def _replay(evaluator: Evaluator, asked: list[tuple[Any, list[int]]]) -> tuple[Any, np.ndarray]:
-    """Plays moves; returns `[S]` states and the first bad move of each, -1 if all are right."""
+    """Replays moves; returns `[S]` states and the first illegal move of each, or -1."""
     env, size = evaluator.env, evaluator.batch_size
     states = _begin(env, size, [start for start, _ in asked])
     first_bad, done = np.full(size, -1), 0
@@ -105,7 +105,7 @@ def _replay(evaluator: Evaluator, asked: list[tuple[Any, list[int]]]) -> tuple[A
 
 
 def _cut(asked: list[tuple[Any, list[int]]], first_bad: np.ndarray, done: int) -> np.ndarray:
-    """Returns the next moves of each position, filled up with -1; none after a bad one."""
+    """Returns the next moves of each position, padded with -1; none after an illegal move."""
     table = np.full((len(first_bad), _MOVES_AT_ONCE), -1, np.int32)
     for row, (_, moves) in enumerate(asked):
         if first_bad[row] < 0:
@@ -115,14 +115,14 @@ def _cut(asked: list[tuple[Any, list[int]]], first_bad: np.ndarray, done: int) -
 
 
 def _begin(env: Environment, size: int, starts: list[Any]) -> Any:
-    """Returns states to begin with, filled up to a size; `None` is the start of a game."""
+    """Returns initial states, padded to a size; `None` stands for the initial state of the game."""
     no_moves = np.full((size, _MOVES_AT_ONCE), -1, np.int32)
     states = games.replay_checked(env, no_moves)[0]
     rows = [row for row, start in enumerate(starts) if start is not None]
     if not rows:
         return states
     given = [starts[row] for row in rows]
-    # Filled up too, as each size would be compiled.
+    # Padded as well, because each size would be compiled.
     given = games.set_up(env, given + given[:1] * (size - len(given)))
 
     def put(ours: Any, theirs: Any) -> np.ndarray:
@@ -142,7 +142,7 @@ def _finish(evaluator: Evaluator, started: _Started) -> Answered:
     found, places = started.pending.result(), np.array(started.places, int)
     is_right = found.is_finite
     states, found = jax.tree.map(lambda x: x[is_right], (started.states, found))
-    described = describe(evaluator.env, states, found)
+    described = to_rows(evaluator.env, states, found)
     rows = dict(zip(places[is_right].tolist(), described, strict=True))
     errors = started.errors | dict.fromkeys(places[~is_right].tolist(), _NOT_FINITE)
     rows |= {place: {"error": _shorten(error)} for place, error in errors.items()}
@@ -154,7 +154,7 @@ def _finish(evaluator: Evaluator, started: _Started) -> Answered:
 
 
 def _shorten(error: str) -> str:
-    """Returns an error as one line of text that any file can hold."""
+    """Returns an error as one printable line of limited length."""
     line = " ".join(error.split())
     line = line if line.isprintable() else ascii(line)[1:-1]
-    return line if len(line) <= _LONGEST_ERROR else f"{line[:_LONGEST_ERROR]} ..."
+    return line if len(line) <= _MAX_ERROR_LENGTH else f"{line[:_MAX_ERROR_LENGTH]} ..."

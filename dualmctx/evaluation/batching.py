@@ -1,4 +1,4 @@
-"""Any number of positions in batches of one size, each position with a key of its own."""
+"""Splits positions into batches of a fixed size and derives a key for each position."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,18 +12,18 @@ T = TypeVar("T")
 
 
 def digest(ids: Iterable[str | int]) -> np.ndarray:
-    """Returns `[S, 2]` uint32 digests of ids, the same everywhere; 7 and "7" are the same id."""
+    """Returns `[S, 2]` uint32 digests of ids, stable across machines; 7 and "7" are equal ids."""
     digests = (hashlib.blake2b(_as_bytes(x), digest_size=8).digest() for x in ids)
     return np.frombuffer(b"".join(digests), "<u4").reshape(-1, 2).astype(np.uint32)
 
 
 def _as_bytes(identity: str | int) -> bytes:
-    # JSON may hold half of a surrogate pair.
+    # JSON strings may contain unpaired surrogates.
     return str(identity).encode("utf-8", "surrogatepass")
 
 
 def position_keys(rng_key: chex.PRNGKey, digests: chex.Array) -> chex.PRNGKey:
-    """Folds `[B, 2]` digests into a key; returns `[B]` keys, each of its own digest alone."""
+    """Folds `[B, 2]` digests into a key; each of the `[B]` keys depends on its digest only."""
 
     def fold(words: chex.Array) -> chex.PRNGKey:
         return jax.random.fold_in(jax.random.fold_in(rng_key, words[0]), words[1])
@@ -32,9 +32,9 @@ def position_keys(rng_key: chex.PRNGKey, digests: chex.Array) -> chex.PRNGKey:
 
 
 def fill_batches(positions: T, batch_size: int) -> Iterator[T]:
-    """Cuts `[S, ...]` arrays into full batches of NumPy arrays, the last one filled by repetition.
+    """Splits `[S, ...]` arrays into full batches of NumPy arrays; the last is padded by repetition.
 
-    Indexed by NumPy: JAX would compile for each S.
+    Indexing uses NumPy, because JAX would compile a program for each S.
     """
     positions = jax.tree.map(np.asarray, positions)
     num_positions = len(jax.tree.leaves(positions)[0])
@@ -44,25 +44,27 @@ def fill_batches(positions: T, batch_size: int) -> Iterator[T]:
 
 
 def join(batches: Sequence[T], num_positions: int) -> T:
-    """Fetches what was said of filled batches and joins the first `num_positions` of it."""
+    """Fetches the results of padded batches and concatenates the first `num_positions` of them."""
     fetched = jax.device_get(batches)
     return jax.tree.map(lambda *x: np.concatenate(x)[:num_positions], *fetched)
 
 
 def check_states(game: str, states: Any, shapes: Any) -> int:
-    """Checks that arrays are a batch of a game's states; returns how many.
+    """Checks that arrays are a batch of states of a game; returns the size of the batch.
 
     Args:
-      game: its name.
-      states: what was given.
-      shapes: of a batch of states, of any size.
+      game: name of the game.
+      states: the value to check.
+      shapes: shapes and types of a batch of states of any size.
 
     Raises:
-      ValueError: when they are not, in one line with the first field that differs.
+      ValueError: if they are not; the message names the first field that differs.
     """
-    what = f"the states are no batch of {game}'s"
+    what = f"the states are not a batch of states of {game}"
     if jax.tree.structure(states) != jax.tree.structure(shapes):
-        raise ValueError(f"{what}, but {type(states).__name__}; make them by the game's own env")
+        raise ValueError(
+            f"{what}, but {type(states).__name__}; create them with the environment of the game"
+        )
     wanted = jax.tree_util.tree_leaves_with_path(shapes)
     number = None
     for found, (path, shape) in zip(jax.tree.leaves(states), wanted, strict=True):

@@ -1,4 +1,4 @@
-"""Evaluations: what a network and a search say of a batch of positions."""
+"""Evaluations of a batch of positions by a network and a search."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -15,40 +15,41 @@ from dualmctx.search.select import argmax
 from dualmctx.search.tree import is_finite
 from dualmctx.types import GameState, Params, PolicyValueNetwork, SearchFn
 
-# Moves of a principal variation.
-_LONGEST_LINE = 32
+# Maximum length of a principal variation.
+_MAX_LINE_LENGTH = 32
 
 
 class Evaluations(NamedTuple):
-    """What was said of `[S]` positions, as NumPy arrays; H heads of the network, K search trees.
+    """Evaluations of `[S]` positions by H heads of a network and K search trees, as NumPy arrays.
 
-    Where the game is over nobody is asked: `value` and `tree_values` are the game's result, 0 for a
-    draw, and there are no legal actions.
+    If the game is over, `value` and `tree_values` are the result of the game, 0 for a draw, and
+    there are no legal actions. All values are from the view of the player to move.
 
     Attributes:
       legal_action_mask: `[S, A]` bool.
-      action: `[S]` int32, the best action by the search; -1 where the game is over.
-      value: `[S]` in [-1, 1], the search's value, for the player to move.
-      action_weights: `[S, A]` of the search, which sum to 1; 0 where the game is over.
-      visits: `[S, A]` int32, of the root's actions in the search's last tree, as the search counts
-        them: under a window, updates. With several trees, `action_weights` may come from another
-        tree, so the best action may have 0 visits here.
-      qvalues: `[S, A]` Q of each of the root's actions in the last tree that visited it, for the
-        player to move; NaN if no tree did.
-      principal_variation: `[S, D]` int32, the best action, then the most visited one of each node
-        that it leads to, the lowest of equals; -1 after its end. All are read from the last tree
-        that visited the best action. D is 32 or what the search can reach.
-      tree_values: `[S, K]` the root's value in each tree, for the player to move.
-      network_action: `[S, H]` int32, each head's likeliest legal action; -1 where the game is over.
-      network_policy: `[S, H, A]` each head's probabilities over legal actions; 0 where it is over.
-      network_value: `[S, H]` each head's value, for the player to move; NaN where it is over.
+      action: `[S]` int32, the action selected by the search; -1 if the game is over.
+      value: `[S]` value of the search, in [-1, 1].
+      action_weights: `[S, A]` action weights of the search, with sum 1; 0 if the game is over.
+      visits: `[S, A]` int32, visits of the root's actions in the last tree, as counted by the
+        search (with a window, the number of updates). With several trees, `action_weights` may
+        come from another tree, so the selected action may have 0 visits here.
+      qvalues: `[S, A]` Q of the root's actions in the last tree that visited them; NaN if none did.
+      principal_variation: `[S, D]` int32, the selected action, then the most visited action of each
+        following node, the lowest action on ties; padded with -1. It is read from the last tree
+        that visited the selected action. D is the maximum depth of the search, at most 32.
+      tree_values: `[S, K]` value of the root in each tree.
+      network_action: `[S, H]` int32, the likeliest legal action of each head; -1 if the game is
+        over.
+      network_policy: `[S, H, A]` probabilities of legal actions by each head; 0 if the game is
+        over.
+      network_value: `[S, H]` value of each head; NaN if the game is over.
       heads_agree: `[S]` bool, whether all heads have the same likeliest action; true for one head
-        and where the game is over.
-      heads_distance: `[S]` in [0, 1], the largest total variation distance of a head's policy from
-        the last one's; NaN for one head and where the game is over.
-      is_finite: `[S]` bool, whether every output of the network was finite, here and in the search;
-        true where the game is over. Where it is false, the action is legal and nothing else is to
-        be relied on.
+        and if the game is over.
+      heads_distance: `[S]` in [0, 1], the largest total variation distance between the policy of a
+        head and that of the last head; NaN for one head and if the game is over.
+      is_finite: `[S]` bool, whether every output of the network was finite, for the position and in
+        the search; true if the game is over. If false, the action is legal, and all other fields
+        are undefined.
     """
 
     legal_action_mask: Any
@@ -68,36 +69,36 @@ class Evaluations(NamedTuple):
 
 
 class Heads(NamedTuple):
-    """What the network says of `[B]` positions by itself; as in `Evaluations`."""
+    """The network's own evaluations of `[B]` positions; fields as in `Evaluations`."""
 
     action: chex.Array
     policy: chex.Array
     value: chex.Array
 
 
-DecideFn = Callable[[Params, chex.PRNGKey, Any, Heads], Decision]
+DecideFn = Callable[[Params, chex.PRNGKey, GameState, Heads], Decision]
 """`(params, [B] keys, [B] states, heads) -> Decision`; it consumes the keys."""
 
-EvaluateBatch = Callable[[Params, chex.PRNGKey, chex.Array, Any], Evaluations]
+EvaluateBatch = Callable[[Params, chex.PRNGKey, chex.Array, GameState], Evaluations]
 """`(params, key, [B, 2] digests, [B] states) -> [B] evaluations`, pure."""
 
-EvaluatePositions = Callable[[Params, chex.PRNGKey, Any], Evaluations]
+EvaluatePositions = Callable[[Params, chex.PRNGKey, GameState], Evaluations]
 
 
 def make_evaluate(
     network: PolicyValueNetwork, search_fn: SearchFn, batch_size: int
 ) -> EvaluatePositions:
-    """Makes the function that evaluates any number of positions, compiled for one batch size.
+    """Returns a function that evaluates any number of positions, compiled for one batch size.
 
     Args:
       network: a `dualmctx.models.network.Network`.
       search_fn: a variant bound to the game and the network, without noise.
-      batch_size: positions a call of the device; the last batch is filled up by repetition.
+      batch_size: number of positions per call of the device; the last batch is padded by
+        repetition.
 
     Returns:
       `(params, rng_key, state) -> Evaluations` for `[S]` game states, S at least 1. It consumes
-      the key, of which each position gets one of its own, so what is said of a position does not
-      depend on the batch size.
+      the key. Each position gets its own key, so its evaluation does not depend on the batch size.
     """
     evaluate_batch = jax.jit(make_evaluate_batch(network, by_search(search_fn)))
 
@@ -111,21 +112,21 @@ def make_evaluate(
 
 
 def make_evaluate_batch(network: PolicyValueNetwork, decide_fn: DecideFn) -> EvaluateBatch:
-    """Makes the function that evaluates one batch on a device.
+    """Returns a function that evaluates one batch on a device.
 
     Args:
       network: a `dualmctx.models.network.Network`.
-      decide_fn: who decides, `by_search` or `by_network`.
+      decide_fn: selects the actions: `by_search(...)` or `by_network`.
 
     Returns:
-      The function, to be jitted. A position's key is folded from the key and its digest, so it
-      depends neither on the position's place nor on the rest of the batch.
+      A pure function, to be jitted. The key of a position is folded from the key and its digest, so
+      it does not depend on its index or on the other positions of the batch.
     """
 
     def evaluate_batch(
         params: Params, rng_key: chex.PRNGKey, digests: chex.Array, state: GameState
     ) -> Evaluations:
-        heads = _ask_heads(network, params, state)
+        heads = _evaluate_heads(network, params, state)
         decision = decide_fn(params, position_keys(rng_key, digests), state, heads)
         agree, distance = _compare_heads(heads)
         all_finite = decision.is_finite & _are_finite(heads)
@@ -156,14 +157,14 @@ def make_evaluate_batch(network: PolicyValueNetwork, decide_fn: DecideFn) -> Eva
 
 
 def by_search(search_fn: SearchFn) -> DecideFn:
-    """Makes a search decide; what it found is read from its trees, see `Evaluations`."""
+    """Returns a function that decides by a search and reads its trees; see `Evaluations`."""
 
     def decide(params: Params, rng_keys: chex.PRNGKey, state: GameState, heads: Heads) -> Decision:
         del heads
         output = search_fn(params, rng_keys, state)
         tree, num_actions = output.search_tree, state.legal_action_mask.shape[-1]
         visits, qvalues = read_root(tree, num_actions)
-        length = min(tree.num_nodes - 1, _LONGEST_LINE)
+        length = min(tree.num_nodes - 1, _MAX_LINE_LENGTH)
         return Decision(
             action=output.action,
             action_weights=output.action_weights,
@@ -179,7 +180,7 @@ def by_search(search_fn: SearchFn) -> DecideFn:
 
 
 def by_network(params: Params, rng_keys: chex.PRNGKey, state: GameState, heads: Heads) -> Decision:
-    """Decides by the last head alone; there are no trees, no visits and no Q."""
+    """Decides by the last head of the network, without trees, visits or Q-values."""
     del params, rng_keys
     action, none = heads.action[:, -1], jnp.zeros_like(state.legal_action_mask, jnp.int32)
     return Decision(
@@ -194,7 +195,7 @@ def by_network(params: Params, rng_keys: chex.PRNGKey, state: GameState, heads: 
     )
 
 
-def _ask_heads(network: PolicyValueNetwork, params: Params, state: GameState) -> Heads:
+def _evaluate_heads(network: PolicyValueNetwork, params: Params, state: GameState) -> Heads:
     outputs = network.apply(params, state.observation)
     logits = [mask_illegal(output.logits, state.legal_action_mask) for output in outputs]
     logits = jnp.stack(logits, axis=1)
@@ -213,7 +214,7 @@ def _are_finite(heads: Heads) -> chex.Array:
 
 
 def _compare_heads(heads: Heads) -> tuple[chex.Array, chex.Array]:
-    """Returns whether the heads agree and how far they are apart; see `Evaluations`."""
+    """Returns `heads_agree` and `heads_distance` of `Evaluations`."""
     agree = jnp.all(heads.action == heads.action[:, -1:], axis=-1)
     if heads.action.shape[1] == 1:
         return agree, jnp.full(agree.shape, jnp.nan)

@@ -1,4 +1,4 @@
-"""The evaluator: a network and a search, compiled once, that take any number of positions."""
+"""The evaluator: a network and a search, compiled once, for any number of positions."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,39 +14,39 @@ from dualmctx.types import Environment, Policy, PolicyValueNetwork
 
 
 class Pending(NamedTuple):
-    """Positions that the device is still evaluating.
+    """Positions whose evaluation has been started on the device.
 
     Attributes:
-      batches: what was said of each batch, on the device.
-      num_positions: S; the rest of the last batch is repetition.
-      nothing: what is said of no position.
+      batches: evaluations of each batch, on the device.
+      num_positions: S; the rest of the last batch is padding.
+      empty: the evaluations of zero positions.
     """
 
     batches: tuple[Evaluations, ...]
     num_positions: int
-    nothing: Evaluations
+    empty: Evaluations
 
     def result(self) -> Evaluations:
         """Waits for the device; returns the evaluations of the S positions in NumPy arrays."""
-        return join((self.nothing, *self.batches), self.num_positions)
+        return join((self.empty, *self.batches), self.num_positions)
 
 
 @dataclasses.dataclass(frozen=True)
 class Evaluator:
-    """A network and a search, compiled once for a batch size; `making` makes them.
+    """A network and a search, compiled once for a batch size; built by `factory`.
 
-    What is said of a position depends on the seed and the position's id, and neither on its place
-    nor on the other positions. The devices that share a batch change nothing either; another batch
-    size may round the network's products otherwise, in the last digits of values, and so could
-    decide between actions that are equal to within rounding.
+    The evaluation of a position depends on the seed and the id of the position, not on its index or
+    on the other positions. The number of devices does not change it. Another batch size may change
+    the rounding of the network's products, in the last digits of values; this may change the choice
+    between actions that are equal up to rounding.
 
     Attributes:
-      env: the game, as `games.make` gives it.
+      env: a game of `games.make`.
       network: the network.
-      policy: the search, without noise; `None` where the network decides alone.
-      batch_size: positions a call of the devices.
-      shapes: of a batch of states.
-      nothing: what is said of no position, which has the shapes of all evaluations.
+      policy: the search, without noise; `None` if the network decides alone.
+      batch_size: number of positions per call of the devices.
+      shapes: shapes and types of a batch of states.
+      empty: the evaluations of zero positions, which have the shapes of all evaluations.
       run: `([B, 2] digests, [B] states) -> Evaluations` on the devices.
     """
 
@@ -55,7 +55,7 @@ class Evaluator:
     policy: Policy | None
     batch_size: int
     shapes: Any
-    nothing: Evaluations
+    empty: Evaluations
     run: Callable[[Any, Any], Evaluations]
 
     @property
@@ -65,57 +65,57 @@ class Evaluator:
 
     @property
     def num_heads(self) -> int:
-        """H."""
+        """H, the number of heads of the network."""
         return len(self.network.head_depths)
 
     def __call__(
         self, states: Any, ids: Sequence[str | int] | None = None, progress: bool = False
     ) -> Evaluations:
-        """Evaluates positions, batch by batch; a batch is fetched while the next one is evaluated.
+        """Evaluates positions in batches; a batch is fetched while the next one is evaluated.
 
         Args:
-          states: `[S]` game states, of JAX or NumPy arrays.
-          ids: S strings or whole numbers, which decide about draws; by default 0, 1, 2 …
-          progress: whether to show a bar with the time left, on standard error.
+          states: `[S]` game states, as JAX or NumPy arrays.
+          ids: S strings or integers, from which the random keys derive; by default 0, 1, 2 …
+          progress: whether to show a progress bar on standard error.
 
         Returns:
-          The evaluations in NumPy arrays.
+          The evaluations as NumPy arrays.
 
         Raises:
-          ValueError: when the states are not the game's, or the ids are wrong, in one line.
+          ValueError: if the states are not states of the game, or the ids are invalid.
         """
         states, ids = self._check(states, ids)
         starts = range(0, len(ids), self.batch_size)
         pieces = (slice(start, start + self.batch_size) for start in starts)
         pending = (self.start(_cut(states, piece), ids[piece]) for piece in pieces)
-        parts = _in_turns(pending)
+        parts = fetch_results(pending)
         shown = _show(parts, len(starts)) if progress else parts
-        return join((self.nothing, *shown), len(ids))
+        return join((self.empty, *shown), len(ids))
 
     def start(self, states: Any, ids: Sequence[str | int] | None = None) -> Pending:
-        """Starts to evaluate positions; the host is free for other work until `Pending.result`.
+        """Starts the evaluation of positions without waiting; see `Pending.result`.
 
         Args:
-          states: as in a call; all of them stand on the devices until they are evaluated.
-          ids: as in a call.
+          states: as in `__call__`; all of them stay on the devices until they are evaluated.
+          ids: as in `__call__`.
 
         Raises:
-          ValueError: as in a call.
+          ValueError: see `__call__`.
         """
         states, ids = self._check(states, ids)
         batches = fill_batches((digest(ids), states), self.batch_size)
-        return Pending(tuple(self.run(*batch) for batch in batches), len(ids), self.nothing)
+        return Pending(tuple(self.run(*batch) for batch in batches), len(ids), self.empty)
 
     def _check(self, states: Any, ids: Any) -> tuple[Any, Sequence[str | int]]:
-        """Returns the states in NumPy arrays, and the ids."""
+        """Returns the states as NumPy arrays, and the ids."""
         states = jax.tree.map(np.asarray, states)
         number = check_states(self.game, states, self.shapes)
         ids = range(number) if ids is None else ids
         if len(ids) != number:
-            raise ValueError(f"there are {len(ids)} ids for {number} states; give one for each")
+            raise ValueError(f"there are {len(ids)} ids for {number} states; pass one per state")
         for identity in ids:
             if isinstance(identity, bool) or not isinstance(identity, str | int | np.integer):
-                raise ValueError(f"an id is {identity!r}; it must be a string or a whole number")
+                raise ValueError(f"an id is {identity!r}; it must be a string or an integer")
         return states, ids
 
 
@@ -123,8 +123,8 @@ def _cut(states: Any, piece: slice) -> Any:
     return jax.tree.map(lambda x: x[piece], states)
 
 
-def _in_turns(batches: Iterable[Pending]) -> Iterator[Evaluations]:
-    """Fetches each batch while the device works on the next one."""
+def fetch_results(batches: Iterable[Pending]) -> Iterator[Evaluations]:
+    """Fetches each batch after the next one has been started."""
     before = None
     for pending in batches:
         if before is not None:
@@ -135,7 +135,7 @@ def _in_turns(batches: Iterable[Pending]) -> Iterator[Evaluations]:
 
 
 def _show(parts: Iterable[Evaluations], number: int) -> Iterator[Evaluations]:
-    """Passes the evaluations of so many batches on, and shows how many there are by now."""
+    """Passes evaluations through and shows how many of `number` batches are done."""
     with showing() as show:
         for done, part in enumerate(parts, 1):
             show("evaluating", done, number)

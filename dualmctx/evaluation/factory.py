@@ -1,4 +1,4 @@
-"""Evaluators made: of what a run has learned, or of a network and a search."""
+"""Builds evaluators from a trained network, or from a network and a search."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,20 +38,20 @@ def load_evaluator(
     network_only: bool = False,
     devices: int | None = None,
 ) -> Evaluator:
-    """Makes an evaluator of what a run has learned, with the run's own search by default.
+    """Builds an evaluator of a trained network, by default with the search it was trained with.
 
     Args:
-      path: as in `load_trained`: a run's folder, an exported file, or a name.
-      iteration: of the checkpoint; the newest by default.
+      path: as in `load_trained`: a run folder, an exported file, or the name of a shipped network.
+      iteration: iteration of the checkpoint; by default the newest.
       variant: another search of the registry, with its defaults.
-      simulations: a move, as in `with_simulations`; by default as the search has them.
-      batch_size: positions a call of the devices, which they share evenly.
-      seed: of all draws; noise at the root is off, but some searches draw all the same.
-      network_only: whether the network's last head decides, without a search.
-      devices: how many, of this process; by default all.
+      simulations: simulations per move, as in `with_simulations`; by default those of the search.
+      batch_size: number of positions per call of the devices, which they share evenly.
+      seed: seed of the random numbers. There is no noise at the root, but some searches sample.
+      network_only: whether the last head of the network decides, without a search.
+      devices: number of devices of this process; by default all.
 
     Raises:
-      ValueError: when something is wrong or does not fit into the memory, in one line.
+      ValueError: if an argument is invalid, or a batch does not fit into the memory.
     """
     trained = load_trained(path, iteration)
     policy = None if network_only else build_policy(trained.record, variant, simulations)
@@ -66,7 +66,7 @@ def build_evaluator(
     seed: int = 0,
     devices: int | None = None,
 ) -> Evaluator:
-    """Makes an evaluator of what a run has learned and of any search; see `make_evaluator`."""
+    """Builds an evaluator of a trained network and any search; see `make_evaluator`."""
     return make_evaluator(
         trained.env,
         trained.network,
@@ -90,23 +90,23 @@ def evaluate(
     progress: bool = False,
     **options: Any,
 ) -> Evaluations:
-    """Evaluates positions once; it compiles, so keep an evaluator to do it again.
+    """Evaluates positions once. Each call compiles; use an evaluator for repeated calls.
 
     Args:
       states: `[S]` game states.
-      policy: as in `make_evaluator`, like all that is not said here.
-      params: of the network.
-      env: the game.
-      network: its network.
-      ids: S strings or whole numbers, see `Evaluator`.
-      progress: whether to show a bar.
-      **options: of `make_evaluator`, such as `batch_size`.
+      policy: see `make_evaluator`.
+      params: see `make_evaluator`.
+      env: see `make_evaluator`.
+      network: see `make_evaluator`.
+      ids: S strings or integers, see `Evaluator`.
+      progress: whether to show a progress bar.
+      **options: options of `make_evaluator`, such as `batch_size`.
 
     Returns:
-      What the network and the search say of each, in NumPy arrays.
+      The evaluations of the positions, as NumPy arrays.
 
     Raises:
-      ValueError: when something is wrong or does not fit into the memory, in one line.
+      ValueError: if an argument is invalid, or a batch does not fit into the memory.
     """
     return make_evaluator(env, network, params, policy, **options)(states, ids, progress)
 
@@ -125,20 +125,20 @@ def make_evaluator(
     """Compiles an evaluator for one batch size.
 
     Args:
-      env: the game, as `games.make` gives it.
+      env: a game of `games.make`.
       network: a `dualmctx.models.network.Network`.
-      params: its parameters.
+      params: parameters of the network.
       policy: a search variant, used without its noise; `None` for the network alone.
-      batch_size: positions a call of the devices, which they share evenly.
-      seed: of all draws.
-      devices: how many, of this process; by default all.
+      batch_size: number of positions per call of the devices, which they share evenly.
+      seed: seed of the random numbers, from 0 to 2**32 - 1.
+      devices: number of devices of this process; by default all.
       **model_options: options of `make_model`, such as `compact_states`.
 
     Returns:
-      The evaluator; nothing more is ever compiled.
+      The evaluator. Its calls do not compile anything.
 
     Raises:
-      ValueError: when an option is wrong or a batch does not fit into the memory, in one line.
+      ValueError: if an option is invalid, or a batch does not fit into the memory.
     """
     _check_numbers(batch_size, seed)
     this = jax.process_index()
@@ -159,19 +159,19 @@ def make_evaluator(
     jitted = jax.jit(function, in_shardings=shardings(mesh, specs))
     compiled = jitted.lower(*given, digests, shapes).compile()
     if policy is None:
-        # A network compiles quickly, and then nothing needs to be predicted.
+        # A network compiles quickly, so its memory is taken from the compiled program.
         report: Any = compiled.memory_analysis()
         needed = report.temp_size_in_bytes + report.output_size_in_bytes
         require_batch_memory(share, states + needed, free_memory(), has_search=False)
     outputs = jax.eval_shape(function, *given, digests, shapes)
-    nothing = jax.tree.map(lambda x: np.zeros((0, *x.shape[1:]), x.dtype), outputs)
+    empty = jax.tree.map(lambda x: np.zeros((0, *x.shape[1:]), x.dtype), outputs)
     return Evaluator(
         env=env,
         network=network,
         policy=policy,
         batch_size=batch_size,
         shapes=shapes,
-        nothing=nothing,
+        empty=empty,
         run=lambda digests, states: compiled(*given, digests, states),
     )
 
@@ -179,7 +179,7 @@ def make_evaluator(
 def _check_numbers(batch_size: int, seed: int) -> None:
     if batch_size < 1:
         raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
-    # PRNGKey reads 32 bits.
+    # PRNGKey uses 32 bits of the seed.
     if not 0 <= seed < 2**32:
         raise ValueError(f"seed is {seed}; it must be from 0 to {2**32 - 1}")
 

@@ -1,8 +1,8 @@
-"""Rows of results while they are made: a part for each process, which a kill leaves whole.
+"""Part files: the result rows of each process, in a form that survives a kill.
 
-A part holds rows as JSON Lines, in the order of the lines that they answer, and an end when it is
-complete. What a kill leaves of it is whole up to some row; the rest is cut off. So one way of going
-on serves every format of results, also those that cannot be appended to.
+A part contains rows as JSON Lines, in the order of their input lines, and an end marker when it is
+complete. After a kill, the damaged end is truncated and the evaluation continues after the last
+complete row. This works for all formats of results, including those that cannot be appended to.
 """
 
 import heapq
@@ -19,25 +19,25 @@ from dualmctx.runs.record_names import with_current_names
 
 
 class Counts(NamedTuple):
-    """How many rows there are, and how many of them say what is wrong."""
+    """The number of rows, and the number of rows that are errors."""
 
     rows: int
     errors: int
 
     def add(self, rows: list[Row]) -> "Counts":
-        """Returns the counts with some rows more."""
+        """Returns the counts including additional rows."""
         errors = sum("error" in row for row in rows)
         return Counts(self.rows + len(rows), self.errors + errors)
 
 
 class Part(NamedTuple):
-    """What is kept of the rows of a process.
+    """The saved rows of a process.
 
     Attributes:
       path: the file.
-      counts: how many there are.
-      last_line: the line that the last row answers; 0 if there is none.
-      is_complete: whether no more are to come.
+      counts: counts of the rows.
+      last_line: input line of the last row; 0 without rows.
+      is_complete: whether the part has its end marker.
     """
 
     path: Path
@@ -46,13 +46,13 @@ class Part(NamedTuple):
     is_complete: bool = False
 
     def append(self, file: BinaryIO, rows: list[Row]) -> "Part":
-        """Appends rows to the file, of which a kill then loses none; returns what is kept."""
+        """Appends and flushes rows, so that they survive a kill; returns the updated part."""
         file.write(b"".join(to_line(row) for row in rows))
         file.flush()
         return self._add(rows)
 
     def complete(self, file: BinaryIO) -> "Part":
-        """Writes that no more rows are to come."""
+        """Writes the end marker; returns the updated part."""
         file.write(to_line(self._end()))
         file.flush()
         return self._replace(is_complete=True)
@@ -65,10 +65,10 @@ class Part(NamedTuple):
 
 
 def reopen_part(path: Path) -> Part:
-    """Reads what is kept of a part and cuts off what is not whole, if it exists.
+    """Reads a part, if it exists, and truncates it before the first damaged row.
 
     Returns:
-      The rows up to the first that is damaged or out of order; all later ones are to be made anew.
+      The part up to the first row that is damaged or out of order.
     """
     part, size = Part(path), 0
     if not path.exists():
@@ -90,7 +90,7 @@ def reopen_part(path: Path) -> Part:
 
 
 def _read_row(data: bytes) -> Row | None:
-    """Reads a line that is whole, else `None`."""
+    """Parses a complete line; returns `None` if it is damaged."""
     if not data.endswith(b"\n"):
         return None
     try:
@@ -101,7 +101,7 @@ def _read_row(data: bytes) -> Row | None:
 
 
 def has_end(path: Path) -> bool:
-    """Returns whether a part that another process writes is complete."""
+    """Returns whether a part, which another process may be writing, has its end marker."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - 200))
@@ -112,20 +112,20 @@ def has_end(path: Path) -> bool:
 
 
 def join_parts(paths: list[Path], *, strict: bool) -> Iterator[Row]:
-    """Joins complete parts: yields their rows by the order of their lines.
+    """Merges complete parts; yields their rows in the order of their input lines.
 
     Args:
-      paths: of the parts.
-      strict: whether a row that says what is wrong is the last one.
+      paths: files of the parts.
+      strict: whether to stop after the first row that is an error.
 
     Raises:
-      ValueError: when a line is answered twice, or a part is damaged, in one line.
+      ValueError: if an input line has two rows, or a part is damaged.
     """
     last = 0
     for row in heapq.merge(*map(_rows, paths), key=lambda row: row["line"]):
         if row["line"] <= last:
             names = " and ".join(path.name for path in paths)
-            raise ValueError(f"{names} both have line {last}; remove all parts and begin anew")
+            raise ValueError(f"{names} both have line {last}; remove all parts and start again")
         last = row["line"]
         yield row
         if strict and "error" in row:
@@ -136,7 +136,7 @@ def _rows(path: Path) -> Iterator[Row]:
     """Yields the rows of a complete part.
 
     Raises:
-      ValueError: when the rows are not what its process has written, in one line.
+      ValueError: if the part is damaged, or two processes have written to it.
     """
     part = Part(path)
     with path.open("rb") as file:
@@ -156,47 +156,50 @@ def _rows(path: Path) -> Iterator[Row]:
     raise ValueError(f"{path} is damaged after line {part.last_line}; {_REMEDY}")
 
 
-_REMEDY = "--resume keeps the rows up to there and makes the others anew"
+_REMEDY = "use --resume, which keeps the rows up to there and evaluates the others again"
 
 
 def part_file(path: Path, process: int) -> Path:
-    """Returns where a process's part of a file of results is."""
+    """Returns the path of the part of a process, beside the file of results."""
     return path.with_name(f"{path.name}.part-{process}")
 
 
 class Results(NamedTuple):
-    """A file of results and what is beside it while it is made.
+    """A file of results with its settings and parts.
 
     Attributes:
-      path: the file.
-      settings: what decides about the rows, as JSON can hold it; kept beside the file, in
-        `NAME.settings.json`, also when it is done.
+      path: the file of results.
+      settings: the settings on which the rows depend, as JSON values. They are saved beside the
+        file, in `NAME.settings.json`, and stay there when the file is complete.
     """
 
     path: Path
     settings: dict[str, Any]
 
     def part(self, process: int) -> Path:
-        """Returns where the part of a process is."""
+        """Returns the path of the part of a process."""
         return part_file(self.path, process)
 
     def claim(self, *, resume: bool) -> None:
-        """Begins or goes on, in the first process alone.
+        """Starts or resumes the results; only the first process calls this.
 
         Raises:
-          ValueError: when there are such results and they are not to go on, or they are made with
-            other settings, in one line.
+          ValueError: if the results exist and `resume` is false, or they were started with
+            different settings.
         """
         if self._is_lost():
             self._settings_file.unlink()
         if not resume and (self.path.exists() or self._settings_file.exists()):
             raise ValueError(
-                f"out is {self.path}, which exists or is being made; choose another file, or go on "
-                "with --resume"
+                f"out is {self.path}, which exists or is incomplete; choose another file, or "
+                "continue with --resume"
             )
         if not resume or not self._settings_file.exists():
             if self.path.exists():
-                raise ValueError(f"{self.path} has no {self._settings_file.name} to go on with")
+                raise ValueError(
+                    f"{self.path} cannot be resumed without {self._settings_file.name}; choose "
+                    "another file"
+                )
             self._remove_parts()
             self._write({"settings": self.settings})
             return
@@ -204,19 +207,21 @@ class Results(NamedTuple):
         names = sorted(x for x in saved | wanted if saved.get(x) != wanted.get(x))
         if names:
             fields = ", ".join(f"{x} ({saved.get(x)} → {wanted.get(x)})" for x in names)
-            raise ValueError(f"{self.path} is made with other settings: {fields}")
+            raise ValueError(
+                f"{self.path} was started with different settings: {fields}; choose another file"
+            )
 
     def finished(self) -> Counts | None:
-        """Returns what the file holds, `None` as long as it is not done."""
+        """Returns the counts of the complete file, or `None` if it is not complete."""
         return self._read()[1]
 
     def finish(self, counts: Counts) -> None:
-        """Writes what the file holds, and removes the parts."""
+        """Writes the counts of the complete file, and removes the parts."""
         self._write({"settings": self.settings, "finished": counts._asdict()})
         self._remove_parts()
 
     def _is_lost(self) -> bool:
-        """Returns whether it cannot go on, as its positions came from standard input."""
+        """Returns whether the results cannot be resumed, because they were for standard input."""
         if self.path.exists() or not self._settings_file.exists():
             return False
         return self._read()[0].get("positions", "") is None
@@ -239,7 +244,9 @@ class Results(NamedTuple):
             return settings, None if counts is None else Counts(**counts)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             reason = f"{type(error).__name__}: {error}".split("\n")[0]
-            raise ValueError(f"{file} cannot be read ({reason}); begin anew without it") from error
+            raise ValueError(
+                f"{file} cannot be read ({reason}); remove it and start again"
+            ) from error
 
     def _write(self, content: dict[str, Any]) -> None:
         atomic_write_text(self._settings_file, json.dumps(content, indent=2) + "\n")

@@ -1,4 +1,4 @@
-"""Positions as they are asked for: lines of JSON or CSV, read one by one in bounded memory."""
+"""Reads requested positions from JSON Lines or CSV, line by line in bounded memory."""
 
 import csv
 import json
@@ -6,22 +6,21 @@ import reprlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
-LONGEST_LINE = 2**20
-"""Bytes that a line may have."""
+MAX_LINE_LENGTH = 2**20
+"""Maximum length of a line in bytes."""
 _FIELDS = ("id", "moves", "fen")
 
 
 class Question(NamedTuple):
-    """A position as a line asks for it; its game has not looked at it yet.
+    """A requested position; its moves and its FEN have not been parsed yet.
 
     Attributes:
-      line: the line's number, from 1.
-      id: what the answer is called by; the line's number where the line has none, and `None` where
-        it cannot be read.
-      moves: as `games.parse_moves` takes them, text or a list.
-      fen: where the moves begin; `None` for the start of a game.
-      error: why the line asks for nothing; `None` if it is all right.
-      end: where the line ends in the file, in bytes.
+      line: number of the line, from 1.
+      id: id of the result: by default the number of the line; `None` if it cannot be read.
+      moves: text or a list, as for `games.parse_moves`.
+      fen: FEN of the position in which the moves begin; `None` for the initial position.
+      error: reason why the line is invalid; `None` if it is valid.
+      end: byte offset of the end of the line in the file.
     """
 
     line: int
@@ -33,7 +32,7 @@ class Question(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """A line of a file; `text` is `None` if `error` says why it cannot be read."""
+    """A line of a file; `text` is `None` if it cannot be read, and `error` is the reason."""
 
     number: int
     text: str | None
@@ -42,30 +41,30 @@ class _Line(NamedTuple):
 
 
 def read_json_lines(file: BinaryIO) -> Iterator[Question]:
-    """Reads JSON Lines: an object a line, with `moves`, `fen` or both, and perhaps an `id`.
+    """Reads JSON Lines: one object per line with `moves`, `fen` or both, and an optional `id`.
 
     Args:
-      file: open for reading, at its beginning.
+      file: a file opened for reading, at its beginning.
 
     Yields:
-      A question a line, blank ones apart; what is wrong with a line is said in its `error`.
+      One question per line that is not blank. An invalid line sets its `error`.
     """
     return (_question(line, _read_object) for line in _read_lines(file))
 
 
 def read_csv(file: BinaryIO) -> Iterator[Question]:
-    """Reads CSV: a header with a column `moves`, `fen` or both, and perhaps `id`.
+    """Reads CSV: a header with a column `moves`, `fen` or both, and an optional column `id`.
 
-    Other columns are passed over. A record is a line: quoted cells cannot go on in the next one.
+    Other columns are ignored. A record is one line; quoted cells cannot contain line breaks.
 
     Args:
-      file: open for reading, at its beginning.
+      file: a file opened for reading, at its beginning.
 
     Returns:
-      The questions, as `read_json_lines`.
+      The questions, as for `read_json_lines`.
 
     Raises:
-      ValueError: when the file's header cannot be used, in one line.
+      ValueError: if the header is invalid.
     """
     lines = _read_lines(file)
     header = next(lines, None)
@@ -86,15 +85,15 @@ def read_csv(file: BinaryIO) -> Iterator[Question]:
 
 
 def _read_lines(file: BinaryIO) -> Iterator[_Line]:
-    """Reads lines that are not blank; of one that is too long, no more than a piece at a time."""
+    """Reads lines that are not blank; skips a line that is too long in bounded memory."""
     number = end = 0
-    while data := file.readline(LONGEST_LINE + 1):
+    while data := file.readline(MAX_LINE_LENGTH + 1):
         number, end = number + 1, end + len(data)
-        if len(data) > LONGEST_LINE:
+        if len(data) > MAX_LINE_LENGTH:
             while data and not data.endswith(b"\n"):
-                data = file.readline(LONGEST_LINE)
+                data = file.readline(MAX_LINE_LENGTH)
                 end += len(data)
-            yield _Line(number, None, f"the line is longer than {LONGEST_LINE} bytes", end)
+            yield _Line(number, None, f"the line is longer than {MAX_LINE_LENGTH} bytes", end)
         elif data := data.removeprefix(b"\xef\xbb\xbf" if number == 1 else b"").strip():
             try:
                 yield _Line(number, data.decode(), None, end)
@@ -103,7 +102,7 @@ def _read_lines(file: BinaryIO) -> Iterator[_Line]:
 
 
 def _question(line: _Line, read: Callable[[str], dict[str, Any]]) -> Question:
-    """Turns a line into a question, with the id if that alone can be read."""
+    """Converts a line to a question; an invalid line keeps its id if that is valid."""
     fields: dict[str, Any] = {}
     try:
         if line.text is None:
@@ -125,7 +124,7 @@ def _read_object(text: str) -> dict[str, Any]:
 
 
 def _read_json(text: str) -> Any:
-    """Reads JSON, without what it does not have or leaves open."""
+    """Parses strict JSON: no duplicate fields, NaN or infinity."""
     try:
         return json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
@@ -143,11 +142,11 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number in JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _read_cells(columns: list[str], text: str) -> dict[str, Any]:
-    """Reads a record; an empty id or FEN is none, and moves may be a list in JSON."""
+    """Parses a record; an empty id or FEN counts as absent, and moves may be a JSON list."""
     cells = _cells(text)
     if len(cells) != len(columns):
         raise ValueError(f"{len(cells)} cells; the header has {len(columns)} columns")
@@ -170,7 +169,7 @@ def _cells(text: str) -> list[str]:
 
 
 def _check(fields: dict[str, Any]) -> None:
-    """Checks that the fields are known and of their types."""
+    """Checks the names and types of the fields."""
     for name in fields:
         if name not in _FIELDS:
             known = ", ".join(_FIELDS)
@@ -181,7 +180,7 @@ def _check(fields: dict[str, Any]) -> None:
     if "fen" in fields and not isinstance(fen, str):
         raise ValueError(f"fen is {reprlib.repr(fen)}; it must be text")
     if "moves" in fields and not isinstance(moves, str) and not _is_list_of_moves(moves):
-        remedy = "it must be text or a list of whole numbers and texts"
+        remedy = "it must be text or a list of integers and texts"
         raise ValueError(f"moves is {reprlib.repr(moves)}; {remedy}")
 
 
@@ -191,12 +190,12 @@ def _is_list_of_moves(moves: Any) -> bool:
 
 def _check_id(value: Any) -> None:
     if _valid_id(value) is None:
-        remedy = "it must be a whole number or printable text"
+        remedy = "it must be an integer or printable text"
         raise ValueError(f"id is {reprlib.repr(value)}; {remedy}")
 
 
 def _valid_id(value: Any) -> int | str | None:
-    """Returns an id that every format of results can hold, else `None`."""
+    """Returns an id that every format of results can store, else `None`."""
     if type(value) is int or (isinstance(value, str) and value and value.isprintable()):
         return value
     return None
@@ -206,4 +205,4 @@ READERS: dict[str, Callable[[BinaryIO], Iterable[Question]]] = {
     ".jsonl": read_json_lines,
     ".csv": read_csv,
 }
-"""How positions are read, by the suffix of their file."""
+"""The reader of each file format, by suffix."""

@@ -1,4 +1,4 @@
-"""What a search found, read off its trees in terms of the game's actions."""
+"""Reads results of a search from its trees, in terms of the actions of the game."""
 
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from dualmctx.search.tree import Tree, get_children
 
 
 class Decision(NamedTuple):
-    """What was decided in `[B]` positions; the fields are those of `Evaluations`."""
+    """The decision in `[B]` positions; fields as in `Evaluations`."""
 
     action: chex.Array
     action_weights: chex.Array
@@ -25,15 +25,15 @@ class Decision(NamedTuple):
 
 
 def read_root(tree: Tree, num_actions: int) -> tuple[chex.Array, chex.Array]:
-    """Reads the actions of the root.
+    """Reads visits and Q-values of the actions of the root.
 
     Args:
-      tree: trees after a search, over the game's actions or over slots (`policies.children`).
-      num_actions: A of the game.
+      tree: trees after a search, over all actions or over slots (`policies.top_actions`).
+      num_actions: A, the number of actions of the game.
 
     Returns:
-      `[B, A]` visits in the last tree, 0 for actions without a slot; and Q of each action in the
-      last tree that visited it, for the player to move, NaN where none did.
+      `[B, A]` visits in the last tree, 0 for actions without a slot; and `[B, A]` Q-values in the
+      last tree that visited the action, from the view of the player to move, NaN if none did.
     """
     visits = get_children(tree, Tree.ROOT_INDEX, len(tree.stats) - 1).visits
     latest = latest_children(tree)
@@ -42,7 +42,7 @@ def read_root(tree: Tree, num_actions: int) -> tuple[chex.Array, chex.Array]:
 
 
 def principal_variation(tree: Tree, action: chex.Array, length: int) -> chex.Array:
-    """Follows the most visited line of the last tree that visited the first action.
+    """Follows the most visited line in the last tree that visited the first action.
 
     Args:
       tree: trees after a search.
@@ -50,8 +50,8 @@ def principal_variation(tree: Tree, action: chex.Array, length: int) -> chex.Arr
       length: D, at least 1.
 
     Returns:
-      `[B, D]` int32 actions of the game: the first one, then the most visited one of each node that
-      the line comes to in that tree, the lowest of equals; -1 from where it visited nothing.
+      `[B, D]` int32 actions of the game: the first action, then the most visited action of each
+      following node in that tree, the lowest action on ties; padded with -1.
     """
     root, first = jnp.zeros(len(action), jnp.int32), slot_of_action(tree, action)
     is_in = [_at(get_children(tree, root, i).visits, first) > 0 for i in range(len(tree.stats))]
@@ -62,7 +62,7 @@ def principal_variation(tree: Tree, action: chex.Array, length: int) -> chex.Arr
         is_edge = slot >= 0
         child = jnp.where(is_edge, _at(batched_gather(tree.children_index, node), slot), -1)
         played = jnp.where(is_edge, _at(slot_actions(tree, node), slot), -1)
-        # A child that only other trees visited has no visits here.
+        # The child may have no visits in this tree if only other trees visited it.
         after = _visits_in(tree, jnp.maximum(child, 0), tree_index)
         goes_on = (child >= 0) & jnp.any(after > 0, axis=-1)
         best = jnp.where(goes_on, jnp.argmax(after, axis=-1), -1).astype(jnp.int32)
@@ -73,11 +73,11 @@ def principal_variation(tree: Tree, action: chex.Array, length: int) -> chex.Arr
 
 
 def _visits_in(tree: Tree, node: chex.Array, tree_index: chex.Array) -> chex.Array:
-    """Reads `[B, A]` visits of the children of `[B]` nodes in `[B]` layers."""
+    """Reads `[B, A]` visits of the children of `[B]` nodes in `[B]` trees."""
     found = [get_children(tree, node, i).visits for i in range(len(tree.stats))]
     return batched_gather(jnp.stack(found, axis=1), tree_index)
 
 
 def _at(rows: chex.Array, index: chex.Array) -> chex.Array:
-    """Reads `[B, C]` rows at `[B]` indices; at the first where that is -1."""
+    """Reads `[B, C]` rows at `[B]` indices; an index of -1 reads the first entry."""
     return jnp.take_along_axis(rows, jnp.maximum(index, 0)[:, None], axis=-1)[:, 0]

@@ -1,4 +1,4 @@
-"""Files of results: rows as JSON Lines, CSV or Parquet."""
+"""Writes result rows as JSON Lines, CSV or Parquet."""
 
 import csv
 import importlib
@@ -15,12 +15,12 @@ _COLUMNS = (
     *("id", "line", "error", "action", "move", "value", "network_value", "tree_values"),
     *("pv", "heads_agree", "heads_distance", "legal"),
 )
-"""What a row may hold, in this order."""
-_ROWS_IN_A_GROUP = 4096
+"""The fields of a row, in this order."""
+_ROWS_PER_GROUP = 4096
 
 
 def to_line(row: Row) -> bytes:
-    """Writes a row as a line of JSON, in ASCII."""
+    """Converts a row to a line of ASCII JSON."""
     return json.dumps(row, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
@@ -31,7 +31,7 @@ def write_json_lines(rows: Iterable[Row], path: Path) -> None:
 
 
 def write_csv(rows: Iterable[Row], path: Path) -> None:
-    """Writes rows as CSV; lists are JSON in a cell, what a row does not have is empty."""
+    """Writes rows as CSV; lists are JSON in a cell, and absent fields are empty."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(_COLUMNS)
@@ -44,12 +44,12 @@ def _cell(value: Any) -> Any:
 
 
 def write_parquet(rows: Iterable[Row], path: Path) -> None:
-    """Writes rows as Parquet, with nested columns; ids are text."""
+    """Writes rows as Parquet with nested columns; ids are strings."""
     arrow, parquet = require_arrow()
     schema = _schema(arrow)
     rows = iter(rows)
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
-        while group := list(itertools.islice(rows, _ROWS_IN_A_GROUP)):
+        while group := list(itertools.islice(rows, _ROWS_PER_GROUP)):
             texts = [row | {"id": None if row["id"] is None else str(row["id"])} for row in group]
             writer.write_batch(arrow.RecordBatch.from_pylist(texts, schema=schema))
 
@@ -71,17 +71,17 @@ def _schema(arrow: Any) -> Any:
 
 
 def require_arrow() -> tuple[Any, Any]:
-    """Returns the modules pyarrow and pyarrow.parquet.
+    """Imports and returns the modules pyarrow and pyarrow.parquet.
 
     Raises:
-      ValueError: when they are not installed, in one line.
+      ValueError: if pyarrow is not installed.
     """
     try:
         return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ImportError:
         raise ValueError(
-            'pyarrow is not installed; use pip install "dualmctx[parquet]", or an --out that ends '
-            "in .jsonl or .csv"
+            'pyarrow is not installed; run pip install "dualmctx[parquet]", or use an --out file '
+            "that ends in .jsonl or .csv"
         ) from None
 
 
@@ -90,11 +90,11 @@ WRITERS: dict[str, Callable[[Iterable[Row], Path], None]] = {
     ".csv": write_csv,
     ".parquet": write_parquet,
 }
-"""How results are written, by the suffix of their file."""
+"""The writer of each file format, by suffix."""
 
 
 def write_results(rows: Iterable[Row], path: Path) -> None:
-    """Writes rows to a file, complete or not at all, in the format of its suffix."""
+    """Writes rows atomically to a file, in the format of its suffix."""
     with atomic_path(path) as draft:
         WRITERS[path.suffix](rows, draft)
 
@@ -103,12 +103,12 @@ def check_results(path: Path) -> None:
     """Checks that results can be written to a file.
 
     Raises:
-      ValueError: when there is no such format or folder, in one line.
+      ValueError: if the format is unknown, or the folder does not exist.
     """
     if path.suffix not in WRITERS:
         known = ", ".join(WRITERS)
-        raise ValueError(f"out is {path}; its name must end in one of {known}, or be - alone")
+        raise ValueError(f"out is {path}; it must end in one of {known}, or be -")
     if not path.parent.is_dir():
-        raise ValueError(f"out is {path}; there is no folder {path.parent}")
+        raise ValueError(f"out is {path}; the folder {path.parent} does not exist")
     if path.suffix == ".parquet":
         require_arrow()

@@ -1,4 +1,4 @@
-"""Rows of results: what was said of a position, with moves in the game's notation."""
+"""Converts evaluations to result rows, with moves in the notation of the game."""
 
 import math
 from collections.abc import Callable
@@ -9,45 +9,45 @@ import numpy as np
 
 import games
 from dualmctx.evaluation.evaluations import Evaluations
-from dualmctx.types import Environment
+from dualmctx.types import Environment, GameState
 
 Row = dict[str, Any]
-# Digits after the point: more than that is the rounding of the network's products.
+# Decimal places; further digits depend on rounding.
 _DIGITS = 6
 
 _NameFn = Callable[[list[int]], list[str]]
-"""Names moves that follow each other."""
+"""Formats a sequence of moves."""
 
 
-def describe(env: Environment, states: Any, evaluations: Evaluations) -> list[Row]:
-    """Describes evaluations in what JSON can hold.
+def to_rows(env: Environment, states: GameState, evaluations: Evaluations) -> list[Row]:
+    """Converts evaluations to rows of JSON values.
 
     Args:
       env: the game.
-      states: the `[S]` positions, in NumPy arrays.
-      evaluations: of them.
+      states: the `[S]` positions, as NumPy arrays.
+      evaluations: evaluations of the positions.
 
     Returns:
-      A row each; docs/evaluate.md has its fields. What is no number is `None`.
+      One row per position; docs/evaluate.md describes the fields. NaN and infinity become `None`.
     """
     rounded = Evaluations(*map(_round, evaluations))
-    name_from = _namer(env, states)
+    name_from = _make_name_fns(env, states)
     return [
-        _describe_one(Evaluations(*(x[place] for x in rounded)), name_from(place))
+        _to_row(Evaluations(*(x[place] for x in rounded)), name_from(place))
         for place in range(len(rounded.action))
     ]
 
 
 def _round(array: np.ndarray) -> np.ndarray:
     is_number = np.issubdtype(array.dtype, np.floating)
-    # Adding 0 makes −0 a plain 0.
+    # Adding 0 converts -0 to 0.
     return np.round(array.astype(np.float64), _DIGITS) + 0.0 if is_number else array
 
 
-def _namer(env: Environment, states: Any) -> Callable[[int], _NameFn]:
-    """Returns what names the moves from each position."""
+def _make_name_fns(env: Environment, states: GameState) -> Callable[[int], _NameFn]:
+    """Returns a function from the index of a position to the function that formats its moves."""
     if not games.is_chess(env):
-        # The same everywhere.
+        # Names do not depend on the position.
         names = [games.format_action(env, None, action) for action in range(env.num_actions)]
         return lambda place: lambda actions: [names[action] for action in actions]
 
@@ -58,8 +58,8 @@ def _namer(env: Environment, states: Any) -> Callable[[int], _NameFn]:
     return name_from
 
 
-def _describe_one(found: Evaluations, name: _NameFn) -> Row:
-    """Describes one position's evaluation."""
+def _to_row(found: Evaluations, name: _NameFn) -> Row:
+    """Converts the evaluation of one position to a row."""
     action = int(found.action)
     return {
         "action": None if action < 0 else action,
@@ -70,11 +70,11 @@ def _describe_one(found: Evaluations, name: _NameFn) -> Row:
         "pv": name([x for x in found.principal_variation.tolist() if x >= 0]),
         "heads_agree": bool(found.heads_agree),
         "heads_distance": _numbers(found.heads_distance[None])[0],
-        "legal": _describe_moves(found, name),
+        "legal": _to_move_rows(found, name),
     }
 
 
-def _describe_moves(found: Evaluations, name: _NameFn) -> list[Row]:
+def _to_move_rows(found: Evaluations, name: _NameFn) -> list[Row]:
     legal = np.flatnonzero(found.legal_action_mask)
     visits = found.visits[legal].tolist() if found.tree_values.size else [None] * legal.size
     fields = {
@@ -89,5 +89,5 @@ def _describe_moves(found: Evaluations, name: _NameFn) -> list[Row]:
 
 
 def _numbers(array: np.ndarray) -> list[float | None]:
-    """Lists numbers, `None` for what JSON has no number for."""
+    """Converts an array to a list; NaN and infinity become `None`."""
     return [x if math.isfinite(x) else None for x in array.tolist()]

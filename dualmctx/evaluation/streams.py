@@ -1,4 +1,4 @@
-"""Batches of what comes in: full ones of a file, or of a stream whatever is waiting."""
+"""Splits input into batches: full batches of a file, or the waiting items of a stream."""
 
 import itertools
 import queue
@@ -10,21 +10,21 @@ X = TypeVar("X")
 
 
 def full_batches(items: Iterable[X], size: int) -> Iterator[list[X]]:
-    """Cuts items into batches of a size, of which only the last may be smaller."""
+    """Splits items into batches of a size; only the last batch may be smaller."""
     items = iter(items)
     while batch := list(itertools.islice(items, size)):
         yield batch
 
 
 def waiting_batches(items: Iterable[X], size: int) -> Iterator[list[X]]:
-    """Cuts items that come in slowly into batches of those that are waiting.
+    """Splits items that arrive over time into batches of the items that are waiting.
 
-    A batch ends when it has `size` items or no further one is waiting. Before it waits for an item
-    it yields an empty batch, so that what is on its way can be finished first.
+    A batch ends when it has `size` items or no further item is waiting. Before waiting for an item,
+    the generator yields an empty batch, so that the caller can finish the work in progress.
 
     Args:
-      items: read in a thread, a few batches ahead; what it raises is raised here.
-      size: of a batch, at most.
+      items: read in a thread, up to two batches ahead; its exceptions are raised here.
+      size: maximum size of a batch.
     """
     end = object()
     waiting: queue.Queue[Any] = queue.Queue(2 * size)
@@ -38,7 +38,7 @@ def waiting_batches(items: Iterable[X], size: int) -> Iterator[list[X]]:
             failure.append(error)
         waiting.put(end)
 
-    # A daemon: it may wait for input that never comes.
+    # A daemon thread, because it may wait for input forever.
     threading.Thread(target=read, daemon=True).start()
     item = None
     while item is not end:

@@ -14,7 +14,7 @@ from dualmctx.distributed.free_memory import free_memory
 from dualmctx.evaluation.evaluations import make_evaluate
 from dualmctx.experiment.evals import EvalFn, Solution, make_exact_eval, make_match_eval
 from dualmctx.experiment.multihost import coordinate, gather
-from dualmctx.matches.arena import batch_player
+from dualmctx.matches.movers import batched_move_fn
 from dualmctx.models.game_model import make_search_fn
 from dualmctx.models.search_memory import SearchMemory, search_memory
 from dualmctx.policies import REGISTRY, named_options, with_options
@@ -279,7 +279,7 @@ def make_evals(
 
     def match(player: Any, name: str) -> EvalFn:
         return make_match_eval(
-            env, search_fn, batch_player(player), name, num_games=options.num_games
+            env, search_fn, batched_move_fn(player), name, num_games=options.num_games
         )
 
     against_random = match(games.random_player(), "random")

@@ -8,7 +8,8 @@ import jax
 import numpy as np
 
 from dualmctx.evaluation.evaluations import EvaluatePositions, Evaluations
-from dualmctx.matches.arena import PlayerFn, Score, make_match, search_player
+from dualmctx.matches.arena import Score, make_match
+from dualmctx.matches.movers import MoveFn, search_move_fn
 from dualmctx.types import Environment, Params, SearchFn
 
 
@@ -95,7 +96,7 @@ def make_exact_eval(
 
 
 def make_match_eval(
-    env: Environment, search_fn: SearchFn, opponent: PlayerFn, name: str, *, num_games: int
+    env: Environment, search_fn: SearchFn, opponent: MoveFn, name: str, *, num_games: int
 ) -> EvalFn:
     """Makes an eval that plays games against an opponent, half of them moving first.
 
@@ -110,7 +111,7 @@ def make_match_eval(
       An eval with the numbers of games won, drawn and lost, as `NAME/first_wins`,
       `NAME/second_wins` and so on, and the fraction of games won as `NAME/win_share`.
     """
-    match = jax.jit(make_match(env, (search_player(search_fn), opponent), num_games))
+    match = jax.jit(make_match(env, (search_move_fn(search_fn), opponent), num_games))
 
     def eval_fn(params: Params, rng_key: chex.PRNGKey) -> dict[str, float]:
         score: Score = jax.device_get(match(params, rng_key))

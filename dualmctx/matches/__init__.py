@@ -1,3 +1,3 @@
-"""Games between players: on the device, against players of other libraries, and tournaments."""
+"""Games between players: batched matches, players of other libraries, tournaments."""
 
 __all__ = ("arena", "tournament")

@@ -1,4 +1,4 @@
-"""Boards on which two players play pairs of games, and who moves where."""
+"""Boards for pairs of games of two players, and the seats of the players at them."""
 
 from typing import Any, NamedTuple
 
@@ -8,27 +8,27 @@ import jax.numpy as jnp
 
 from dualmctx.search.arrays import tree_where
 from dualmctx.search.keys import split_key
-from dualmctx.types import Environment
+from dualmctx.types import Environment, GameState
 
 
 class Boards(NamedTuple):
-    """Pairs of games in progress, H of them: boards h and H + h are pair h.
+    """H pairs of games in progress; boards h and H + h belong to pair h.
 
-    On its first board a pair's first player has the first side, that which moves first in the game,
-    on its second board the second side.
+    The first player of a pair has the first side, which moves first in the game, on board h, and
+    the second side on board H + h.
 
     Attributes:
       state: `[2 H]` game states.
-      rng_keys: `[2 H]` keys, of which each ply takes one.
-      identity: `[2 H]` int32, the first player's in pgx's `current_player`.
-      result: `[2 H]` of the first player, the sum of its rewards.
-      actions: `[2 H, T]` int32, those of the opening too; -1 where none has been played.
+      rng_keys: `[2 H]` keys; the key of each ply is folded from them.
+      identity: `[2 H]` int32, the identity of the first player in pgx's `current_player`.
+      result: `[2 H]` sum of the rewards of the first player.
+      actions: `[2 H, T]` int32, the actions including the opening, padded with -1.
       ply: `[2 H]` int32, the number of actions played.
-      num_chosen: `[2 H, 2]` int32, how many of them either player chose.
-      has_failed: `[2 H, 2]` bool, whether either player could not choose; then the game ends.
+      num_chosen: `[2 H, 2]` int32, the number of actions chosen by each player.
+      has_failed: `[2 H, 2]` bool, whether a player could not choose an action, which ends the game.
     """
 
-    state: Any
+    state: GameState
     rng_keys: chex.PRNGKey
     identity: chex.Array
     result: chex.Array
@@ -39,14 +39,15 @@ class Boards(NamedTuple):
 
 
 class Record(NamedTuple):
-    """Games as they were played, `[2, H, ...]`: the first player on the first side, then second.
+    """Finished games, `[2, H, ...]`: first the games with the first player on the first side.
 
     Attributes:
-      result: `[2, H]` of the first player: -1, 0 or 1. A player that could not choose has lost.
-      actions: `[2, H, T]` int32, -1 after the last.
-      is_over: `[2, H]` bool, false where a game was cut short, which counts as a draw unless a
-        player could not choose.
-      num_chosen: `[2, H, 2]` int32, how many actions each player chose.
+      result: `[2, H]` result of the first player: -1, 0 or 1. A player that could not choose an
+        action has lost.
+      actions: `[2, H, T]` int32, padded with -1.
+      is_over: `[2, H]` bool, false if the game was cut short. Such a game counts as a draw unless
+        a player could not choose an action.
+      num_chosen: `[2, H, 2]` int32, the number of actions chosen by each player.
       has_failed: `[2, H, 2]` bool, whether a player could not choose, which cut the game short.
     """
 
@@ -58,11 +59,11 @@ class Record(NamedTuple):
 
 
 class Seat(NamedTuple):
-    """Where a player moves next, on one board of each pair at most.
+    """The board of each pair at which a player moves next.
 
     Attributes:
       board: `[H]` int32, from 0 to 2 H - 1.
-      is_active: `[H]` bool, whether it has a move to make there.
+      is_active: `[H]` bool, whether the player is to move on that board.
     """
 
     board: chex.Array
@@ -74,17 +75,17 @@ def set_up(
     rng_keys: chex.PRNGKey,
     openings: chex.Array,
     max_plies: int,
-    starts: Any = None,
+    starts: GameState | None = None,
 ) -> Boards:
-    """Sets up both boards of each pair.
+    """Sets up both boards of each pair and plays the openings.
 
     Args:
-      env: a game as `games.make` gives it.
-      rng_keys: `[H]` keys, consumed: all that is random in a pair comes from its own.
-      openings: `[H, D]` int32 legal actions, -1 after the last.
-      max_plies: T; longer games are cut short.
-      starts: `[H]` game states in which the openings begin, player 0 on the first side, as
-        `games.set_up` makes them; `None` for the start of the game.
+      env: a game of `games.make`.
+      rng_keys: `[H]` keys, consumed; all randomness of a pair derives from its key.
+      openings: `[H, D]` int32 legal actions, padded with -1.
+      max_plies: T, the maximum length; longer games are cut short.
+      starts: `[H]` game states in which the openings begin, with player 0 on the first side, as
+        returned by `games.set_up`; `None` for the initial state of the game.
 
     Returns:
       The boards after the openings.
@@ -112,58 +113,58 @@ def set_up(
     )
 
 
-def is_going_on(boards: Boards) -> chex.Array:
-    """Returns `[2 H]` bool, the boards on which somebody has to move."""
+def is_in_progress(boards: Boards) -> chex.Array:
+    """Returns `[2 H]` bool, the boards whose games are not over."""
     is_over = boards.state.terminated | boards.state.truncated
     is_over |= jnp.any(boards.has_failed, axis=1)
     return ~is_over & (boards.ply < boards.actions.shape[1])
 
 
 def find_seat(boards: Boards, number: int) -> Seat:
-    """Finds where a player moves next.
+    """Finds the boards at which a player moves next.
 
-    In each pair that is one board at most, so that a player chooses H actions, not 2 H of which
-    half are the other's. Where players take turns one of them moves on each board; where somebody
-    moves twice, one board waits.
+    At most one board of each pair is selected, so that a player evaluates H states instead of 2 H.
+    If players alternate, each of them moves on one board of the pair. If a player moves twice in a
+    row, one board waits.
 
     Args:
       boards: the games.
-      number: of the player, 0 or 1.
+      number: the player, 0 or 1.
     """
     is_first = boards.state.current_player == boards.identity
-    has_turn = (is_first == (number == 0)) & is_going_on(boards)
+    has_turn = (is_first == (number == 0)) & is_in_progress(boards)
     one, other = has_turn.reshape(2, -1)
     pair = jnp.arange(one.shape[0], dtype=jnp.int32)
     return Seat(jnp.where(one, pair, pair + one.shape[0]), one | other)
 
 
-def at_seat(seat: Seat, arrays: Any) -> Any:
-    """Takes `[H, ...]` of `[2 H, ...]` arrays."""
+def gather_seat(seat: Seat, arrays: Any) -> Any:
+    """Gathers the `[H, ...]` rows at a seat from `[2 H, ...]` arrays."""
     return jax.tree.map(lambda x: x[seat.board], arrays)
 
 
-def put_at_seat(seat: Seat, arrays: Any, new: Any) -> Any:
-    """Puts `[H, ...]` back where the seat is active."""
-    # What is not to be written is written outside.
+def scatter_seat(seat: Seat, arrays: Any, new: Any) -> Any:
+    """Scatters `[H, ...]` rows into `[2 H, ...]` arrays where the seat is active."""
+    # Inactive rows get an index out of bounds and are dropped.
     index = jnp.where(seat.is_active, seat.board, 2 * seat.board.shape[0])
     return jax.tree.map(lambda x, y: x.at[index].set(y.astype(x.dtype), mode="drop"), arrays, new)
 
 
-def keys_at_seat(seat: Seat, boards: Boards) -> chex.PRNGKey:
-    """Returns the `[H]` keys of the next plies there."""
+def seat_keys(seat: Seat, boards: Boards) -> chex.PRNGKey:
+    """Returns the `[H]` keys of the next plies at a seat."""
     return jax.vmap(jax.random.fold_in)(boards.rng_keys[seat.board], boards.ply[seat.board])
 
 
-def move(
+def play_moves(
     env: Environment, boards: Boards, seats: tuple[Seat, ...], actions: tuple[Any, ...]
 ) -> Boards:
-    """Plays one `[H]` action of each player, where its seat is active; -1 if it cannot choose."""
+    """Plays the `[H]` actions of each player where its seat is active; -1 marks a failure."""
     action = jnp.zeros_like(boards.ply)
     is_mover = jnp.zeros(boards.num_chosen.shape, bool)
     for player, (seat, chosen) in enumerate(zip(seats, actions, strict=True)):
-        action = put_at_seat(seat, action, chosen)
+        action = scatter_seat(seat, action, chosen)
         is_mover = is_mover.at[:, player].set(
-            put_at_seat(seat, is_mover[:, player], seat.is_active)
+            scatter_seat(seat, is_mover[:, player], seat.is_active)
         )
     has_failed = is_mover & (action < 0)[:, None]
     is_mover &= ~has_failed
@@ -176,7 +177,7 @@ def move(
     return boards._replace(
         state=state,
         result=boards.result + jnp.where(is_moved, reward, 0),
-        # Where no ply is left nothing is written.
+        # Finished games have no ply left; their updates are dropped.
         actions=boards.actions.at[row, boards.ply].set(played, mode="drop"),
         ply=boards.ply + is_moved,
         num_chosen=boards.num_chosen + is_mover,
@@ -185,7 +186,7 @@ def move(
 
 
 def to_record(boards: Boards) -> Record:
-    """Returns what was played."""
+    """Converts boards to a record of the games."""
     result = jnp.sign(boards.result).astype(jnp.int32)
     one_failed, other_failed = boards.has_failed[:, 0], boards.has_failed[:, 1]
     result = jnp.where(one_failed, -1, jnp.where(other_failed, 1, result))

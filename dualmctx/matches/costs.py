@@ -1,4 +1,4 @@
-"""What a move of a search costs, counted in evaluations and blocks of the network."""
+"""The cost of a move of a search, in evaluations and in blocks of the network."""
 
 from typing import NamedTuple
 
@@ -6,13 +6,13 @@ from dualmctx.types import HasHeads, Policy
 
 
 class MoveCost(NamedTuple):
-    """The cost of one move, where simulations end at new nodes; the root's own evaluation apart.
+    """The cost of one move if all simulations end at new nodes, without the root evaluation.
 
     Attributes:
-      simulations: of all trees.
-      evaluations: of positions by a head of the network; a later head counts anew. `None` where
-        rollouts by the network have no fixed length.
-      blocks: residual blocks that these run, likewise.
+      simulations: number of simulations of all trees.
+      evaluations: number of evaluations of a position by a head; each head counts separately.
+        `None` if rollouts by the network have no fixed length.
+      blocks: number of residual blocks run by these evaluations; `None` likewise.
     """
 
     simulations: int
@@ -24,13 +24,12 @@ FREE = MoveCost(0, 0, 0)
 
 
 def move_cost(policy: Policy, network: HasHeads, *, keep_activations: bool = True) -> MoveCost:
-    """Counts what a move of a policy costs.
+    """Computes the cost of a move of a policy.
 
-    With b_k the simulations of tree k and d_k the blocks before its head,
+    Let b_k be the simulations of tree k and d_k the number of blocks before its head. Then
         blocks = b_0 d_0 + Σ_k b_k (d_k - d_0)
-    or b_k d_k where a later head does not go on from the first one's activations. A rollout by the
-    network's first head adds its moves, of as many blocks as stand before that head, to each
-    simulation.
+    or b_k d_k for a later head that does not resume from the activations of the first one. A
+    rollout by the first head adds, to each simulation, one evaluation of d_0 blocks per move.
 
     Args:
       policy: a search variant.
@@ -56,7 +55,7 @@ def move_cost(policy: Policy, network: HasHeads, *, keep_activations: bool = Tru
 
 
 def _rollout_plies(policy: Policy) -> int | None:
-    """Returns how many moves of a rollout the network plays, `None` where that is open."""
+    """Returns the number of moves per rollout that the network plays; `None` if not fixed."""
     rollouts = policy.traits.rollouts
     if rollouts is None or rollouts.player != "intermediate":
         return 0

@@ -1,39 +1,41 @@
-"""Players of other libraries, on the host: OpenSpiel's MCTS, bitbully's perfect player."""
+"""Players of other libraries, which run on the host: OpenSpiel's MCTS and bitbully."""
 
 import importlib
 import random
+from collections.abc import Callable
 from typing import Any
 
 from dualmctx.matches.costs import FREE, MoveCost
-from dualmctx.matches.players import Entrant, Host
+from dualmctx.matches.players import HostMover, Player
 from dualmctx.types import Environment
 
-# Games whose actions have the same numbers there; `tests/games/test_games_openspiel.py` plays them.
+# Games with the same action numbers in OpenSpiel; see `tests/games/test_games_openspiel.py`.
 _OPENSPIEL_GAMES = ("connect_four", "othello", "tic_tac_toe")
-# For the bot's tree, in MiB; OpenSpiel's choice for AlphaZero's opponents is c = 2.
+# Memory limit of the bot's tree in MiB; exploration constant of OpenSpiel's AlphaZero evaluation.
 _MEMORY, _UCT_C = 1000, 2.0
 
 
 def openspiel_mcts(
     env: Environment, num_simulations: int, *, uct_c: float = _UCT_C, name: str | None = None
-) -> Entrant:
-    """Makes OpenSpiel's MCTS bot: UCT with a random rollout for each leaf, solving what it can.
+) -> Player:
+    """Builds OpenSpiel's MCTS bot: UCT with random rollouts and the solver enabled.
 
     Args:
-      env: a game as `games.make` gives it, whose actions are numbered as in OpenSpiel.
-      num_simulations: a move, at least 1; each move starts a new tree.
-      uct_c: weight of exploration.
-      name: of the entrant.
+      env: a game of `games.make` whose actions have the same numbers in OpenSpiel.
+      num_simulations: simulations per move, at least 1; each move starts a new tree.
+      uct_c: exploration constant.
+      name: name of the player; by default `mcts-` and the number of simulations.
 
     Returns:
-      The entrant; a move depends on the position and its seed alone.
+      The player; a move depends only on the position and its seed.
 
     Raises:
-      ValueError: when the game's actions differ, the number is bad or OpenSpiel is not installed,
-        in one line.
+      ValueError: if the game is not supported, the number of simulations is less than 1, or
+        OpenSpiel is not installed.
     """
     if env.id not in _OPENSPIEL_GAMES:
-        raise ValueError(f"OpenSpiel's MCTS plays {', '.join(_OPENSPIEL_GAMES)} here, not {env.id}")
+        supported = ", ".join(_OPENSPIEL_GAMES)
+        raise ValueError(f"OpenSpiel's MCTS supports {supported}, not {env.id}")
     if num_simulations < 1:
         raise ValueError(f"num_simulations is {num_simulations}; it must be at least 1")
     pyspiel = _load("pyspiel", "OpenSpiel's MCTS", 'pip install "dualmctx[compare]"')
@@ -50,28 +52,28 @@ def openspiel_mcts(
 
     about = {"player": "OpenSpiel's MCTS", "simulations": num_simulations, "uct_c": uct_c}
     cost = MoveCost(num_simulations, 0, 0)
-    return Entrant(name or f"mcts-{num_simulations}", each(choose_one), cost=cost, about=about)
+    mover = host_mover(choose_one)
+    return Player(name or f"mcts-{num_simulations}", mover, cost=cost, about=about)
 
 
-def perfect_connect_four(env: Environment, name: str = "perfect") -> Entrant:
-    """Makes bitbully's perfect player of Connect Four: the fastest win, the slowest loss.
+def perfect_connect_four(env: Environment, name: str = "perfect") -> Player:
+    """Builds bitbully's perfect player of Connect Four: fastest wins and slowest losses.
 
-    bitbully is licensed under the AGPL, so dualmctx neither brings nor needs it: whoever has
-    installed it can play against it.
+    bitbully has the AGPL licence. It is not a dependency of dualmctx and must be installed
+    separately.
 
     Args:
       env: Connect Four.
-      name: of the entrant.
+      name: name of the player.
 
     Returns:
-      The entrant; of moves that are as good it draws one.
+      The player; it samples uniformly from equally good moves.
 
     Raises:
-      ValueError: when it is another game, or bitbully or its book of openings is not installed, in
-        one line.
+      ValueError: if the game is not Connect Four, or bitbully or its opening book is not installed.
     """
     if env.id != "connect_four":
-        raise ValueError(f"bitbully plays connect_four, not {env.id}")
+        raise ValueError(f"bitbully supports connect_four, not {env.id}")
     remedy = "pip install bitbully bitbully-databases (AGPL)"
     bitbully = _load("bitbully", "the perfect player of Connect Four", remedy)
     _load("bitbully_databases", "the perfect player of Connect Four", remedy)
@@ -83,12 +85,12 @@ def perfect_connect_four(env: Environment, name: str = "perfect") -> Entrant:
         moves = sorted(move for move, score in scores.items() if score == best)
         return random.Random(seed).choice(moves)
 
-    return Entrant(name, each(choose_one), cost=FREE, about={"player": "bitbully"})
+    return Player(name, host_mover(choose_one), cost=FREE, about={"player": "bitbully"})
 
 
-def each(choose_one: Any) -> Host:
-    """Makes a host player of `(history, seed) -> action`."""
-    return Host(lambda histories, seeds: [*map(choose_one, histories, seeds)])
+def host_mover(choose_one: Callable[[list[int], int], int]) -> HostMover:
+    """Returns a host mover that calls `(history, seed) -> action` for each game."""
+    return HostMover(lambda histories, seeds: [*map(choose_one, histories, seeds)])
 
 
 def _load(module: str, what: str, remedy: str) -> Any:

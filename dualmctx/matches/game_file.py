@@ -1,4 +1,4 @@
-"""Games on file: JSON Lines, both games of a pair one after the other."""
+"""Files of games: JSON Lines in which the two games of a pair are adjacent."""
 
 import json
 import os
@@ -10,18 +10,18 @@ from dualmctx.ratings.results import Results, count_pairs
 
 
 class Game(NamedTuple):
-    """A game as it is saved.
+    """A saved game.
 
     Attributes:
-      players: the names of those on the first and on the second side.
-      pair: the number of its pair, whose other game has the same opening and the sides exchanged.
-      seed: the tournament's, by which the game can be played again.
-      opening: the number of its first moves that were given.
-      moves: all actions from the start of the game.
-      result: of the first side: 1 won, 0 drawn, -1 lost.
-      is_over: false where the game was cut short, which counts as a draw.
-      num_chosen: how many of the moves each of the players chose.
-      fen: where the moves begin; `None` for the start of the game.
+      players: the names of the players on the first and on the second side.
+      pair: number of the pair. Both games of a pair have the same opening, with sides exchanged.
+      seed: seed of the tournament, with which the game can be reproduced.
+      opening: number of opening moves.
+      moves: all actions, including the opening.
+      result: result of the first side: 1 for a win, 0 for a draw, -1 for a loss.
+      is_over: false if the game was cut short, which counts as a draw.
+      num_chosen: number of moves that each of the players chose.
+      fen: FEN of the position in which the moves begin; `None` for the initial position.
     """
 
     players: tuple[str, str]
@@ -35,12 +35,12 @@ class Game(NamedTuple):
     fen: str | None = None
 
     def history(self, number: int) -> tuple[int | str, ...]:
-        """Returns the first moves, after the FEN if there is one, as an `openings.Opening`."""
+        """Returns the FEN, if any, and the first `number` moves, as an `openings.Opening`."""
         return (*(() if self.fen is None else (self.fen,)), *self.moves[:number])
 
 
 def append_games(file: Path, games: Iterable[Game]) -> None:
-    """Appends games, on the disk when this returns."""
+    """Appends games and syncs the file to disk."""
     text = "".join(json.dumps(_to_json(game)) + "\n" for game in games)
     with file.open("a") as lines:
         lines.write(text)
@@ -49,19 +49,21 @@ def append_games(file: Path, games: Iterable[Game]) -> None:
 
 
 def read_games(file: Path) -> list[Game]:
-    """Reads all pairs of games; what a kill has left of a last one is left out.
+    """Reads all complete pairs of games; ignores an incomplete pair at the end of the file.
 
     Raises:
-      ValueError: when there is anything else in the file, or a pair is there twice, in one line.
+      ValueError: if the file is damaged, or contains a pair twice.
     """
     return _read(file)[0]
 
 
-def mend_games(file: Path) -> list[Game]:
-    """Reads all pairs of games, and cuts off what a kill has left of a last one.
+def repair_games(file: Path) -> list[Game]:
+    """Reads all complete pairs of games, and truncates the file after the last of them.
+
+    Returns an empty list if there is no file.
 
     Raises:
-      ValueError: as `read_games`; the file is not changed then.
+      ValueError: see `read_games`; in this case the file is not changed.
     """
     if not file.exists():
         return []
@@ -71,12 +73,12 @@ def mend_games(file: Path) -> list[Game]:
     return games
 
 
-def results_of(players: Iterable[str], games: Iterable[Game]) -> Results:
-    """Counts the results of players among themselves; games of others are left out.
+def count_results(players: Iterable[str], games: Iterable[Game]) -> Results:
+    """Counts the results of games between the given players; other games are ignored.
 
     Args:
-      players: their names.
-      games: as `read_games` returns them.
+      players: names of the players.
+      games: games of `read_games`.
     """
     names, rows = tuple(players), list(games)
     known = set(names)
@@ -86,12 +88,12 @@ def results_of(players: Iterable[str], games: Iterable[Game]) -> Results:
         if known.issuperset(first.players)
     ]
     pairs = [(*first.players, first.result, -second.result) for first, second in chosen]
-    # Pairs of one number share an opening, whoever plays.
+    # Pairs with the same number share an opening.
     return count_pairs(names, pairs, [first.pair for first, _ in chosen])
 
 
 def _read(file: Path) -> tuple[list[Game], int]:
-    """Reads whole pairs; returns the bytes that they take, too."""
+    """Returns the complete pairs of games, and their size in bytes."""
     games: list[Game] = []
     lines: dict[tuple[frozenset[str], int], int] = {}
     size = end = 0
@@ -102,12 +104,12 @@ def _read(file: Path) -> tuple[list[Game], int]:
         is_second = len(games) % 2 == 1
         if is_second and (game.pair, game.players[::-1]) != (games[-1].pair, games[-1].players):
             raise ValueError(f"{file}, line {number} is not the second game of the pair before it")
-        first = number if is_second else lines.setdefault(_pair_of(game), number)
+        first = number if is_second else lines.setdefault(_pair_key(game), number)
         if first != number:
             raise ValueError(
                 f"{file}, line {number} has the same pair as line {first}: two processes have "
-                f"written to it; keep its first {number - 1} lines and go on with --resume, which "
-                "plays the same games again"
+                f"written to this file; keep its first {number - 1} lines and continue with "
+                "--resume, which plays the same games again"
             )
         games.append(game)
         end += len(line)
@@ -115,13 +117,13 @@ def _read(file: Path) -> tuple[list[Game], int]:
     return games[: len(games) // 2 * 2], size
 
 
-def _pair_of(game: Game) -> tuple[frozenset[str], int]:
-    """Returns what only the two games of a pair have in common."""
+def _pair_key(game: Game) -> tuple[frozenset[str], int]:
+    """Returns a key that only the two games of a pair share."""
     return frozenset(game.players), game.pair
 
 
 def _to_json(game: Game) -> dict[str, Any]:
-    """Returns the fields of a game; `fen` only where there is one."""
+    """Returns the fields of a game; `fen` only if it is not None."""
     return {name: value for name, value in game._asdict().items() if value is not None}
 
 
@@ -136,7 +138,7 @@ def _parse(line: bytes, where: str) -> Game:
     except (ValueError, TypeError) as error:
         raise ValueError(f"{where} is not a game: {error}") from error
     if game.result not in (-1, 0, 1) or not all(isinstance(x, int) for x in game.moves):
-        raise ValueError(f"{where} is not a game: its result or a move is no such number")
+        raise ValueError(f"{where} is not a game: its result or a move is not a valid number")
     if not isinstance(game.fen, str | None):
         raise ValueError(f"{where} is not a game: its FEN is {game.fen!r}")
     return game

@@ -1,4 +1,4 @@
-"""Openings: the actions with which both games of a pair begin."""
+"""Openings: the initial actions of both games of a pair."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
@@ -13,58 +13,58 @@ import games
 from dualmctx.policies.root import sample_action
 from dualmctx.search.arrays import tree_where
 from dualmctx.search.keys import split_key
-from dualmctx.types import Environment
+from dualmctx.types import Environment, GameState
 
 Opening = tuple[int | str, ...]
-"""Actions with which a game begins; before them a FEN, unless they begin at the game's start."""
-AcceptFn = Callable[[Any], np.ndarray]
-"""Which of `[S]` game states may follow an opening, `[S]` bool; anything for finished games."""
-# Candidates at once, and how many there are before too few of them are found fit.
+"""The first actions of a game, after a FEN if they do not begin at the initial position."""
+AcceptFn = Callable[[GameState], np.ndarray]
+"""Returns `[S]` bool: which states an opening may lead to; arbitrary for finished games."""
+# Number of candidates sampled at once, and the maximum number of such batches.
 _BATCH, _MAX_BATCHES = 1024, 100
 
 
 class Start(NamedTuple):
-    """Where the players of a game begin to choose.
+    """The position after an opening.
 
     Attributes:
-      side: that has to move; 0 is the one that moves first in the game.
-      position: see `identify`.
+      side: the side to move; 0 moves first in the game.
+      position: digest of the position, see `position_digests`.
     """
 
     side: int
     position: bytes
 
 
-def any_position(states: Any) -> np.ndarray:
+def accept_any(states: GameState) -> np.ndarray:
     """Accepts every position."""
     return np.ones(states.terminated.shape, bool)
 
 
-def balanced(value_fn: Callable[[Any], Any], limit: float) -> AcceptFn:
-    """Accepts positions of a small value.
+def accept_small_values(value_fn: Callable[[GameState], Any], limit: float) -> AcceptFn:
+    """Returns a function that accepts positions with a small absolute value.
 
     Args:
-      value_fn: gives `[S]` values in [-1, 1] of `[S]` states, as an evaluator's.
-      limit: of their size, inclusive.
+      value_fn: returns `[S]` values in [-1, 1] of `[S]` states.
+      limit: maximum absolute value, inclusive.
     """
     return lambda states: np.abs(np.asarray(value_fn(states))) <= limit
 
 
-def drawn(env: Environment) -> AcceptFn:
-    """Accepts positions of a small game that perfect play draws.
+def accept_drawn(env: Environment) -> AcceptFn:
+    """Returns a function that accepts positions that are draws under perfect play.
 
     Raises:
-      ValueError: when the game cannot be solved, in one line.
+      ValueError: if the game cannot be solved.
     """
     solution = games.solve(env)
     codes = jax.jit(jax.vmap(solution.code_fn))
     return lambda states: solution.code_values[np.asarray(codes(states))] == 0
 
 
-def from_start(number: int) -> list[Opening]:
-    """Returns as many openings without an action: all games begin at the start.
+def empty_openings(number: int) -> list[Opening]:
+    """Returns openings without actions: all games begin at the initial position.
 
-    Players without noise then play the same two games in every pair.
+    Deterministic players then play the same two games in every pair.
     """
     return [()] * number
 
@@ -75,30 +75,30 @@ def random_openings(
     *,
     plies: int | Sequence[int],
     seed: int,
-    accept: AcceptFn = any_position,
+    accept: AcceptFn = accept_any,
 ) -> list[Opening]:
-    """Draws openings of uniformly random legal actions, after which the game goes on.
+    """Samples openings of uniformly random legal actions after which the game is not over.
 
-    Their positions differ: of the openings that lead to one position the first that is drawn is
-    taken, as from the others the same games would follow.
+    The openings lead to different positions: if several samples lead to the same position, only
+    the first one is used, because the same games would follow from the others.
 
     Args:
-      env: a game as `games.make` gives it.
-      number: of openings. A larger one begins with those of a smaller one.
-      plies: how long they are; of several lengths each is as likely.
-      seed: of all draws.
-      accept: which positions they may lead to.
+      env: a game of `games.make`.
+      number: number of openings. A smaller number returns a prefix of a larger one.
+      plies: length in plies, or several lengths, which are sampled uniformly.
+      seed: seed of the random numbers.
+      accept: returns which positions the openings may lead to.
 
     Returns:
       The openings.
 
     Raises:
-      ValueError: when there are not as many, or a length is bad, in one line.
+      ValueError: if too few openings are found, or a length is invalid.
     """
     lengths = np.atleast_1d(np.asarray(plies))
-    told = " or ".join(map(str, lengths.tolist())) or "empty"
+    listed = " or ".join(map(str, lengths.tolist())) or "empty"
     if lengths.size == 0 or lengths.min() < 1 or lengths.max() >= 2**31:
-        raise ValueError(f"plies is {told}; openings have at least 1, and less than {2**31}")
+        raise ValueError(f"plies is {listed}; each length must be from 1 to {2**31 - 1}")
     lengths = lengths.astype(np.int32)
     play = jax.jit(lambda keys: _play_randomly(env, keys, lengths))
     found: dict[bytes, Opening] = {}
@@ -106,45 +106,45 @@ def random_openings(
         keys = jax.random.split(jax.random.fold_in(jax.random.PRNGKey(seed), batch), _BATCH)
         actions, states = play(keys)
         is_over = np.asarray(states.terminated | states.truncated)
-        rows, positions = np.asarray(actions), identify(states)
+        rows, positions = np.asarray(actions), position_digests(states)
         for i in np.flatnonzero(~is_over & accept(states)):
             found.setdefault(positions[i], tuple(rows[i][rows[i] >= 0].tolist()))
             if len(found) == number:
                 return list(found.values())
     tries = _BATCH * _MAX_BATCHES
     raise ValueError(
-        f"only {len(found)} of {number} openings of {told} plies were found in {tries:,} tries, "
-        "where those to one position count once; ask for fewer, for more plies or several lengths, "
-        "or accept more positions"
+        f"found only {len(found)} of {number} openings of {listed} plies in {tries:,} samples; "
+        "openings must lead to different positions: ask for fewer openings, more plies or several "
+        "lengths, or accept more positions"
     )
 
 
-def identify(states: Any) -> list[bytes]:
-    """Identifies positions by what the player to move sees and may play.
+def position_digests(states: GameState) -> list[bytes]:
+    """Returns digests of the observation and the legal actions of positions.
 
-    No network knows more. The moves before a position and the side that is to move tell positions
-    apart only if the game shows them: Nim shows the pile alone, HSR whose task it is, chess and Go
-    the side and the last boards.
+    A network has no other information about a position. Previous moves and the side to move count
+    only as far as the observation contains them: that of Nim contains only the pile, that of HSR
+    the role, those of chess and Go the side and the last boards.
 
     Args:
       states: `[S]` game states.
 
     Returns:
-      A digest of each, the same for the same position.
+      One digest per state, equal for equal positions.
     """
     rows = zip(*map(np.asarray, (states.observation, states.legal_action_mask)), strict=True)
     return [hashlib.sha256(seen.tobytes() + legal.tobytes()).digest() for seen, legal in rows]
 
 
 def find_starts(env: Environment, openings: Iterable[Opening]) -> dict[Opening, Start]:
-    """Finds where openings lead to.
+    """Finds the positions to which openings lead.
 
     Args:
-      env: a game as `games.make` gives it.
-      openings: at least one, legal; some may be the same.
+      env: a game of `games.make`.
+      openings: at least one opening, all legal; duplicates are allowed.
 
     Returns:
-      The start of play after each.
+      The position after each opening.
     """
     distinct = list(dict.fromkeys(openings))
     begins, first = set_up_fens(env, distinct), 0
@@ -152,13 +152,13 @@ def find_starts(env: Environment, openings: Iterable[Opening]) -> dict[Opening, 
         keys = jax.random.split(jax.random.PRNGKey(0), len(distinct))
         begins = jax.jit(jax.vmap(env.init))(keys)
         first = begins.current_player
-    states, _ = games.replay_checked(env, as_rows(distinct), begins)
+    states, _ = games.replay_checked(env, to_action_rows(distinct), begins)
     sides = np.asarray(states.current_player != first, int).tolist()
-    return dict(zip(distinct, map(Start, sides, identify(states)), strict=True))
+    return dict(zip(distinct, map(Start, sides, position_digests(states)), strict=True))
 
 
 def split_opening(opening: Opening) -> tuple[str | None, tuple[int, ...]]:
-    """Splits an opening into its FEN, `None` without one, and its actions."""
+    """Splits an opening into its FEN, or None, and its actions."""
     fen = next((x for x in opening[:1] if isinstance(x, str)), None)
     return fen, tuple(x for x in opening if not isinstance(x, str))
 
@@ -167,14 +167,14 @@ def set_up_fens(env: Environment, openings: Sequence[Opening]) -> Any | None:
     """Sets up the positions in which the actions of openings begin.
 
     Args:
-      env: a game as `games.make` gives it.
-      openings: S of them.
+      env: a game of `games.make`.
+      openings: S openings.
 
     Returns:
       `[S]` game states, in which player 0 has the first side; `None` if no opening has a FEN.
 
     Raises:
-      ValueError: when a FEN is no position of the game, in one line.
+      ValueError: if a FEN is not a position of the game.
     """
     fens = [split_opening(opening)[0] for opening in openings]
     if not any(fens):
@@ -184,14 +184,15 @@ def set_up_fens(env: Environment, openings: Sequence[Opening]) -> Any | None:
 
 
 def check_openings(env: Environment, openings: Sequence[Opening]) -> None:
-    """Checks openings that somebody else made.
+    """Checks that openings are legal and the game is not over after them.
 
     Raises:
-      ValueError: when one has an illegal action, or the game is over after it, in one line.
+      ValueError: if an opening has an illegal action, or the game is over after it.
     """
     if not any(openings):
         return
-    states, first_bad = games.replay_checked(env, as_rows(openings), set_up_fens(env, openings))
+    starts = set_up_fens(env, openings)
+    states, first_bad = games.replay_checked(env, to_action_rows(openings), starts)
     is_over = np.asarray(states.terminated | states.truncated)
     for opening, bad, over in zip(openings, np.asarray(first_bad), is_over, strict=True):
         if bad >= 0:
@@ -200,10 +201,10 @@ def check_openings(env: Environment, openings: Sequence[Opening]) -> None:
             raise ValueError(f"the game is over after opening {list(opening)}; leave it out")
 
 
-def as_rows(openings: Sequence[Sequence[int | str]], width: int | None = None) -> np.ndarray:
-    """Returns `[S, D]` int32 actions, without FENs; D is `width`, or the longest length.
+def to_action_rows(openings: Sequence[Sequence[int | str]], width: int | None = None) -> np.ndarray:
+    """Returns the actions of openings, `[S, D]` int32, padded with -1.
 
-    Rows are filled up with -1.
+    D is `width`, by default the number of actions of the longest opening.
     """
     actions = [split_opening(tuple(opening))[1] for opening in openings]
     rows = np.full((len(actions), max(map(len, actions)) if width is None else width), -1)
@@ -215,7 +216,7 @@ def as_rows(openings: Sequence[Sequence[int | str]], width: int | None = None) -
 def _play_randomly(
     env: Environment, keys: chex.PRNGKey, lengths: np.ndarray
 ) -> tuple[chex.Array, Any]:
-    """Plays `[S]` games; returns `[S, D]` actions, -1 after the last, and the states."""
+    """Plays `[S]` random games; returns `[S, D]` actions, padded with -1, and the states."""
     init_keys, length_keys, play_keys = split_key(keys, 3)
     length = jax.vmap(lambda key: jax.random.choice(key, jnp.asarray(lengths)))(length_keys)
 

@@ -1,6 +1,6 @@
-"""Players as a command line names them.
+"""The specification of a player on the command line.
 
-A player is `[NAME=][CHECKPOINT[@ITERATION]+]SEARCH[:OPTION=VALUE ...]`.
+Syntax: `[NAME=][CHECKPOINT[@ITERATION]+]SEARCH[:OPTION=VALUE ...]`.
 """
 
 import dataclasses
@@ -13,16 +13,17 @@ NEWEST = "newest"
 
 @dataclasses.dataclass(frozen=True)
 class PlayerSpec:
-    """A player as it was asked for.
+    """The specification of a player.
 
     Attributes:
-      name: by which its results are known; by default the text itself.
-      search: a variant of the registry; `own`, the one that the network was trained with; or one of
-        `NETWORKLESS`.
-      checkpoint: a run's folder, an exported file or a shipped name; `None` for the default one.
-      iteration: of the run's checkpoint; `None` for the newest.
-      simulations: a move, one number for each tree; `None` where it is left open.
-      options: of the search, `(name, value)` as they were written.
+      name: name of the player in results; by default the whole specification.
+      search: a variant of the registry; `own`, the search with which the network was trained; or
+        one of `NETWORKLESS`.
+      checkpoint: a run folder, an exported file or the name of a shipped network; `None` for the
+        default checkpoint.
+      iteration: iteration of the checkpoint; `None` for the newest.
+      simulations: simulations per move, one number for each tree; `None` if not specified.
+      options: options of the search, `(name, value)` as text.
     """
 
     name: str
@@ -32,16 +33,16 @@ class PlayerSpec:
     simulations: tuple[int, ...] | None = None
     options: tuple[tuple[str, str], ...] = ()
 
-    def kin(self) -> Self:
-        """Returns what players have in common that differ in name and simulations only."""
+    def without_budget(self) -> Self:
+        """Returns the specification without its name and simulations."""
         return dataclasses.replace(self, name="", simulations=None)
 
 
 def parse_player(text: str) -> PlayerSpec:
-    """Reads a player.
+    """Parses the specification of a player.
 
     Raises:
-      ValueError: when it is none, in one line.
+      ValueError: if the syntax is wrong.
     """
     try:
         return _parse(text)
@@ -56,11 +57,11 @@ def _parse(text: str) -> PlayerSpec:
     if not name or not search or source == "":
         raise ValueError("write [NAME=][CHECKPOINT[@ITERATION]+]SEARCH[:OPTION=VALUE ...]")
     if source is not None and search in NETWORKLESS:
-        raise ValueError(f"{search} plays without a network; leave {source} out")
+        raise ValueError(f"{search} plays without a network; remove {source}+")
     checkpoint, iteration = (None, None) if source is None else _split_source(source)
     options = dict(map(_split_option, parts))
     if len(options) < len(parts):
-        raise ValueError("an option is there twice")
+        raise ValueError("an option is given twice")
     simulations = options.pop("simulations", None)
     return PlayerSpec(
         name=name,
@@ -92,6 +93,6 @@ def _parse_simulations(value: str) -> tuple[int, ...]:
     numbers = value.split(",")
     if not all(number.isdecimal() for number in numbers) or not any(map(int, numbers)):
         raise ValueError(
-            f"simulations is {value}; it must be a number, or one for each tree with commas between"
+            f"simulations is {value}; it must be a number, or one number per tree, with commas"
         )
     return tuple(map(int, numbers))

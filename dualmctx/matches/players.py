@@ -1,4 +1,4 @@
-"""Who plays in a tournament: networks with a search, the exact player, uniformly random play."""
+"""Players of tournaments: networks with a search, perfect play, uniformly random play."""
 
 import dataclasses
 import functools
@@ -6,43 +6,49 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import games
-from dualmctx.matches.arena import Player, PlayerFn, batch_player, reusing_player, search_player
 from dualmctx.matches.costs import FREE, MoveCost, move_cost
+from dualmctx.matches.movers import (
+    MoveFn,
+    Mover,
+    batched_move_fn,
+    search_move_fn,
+    tree_reusing_mover,
+)
 from dualmctx.models.game_model import make_search_fn
 from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
 
 
-class Host(NamedTuple):
-    """A player that runs on the host.
+class HostMover(NamedTuple):
+    """Chooses the moves of a player on the host.
 
     Attributes:
-      choose: `(histories, seeds) -> actions`: from the actions of each game so far and a number in
-        [0, 2**31) for each, which is all that its choice may depend on.
+      choose: `(histories, seeds) -> actions`: takes the actions so far and a seed in [0, 2**31) of
+        each game. An action may depend on nothing else.
     """
 
     choose: Callable[[list[list[int]], list[int]], list[int]]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Entrant:
-    """A player with a name.
+class Player:
+    """A named player.
 
     Attributes:
-      name: by which its results are known.
-      player: what chooses. Entrants that share it share compiled programs.
-      params: what `player` takes as its parameters.
-      cost: of a move; `None` where it is not known.
-      about: what else is to be told of it, in what JSON can hold.
+      name: name of the player in results.
+      mover: chooses the moves. Players with the same mover share compiled programs.
+      params: parameters that are passed to `mover`.
+      cost: cost of a move; `None` if it is not known.
+      about: further description, as JSON values.
     """
 
     name: str
-    player: PlayerFn | Player | Host
+    mover: MoveFn | Mover | HostMover
     params: Params = None
     cost: MoveCost | None = None
     about: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
-def engine(
+def search_player(
     name: str,
     env: Environment,
     network: PolicyValueNetwork,
@@ -51,64 +57,64 @@ def engine(
     *,
     about: dict[str, Any] | None = None,
     **options: Any,
-) -> Entrant:
-    """Makes an entrant of a network and a search.
+) -> Player:
+    """Builds a player from a network and a search.
 
-    Its policy is taken as it is: `for_evaluation()` plays the best move, others may draw theirs.
-    With `reuse_capacity` it goes on from its tree of the move before.
+    The policy is used as given: `for_evaluation()` plays the best move, other policies may sample
+    their moves. With `reuse_capacity` the player reuses the tree of its previous move.
 
     Args:
-      name: of the entrant.
-      env: a game as `games.make` gives it. Entrants with the same one, equal networks and equal
+      name: name of the player.
+      env: a game of `games.make`. Players with the same environment, equal networks and equal
         policies share compiled programs.
       network: a `dualmctx.models.network.Network`.
-      params: its parameters.
+      params: parameters of the network.
       policy: a search variant.
-      about: what else is to be told of it.
-      **options: those of `make_model`.
+      about: further description, as JSON values.
+      **options: options of `make_model`.
 
     Returns:
-      The entrant.
+      The player.
     """
-    player = _searching(env, network, policy, tuple(sorted(options.items())))
+    mover = _search_mover(env, network, policy, tuple(sorted(options.items())))
     keep = options.get("keep_activations", True)
     cost = move_cost(policy, network, keep_activations=keep)
-    return Entrant(name, player, params, cost, about or {})
+    return Player(name, mover, params, cost, about or {})
 
 
 @functools.lru_cache(maxsize=256)
-def _searching(
+def _search_mover(
     env: Environment, network: PolicyValueNetwork, policy: Policy, options: tuple
-) -> PlayerFn | Player:
+) -> MoveFn | Mover:
     search_fn = make_search_fn(env, network, policy, **dict(options))
     reuse_capacity = policy.traits.reuse_capacity
     return (
-        reusing_player(search_fn, reuse_capacity=reuse_capacity)
+        tree_reusing_mover(search_fn, reuse_capacity=reuse_capacity)
         if reuse_capacity
-        else search_player(search_fn)
+        else search_move_fn(search_fn)
     )
 
 
-def perfect(env: Environment, name: str = "perfect") -> Entrant:
-    """Makes the exact player of a small game; see `games.perfect_player`.
+def perfect_player(env: Environment, name: str = "perfect") -> Player:
+    """Builds the perfect player of a small game; see `games.perfect_player`.
 
     Raises:
-      ValueError: when the game cannot be solved, in one line.
+      ValueError: if the game cannot be solved.
     """
-    return Entrant(name, _perfect(env), cost=FREE, about={"player": "perfect"})
+    return Player(name, _perfect_move_fn(env), cost=FREE, about={"player": "perfect"})
 
 
-def uniform_random(name: str = "random") -> Entrant:
-    """Makes a player that draws from the legal moves uniformly."""
-    return Entrant(name, _random(), cost=FREE, about={"player": "uniformly random"})
+def random_player(name: str = "random") -> Player:
+    """Builds a player that samples uniformly from the legal actions."""
+    return Player(name, _random_move_fn(), cost=FREE, about={"player": "uniformly random"})
 
 
-# The same one each time, so that programs can be shared.
+# Cached, so that players share compiled programs.
 @functools.lru_cache(maxsize=16)
-def _perfect(env: Environment) -> PlayerFn:
-    return batch_player(games.perfect_player(env))
+def _perfect_move_fn(env: Environment) -> MoveFn:
+    return batched_move_fn(games.perfect_player(env))
 
 
 @functools.cache
-def _random() -> PlayerFn:
-    return batch_player(games.random_player())
+def _random_move_fn() -> MoveFn:
+    return batched_move_fn(games.random_player())

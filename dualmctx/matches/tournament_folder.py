@@ -1,4 +1,4 @@
-"""The folder of a tournament: its settings, its games, and what is still to be played."""
+"""The folder of a tournament: its settings and the pairs of games played so far."""
 
 import json
 from pathlib import Path
@@ -12,15 +12,15 @@ from dualmctx.runs.record_names import with_current_names
 GAMES, SETTINGS = "games.jsonl", "tournament.json"
 
 
-def settle(folder: Path, settings: dict[str, Any]) -> None:
-    """Writes the settings of a tournament, which may have gained players and openings meanwhile.
+def save_settings(folder: Path, settings: dict[str, Any]) -> None:
+    """Writes the settings of a tournament; merges them with existing settings.
 
     Args:
-      folder: the tournament's; it is made if there is none.
-      settings: `openings` and `players` may grow, the rest must not change.
+      folder: the folder of the tournament; created if it does not exist.
+      settings: the settings. `openings` and `players` may grow; the rest must not change.
 
     Raises:
-      ValueError: when they do not go together with those that are there, in one line.
+      ValueError: if they are not compatible with the existing settings.
     """
     file = folder / SETTINGS
     if file.exists():
@@ -29,18 +29,21 @@ def settle(folder: Path, settings: dict[str, Any]) -> None:
     atomic_write_text(file, json.dumps(settings) + "\n")
 
 
-def count_done(games: list[Game]) -> dict[tuple[str, str], int]:
-    """Counts the pairs of each two players, which are there in order.
+def count_finished_pairs(games: list[Game]) -> dict[tuple[str, str], int]:
+    """Counts the pairs of games of each pairing, which must be in order.
 
     Raises:
-      ValueError: when one is missing, in one line.
+      ValueError: if a pair is missing.
     """
     done: dict[tuple[str, str], int] = {}
     for game in games[::2]:
         expected = done.get(game.players, 0)
         if game.pair != expected:
             players = " and ".join(game.players)
-            raise ValueError(f"{GAMES} has pair {game.pair} of {players} in place of {expected}")
+            raise ValueError(
+                f"{GAMES} has pair {game.pair} of {players} instead of pair {expected}; choose "
+                "another folder"
+            )
         done[game.players] = expected + 1
     return done
 
@@ -63,13 +66,13 @@ def _merge(old: dict[str, Any], new: dict[str, Any], folder: Path) -> dict[str, 
         pair = next(i for i, x in enumerate(shorter) if x != longer[i])
         change = f"{old['openings'][pair]} → {new['openings'][pair]}"
         raise ValueError(
-            f"{where} has other openings (pair {pair}: {change}); choose another folder"
+            f"{where} has different openings (pair {pair}: {change}); choose another folder"
         )
     for name in sorted(old["players"].keys() & new["players"].keys()):
         if old["players"][name] != new["players"][name]:
             fields = _differences(old["players"][name], new["players"][name])
             remedy = "choose another name or folder"
-            raise ValueError(f"{where} has another player {name!r}: {fields}; {remedy}")
+            raise ValueError(f"{where} has a different player {name!r}: {fields}; {remedy}")
     return new | {"openings": longer, "players": old["players"] | new["players"]}
 
 

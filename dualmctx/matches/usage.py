@@ -1,27 +1,28 @@
-"""What the players of a tournament spent: moves, evaluations, seconds a move."""
+"""Resources used by the players of a tournament: moves, evaluations, seconds per move."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 import games
-from dualmctx.matches.arena import with_memory
 from dualmctx.matches.game_file import Game
-from dualmctx.matches.openings import Opening, as_rows, set_up_fens, split_opening
-from dualmctx.matches.players import Entrant, Host
+from dualmctx.matches.movers import as_mover
+from dualmctx.matches.openings import Opening, set_up_fens, split_opening, to_action_rows
+from dualmctx.matches.players import HostMover, Player
 from dualmctx.types import Environment
 
 
 class Usage(NamedTuple):
-    """What a player spent in its games.
+    """The resources used by a player in its games.
 
     Attributes:
-      name: the player.
-      moves: that it chose, openings apart.
-      evaluations: of the network for these, by the cost of a move; `None` where that is not known.
+      name: name of the player.
+      moves: number of moves that it chose, without openings.
+      evaluations: number of network evaluations for these moves; `None` if the cost of a move is
+        not known.
     """
 
     name: str
@@ -29,33 +30,33 @@ class Usage(NamedTuple):
     evaluations: int | None
 
 
-def count_usage(entrants: Iterable[Entrant], played: Iterable[Game]) -> list[Usage]:
-    """Counts what each player spent."""
+def count_usage(players: Iterable[Player], played: Iterable[Game]) -> list[Usage]:
+    """Counts the resources used by each player."""
     rows = list(played)
-    return [_usage_of(entrant, rows) for entrant in entrants]
+    return [_count_usage(player, rows) for player in players]
 
 
-def _usage_of(entrant: Entrant, rows: list[Game]) -> Usage:
+def _count_usage(player: Player, rows: list[Game]) -> Usage:
     moves = sum(
         number
         for game in rows
         for name, number in zip(game.players, game.num_chosen, strict=True)
-        if name == entrant.name
+        if name == player.name
     )
-    each = entrant.cost and entrant.cost.evaluations
-    return Usage(entrant.name, moves, None if each is None else moves * each)
+    each = player.cost and player.cost.evaluations
+    return Usage(player.name, moves, None if each is None else moves * each)
 
 
 def sample_positions(played: Iterable[Game], number: int, seed: int) -> list[Opening]:
-    """Draws positions in which somebody had to choose, a random one of a random game each.
+    """Samples positions after the opening: a random position of a random game each.
 
     Args:
-      played: the games, in some of which somebody chose.
-      number: of positions.
-      seed: of the draws.
+      played: the games; at least one has moves after its opening.
+      number: number of positions.
+      seed: seed of the random numbers.
 
     Returns:
-      What leads to each.
+      The actions that lead to each position.
     """
     rng = np.random.default_rng(seed)
     rows = [game for game in played if len(game.moves) > game.opening]
@@ -63,37 +64,37 @@ def sample_positions(played: Iterable[Game], number: int, seed: int) -> list[Ope
     return [game.history(rng.integers(game.opening, len(game.moves))) for game in chosen]
 
 
-def seconds_a_move(
-    env: Environment, entrant: Entrant, histories: Sequence[Opening], *, repeats: int = 3
+def seconds_per_move(
+    env: Environment, player: Player, histories: Sequence[Opening], *, repeats: int = 3
 ) -> float:
-    """Measures the time of a move by itself, in a batch of positions; compiling apart.
+    """Measures the time of a move in a batch of positions, without compilation.
 
     Args:
       env: the game.
-      entrant: the player; one with a tree of the move before starts without it.
-      histories: what leads to each of the positions, in none of which the game is over.
-      repeats: of the measurement, of which the median is taken.
+      player: the player; a player that reuses trees starts without one.
+      histories: actions that lead to the positions, in none of which the game is over.
+      repeats: number of measurements; the median counts.
 
     Returns:
-      Seconds of the batch by the number of positions.
+      The seconds of the batch divided by the number of positions.
     """
     number = len(histories)
-    player = entrant.player
-    if isinstance(player, Host):
+    mover = player.mover
+    if isinstance(mover, HostMover):
         moves = [list(split_opening(history)[1]) for history in histories]
         seeds = list(range(number))
-        return _median(lambda: player.choose(moves, seeds), repeats) / number
-    states, _ = games.replay_checked(env, as_rows(histories), set_up_fens(env, histories))
-    player = with_memory(player)
-    memory = player.start(entrant.params, states)
+        return _median_seconds(lambda: mover.choose(moves, seeds), repeats) / number
+    states, _ = games.replay_checked(env, to_action_rows(histories), set_up_fens(env, histories))
+    mover = as_mover(mover)
+    memory = mover.start(player.params, states)
     keys = jax.random.split(jax.random.PRNGKey(0), number)
-    choose = jax.jit(player.choose)
-    given = entrant.params, keys, states, memory
-    jax.block_until_ready(choose(*given))
-    return _median(lambda: jax.block_until_ready(choose(*given)), repeats) / number
+    choose = jax.jit(mover.choose)
+    args = player.params, keys, states, memory
+    jax.block_until_ready(choose(*args))
+    return _median_seconds(lambda: jax.block_until_ready(choose(*args)), repeats) / number
 
 
-def _median(run: Any, repeats: int) -> float:
+def _median_seconds(run: Callable[[], Any], repeats: int) -> float:
     seconds = []
     for _ in range(repeats):
         start = time.perf_counter()

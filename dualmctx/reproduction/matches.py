@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 import games
-from dualmctx.matches.game_file import read_games, results_of
+from dualmctx.matches.game_file import count_results, read_games
 from dualmctx.matches.openings import Opening, random_openings
-from dualmctx.matches.players import Entrant, engine
+from dualmctx.matches.players import Player, search_player
 from dualmctx.matches.tournament import Tournament
 from dualmctx.matches.tournament_folder import GAMES
 from dualmctx.ratings.alpha_rank import alpha_rank, payoffs
@@ -118,8 +118,8 @@ def pair_up(names: Sequence[str], comparisons: Iterable[Comparison]) -> tuple[tu
     )
 
 
-def _entrant(env: Environment, setup: TrainingSetup, folder: Path, step: int) -> Entrant:
-    return engine(
+def _entrant(env: Environment, setup: TrainingSetup, folder: Path, step: int) -> Player:
+    return search_player(
         checkpoint_name(setup.name, step),
         env,
         setup.network,
@@ -148,7 +148,7 @@ def read_curves(
       The curves by algorithm.
     """
     steps, played = size.evaluated, read_games(folder / GAMES)
-    results = results_of(
+    results = count_results(
         [checkpoint_name(x, step) for x in comparison.algorithms for step in steps], played
     )
     reference = checkpoint_name(comparison.others[0], steps[-1])

@@ -93,12 +93,12 @@ def test_random_games_cover_the_rules(name):
     if name == "hex":
         assert (actions[1] == 16).any(), "no player swapped"
     if name == "othello":
-        assert (actions == 64).any(), "nobody passed"
+        assert (actions == 64).any(), "no player passed"
     if name == "go":
         stones = [(ply.state._x.board != 0).sum(axis=1) for ply in plies]
         assert (np.diff(stones, axis=0) < 0).any(), "nothing was captured"
         assert any((ply.state._x.ko >= 0).any() for ply in plies), "there was no ko"
-        assert (actions == 25).any(), "nobody passed"
+        assert (actions == 25).any(), "no player passed"
 
 
 # Motions of the board that are not symmetries of the game.

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualmctx.matches.game_file import Game, results_of
+from dualmctx.matches.game_file import Game, count_results
 from dualmctx.matches.openings import Opening, Start
-from dualmctx.matches.players import Entrant
+from dualmctx.matches.players import Player
 from dualmctx.matches.report.warnings import count_games, list_warnings
 from dualmctx.matches.usage import count_usage
 from dualmctx.ratings.alpha_rank import AlphaRank, alpha_rank
@@ -24,7 +24,7 @@ class Played(NamedTuple):
     """Input of a report: the games played, the players, and the measured cost of a move.
 
     Attributes:
-      entrants: the players.
+      players: the players.
       games: all games, the two of a pair one after the other.
       starts: the position after each opening.
       seconds: seconds per move of each player, by name.
@@ -36,7 +36,7 @@ class Played(NamedTuple):
       timed: names of the players that were given the same time per move.
     """
 
-    entrants: tuple[Entrant, ...]
+    players: tuple[Player, ...]
     games: list[Game]
     starts: Mapping[Opening, Start]
     seconds: dict[str, float]
@@ -57,9 +57,9 @@ def make_report(played: Played) -> dict[str, Any]:
     Raises:
       ValueError: if the anchor is not a player.
     """
-    names = [entrant.name for entrant in played.entrants]
+    names = [player.name for player in played.players]
     # Games of a player against itself measure only the advantage of a side.
-    results = results_of(names, [game for game in played.games if len(set(game.players)) == 2])
+    results = count_results(names, [game for game in played.games if len(set(game.players)) == 2])
     ratings = rate(results, anchor=played.anchor)
     ranks = _rank(results)
     rows = [_player(played, place, rating, ranks) for place, rating in enumerate(ratings.players)]
@@ -68,7 +68,7 @@ def make_report(played: Played) -> dict[str, Any]:
         "ratings": ratings._asdict() | {"players": names},
         "ratings_by_side": _rate_sides(played, names) if played.by_side else None,
         "crosstable": _table(*count_wins_and_draws(results.pairs)),
-        "by_side": _sides(results_of(names, played.games)),
+        "by_side": _sides(count_results(names, played.games)),
         "alpha_rank": ranks and ranks._asdict(),
         "doublings": _doublings(played, results, rows),
         "sprt": _describe_test(played, names),
@@ -81,10 +81,10 @@ def make_report(played: Played) -> dict[str, Any]:
 
 def _player(played: Played, place: int, rating: Rating, ranks: AlphaRank | None) -> dict[str, Any]:
     """Returns the row of a player: its results and the cost of a move."""
-    entrant = played.entrants[place]
-    [usage] = count_usage([entrant], played.games)
-    seconds = played.seconds[entrant.name]
-    simulations, evaluations, blocks = entrant.cost or (None,) * 3
+    player = played.players[place]
+    [usage] = count_usage([player], played.games)
+    seconds = played.seconds[player.name]
+    simulations, evaluations, blocks = player.cost or (None,) * 3
     games = rating.wins + rating.draws + rating.losses
     return rating._asdict() | {
         "score": (rating.wins + rating.draws / 2) / games if games else None,
@@ -97,7 +97,7 @@ def _player(played: Played, place: int, rating: Rating, ranks: AlphaRank | None)
         "simulations_a_second": simulations / seconds if simulations else None,
         "mass": ranks and ranks.mass[place],
         "leads": ranks and ranks.leads[place],
-        "about": entrant.about,
+        "about": player.about,
     }
 
 
@@ -110,7 +110,7 @@ def _rank(results: Results) -> AlphaRank | None:
 
 def _rate_sides(played: Played, names: Sequence[str]) -> dict[str, Any]:
     anchor = None if played.anchor is None else f"{played.anchor} (first)"
-    ratings = rate_sides(results_of(names, played.games), anchor=anchor)
+    ratings = rate_sides(count_results(names, played.games), anchor=anchor)
     return ratings._asdict() | {"players": [row._asdict() for row in ratings.players]}
 
 

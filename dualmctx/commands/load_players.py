@@ -1,51 +1,51 @@
-"""Who plays: from players as they were asked for to entrants of a tournament."""
+"""Loads the players of a comparison from their specifications."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import games
-from dualmctx.commands.candidates import Candidate, networkless, searching
+from dualmctx.commands.player_builder import PlayerBuilder, networkless_builder, search_builder
 from dualmctx.matches.player_spec import NETWORKLESS, OWN, PlayerSpec
 from dualmctx.runs.saved_network import Trained, load_trained
 from dualmctx.runs.saved_policy import build_policy
 from dualmctx.types import Environment
 
 
-class Lineup(NamedTuple):
-    """The players and the game that they play.
+class LoadedPlayers(NamedTuple):
+    """The players and their game.
 
     Attributes:
       env: the game.
-      game_parameters: its parameters.
-      candidates: the players.
-      trained: the first network, of a player or the default one; `None` where there is none.
+      game_parameters: parameters of the game.
+      builders: one builder per player.
+      trained: the first network of a player, or the default network; `None` without a network.
     """
 
     env: Environment
     game_parameters: dict[str, Any]
-    candidates: tuple[Candidate, ...]
+    builders: tuple[PlayerBuilder, ...]
     trained: Trained | None
 
 
-def load_lineup(
+def load_players(
     specs: Sequence[PlayerSpec],
     checkpoint: str | None,
     game: str | None,
     game_parameters: dict[str, int | float],
     simulations: int,
-) -> Lineup:
+) -> LoadedPlayers:
     """Loads the players.
 
     Args:
-      specs: the players.
-      checkpoint: of those that name none.
-      game: that all networks must be of; `None` for whatever they are of.
-      game_parameters: of the game; with networks none that are not theirs.
-      simulations: a move, of all trees, of those that do not say.
+      specs: specifications of the players.
+      checkpoint: checkpoint of the players that do not name one.
+      game: the game of all networks; `None` for the game of the first network.
+      game_parameters: parameters of the game; they must agree with those of the networks.
+      simulations: simulations per move, over all trees, of players that do not specify them.
 
     Raises:
-      ValueError: when something is wrong, in one line.
+      ValueError: if a specification is invalid, or a network plays a different game.
     """
     for spec in specs:
         if spec.search not in (*NETWORKLESS, OWN):
@@ -58,25 +58,25 @@ def load_lineup(
     if first is not None:
         env, parameters = first.env, first.record["game_parameters"]
         _check_game(specs, loaded, first, game, game_parameters)
-        # One game for all, so that equal searches share compiled programs.
+        # All players share one environment, so that equal searches share compiled programs.
         loaded = [trained and trained._replace(env=env) for trained in loaded]
     elif game is None:
-        raise ValueError("nobody has a network; say with --game what is to be played")
+        raise ValueError("no player has a network; name the game with --game")
     else:
         env, parameters = games.make(game, **game_parameters), game_parameters
-    candidates = []
+    builders = []
     for spec, trained in zip(specs, loaded, strict=True):
         with _about(spec):
             if trained is None:
-                candidates.append(networkless(spec, env, simulations))
+                builders.append(networkless_builder(spec, env, simulations))
             else:
-                candidates.append(searching(spec, trained, simulations))
-    return Lineup(env, parameters, tuple(candidates), first)
+                builders.append(search_builder(spec, trained, simulations))
+    return LoadedPlayers(env, parameters, tuple(builders), first)
 
 
 @contextlib.contextmanager
 def _about(spec: PlayerSpec) -> Iterator[None]:
-    """Says of which player an error is."""
+    """Prefixes error messages with the name of the player."""
     try:
         yield
     except ValueError as error:
@@ -99,8 +99,8 @@ def _load(spec: PlayerSpec, checkpoint: str | None) -> Trained | None:
     source = spec.checkpoint or checkpoint
     if source is None:
         raise ValueError(
-            f"player {spec.name!r} names no checkpoint; write CHECKPOINT+{spec.search}, or give "
-            "--checkpoint for all that name none"
+            f"player {spec.name!r} has no checkpoint; write CHECKPOINT+{spec.search}, or set "
+            "--checkpoint"
         )
     return load_trained(source, spec.iteration)
 
@@ -117,11 +117,14 @@ def _check_game(
     ours = _describe_game(first)
     for name, value in game_parameters.items():
         if first.record["game_parameters"].get(name) != value:
-            raise ValueError(f"{name} is {value}; the networks play {ours}: leave it out")
+            raise ValueError(f"{name} is {value}; the networks play {ours}: remove the parameter")
     for spec, trained in zip(specs, loaded, strict=True):
         if trained is not None and _describe_game(trained) != ours:
             theirs = _describe_game(trained)
-            raise ValueError(f"player {spec.name!r} plays {theirs}, the first one {ours}")
+            raise ValueError(
+                f"player {spec.name!r} plays {theirs}, the first network plays {ours}; all players "
+                "must play the same game"
+            )
 
 
 def _describe_game(trained: Trained) -> str:

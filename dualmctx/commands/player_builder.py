@@ -1,4 +1,4 @@
-"""A player whose simulations may still change: what it was asked to be, ready to enter."""
+"""Builders of players: functions from a number of simulations to a player."""
 
 import math
 from collections.abc import Callable
@@ -7,71 +7,71 @@ from typing import Any, NamedTuple
 from dualmctx.commands.flags import parse_flags
 from dualmctx.matches.external_players import openspiel_mcts, perfect_connect_four
 from dualmctx.matches.player_spec import OPENSPIEL, OWN, PERFECT, RANDOM, PlayerSpec
-from dualmctx.matches.players import Entrant, engine, perfect, uniform_random
+from dualmctx.matches.players import Player, perfect_player, random_player, search_player
 from dualmctx.policies import named_options
 from dualmctx.policies.budgets import Simulations, split
 from dualmctx.runs.folder import to_dict
 from dualmctx.runs.saved_network import Trained, digest_of, model_kwargs_of
 from dualmctx.runs.saved_policy import build_policy, with_simulations
-from dualmctx.types import Environment
+from dualmctx.types import Environment, Policy
 
 
-class Candidate(NamedTuple):
-    """A player whose simulations may still change.
+class PlayerBuilder(NamedTuple):
+    """Builds a player with any number of simulations.
 
     Attributes:
-      spec: as it was asked for.
-      simulations: a move, a number for each tree; `None` where it has none.
-      enter: makes the entrant, with simulations of this shape.
+      spec: the specification of the player.
+      simulations: default simulations per move, one number per tree; `None` if it has none.
+      build: builds the player with the given simulations, one number per tree.
     """
 
     spec: PlayerSpec
     simulations: Simulations | None
-    enter: Callable[[Simulations | None], Entrant]
+    build: Callable[[Simulations | None], Player]
 
 
-def networkless(spec: PlayerSpec, env: Environment, simulations: int) -> Candidate:
-    """Makes a player without a network.
+def networkless_builder(spec: PlayerSpec, env: Environment, simulations: int) -> PlayerBuilder:
+    """Returns the builder of a player without a network.
 
     Args:
-      spec: as it was asked for.
+      spec: the specification of the player.
       env: the game.
-      simulations: a move, where it has any and does not say.
+      simulations: default simulations per move of OpenSpiel's MCTS.
 
     Raises:
-      ValueError: when it cannot be as it was asked for, in one line.
+      ValueError: if the specification is invalid.
     """
     options = dict(spec.options)
     if spec.search == OPENSPIEL:
-        uct_c = _uct_c(options)
+        uct_c = _parse_uct_c(options)
         [number] = spec.simulations if spec.simulations and len(spec.simulations) == 1 else [None]
         if spec.simulations and number is None:
-            raise ValueError("simulations must be one number: it has one tree")
+            raise ValueError("simulations must be one number, because the search has one tree")
         budget = (number or simulations,)
 
-        def enter(asked: Simulations | None) -> Entrant:
+        def build(asked: Simulations | None) -> Player:
             [number] = asked or budget
             return openspiel_mcts(env, number, name=spec.name, **uct_c)
 
-        enter(budget)
-        return Candidate(spec, budget, enter)
+        build(budget)
+        return PlayerBuilder(spec, budget, build)
     if options or spec.simulations:
         raise ValueError(f"{spec.search} has no options")
-    entrant = _make_fixed(spec, env)
-    return Candidate(spec, None, lambda asked: entrant)
+    player = _build_fixed_player(spec, env)
+    return PlayerBuilder(spec, None, lambda asked: player)
 
 
-def _make_fixed(spec: PlayerSpec, env: Environment) -> Entrant:
+def _build_fixed_player(spec: PlayerSpec, env: Environment) -> Player:
     if spec.search == RANDOM:
-        return uniform_random(spec.name)
+        return random_player(spec.name)
     assert spec.search == PERFECT
     if env.id == "connect_four":
         return perfect_connect_four(env, spec.name)
-    return perfect(env, spec.name)
+    return perfect_player(env, spec.name)
 
 
-def _uct_c(options: dict[str, str]) -> dict[str, float]:
-    """Reads the one option of OpenSpiel's search besides its simulations."""
+def _parse_uct_c(options: dict[str, str]) -> dict[str, float]:
+    """Parses the option `uct_c` of OpenSpiel's MCTS, if it is given."""
     for name in options:
         if name != "uct_c":
             raise ValueError(f"{OPENSPIEL} has no option {name}; it has simulations, uct_c")
@@ -87,20 +87,20 @@ def _uct_c(options: dict[str, str]) -> dict[str, float]:
     return {"uct_c": uct_c}
 
 
-def searching(spec: PlayerSpec, trained: Trained, simulations: int) -> Candidate:
-    """Makes a player that searches with a network.
+def search_builder(spec: PlayerSpec, trained: Trained, simulations: int) -> PlayerBuilder:
+    """Returns the builder of a player that searches with a network.
 
     Args:
-      spec: as it was asked for.
+      spec: the specification of the player.
       trained: the network.
-      simulations: a move, of all trees, where it does not say; `own` keeps those of its training.
+      simulations: default simulations per move, over all trees; `own` keeps those of its training.
 
     Raises:
-      ValueError: when it cannot be as it was asked for, in one line.
+      ValueError: if the specification is invalid.
     """
     is_own = spec.search == OWN
     policy = build_policy(trained.record, None if is_own else spec.search).for_evaluation()
-    budget = _budget_of(policy)
+    budget = _get_budget(policy)
     if spec.simulations is not None and len(spec.simulations) > 1:
         budget = spec.simulations
     elif spec.simulations is not None or not is_own:
@@ -109,26 +109,26 @@ def searching(spec: PlayerSpec, trained: Trained, simulations: int) -> Candidate
     policy = _with_options(spec, with_simulations(policy, budget))
     network = {"network": digest_of(trained.params), "iteration": trained.iteration}
 
-    def enter(asked: Simulations | None) -> Entrant:
+    def build(asked: Simulations | None) -> Player:
         chosen = policy if asked in (None, budget) else with_simulations(policy, asked)
         about = network | {"search": {"policy": type(policy).__name__} | to_dict(chosen)}
         options = model_kwargs_of(trained.record)
         parts = (trained.env, trained.network, trained.params, chosen)
-        return engine(spec.name, *parts, about=about, **options)
+        return search_player(spec.name, *parts, about=about, **options)
 
-    enter(budget)
-    return Candidate(spec, budget, enter)
+    build(budget)
+    return PlayerBuilder(spec, budget, build)
 
 
-def _budget_of(policy: Any) -> Simulations:
+def _get_budget(policy: Policy) -> Simulations:
     budget = policy.num_simulations
     return budget if isinstance(budget, tuple) else (budget,)
 
 
-def _with_options(spec: PlayerSpec, policy: Any) -> Any:
-    """Returns a policy with the options of a player's text, by their short names."""
+def _with_options(spec: PlayerSpec, policy: Policy) -> Policy:
+    """Sets the options of a policy, by their short names, to the specified values."""
     flags: list[str] = []
-    known = _flags_of(policy)
+    known = _list_flags(policy)
     for name, value in spec.options:
         if name not in known:
             raise ValueError(
@@ -138,7 +138,7 @@ def _with_options(spec: PlayerSpec, policy: Any) -> Any:
     return parse_flags(policy, flags, spec.search, "")
 
 
-def _flags_of(policy: Any) -> dict[str, str]:
+def _list_flags(policy: Any) -> dict[str, str]:
     """Returns the flag of each option of a policy by its short name, except the simulations."""
     return {
         name: "--" + ".".join(option.path).replace("_", "-")

@@ -1,0 +1,113 @@
+"""Pairs of games with at least one player that runs on the host."""
+
+import functools
+from typing import Any
+
+import chex
+import jax
+import numpy as np
+
+from dualmctx.matches.arena import choose_at, observe_at
+from dualmctx.matches.boards import (
+    Boards,
+    Record,
+    Seat,
+    find_seat,
+    is_in_progress,
+    play_moves,
+    seat_keys,
+    set_up,
+    to_record,
+)
+from dualmctx.matches.movers import MoveFn, Mover, as_mover
+from dualmctx.matches.players import HostMover
+from dualmctx.types import Environment, GameState, Params
+
+AnyMover = MoveFn | Mover | HostMover
+
+
+def play_on_host(
+    env: Environment,
+    movers: tuple[AnyMover, AnyMover],
+    params: tuple[Params, Params],
+    rng_keys: chex.PRNGKey,
+    openings: chex.Array | np.ndarray,
+    max_plies: int,
+    starts: GameState | None = None,
+) -> Record:
+    """Plays pairs of games one move at a time; the games are the same as those of `make_games`.
+
+    Args:
+      env: a game of `games.make`.
+      movers: the movers of the two players.
+      params: parameters of each player, see `make_games`.
+      rng_keys: `[H]` keys, consumed.
+      openings: `[H, D]` actions, see `make_games`.
+      max_plies: maximum length, see `make_games`.
+      starts: initial states, see `make_games`; a `HostMover` receives only the actions.
+
+    Returns:
+      The games.
+    """
+    boards = _set_up(env, rng_keys, openings, max_plies, starts)
+    memories = [
+        None if isinstance(mover, HostMover) else as_mover(mover).start(own, boards.state)
+        for mover, own in zip(movers, params, strict=True)
+    ]
+    while np.any(_is_going_on(boards)):
+        seats = tuple(_find_seat(boards, number) for number in range(2))
+        actions = []
+        for i, mover in enumerate(movers):
+            action, memories[i] = _choose(mover, seats[i], params[i], boards, memories[i])
+            actions.append(action)
+        for i, mover in enumerate(movers):
+            memories[i] = _observe(mover, seats[1 - i], memories[i], actions[1 - i])
+        boards = _play_moves(env, boards, seats, tuple(actions))
+    return jax.device_get(to_record(boards))
+
+
+def _choose(
+    mover: AnyMover, seat: Seat, params: Params, boards: Boards, memory: Any
+) -> tuple[chex.Array | np.ndarray, Any]:
+    """Chooses the moves of a player; see `choose_at`."""
+    if isinstance(mover, HostMover):
+        return _choose_on_host(mover, boards, seat), None
+    return _jit_choose(mover)(seat, params=params, boards=boards, memory=memory)
+
+
+def _observe(mover: AnyMover, seat: Seat, memory: Any, action: chex.Array) -> Any:
+    """Passes the actions of the opponent to a player; see `observe_at`."""
+    if isinstance(mover, HostMover):
+        return None
+    return _jit_observe(mover)(seat, memory=memory, action=action)
+
+
+def _choose_on_host(mover: HostMover, boards: Boards, seat: Seat) -> np.ndarray:
+    """Returns `[H]` actions of a host mover, 0 where its seat is not active."""
+    keys = jax.random.key_data(_seat_keys(seat, boards))
+    found = jax.device_get((seat, boards.actions, boards.ply, keys))
+    (board, is_active), actions, ply, keys = found
+    chosen = np.zeros(len(board), np.int32)
+    index = np.flatnonzero(is_active)
+    histories = [actions[b, : ply[b]].tolist() for b in board[index]]
+    # 31 bits fit into a signed 32-bit integer.
+    seeds = [int(key[-1]) >> 1 for key in keys[index]]
+    chosen[index] = mover.choose(histories, seeds)
+    return chosen
+
+
+_set_up = jax.jit(set_up, static_argnums=(0, 3))
+_is_going_on = jax.jit(is_in_progress)
+_find_seat = jax.jit(find_seat, static_argnums=1)
+_seat_keys = jax.jit(seat_keys)
+_play_moves = jax.jit(play_moves, static_argnums=0)
+
+
+@functools.lru_cache(maxsize=64)
+def _jit_choose(mover: MoveFn | Mover) -> Any:
+    return jax.jit(functools.partial(choose_at, mover=as_mover(mover)))
+
+
+@functools.lru_cache(maxsize=64)
+def _jit_observe(mover: MoveFn | Mover) -> Any:
+    return jax.jit(functools.partial(observe_at, mover=as_mover(mover)))
