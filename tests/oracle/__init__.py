@@ -1,1 +1,1 @@
-"""The plain-Python twin of the search engine, and what compares the two."""
+"""The plain-Python twin of the search engine, and functions that compare the two."""

@@ -1,4 +1,4 @@
-"""The twin of AlphaGo, and rollouts of the hash game: an outcome drawn by each position's fate.
+"""The twin of AlphaGo, and rollouts of the hash game with a random outcome per position.
 
 Written from Silver et al. 2016, Methods, and the readings in `dualmctx.policies.alphago`.
 """
@@ -19,7 +19,7 @@ FATE = 4242  # the salt of a position's chance of a win
 
 
 def hash_rollout(params: Any, rng_key: Any, embedding: Any) -> Any:
-    """Wins where the draw of the rollout's own key is below the position's fate, else loses."""
+    """Wins if the sample of the rollout's key is below the position's hash, otherwise loses."""
     del params
     fate = hash_model._uniform(embedding.state, FATE, jnp)
     return jnp.where(luck(rng_key, fate.shape[0]) < fate, 1.0, -1.0)
@@ -27,20 +27,20 @@ def hash_rollout(params: Any, rng_key: Any, embedding: Any) -> Any:
 
 @functools.partial(jax.jit, static_argnums=1)
 def luck(rng_key: Any, number: int) -> Any:
-    """Returns a uniform draw for each of `number` rollouts, by keys of their own."""
+    """Returns a uniform sample for each of `number` rollouts, with separate keys."""
     return jax.vmap(jax.random.uniform)(jax.random.split(rng_key, number))
 
 
 @dataclasses.dataclass(frozen=True)
 class HashAlphaGo(AlphaGo):
-    """AlphaGo with the hash game's rollouts, to be called like the other policies."""
+    """AlphaGo with the hash game's rollouts, called like the other policies."""
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         return super().__call__(*args, rollout_fn=hash_rollout, **options)
 
 
 class Search(leaves.Search):
-    """The twin whose positions are worth what model and rollout say, mixed."""
+    """The twin whose values are a mix of the model's value and the rollout's outcome."""
 
     def __init__(self, options: AlphaGo, element: tuple[int, int], *args: Any) -> None:
         self.mix, self.element = options.rollout_mix, element
@@ -72,7 +72,7 @@ class Search(leaves.Search):
         return node
 
     def grow(self, rng_key: Any, num_left: int) -> tuple[Any, int]:
-        """Runs a step; returns the key for the next one and how many simulations are left."""
+        """Runs a step; returns the key of the next step and the number of remaining simulations."""
         rng_key, select_key, expand_key = jax.random.split(rng_key, 3)
         self.rollout_key = jax.random.split(expand_key)[1]
         self.place = 0

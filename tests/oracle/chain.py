@@ -15,7 +15,7 @@ from oracle.twin import LARGE, SMALL, Node, Result, Stats
 
 
 class ChainSearch(twin.Search):
-    """A search of K trees from one root; where two trees need `mixes`, here stands the tree."""
+    """A search of K trees from one root; the argument `mixes` of two trees is the tree here."""
 
     def __init__(self, model: Any, options: Any, num_trees: int, *rest: Any) -> None:
         super().__init__(model, options, *rest)
@@ -25,7 +25,7 @@ class ChainSearch(twin.Search):
             self.root.stats = (first, *(Stats() for _ in range(num_trees - 1)))
 
     def create(self, parent: Node, action: int, tree: int) -> Node:
-        """Plays an action; the heads up to the tree's own evaluate the position, in order."""
+        """Plays an action; the heads up to the tree's own head evaluate the position, in order."""
         node = super().create(parent, action, None)
         node.stats = tuple(Stats() for _ in range(self.num_trees))
         for head in range(1, tree + 1):
@@ -33,7 +33,7 @@ class ChainSearch(twin.Search):
         return node
 
     def opinion(self, node: Node, head: int) -> tuple[float, np.ndarray]:
-        """Returns the mix of what a node stores with what a head says."""
+        """Returns the mix of a node's stored evaluation with a head's."""
         alpha, beta = self.mixes
         logits, value = self.model.refine_by(head, node.embedding)
         said = twin.probabilities(logits, None if node.parent else self.is_root_legal)
@@ -43,7 +43,7 @@ class ChainSearch(twin.Search):
         return alpha * node.raw + (1 - alpha) * float(value), prior
 
     def refine(self, leaf: Node, tree: int) -> None:
-        """Has a tree take a node, by its head's opinion or, after a later head, as it is."""
+        """Adds a node to a tree, evaluated by its head, or as it is after a later head."""
         self.counters.refined += 1
         if any(stats.visits for stats in leaf.stats[tree + 1 :]):
             self.counters.adopted += 1
@@ -55,7 +55,7 @@ class ChainSearch(twin.Search):
         self.backup(leaf, tree)
 
     def correct(self, leaf: Node, tree: int, difference: float) -> None:
-        """Tells a tree that every simulation that ended at a node should have brought more."""
+        """Corrects the values of all simulations of a tree that ended at a node."""
         difference *= leaf.stats[tree].ended
         for node in reversed(leaf.path):
             if self.is_reached(node, leaf.depth):
@@ -63,7 +63,7 @@ class ChainSearch(twin.Search):
             difference *= node.discount
 
     def refine_root(self) -> None:
-        """Has every later head evaluate the root, which is in all trees from the start."""
+        """Evaluates the root, which is in all trees from the start, with every later head."""
         is_kept = self.root.stats[SMALL].ended > 0
         for tree in range(1, self.num_trees):
             if not is_kept:
@@ -75,7 +75,7 @@ class ChainSearch(twin.Search):
                 stats.visits, stats.total, stats.passes = 1, self.root.raw, 1
 
     def waiting(self, tree: int) -> list[Node]:
-        """Returns the nodes that a tree lacks: by the last count before it, by the next, by age."""
+        """Returns the nodes that a tree lacks, sorted by earlier trees' counts, then by age."""
         nodes = [node for node in self.nodes if not node.stats[tree].visits]
         for earlier in range(tree):  # Sorting is stable, so the last key counts most.
             nodes.sort(key=lambda node, i=earlier: -node.stats[i].passes)
@@ -115,7 +115,7 @@ def chain(
 
 
 def weights(search: ChainSearch, options: Any) -> np.ndarray:
-    """Returns the policy, read off the last tree or off all of them."""
+    """Returns the policy, read from the last tree or from all trees."""
     if options.action_weights == "all_visits":
         visits = sum(twin.edges(search.root, tree)[0] for tree in range(search.num_trees))
         return visits / visits.sum()
@@ -143,7 +143,7 @@ def mpv(
     is_legal: Any = None,
     kept: list[Node] | None = None,
 ) -> Result:
-    """MPV-MCTS, one slot after the other; arguments as in `twin.alphazero`, without exploration."""
+    """MPV-MCTS, slot by slot; arguments as in `twin.alphazero`, without exploration."""
     del rng_key, element
     mixes = (options.value_mix, options.prior_mix)
     longest = sum(options.num_simulations) + options.reuse_capacity

@@ -1,4 +1,4 @@
-"""Compares whole trees of the engine with the twin's, position by position."""
+"""Compares whole trees of the engine with the twin's trees, position by position."""
 
 import copy
 import functools
@@ -51,7 +51,7 @@ def run_engine(
 
 
 def _with_options(policy: Any, options: dict[str, Any]) -> Any:
-    """Returns a policy with options that its own check could not read, being traced."""
+    """Returns a policy with traced options, which its own check could not read."""
     policy, known = copy.copy(policy), named_options(policy)
     for name, value in options.items():
         *groups, _ = known[name].path
@@ -99,7 +99,7 @@ def _run(
 
 
 def engine_tree(tree: dualmctx.Tree, element: int) -> dict[tuple[int, ...], dict[str, Any]]:
-    """Returns one element's tree: what is known of each position, by the actions to it."""
+    """Returns one element's tree: the statistics of each position, keyed by its actions."""
     index = tree.children_index[element]
     found = {(): 0}
     waiting = [()]
@@ -151,7 +151,7 @@ def _twin_node(node: twin.Node, *, num_trees: int, is_windowed: bool) -> dict[st
 
 
 def assert_same_tree(tree: dualmctx.Tree, element: int, result: twin.Result) -> None:
-    """Checks that both have the same positions and know the same of each; arrays are numpy's."""
+    """Checks that both have the same positions and statistics; arrays are numpy's."""
     engine = engine_tree(tree, element)
     is_windowed = tree.stats[0].path_visits is not None
     ours = {

@@ -30,7 +30,7 @@ def _uniform(rng_key: Any, depth: int, batch_size: int) -> Any:
 
 
 class Search(twin.Search):
-    """A search in which one side's nodes freeze; the options are the policy's."""
+    """A search in which the nodes of one side freeze; the options are the policy's."""
 
     def __init__(self, model: Any, options: Any, element: tuple[int, int], *others: Any) -> None:
         longest = options.num_simulations + options.reuse_capacity
@@ -41,7 +41,7 @@ class Search(twin.Search):
         self.freeze()
 
     def freeze(self) -> None:
-        """Freezes the nodes that have reached the limit since they were last looked at."""
+        """Freezes the nodes that have newly reached the limit."""
         limit = self.options.frozen_visit_limit
         for node in self.nodes if limit is not None else ():
             visits, _ = twin.edges(node, TREE)
@@ -49,7 +49,7 @@ class Search(twin.Search):
                 self.frozen[node] = visits
 
     def is_side(self, node: twin.Node) -> bool:
-        """Whether the node is one that may freeze, by who is to move there; the root never is."""
+        """Whether the node may freeze, by the player to move; the root never freezes."""
         if node.parent is None or node.discount == 0:
             return False
         changes = sum(step.discount < 0 for step in node.path[1:])
@@ -79,7 +79,7 @@ class Search(twin.Search):
 
 
 class WithOptions(Search, with_options.Search):
-    """The same with minimax values and RAVE in what PUCT compares."""
+    """The same search with minimax values and RAVE in PUCT."""
 
     def choose(self, node: twin.Node, tree: int, draws: Any) -> int:
         return twin.Search.choose(self, node, tree, draws)

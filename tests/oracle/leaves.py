@@ -23,7 +23,7 @@ class Search(twin.Search):
         self.collisions = 0
 
     def best(self, node: twin.Node, tree: int) -> int:
-        """PUCT in which each open walk counts for what it is not yet known to be worth.
+        """PUCT with virtual visits or losses for the open walks.
 
         As one more visit of the value that is known already, or as n_vl visits that are lost.
         """
@@ -43,7 +43,7 @@ class Search(twin.Search):
         return int(np.flatnonzero(scores >= scores.max() - 1e-12)[0])
 
     def step(self, num_leaves: int) -> int:
-        """Selects up to so many leaves, backs them up, and returns how many there were."""
+        """Selects up to a number of leaves, backs them up, and returns their number."""
         leaves = []
         for i in range(num_leaves):
             self.place = i
@@ -59,7 +59,7 @@ class Search(twin.Search):
         return len(leaves)
 
     def walk(self) -> twin.Node | None:
-        """Returns where a walk ends, or None where that is a leaf of this step."""
+        """Returns the end of a walk, or None if it is a leaf of this step."""
         node = self.root
         while True:
             action = self.choose(node, twin.SMALL, None)

@@ -16,7 +16,7 @@ from oracle.twin import SMALL, Node
 
 
 class MuZeroSearch(twin.Search):
-    """A search by MuZero's rule; `puct` is the policy, which has the options of the window."""
+    """A search by MuZero's rule; `puct` is the policy with the options of the window."""
 
     def best(self, node: Node, tree: int) -> int:
         visits, qvalues = visits_of(node), qvalues_of(node)
@@ -60,7 +60,7 @@ class GumbelSearch(twin.Search):
 
 
 def halving(num_considered: int, num_simulations: int) -> list[int]:
-    """Returns how often the action of each simulation has been tried before."""
+    """Returns the number of earlier visits of each simulation's action."""
     tried, due = [0] * num_considered, []
     num_phases = max(1, math.ceil(math.log2(num_considered)))
     while len(due) < num_simulations:

@@ -1,4 +1,4 @@
-"""Games and networks as the twin sees them: one position at a time."""
+"""Games and networks for the twin: one position at a time."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ class HashModel(twin.Model):
         return output.reward[0], output.discount[0], logits, value, embedding
 
     def refine_by(self, head: int, embedding: Any) -> tuple:
-        """Returns what the head-th later head says, from 1."""
+        """Returns the evaluation by the head-th later head, counted from 1."""
         rules = hash_model.of_head(self.rules, head)
         return _first(hash_model.refine_fn(rules, None, embedding, self.num_actions, np))
 

@@ -17,10 +17,10 @@ from oracle.twin import SMALL, Node
 
 
 class Draws(twin.Draws):
-    """One element's random numbers in one simulation, those of the drawn actions too."""
+    """One element's random numbers in one simulation, including those of sampled actions."""
 
     def at(self, depth: int) -> tuple[Any, Any]:
-        """Returns the exploration's numbers of a depth, and a function of A to Gumbel's."""
+        """Returns the exploration's random numbers at a depth, and a function from A to noise."""
         index, size = self.element
 
         def gumbels(num_actions: int) -> np.ndarray:
@@ -36,7 +36,7 @@ def _gumbels(rng_key: Any, depth: int, batch_size: int, num_actions: int) -> Any
 
 
 class Search(twin.Search):
-    """A search of one tree. What it keeps of a node besides stands in the node's attributes.
+    """A search of one tree, with additional statistics in attributes of the nodes.
 
     `node.minimax` is the minimax value of the edge into it, for who moved there; `node.rave` maps
     actions to all returns of simulations in which the node's player played it at or below the node.
@@ -74,7 +74,7 @@ class Search(twin.Search):
         return best_action
 
     def qvalues(self, node: Node, untried: float) -> np.ndarray:
-        """Returns what stands for Q(s, a), starting from `untried` for actions without visits."""
+        """Returns the value used for Q(s, a), with `untried` for actions without visits."""
         visits = visits_of(node)
         found = np.full(len(node.prior), untried, float)
         mix, k = self.options.puct.minimax_mix, self.options.puct.rave_visits
@@ -90,7 +90,7 @@ class Search(twin.Search):
         return found
 
     def regularized(self, node: Node, prior: np.ndarray | None = None) -> np.ndarray:
-        """Returns the regularised policy of a node, of another prior than its own if there is."""
+        """Returns the regularised policy of a node, optionally with another prior."""
         prior = node.prior if prior is None else prior
         qvalues = self.qvalues(node, node.stats[SMALL].mean)
         return twin.regularized(prior, qvalues, visits_of(node).sum(), self.options.puct.c_puct)

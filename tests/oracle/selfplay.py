@@ -21,7 +21,7 @@ from dualmctx.training.selfplay import SelfPlay
 
 
 class Thoughts(NamedTuple):
-    """What a search says of one position."""
+    """The output of a search for one position."""
 
     weights: Any
     """`[A]`, the target."""
@@ -37,7 +37,7 @@ SearchOne = Callable[[Any, Any], Thoughts]
 
 @dataclasses.dataclass
 class Move:
-    """A move, and what is known of it in the end."""
+    """A move, and its targets after the game."""
 
     observation: np.ndarray
     legal: np.ndarray
@@ -67,7 +67,7 @@ class Move:
 
     @property
     def has_value(self) -> bool:
-        """Whether the result is known, and says something of a move that was thought about."""
+        """Whether the result is known and the move was chosen by a search."""
         return self.result is not None and not self.is_random
 
 
@@ -92,7 +92,7 @@ def _draws_of_start(rng_key: Any, most_random: int) -> tuple:
 
 
 def pick(weights: np.ndarray, temperature: float, noise: np.ndarray) -> int:
-    """Draws an action by weights^(1 / temperature), or takes the first of the best at 0.
+    """Samples an action from weights^(1 / temperature), or takes the first best one at 0.
 
     With Gumbel noise g, argmax of log(w) / T + g is such a draw.
     """
@@ -105,7 +105,7 @@ def pick(weights: np.ndarray, temperature: float, noise: np.ndarray) -> int:
 
 
 def tree_of(value: Any, weights: Any) -> Any:
-    """Stands for the `[B]` trees of two searches in which the chosen action has these values.
+    """A stand-in for the `[B]` trees of two searches with these values of the chosen action.
 
     The chosen action is the one with the largest of the `[B, A]` weights. Every other number is not
     a number, and every other action has more visits.
@@ -198,12 +198,12 @@ class Table:
 
 
 def first_spared(game: list[Move]) -> int:
-    """Returns whoever would have been the first to resign, by identity; -1 if nobody."""
+    """Returns the identity of the player that would have resigned first; -1 if there is none."""
     return next((move.mover for move in game if move.is_spared), -1)
 
 
 def finish(game: list[Move]) -> None:
-    """Writes down how a game ended, once it has."""
+    """Records the result of a finished game."""
     for move in game:
         move.is_over = True
     if game[-1].is_truncated:
@@ -216,7 +216,7 @@ def finish(game: list[Move]) -> None:
 
 
 def score(game: list[Move]) -> None:
-    """Walks a finished game backwards and writes down what each mover got from there on."""
+    """Records, from the end of a finished game backwards, the return of each mover."""
     got = [0.0, 0.0]
     for move in reversed(game):
         for player in range(2):

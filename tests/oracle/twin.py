@@ -1,4 +1,4 @@
-"""The slow, obvious twin of the search engine: one tree a root, objects for nodes, plain loops.
+"""The slow, simple twin of the search engine: one tree per root, node objects, plain loops.
 
 It was written from the papers and the readings alone, not from the engine: Silver et al. 2017 for
 PUCT; Kadam, Xu, Lieberherr 2021, section 3, for the two trees, the window and the exploration; Lan
@@ -19,7 +19,7 @@ SMALL, LARGE = 0, 1
 
 @dataclasses.dataclass
 class Stats:
-    """What one tree knows of a node, that is, of the edge into it."""
+    """The statistics of one tree for a node, that is, for the edge into it."""
 
     visits: int = 0
     ended: int = 0
@@ -34,7 +34,7 @@ class Stats:
 
 @dataclasses.dataclass(eq=False)
 class Node:
-    """A position, known by the actions that led to it."""
+    """A position, identified by the actions that led to it."""
 
     actions: tuple[int, ...]
     parent: "Node | None"
@@ -58,7 +58,7 @@ class Node:
 
 @dataclasses.dataclass
 class Counters:
-    """What happened in a search, to see that a test tested something."""
+    """Counts of events in a search, by which a test checks that it covers them."""
 
     lengths: list[int] = dataclasses.field(default_factory=list)
     small_lengths: list[int] = dataclasses.field(default_factory=list)
@@ -80,7 +80,7 @@ class Result:
 
 
 class Model:
-    """What the twin asks of a game and its two heads; answers are for one position.
+    """The interface of a game and its two heads for one position.
 
     `root()` gives (logits, value, embedding); `step(embedding, action)` gives (reward, discount,
     logits, value, embedding); both by the head that `recurrent_fn` is bound to. `refine(embedding)`
@@ -115,7 +115,7 @@ def _draw(rng_key: Any, depth: int, batch_size: int) -> Any:
 
 
 def keys_of(rng_key: Any, purpose: int, depth: Any, batch_size: int) -> Any:
-    """Returns the batch's keys for what is drawn at one depth in one simulation."""
+    """Returns the batch's keys for the samples at one depth of one simulation."""
     key = jax.random.fold_in(rng_key, np.uint32(purpose))
     return jax.random.split(jax.random.fold_in(key, depth), batch_size)
 
@@ -138,7 +138,7 @@ def probabilities(logits: Any, is_legal: Any = None) -> np.ndarray:
 
 
 class Search:
-    """A search from one root. `mixes` are (alpha, beta) where the final head takes part.
+    """A search from one root. `mixes` are (alpha, beta) if the final head takes part.
 
     Trees are numbered SMALL and LARGE; AlphaZero's only tree is SMALL.
     """
@@ -168,7 +168,7 @@ class Search:
         self.nodes = [root]
 
     def keep(self, nodes: list[Node]) -> None:
-        """Goes on from the nodes of an earlier search, without those by actions not allowed."""
+        """Starts from the nodes of an earlier search, without those below invalid actions."""
         self.root, self.nodes = nodes[0], nodes
         if self.is_root_legal is not None:
             prior = np.where(self.is_root_legal, self.root.prior, 0)
@@ -206,7 +206,7 @@ class Search:
         return backup.window is not None and backup.explore_fraction > 0
 
     def choose(self, node: Node, tree: int, draws: Any) -> int:
-        """Explores outside the window at random, else follows PUCT."""
+        """Explores at random outside the window, otherwise follows PUCT."""
         if self.may_explore and node.stats[tree].height > self.window:
             backup = self.options.backup
             epsilon = backup.explore_fraction * backup.explore_decay**node.depth
@@ -217,7 +217,7 @@ class Search:
         return self.best(node, tree)
 
     def best(self, node: Node, tree: int) -> int:
-        """Returns PUCT's action, the lowest of several that are equal."""
+        """Returns PUCT's action, the lowest of equal ones."""
         visits = {a: child.stats[tree].visits for a, child in node.children.items()}
         total = math.sqrt(max(1, sum(visits.values())))
         best_action, best_score = -1, -math.inf
@@ -296,7 +296,7 @@ class Search:
         self.backup(leaf, LARGE)
 
     def refine_root(self, mixes: tuple[float, float]) -> None:
-        """Has the final head evaluate the root too, which is in both trees from the start."""
+        """Evaluates the root, which is in both trees from the start, with the final head."""
         if self.root.stats[SMALL].ended:  # The root comes from an earlier search.
             if self.root.stats[LARGE].visits == 0:
                 self.refine(self.root, mixes)
@@ -374,7 +374,7 @@ def dual(
 
 
 def reroot(nodes: list[Node], action: int, reuse_capacity: int) -> list[Node] | None:
-    """Makes a child the root; returns the oldest nodes of its subtree, or None to start afresh."""
+    """Makes a child the root; returns the oldest nodes of its subtree, or None to start anew."""
     child = nodes[0].children.get(action)
     if child is None or child.discount == 0:
         return None
@@ -397,7 +397,7 @@ def edges(root: Node, tree: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def weights(search: Search, options: Any, tree: int) -> np.ndarray:
-    """Returns Dual's policy, read off the large tree, or off the small one if it is alone."""
+    """Returns Dual's policy, read from the large tree, or from the small tree if it is alone."""
     root = search.root
     visits, qvalues = edges(root, tree)
     if options.action_weights == "all_visits":
