@@ -4,4 +4,12 @@ It needs jax, chex and mctx only. The public modules are those that a new varian
 rule uses.
 """
 
-__all__ = ("keys", "mctx_export", "mctx_rules", "select", "simulate", "subtree", "tree")
+__all__ = (  # pyright: ignore[reportUnsupportedDunderAll]
+    "keys",
+    "mctx_export",
+    "mctx_rules",
+    "select",
+    "simulate",
+    "subtree",
+    "tree",
+)
