@@ -4,12 +4,5 @@ It needs jax, chex and mctx only. The public modules are those that a new varian
 rule uses.
 """
 
-__all__ = (  # pyright: ignore[reportUnsupportedDunderAll]
-    "keys",
-    "mctx_export",
-    "mctx_rules",
-    "select",
-    "simulate",
-    "subtree",
-    "tree",
-)
+# pyright: reportUnsupportedDunderAll=false
+__all__ = ("keys", "mctx_export", "mctx_rules", "select", "simulate", "subtree", "tree")
