@@ -1,4 +1,4 @@
-"""What the commands share: exporting, progress, the page that describes them."""
+"""The command dualmctx: export, progress, exit codes, and the examples of docs/evaluate.md."""
 
 import importlib.metadata
 import io
@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "evaluate.md").read_text()
 
 
-def test_what_is_exported_is_what_was_learned(tmp_path: Path, capfd: Any) -> None:
+def test_export_writes_the_parameters_of_a_checkpoint(tmp_path: Path, capfd: Any) -> None:
     trained = make_untrained("connect-four")
     run, file = str(make_run(tmp_path / "run", trained)), str(tmp_path / "x.npz")
     assert main(["export", run, file]) == 0
@@ -54,7 +54,7 @@ def test_what_is_exported_is_what_was_learned(tmp_path: Path, capfd: Any) -> Non
         assert re.fullmatch(rf"dualmctx export: .*{error}.*\n", capfd.readouterr().err)
 
 
-def test_a_file_is_exported_once(
+def test_a_second_export_to_the_same_file_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
     arguments = ["export", "connect2", str(tmp_path / "x.npz")]
@@ -72,7 +72,7 @@ def test_a_file_is_exported_once(
     assert [x.name for x in tmp_path.iterdir()] == ["x.npz"]
 
 
-def test_a_log_file_gets_lines_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_prints_a_plain_line_every_few_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [5.0]
     monkeypatch.setattr("dualmctx.runs.progress.time.monotonic", lambda: clock[0])
     said = io.StringIO()
@@ -80,29 +80,29 @@ def test_a_log_file_gets_lines_now_and_then(monkeypatch: pytest.MonkeyPatch) -> 
         for now, positions, end in ((10.0, 1010, 100), (11.0, 1020, 200), (30.0, 1610, 700)):
             clock[0] = now
             show(positions, end)
-    # In 20 s since the first batch 600 positions and 600 bytes; 300 are left.
+    # 600 positions and 600 bytes in the 20 s since the first batch; 300 bytes are left.
     line = "bytes read: 700/1,000  0:00:10 left  1,610 positions, 30 a second\n"
     assert said.getvalue() == line
 
 
-def test_a_stream_shows_nothing(capfd: Any) -> None:
+def test_a_stream_shows_no_progress(capfd: Any) -> None:
     with progress(None) as show:
         show(1, 2)
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_version_is_the_packages(capfd: Any) -> None:
+def test_version_is_that_of_the_package(capfd: Any) -> None:
     assert main(["--version"]) == 0
     assert capfd.readouterr().out == f"dualmctx {dualmctx.__version__}\n"
     assert dualmctx.__version__ == importlib.metadata.version("dualmctx")
 
 
 @pytest.mark.parametrize("package", [dualmctx, games])
-def test_the_packages_say_that_they_have_types(package: Any) -> None:
+def test_packages_are_marked_as_typed(package: Any) -> None:
     assert (Path(package.__file__).parent / "py.typed").exists()
 
 
-# A command that writes more than a pipe holds.
+# A command whose output exceeds the capacity of a pipe.
 WORDY = """
 import sys
 from dualmctx.commands import main
@@ -114,7 +114,7 @@ sys.exit(main.main(["wordy"]))
 """
 
 
-def test_a_reader_that_goes_away_is_no_failure() -> None:
+def test_a_closed_pipe_ends_a_command_without_a_traceback() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     command = [sys.executable, "-W", "error", "-c", WORDY]
@@ -125,10 +125,10 @@ def test_a_reader_that_goes_away_is_no_failure() -> None:
 
 @pytest.mark.parametrize("error", [MemoryError(), OSError(), ValueError("\nsecond line")])
 @pytest.mark.parametrize("flags", [[], ["--coordinator", "auto"]])
-def test_every_failure_is_a_line(
+def test_every_failure_prints_one_line(
     error: Exception, flags: list[str], monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
-    """Also what has no message, and in one of several processes."""
+    """Also errors without a message, and in one of several processes."""
 
     def fail(*_: Any) -> Any:
         raise error
@@ -158,8 +158,10 @@ def blocks(language: str) -> list[str]:
 COMMANDS = [line.split("#")[0].strip() for block in blocks("sh") for line in block.splitlines()]
 
 
-def test_the_page_is_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
-    """Its commands, as a reader would type them, with a network and a search that need no time."""
+def test_examples_of_the_page_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    """Runs its commands with an untrained network and without a search."""
     asked, _ = blocks("json")
     monkeypatch.chdir(tmp_path)
     Path("positions.jsonl").write_text(asked)
@@ -185,7 +187,7 @@ def test_the_page_is_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capf
 
 
 @pytest.mark.parametrize("command", COMMANDS[4:])
-def test_the_page_has_commands_that_are_valid(command: str) -> None:
+def test_commands_of_the_page_are_valid(command: str) -> None:
     program, name, *arguments = shlex.split(command)
     module = getattr(dualmctx.commands, name)
     options = dualmctx.commands.evaluate.parse_flags(module.Options(), arguments, program, "")

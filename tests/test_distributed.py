@@ -1,4 +1,4 @@
-"""Several processes: they train as one does, and one that is lost ends the others in a line."""
+"""Several processes train as one does; a lost process ends the others with a message."""
 
 import functools
 import json
@@ -43,8 +43,8 @@ ARGUMENTS = [
     *("--evals.num-games", "2", "--evals.every", "2"),
     *("--num-iterations", "4", "--checkpoint-every", "2", "--keep", "9"),
 ]
-# train.py as it is, but what is not heard of for 5 seconds is lost, and the third iteration ends
-# when a file is there.
+# Runs train.py, but a process is lost after 5 seconds without a heartbeat, and the third iteration
+# lasts until a file exists.
 PATIENT = """
 import pathlib, sys, time
 from dualmctx.commands import train
@@ -62,7 +62,7 @@ def show_and_wait(self, row):
 Display.show = show_and_wait
 sys.exit(train.main(sys.argv[1:], "train.py"))
 """
-# A run of two processes that does nothing but hand arrays to and fro, and then waits.
+# A run of two processes that only exchange arrays, and then wait.
 SMALL = """
 import json, sys, time
 import jax, numpy as np
@@ -116,7 +116,7 @@ def start(
 ) -> subprocess.Popen:
     flags = "--xla_backend_optimization_level=0 --xla_force_host_platform_device_count="
     ours = {"XLA_FLAGS": f"{flags}{num_devices}", "PYTHONPATH": str(ROOT)}
-    # Wherever the tests run, no cluster is found but the one that they set up.
+    # The tests may run in a cluster; only the one that they set up may be found.
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM", "OMPI", "KUBE"))}
     return subprocess.Popen(
         [sys.executable, "-W", "error", "-c", program, *arguments],
@@ -134,7 +134,7 @@ def start_both(program: str, *arguments: str, num_devices: int = 1) -> list[subp
 
 
 def slurm(process: int, port: int) -> dict[str, str]:
-    """Returns what SLURM sets for a task; only the port is not its own."""
+    """Returns the variables that SLURM sets for a task, and a free port."""
     return {
         **{"SLURM_JOB_ID": "7", "SLURM_STEP_NODELIST": "localhost", "SLURM_STEP_NUM_NODES": "1"},
         **{"SLURM_NTASKS": "2", "SLURM_PROCID": str(process), "SLURM_LOCALID": str(process)},
@@ -143,7 +143,7 @@ def slurm(process: int, port: int) -> dict[str, str]:
 
 
 def open_mpi(process: int, port: int) -> dict[str, str]:
-    """Returns what Open MPI 4 sets for a process; only the port is not its own."""
+    """Returns the variables that Open MPI 4 sets for a process, and a free port."""
     return {
         "OMPI_MCA_orte_hnp_uri": "1531576320.0;tcp://127.0.0.1:34911",
         **{"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": str(process)},
@@ -187,7 +187,7 @@ def loss_line(program: str) -> str:
 
 
 def test_two_processes_train_as_one_and_end_when_one_is_lost(tmp_path: Path) -> None:
-    """Two processes of a device each; what they saved, one process goes on with."""
+    """Each has one device. Afterwards one process resumes their run."""
     whole, pieces = tmp_path / "whole", tmp_path / "pieces"
     both = start_both(
         PATIENT, str(tmp_path / "go"), *ARGUMENTS, "--out", str(pieces), num_devices=1
@@ -219,7 +219,7 @@ def test_two_processes_train_as_one_and_end_when_one_is_lost(tmp_path: Path) -> 
     assert load_trained(pieces).iteration == 4
 
 
-def test_arrays_go_to_and_fro_and_the_first_process_may_be_lost() -> None:
+def test_processes_exchange_arrays_and_end_when_the_first_is_lost() -> None:
     port = f"localhost:{free_port()}"
     both = [start(SMALL, port, "2", i, num_devices=2) for i in ("0", "1")]
     try:
@@ -234,8 +234,8 @@ def test_arrays_go_to_and_fro_and_the_first_process_may_be_lost() -> None:
     assert (out, last_line(errors)) == ("", loss_line("small"))
 
 
-def test_sigterm_goes_to_all_and_the_first_decides_under_slurm() -> None:
-    """All end as the first does, here with exit code 6."""
+def test_under_slurm_the_first_process_decides_on_sigterm() -> None:
+    """All get the signal, and end with the exit code of the first, here 6."""
     port = free_port()
     both = [start(SMALL, "auto", cluster=slurm(i, port)) for i in range(2)]
     try:
@@ -248,10 +248,10 @@ def test_sigterm_goes_to_all_and_the_first_decides_under_slurm() -> None:
             process.kill()
 
 
-def test_a_process_that_follows_restores_without_initialising(
+def test_a_worker_restores_without_initialising(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """By its shapes alone, as the device may have no room for two states."""
+    """It needs only shapes: the device may have no room for two states."""
     spread: Any = shardings(make_mesh(), (REPLICATED, REPLICATED))
     arrays, found = [], []
 
@@ -270,12 +270,12 @@ def test_a_process_that_follows_restores_without_initialising(
     )
     monkeypatch.setattr(multihost, "_receive", lambda: next(orders))
     monkeypatch.setattr(processes, "is_first", lambda: False)
-    # Which would end the tests.
+    # The function would end the tests.
     monkeypatch.setattr(multihost, "_exit_after", lambda *_: None)
-    # As large as a seed can be.
+    # The largest seed.
     assert multihost.run_worker(lambda: trainer, 2**32 - 1, "small") == 7
     assert arrays == []
-    # What the first process would have sent.
+    # The arrays that the first process would have sent.
     assert [(x.shape, x.dtype) for x in found[0]] == [((3,), jnp.int32), ((), jnp.float32)]
 
 
@@ -283,10 +283,10 @@ class Left(BaseException):
     """Stands for the end of the process."""
 
 
-def test_what_fails_in_all_ends_the_process_and_what_fails_in_one_is_told(
+def test_a_failed_collective_exits_and_a_failed_command_ends_the_workers(
     capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The others wait in the former for the first process, which could tell them nothing then."""
+    """In a failed collective, the workers wait and cannot receive a command."""
 
     def leave(code: int) -> None:
         raise Left(code)
@@ -301,7 +301,7 @@ def test_what_fails_in_all_ends_the_process_and_what_fails_in_one_is_told(
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory\nof process 0")
 
     def handled(step: Any) -> int:
-        """As train.py does with what fails in its own process."""
+        """Handles failures of the first process, as the training command does."""
         try:
             return step(0)
         except FAILURES:
@@ -327,7 +327,7 @@ sys.exit(main(sys.argv[1:], "train.py"))
 """
 
 
-def test_other_settings_are_refused_under_open_mpi(tmp_path: Path) -> None:
+def test_under_open_mpi_different_settings_are_refused(tmp_path: Path) -> None:
     out, port = tmp_path / "run", free_port()
     command = [COMMAND, *ARGUMENTS, "--out", str(out), "--coordinator", "auto", "--seed"]
     both = [start(*command, str(i), cluster=open_mpi(i, port)) for i in range(2)]
@@ -339,7 +339,7 @@ def test_other_settings_are_refused_under_open_mpi(tmp_path: Path) -> None:
     assert not out.exists()
 
 
-def test_without_a_cluster_there_is_none_to_ask() -> None:
+def test_auto_without_a_cluster_is_refused() -> None:
     code, _, line = said(start(COMMAND, "nim", "--coordinator", "auto"))
     assert code == 2
     assert line.startswith("train.py: coordinator is auto, but neither SLURM nor Open MPI gives")
@@ -384,7 +384,7 @@ def test_standard_error_is_copied_and_an_abort_by_the_runtime_is_explained() -> 
         ),
     ],
 )
-def test_options_that_do_not_fit_are_refused(options: dict[str, Any], words: str) -> None:
+def test_inconsistent_options_are_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Config(**options)
 
@@ -396,14 +396,14 @@ def test_too_many_devices_are_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     assert f"devices is {number}; it must be from 1 to {number - 1}," in capsys.readouterr().err
 
 
-def test_a_device_has_its_share_of_what_is_split() -> None:
+def test_a_shard_has_the_shape_of_its_part() -> None:
     mesh = make_mesh(jax.devices()[:1])
     shapes = {"x": jax.ShapeDtypeStruct((8, 3), np.int32)}
     whole = {"x": jax.sharding.PartitionSpec("data")}
     assert share(shapes, shardings(mesh, whole)) == shapes
 
 
-def test_positions_of_an_iteration_are_their_part_of_the_buffer(tmp_path: Path) -> None:
-    """8 games of 4 moves, before and after they become samples, in a buffer of 64."""
+def test_new_positions_are_counted_as_a_part_of_the_buffer(tmp_path: Path) -> None:
+    """8 games of 4 moves, twice (trajectory and batch), in a buffer of 64."""
     memory = assemble(*train.parse([*ARGUMENTS, "--out", str(tmp_path / "run")])).memory
     assert memory.positions == memory.replay > 0

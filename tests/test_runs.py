@@ -1,4 +1,4 @@
-"""The folder of a run: configuration, metrics, checkpoints, picture, and what is shown."""
+"""The folder of a run: configuration, metrics, checkpoints and plot; the display."""
 
 import contextlib
 import dataclasses
@@ -46,7 +46,7 @@ def contents(path: Path) -> dict[str, Any]:
     return {str(x.relative_to(path)): x.read_text() for x in path.rglob("*") if x.is_file()}
 
 
-def test_a_new_run_has_its_configuration(tmp_path: Path) -> None:
+def test_a_new_folder_holds_the_configuration(tmp_path: Path) -> None:
     for path in (tmp_path / "some" / "where", tmp_path / "empty"):
         if path.name == "empty":
             path.mkdir()
@@ -56,7 +56,7 @@ def test_a_new_run_has_its_configuration(tmp_path: Path) -> None:
         assert reopen_run(path, CONFIG) == folder
 
 
-def test_a_field_that_is_newer_than_a_run_counts_as_its_default(tmp_path: Path) -> None:
+def test_fields_newer_than_a_run_have_their_defaults(tmp_path: Path) -> None:
     folder = create_run(tmp_path / "run", CONFIG)
     newer = CONFIG | {"search": CONFIG["search"] | {"head": -1}}
     assert reopen_run(folder.path, newer, newer) == folder
@@ -68,7 +68,7 @@ def test_a_field_that_is_newer_than_a_run_counts_as_its_default(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("kind", ["folder", "file"])
-def test_nothing_is_overwritten(kind: str, tmp_path: Path) -> None:
+def test_an_existing_output_is_refused(kind: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     if kind == "folder":
         out.mkdir()
@@ -81,13 +81,13 @@ def test_nothing_is_overwritten(kind: str, tmp_path: Path) -> None:
     assert contents(tmp_path) == before
 
 
-def test_a_kill_while_the_configuration_was_written_leaves_a_new_folder(
+def test_a_folder_is_new_if_writing_its_configuration_was_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def killed(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    # What is killed removes nothing any more.
+    # A killed process cannot remove its draft.
     monkeypatch.setattr(Path, "replace", killed)
     monkeypatch.setattr(Path, "unlink", lambda *_, **__: None)
     with pytest.raises(KeyboardInterrupt):
@@ -116,7 +116,7 @@ def test_a_run_is_reopened_only_with_its_configuration(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [math.inf, (1.5, -math.inf)])
-def test_a_run_with_an_infinite_option_goes_on(number: Any, tmp_path: Path) -> None:
+def test_a_run_with_an_infinite_option_is_resumed(number: Any, tmp_path: Path) -> None:
     config = {**CONFIG, "norm": number}
     folder = create_run(tmp_path / "run", config)
     assert reopen_run(tmp_path / "run", config) == folder
@@ -124,7 +124,7 @@ def test_a_run_with_an_infinite_option_goes_on(number: Any, tmp_path: Path) -> N
         reopen_run(tmp_path / "run", {**CONFIG, "norm": 2.0})
 
 
-def test_a_configuration_survives_json() -> None:
+def test_a_configuration_is_converted_to_json() -> None:
     @dataclasses.dataclass
     class Inner:
         budgets: tuple[int, ...] = (4, 2)
@@ -141,7 +141,7 @@ def test_a_configuration_survives_json() -> None:
     assert json.loads(json.dumps(found)) == found
 
 
-def test_rows_are_json_even_with_what_json_has_no_number_for(tmp_path: Path) -> None:
+def test_numbers_that_are_not_finite_are_saved_as_null(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     folder.append_row({"iteration": 1, "x": math.nan, "y": math.inf, "z": 1.5, "name": "nan"})
     folder.append_row({"iteration": 2, "x": 0.0})
@@ -161,7 +161,7 @@ def test_rows_are_json_even_with_what_json_has_no_number_for(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("torn", ["", '{"iteration": 6, "x', '{"iteration": 6}'])
 @pytest.mark.parametrize("kept", [0, 3, 5, 9])
-def test_resuming_drops_later_rows_and_a_torn_one(kept: int, torn: str, tmp_path: Path) -> None:
+def test_resuming_drops_later_and_incomplete_rows(kept: int, torn: str, tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     assert folder.keep_rows(3) == []
     for i in range(1, 6):
@@ -198,7 +198,7 @@ def test_checkpoints_keep_the_newest(keep: int, tmp_path: Path) -> None:
     assert checkpoints.latest() is None
     for step in (1, 2, 3, 5):
         checkpoints.save(step, state_of(step))
-    # The end of a run may be due at the same time as a regular save.
+    # The last save of a run may be of the same iteration as a regular one.
     checkpoints.save(5, state_of(7))
     checkpoints.wait()
     again = open_checkpoints(tmp_path / "made" / "here")
@@ -211,7 +211,7 @@ def test_checkpoints_keep_the_newest(keep: int, tmp_path: Path) -> None:
     assert type(restored["b"]) is tuple
 
 
-def test_a_checkpoint_is_read_without_the_device(tmp_path: Path) -> None:
+def test_a_checkpoint_is_read_into_numpy_arrays(tmp_path: Path) -> None:
     checkpoints = open_checkpoints(tmp_path)
     save(checkpoints, 3, state_of(3))
     step, state = checkpoints.read()
@@ -221,14 +221,14 @@ def test_a_checkpoint_is_read_without_the_device(tmp_path: Path) -> None:
 
 
 def save(checkpoints: Checkpoints, step: int, state: Any) -> None:
-    """Saves and waits, as what fails in the background is found later."""
+    """Saves and waits, because background errors are raised later."""
     checkpoints.save(step, state)
     checkpoints.wait()
 
 
 @contextlib.contextmanager
 def no_files_above(num_bytes: int) -> Iterator[None]:
-    """Has the system refuse to write more to a file, as it does when the disk is full."""
+    """Limits the size of files, so that writing fails as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, before[1]))
     try:
@@ -237,9 +237,9 @@ def no_files_above(num_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-# All of it is quiet: arrays that were on their way may end after the error is raised.
+# Errors of arrays in progress may be printed after the test has its error.
 @silence_orbax()
-def test_a_checkpoint_that_cannot_be_written_is_said_in_a_line_and_does_not_count(
+def test_a_checkpoint_that_cannot_be_written_is_reported_and_not_listed(
     tmp_path: Path,
 ) -> None:
     checkpoints = open_writable_checkpoints(tmp_path)
@@ -256,18 +256,18 @@ def test_a_checkpoint_that_cannot_be_written_is_said_in_a_line_and_does_not_coun
     assert {x.name for x in tmp_path.iterdir()} == {"3", "5"}
 
 
-def test_a_file_that_cannot_be_written_is_named_and_stays_as_it_was(tmp_path: Path) -> None:
+def test_a_failed_write_names_the_file_and_leaves_it_unchanged(tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     atomic_write_text(file, "before")
     with no_files_above(1000), pytest.raises(OSError, match=r"File too large: '.*rows\.json'"):
         atomic_write_text(file, "x" * 2000)
-    # Some errors are a message alone.
+    # Some errors have a message only.
     with pytest.raises(OSError, match=r"^short$"), atomic_path(file):
         raise OSError("short")
     assert contents(tmp_path) == {"rows.json": "before"}
 
 
-def test_what_a_kill_left_of_a_checkpoint_is_removed_by_the_run_alone(tmp_path: Path) -> None:
+def test_only_the_run_removes_incomplete_checkpoints(tmp_path: Path) -> None:
     draft = tmp_path / "13.orbax-checkpoint-tmp"
     save(open_writable_checkpoints(tmp_path), 5, state_of(5))
     draft.mkdir()
@@ -275,7 +275,7 @@ def test_what_a_kill_left_of_a_checkpoint_is_removed_by_the_run_alone(tmp_path: 
     reader = open_checkpoints(tmp_path)
     assert (reader.latest(), reader.restore(state_of(0)).step, reader.read()[0]) == (5, 5, 5)
     assert (draft / "part").exists()
-    # The run comes to other iterations.
+    # The resumed run saves other iterations.
     save(open_writable_checkpoints(tmp_path), 7, state_of(7))
     assert {x.name for x in tmp_path.iterdir()} == {"5", "7"}
 
@@ -290,7 +290,7 @@ def test_what_a_kill_left_of_a_checkpoint_is_removed_by_the_run_alone(tmp_path: 
     ],
     ids=["less", "more", "shorter", "another shape"],
 )
-def test_a_checkpoint_that_does_not_fit_is_refused_in_a_line(like: Any, tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_structure_is_refused(like: Any, tmp_path: Path) -> None:
     checkpoints = open_checkpoints(tmp_path)
     with pytest.raises(ValueError, match=f"^there is no checkpoint in {tmp_path}$"):
         checkpoints.restore(state_of(0))
@@ -302,10 +302,12 @@ def test_a_checkpoint_that_does_not_fit_is_refused_in_a_line(like: Any, tmp_path
     assert "\n" not in str(error.value)
 
 
-# orbax leaves a read that failed to the collector of garbage, which complains of it.
+# orbax leaves a failed read to the garbage collector, which warns.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("how", ["cut", "flipped", "gone"])
-def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(how: str, tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_reported_and_the_previous_one_restored(
+    how: str, tmp_path: Path
+) -> None:
     checkpoints = open_checkpoints(tmp_path / "all")
     for step in (3, 8):
         checkpoints.save(step, state_of(step))
@@ -326,7 +328,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(how: str, tmp_
     state, step, damaged, _ = again.restore(state_of(0))
     assert (step, list(damaged), state["b"][0]) == (3, [8], 3)
     assert all("\n" not in reason for reason in damaged.values())
-    # It makes room for the checkpoint of the same iteration that the run will come to again.
+    # The resumed run saves the same iteration again.
     aside = again.set_aside(8)
     again.save(8, state_of(80))
     again.wait()
@@ -336,7 +338,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(how: str, tmp_
 
 
 def changed_bytes(content: bytes, number: int) -> Iterator[bytes]:
-    """Changes one byte: in as many places as asked for, and in each name of an array's path."""
+    """Yields contents with one changed byte, at `number` places and in each path of an array."""
     places = {len(content) * i // number for i in range(number)}
     places |= {x.start() + 9 for x in re.finditer(rb'"key": "state"', content)}
     for i, place in enumerate(sorted(places)):
@@ -371,7 +373,7 @@ def leaves(state: Any) -> list[Any]:
     return jax.tree.leaves(state)
 
 
-def test_a_checkpoint_knows_the_configuration_of_its_run(tmp_path: Path) -> None:
+def test_a_checkpoint_holds_the_configuration_of_its_run(tmp_path: Path) -> None:
     for step, config in ((3, None), (5, CONFIG)):
         save(open_writable_checkpoints(tmp_path, config=config), step, state_of(step))
         for found in (
@@ -385,7 +387,7 @@ def write_config(path: Path, config: dict[str, Any]) -> None:
     (path / "config.json").write_text(json.dumps(config))
 
 
-def test_another_configuration_than_the_checkpoint_s_is_refused(
+def test_an_edited_configuration_is_refused_unless_confirmed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     search = {"num_simulations": [4, 3], "puct": {"window": None}}
@@ -402,7 +404,7 @@ def test_another_configuration_than_the_checkpoint_s_is_refused(
     check_config(tmp_path, 7, CONFIG)
     check_config(tmp_path, 8, edited)
     assert read_config(tmp_path) == edited
-    # The digest is of this change alone.
+    # The digest confirms this change only.
     for other in ({**edited, "rate": 1}, CONFIG | {"seed": 1}):
         write_config(tmp_path, {**other, "edited": digest})
         with pytest.raises(ValueError, match="is not the configuration"):
@@ -419,7 +421,7 @@ RATES = {
     "simulations_per_second": 67890.1,
 }
 ROW = {"iteration": 7, "seconds": 12.5, **LOSSES, **RATES}
-EXAM = {
+EVALS = {
     "path/search_optimal": 0.987,
     "path/network_optimal": 0.876,
     "path/search_value": 0.765,
@@ -442,27 +444,29 @@ def against(opponent: str) -> dict[str, float]:
 
 ROWS = {
     "none": [],
-    "without exams": [{**ROW, "seconds": float(t)} for t in range(3)],
-    "with exams": [{**ROW, "seconds": float(t), **EXAM} for t in range(3)],
-    "with one exam against random": [ROW, {**ROW, **against("random")}],
-    "with what is not finite": [{**ROW, "policy_loss_1": x} for x in (None, math.nan, 0.5)],
+    "without evals": [{**ROW, "seconds": float(t)} for t in range(3)],
+    "with evals": [{**ROW, "seconds": float(t), **EVALS} for t in range(3)],
+    "with one eval against random": [ROW, {**ROW, **against("random")}],
+    "with numbers that are not finite": [
+        {**ROW, "policy_loss_1": x} for x in (None, math.nan, 0.5)
+    ],
     "with a loss of zero": [{**ROW, "value_loss_0": 0.0, "value_loss_1": 0.0}] * 2,
 }
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_a_picture_is_drawn(name: str, tmp_path: Path) -> None:
+def test_a_plot_is_drawn(name: str, tmp_path: Path) -> None:
     plot_training(ROWS[name], "a title", tmp_path / "curve.png")
     picture = matplotlib.image.imread(tmp_path / "curve.png")
     assert picture.shape[0] > 300
     assert picture.shape[1] > 2 * picture.shape[0]
-    # Something is drawn beside the white.
+    # Not all pixels are white.
     assert np.mean(picture[..., :3] < 0.9) > 0.005
 
 
-def test_the_picture_shows_more_with_exams(tmp_path: Path) -> None:
+def test_the_plot_shows_evals(tmp_path: Path) -> None:
     ink = []
-    for name in ("none", "without exams", "with exams"):
+    for name in ("none", "without evals", "with evals"):
         plot_training(ROWS[name], "a title", tmp_path / "curve.png")
         ink.append(np.mean(matplotlib.image.imread(tmp_path / "curve.png")[..., :3] < 0.9))
     assert ink == sorted(set(ink))
@@ -479,9 +483,9 @@ def test_a_log_file_gets_plain_lines() -> None:
     with shown:
         shown.say("a line [with brackets] that is longer than the sixty columns of this console")
         shown.show(ROW)
-        # Too soon for another line, unless there was an exam.
+        # Too early for another line, unless there are evals.
         shown.show({**ROW, "iteration": 8})
-        shown.show({**ROW, "iteration": 9, **EXAM, **against("perfect")})
+        shown.show({**ROW, "iteration": 9, **EVALS, **against("perfect")})
     lines = text.getvalue().splitlines()
     assert "\x1b" not in text.getvalue()
     assert len(lines) == 4
@@ -498,21 +502,23 @@ def test_a_log_file_gets_plain_lines() -> None:
         assert words in lines[3]
 
 
-def test_a_terminal_gets_a_live_line_and_keeps_exams() -> None:
+def test_a_terminal_gets_live_lines_and_keeps_evals() -> None:
     shown, text = plain_display(is_terminal=True, done=5)
     with shown:
         shown.show(ROW)
         shown.show({**ROW, "iteration": 8, **against("random")})
     assert "\x1b" in text.getvalue()
     assert "8/20" in text.getvalue()
-    # The last exam stays in sight.
+    # The live lines show the last evals.
     assert "iteration 8: against random: +32 =34 −36" in text.getvalue()
-    # Only the exam's line stays above the live ones.
+    # Only the iteration with evals is printed above the live lines.
     assert text.getvalue().count("12.5 s") == 1
 
 
-def test_the_time_left_is_that_of_the_iterations_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first iteration here may be one of a run that goes on, or wait for a compiler."""
+def test_time_left_is_estimated_from_the_second_iteration_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first iteration may be one of a resumed run, or include compilation."""
     clock = [1000.0]
     monkeypatch.setattr("dualmctx.runs.progress.time.monotonic", lambda: clock[0])
     shown, text = plain_display(num_iterations=100, done=40)
@@ -524,9 +530,9 @@ def test_the_time_left_is_that_of_the_iterations_to_come(monkeypatch: pytest.Mon
     assert ends == ["", "0:19:20 left", "0:16:20 left"]
 
 
-def test_the_summary_has_the_numbers() -> None:
+def test_the_summary_table_shows_all_results() -> None:
     counts = {"title": "a title", "path_positions": 9, "exact_positions": 23}
-    summary = {**counts, **EXAM, **against("perfect"), **against("random")}
+    summary = {**counts, **EVALS, **against("perfect"), **against("random")}
     text = io.StringIO()
     Console(file=text, width=150).print(display.summary_table(summary))
     lines = text.getvalue().splitlines()

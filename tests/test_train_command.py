@@ -1,4 +1,4 @@
-"""The training command: what it writes, what it refuses, and how it goes on after Ctrl-C."""
+"""The training command: its files, the input it refuses, and how a run is stopped and resumed."""
 
 import contextlib
 import errno
@@ -42,7 +42,7 @@ SMALL = [
 ]
 DUAL = [*SMALL, "--search.num-simulations", "4", "2", "--search.num-rounds", "1"]
 ALPHAZERO = [*SMALL, "--search.variant", "alphazero", "--search.num-simulations", "2"]
-# With iterations after a regular checkpoint.
+# The last iterations come after a regular checkpoint.
 ON_THE_WAY = [*ALPHAZERO, "--evals.every", "2", "--checkpoint-every", "3", "--keep", "1"]
 NUM_ITERATIONS = 7
 
@@ -60,19 +60,19 @@ def read_metrics(out: Path) -> list[dict[str, Any]]:
 
 
 def untimed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leaves out what depends on the clock."""
+    """Removes the entries that depend on the clock."""
     return [{k: v for k, v in row.items() if "second" not in k or "/" in k} for row in rows]
 
 
 def last_checkpoint(out: Path) -> tuple[int | None, list[np.ndarray]]:
-    """Reads the newest checkpoint as it is, without a structure to compare it with."""
+    """Reads the newest checkpoint without knowing its structure."""
     checkpoints = open_checkpoints(out / "checkpoints")
     step = checkpoints.latest()
     return step, jax.tree.leaves(checkpoints.manager.restore(step))
 
 
 class Finished(NamedTuple):
-    """A run to its end, with exams on the way, and what it printed."""
+    """A finished run with evals during training, and its output."""
 
     out: Path
     rows: list[dict[str, Any]]
@@ -103,14 +103,14 @@ def test_a_run_writes_its_files(finished: Finished) -> None:
     ]
     spent = sum(row["selfplay_seconds"] + row["learn_seconds"] for row in rows)
     assert rows[-1]["seconds"] == pytest.approx(spent)
-    # Only the newest is kept.
+    # Only the newest checkpoint is kept.
     assert [x.name for x in (out / "checkpoints").iterdir()] == [str(NUM_ITERATIONS)]
     assert matplotlib.image.imread(out / "curve.png").size
     for words in ("connect2: AlphaZero with 2 simulations", "network alone", str(out)):
         assert words in said
 
 
-def test_a_summary_has_the_numbers(finished: Finished) -> None:
+def test_summary_agrees_with_metrics_and_solution(finished: Finished) -> None:
     summary, rows = read_json(finished.out / "summary.json"), finished.rows
     assert summary["title"] == f"connect2 after {NUM_ITERATIONS} iterations"
     assert (summary["iterations"], summary["positions"]) == (NUM_ITERATIONS, 64 * NUM_ITERATIONS)
@@ -124,7 +124,7 @@ def test_a_summary_has_the_numbers(finished: Finished) -> None:
             assert 0 <= summary[f"{place}/{name}"] <= 1
     for side in ("first", "second"):
         assert sum(summary[f"perfect/{side}_{x}"] for x in ("wins", "draws", "losses")) == 2
-    # Perfect play wins here if it moves first.
+    # The first player wins under perfect play.
     assert summary["perfect/second_losses"] == 2
     optimal = (summary[f"path/{who}_optimal"] == 1 for who in ("network", "search"))
     assert summary["solved"] == all(optimal)
@@ -132,7 +132,7 @@ def test_a_summary_has_the_numbers(finished: Finished) -> None:
     assert share in finished.said
 
 
-def test_what_was_learned_can_be_loaded_alone(finished: Finished) -> None:
+def test_the_network_of_a_run_is_loaded(finished: Finished) -> None:
     trained = load_trained(finished.out)
     assert (trained.iteration, trained.record["preset"]) == (NUM_ITERATIONS, "connect2")
     _, state = open_checkpoints(finished.out / "checkpoints").read()
@@ -142,7 +142,7 @@ def test_what_was_learned_can_be_loaded_alone(finished: Finished) -> None:
     assert [head.value.shape for head in heads] == [(3,), (3,)]
 
 
-def test_what_is_not_a_run_is_not_loaded(tmp_path: Path) -> None:
+def test_loading_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no config\.json, so there is no run there$"):
         load_trained(tmp_path)
     record = assemble.record_of("nim", train.parse(["nim"])[1])
@@ -152,7 +152,7 @@ def test_what_is_not_a_run_is_not_loaded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("variant", REGISTRY)
-def test_a_network_is_known_by_the_record_alone(variant: str) -> None:
+def test_the_record_determines_the_network(variant: str) -> None:
     arguments = ["hsr", "--search.variant", variant, "--network.num-blocks", "4"]
     config = train.parse(arguments)[1]
     record = json.loads(json.dumps(assemble.record_of("hsr", config)))
@@ -169,7 +169,7 @@ def test_a_network_is_known_by_the_record_alone(variant: str) -> None:
 
 
 @pytest.mark.parametrize(("given", "number"), [("31", 31), ("6.5", 6.5), ("7.0", 7.0)])
-def test_a_game_s_parameter_may_be_no_whole_number(given: str, number: float) -> None:
+def test_game_parameters_may_be_floats(given: str, number: float) -> None:
     flags = ["--game-parameters", "komi", given]
     for parameters in (
         train.parse(["go-9x9", *flags])[1].game_parameters,
@@ -179,8 +179,8 @@ def test_a_game_s_parameter_may_be_no_whole_number(given: str, number: float) ->
         assert type(parameters["komi"]) is type(number)
 
 
-def test_two_variants_with_the_same_options_are_two_runs(tmp_path: Path) -> None:
-    """Dual is the chain of two trees, but a run is one or the other."""
+def test_a_run_is_not_resumed_with_another_variant(tmp_path: Path) -> None:
+    """Also if the options are equal: Dual is the chain of two trees."""
     budgets = ["--search.num-simulations", "50", "35"]
     dual, chain = (
         assemble.record_of("hsr", train.parse(["hsr", "--search.variant", name, *budgets])[1])
@@ -191,7 +191,7 @@ def test_two_variants_with_the_same_options_are_two_runs(tmp_path: Path) -> None
         reopen_run(tmp_path / "run", chain)
 
 
-def test_ctrl_c_saves_and_the_run_goes_on_as_if_nothing_had_happened(
+def test_a_run_stopped_by_ctrl_c_resumes_to_the_same_results(
     finished: Finished, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     out = tmp_path / "two halves"
@@ -202,20 +202,20 @@ def test_ctrl_c_saves_and_the_run_goes_on_as_if_nothing_had_happened(
     assert step in (1, 2, 3, 4)
     [again] = re.findall(rf"saved iteration {step}; continue with: (.*)", said)
     interpreter, *arguments = shlex.split(again)
-    # What is printed can be typed, also where nothing called python is on the path.
+    # The printed command works even if no `python` is on the path.
     assert (ROOT / interpreter).samefile(sys.executable)
     assert len(interpreter) <= len(sys.executable)
     assert arguments == ["train.py", *command, "--resume"]
     assert last_checkpoint(out)[0] == step
     assert not (out / "summary.json").exists()
 
-    # As if the machine had failed while it wrote a row after that checkpoint.
+    # A crash while a later row was written leaves a part of it.
     with (out / "metrics.jsonl").open("a") as file:
         file.write(f'{{"iteration": {step + 1}}}\n{{"iterat')
     assert "seed (0 → 1)" in refusal([*command, "--seed", "1", "--resume"], capsys)
     assert run_here([*ON_THE_WAY, "--resume"], out, NUM_ITERATIONS) == 0
     rows = read_metrics(out)
-    assert rows[:step] == done, "iterations were done again"
+    assert rows[:step] == done, "iterations were repeated"
     assert untimed(rows) == untimed(finished.rows)
     seconds = [row["seconds"] for row in rows]
     assert seconds == sorted(seconds)
@@ -227,10 +227,10 @@ def test_ctrl_c_saves_and_the_run_goes_on_as_if_nothing_had_happened(
     jax.tree.map(np.testing.assert_array_equal, one, other)
 
 
-def test_a_run_does_not_go_on_with_other_settings(
+def test_a_run_is_not_resumed_with_other_settings(
     finished: Finished, capsys: pytest.CaptureFixture
 ) -> None:
-    """The schedule of the learning rate depends on the number of iterations."""
+    """The learning rate schedule depends on the number of iterations, for example."""
     before = {x.name: x.stat().st_mtime_ns for x in finished.out.iterdir()}
     more = ["--num-iterations", "9", "--keep", "2", "--resume"]
     line = refusal([*ON_THE_WAY, *more, "--out", str(finished.out)], capsys)
@@ -268,7 +268,7 @@ def test_every_head_of_several_trees_learns(name: str, tmp_path: Path) -> None:
             jax.tree_util.tree_leaves_with_path(x.params) for x in (start, jax.device_get(state))
         )
     )
-    # Networks of their own have a head each, a shared trunk has them all.
+    # Separate networks have one head each; a shared trunk has all heads.
     ends = [key for key in before if key.endswith("['value']['kernel']")]
     assert len(ends) == num_heads
     assert all((before[key] == 0).all() and (after[key] != 0).any() for key in ends)
@@ -276,8 +276,10 @@ def test_every_head_of_several_trees_learns(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "per_move"), [(DUAL, 6), (ALPHAZERO, 2)])
-def test_a_row_has_rates(arguments: list[str], per_move: int, tmp_path: Path) -> None:
-    """By a stand-in for an iteration that takes 2 + 3 seconds."""
+def test_a_row_has_the_rates_of_its_iteration(
+    arguments: list[str], per_move: int, tmp_path: Path
+) -> None:
+    """With a fake iteration of 2 + 3 seconds."""
     config = train.parse([*arguments, "--out", str(tmp_path)])[1]
     run = assemble.assemble("connect2", config)
     took = {"positions": 64, "games": 7, "selfplay_seconds": 2.0, "learn_seconds": 3.0}
@@ -288,7 +290,7 @@ def test_a_row_has_rates(arguments: list[str], per_move: int, tmp_path: Path) ->
     assert row == took | expected | rates
 
 
-# train.py as it is, but the fourth iteration takes until Ctrl-C has been heard.
+# Runs train.py, but the fourth iteration lasts until Ctrl-C is received.
 PATIENT = """
 import runpy, sys, time
 from dualmctx.runs.display import Display
@@ -358,7 +360,7 @@ BY_ONE = ["--search.variant", "alphazero"]
 
 
 @pytest.mark.parametrize("head", [0, 1, -2])
-def test_a_run_may_search_by_any_of_several_heads(head: int, tmp_path: Path) -> None:
+def test_a_search_may_use_any_of_several_heads(head: int, tmp_path: Path) -> None:
     depths = ["--network.num-blocks", "3", "--network.head-depths", "1", "3"]
     searching = ["--search.variant", "alphazero", f"--search.head={head}"]
     arguments = [*SMALL, *depths, *searching, "--out", str(tmp_path / "new")]
@@ -366,7 +368,7 @@ def test_a_run_may_search_by_any_of_several_heads(head: int, tmp_path: Path) -> 
     assert (run.record["search"]["head"], run.config.network.head_depths) == (head, (1, 3))
 
 
-# What is wrong, and words of the line that says so.
+# Arguments, and a part of the message that refuses them.
 BAD = [
     (["checkers"], "there is no preset 'checkers'; the presets are connect2, nim"),
     (["--seed", "3"], "'--seed'"),
@@ -433,7 +435,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("arguments", "words"), BAD, ids=[" ".join(x) for x, _ in BAD])
-def test_bad_input_is_refused_in_a_line(
+def test_bad_input_is_refused_with_one_line(
     arguments: list[str],
     words: str,
     tmp_path: Path,
@@ -446,7 +448,7 @@ def test_bad_input_is_refused_in_a_line(
 
 
 @pytest.mark.parametrize("out", ["notes.txt", "notes.txt/run", "folder"])
-def test_what_is_there_is_left_alone(
+def test_existing_files_are_not_overwritten(
     out: str, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     (tmp_path / "folder").mkdir()
@@ -458,10 +460,10 @@ def test_what_is_there_is_left_alone(
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
-def test_a_run_without_a_checkpoint_goes_on_from_its_beginning(
+def test_a_run_without_a_checkpoint_is_resumed_from_its_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one that was stopped while it compiled."""
+    """Such a run was stopped while it was compiling."""
     monkeypatch.setattr(loop, "train", lambda *_: 99)
     assert run_here(ON_THE_WAY, tmp_path, 4) == 99
     found = []
@@ -471,10 +473,10 @@ def test_a_run_without_a_checkpoint_goes_on_from_its_beginning(
     assert found[0][1] == []
 
 
-def test_a_run_goes_on_without_initialising_what_it_restores(
+def test_resuming_does_not_initialise_a_second_state(
     finished: Finished, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A device with room for one state only could not go on otherwise."""
+    """The device may have room for one state only."""
     put = assemble.assemble
 
     def put_together(name: str, config: Any) -> Any:
@@ -483,7 +485,7 @@ def test_a_run_goes_on_without_initialising_what_it_restores(
 
     found = []
     monkeypatch.setattr(loop, "assemble", put_together)
-    trains_by(lambda _, *given: found.append(given) or 0, monkeypatch)
+    replace_training(lambda _, *given: found.append(given) or 0, monkeypatch)
     assert run_here([*ON_THE_WAY, "--resume"], finished.out, NUM_ITERATIONS) == 0
     [(state, rows, _)] = found
     assert int(state.iteration) == len(rows) == NUM_ITERATIONS
@@ -493,11 +495,11 @@ def test_a_run_goes_on_without_initialising_what_it_restores(
 
 
 @pytest.mark.parametrize("name", ["go-9x9", "gardner-chess"])
-def test_presets_are_known_by_the_names_of_their_games(name: str) -> None:
+def test_presets_may_be_named_as_their_games(name: str) -> None:
     assert train.parse([name.replace("-", "_")]) == train.parse([name])
 
 
-def test_a_second_ctrl_c_stops_in_a_line(
+def test_a_second_ctrl_c_stops_immediately(
     tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [10.0]
@@ -508,7 +510,7 @@ def test_a_second_ctrl_c_stops_in_a_line(
                 clock[0] = now
                 signal.raise_signal(signal.SIGINT)
                 assert stop
-            raise AssertionError("it went on")
+            raise AssertionError("it continued")
 
     before = signal.getsignal(signal.SIGINT)
     monkeypatch.setattr(loop, "train", interrupted)
@@ -520,10 +522,10 @@ def test_a_second_ctrl_c_stops_in_a_line(
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_sigterm_is_like_ctrl_c(
+def test_sigterm_saves_and_stops_as_ctrl_c_does(
     tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a scheduler sends it, here in the second iteration, and twice as some launchers do."""
+    """Sent in the second iteration, twice at once, as some launchers do."""
     iterate_once = loop.iterate_once
 
     def signalled(run: Any, iterate: Any, state: Any, rows: list) -> Any:
@@ -542,16 +544,16 @@ def test_sigterm_is_like_ctrl_c(
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_sigterm_before_training_stops_in_a_line(
+def test_sigterm_before_training_prints_how_to_resume(
     tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trains_by(lambda *_: signal.raise_signal(signal.SIGTERM), monkeypatch)
+    replace_training(lambda *_: signal.raise_signal(signal.SIGTERM), monkeypatch)
     assert run_here(ALPHAZERO, tmp_path, 1) == 130
     line = "dualmctx train: stopped immediately; --resume continues from the last checkpoint\n"
     assert capsys.readouterr().err == line
 
 
-def test_ctrl_c_before_there_is_a_folder_promises_nothing(
+def test_ctrl_c_before_the_folder_exists_does_not_mention_resume(
     tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: Any) -> Any:
@@ -572,8 +574,8 @@ def failure(arguments: list[str], capsys: pytest.CaptureFixture) -> str:
     return line
 
 
-def trains_by(train_fn: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has a run train by a stand-in, for which no memory is predicted."""
+def replace_training(train_fn: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replaces the training of a run, and the prediction of its memory."""
     monkeypatch.setattr(assemble, "check_memory", lambda *_: None)
     monkeypatch.setattr(loop, "train", train_fn)
 
@@ -585,13 +587,13 @@ def raising(error: Exception) -> Callable[..., int]:
     return fails
 
 
-def test_a_full_disk_ends_the_run_in_a_line_and_it_goes_on(
+def test_a_full_disk_ends_the_run_which_can_be_resumed(
     finished: Finished,
     tmp_path: Path,
     capsys: pytest.CaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A part of the row is written, as it is when a disk becomes full."""
+    """A part of the row is written, as on a real disk."""
     append_row = RunFolder.append_row
 
     def torn(folder: RunFolder, row: dict[str, Any]) -> None:
@@ -625,31 +627,31 @@ def test_a_full_disk_ends_the_run_in_a_line_and_it_goes_on(
         ("INTERNAL: the device is gone", "after the cause is fixed, --resume starts again"),
     ],
 )
-def test_a_device_that_fails_ends_the_run_in_a_line(
+def test_a_failing_device_ends_the_run_with_one_line(
     message: str,
     remedy: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    trains_by(raising(jax.errors.JaxRuntimeError(message)), monkeypatch)
+    replace_training(raising(jax.errors.JaxRuntimeError(message)), monkeypatch)
     line = failure([*ALPHAZERO, "--out", str(tmp_path)], capsys)
     assert message.split("\n")[0] in line
     assert remedy in line
     assert "the last good checkpoint is none" in line
 
 
-def test_a_fault_of_the_program_is_not_hidden(
+def test_a_bug_shows_its_traceback(
     tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trains_by(raising(ValueError("shapes differ")), monkeypatch)
+    replace_training(raising(ValueError("shapes differ")), monkeypatch)
     assert run_here(ALPHAZERO, tmp_path, 1) == 1
     errors = capsys.readouterr().err
     assert "Traceback" in errors
     assert "ValueError: shapes differ" in errors
 
 
-def test_a_run_that_wandb_did_not_begin_goes_on(
+def test_a_run_is_resumed_after_wandb_failed_to_start(
     tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Wandb:
@@ -659,7 +661,7 @@ def test_a_run_that_wandb_did_not_begin_goes_on(
         def init(**_: Any) -> Any:
             raise Wandb.Error("no network")
 
-    trains_by(lambda *_: 99, monkeypatch)
+    replace_training(lambda *_: 99, monkeypatch)
     monkeypatch.setattr(loop, "require_wandb", lambda: Wandb)
     command = [*ALPHAZERO, "--wandb", "games", "--out", str(tmp_path)]
     line = failure(command, capsys)
@@ -669,8 +671,8 @@ def test_a_run_that_wandb_did_not_begin_goes_on(
     assert train.main([*command, "--resume"]) == 99
 
 
-def fails_after(num_iterations: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has one parameter become NaN in the iteration after so many."""
+def diverge_after(num_iterations: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sets one parameter to NaN in all iterations after the given number."""
     iterate_once = loop.iterate_once
 
     def poisoned(run: Any, iterate: Any, state: Any, rows: list) -> Any:
@@ -684,10 +686,10 @@ def fails_after(num_iterations: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "iterate_once", poisoned)
 
 
-def test_a_run_that_fails_keeps_its_last_good_checkpoint(
+def test_a_diverged_run_keeps_its_last_good_checkpoint(
     tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fails_after(4, monkeypatch)
+    diverge_after(4, monkeypatch)
     often = [*ALPHAZERO, "--evals.every", "0", "--checkpoint-every", "1", "--keep", "2"]
     assert run_here(often, tmp_path, 9) == 3
     said = capsys.readouterr().err
@@ -705,7 +707,7 @@ def test_a_run_that_fails_keeps_its_last_good_checkpoint(
     assert [row["iteration"] for row in read_metrics(tmp_path)] == [1, 2, 3, 4, 5]
 
 
-def test_a_rate_that_is_far_too_large_ends_the_run(
+def test_a_far_too_large_learning_rate_ends_the_run(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     assert run_here([*ALPHAZERO, "--learner.learning-rate", "1e30"], tmp_path, 9) == 3
@@ -729,7 +731,7 @@ NOT_SOLVED = {"path/search_optimal": 1.0, "path/network_optimal": 0.5}
         ([SOLVED, NOT_SOLVED, {}, SOLVED], 1),
     ],
 )
-def test_exams_in_a_row(rows: list, expected: int) -> None:
+def test_consecutive_solved_evals_are_counted(rows: list, expected: int) -> None:
     assert loop.count_solved_streak(rows) == expected
 
 
@@ -777,7 +779,7 @@ def test_the_command_that_resumes_can_be_run(
     assert shlex.split(resume_command(is_resumed=is_resumed))[1:] == expected
 
 
-def test_activations_are_kept_as_the_flag_says(
+def test_a_flag_sets_the_dtype_of_kept_activations(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = []
@@ -793,7 +795,7 @@ def test_activations_are_kept_as_the_flag_says(
 
 
 @pytest.mark.parametrize("seed", [2**31, 2**32 - 1])
-def test_every_seed_is_put_together(
+def test_a_run_is_assembled_with_any_seed(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(assemble, "check_memory", lambda *_: None)
@@ -808,16 +810,20 @@ def test_every_seed_is_put_together(
 
 
 @pytest.mark.parametrize("name", train.PRESETS)
-def test_presets_fit_together(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    examined = []
+def test_every_preset_is_assembled(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluated = []
     monkeypatch.setattr(assemble, "make_search_fn", lambda env, network, policy, **_: policy)
-    # Which compiles parts of every program.
+    # The prediction of memory compiles parts of every program.
     monkeypatch.setattr(assemble, "check_memory", lambda *_: None)
-    monkeypatch.setattr(assemble, "make_evals", lambda *args: examined.append(args) or ((), (), {}))
+    monkeypatch.setattr(
+        assemble, "make_evals", lambda *args: evaluated.append(args) or ((), (), {})
+    )
     config = train.parse([name, "--out", str(tmp_path)])[1]
     run = assemble.assemble(name, config)
     assert run.config == config
-    # Play is learned with noise and examined without.
-    [(_, _, policy, _)] = examined
+    # Training searches with noise, evals without.
+    [(_, _, policy, _)] = evaluated
     assert policy == config.search.for_evaluation() != config.search
     assert train.parse([name, "--search.variant=alphazero", "--seed", "3"])[1].seed == 3
