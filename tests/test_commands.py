@@ -81,7 +81,7 @@ def test_progress_prints_a_plain_line_every_few_seconds(monkeypatch: pytest.Monk
             clock[0] = now
             show(positions, end)
     # 600 positions and 600 bytes in the 20 s since the first batch; 300 bytes are left.
-    line = "bytes read: 700/1,000  0:00:10 left  1,610 positions, 30 a second\n"
+    line = "bytes read: 700/1,000  0:00:10 left  1,610 positions, 30 per second\n"
     assert said.getvalue() == line
 
 
