@@ -265,7 +265,7 @@ def split(moves: list[Move]) -> list[list[Move]]:
 
 
 def test_self_play_with_search_matches_twin() -> None:
-    env, policy = ENVS["double_move"], AlphaZero(6, CALM)
+    env, policy = ENVS["double_move"], AlphaZero(6, **CALM)
     options = dataclasses.replace(OPTIONS, num_games=2, num_steps=3)
     network = make_network(env.num_actions, env.observation_shape, width=8, num_blocks=1)
     example = jnp.zeros((1, *env.observation_shape))
