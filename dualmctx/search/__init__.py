@@ -5,4 +5,18 @@ rule uses.
 """
 
 # pyright: reportUnsupportedDunderAll=false
-__all__ = ("keys", "mctx_export", "mctx_rules", "select", "simulate", "subtree", "tree")
+__all__ = (
+    "arrays",  # pyright: ignore[reportUnsupportedDunderAll]
+    "climb",  # pyright: ignore[reportUnsupportedDunderAll]
+    "keys",  # pyright: ignore[reportUnsupportedDunderAll]
+    "mctx_adapter",  # pyright: ignore[reportUnsupportedDunderAll]
+    "mctx_export",  # pyright: ignore[reportUnsupportedDunderAll]
+    "mctx_rules",  # pyright: ignore[reportUnsupportedDunderAll]
+    "select",  # pyright: ignore[reportUnsupportedDunderAll]
+    "simulate",  # pyright: ignore[reportUnsupportedDunderAll]
+    "slots",  # pyright: ignore[reportUnsupportedDunderAll]
+    "statistics",  # pyright: ignore[reportUnsupportedDunderAll]
+    "stats",  # pyright: ignore[reportUnsupportedDunderAll]
+    "subtree",  # pyright: ignore[reportUnsupportedDunderAll]
+    "tree",  # pyright: ignore[reportUnsupportedDunderAll]
+)
