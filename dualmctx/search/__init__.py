@@ -6,17 +6,17 @@ rule uses.
 
 # pyright: reportUnsupportedDunderAll=false
 __all__ = (
-    "arrays",  # pyright: ignore[reportUnsupportedDunderAll]
-    "climb",  # pyright: ignore[reportUnsupportedDunderAll]
-    "keys",  # pyright: ignore[reportUnsupportedDunderAll]
-    "mctx_adapter",  # pyright: ignore[reportUnsupportedDunderAll]
-    "mctx_export",  # pyright: ignore[reportUnsupportedDunderAll]
-    "mctx_rules",  # pyright: ignore[reportUnsupportedDunderAll]
-    "select",  # pyright: ignore[reportUnsupportedDunderAll]
-    "simulate",  # pyright: ignore[reportUnsupportedDunderAll]
-    "slots",  # pyright: ignore[reportUnsupportedDunderAll]
-    "statistics",  # pyright: ignore[reportUnsupportedDunderAll]
-    "stats",  # pyright: ignore[reportUnsupportedDunderAll]
-    "subtree",  # pyright: ignore[reportUnsupportedDunderAll]
-    "tree",  # pyright: ignore[reportUnsupportedDunderAll]
+    "arrays",
+    "climb",
+    "keys",
+    "mctx_adapter",
+    "mctx_export",
+    "mctx_rules",
+    "select",
+    "simulate",
+    "slots",
+    "statistics",
+    "stats",
+    "subtree",
+    "tree",
 )
