@@ -1,10 +1,14 @@
-"""How statistics become a policy: weights over the actions of a node, most often the root."""
+"""Policies computed from statistics: weights over the actions of a node, usually the root."""
+
+# Some functions of jax have incomplete types.
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from typing import Any
 
-import chex
 import jax
 import jax.numpy as jnp
+from jax import Array
 
 from dualmctx.search import select
 from dualmctx.search.arrays import batched_gather
@@ -13,11 +17,11 @@ from dualmctx.search.select import QvaluesFn, argmax
 from dualmctx.search.tree import Tree, get_children
 from dualmctx.types import SelectFn
 
-# Of Newton's method. Where priors are not extreme 8 reach float32's precision.
+# Steps of Newton's method. If priors are not extreme, 8 steps reach float32's precision.
 _STEPS = 20
 
 
-def smoothed_visits(visits: chex.Array, is_legal: chex.Array) -> chex.Array:
+def smoothed_visits(visits: Array, is_legal: Array) -> Array:
     """Returns (1 + N(a)) / (|A| + Σ N) over the legal actions.
 
     Args:
@@ -25,7 +29,7 @@ def smoothed_visits(visits: chex.Array, is_legal: chex.Array) -> chex.Array:
       is_legal: `[B, A]` bool.
 
     Returns:
-      `[B, A]` float32 weights that sum to 1; all 0 where no action is legal.
+      `[B, A]` float32 weights that sum to 1; all 0 if no action is legal.
 
     Source: Kadam, Xu, Lieberherr 2021, eq. 2.
     """
@@ -34,28 +38,29 @@ def smoothed_visits(visits: chex.Array, is_legal: chex.Array) -> chex.Array:
 
 
 def regularized_policy(
-    prior: chex.Array, qvalues: chex.Array, total_visits: chex.Array, *, c_puct: float
-) -> chex.Array:
+    prior: Array, qvalues: Array, total_visits: Array, *, c_puct: float
+) -> Array:
     """Returns the policy that PUCT's visit counts approximate, without their rounding.
 
     Formula:
         π̄(a) = λ P(a) / (α − q(a)),   λ = c · sqrt(ΣN) / (|A| + ΣN)
 
     with |A| the number of legal actions and α such that the weights sum to 1. It maximises
-    qᵀπ − λ KL(P, π). We look for α − max(q), as it is tiny where the best action has a tiny prior,
-    by Newton's method on 1 / Σπ̄ from the lower bound max(q + λ P). That is concave in α, a straight
-    line for one action alone, so it takes a few steps where bisection, the paper's way, takes
-    dozens. The weights are exact to float32's precision, 1e-6 at most in the worst cases tried.
+    qᵀπ − λ KL(P, π). The unknown is α − max(q), as this is tiny if the best action has a tiny
+    prior. It is found by Newton's method on 1 / Σπ̄ from the lower bound max(q + λ P). This function
+    is concave in α, and linear for a single action, so a few steps suffice; the paper's bisection
+    takes dozens. The weights are exact to float32's precision: the error was at most 1e-6 in the
+    worst cases tried.
 
     Args:
       prior: `[B, A]` probabilities P, 0 for illegal actions.
       qvalues: `[B, A]` q, seen by the player to move at the root.
-      total_visits: `[B]` ΣN; where it is 0, π̄ = P.
+      total_visits: `[B]` ΣN; if it is 0, π̄ = P.
       c_puct: c of the search.
 
     Returns:
-      `[B, A]` weights that sum to 1, 0 for illegal actions. Where they would not be finite, as
-      where a Q-value is not, π̄ = P.
+      `[B, A]` weights that sum to 1, 0 for illegal actions. If they would not be finite, for
+      example because a Q-value is not, π̄ = P.
 
     Source: Grill et al. 2020, "Monte-Carlo tree search as regularized policy optimization",
     section 3 and appendix B.3.
@@ -85,14 +90,14 @@ def regularized_policy(
 def sample_regularized(
     *, c_puct: float, tree_index: int = 0, qvalues_fn: QvaluesFn = select.completed_qvalues
 ) -> SelectFn:
-    """Makes a rule that draws actions from the regularised policy of the node.
+    """Returns a rule that samples actions from the regularised policy of the node.
 
-    Formula: a ~ π̄(s,·) with λ, P and q of the node; a node without visits draws from P.
+    Formula: a ~ π̄(s,·) with λ, P and q of the node; at a node without visits, a ~ P.
 
     Args:
       c_puct: c.
       tree_index: the tree whose statistics are read.
-      qvalues_fn: what stands for q; by default the means, the node's own for untried actions.
+      qvalues_fn: returns q; by default the means, and the node's own mean for untried actions.
 
     Returns:
       The selection function. Each element of the batch has a key of its own.
@@ -100,7 +105,7 @@ def sample_regularized(
     Source: Grill et al. 2020, section 4, "Search".
     """
 
-    def choose(rng_key: Any, tree: Tree, node_index: chex.Array, depth: Any) -> chex.Array:
+    def choose(rng_key: Any, tree: Tree, node_index: Array, depth: Any) -> Array:
         prior = batched_gather(tree.children_prior, node_index)
         total = jnp.sum(get_children(tree, node_index, tree_index).visits, axis=-1)
         qvalues = qvalues_fn(tree, node_index, tree_index)

@@ -3,9 +3,9 @@
 import dataclasses
 from typing import Any, Literal, Self
 
-import chex
 import jax.numpy as jnp
 import mctx
+from jax import Array
 
 from dualmctx.checks import check, check_budget, check_count, check_share
 from dualmctx.policies.combinations import check_single_tree
@@ -95,12 +95,12 @@ class AlphaGo:
     def __call__(
         self,
         params: Params,
-        rng_key: chex.PRNGKey,
+        rng_key: Array,
         root: mctx.RootFnOutput,
         recurrent_fn: RecurrentFn,
         refine_fn: RefineFn | None = None,
         *,
-        invalid_actions: chex.Array | None = None,
+        invalid_actions: Array | None = None,
         search_tree: Tree | None = None,
         rollout_fn: RolloutFn | None = None,
     ) -> mctx.PolicyOutput:
@@ -135,14 +135,14 @@ class AlphaGo:
         inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
         return search_single_tree(self, params, rng_key, inputs, search_tree=search_tree)
 
-    def _mix(self, value: chex.Array, outcome: chex.Array) -> chex.Array:
+    def _mix(self, value: Array, outcome: Array) -> Array:
         return (1 - self.rollout_mix) * value + self.rollout_mix * outcome
 
     def _with_rollouts(self, recurrent_fn: RecurrentFn, rollout_fn: RolloutFn) -> RecurrentFn:
         """Returns a `recurrent_fn` whose values are mixed, except at the end of a game."""
 
         def mixed(
-            params: Params, rng_key: chex.PRNGKey, action: chex.Array, embedding: Any
+            params: Params, rng_key: Array, action: Array, embedding: Any
         ) -> tuple[mctx.RecurrentFnOutput, Any]:
             model_key, rollout_key = split_key(rng_key)
             step, new = recurrent_fn(params, model_key, action, embedding)

@@ -3,8 +3,8 @@
 import dataclasses
 from typing import Self
 
-import chex
 import mctx
+from jax import Array
 
 from dualmctx.checks import check, check_budget, is_whole
 from dualmctx.policies.combinations import check_single_tree
@@ -64,12 +64,12 @@ class AlphaZero:
     def __call__(
         self,
         params: Params,
-        rng_key: chex.PRNGKey,
+        rng_key: Array,
         root: mctx.RootFnOutput,
         recurrent_fn: RecurrentFn,
         refine_fn: RefineFn | None = None,
         *,
-        invalid_actions: chex.Array | None = None,
+        invalid_actions: Array | None = None,
         search_tree: Tree | None = None,
     ) -> mctx.PolicyOutput:
         """Searches from a batch of roots.

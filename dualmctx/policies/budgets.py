@@ -1,21 +1,21 @@
-"""Simulations scaled so that players cost the same a move: in blocks of the network or seconds."""
+"""Budgets of equal cost: simulations scaled to blocks of the network, or seconds, per move."""
 
 import math
 from collections.abc import Callable
 from typing import NamedTuple
 
 Simulations = tuple[int, ...]
-"""Of a move, a number for each tree."""
-# Measurements of a player at most, and how far the next one goes from those before.
+"""Simulations per move, a number for each tree."""
+# Largest number of measurements of a player, and largest factor between two measured budgets.
 _MEASUREMENTS, _LONGEST_STEP = 4, 4.0
 
 
 class Measured(NamedTuple):
-    """What a move took.
+    """The measured time of a move.
 
     Attributes:
       simulations: a number for each tree.
-      seconds: measured.
+      seconds: the measured time per move.
     """
 
     simulations: Simulations
@@ -23,13 +23,14 @@ class Measured(NamedTuple):
 
 
 def split(total: int, shape: Simulations) -> Simulations:
-    """Splits simulations over trees in proportion, by largest remainders.
+    """Splits simulations among trees in proportion, by largest remainders.
 
-    Trees that have simulations keep one at least if there are as many, and those without have none.
+    Each tree with a share above 0 gets at least one simulation if there are enough, and a tree with
+    a share of 0 gets none.
 
     Args:
       total: simulations of all trees, at least 1.
-      shape: numbers of a proportion, not all 0.
+      shape: the shares of the trees, not all 0.
     """
     if total <= sum(map(bool, shape)):
         rest = iter(range(total))
@@ -41,7 +42,7 @@ def split(total: int, shape: Simulations) -> Simulations:
         if sum(found) < total:
             found[gaps.index(max(gaps))] += 1
         else:
-            # A tree's only one stays.
+            # A tree with one simulation keeps it.
             least = min(gap for gap, x in zip(gaps, found, strict=True) if x > 1)
             found[gaps.index(least)] -= 1
     return tuple(found)
@@ -50,11 +51,11 @@ def split(total: int, shape: Simulations) -> Simulations:
 def scale_to_cost(
     shape: Simulations, cost_of: Callable[[Simulations], float], target: float
 ) -> Simulations:
-    """Finds how many simulations cost as near to the target as whole numbers come.
+    """Finds the numbers of simulations whose cost is closest to the target.
 
     Args:
-      shape: in which proportion trees share them.
-      cost_of: a move's cost, which grows with its simulations.
+      shape: the proportion in which the trees share the simulations.
+      cost_of: returns the cost of a move, which increases with the simulations.
       target: the cost, positive.
     """
 
@@ -68,7 +69,7 @@ def scale_to_cost(
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if cost(middle) < target else (low, middle)
-    # Shares are rounded, so a neighbour may come nearer.
+    # Shares are rounded, so a neighbouring total may be closer.
     totals = range(max(least, low - 2), high + 3)
     return split(min(totals, key=lambda total: abs(cost(total) - target)), shape)
 
@@ -76,18 +77,19 @@ def scale_to_cost(
 def scale_to_seconds(
     shape: Simulations, measure: Callable[[Simulations], float], target: float
 ) -> tuple[Measured, ...]:
-    """Finds how many simulations take the same time, by measuring a few budgets.
+    """Finds the numbers of simulations whose time is closest to the target, by measurements.
 
-    The first one is measured as it is, the next by proportion, and each further one where the line
-    through the two nearest to the target meets it.
+    The first measurement is of `shape` itself, the second is in proportion to the target, and each
+    further one is at the intersection of the target with the line through the two closest
+    measurements.
 
     Args:
-      shape: the simulations to begin with.
-      measure: seconds a move, compiling apart.
-      target: the seconds, positive.
+      shape: the first simulations to measure.
+      measure: returns the seconds per move, without compilation.
+      target: the seconds per move, positive.
 
     Returns:
-      All that was measured, the nearest to the target last.
+      All measurements, the closest to the target last.
     """
     measured: dict[int, Measured] = {}
     total = sum(shape)
@@ -103,7 +105,7 @@ def scale_to_seconds(
 
 
 def _next_total(measured: dict[int, Measured], target: float) -> int:
-    """Returns the simulations that should take the target, by what is known."""
+    """Estimates the simulations that take the target time, from the measurements so far."""
     nearest = sorted(measured, key=lambda total: abs(measured[total].seconds - target))
     last = nearest[0]
     found = last * target / measured[last].seconds

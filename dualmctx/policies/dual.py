@@ -3,8 +3,8 @@
 import dataclasses
 from typing import Self
 
-import chex
 import mctx
+from jax import Array
 
 from dualmctx.policies.multi_tree import (
     ActionWeights,
@@ -82,12 +82,12 @@ class Dual:
     def __call__(
         self,
         params: Params,
-        rng_key: chex.PRNGKey,
+        rng_key: Array,
         root: mctx.RootFnOutput,
         recurrent_fn: RecurrentFn,
         refine_fn: RefineFn,
         *,
-        invalid_actions: chex.Array | None = None,
+        invalid_actions: Array | None = None,
         search_tree: Tree | None = None,
     ) -> mctx.PolicyOutput:
         """Searches from a batch of roots.

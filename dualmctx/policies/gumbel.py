@@ -1,12 +1,16 @@
 """mctx's Gumbel policy on this package's trees: the same keys give the same search."""
 
+# Some functions of jax have incomplete types.
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownMemberType=false
+
 import dataclasses
 from typing import Any, Self
 
-import chex
 import jax
 import jax.numpy as jnp
 import mctx
+from jax import Array
 
 from dualmctx.checks import check_count, check_not_negative
 from dualmctx.policies import root as roots
@@ -74,12 +78,12 @@ class Gumbel:
     def __call__(
         self,
         params: Params,
-        rng_key: chex.PRNGKey,
+        rng_key: Array,
         root: mctx.RootFnOutput,
         recurrent_fn: RecurrentFn,
         refine_fn: RefineFn | None = None,
         *,
-        invalid_actions: chex.Array | None = None,
+        invalid_actions: Array | None = None,
     ) -> mctx.PolicyOutput:
         """Searches from a batch of roots; see `mctx.gumbel_muzero_policy`.
 
@@ -120,7 +124,7 @@ class Gumbel:
         return self._output(tree, prior, gumbel, invalid_actions)
 
     def _output(
-        self, tree: Tree, prior: chex.Array, gumbel: chex.Array, invalid: chex.Array | None
+        self, tree: Tree, prior: Array, gumbel: Array, invalid: Array | None
     ) -> ActingOutput:
         """Acts by the best of the most visited actions; learns from the completed Q-values."""
         roots_only = node_view(tree, Tree.ROOT_INDEX)

@@ -1,6 +1,10 @@
 """Subtree reuse in policies: a search continues from the subtree of the move played."""
 
+# Some functions of jax have incomplete types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from collections.abc import Sequence
+from typing import Any
 
 import chex
 import jax
@@ -73,7 +77,7 @@ def insert_subtree(
     return resume_statistics(tree, statistics)
 
 
-def _kind(tree: Tree) -> tuple:
+def _kind(tree: Tree) -> tuple[Any, ...]:
     """Returns the properties that trees must share to hold each other's nodes."""
     nodes = {name: getattr(tree, name) for name in NODE_FIELDS}
     shapes = [(x.shape[:1] + x.shape[2:], x.dtype) for x in jax.tree.leaves(nodes)]

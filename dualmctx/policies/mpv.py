@@ -4,8 +4,8 @@ import dataclasses
 import itertools
 from typing import Literal, Self
 
-import chex
 import mctx
+from jax import Array
 
 from dualmctx.checks import are_counts, check, show
 from dualmctx.policies.multi_tree import (
@@ -116,12 +116,12 @@ class MPV:
     def __call__(
         self,
         params: Params,
-        rng_key: chex.PRNGKey,
+        rng_key: Array,
         root: mctx.RootFnOutput,
         recurrent_fn: RecurrentFn,
         refine_fn: RefineFn,
         *,
-        invalid_actions: chex.Array | None = None,
+        invalid_actions: Array | None = None,
         search_tree: Tree | None = None,
     ) -> mctx.PolicyOutput:
         """Searches from a batch of roots.

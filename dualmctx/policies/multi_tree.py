@@ -1,11 +1,14 @@
 """The search of several trees, shared by `Dual`, `Chain` and `MPV`: later heads work in rounds."""
 
+# Some functions of jax have incomplete types.
+# pyright: reportUnknownMemberType=false
+
 from collections.abc import Callable
 from typing import Any, Literal, Protocol, get_args
 
-import chex
 import jax.numpy as jnp
 import mctx
+from jax import Array
 
 from dualmctx.checks import (
     MOST,
@@ -98,7 +101,7 @@ def check_rounds(num_rounds: int, most: int, limit: str) -> None:
 def search_multi_tree(
     options: MultiTreeOptions,
     params: Params,
-    rng_key: chex.PRNGKey,
+    rng_key: Array,
     inputs: Inputs,
     *,
     rounds: Rounds,
@@ -177,13 +180,13 @@ def _make_refinements(
 
 
 def _evaluate_root(
-    params: Params, rng_key: chex.PRNGKey, tree: Tree, refinements: tuple[Refinement, ...]
+    params: Params, rng_key: Array, tree: Tree, refinements: tuple[Refinement, ...]
 ) -> Tree:
     """Evaluates the root by every later head; the root is in all trees from the start."""
     leaves = jnp.zeros((tree.parents.shape[0], 1), jnp.int32)
     is_invalid = tree.root_invalid_actions.astype(bool)
 
-    def to_prior(logits: chex.Array) -> chex.Array:
+    def to_prior(logits: Array) -> Array:
         return roots.legal_probabilities(roots.mask_logits(logits, is_invalid))
 
     for refinement in refinements:
@@ -202,7 +205,7 @@ def _evaluate_also(
     """Returns an evaluation of new nodes by the heads of `evaluate_fn`, then by `refine_fn`."""
 
     def evaluate(
-        params: Params, rng_key: chex.PRNGKey, action: chex.Array, embedding: Any
+        params: Params, rng_key: Array, action: Array, embedding: Any
     ) -> tuple[NodeInit, Any]:
         first_key, second_key = split_key(rng_key)
         first, embedding = evaluate_fn(params, first_key, action, embedding)
@@ -216,7 +219,7 @@ def _evaluate_also(
     return evaluate
 
 
-def read_weights(options: MultiTreeOptions, tree: Tree, prior: chex.Array) -> chex.Array:
+def read_weights(options: MultiTreeOptions, tree: Tree, prior: Array) -> Array:
     """Reads the policy off the trees after a search.
 
     Args:
@@ -244,7 +247,7 @@ def read_weights(options: MultiTreeOptions, tree: Tree, prior: chex.Array) -> ch
     return weights.regularized_policy(prior, qvalues, total, c_puct=options.puct.c_puct)
 
 
-def _shares(visits: chex.Array, dtype: Any) -> chex.Array:
+def _shares(visits: Array, dtype: Any) -> Array:
     """Divides `[B, A]` visits by their sums."""
     visits = visits.astype(dtype)
     return visits / jnp.sum(visits, axis=-1, keepdims=True)

@@ -1,12 +1,16 @@
 """mctx's MuZero policy on this package's trees: the same keys give the same search."""
 
+# Some functions of jax have incomplete types.
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 import dataclasses
 from typing import Any, Self
 
-import chex
 import jax
 import jax.numpy as jnp
 import mctx
+from jax import Array
 
 from dualmctx.checks import check_budget, check_not_negative, check_positive
 from dualmctx.policies import root as roots
@@ -75,12 +79,12 @@ class MuZero:
     def __call__(
         self,
         params: Params,
-        rng_key: chex.PRNGKey,
+        rng_key: Array,
         root: mctx.RootFnOutput,
         recurrent_fn: RecurrentFn,
         refine_fn: RefineFn | None = None,
         *,
-        invalid_actions: chex.Array | None = None,
+        invalid_actions: Array | None = None,
         search_tree: Tree | None = None,
     ) -> mctx.PolicyOutput:
         """Searches from a batch of roots; see `mctx.muzero_policy`.
@@ -130,7 +134,7 @@ class MuZero:
         return mctx.PolicyOutput(action=action, action_weights=weights, search_tree=tree)
 
     def _mask_and_add_noise(
-        self, rng_key: chex.PRNGKey, tree: Tree, invalid_actions: chex.Array | None
+        self, rng_key: Array, tree: Tree, invalid_actions: Array | None
     ) -> Tree:
         """Mixes mctx's noise into the roots' priors and masks them; consumes the key."""
         probs = jax.nn.softmax(tree.children_prior[:, Tree.ROOT_INDEX])
@@ -144,5 +148,5 @@ class MuZero:
         return tree.replace(children_prior=tree.children_prior.at[:, Tree.ROOT_INDEX].set(prior))
 
 
-def _log(probs: chex.Array) -> chex.Array:
+def _log(probs: Array) -> Array:
     return jnp.log(jnp.maximum(probs, jnp.finfo(probs.dtype).tiny))

@@ -4,7 +4,7 @@ A name belongs to one option of a policy: its own fields and those of its option
 """
 
 import dataclasses
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 P = TypeVar("P")
 
@@ -51,7 +51,10 @@ def with_options(policy: P, **options: Any) -> P:
     Raises:
       ValueError: if the policy has no such option, or refuses a value or combination.
     """
-    known, own = named_options(policy), {x.name for x in dataclasses.fields(policy)}  # pyright: ignore[reportArgumentType]
+    known, own = (
+        named_options(policy),
+        {field.name for field in dataclasses.fields(cast(Any, policy))},
+    )
     changes: dict[str, Any] = {}
     for name, value in options.items():
         if name not in known and name not in own:
@@ -63,4 +66,4 @@ def with_options(policy: P, **options: Any) -> P:
         group, inner = known[name].path
         old = changes.get(group, getattr(policy, group))
         changes[group] = dataclasses.replace(old, **{inner: value})
-    return dataclasses.replace(policy, **changes)  # pyright: ignore[reportArgumentType]
+    return cast(P, dataclasses.replace(cast(Any, policy), **changes))

@@ -2,9 +2,9 @@
 
 from typing import Any, NamedTuple
 
-import chex
 import jax
 import mctx
+from jax import Array
 
 from dualmctx.policies import root as roots
 from dualmctx.policies.kept import insert_subtree
@@ -96,7 +96,7 @@ def set_up_search(
     )
 
 
-def add_root_noise(rng_key: chex.PRNGKey, tree: Tree, root: Root) -> Tree:
+def add_root_noise(rng_key: Array, tree: Tree, root: Root) -> Tree:
     """Mixes Dirichlet noise into the roots' priors; consumes the key."""
     prior = roots.add_dirichlet_noise(
         rng_key,
@@ -108,12 +108,12 @@ def add_root_noise(rng_key: chex.PRNGKey, tree: Tree, root: Root) -> Tree:
 
 
 def make_output(
-    rng_key: chex.PRNGKey,
+    rng_key: Array,
     root: Root,
     setup: SearchSetup,
     tree: Tree,
-    action_weights: chex.Array,
-    acting_weights: chex.Array | None = None,
+    action_weights: Array,
+    acting_weights: Array | None = None,
 ) -> mctx.PolicyOutput:
     """Samples the action and builds the policy's output.
 
@@ -130,7 +130,11 @@ def make_output(
     """
     sampled_from = action_weights if acting_weights is None else acting_weights
     action = roots.sample_action(rng_key, sampled_from, root.temperature)
-    parts = {"action": action, "action_weights": action_weights, "search_tree": tree}
+    parts: dict[str, Any] = {
+        "action": action,
+        "action_weights": action_weights,
+        "search_tree": tree,
+    }
     if acting_weights is None:
         return setup.restore(mctx.PolicyOutput(**parts))
     return setup.restore(ActingOutput(**parts, acting_weights=acting_weights))

@@ -1,10 +1,13 @@
 """AlphaZero's search of one tree by PUCT, shared by the policies with one tree."""
 
+# Some functions of jax have incomplete types.
+# pyright: reportUnknownMemberType=false
+
 from typing import Protocol
 
-import chex
 import jax.numpy as jnp
 import mctx
+from jax import Array
 
 from dualmctx.policies.action_weights import regularized_policy, smoothed_visits
 from dualmctx.policies.option_groups import PuctOptions
@@ -41,7 +44,7 @@ class SingleTreeOptions(PuctOptions, Protocol):
 def search_single_tree(
     options: SingleTreeOptions,
     params: Params,
-    rng_key: chex.PRNGKey,
+    rng_key: Array,
     inputs: Inputs,
     *,
     search_tree: Tree | None = None,
@@ -86,7 +89,7 @@ def search_single_tree(
 
 
 def _single_tree_output(
-    rng_key: chex.PRNGKey, options: SingleTreeOptions, setup: SearchSetup, tree: Tree
+    rng_key: Array, options: SingleTreeOptions, setup: SearchSetup, tree: Tree
 ) -> mctx.PolicyOutput:
     """Builds the output from the root's visits; consumes the key.
 

@@ -1,18 +1,18 @@
-"""Large action spaces: a node keeps only its best children, and the search runs over these.
+"""Large action spaces: a node keeps only its C actions with the largest logits.
 
-The arrays with an axis of actions are as long as the game has actions, of which few are legal: in
-chess 4,672, of which 218 at most. Here the game is renamed around the search, which does not
-change: a node has C slots, its C actions with the largest logits, and everything that the search
-sees (priors, visits, noise, the choice of an action) has an axis of slots in place of actions.
+Without a limit, the arrays have an axis of all A actions of the game, of which few are legal: in
+chess 218 at most, of 4,672. Here the inputs of a policy are wrapped, and the search itself does not
+change: all arrays of the search (priors, visits, noise, chosen actions) have an axis of the C kept
+actions of their node in place of the axis of all actions.
 """
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import chex
 import jax
 import jax.numpy as jnp
 import mctx
+from jax import Array
 
 from dualmctx.policies import root as roots
 from dualmctx.search.slots import slot_actions, to_actions
@@ -22,47 +22,48 @@ RestoreFn = Callable[[mctx.PolicyOutput], mctx.PolicyOutput]
 
 
 class Inputs(NamedTuple):
-    """What a policy is called with, over A actions or over C slots.
+    """The arguments of a policy, over all A actions or over the C kept actions.
 
     Attributes:
       root: `[B]` roots.
-      recurrent_fn: plays and evaluates.
-      refine_fn: evaluates by a later head; a tuple of such functions where there are several,
-        `None` where there is none.
+      recurrent_fn: plays actions and evaluates the states reached.
+      refine_fn: evaluates by a later head; a tuple of such functions for several heads, `None` for
+        none.
       invalid_actions: `[B, A]` true for actions that are not allowed at the root, or `None`.
     """
 
     root: mctx.RootFnOutput
     recurrent_fn: RecurrentFn
     refine_fn: Any
-    invalid_actions: chex.Array | None
+    invalid_actions: Array | None
 
 
 def keep_top_actions(inputs: Inputs, max_children: int | None) -> tuple[Inputs, RestoreFn]:
-    """Gives each node C slots: its C actions with the largest logits, in ascending order.
+    """Limits each node to its C actions with the largest logits, in ascending order.
 
-    Exact where a node has at most C legal actions, down to ties, which go to the lowest action in
-    both. Elsewhere the actions beyond are as if they were illegal, and the probabilities of those
-    that are left sum to 1. Which they are is settled when the node is made, by the head that
-    `recurrent_fn` evaluates (of equal logits the lowest actions are taken); a later head that
-    evaluates the node has its say about these only. Slots that no legal action is left for hold
-    masked ones.
+    Exact for a node with at most C legal actions, including ties, which go to the lowest action.
+    At other nodes the remaining actions are treated as illegal, and the probabilities of the kept
+    actions sum to 1. The actions are chosen when the node is created, by the head that
+    `recurrent_fn` evaluates; among equal logits the lowest actions are kept. A later head that
+    evaluates the node evaluates these actions only. A node with fewer than C legal actions keeps
+    masked actions too.
 
     Args:
       inputs: over A actions.
       max_children: C, at least 1; nothing changes if this is `None` or at least A.
 
     Returns:
-      The inputs over slots, whose nodes hold their actions in `Embedding.actions`. And what turns
-      a policy's output back: `action` and `action_weights` are over A actions again, `search_tree`
-      stays over slots, as does what `to_mctx` makes of it; see `played_actions`.
+      The inputs over the kept actions, which nodes hold in `Embedding.actions`; and a function that
+      converts a policy's output back. In its result `action` and `action_weights` are over A
+      actions. `search_tree` stays over the kept actions, and so does its conversion by `to_mctx`;
+      see `played_actions`.
     """
     num_actions = inputs.root.prior_logits.shape[-1]
     if max_children is None or max_children >= num_actions:
         return inputs, lambda output: output
     slots = _ActionSubset(max_children, isinstance(inputs.root.embedding, Embedding))
     logits, invalid = inputs.root.prior_logits, inputs.invalid_actions
-    # Masked for the choice only: the policy masks what it is given by itself.
+    # Masked for the choice only, because the policy masks its inputs itself.
     actions = slots.choose(roots.mask_logits(logits, invalid))
     root = inputs.root.replace(  # pyright: ignore[reportAttributeAccessIssue]
         prior_logits=_pick(logits, actions), embedding=slots.attach(inputs.root.embedding, actions)
@@ -75,7 +76,7 @@ def keep_top_actions(inputs: Inputs, max_children: int | None) -> tuple[Inputs, 
     )
 
     def restore(output: mctx.PolicyOutput) -> mctx.PolicyOutput:
-        # A search that goes on from an earlier tree has that tree's root, with slots of its own.
+        # The root of a kept tree has kept actions of its own.
         tree = output.search_tree
         changes = {"action_weights": to_actions(tree, output.action_weights, num_actions)}
         if isinstance(output, ActingOutput):
@@ -89,19 +90,24 @@ def keep_top_actions(inputs: Inputs, max_children: int | None) -> tuple[Inputs, 
 
 
 class _ActionSubset(NamedTuple):
-    """How nodes over slots are made from the game's; `is_embedding` tells what it embeds in."""
+    """Functions of nodes with kept actions.
+
+    Attributes:
+      max_children: C, the number of kept actions.
+      is_embedding: whether the game's nodes hold an `Embedding`.
+    """
 
     max_children: int
     is_embedding: bool
 
-    def choose(self, logits: chex.Array) -> chex.Array:
+    def choose(self, logits: Array) -> Array:
         """Returns `[B, C]` int32 the actions with the largest `[B, A]` logits, ascending."""
-        # `top_k` takes 0 before -0; as equals the lowest action goes first.
+        # `top_k` orders 0 before -0; as equal numbers, the lowest action comes first.
         logits = jnp.where(logits == 0, 0, logits)
         best = jax.lax.top_k(logits, self.max_children)[1]
         return jnp.sort(best.astype(jnp.int32), axis=-1)
 
-    def attach(self, embedding: Any, actions: chex.Array) -> Embedding:
+    def attach(self, embedding: Any, actions: Array) -> Embedding:
         if not self.is_embedding:
             return Embedding(state=embedding, actions=actions)
         return Embedding(embedding.state, embedding.activations, actions)
@@ -112,7 +118,9 @@ class _ActionSubset(NamedTuple):
         return Embedding(embedding.state, embedding.activations)
 
     def limit_recurrent_fn(self, recurrent_fn: RecurrentFn) -> RecurrentFn:
-        def limited(params: Params, rng_key: Any, action: Any, embedding: Any) -> tuple:
+        def limited(
+            params: Params, rng_key: Array, action: Array, embedding: Any
+        ) -> tuple[mctx.RecurrentFnOutput, Any]:
             played = _pick(embedding.actions, action[:, None])[:, 0]
             step, new = recurrent_fn(params, rng_key, played, self.detach(embedding))
             actions = self.choose(step.prior_logits)
@@ -124,13 +132,13 @@ class _ActionSubset(NamedTuple):
         return limited
 
     def limit_refine_fn(self, refine_fn: RefineFn) -> RefineFn:
-        def limited(params: Params, rng_key: Any, embedding: Any) -> tuple:
+        def limited(params: Params, rng_key: Array, embedding: Any) -> tuple[Array, Array]:
             logits, value = refine_fn(params, rng_key, self.detach(embedding))
             return _pick(logits, embedding.actions), value
 
         return limited
 
 
-def _pick(array: chex.Array, index: chex.Array) -> chex.Array:
+def _pick(array: Array, index: Array) -> Array:
     """Reads `[B, A]` at `[B, C]` indices, which are valid by construction."""
     return jnp.take_along_axis(array, index, axis=-1, mode="promise_in_bounds")

@@ -1,10 +1,10 @@
-"""The size of the sliding window τ, from the size of a game."""
+"""The size of the sliding window τ for the size of a game."""
 
 import math
 
 from dualmctx.checks import check, check_count, is_whole
 
-# The slope is our reading: the paper has no number.
+# The slope is our reading: the paper gives no number.
 _SLOPE, _LEAST = 0.35, 2
 
 
@@ -15,19 +15,19 @@ def window_for(num_states: int, max_depth: int) -> int:
     state space logarithmically" and gives no number; slope and bounds are our reading.
 
     Args:
-      num_states: |S|, states of the game that can be reached, at least 1; an estimate will do, as
-        a factor of 2 changes 0.35 edges.
-      max_depth: D, plies of the longest game, at least 1. A window of D edges cuts nothing short.
+      num_states: |S|, the number of reachable states of the game, at least 1; an estimate
+        suffices, as a factor of 2 changes τ by 0.35 edges.
+      max_depth: D, plies of the longest game, at least 1. A window of D edges is a full backup.
 
     Returns:
-      The option `window` of `Puct`, in edges, from 1 to D; below 2 only if D is 1.
+      The option `window` of `Backup`, in edges, from 1 to D; below 2 only if D is 1.
 
     Raises:
-      ValueError: when a number is out of range, in one line.
+      ValueError: if a number is out of range.
 
     Source: Kadam, Xu, Lieberherr 2021, section 3.
     """
-    # Not `check_count`, as a state space may be larger than 32 bits count.
+    # Not `check_count`, as the number of states may exceed 32 bits.
     is_right = is_whole(num_states) and num_states >= 1
     check(is_right, "num_states", num_states, "a whole number, at least 1")
     check_count("max_depth", max_depth, 1)
