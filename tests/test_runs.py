@@ -39,7 +39,7 @@ from dualmctx.runs.folder import (
 from dualmctx.runs.plot import plot_training
 from dualmctx.runs.recorded_config import check_config
 
-CONFIG = {"game": "nim", "search": {"num_simulations": [4, 2], "puct": {"window": None}}, "seed": 0}
+CONFIG = {"game": "nim", "search": {"num_simulations": [4, 2], "backup": {"window": None}}, "seed": 0}
 
 
 def contents(path: Path) -> dict[str, Any]:
@@ -102,12 +102,12 @@ def test_a_folder_is_new_if_writing_its_configuration_was_killed(
 
 def test_a_run_is_reopened_only_with_its_configuration(tmp_path: Path) -> None:
     create_run(tmp_path / "run", CONFIG)
-    search = {"num_simulations": [4, 3], "puct": {"window": 2}}
+    search = {"num_simulations": [4, 3], "backup": {"window": 2}}
     with pytest.raises(ValueError, match="another configuration") as error:
         reopen_run(tmp_path / "run", {**CONFIG, "search": search, "new": 1})
     _, fields = str(error.value).split("configuration: ")
     assert fields == (
-        "new (None → 1), search.num_simulations ([4, 2] → [4, 3]), search.puct.window (None → 2)"
+        "new (None → 1), search.num_simulations ([4, 2] → [4, 3]), search.backup.window (None → 2)"
     )
     with pytest.raises(ValueError, match=r"has no config\.json, so there is no run") as error:
         reopen_run(tmp_path / "none", CONFIG)
@@ -390,7 +390,7 @@ def write_config(path: Path, config: dict[str, Any]) -> None:
 def test_an_edited_configuration_is_refused_unless_confirmed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    search = {"num_simulations": [4, 3], "puct": {"window": None}}
+    search = {"num_simulations": [4, 3], "backup": {"window": None}}
     edited = {**CONFIG, "search": search, "rate": 1.0}
     write_config(tmp_path, edited)
     with pytest.raises(ValueError, match=r"config\.json is not the configuration") as error:
