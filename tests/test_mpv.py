@@ -99,7 +99,7 @@ def test_mpv_with_window_matches_twin(window):
 def test_schedule_equals_sequence_of_rounds(budgets, schedule, rounds):
     policy = MPV(budgets, schedule)
     assert policy.rounds == rounds
-    assert policy.num_rounds == len(rounds)
+    assert policy.traits.num_rounds == len(rounds)
 
 
 @pytest.mark.parametrize(

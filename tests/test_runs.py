@@ -107,7 +107,7 @@ def test_a_run_is_reopened_only_with_its_configuration(tmp_path: Path) -> None:
         reopen_run(tmp_path / "run", {**CONFIG, "search": search, "new": 1})
     _, fields = str(error.value).split("configuration: ")
     assert fields == (
-        "new (None → 1), search.num_simulations ([4, 2] → [4, 3]), search.backup.window (None → 2)"
+        "new (None → 1), search.backup.window (None → 2), search.num_simulations ([4, 2] → [4, 3])"
     )
     with pytest.raises(ValueError, match=r"has no config\.json, so there is no run") as error:
         reopen_run(tmp_path / "none", CONFIG)
