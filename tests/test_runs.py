@@ -39,7 +39,8 @@ from dualmctx.runs.folder import (
 from dualmctx.runs.plot import plot_training
 from dualmctx.runs.recorded_config import check_config
 
-CONFIG = {"game": "nim", "search": {"num_simulations": [4, 2], "backup": {"window": None}}, "seed": 0}
+SEARCH = {"num_simulations": [4, 2], "backup": {"window": None}}
+CONFIG = {"game": "nim", "search": SEARCH, "seed": 0}
 
 
 def contents(path: Path) -> dict[str, Any]:
