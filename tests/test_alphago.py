@@ -42,6 +42,7 @@ def assert_twin_agrees(policy: Any, rules: Any, *, invalid: Any = None, key_seed
     return searches
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("policy", [SINGLE, TOGETHER], ids=["single", "together"])
 @pytest.mark.parametrize("rules", list(RULES.values()), ids=list(RULES))
 def test_whole_trees_match_twin(policy: Any, rules: Any) -> None:
@@ -50,6 +51,7 @@ def test_whole_trees_match_twin(policy: Any, rules: Any) -> None:
         assert search.rollouts == len(search.nodes) - ends  # one per node, including the root
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("rollout_mix", [0.25, 1.0])
 def test_other_rollout_mixes_match_twin(rollout_mix: float) -> None:
     for rules in FEW_RULES:
@@ -65,6 +67,7 @@ def test_published_options_match_twin() -> None:
     assert sum(search.collisions for search in searches) > 20
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("key_seed", [0, 1])
 def test_window_and_exploration_match_twin(key_seed: int) -> None:
     policy = HashAlphaGo(40, **EXPLORES)
@@ -117,6 +120,7 @@ def test_reused_trees_match_twin() -> None:
 CALM_TOGETHER = grouped(dirichlet_fraction=0.0, leaves_per_step=4, virtual_loss=3)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("options", [grouped(), CALM_TOGETHER], ids=["noise", "together"])
 def test_zero_rollout_mix_equals_alphazero_exactly(options: dict[str, Any]) -> None:
     """No rollout function is passed, so none is traced."""
@@ -191,6 +195,7 @@ def real_search(rollout_policy: str, noise: float = 0.0, **options: Any) -> Any:
     return search(params, jax.random.key(1), state)
 
 
+@pytest.mark.slow
 def test_make_search_fn_passes_rollouts() -> None:
     """An untrained network plays uniformly and returns value 0, so only rollouts give values.
 

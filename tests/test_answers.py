@@ -138,6 +138,7 @@ def test_invalid_position_gives_an_error_row(network: Evaluator, moves: Any, err
     assert {**first, "id": 0, "line": 0} == {**last, "id": 0, "line": 0}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("policy", [None, Dual(num_simulations=(6, 3), num_rounds=1)])
 def test_non_finite_network_gives_error_rows(policy: Any) -> None:
     """Column 1 is full in the second position; the last game is over and needs no network."""

@@ -64,6 +64,7 @@ def test_row_counts_puzzles_paired_with_puct() -> None:
     )
 
 
+@pytest.mark.slow
 def test_limit_above_simulations_equals_puct() -> None:
     model = puzzles.untrained_model()
     found = puzzles.find_puzzles(make_solver(), 6, 1)
@@ -88,6 +89,7 @@ def test_puzzles_benchmark_runs(tmp_path: pathlib.Path) -> None:
     assert 0 < found["random"] <= 1 / 3
 
 
+@pytest.mark.slow
 def test_puzzles_need_connect_four_network(capsys: pytest.CaptureFixture) -> None:
     for arguments, line in [([], "NETWORK is missing"), (["nim"], "nim plays nim; puzzles are of")]:
         with pytest.raises(SystemExit) as stop:

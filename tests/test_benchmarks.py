@@ -194,6 +194,7 @@ def test_memory_prediction_matches_xla(tmp_path: pathlib.Path) -> None:
     assert row["dual16"] < row["dual"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "share"), [("chess", 0.25), ("go_19x19", 0.5)])
 def test_node_is_smaller_than_mctx_node(name: str, share: float) -> None:
     game = memory.open_game(name)
@@ -264,6 +265,7 @@ def test_contempt_benchmark_counts_every_game(tmp_path: pathlib.Path) -> None:
         assert low <= share <= high
 
 
+@pytest.mark.slow
 def test_higher_temperature_repeats_fewer_games() -> None:
     model = (*untrained_model(), "untrained")
     sizes = contempt.Sizes(32, 32, 4, 0.5, (), (), ())
@@ -304,6 +306,7 @@ def test_repeated_games_share_first_moves() -> None:
     assert shares == [0.75, 0.75, 0.5, 0.0]
 
 
+@pytest.mark.slow
 def test_variants_benchmark_measures_searches_and_windows(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "rows.json"
     variants.main(["--quick", "--only", "windows", "--json", str(file)])
@@ -741,6 +744,7 @@ def test_learning_benchmark_uses_run_search_and_alphazero(
     assert learning.controls(Network(7, head_depths=(4,)), 4)["alphazero_early"] is None
 
 
+@pytest.mark.slow
 def test_learning_benchmark_refuses_bad_folder(
     experiment: pathlib.Path, capsys: pytest.CaptureFixture
 ) -> None:

@@ -43,13 +43,14 @@ def total(results, counter):
     return sum(getattr(result.counters, counter) for result in results)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(45)
 @pytest.mark.parametrize("policy", list(POLICIES.values()), ids=list(POLICIES))
 @rules_cases
 def test_chain_matches_twin(policy, rules):
     agrees(policy, rules)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("value_mix", "prior_mix"), [(0.0, 1.0), (1.0, 0.0), (0.6, 0.4)])
 @pytest.mark.parametrize("policy", [THREE, GREEDY, FOUR], ids=["three", "greedy", "four"])
 def test_chain_with_mixes_matches_twin(policy, value_mix, prior_mix):
@@ -65,6 +66,7 @@ def test_chain_with_invalid_root_actions_matches_twin():
     assert all(action not in result.nodes[0].children for action, result in enumerate(results))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("window", [1, 2, 60])
 def test_chain_with_window_matches_twin(window):
     policy = with_options(THREE_WINDOWED, window=window)
@@ -96,6 +98,7 @@ def test_each_head_changes_search():
         assert all(sum(n.stats[tree_index].visits > 0 for n in r.nodes) > 4 for r in results)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("dual", [ROUNDS, INTERLEAVED], ids=["rounds", "interleaved"])
 @pytest.mark.parametrize("rules", FEW_RULES)
 def test_chain_of_two_trees_equals_dual(dual, rules):
@@ -105,6 +108,7 @@ def test_chain_of_two_trees_equals_dual(dual, rules):
     jax.tree.map(np.testing.assert_array_equal, one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", FEW_RULES)
 def test_tree_is_connected_and_counts_decrease(rules):
     output = run_engine(GREEDY, 4, rules, (30, 31, 32), jax.random.key(1))

@@ -99,7 +99,7 @@ def assert_same(actual: Any, expected: Any) -> None:
     jax.tree.map(compare, actual, expected)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("is_restricted", [False, True], ids=["free", "invalid actions"])
 @pytest.mark.parametrize("rules", list(FEW.values()), ids=list(FEW))
 @pytest.mark.parametrize("policy", list(POLICIES.values()), ids=list(POLICIES))
@@ -145,6 +145,7 @@ class PrunedModel(twin.Model):
         return np.where(embedding[1], logits, np.finfo(np.float32).min), value
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("is_restricted", [False, True], ids=["free", "invalid actions"])
 @pytest.mark.parametrize("rules", list(MANY.values()), ids=list(MANY))
 @pytest.mark.parametrize("policy", list(POLICIES.values()), ids=list(POLICIES))
@@ -179,6 +180,7 @@ def bare(recurrent_fn: Any) -> Any:
     return play
 
 
+@pytest.mark.slow
 def test_noise_covers_legal_actions_with_any_embedding() -> None:
     rules = Rules(illegal=0.7)
     root = hash_model.roots(jnp.arange(8), rules, A)
@@ -274,6 +276,7 @@ def random_positions(env: Any, num_games: int, every: int) -> Any:
     return jax.lax.fori_loop(0, num_plies[-1], play, jax.vmap(env.init)(keys))
 
 
+@pytest.mark.slow
 def test_limit_does_not_change_chess_search() -> None:
     env = games.make("chess")
     states = fast_jit(functools.partial(random_positions, env, 20, 3))()

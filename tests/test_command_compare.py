@@ -230,6 +230,7 @@ def test_different_player_with_the_same_name_fails(
         assert line in said
 
 
+@pytest.mark.sampled(33)
 @pytest.mark.parametrize(
     ("players", "line"),
     [
@@ -507,6 +508,7 @@ def write_positions(file: Path, *rows: dict[str, Any]) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_games_start_from_a_file_of_positions(tmp_path: Path, no_timing: None, capfd: Any) -> None:
     rows = [{"moves": "1"}, {"moves": [2, 0], "id": "two moves"}, {"moves": ""}, {"moves": "2"}]
     file = write_positions(tmp_path / "odds.jsonl", *rows)
@@ -544,6 +546,7 @@ def test_openings_are_read_from_csv(tmp_path: Path, files: Path) -> None:
     assert choose_openings(str(file), tic, 2, (4,), 0) == [(0, 1), (2, 0)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("lines", "line"),
     [
@@ -683,6 +686,7 @@ def test_sprt_scores_pairs_for_the_tested_player() -> None:
     assert tournament_progress.judge_games(Sprt(0, 20), "b", rows).accepted == "H0"
 
 
+@pytest.mark.slow
 def test_asymmetric_sides_are_rated_separately(tmp_path: Path, no_timing: None) -> None:
     out = tmp_path / "out"
     game = ("--game", "hsr", "--game-parameters", "k", "2", "q", "2", "n", "4")
@@ -750,6 +754,7 @@ def test_documented_commands_are_valid(command: str) -> None:
     assert set(searches) <= {*REGISTRY, "own", "random", "perfect", "openspiel"}
 
 
+@pytest.mark.slow
 def test_documentation_describes_every_field(whole: Path) -> None:
     report = json.loads((whole / "report.json").read_text())
     for name in (*report, *report["players"][0]):
@@ -759,6 +764,7 @@ def test_documentation_describes_every_field(whole: Path) -> None:
             assert f"--{field.name.replace('_', '-')}" in PAGE, field.name
 
 
+@pytest.mark.slow
 def test_first_documented_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     _, *arguments = shlex.split(COMMANDS[0])

@@ -309,6 +309,7 @@ def test_part_of_a_running_process_is_locked(
     assert names(tmp_path) == set()
 
 
+@pytest.mark.slow
 def test_two_processes_share_positions(setting: Setting, tmp_path: Path) -> None:
     whole, out = tmp_path / "whole.jsonl", tmp_path / "x.jsonl"
     flags = ["--network-only", "--batch", str(BATCH_SIZE)]

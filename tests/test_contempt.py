@@ -53,7 +53,7 @@ def sampled(results: list[Any]) -> int:
     return sum(result.sampled for result in results)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("limit", [1, 3, 10, -3, 1000, -1000])
 @pytest.mark.parametrize("rules", list(RULES.values()), ids=list(RULES))
 def test_whole_trees_match_twin(rules: Any, limit: int) -> None:
@@ -64,6 +64,7 @@ def test_whole_trees_match_twin(rules: Any, limit: int) -> None:
         assert sampled(results) > 10
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("limit", [5, -5])
 @pytest.mark.parametrize("temperature", [0.02, 0.5, 2.0, 50.0])
 def test_whole_trees_match_twin_at_every_temperature(limit: int, temperature: float) -> None:
@@ -72,6 +73,7 @@ def test_whole_trees_match_twin_at_every_temperature(limit: int, temperature: fl
         assert sampled(assert_twin_agrees(policy, rules)) > 10
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("window", [1, 2, 60])
 @pytest.mark.parametrize("limit", [3, -2])
 def test_window_with_exploration_matches_twin(window: int, limit: int) -> None:
@@ -114,6 +116,7 @@ def call(policy: Any, seeds: Any, key: Any, kept: Any = None, invalid: Any = Non
     return policy(rules, key, root, step, invalid_actions=invalid, search_tree=kept)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("options", [CALM, EXPLORES], ids=["full", "windowed"])
 def test_no_limit_equals_alphazero(options: dict) -> None:
     """A limit that no node reaches also equals AlphaZero, apart from the extra statistics.
@@ -196,6 +199,7 @@ def num_full(nodes: list[Any] | None, limit: int) -> int:
     return sum(twin.edges(node, 0)[0].sum() >= limit for node in nodes or ())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("limit", [3, -3])
 def test_reused_trees_match_twin(limit: int) -> None:
     """A new search freezes by the kept visits, from the view of the new root's player."""

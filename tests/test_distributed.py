@@ -186,6 +186,7 @@ def loss_line(program: str) -> str:
     return f"{program}: another process was lost, so this one ended; continue with --resume"
 
 
+@pytest.mark.slow
 def test_two_processes_train_as_one_and_end_when_one_is_lost(tmp_path: Path) -> None:
     """Each has one device. Afterwards one process resumes their run."""
     whole, pieces = tmp_path / "whole", tmp_path / "pieces"
@@ -219,6 +220,7 @@ def test_two_processes_train_as_one_and_end_when_one_is_lost(tmp_path: Path) -> 
     assert load_trained(pieces).iteration == 4
 
 
+@pytest.mark.slow
 def test_processes_exchange_arrays_and_end_when_the_first_is_lost() -> None:
     port = f"localhost:{free_port()}"
     both = [start(SMALL, port, "2", i, num_devices=2) for i in ("0", "1")]
@@ -234,6 +236,7 @@ def test_processes_exchange_arrays_and_end_when_the_first_is_lost() -> None:
     assert (out, last_line(errors)) == ("", loss_line("small"))
 
 
+@pytest.mark.slow
 def test_under_slurm_the_first_process_decides_on_sigterm() -> None:
     """All get the signal, and end with the exit code of the first, here 6."""
     port = free_port()
@@ -248,6 +251,7 @@ def test_under_slurm_the_first_process_decides_on_sigterm() -> None:
             process.kill()
 
 
+@pytest.mark.slow
 def test_a_worker_restores_without_initialising(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -327,6 +331,7 @@ sys.exit(main(sys.argv[1:], "train.py"))
 """
 
 
+@pytest.mark.slow
 def test_under_open_mpi_different_settings_are_refused(tmp_path: Path) -> None:
     out, port = tmp_path / "run", free_port()
     command = [COMMAND, *ARGUMENTS, "--out", str(out), "--coordinator", "auto", "--seed"]
@@ -339,6 +344,7 @@ def test_under_open_mpi_different_settings_are_refused(tmp_path: Path) -> None:
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_auto_without_a_cluster_is_refused() -> None:
     code, _, line = said(start(COMMAND, "nim", "--coordinator", "auto"))
     assert code == 2

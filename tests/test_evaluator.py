@@ -182,7 +182,7 @@ def plain_line(tree: Any, element: int, action: int, length: int) -> list[int]:
     return line
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 def test_root_readout_matches_the_trees(told: tuple, connect2: Positions) -> None:
     name, _, (said, action, action_weights, tree) = told
     stats = tree.stats[-1]
@@ -320,6 +320,7 @@ def at(index: Any, tree: Any) -> Any:
     return jax.tree.map(lambda x: x[index], tree)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("size", [1, 7])
 def test_evaluation_does_not_depend_on_batch_size(
     evaluators: dict[int, Evaluator], connect2: Positions, size: int
@@ -448,6 +449,7 @@ def test_last_batch_is_padded_by_repetition() -> None:
     assert join([x for x, _ in batches], 5).tolist() == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["hsr", "nim"])
 def test_network_only_evaluation(name: str) -> None:
     """The positions include finished games that the player to move has won."""
@@ -498,6 +500,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_checkpoint_uses_its_own_search_by_default(file: Path) -> None:
     evaluate = load_evaluator(file, batch_size=8)
     assert evaluate.policy == Dual((5, 3), 3).for_evaluation()
@@ -508,6 +511,7 @@ def test_checkpoint_uses_its_own_search_by_default(file: Path) -> None:
     assert found.value[3] == -1
 
 
+@pytest.mark.slow
 def test_other_search_can_be_selected(file: Path) -> None:
     evaluate = load_evaluator(file, variant="alphazero", simulations=2, batch_size=4, iteration=3)
     assert evaluate.policy == AlphaZero(2).for_evaluation()
@@ -575,6 +579,7 @@ def test_invalid_states_raise_one_line(
     assert check_states("connect2", states, evaluate.shapes) == 53
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("network_only", "also"), [(False, ", or fewer --simulations"), (True, "")]
 )
@@ -618,6 +623,7 @@ def check_devices() -> None:
         make_evaluator(env, network, None, ROLLOUTS, batch_size=12)
 
 
+@pytest.mark.slow
 def test_eight_devices_match_one_device() -> None:
     flags = os.environ | {
         "XLA_FLAGS": f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=8",

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import numpy as np
+import pytest
 
 from dualmctx.commands import train
 from dualmctx.runs.checkpoint import open_checkpoints
@@ -70,6 +71,7 @@ def kill(arguments: list[str], out: Path, is_due: Callable[[], Any]) -> None:
     assert process.wait() == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_killed_run_resumes_to_same_parameters(tmp_path: Path) -> None:
     """The run is killed once while it saves, and once after some more rows."""
     whole, pieces = tmp_path / "whole", tmp_path / "pieces"

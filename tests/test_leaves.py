@@ -49,6 +49,7 @@ def assert_twin_agrees(num_leaves, rules, *, invalid=None, seeds=SEEDS, **option
     return searches
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("num_leaves", NUM_LEAVES)
 @pytest.mark.parametrize("rules", list(RULES.values()), ids=list(RULES))
 def test_whole_trees_match_twin(rules, num_leaves):
@@ -64,12 +65,14 @@ def test_colliding_walks_match_twin(num_leaves):
     assert sum(search.counters.terminal_hits for search in searches) > 20
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("num_leaves", "virtual_loss"), [(2, 3), (8, 3), (8, 1)])
 @pytest.mark.parametrize("rules", [*FEW_RULES, RULES["single player"]])
 def test_virtual_loss_matches_twin(rules, num_leaves, virtual_loss):
     assert_twin_agrees(num_leaves, rules, virtual_loss=virtual_loss)
 
 
+@pytest.mark.slow
 def test_virtual_loss_has_no_effect_with_single_leaves():
     def shares(num_leaves, virtual_loss):
         policy = AlphaZero(40, **options_of(num_leaves, virtual_loss=virtual_loss))
@@ -87,6 +90,7 @@ def test_virtual_losses_do_not_overflow_visits():
         assert out.search_tree.stats[0].children_visits.dtype == dtype
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["plain", "one legal action", "same player twice"])
 def test_max_depth_matches_twin(name):
     searches = assert_twin_agrees(3, RULES[name], max_depth=2)
@@ -195,6 +199,7 @@ def element(tree, index):
     return jax.tree.map(operator.itemgetter(index), tree)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("num_leaves", "virtual_loss"), [(8, 0), (8, 3), (64, 0)])
 @pytest.mark.parametrize("terminal", [0.0, 0.2])
 def test_every_simulation_evaluates_or_ends_game(num_leaves, virtual_loss, terminal):
@@ -233,6 +238,7 @@ def assert_rows_agree(tree):
     np.testing.assert_array_equal(stats.children_visits, rows)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("num_leaves", [7, 64, 100])
 def test_visits_sum_to_budget_and_elements_are_independent(num_leaves):
     run = fast_jit(hash_search(AlphaZero(64, **options_of(num_leaves)), RULES["same player twice"]))
@@ -247,6 +253,7 @@ def test_visits_sum_to_budget_and_elements_are_independent(num_leaves):
         assert_same(*(jax.tree.map(operator.itemgetter(j), x) for j, x in ((i, alone), (2, out))))
 
 
+@pytest.mark.slow
 def test_steps_work_with_reused_trees_and_child_limit():
     policy = AlphaZero(20, **options_of(6, max_children=3), reuse_capacity=15)
     rules = RULES["all legal"]
@@ -269,11 +276,13 @@ def test_steps_work_with_reused_trees_and_child_limit():
     assert_rows_agree(tree)
 
 
+@pytest.mark.slow
 def test_jit_does_not_change_result():
     run = hash_search(AlphaZero(5, **options_of(2)), RULES["plain"])
     assert_same(run(jnp.arange(3)), fast_jit(run)(jnp.arange(3)))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("num_leaves", "virtual_loss"), [(1, 0), (4, 0), (4, 3)])
 def test_step_does_not_copy_node_arrays(num_leaves, virtual_loss):
     """A copy would make the time of a search quadratic in its budget."""

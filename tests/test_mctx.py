@@ -149,6 +149,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(("case", "world"), PAIRS)
 def test_whole_tree_matches_mctx(case: str, world: str) -> None:
     for seed in range(3):
@@ -162,6 +163,7 @@ def test_whole_tree_matches_mctx(case: str, world: str) -> None:
             )
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("world", TERMINAL)
 @pytest.mark.parametrize("case", CASES)
 def test_root_matches_mctx_if_games_end(case: str, world: str) -> None:
@@ -174,7 +176,7 @@ def test_root_matches_mctx_if_games_end(case: str, world: str) -> None:
         assert not jnp.any(below & (tree.parents >= 0)), "a node below a terminal one"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("illegal", [0.1, 0.97])
 @pytest.mark.parametrize("qtransform", [_min_max, _siblings, _completed, None])
 def test_gumbel_with_many_actions_matches_mctx(qtransform: Any, illegal: float) -> None:
@@ -219,6 +221,7 @@ def gumbel_rules() -> tuple[Any, Any]:
     return root_rule, rule
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["muzero", "gumbel"])
 def test_mctx_rules_run_unchanged(name: str) -> None:
     root_rule, rule = muzero_rules() if name == "muzero" else gumbel_rules()
@@ -297,6 +300,7 @@ def alphazero_searches() -> tuple[Any, Any]:
     return fast_jit(ours), fast_jit(theirs)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("rules", [Rules(terminal=0, illegal=0.5), Rules(illegal=0.3, reward=0.2)])
 def test_alphazero_matches_mctx_search_with_puct(rules: Rules) -> None:
     ours, theirs = (f(World(rules), jax.random.key(1)) for f in alphazero_searches())

@@ -65,7 +65,7 @@ WINDOWS = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("name", ["muzero", "gumbel"])
@@ -86,6 +86,7 @@ def test_whole_trees_match_twin(name: str, window: str, kind: str) -> None:
     assert (explored > 0) == ("explores" in window)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["muzero", "gumbel"])
 def test_window_as_long_as_search_changes_nothing(name: str) -> None:
     """mctx has no windows, so this test connects the windowed policies with mctx."""
@@ -102,6 +103,7 @@ def test_window_as_long_as_search_changes_nothing(name: str) -> None:
         np.testing.assert_allclose(wide.action_weights, plain.action_weights, atol=1e-4)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("window", ["1", "2 explores"])
 def test_sequential_halving_schedule_is_independent_of_window(window: str) -> None:
     """For any window, the root actions share the simulations as without a window."""
@@ -118,6 +120,7 @@ def test_sequential_halving_schedule_is_independent_of_window(window: str) -> No
     assert (passes[batch, windowed.action] == passes.max(axis=1)).all()
 
 
+@pytest.mark.slow
 def test_window_with_many_actions_considers_most_likely() -> None:
     """With mctx's qtransforms, the root's rule considers only the most likely actions."""
     plain = mctx.qtransform_completed_by_mix_value

@@ -92,7 +92,7 @@ CASES = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("case", CASES)
 def test_the_prediction_is_enough_and_at_most_40_percent_too_high(case: str) -> None:
     game, trunk, policy, batch_size, options = CASES[case]
@@ -103,6 +103,7 @@ def test_the_prediction_is_enough_and_at_most_40_percent_too_high(case: str) -> 
     assert actual <= predicted <= 1.4 * actual
 
 
+@pytest.mark.slow
 def test_the_parts_follow_from_the_shapes_of_the_tree() -> None:
     env, network = make("hsr", "mlp")
     memory = search_memory(env, network, Dual((10, 5), 2), 8)
@@ -118,6 +119,7 @@ def test_the_parts_follow_from_the_shapes_of_the_tree() -> None:
     assert plain.tree < halved.tree
 
 
+@pytest.mark.slow
 def test_reused_trees_are_counted_beside_new_trees() -> None:
     """Counted in full; XLA takes some of it again for the search."""
     env, network = make("tic_tac_toe", "mlp")
@@ -296,6 +298,7 @@ def test_an_invalid_limit_is_refused(limit: float) -> None:
         Config(memory_limit=limit)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

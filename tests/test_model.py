@@ -93,6 +93,7 @@ def test_both_player_identities_start_games() -> None:
     assert set(states.current_player.tolist()) == {0, 1}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("heads", [(0, -1), (-1, 0)])
 def test_recurrent_fn_at_the_end_of_a_game(heads: tuple[int, ...]) -> None:
     env = TIC_TAC_TOE
@@ -149,6 +150,7 @@ KEPT = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("heads", "keep", "kept"), KEPT)
 def test_embeddings_hold_no_observation(heads: tuple[int, ...], keep: bool, kept: bool) -> None:
     env = CONNECT2
@@ -263,6 +265,7 @@ def test_integer_activations_are_refused() -> None:
         make_model(CONNECT2, network, activations_dtype="int8")
 
 
+@pytest.mark.slow
 def test_make_search_fn_passes_heads_of_policy() -> None:
     """Signs are correct through a search in a game in which a player may move twice."""
     env, plays = DOUBLE, {8: (), 7: (0,), 6: (1,), 5: (1, 0), 4: (1, 1), 2: (1, 1, 1)}
@@ -293,6 +296,7 @@ def early_search(num_blocks: int, head_depths: tuple[int, ...], policy: Any) -> 
 EARLY = AlphaZero(9, head=0).for_evaluation()
 
 
+@pytest.mark.slow
 def test_alphazero_with_early_head_equals_dual_without_large_tree() -> None:
     dual = Dual((9, 0), action_weights="small_visits").for_evaluation()
     one, other = (

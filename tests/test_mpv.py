@@ -38,7 +38,7 @@ POLICIES = {
 agrees = functools.partial(assert_twin_agrees, search=chains.mpv)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(45)
 @pytest.mark.parametrize("policy", list(POLICIES.values()), ids=list(POLICIES))
 @rules_cases
 def test_mpv_matches_twin(policy, rules):
@@ -50,6 +50,7 @@ def test_large_tree_out_of_leaves_matches_twin():
     assert sum(result.counters.fallbacks for result in results) > 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("terminal", "budgets", "calls"), [(1.0, (12, 10), 12), (0.0, (3, 10), 3 + 7)]
 )
@@ -79,6 +80,7 @@ def test_mpv_with_mixes_matches_twin(value_mix, prior_mix):
         agrees(policy, rules, seeds=(10, 11, 12, 13))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("window", [1, 2])
 def test_mpv_with_window_matches_twin(window):
     policy = with_options(POLICIES["random"], **grouped(WINDOWED, window=window))

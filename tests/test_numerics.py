@@ -93,6 +93,7 @@ def types_of(name: str) -> Any:
     return jax.tree.map(lambda x: (x.shape, x.dtype), found)
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", ALL)
 def test_jax_settings_do_not_change_dtypes(name: str) -> None:
     """Tracing succeeds, and 32-bit types stay 32-bit."""
@@ -102,6 +103,7 @@ def test_jax_settings_do_not_change_dtypes(name: str) -> None:
             assert types_of(name) == expected
 
 
+@pytest.mark.sampled(4)
 @every_setting
 @pytest.mark.parametrize("case", ["muzero", "gumbel"])
 def test_search_matches_mctx_under_jax_settings(case: str, setting: str) -> None:
@@ -115,6 +117,7 @@ def test_search_matches_mctx_under_jax_settings(case: str, setting: str) -> None
     np.testing.assert_allclose(tree.stats[0].node_values, expected.node_values, atol=1e-5)
 
 
+@pytest.mark.sampled(2)
 @every_setting
 def test_search_matches_twin_under_jax_settings(setting: str) -> None:
     with SETTINGS[setting]():
@@ -148,6 +151,7 @@ def test_convolutions_and_reuse_keep_dtypes_under_jax_settings() -> None:
             assert types() == expected
 
 
+@pytest.mark.sampled(2)
 @every_setting
 def test_training_and_evaluation_run_under_jax_settings(setting: str) -> None:
     with SETTINGS[setting]():
@@ -242,6 +246,7 @@ def search_with_faults(policy: Any, rng_key: Any) -> tuple[Any, Any]:
 FIRST = {*REGISTRY, "dual few children", "dual noisy", "options"}
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize(
     "name", [pytest.param(x, marks=() if x in FIRST else pytest.mark.slow) for x in ALL]
 )
@@ -283,6 +288,7 @@ def test_sampling_accepts_non_finite_weights() -> None:
         assert set(action.tolist()) <= {1, 2}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.float16])
 def test_fully_masked_logits_give_uniform_policy(dtype: Any) -> None:
     """This matches mctx, whose masked logits are then all the lowest number."""

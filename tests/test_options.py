@@ -78,7 +78,7 @@ def assert_same_rows(tree: Any, element: int, nodes: list[Any]) -> None:
             np.testing.assert_allclose(actual, expected, rtol=0, atol=TOLERANCE)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(27)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", POLICIES)
 def test_whole_trees_are_the_twins(name: str, kind: str) -> None:
@@ -143,6 +143,7 @@ def test_with_minimax_alone_a_value_is_that_of_the_best_line() -> None:
             np.testing.assert_allclose(kept, value, rtol=0, atol=TOLERANCE)
 
 
+@pytest.mark.slow
 def test_actions_of_players_with_different_action_spaces_never_mix() -> None:
     env = games.make("hsr")
     network = make_network(env.num_actions, (1,), width=4, num_blocks=1)

@@ -149,6 +149,7 @@ def assert_is_policy(out: Any, legal: Any) -> None:
     assert (out.action_weights[batch, out.action] > 0).all()
 
 
+@pytest.mark.sampled(17)
 @pytest.mark.parametrize(("game", "name"), CASES)
 def test_only_legal_actions_and_weights_sum_to_one(game: str, name: str) -> None:
     here, out = arena(game, name), searched(game, name)
@@ -161,6 +162,7 @@ def test_only_legal_actions_and_weights_sum_to_one(game: str, name: str) -> None
     assert np.asarray(mask)[batch, tree.parents[batch, node], played].all()
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(("game", "name"), CASES)
 def test_finished_games_are_worth_nothing_and_stay_finite(game: str, name: str) -> None:
     over, out = arena(game, name).states.terminated, searched(game, name)
@@ -172,6 +174,7 @@ def test_finished_games_are_worth_nothing_and_stay_finite(game: str, name: str) 
     assert all(np.isfinite(x).all() for x in jax.tree.leaves(out.search_tree.stats))
 
 
+@pytest.mark.sampled(17)
 @pytest.mark.parametrize(("game", "name"), CASES)
 def test_elements_of_the_batch_are_independent(game: str, name: str) -> None:
     """With a key for each: what an element finds depends neither on its place nor on the others."""
@@ -193,7 +196,7 @@ def at(place: Any, tree: Any) -> Any:
     return jax.tree.map(operator.itemgetter(place), tree)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("game", "name"), ALONE)
 def test_an_element_alone_finds_the_same(game: str, name: str) -> None:
     here, expected = arena(game, name), searched(game, name)
@@ -217,6 +220,7 @@ def test_exploration_does_not_depend_on_the_neighbours() -> None:
         assert_same(*(jax.tree.map(operator.itemgetter(kept), x) for x in (stats, expected)))
 
 
+@pytest.mark.sampled(17)
 @pytest.mark.parametrize(("game", "name"), CASES)
 def test_same_key_same_result_and_one_trace(game: str, name: str) -> None:
     here, out = arena(game, name), searched(game, name)
@@ -227,6 +231,7 @@ def test_same_key_same_result_and_one_trace(game: str, name: str) -> None:
     assert here.search._cache_size() == before
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("game", "name"), [case for case in CASES if case.values[0] != "hsr"])
 def test_finds_the_only_move(game: str, name: str) -> None:
     """A network that knows nothing suffices to win at once, and to stop the opponent's win."""
@@ -249,6 +254,7 @@ def hash_search(policy: Any) -> Any:
 NOISY = [AlphaZero(9), Dual((4, 3), 2, backup=Backup(window=1, explore_fraction=1.0))]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("policy", NOISY, ids=operator.attrgetter("__class__.__name__"))
 def test_noise_comes_from_the_key_and_jit_changes_nothing(policy: Any) -> None:
     """mctx's policies have mctx's noise, key by key: see test_mctx.py."""

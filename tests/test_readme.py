@@ -30,6 +30,7 @@ def commands(program: str) -> list[str]:
     return [line.split("#")[0].strip() for line in lines if line.startswith(program)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["README.md", "docs/search.md", "games/README.md"])
 def test_python_examples_run(name: str) -> None:
     """Runs a document's examples in order."""
@@ -71,6 +72,7 @@ def test_speedup_figure_shows_the_recorded_ratios() -> None:
     assert sorted(re.findall(r">([\d.]+×)</text>", svg)) == labels
 
 
+@pytest.mark.slow
 def test_evaluation_commands_run_in_order(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -152,6 +152,7 @@ def test_players_of_an_old_tournament_are_read() -> None:
     assert found == {"policy": "MuZero"} | to_dict(RECORDS["muzero"][1])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", trained_names())
 def test_the_search_of_a_packaged_network_is_read(name: str) -> None:
     record = load_trained(name).record

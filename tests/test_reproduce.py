@@ -105,6 +105,7 @@ def whole(
     return folder, train_some(setup, program, folder, 3)
 
 
+@pytest.mark.slow
 def test_a_step_plays_new_positions_and_learns_the_whole_buffer(whole: Any) -> None:
     _, stepped = whole
     assert [(x.step, x.seed) for x in stepped] == list(itertools.product((1, 2, 3), (5, 6)))
@@ -123,6 +124,7 @@ def test_a_step_plays_new_positions_and_learns_the_whole_buffer(whole: Any) -> N
         assert min(row["selfplay_seconds"], row["learn_seconds"]) > 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("stops", [(1,), (3, 1)])
 def test_a_resumed_run_equals_an_uninterrupted_one(
     stops: tuple[int, ...], whole: Any, setup: TrainingSetup, program: Any, tmp_path: Path
@@ -739,6 +741,7 @@ def showing_until(task: str, number: int) -> Iterator[ShowFn]:
     yield show
 
 
+@pytest.mark.slow
 def test_the_whole_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -792,6 +795,7 @@ def test_the_whole_command(
     assert "size.width (4 → 8)" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_quick_size(tmp_path: Path) -> None:
     assert main.main(["reproduce", "--quick", "--out", str(tmp_path / "new")]) == 0
     report = json.loads((tmp_path / "new" / "report.json").read_text())

@@ -169,7 +169,7 @@ def fast_step() -> Any:
     )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(24)
 @policies
 @pytest.mark.parametrize("rules", [SHORT, BANNED, CHAIN], ids=["short", "banned", "chain"])
 def test_episodes_match_twin(name: str, rules: Any) -> None:
@@ -218,6 +218,7 @@ def played(name: str, num_moves: int = 2) -> tuple[Episode, Any, np.ndarray, np.
     return here, tree, action, is_reset
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["alphazero window", "dual", "dual window"])
 def test_reused_nodes_keep_all_statistics(name: str) -> None:
     here, before, action, is_over = played(name)
@@ -350,6 +351,7 @@ def test_reused_root_with_child_limit() -> None:
     assert (would_be != actions).any(), "a fresh root would have the same slots"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("max_children", [None, 2])
 def test_invalid_action_keeps_nothing(max_children: int | None) -> None:
     """Includes numbers that would index the row of another tree."""
@@ -392,6 +394,7 @@ def test_get_subtree_has_no_loop_over_nodes() -> None:
     assert len(steps(8)) - len(steps(1)) == 3 * (len(steps(2)) - len(steps(1)))
 
 
+@pytest.mark.slow
 def test_jitted_game_step_accepts_donated_trees() -> None:
     env = games.make("connect_four")
     policy = AlphaZero(10, reuse_capacity=10)
@@ -427,6 +430,7 @@ def test_jitted_game_step_accepts_donated_trees() -> None:
     assert most > 1
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("policy", "reuse_capacity", "remedy"),
     [
@@ -445,6 +449,7 @@ def test_tree_of_wrong_size_is_refused(policy: Any, reuse_capacity: int, remedy:
     assert "\n" not in str(info.value)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -95,6 +95,7 @@ def whole_games(trajectory: Trajectory) -> Iterator[Trajectory]:
             yield jax.tree.map(lambda x, i=column, j=slice(start, end): x[j, i], trajectory)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ENVS)
 def test_moves_equal_stepping_each_game_by_itself(name: str) -> None:
     env, found = ENVS[name], record(name, MIXED)
@@ -204,6 +205,7 @@ def test_after_the_temperature_plies_the_best_move_is_played() -> None:
             assert 0.5 < is_best[ply == early].mean() < 0.95
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("temperature", [0.5, 2.0])
 def test_both_temperatures_are_exponents(temperature: float) -> None:
     weights = np.array([1, 1 / 4, 1 / 9]) ** (1 / temperature)
@@ -263,6 +265,7 @@ def pick(where: Any, one: Any, other: Any) -> Any:
     return jax.tree.map(choose, one, other)
 
 
+@pytest.mark.slow
 def test_searches_reuse_the_subtree_of_the_move_played() -> None:
     """Compares two calls of self-play with a plain loop."""
     here, most = Keeper(), KEEPING.reuse_capacity
@@ -324,6 +327,7 @@ CHOOSERS = {
 }
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", CHOOSERS)
 def test_the_recorded_value_is_that_of_the_chosen_action(name: str) -> None:
     """Only Gumbel keeps its noise, because it always plays the action that it chose."""

@@ -158,6 +158,7 @@ def moves_of(tables: list[Table]) -> list[Move]:
     return [move for table in tables for move in table.moves]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ENVS)
 def test_self_play_matches_twin(name: str) -> None:
     moves = moves_of(assert_twin_agrees(ENVS[name], OPTIONS, stand_in, fast_jit(think)))
@@ -177,6 +178,7 @@ def test_self_play_matches_twin(name: str) -> None:
     assert bool(twice) == (name == "double_move")
 
 
+@pytest.mark.slow
 def test_sampling_after_opening_and_full_games_match_twin() -> None:
     env = ENVS["tic_tac_toe"]
     tables = assert_twin_agrees(env, LATE, stand_in, fast_jit(think))
@@ -218,6 +220,7 @@ FAMILIES = {
 DEAR = ("go_9x9", "animal_shogi", "gardner_chess", "chess")
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     "name", [pytest.param(x, marks=pytest.mark.slow if x in DEAR else ()) for x in FAMILIES]
 )

@@ -164,6 +164,7 @@ def test_results_count_pairs(whole: Any) -> None:
     np.testing.assert_array_equal(some.pairs, results.select(("perfect", "net")).pairs)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kept", [0, 1, 2, 3.5, 7, 12, 29.1])
 def test_resumed_tournament_plays_the_same_games(
     kept: float, whole: Any, tmp_path: pathlib.Path
@@ -195,6 +196,7 @@ def test_players_and_openings_can_be_added(whole: Any, tmp_path: pathlib.Path) -
     assert len(json.loads((tmp_path / "tournament.json").read_text())["openings"]) == 5
 
 
+@pytest.mark.slow
 def test_games_do_not_depend_on_batch_size(whole: Any, tmp_path: pathlib.Path) -> None:
     _, played = whole
     others = play_all(tmp_path, batch_size=5)
@@ -301,6 +303,7 @@ def test_missing_pair_raises(whole: Any, tmp_path: pathlib.Path) -> None:
         next(play_tournament(tournament(), tmp_path))
 
 
+@pytest.mark.slow
 def test_large_batches_play_the_same_games(tmp_path: pathlib.Path) -> None:
     """All games run in one batch, and are the same as in a small batch."""
     made = {
@@ -388,6 +391,7 @@ def test_host_mover_is_called_only_on_its_turns() -> None:
     assert all(0 <= seed < 2**31 for _, seed in asked)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("search", [SEARCH, AlphaZero(5, reuse_capacity=3)])
 @pytest.mark.parametrize("opponent", [HOST, random_player()], ids=["host", "device"])
 def test_non_finite_network_ends_the_tournament(
@@ -467,6 +471,7 @@ HANDICAPS = (
 )
 
 
+@pytest.mark.slow
 def test_games_start_from_fens(tmp_path: pathlib.Path) -> None:
     env = games.make("gardner_chess")
     players = random_player("one"), random_player("other")
@@ -501,6 +506,7 @@ def test_fen_opening_requires_a_game_with_fens() -> None:
         tournament(openings=(HANDICAPS[0],))
 
 
+@pytest.mark.slow
 def test_usage_counts_chosen_moves(whole: Any) -> None:
     _, played = whole
     players = tournament().players

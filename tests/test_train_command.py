@@ -191,6 +191,7 @@ def test_a_run_is_not_resumed_with_another_variant(tmp_path: Path) -> None:
         reopen_run(tmp_path / "run", chain)
 
 
+@pytest.mark.slow
 def test_a_run_stopped_by_ctrl_c_resumes_to_the_same_results(
     finished: Finished, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
@@ -246,6 +247,7 @@ SEVERAL = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -359,6 +361,7 @@ def refusal(arguments: list[str], capsys: pytest.CaptureFixture) -> str:
 BY_ONE = ["--search.variant", "alphazero"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("head", [0, 1, -2])
 def test_a_search_may_use_any_of_several_heads(head: int, tmp_path: Path) -> None:
     depths = ["--network.num-blocks", "3", "--network.head-depths", "1", "3"]
@@ -460,6 +463,7 @@ def test_existing_files_are_not_overwritten(
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_a_run_without_a_checkpoint_is_resumed_from_its_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -473,6 +477,7 @@ def test_a_run_without_a_checkpoint_is_resumed_from_its_start(
     assert found[0][1] == []
 
 
+@pytest.mark.slow
 def test_resuming_does_not_initialise_a_second_state(
     finished: Finished, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -748,6 +753,7 @@ def test_help_lists_the_presets_and_their_fields(capsys: pytest.CaptureFixture) 
     assert train.main([]) == 2
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("command", "program"),
     [(["train.py"], "train.py"), (["-m", "dualmctx", "train"], "dualmctx train")],
@@ -809,6 +815,7 @@ def test_a_run_is_assembled_with_any_seed(
     )
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", train.PRESETS)
 def test_every_preset_is_assembled(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -96,6 +96,7 @@ def optimal_share(env: Any, network: Any, params: Any) -> tuple[float, float]:
     return float(chosen.mean()), float(by_chance.mean())
 
 
+@pytest.mark.slow
 def test_the_transformer_learns_tic_tac_toe() -> None:
     env = games.make("tic_tac_toe")
     network = make_network(9, (3, 3, 2), width=16, num_blocks=2, trunk="transformer")

@@ -45,12 +45,14 @@ def test_alphazero_with_invalid_root_actions(policy):
     assert all(action not in result.nodes[0].children for action, result in enumerate(results))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("window", [1, 2, 3, 60])
 @rules_cases
 def test_alphazero_with_window(rules, window):
     assert_twin_agrees(with_options(ALPHAZERO_WINDOWED, window=window), rules)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("window", [1, 2, 3])
 @pytest.mark.parametrize(("fraction", "decay"), [(0.5, 0.5), (0.3, 1.0), (1.0, 0.25)])
 def test_alphazero_with_exploration(window, fraction, decay):
@@ -74,13 +76,14 @@ def test_alphazero_reaches_max_depth():
     assert total(results, "depth_hits") > 40
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("policy", list(POLICIES.values()), ids=list(POLICIES))
 @rules_cases
 def test_dual_matches_twin(policy, rules):
     assert_twin_agrees(policy, rules)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("value_mix", "prior_mix"), [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0), (0.25, 0.6)]
 )
@@ -117,7 +120,7 @@ def test_dual_with_invalid_root_actions(policy):
     assert all(action not in result.nodes[0].children for action, result in enumerate(results))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("window", [1, 2, 3, 60])
 @rules_cases
 def test_dual_with_window(rules, window):

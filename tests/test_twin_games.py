@@ -80,7 +80,7 @@ def assert_twin_agrees(name, policy):
     return results
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", GAMES)
 def test_dual_matches_twin_on_game(name):
     results = assert_twin_agrees(name, POLICIES[name])
@@ -92,6 +92,7 @@ def test_alphazero_matches_twin_on_game():
     assert any(node.discount == 0 for result in results for node in result.nodes)
 
 
+@pytest.mark.slow
 def test_kept_activations_do_not_change_search():
     """Resuming the trunk from kept activations gives the same search as running it anew."""
     kept = run_engine("connect2", POLICIES["connect2"])

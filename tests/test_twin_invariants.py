@@ -47,6 +47,7 @@ def _layer(tree, tree_index, element):
     return {k: (visits, value) for k, (visits, value) in stats.items() if visits > 0}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("weights", ["all_visits", "small_visits"])
 @rules_cases
 def test_small_tree_alone_equals_alphazero(rules, weights):
@@ -57,6 +58,7 @@ def test_small_tree_alone_equals_alphazero(rules, weights):
     np.testing.assert_array_equal(alone.action_weights, alphazero.action_weights)
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("weights", ["all_visits", "small_visits"])
 @rules_cases
 def test_large_tree_alone_equals_alphazero(rules, weights):
@@ -66,6 +68,7 @@ def test_large_tree_alone_equals_alphazero(rules, weights):
     np.testing.assert_array_equal(alone.action_weights, alphazero.action_weights)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", FEW_RULES)
 def test_smoothed_visits_are_same_function_for_alphazero_and_dual(rules):
     """The paper's eq. 2: both algorithms apply the same function to visits."""
@@ -76,6 +79,7 @@ def test_smoothed_visits_are_same_function_for_alphazero_and_dual(rules):
     assert np.any(smoothed.action_weights != plain.action_weights)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("window", [None, 1])
 def test_small_visits_count_the_simulations_of_the_small_tree(window):
     """A window reduces visits but not this count, and a later tree does not add to it."""
@@ -90,6 +94,7 @@ def test_small_visits_count_the_simulations_of_the_small_tree(window):
         assert np.any(stats.children_visits[:, 0] != passes)
 
 
+@pytest.mark.sampled(2)
 @rules_cases
 def test_wide_window_equals_no_window(rules):
     wide = search(with_options(ALPHAZERO_WINDOWED, window=40), rules, final="all")
@@ -136,6 +141,7 @@ def test_sequential_counts_ignore_the_mix_below_the_root():
         np.testing.assert_array_equal(large_visits(value_mix, prior_mix, "root"), first)
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("policy", list(POLICIES.values()), ids=list(POLICIES))
 @pytest.mark.parametrize("rules", FEW_RULES)
 def test_full_mix_of_first_head_ignores_final_head(policy, rules):

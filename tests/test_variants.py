@@ -199,7 +199,7 @@ COUNTS = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("name", "policy", "depths", "options"), COUNTS)
 def test_what_a_move_costs(name: str, policy: Any, depths: tuple[int, ...], options: dict) -> None:
     row = next(row for row in table("variant | formula") if name in row["variant"])

@@ -62,6 +62,7 @@ EXTREME = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", EXTREME)
 def test_regularized_policy_in_extreme_cases(name: str) -> None:
     prior, qvalues, total = EXTREME[name]
@@ -71,6 +72,7 @@ def test_regularized_policy_in_extreme_cases(name: str) -> None:
     np.testing.assert_allclose(actual[0], expected, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("c_puct", [0.3, 1.25, 5.0])
 def test_regularized_policy_satisfies_its_equation(c_puct: float) -> None:
     prior, qvalues, total = random_case(0)

@@ -26,6 +26,7 @@ def _random_actions(rng_key, mask):
     return jax.random.categorical(rng_key, jnp.where(mask, 0.0, -jnp.inf), axis=-1)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "parameters"), OURS)
 def test_pgx_contract(name, parameters, monkeypatch):
     names = (*get_args(pgx.EnvId), "connect2", "nim", "hsr")
@@ -50,6 +51,7 @@ def _random_step(env):
     return lambda state, key: env.step(state, player(key, state))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "parameters"), SMALL)
 def test_step_is_traced_once_for_all_states(name, parameters):
     env, traces = games.make(name, **parameters), []
@@ -67,6 +69,7 @@ def test_step_is_traced_once_for_all_states(name, parameters):
     assert (states._step_count > 0).all()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "parameters"), SMALL)
 def test_batch_elements_are_independent(name, parameters):
     env = games.make(name, **parameters)
@@ -82,6 +85,7 @@ def test_batch_elements_are_independent(name, parameters):
     jax.tree.map(np.testing.assert_array_equal, batch, stacked)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "parameters"), SMALL)
 def test_first_player_is_random(name, parameters):
     env = games.make(name, **parameters)
@@ -89,6 +93,7 @@ def test_first_player_is_random(name, parameters):
     assert 10 < int(states.current_player.sum()) < 54
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "parameters"), SMALL)
 def test_illegal_action_loses(name, parameters):
     env = games.make(name, **parameters)

@@ -26,6 +26,7 @@ def _default(name):
     return importlib.import_module(f"pgx.{name}").State()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "parameters", "actions", "rows"),
     [
@@ -55,6 +56,7 @@ def test_text_of_unjitted_state():
     assert games.to_text(start).splitlines()[4:6] == [". . . o x . . .", ". . . x o . . ."]
 
 
+@pytest.mark.slow
 def test_text_of_go_chess_and_shogi():
     go = games.to_text(_single(_after("go_9x9", 10, 0))).splitlines()
     assert go[1:4] == ["o . . . . . . . .", ". x . . . . . . .", ". . . . . . . . ."]
@@ -86,6 +88,7 @@ def test_batched_states_are_rendered_in_order():
     assert two.endswith(". x o .")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["connect2", "nim", "hsr"])
 @pytest.mark.parametrize("batch", [None, 1, 3])
 def test_svg(name, batch, tmp_path):

@@ -149,6 +149,7 @@ def set_up(name):
 NAMES = pytest.mark.parametrize("name", ENVS)
 
 
+@pytest.mark.sampled(2)
 @NAMES
 def test_random_games_contain_every_kind_of_move(name):
     seen = set()
@@ -216,6 +217,7 @@ def replayed(name):
     return jax.device_get(states), first_bad
 
 
+@pytest.mark.sampled(2)
 @NAMES
 def test_state_from_fen_matches_state_from_moves(name):
     """Compares all fields that do not depend on the history."""
@@ -244,6 +246,7 @@ def test_state_from_fen_matches_state_from_moves(name):
 GARDNER_HASHES = ("_zobrist_hash", "_hash_history", "_possible_piece_positions")
 
 
+@pytest.mark.sampled(2)
 @NAMES
 def test_start_fen_gives_initial_state(name):
     env = ENVS[name]

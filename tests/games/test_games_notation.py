@@ -56,6 +56,7 @@ def test_names_match_openspiel(name):
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "text", "row", "column"),
     [
@@ -187,6 +188,7 @@ FUZZED = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", games.available())
 @hypothesis.settings(max_examples=60)
 @hypothesis.given(data=st.data())

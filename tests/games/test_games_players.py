@@ -29,6 +29,7 @@ def _play_out(env, careful, other, states, rng_key):
     return states.terminated, total
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", SOLVABLE)
 def test_perfect_player_keeps_the_value_of_every_position(name):
     env = games.make(name)
@@ -44,6 +45,7 @@ def test_perfect_player_keeps_the_value_of_every_position(name):
         np.testing.assert_array_equal(total, solution.values)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", SOLVABLE)
 def test_random_player_loses_some_games(name):
     env = games.make(name)

@@ -22,6 +22,7 @@ def test_available():
     assert len(games.available()) == len(NAMES)
 
 
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("name", sorted(NAMES))
 def test_make_returns_the_named_game(name):
     env = games.make(name)

@@ -75,6 +75,7 @@ def assert_image_follows_the_rules(name, observation, action):
         state = step(state, new_action[actions].astype(np.int32))
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", GAMES)
 def test_permuted_games_follow_the_rules(name):
     found = games.symmetries(GAMES[name])
@@ -151,6 +152,7 @@ def test_symmetries_form_a_group_of_permutations(name, number):
     assert {(np.sort(row) == np.arange(len(row))).all() for rows in found for row in rows} == {True}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["animal_shogi", "gardner_chess", "chess", "shogi"])
 def test_piece_games_have_only_the_identity(name):
     """The left-right reflection, which preserves the sides, changes the initial position."""
