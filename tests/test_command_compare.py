@@ -6,7 +6,6 @@ import io
 import json
 import math
 import os
-import re
 import shlex
 import shutil
 import sys
@@ -18,6 +17,7 @@ import pytest
 from rich.console import Console
 
 import games
+from documents import blocks, read, shell_lines
 from dualmctx.commands import compare, tournament_progress
 from dualmctx.commands import load_players as loading
 from dualmctx.commands.budgets import Budgets, read_budgets, set_budgets, write_budgets
@@ -35,7 +35,7 @@ from dualmctx.ratings.sprt import Sprt, judge_sequentially
 from untrained import export_untrained
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "compare.md").read_text()
+PAGE = read("docs/compare.md")
 PLAYERS = ("net=alphazero:simulations=4", "random", "perfect")
 FLAGS = ("--games", "20", "--opening-plies", "1", "2", "--batch", "4")
 COMMAND = ("compare", *PLAYERS, *FLAGS)
@@ -738,22 +738,6 @@ def test_progress_on_a_terminal() -> None:
     assert "a – b +2 =0 −0" in said.getvalue()
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
-
-
-COMMANDS = "".join(blocks("sh")).replace("\\\n", " ").splitlines()
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_documented_commands_are_valid(command: str) -> None:
-    program, name, *arguments = shlex.split(command)
-    assert (program, name) == ("dualmctx", "compare")
-    options = parse_flags(compare.Options(), arguments, program, "")
-    searches = [parse_player(player).search for player in options.players]
-    assert set(searches) <= {*REGISTRY, "own", "random", "perfect", "openspiel"}
-
-
 @pytest.mark.slow
 def test_documentation_describes_every_field(whole: Path) -> None:
     report = json.loads((whole / "report.json").read_text())
@@ -767,11 +751,11 @@ def test_documentation_describes_every_field(whole: Path) -> None:
 @pytest.mark.slow
 def test_first_documented_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    _, *arguments = shlex.split(COMMANDS[0])
+    _, *arguments = shlex.split(shell_lines("docs/compare.md")[0])
     assert main(arguments) == 0
     assert (tmp_path / "runs/exact/report.html").exists()
     # The example of the page works on these games.
-    [example] = blocks("python")
+    [example] = blocks("docs/compare.md", "python")
     names: dict[str, Any] = {}
     exec(compile(example, "docs/compare.md", "exec"), names)
     assert names["states"].terminated.tolist() == [True]

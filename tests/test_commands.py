@@ -20,6 +20,7 @@ import dualmctx.commands.evaluate
 import dualmctx.commands.main
 import dualmctx.commands.serve
 import games
+from documents import blocks, read, shell_lines
 from dualmctx.commands import export
 from dualmctx.commands.main import main
 from dualmctx.commands.result_writer import progress
@@ -29,7 +30,7 @@ from dualmctx.runs.saved_network import export_trained, load_trained
 from untrained import make_run, make_untrained
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "evaluate.md").read_text()
+DOCUMENT = "docs/evaluate.md"
 
 
 def test_export_writes_the_parameters_of_a_checkpoint(tmp_path: Path, capfd: Any) -> None:
@@ -151,21 +152,17 @@ def test_every_failure_prints_one_line(
     assert capfd.readouterr().err == f"dualmctx evaluate: {words}\n"
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
-
-
-COMMANDS = [line.split("#")[0].strip() for block in blocks("sh") for line in block.splitlines()]
+COMMANDS = shell_lines(DOCUMENT)
 
 
 def test_examples_of_the_page_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
     """Runs its commands with an untrained network and without a search."""
-    asked, _ = blocks("json")
+    asked, _ = blocks(DOCUMENT, "json")
     monkeypatch.chdir(tmp_path)
     Path("positions.jsonl").write_text(asked)
-    Path("positions.csv").write_text(blocks("csv")[0])
+    Path("positions.csv").write_text(blocks(DOCUMENT, "csv")[0])
     Path("runs").mkdir()
     make_run(Path("runs/connect-four"), make_untrained("connect-four"))
     assert main(shlex.split(COMMANDS[0])[1:]) == 0
@@ -183,17 +180,9 @@ def test_examples_of_the_page_run(
     assert [row["id"] for row in rows] == ["opening", 17, 3]
     assert Path("results.jsonl").exists()
     assert Path("results.parquet").exists()
-    exec(compile(blocks("python")[0], "docs/evaluate.md", "exec"), {})
-
-
-@pytest.mark.parametrize("command", COMMANDS[4:])
-def test_commands_of_the_page_are_valid(command: str) -> None:
-    program, name, *arguments = shlex.split(command)
-    module = getattr(dualmctx.commands, name)
-    options = dualmctx.commands.evaluate.parse_flags(module.Options(), arguments, program, "")
-    assert options.checkpoint == "connect-four.npz"
+    exec(compile(blocks(DOCUMENT, "python")[0], DOCUMENT, "exec"), {})
 
 
 def test_the_page_describes_every_field() -> None:
     for name in (*_COLUMNS, "weight", "visits", "q", "network_policy"):
-        assert re.search(rf"`\.?(legal\[\]\.)?{name}`|\"{name}\"", PAGE), name
+        assert re.search(rf"`\.?(legal\[\]\.)?{name}`|\"{name}\"", read(DOCUMENT)), name

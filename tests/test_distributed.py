@@ -3,8 +3,6 @@
 import functools
 import json
 import os
-import re
-import shlex
 import signal
 import socket
 import subprocess
@@ -350,20 +348,6 @@ def test_auto_without_a_cluster_is_refused() -> None:
     assert code == 2
     assert line.startswith("train.py: coordinator is auto, but neither SLURM nor Open MPI gives")
     assert line.count("\n") == 1
-
-
-COMMANDS = re.findall(r"python (train\.py [^#'\n]*)", (ROOT / "docs" / "clusters.md").read_text())
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_commands_of_the_document_are_valid(command: str) -> None:
-    variables = {"$OMPI_COMM_WORLD_SIZE": "8", "$OMPI_COMM_WORLD_RANK": "7"}
-    preset, config = train.parse([variables.get(x, x) for x in shlex.split(command)[1:]])
-    assert config != train.PRESETS[preset]
-
-
-def test_the_document_has_commands() -> None:
-    assert len(COMMANDS) == 8
 
 
 def test_standard_error_is_copied_and_an_abort_by_the_runtime_is_explained() -> None:

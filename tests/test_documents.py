@@ -1,56 +1,26 @@
-"""Every command in the documents is valid: its module exists and its flags parse."""
+"""The documents are correct: commands parse, examples run, named files and folders exist."""
 
 import argparse
 import importlib
+import io
+import json
 import pathlib
 import re
+import runpy
 import shlex
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
+from documents import PAGES, ROOT, Command, blocks, commands, read, shell_lines
 from dualmctx.commands import train
 from dualmctx.commands.flags import parse_flags
-from dualmctx.commands.main import SUBCOMMANDS
+from dualmctx.commands.main import SUBCOMMANDS, main
+from dualmctx.matches.player_spec import parse_player
+from dualmctx.policies import REGISTRY
+from untrained import make_run, make_untrained
 
-ROOT = pathlib.Path(__file__).parents[1]
-PAGES = [
-    *sorted(ROOT.glob("docs/*.md")),
-    *(ROOT / name for name in ("README.md", "benchmarks/README.md")),
-]
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# Up to a comment, a quotation mark or a shell redirection.
-COMMAND = re.compile(
-    r"(python -m benchmarks\.[a-z_]+|python train\.py|(?<![\w/.-])dualmctx [a-z]+)(?![\w.])"
-    r"([^#'|;<>]*)"
-)
-# Replacements for placeholders.
-EXAMPLES = {r"\b(NAME|PRESET)\b": "hsr", r"\$\w+_SIZE": "2", r"\$\w+": "1"}
-
-
-class Command(NamedTuple):
-    """A command of a page: the program and its arguments."""
-
-    page: str
-    program: str
-    arguments: str
-
-
-def commands() -> list[Command]:
-    """Returns the commands of all pages, from shell blocks and inline code."""
-    found: dict[Command, None] = {}
-    for page in PAGES:
-        text = page.read_text()
-        shell = "".join(code for language, code in FENCE.findall(text) if language == "sh")
-        lines = shell.replace("\\\n", " ").splitlines()
-        spans = [" ".join(x.split()) for x in re.findall(r"`([^`]+)`", FENCE.sub("", text))]
-        for words in (*lines, *spans):
-            for program, arguments in COMMAND.findall(words):
-                filled = arguments.strip()
-                for pattern, text in EXAMPLES.items():
-                    filled = re.sub(pattern, text, filled)
-                found[Command(str(page.relative_to(ROOT)), program, filled)] = None
-    return list(found)
+README = read("README.md")
 
 
 class Parsed(Exception):
@@ -69,8 +39,8 @@ def parse_benchmark(name: str, arguments: list[str], monkeypatch: pytest.MonkeyP
         importlib.import_module(name).main(arguments)
 
 
-@pytest.mark.parametrize("command", commands(), ids=" ".join)
-def test_page_command_is_valid(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("command", commands(PAGES), ids=" ".join)
+def test_commands_are_valid(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments, name = shlex.split(command.arguments), command.program.split()[-1]
     if name.startswith("benchmarks."):
         parse_benchmark(name, arguments, monkeypatch)
@@ -78,14 +48,96 @@ def test_page_command_is_valid(command: Command, monkeypatch: pytest.MonkeyPatch
         train.parse([x for x in arguments if x != "--help"])
     elif arguments:
         module: Any = importlib.import_module(SUBCOMMANDS[name].module)
-        parse_flags(module.Options(), arguments, command.program, "")
+        options = parse_flags(module.Options(), arguments, command.program, "")
+        searches = {parse_player(player).search for player in getattr(options, "players", ())}
+        assert searches <= {*REGISTRY, "own", "random", "perfect", "openspiel"}
     else:
         assert name in SUBCOMMANDS
 
 
 def test_every_page_has_commands() -> None:
-    pages = {command.page for command in commands()}
-    assert {str(page.relative_to(ROOT)) for page in PAGES} - pages == set()
+    found = commands(PAGES)
+    assert set(PAGES) == {command.page for command in found}
     # This command is wrapped over two lines.
     wrapped = "connect-four --variant alphazero --simulations 85"
-    assert Command("README.md", "python -m benchmarks.strength", wrapped) in commands()
+    assert Command("README.md", "python -m benchmarks.strength", wrapped) in found
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("page", ["README.md", "docs/search.md", "games/README.md"])
+def test_python_examples_run(page: str) -> None:
+    """Runs the examples of a page in order."""
+    code = "\n".join(blocks(page, "python"))
+    assert code
+    exec(compile(code, page, "exec"), {})
+
+
+@pytest.mark.parametrize("line", [x for x in shell_lines("README.md") if x.startswith("make")])
+def test_make_targets_exist(line: str) -> None:
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    assert line.split()[1] in targets
+
+
+@pytest.mark.parametrize("path", sorted(set(re.findall(r"`([\w./-]+\.(?:md|py))`", README))))
+def test_named_files_exist(path: str) -> None:
+    assert (ROOT / path).exists()
+
+
+def test_pictures_exist() -> None:
+    pictures = re.findall(r"!\[.*?\]\((.*?)\)", README)
+    assert pictures
+    assert all((ROOT / picture).exists() for picture in pictures)
+
+
+def test_speedup_figure_shows_the_recorded_ratios() -> None:
+    """`docs/draw_speedup.py` draws it from the table in benchmarks/README.md."""
+    read_table = runpy.run_path(str(ROOT / "docs" / "draw_speedup.py"))["read_table"]
+    rows = read_table(read("benchmarks/README.md"))
+    svg = (ROOT / "docs" / "speedup.svg").read_text()
+    assert len(rows) == 15
+    labels = sorted(f"{row.ratio:.1f}×" for row in rows)
+    assert sorted(re.findall(r">([\d.]+×)</text>", svg)) == labels
+
+
+@pytest.mark.slow
+def test_evaluation_commands_run_in_order(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Starts from the run that `make train` creates, and no other files."""
+    [block] = [block for block in blocks("README.md", "sh") if "dualmctx evaluate" in block]
+    monkeypatch.chdir(tmp_path)
+    make_run(pathlib.Path("runs/hsr"), make_untrained("hsr"))
+    for line in block.splitlines():
+        match shlex.split(line):
+            case ["echo", text, ">", file]:
+                pathlib.Path(file).write_text(f"{text}\n")
+                continue
+            case ["echo", text, "|", "dualmctx", *arguments]:
+                typed = io.BytesIO(f"{text}\n".encode())
+                name = "dualmctx.commands.source.open_standard_input"
+                monkeypatch.setattr(name, lambda typed=typed: typed)
+            case ["dualmctx", *arguments]:
+                pass
+            case _:
+                raise AssertionError(line)
+        assert main(arguments) == 0, line
+    row = json.loads(capfd.readouterr().out.splitlines()[0])
+    assert (row["line"], "move" in row) == (1, True)
+    assert (tmp_path / "hsr.npz").exists()
+    assert len(pathlib.Path("results.csv").read_text().splitlines()) == 2
+    assert len(pathlib.Path("results.jsonl").read_text().splitlines()) == 1
+
+
+FOLDERS = re.compile(r"<!-- folders -->\n```text\n(.*?)```\n<!-- /folders -->", re.DOTALL)
+
+
+def test_the_folders_described_are_those_of_the_repository() -> None:
+    [block] = FOLDERS.findall(README)
+    described = [line.split()[0] for line in block.splitlines()]
+    package = [x for x in (ROOT / "dualmctx").iterdir() if not x.name.startswith(("_", "."))]
+    expected = {"games/", "tests/", "benchmarks/", "docs/", "train.py"}
+    expected |= {f"dualmctx/{x.name}/" for x in package if x.is_dir()}
+    expected |= {f"dualmctx/{x.name}" for x in package if x.suffix == ".py"}
+    assert sorted(described) == sorted(expected)
+    assert all((ROOT / name).exists() for name in described)
+    assert all(len(line.split()) > 1 for line in block.splitlines())

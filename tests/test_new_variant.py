@@ -12,15 +12,14 @@ import numpy as np
 import pytest
 
 import games
+from documents import code_blocks, section
 from dualmctx import Tree, make_network, make_search_fn, policies
 from oracle.cases import fast_jit
 from test_imports import _allowed, _imports
 
 ROOT = pathlib.Path(__file__).parents[1]
-SECTION = (
-    (ROOT / "CONTRIBUTING.md").read_text().split("## Add a search variant")[1].split("\n## ")[0]
-)
-FILE, ROW = re.findall(r"^```python\n(.*?)^```$", SECTION, flags=re.MULTILINE | re.DOTALL)
+SECTION = section("CONTRIBUTING.md", "Add a search variant")
+FILE, ROW = code_blocks(SECTION, "python")
 # Moves from the start of tic-tac-toe, and the only good answer.
 POSITIONS = {
     "win": ((0, 3, 1, 4), 2),

@@ -1,19 +1,19 @@
 """The packaged networks play as docs/evaluate.md states."""
 
 import re
-from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
 
 import games
+from documents import read
 from dualmctx.models.game_model import mask_illegal
 from dualmctx.runs.saved_network import load_trained, trained_names
 from dualmctx.training.presets import PRESETS
 
 NAMES = trained_names()
-PAGE = (Path(__file__).parents[1] / "docs" / "evaluate.md").read_text()
+PAGE = read("docs/evaluate.md")
 
 
 def test_every_preset_except_chess_has_a_network() -> None:

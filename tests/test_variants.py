@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import pathlib
 import re
 from typing import Any
 
@@ -11,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from documents import table
 from dualmctx import make_model, make_search_fn
 from dualmctx.models.game_model import rollout_options
 from dualmctx.models.network import HeadOutput
@@ -32,7 +32,7 @@ from dualmctx.policies import (
 from oracle.cases import fast_jit
 
 GROUPS = {"puct": Puct, "root": Root, "backup": Backup, "execution": Execution}
-TEXT = (pathlib.Path(__file__).parents[1] / "docs" / "variants.md").read_text()
+PAGE = "docs/variants.md"
 # A value for each option of the matrix, beside the defaults.
 VALUES: dict[str, Any] = {
     "window": 3,
@@ -48,44 +48,29 @@ VALUES: dict[str, Any] = {
 }
 
 
-def table(first_column: str) -> list[dict[str, str]]:
-    """Returns the rows of the table whose first heading this is."""
-    lines = iter(TEXT.splitlines())
-    heading = next(line for line in lines if line.startswith(f"| {first_column} |"))
-    names = [cell.strip() for cell in heading.strip("|").split("|")]
-    next(lines)
-    rows = []
-    for line in lines:
-        if not line.startswith("|"):
-            break
-        cells = (cell.strip() for cell in line.strip("|").split("|"))
-        rows.append(dict(zip(names, cells, strict=True)))
-    return rows
-
-
 MATRIX = [
     (row["option"].strip("`"), name, cell)
-    for row in table("option | alphazero")
+    for row in table(PAGE, "option | alphazero")
     for name, cell in row.items()
     if name != "option"
 ]
 
 
 def test_every_variant_has_a_row() -> None:
-    assert {row["variant"].strip("`") for row in table("variant | search")} == set(REGISTRY)
+    assert {row["variant"].strip("`") for row in table(PAGE, "variant | search")} == set(REGISTRY)
     assert {name for _, name, _ in MATRIX} == set(REGISTRY)
 
 
 @pytest.mark.parametrize("name", REGISTRY)
 def test_every_option_of_a_variant_is_named(name: str) -> None:
-    [row] = [x for x in table("variant | search") if x["variant"] == f"`{name}`"]
+    [row] = [x for x in table(PAGE, "variant | search") if x["variant"] == f"`{name}`"]
     options = {field.name for field in dataclasses.fields(REGISTRY[name].policy)}  # pyright: ignore
     named = set(re.findall(r"`(\w+)`", row["own options"]))
     assert options - set(GROUPS) - {"reuse_capacity"} == named
 
 
 def test_every_option_of_a_group_is_named() -> None:
-    rows = table("option | group")
+    rows = table(PAGE, "option | group")
     for group, cls in GROUPS.items():
         mine = [row["option"] for row in rows if row["group"] == f"`{group}`"]
         named = {name for option in mine for name in re.findall(r"`(\w+)`", option)}
@@ -202,7 +187,7 @@ COUNTS = [
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize(("name", "policy", "depths", "options"), COUNTS)
 def test_what_a_move_costs(name: str, policy: Any, depths: tuple[int, ...], options: dict) -> None:
-    row = next(row for row in table("variant | formula") if name in row["variant"])
+    row = next(row for row in table(PAGE, "variant | formula") if name in row["variant"])
     terms, result = row["blocks per move"].split(" = ")
     assert eval(terms.replace("·", "*").replace("−", "-")) == int(result)
     network = Counting(depths, is_separate=isinstance(policy, MPV))
@@ -218,5 +203,5 @@ def test_what_a_node_costs_that_a_later_tree_finds_by_itself() -> None:
 
 
 def test_every_row_of_the_costs_is_counted() -> None:
-    rows = [row["variant"] for row in table("variant | formula")]
+    rows = [row["variant"] for row in table(PAGE, "variant | formula")]
     assert all(any(name in row for name, *_ in COUNTS) for row in rows)
