@@ -49,6 +49,7 @@ from dualmctx.reproduction.summary import Outcome, refresh, summarize
 from dualmctx.reproduction.tables import strength
 from dualmctx.reproduction.training_setup import TrainingSetup, compile_step, make_setup
 from dualmctx.runs.folder import read_rows
+from dualmctx.runs.network_record import describe_network
 
 TINY = Size(
     steps=3,
@@ -147,6 +148,20 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
 def test_another_run_is_refused(whole: Any, setup: TrainingSetup) -> None:
     with pytest.raises(ValueError, match=r"another configuration: seed \(5 → 7\)"):
         open_run(setup, 7, whole[0] / "5")
+
+
+def test_a_run_records_every_field_of_its_network(setup: TrainingSetup, tmp_path: Path) -> None:
+    file = setup.open_folder(5, tmp_path / "run").path / "config.json"
+    saved = json.loads(file.read_text())
+    assert saved["architecture"] == describe_network(setup.network)
+    # An earlier version did not write the entry.
+    del saved["architecture"]
+    file.write_text(json.dumps(saved))
+    assert setup.open_folder(5, tmp_path / "run").path == tmp_path / "run"
+    saved["architecture"] = describe_network(setup.network.clone(width=8))
+    file.write_text(json.dumps(saved))
+    with pytest.raises(ValueError, match=r"architecture.fields.width \(8 → 4\)"):
+        setup.open_folder(5, tmp_path / "run")
 
 
 # Algorithms and pairings.

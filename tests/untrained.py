@@ -10,7 +10,8 @@ from dualmctx.commands import train
 from dualmctx.experiment.assemble import record_of
 from dualmctx.runs.checkpoint import open_writable_checkpoints
 from dualmctx.runs.folder import create_run, read_config
-from dualmctx.runs.saved_network import Trained, build_network, export_trained
+from dualmctx.runs.network_record import build_network, with_architecture
+from dualmctx.runs.saved_network import Trained, export_trained
 
 TINY = ("--network.width", "4", "--network.num-blocks", "2", "--network.trunk", "mlp")
 
@@ -25,6 +26,7 @@ def make_untrained(preset: str, *flags: str) -> Trained:
     leaves, structure = jax.tree.flatten(params)
     keys = jax.random.split(jax.random.PRNGKey(2), len(leaves))
     noisy = [x + jax.random.normal(key, x.shape) / 4 for x, key in zip(leaves, keys, strict=True)]
+    record = with_architecture(record, network)
     return Trained(env, network, jax.tree.unflatten(structure, noisy), 7, record)
 
 

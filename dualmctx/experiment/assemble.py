@@ -20,7 +20,11 @@ from dualmctx.models.search_memory import SearchMemory, search_memory
 from dualmctx.policies import REGISTRY, named_options, with_options
 from dualmctx.runs.checkpoint import Checkpoints, open_writable_checkpoints
 from dualmctx.runs.folder import RunFolder, create_run, read_config, reopen_run, to_dict
-from dualmctx.runs.network_record import ARCHITECTURE, build_network, describe_network
+from dualmctx.runs.network_record import (
+    build_network,
+    missing_architecture,
+    with_architecture,
+)
 from dualmctx.training.augment import make_augment
 from dualmctx.training.config import Config, EvalConfig
 from dualmctx.training.memory_budget import (
@@ -89,7 +93,7 @@ def assemble(name: str, config: Config) -> Run:
     env = games.make(config.game, **config.game_parameters)
     record = record_of(name, config)
     network = build_network(record, env)
-    record[ARCHITECTURE] = describe_network(network)
+    record = with_architecture(record, network)
     check_head(config.search, network)
     options = config.network.model_kwargs()
     search_fn = make_search_fn(env, network, config.search.for_evaluation(), **options)
@@ -130,9 +134,7 @@ def _defaults(config: Config, path: Path, record: dict[str, Any]) -> dict[str, A
     that follow from its options; where it has fields, none may be missing.
     """
     defaults = record_of("", Config(search=type(config.search)()))
-    if ARCHITECTURE not in read_config(path):
-        defaults[ARCHITECTURE] = record[ARCHITECTURE]
-    return defaults
+    return defaults | missing_architecture(read_config(path), record)
 
 
 def check_head(search: Policy, network: PolicyValueNetwork) -> None:

@@ -17,7 +17,7 @@ from dualmctx.reproduction.training_setup import (
     to_device,
 )
 from dualmctx.runs.checkpoint import Checkpoints, open_writable_checkpoints
-from dualmctx.runs.folder import RunFolder, create_run, read_config, read_rows, reopen_run
+from dualmctx.runs.folder import RunFolder, read_config, read_rows
 from dualmctx.runs.recorded_config import check_config
 from dualmctx.runs.saved_network import Trained, export_trained, load_trained
 from dualmctx.training.trainer import TrainState
@@ -63,8 +63,7 @@ def open_run(setup: TrainingSetup, seed: int, path: Path) -> Run:
     Raises:
       ValueError: if the folder holds another run, or none of its checkpoints can be read.
     """
-    open_folder = reopen_run if (path / "config.json").exists() else create_run
-    folder = open_folder(path, setup.record(seed))
+    folder = setup.open_folder(seed, path)
     checkpoints = open_writable_checkpoints(folder.checkpoints, config=read_config(path))
     state = setup.trainer.init(seed)
     if checkpoints.latest() is not None:

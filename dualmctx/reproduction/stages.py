@@ -15,7 +15,7 @@ from dualmctx.reproduction.runs import compile_programs, is_done, open_run, trai
 from dualmctx.reproduction.summary import Outcome, summarize
 from dualmctx.reproduction.training_setup import Row, TrainingSetup, make_setup
 from dualmctx.runs.atomic_io import atomic_write_text
-from dualmctx.runs.folder import read_rows, reopen_run
+from dualmctx.runs.folder import read_rows
 
 ShowFn = Callable[[str, int, int], None]
 """Progress callback: `(task, done, total)`."""
@@ -77,7 +77,7 @@ def train_all(experiment: Experiment, setups: dict[str, TrainingSetup], show: Sh
     complete = [x for x in wanted if is_done(x[0], x[2])]
     for setup, seed, path in complete:
         # Its configuration must still match: matches may be left to play.
-        reopen_run(path, setup.record(seed))
+        setup.open_folder(seed, path)
     if len(complete) == len(wanted):
         return
     # A task of its own, so that it does not count in the estimate of the time left.

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -13,7 +14,8 @@ from dualmctx.experiment.evals import EvalFn
 from dualmctx.models.game_model import make_search_fn
 from dualmctx.models.network import Network, SeparateTrunks
 from dualmctx.reproduction.experiments import Algorithm, GameRow, Size
-from dualmctx.runs.saved_network import build_network
+from dualmctx.runs.folder import CONFIG, RunFolder, create_run, read_config, reopen_run
+from dualmctx.runs.network_record import build_network, missing_architecture, with_architecture
 from dualmctx.training.config import Config, EvalConfig, NetworkOptions
 from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
@@ -53,7 +55,19 @@ class TrainingSetup(NamedTuple):
 
     def record(self, seed: int) -> dict[str, Any]:
         """Returns the content of the `config.json` of a run."""
-        return record_of(self.name, dataclasses.replace(self.config, seed=seed))
+        record = record_of(self.name, dataclasses.replace(self.config, seed=seed))
+        return with_architecture(record, self.network)
+
+    def open_folder(self, seed: int, path: Path) -> RunFolder:
+        """Opens the folder of a run, or creates it.
+
+        Raises:
+          ValueError: if the folder holds another run.
+        """
+        record = self.record(seed)
+        if not (path / CONFIG).exists():
+            return create_run(path, record)
+        return reopen_run(path, record, missing_architecture(read_config(path), record))
 
 
 def make_config(algorithm: Algorithm, row: GameRow, size: Size) -> Config:

@@ -29,6 +29,28 @@ def describe_network(network: PolicyValueNetwork) -> dict[str, Any]:
     return {"type": kind, "fields": as_json}
 
 
+def with_architecture(record: dict[str, Any], network: PolicyValueNetwork) -> dict[str, Any]:
+    """Returns a run's record with the entry `architecture` of its network.
+
+    Raises:
+      ValueError: as `describe_network`.
+    """
+    return record | {ARCHITECTURE: describe_network(network)}
+
+
+def missing_architecture(saved: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
+    """Returns the entry `architecture` that a saved record of an earlier version lacks.
+
+    Args:
+      saved: the saved record of a run.
+      record: the record of the resumed run, with the entry.
+
+    Returns:
+      The entry for `reopen_run`; nothing if the saved record has it.
+    """
+    return {} if ARCHITECTURE in saved else {ARCHITECTURE: record[ARCHITECTURE]}
+
+
 def build_network(record: dict[str, Any], env: Environment) -> Network | SeparateTrunks:
     """Builds the network of a run from the run's record.
 

@@ -17,7 +17,7 @@ from dualmctx.runs.archive import Archive, Header, open_archive
 from dualmctx.runs.atomic_io import atomic_path
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.folder import read_config
-from dualmctx.runs.network_record import ARCHITECTURE, build_network, describe_network
+from dualmctx.runs.network_record import build_network, with_architecture
 from dualmctx.runs.record_names import with_current_names
 from dualmctx.runs.recorded_config import check_config
 from dualmctx.training.config import NetworkOptions
@@ -107,7 +107,7 @@ def export_trained(trained: Trained, path: Path | str) -> None:
         raise ValueError(f"the file is {path}; its name must end in .npz")
     path.parent.mkdir(parents=True, exist_ok=True)
     arrays = {name: np.asarray(x) for name, x in _by_name(trained.params).items()}
-    record = trained.record | {ARCHITECTURE: describe_network(trained.network)}
+    record = with_architecture(trained.record, trained.network)
     arrays[_RECORD] = np.frombuffer(json.dumps(record).encode(), np.uint8)
     arrays[_ITERATION] = np.array(trained.iteration, np.int64)
     with atomic_path(path) as draft, draft.open("wb") as file:
