@@ -8,99 +8,56 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dualmctx.evaluation.evaluations import Evaluations
-    from dualmctx.evaluation.evaluator import Evaluator
-    from dualmctx.evaluation.factory import evaluate, load_evaluator, make_evaluator
-    from dualmctx.models.game_model import Model, make_model, make_search_fn
-    from dualmctx.models.network import Network, make_network
-    from dualmctx.models.search_memory import SearchMemory, search_memory
-    from dualmctx.policies import (
-        MPV,
-        AlphaGo,
-        AlphaZero,
-        Backup,
-        Chain,
-        Contempt,
-        Dual,
-        Execution,
-        Gumbel,
-        MuZero,
-        Puct,
-        Root,
-        with_options,
-    )
-    from dualmctx.policies.window import window_for
-    from dualmctx.runs.saved_network import Trained, export_trained, load_trained
-    from dualmctx.search.mctx_export import to_mctx
-    from dualmctx.search.slots import played_actions
-    from dualmctx.search.subtree import empty_tree, get_subtree
-    from dualmctx.search.tree import Tree
-    from dualmctx.types import ActingOutput, Embedding, Rollouts, Traits, acting_weights
+    # `X as X` marks a public name for type checkers, which cannot read the `__all__` below.
+    from dualmctx.evaluation.evaluations import Evaluations as Evaluations
+    from dualmctx.evaluation.evaluator import Evaluator as Evaluator
+    from dualmctx.evaluation.factory import evaluate as evaluate
+    from dualmctx.evaluation.factory import load_evaluator as load_evaluator
+    from dualmctx.evaluation.factory import make_evaluator as make_evaluator
+    from dualmctx.models.game_model import Model as Model
+    from dualmctx.models.game_model import make_model as make_model
+    from dualmctx.models.game_model import make_search_fn as make_search_fn
+    from dualmctx.models.network import Network as Network
+    from dualmctx.models.network import make_network as make_network
+    from dualmctx.models.search_memory import SearchMemory as SearchMemory
+    from dualmctx.models.search_memory import search_memory as search_memory
+    from dualmctx.policies import MPV as MPV
+    from dualmctx.policies import AlphaGo as AlphaGo
+    from dualmctx.policies import AlphaZero as AlphaZero
+    from dualmctx.policies import Backup as Backup
+    from dualmctx.policies import Chain as Chain
+    from dualmctx.policies import Contempt as Contempt
+    from dualmctx.policies import Dual as Dual
+    from dualmctx.policies import Execution as Execution
+    from dualmctx.policies import Gumbel as Gumbel
+    from dualmctx.policies import MuZero as MuZero
+    from dualmctx.policies import Puct as Puct
+    from dualmctx.policies import Root as Root
+    from dualmctx.policies import with_options as with_options
+    from dualmctx.policies.window import window_for as window_for
+    from dualmctx.runs.saved_network import Trained as Trained
+    from dualmctx.runs.saved_network import export_trained as export_trained
+    from dualmctx.runs.saved_network import load_trained as load_trained
+    from dualmctx.search.mctx_export import to_mctx as to_mctx
+    from dualmctx.search.slots import played_actions as played_actions
+    from dualmctx.search.subtree import empty_tree as empty_tree
+    from dualmctx.search.subtree import get_subtree as get_subtree
+    from dualmctx.search.tree import Tree as Tree
+    from dualmctx.types import ActingOutput as ActingOutput
+    from dualmctx.types import Embedding as Embedding
+    from dualmctx.types import Rollouts as Rollouts
+    from dualmctx.types import Traits as Traits
+    from dualmctx.types import acting_weights as acting_weights
 
 __version__ = "0.1.0"
-__all__ = (
-    "MPV",
-    "ActingOutput",
-    "AlphaGo",
-    "AlphaZero",
-    "Backup",
-    "Chain",
-    "Contempt",
-    "Dual",
-    "Embedding",
-    "Evaluations",
-    "Evaluator",
-    "Execution",
-    "Gumbel",
-    "Model",
-    "MuZero",
-    "Network",
-    "Puct",
-    "Rollouts",
-    "Root",
-    "SearchMemory",
-    "Trained",
-    "Traits",
-    "Tree",
-    "acting_weights",
-    "empty_tree",
-    "evaluate",
-    "export_trained",
-    "get_subtree",
-    "load_evaluator",
-    "load_trained",
-    "make_evaluator",
-    "make_model",
-    "make_network",
-    "make_search_fn",
-    "played_actions",
-    "search_memory",
-    "to_mctx",
-    "window_for",
-    "with_options",
-)
-# The same imports as above, for use at run time.
+# The same names by module, for use at run time.
 _NAMES = {
     "dualmctx.evaluation.evaluations": ("Evaluations",),
     "dualmctx.evaluation.evaluator": ("Evaluator",),
-    "dualmctx.evaluation.factory": (
-        "evaluate",
-        "load_evaluator",
-        "make_evaluator",
-    ),
-    "dualmctx.models.game_model": (
-        "Model",
-        "make_model",
-        "make_search_fn",
-    ),
-    "dualmctx.models.network": (
-        "Network",
-        "make_network",
-    ),
-    "dualmctx.models.search_memory": (
-        "SearchMemory",
-        "search_memory",
-    ),
+    "dualmctx.evaluation.factory": ("evaluate", "load_evaluator", "make_evaluator"),
+    "dualmctx.models.game_model": ("Model", "make_model", "make_search_fn"),
+    "dualmctx.models.network": ("Network", "make_network"),
+    "dualmctx.models.search_memory": ("SearchMemory", "search_memory"),
     "dualmctx.policies": (
         "MPV",
         "AlphaGo",
@@ -117,27 +74,15 @@ _NAMES = {
         "with_options",
     ),
     "dualmctx.policies.window": ("window_for",),
-    "dualmctx.runs.saved_network": (
-        "Trained",
-        "export_trained",
-        "load_trained",
-    ),
+    "dualmctx.runs.saved_network": ("Trained", "export_trained", "load_trained"),
     "dualmctx.search.mctx_export": ("to_mctx",),
     "dualmctx.search.slots": ("played_actions",),
-    "dualmctx.search.subtree": (
-        "empty_tree",
-        "get_subtree",
-    ),
+    "dualmctx.search.subtree": ("empty_tree", "get_subtree"),
     "dualmctx.search.tree": ("Tree",),
-    "dualmctx.types": (
-        "ActingOutput",
-        "Embedding",
-        "Rollouts",
-        "Traits",
-        "acting_weights",
-    ),
+    "dualmctx.types": ("ActingOutput", "Embedding", "Rollouts", "Traits", "acting_weights"),
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
+__all__ = tuple(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
