@@ -159,14 +159,17 @@ def as_bytes(record: Any) -> np.ndarray:
         ({"params__x": np.ones(3)}, r"does not fit .*: params/x is unknown$"),
         ({KERNEL: np.ones((10, 5), "f")}, r"kernel is float32 \[10, 5\], not float32 \[10, 4\]$"),
         ({KERNEL: np.ones((10, 4))}, r"kernel is float64 \[10, 4\], not float32 \[10, 4\]$"),
-        ({KERNEL: np.array([Bomb()], object)}, "is damaged, or no network of ours: Object arrays"),
-        ({"record": None}, "is damaged, or no network of ours: 'record"),
-        ({"record": np.zeros(4, np.uint8)}, "is damaged, or no network of ours: Expecting value"),
-        ({"record": as_bytes([1])}, "is damaged, or no network of ours: "),
+        ({KERNEL: np.array([Bomb()], object)}, "kernel is an array of Python objects"),
+        ({"record": None}, "is damaged, or not an exported network: 'record"),
+        (
+            {"record": np.zeros(4, np.uint8)},
+            "is damaged, or not an exported network: Expecting value",
+        ),
+        ({"record": as_bytes([1])}, "is damaged, or not an exported network: "),
         ({"record": as_bytes({})}, r"has a record that cannot be read: KeyError\('game'\)$"),
         ({"record": as_bytes(RECORD | {"game": "chess"})}, "chess has no parameter 'pile'"),
         ({"record": as_bytes(RECORD | {"network": 3})}, "a record that cannot be read: TypeError"),
-        ({"iteration": np.ones(3)}, "is damaged, or no network of ours: "),
+        ({"iteration": np.ones(3)}, "is damaged, or not an exported network: "),
         *(
             (
                 {KERNEL: np.full((10, 4), x, "f")},
@@ -313,12 +316,12 @@ def test_damaged_and_foreign_files_are_refused(
     for content in contents.values():
         file.write_bytes(content)
         with pytest.raises(
-            ValueError, match=r"x\.npz is damaged, or no network of ours: "
+            ValueError, match=r"x\.npz is damaged, or not an exported network: "
         ) as error:
             load_trained(file)
         assert "\n" not in str(error.value)
     np.save(tmp_path / "array.npy", np.ones(3))
-    with pytest.raises(ValueError, match="no network of ours"):
+    with pytest.raises(ValueError, match="not an exported network"):
         load_trained(tmp_path / "array.npy")
     assert not Path("executed").exists()
 
@@ -360,7 +363,7 @@ ATTACKS: dict[str, tuple[list[tuple[str, bytes]], dict[str, int], str]] = {
     "too much declared": (
         [(KERNEL_FILE, HUGE)],
         {},
-        "damaged.*kernel declares 2,147,483,648 bytes; the archive has 160 of it",
+        "damaged.*kernel declares 2,147,483,648 bytes of data, but 160 are stored",
     ),
     "declared in the archive too": (
         [(KERNEL_FILE, HUGE)],
@@ -380,12 +383,12 @@ ATTACKS: dict[str, tuple[list[tuple[str, bytes]], dict[str, int], str]] = {
     "a name twice": (
         [(KERNEL_FILE, GOOD), (KERNEL_FILE, GOOD)],
         {},
-        "damaged.*it has params/stem/kernel twice",
+        "damaged.*it contains params/stem/kernel twice",
     ),
     "two names of one array": (
         [(KERNEL_FILE, GOOD), (NAME, GOOD)],
         {},
-        "damaged.*it has params/stem/kernel twice",
+        "damaged.*it contains params/stem/kernel twice",
     ),
     "a long header": ([(KERNEL_FILE, npy((10, 4), bytes(160), 2))], {}, "a header of version"),
     "a negative size": (

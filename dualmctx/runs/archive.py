@@ -2,7 +2,7 @@
 
 NumPy's own reader allocates any size that a header declares, and takes the last of two members with
 the same name. This reader checks all headers first. It refuses pickles, compressions that NumPy
-does not use, duplicate names, and arrays whose size differs from that of the archive's member.
+does not use, duplicate names, and arrays whose size differs from the size of their archive member.
 """
 
 import contextlib
@@ -73,7 +73,7 @@ def open_archive(path: Path) -> Iterator[Archive]:
 
     Raises:
       ValueError, zipfile.BadZipFile, zlib.error: if the file is damaged or not an `.npz` file, if a
-        name occurs twice, or if an array is pickled or has another size than its member.
+        name occurs twice, or if an array is pickled or its size differs from that of its member.
       OSError: if the file cannot be read.
     """
     with zipfile.ZipFile(path) as file:
@@ -81,7 +81,7 @@ def open_archive(path: Path) -> Iterator[Archive]:
         for member in file.infolist():
             name = member.filename.removesuffix(_SUFFIX)
             if name in headers:
-                raise ValueError(f"it has {name} twice")
+                raise ValueError(f"it contains {name} twice")
             headers[name] = _read_header(file, member, name)
         yield Archive(file, headers)
 
@@ -97,12 +97,15 @@ def _read_header(file: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> H
         shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(stream)
         start = stream.tell()
     if dtype.hasobject:
-        raise ValueError(f"Object arrays are not read, and {name} is one")
+        raise ValueError(f"{name} is an array of Python objects, which is not read")
     if min(shape, default=0) < 0:
         raise ValueError(f"{name} has the shape {shape}")
-    header, there = Header(member, shape, dtype, is_fortran, start), member.file_size - start
-    if header.size != there:
-        raise ValueError(f"{name} declares {header.size:,} bytes; the archive has {there:,} of it")
+    header = Header(member, shape, dtype, is_fortran, start)
+    num_stored = member.file_size - start
+    if header.size != num_stored:
+        raise ValueError(
+            f"{name} declares {header.size:,} bytes of data, but {num_stored:,} are stored"
+        )
     return header
 
 
@@ -110,11 +113,11 @@ def _read_into(stream: IO[bytes], target: memoryview) -> None:
     """Fills a buffer with the rest of a member; zipfile checks the checksum at its end."""
     done = 0
     while done < len(target):
-        data = stream.read(min(_PIECE, len(target) - done))
+        data = stream.read(min(_CHUNK_BYTES, len(target) - done))
         if not data:
             raise ValueError("it ends too early")
         target[done : done + len(data)] = data
         done += len(data)
 
 
-_PIECE = 2**20
+_CHUNK_BYTES = 2**20

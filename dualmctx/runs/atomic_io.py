@@ -9,7 +9,7 @@ _DRAFT = ".new"
 
 @contextlib.contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """Yields the path of a draft in the same folder, which replaces the file at the end.
+    """Yields the path of a draft in the same folder; the draft replaces the file at the end.
 
     If the body raises, the file stays unchanged and the draft is removed.
     """
@@ -27,11 +27,11 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 
 def is_draft(path: Path) -> bool:
-    """Returns whether a file is a draft, which only a killed process leaves."""
+    """Returns whether a file is a draft; only a killed process leaves one behind."""
     return path.name.startswith(".") and path.name.endswith(_DRAFT)
 
 
 def atomic_write_text(path: Path, text: str) -> None:
-    """Writes a text to a file in UTF-8, atomically."""
+    """Writes text to a file atomically, in UTF-8."""
     with atomic_path(path) as draft:
         draft.write_text(text, encoding="utf-8")

@@ -14,9 +14,9 @@ import orbax.checkpoint as ocp
 from dualmctx.runs.checkpoint_content import CONFIG, is_intact, make_content, read_config
 from dualmctx.runs.saved_fields import with_saved_names
 
-# Raised while reading and writing, by orbax, tensorstore, zstd or this module.
+# The errors that orbax, tensorstore, zstd and this module raise on reading and writing.
 _FAILURES = (ValueError, KeyError, TypeError, OSError, RuntimeError)
-# orbax also checks by assertions, and reads damaged metadata without checks.
+# orbax also uses assertions, and may fail in any way on damaged metadata.
 _UNREADABLE = (*_FAILURES, AssertionError, AttributeError, LookupError)
 
 
@@ -45,7 +45,7 @@ class Checkpoints(NamedTuple):
       manager: orbax's manager of the folder. It writes a checkpoint under a temporary name and
         renames it when it is complete.
       fetch: converts a state to NumPy arrays.
-      config: the configuration of the run, in JSON's types, which is saved in each checkpoint.
+      config: the configuration of the run, as JSON values; it is saved in each checkpoint.
     """
 
     manager: ocp.CheckpointManager
@@ -53,14 +53,14 @@ class Checkpoints(NamedTuple):
     config: dict[str, Any] | None = None
 
     def save(self, step: int, state: Any) -> None:
-        """Saves the state after iteration `step`, in the background; does nothing if it is saved.
+        """Saves the state after iteration `step` in the background, unless it is already saved.
 
         Raises:
           OSError: if this checkpoint or the one before it cannot be written.
         """
         if step in self.manager.all_steps():
             return
-        # Copied first: training reuses the buffers while orbax is still writing.
+        # Copy first: training reuses the buffers while orbax is still writing.
         content = make_content(self.fetch(state), self.config)
         with self._writing():
             self.manager.save(step, args=ocp.args.StandardSave(content))
@@ -79,10 +79,11 @@ class Checkpoints(NamedTuple):
         try:
             yield
         except _FAILURES as error:
-            # orbax lists a checkpoint from the start of its writing.
+            # orbax lists a checkpoint as soon as it starts to write it.
             self.manager.reload()
-            where = f"a checkpoint in {self.manager.directory}"
-            raise OSError(f"{where} cannot be written: {_shorten(error)}") from error
+            raise OSError(
+                f"a checkpoint in {self.manager.directory} cannot be written: {_shorten(error)}"
+            ) from error
 
     def latest(self) -> int | None:
         """Returns the iteration of the newest checkpoint; `None` if there is none."""
@@ -122,8 +123,8 @@ class Checkpoints(NamedTuple):
 
     def read(self, step: int | None = None) -> tuple[int, Any]:
         """Reads a checkpoint as `load` does; returns its iteration and its state."""
-        found = self.load(step)
-        return found.step, found.state
+        restored = self.load(step)
+        return restored.step, restored.state
 
     def load(self, step: int | None = None) -> Restored:
         """Reads a checkpoint without knowing its structure.
@@ -132,7 +133,7 @@ class Checkpoints(NamedTuple):
           step: the iteration; by default that of the newest checkpoint.
 
         Returns:
-          The state as dictionaries of NumPy arrays, which take no memory of a device.
+          The state as dictionaries of NumPy arrays; it uses no device memory.
 
         Raises:
           ValueError: if there is no such checkpoint, or it cannot be read.
@@ -143,7 +144,7 @@ class Checkpoints(NamedTuple):
             raise ValueError(f"there is {which} in {self.manager.directory}")
         try:
             content = self.manager.restore(step, args=ocp.args.StandardRestore())
-            # The arrays of dictionaries are in another order than those of the saved state.
+            # Dictionaries sort their arrays by name, so the saved order is lost.
             config = _check(content, in_order=False)
         except _UNREADABLE as error:
             where = f"the checkpoint of iteration {step} in {self.manager.directory}"
@@ -151,7 +152,8 @@ class Checkpoints(NamedTuple):
         return Restored(jax.tree.map(np.asarray, content["state"]), step, {}, config)
 
     def _read(self, step: int, like: Any) -> tuple[Any, dict[str, Any] | None]:
-        # Checkpoints of earlier versions have no configuration. orbax checks only the structure.
+        # Checkpoints of earlier versions have no configuration. orbax checks only the structure of
+        # the state, so the shapes are checked below.
         metadata = self.manager.item_metadata(step) or {}
         config = {} if CONFIG in metadata else None
         saved = with_saved_names(like, metadata.get("state", {}))
@@ -159,9 +161,9 @@ class Checkpoints(NamedTuple):
         content = self.manager.restore(step, args=ocp.args.StandardRestore(shapes))
         leaves = [np.asarray(x) for x in jax.tree.leaves(content["state"])]
         state = jax.tree.unflatten(jax.tree.structure(like), leaves)
-        for saved, wanted in zip(jax.tree.leaves(state), jax.tree.leaves(like), strict=True):
-            if saved.shape != wanted.shape:
-                raise ValueError(f"it has an array of shape {saved.shape}, not {wanted.shape}")
+        for actual, wanted in zip(leaves, jax.tree.leaves(like), strict=True):
+            if actual.shape != wanted.shape:
+                raise ValueError(f"it has an array of shape {actual.shape}, not {wanted.shape}")
         return state, _check(content)
 
     def set_aside(self, step: int) -> Path:
@@ -187,7 +189,7 @@ def _check(content: dict[str, Any], *, in_order: bool = True) -> dict[str, Any] 
 def _shorten(error: Exception) -> str:
     """Returns the first line of an error, without tensorstore's list of opened files.
 
-    The middle of a long line is omitted: it holds paths, and the cause is at the end.
+    The middle of a long line is omitted, because it holds only paths. The cause is at the end.
     """
     line = (
         (str(error).strip() or type(error).__name__).split("\n")[0].split(" [tensorstore_spec")[0]
@@ -204,7 +206,7 @@ def _fetch(state: Any) -> Any:
 
 
 def open_checkpoints(folder: Path) -> Checkpoints:
-    """Opens a folder of checkpoints for reading, also while a run is writing there.
+    """Opens a folder of checkpoints for reading; a run may be writing to it.
 
     Args:
       folder: the folder; it is created if needed.
@@ -215,7 +217,7 @@ def open_checkpoints(folder: Path) -> Checkpoints:
     Raises:
       ValueError: if the folder cannot be read.
     """
-    return Checkpoints(_manage(folder), _fetch)
+    return Checkpoints(_open_manager(folder), _fetch)
 
 
 def open_writable_checkpoints(
@@ -225,15 +227,15 @@ def open_writable_checkpoints(
     fetch: Callable[[Any], Any] = _fetch,
     config: dict[str, Any] | None = None,
 ) -> Checkpoints:
-    """Opens a folder of checkpoints for the one run that writes there.
+    """Opens a folder of checkpoints for the only run that writes to it.
 
-    Removes incomplete checkpoints, which a killed run leaves.
+    Removes incomplete checkpoints that a killed run left behind.
 
     Args:
       folder: the folder; it is created if needed.
-      keep: the number of newest checkpoints to keep; at least 1.
+      keep: the number of checkpoints to keep, at least 1; older ones are removed.
       fetch: converts a state to NumPy arrays; `multihost.gather` if other processes hold parts.
-      config: the configuration of the run, in JSON's types, which is saved in each checkpoint.
+      config: the configuration of the run, as JSON values; it is saved in each checkpoint.
 
     Returns:
       The checkpoints.
@@ -241,20 +243,20 @@ def open_writable_checkpoints(
     Raises:
       ValueError: if the folder cannot be read.
     """
-    manager = _manage(folder, max_to_keep=keep, cleanup_tmp_directories=True)
+    manager = _open_manager(folder, max_to_keep=keep, cleanup_tmp_directories=True)
     return Checkpoints(manager, fetch, config)
 
 
-def _manage(folder: Path, **options: Any) -> ocp.CheckpointManager:
+def _open_manager(folder: Path, **options: Any) -> ocp.CheckpointManager:
     folder.mkdir(parents=True, exist_ok=True)
-    this = jax.process_index()
+    process = jax.process_index()
     # Only this process opens the folder. By default, orbax would wait for the others.
-    alone = ocp.options.MultiprocessingOptions(primary_host=this, active_processes={this})
-    wanted = ocp.CheckpointManagerOptions(create=False, multiprocessing_options=alone, **options)
-    # With a handler, the manager can read the content of a checkpoint before it is restored.
+    alone = ocp.options.MultiprocessingOptions(primary_host=process, active_processes={process})
+    settings = ocp.CheckpointManagerOptions(create=False, multiprocessing_options=alone, **options)
+    # With a handler, the manager can read the metadata of a checkpoint before it restores it.
     handler = ocp.StandardCheckpointHandler(multiprocessing_options=alone)
     try:
-        return ocp.CheckpointManager(folder.resolve(), options=wanted, item_handlers=handler)
+        return ocp.CheckpointManager(folder.resolve(), options=settings, item_handlers=handler)
     except (ValueError, TypeError, AssertionError, AttributeError, LookupError) as error:
         raise ValueError(
             f"the checkpoints in {folder} cannot be read because one is damaged: {_shorten(error)}"
@@ -271,7 +273,7 @@ def silence_orbax() -> Iterator[None]:
     level = logger.level
 
     def report(raised: Any) -> None:
-        # Raised for each array in progress when another one could not be written.
+        # tensorstore raises this for each array in progress after another array failed.
         if str(raised.exc_value) != "Event loop is closed":
             hook(raised)
 

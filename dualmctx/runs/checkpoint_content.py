@@ -17,7 +17,7 @@ def make_content(state: Any, config: dict[str, Any] | None) -> dict[str, Any]:
 
     Args:
       state: a pytree of NumPy arrays.
-      config: the configuration of the run, in JSON's types; omitted if `None`.
+      config: the configuration of the run, as JSON values; omitted if `None`.
 
     Returns:
       The state, the configuration as bytes of JSON, and one checksum per array of both.
@@ -35,8 +35,8 @@ def is_intact(content: dict[str, Any], *, in_order: bool) -> bool:
       content: the content that was read.
       in_order: whether the arrays of the state are in the order in which they were saved.
     """
-    found, saved = _checksums(content), content[CHECKSUMS]
-    return np.array_equal(found, saved) if in_order else sorted(found) == sorted(saved)
+    actual, saved = _checksums(content), content[CHECKSUMS]
+    return np.array_equal(actual, saved) if in_order else sorted(actual) == sorted(saved)
 
 
 def read_config(content: dict[str, Any]) -> dict[str, Any] | None:
@@ -47,7 +47,7 @@ def read_config(content: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _checksums(content: dict[str, Any]) -> np.ndarray:
-    """Returns one checksum per array; that of the configuration is the last."""
+    """Returns one checksum per array; the last one is that of the configuration."""
     arrays = jax.tree.leaves((content["state"], content.get(CONFIG)))
     flat = (np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in arrays)
     return np.array([zlib.crc32(x.data) for x in flat], np.uint32)

@@ -16,18 +16,18 @@ from dualmctx.runs.progress import SECONDS_BETWEEN_LINES, Pace
 class Display:
     """Shows the progress of a run; used as a context manager around it.
 
-    On a terminal the live lines are the progress with the time left, the rates and losses of the
-    last iteration, and the last evals. Elsewhere a plain line is printed every few seconds.
+    On a terminal, the live lines show the progress with the time left, the rates and losses of the
+    last iteration, and the last evals. Elsewhere, a plain line is printed every few seconds.
 
     Attributes:
-      console: the console that everything is printed to.
+      console: the console for all output.
     """
 
     def __init__(self, num_iterations: int, done: int = 0, console: Console | None = None) -> None:
         """Prepares to show the iterations after `done`, up to `num_iterations`."""
         self.console = console or Console(highlight=False)
         self._last_line = 0.0
-        # Measured from the end of the first iteration; includes the time of evals.
+        # Starts at the end of the first iteration, and includes the time of evals.
         self._pace = Pace()
         self._lines = ["compiling …", ""]
         self._progress = Progress(
@@ -58,7 +58,7 @@ class Display:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stops the live lines; their last state stays on the terminal."""
+        """Stops the live lines; they stay visible on the terminal."""
         if self.console.is_terminal:
             self._live.stop()
 
@@ -97,12 +97,12 @@ def describe_rates(row: dict[str, Any]) -> str:
 
 
 def describe_evals(row: dict[str, Any]) -> str:
-    """Describes the results of evals in one line."""
+    """Describes the results of evals as one line of text."""
     parts = []
-    for place, label in (("path", "optimal path"), ("exact", "all positions")):
-        if f"{place}/search_optimal" in row:
-            network = row[f"{place}/network_optimal"]
-            search = row[f"{place}/search_optimal"]
+    for scope, label in (("path", "optimal path"), ("exact", "all positions")):
+        if f"{scope}/search_optimal" in row:
+            network = row[f"{scope}/network_optimal"]
+            search = row[f"{scope}/search_optimal"]
             parts.append(f"{label}: network {network:.1%}, search {search:.1%} optimal")
     for opponent in ("random", "perfect"):
         if f"{opponent}/win_share" in row:
@@ -111,7 +111,7 @@ def describe_evals(row: dict[str, Any]) -> str:
 
 
 def describe_score(row: dict[str, Any], opponent: str) -> str:
-    """Describes the games against an opponent: won, drawn and lost."""
+    """Formats the numbers of games won, drawn and lost against an opponent."""
     counts = [
         row[f"{opponent}/first_{name}"] + row[f"{opponent}/second_{name}"]
         for name in ("wins", "draws", "losses")
@@ -125,16 +125,16 @@ def summary_table(summary: dict[str, Any]) -> Table:
     table.add_column("")
     table.add_column("network alone", justify="right")
     table.add_column("with search", justify="right")
-    path, everywhere = summary.get("path_positions"), summary.get("exact_positions")
+    num_path, num_exact = summary.get("path_positions"), summary.get("exact_positions")
     rows = {
-        "path/{}_optimal": f"optimal moves, optimal path ({path})",
-        "exact/{}_optimal": f"optimal moves, all positions ({everywhere})",
-        "path/{}_value": f"right values, optimal path ({path})",
-        "exact/{}_value": f"right values, all positions ({everywhere})",
+        "path/{}_optimal": f"optimal moves, optimal path ({num_path})",
+        "exact/{}_optimal": f"optimal moves, all positions ({num_exact})",
+        "path/{}_value": f"right values, optimal path ({num_path})",
+        "exact/{}_value": f"right values, all positions ({num_exact})",
     }
     for name, label in rows.items():
         if name.format("search") in summary:
-            shares = (summary[name.format(who)] for who in ("network", "search"))
+            shares = (summary[name.format(source)] for source in ("network", "search"))
             table.add_row(label, *(f"{share:.2%}" for share in shares))
     for opponent in ("perfect", "random"):
         for side in ("first", "second"):

@@ -38,20 +38,20 @@ class RunFolder(NamedTuple):
         return self.path / "metrics.jsonl"
 
     def append_row(self, row: dict[str, Any]) -> None:
-        """Appends a row to the metrics, with its line end.
+        """Appends a row to the metrics.
 
-        A full disk may leave a part of a row, which `keep_rows` drops.
+        A full disk may leave an incomplete row, which `keep_rows` drops.
         """
         with self.metrics.open("a") as file:
-            file.write(json.dumps(_finite(row)) + "\n")
+            file.write(json.dumps(_replace_non_finite(row)) + "\n")
 
     def keep_rows(self, num_iterations: int) -> list[dict[str, Any]]:
-        """Drops the rows after an iteration, which a resumed run writes again; returns the rest.
+        """Keeps and returns the rows up to an iteration; a resumed run writes later rows again.
 
-        An incomplete last row is dropped too.
+        An incomplete last row is dropped.
 
         Raises:
-          ValueError: as `read_rows`.
+          ValueError: see `read_rows`.
         """
         if not self.metrics.exists():
             return []
@@ -61,14 +61,16 @@ class RunFolder(NamedTuple):
 
     def write_json(self, name: str, content: dict[str, Any]) -> None:
         """Writes a JSON file atomically."""
-        atomic_write_text(self.path / name, json.dumps(_finite(content), indent=2) + "\n")
+        atomic_write_text(
+            self.path / name, json.dumps(_replace_non_finite(content), indent=2) + "\n"
+        )
 
 
 def read_rows(file: Path) -> list[dict[str, Any]]:
     """Reads `metrics.jsonl`, without an incomplete last line.
 
     Raises:
-      ValueError: if the iterations do not increase, as two processes have written to the file.
+      ValueError: if the iterations do not increase, because two processes wrote to the file.
     """
     rows: list[dict[str, Any]] = []
     for number, line in enumerate(file.read_text().splitlines(), start=1):
@@ -90,11 +92,11 @@ def lock_folder(path: Path, *, resume: bool) -> Iterator[None]:
     """Holds the lock of the folder of a new or resumed run.
 
     Raises:
-      ValueError: if another process holds the lock (see `locked`); also as `check_new` for a new
-        run, and as `read_config` for a resumed one. Nothing is changed then.
+      ValueError: if another process holds the lock (see `locked`), or if the folder fails
+        `check_new` for a new run or `read_config` for a resumed one. No file is changed then.
     """
     check = read_config if resume else check_new
-    # Nothing is created in a folder that fails the check. If it is locked, that is reported first.
+    # Check before creating anything, unless the folder is locked: that error comes first.
     if not (path / LOCK).exists():
         check(path)
     with locked(path / LOCK, path):
@@ -106,7 +108,7 @@ def create_run(path: Path, config: dict[str, Any]) -> RunFolder:
     """Creates the folder of a new run and writes its configuration.
 
     Raises:
-      ValueError: if the folder exists and is not empty. Nothing is changed then.
+      ValueError: if the folder exists and is not empty. No file is changed then.
     """
     check_new(path)
     path.mkdir(parents=True, exist_ok=True)
@@ -135,12 +137,12 @@ def _is_temporary(file: Path) -> bool:
 def reopen_run(
     path: Path, config: dict[str, Any], defaults: dict[str, Any] | None = None
 ) -> RunFolder:
-    """Opens the folder of a run that is resumed.
+    """Opens the folder of a run to resume it.
 
     Args:
       path: the folder.
       config: the configuration of the resumed run.
-      defaults: values for fields that the saved configuration lacks because they are newer.
+      defaults: values of fields that were added after the configuration was saved.
 
     Returns:
       The folder.
@@ -148,10 +150,11 @@ def reopen_run(
     Raises:
       ValueError: if there is no run, or its configuration differs; the message names the fields.
     """
-    # JSON has no infinite numbers: they were saved as null.
-    saved, wanted = flatten(read_config(path)), flatten(_finite(config))
+    # JSON has no infinite numbers; they were saved as null.
+    saved, wanted = flatten(read_config(path)), flatten(_replace_non_finite(config))
     newer = wanted.keys() - saved.keys()
-    saved |= {name: x for name, x in flatten(_finite(defaults or {})).items() if name in newer}
+    known = flatten(_replace_non_finite(defaults or {}))
+    saved |= {name: value for name, value in known.items() if name in newer}
     names = sorted(name for name in saved | wanted if saved.get(name) != wanted.get(name))
     if names:
         fields = ", ".join(f"{name} ({saved.get(name)} → {wanted.get(name)})" for name in names)
@@ -176,7 +179,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def to_dict(config: Any) -> dict[str, Any]:
-    """Converts a configuration of nested dataclasses to JSON's types; functions become names."""
+    """Converts a configuration of nested dataclasses to JSON values; functions become names."""
     return json.loads(json.dumps(dataclasses.asdict(config), default=_name_function))
 
 
@@ -197,10 +200,10 @@ def flatten(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _finite(value: Any) -> Any:
-    """Replaces numbers that are not finite, which JSON cannot hold, by `None`, at any depth."""
+def _replace_non_finite(value: Any) -> Any:
+    """Replaces NaN and infinite numbers by `None` at any depth, because JSON has neither."""
     if isinstance(value, dict):
-        return {name: _finite(part) for name, part in value.items()}
+        return {name: _replace_non_finite(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(part) for part in value]
+        return [_replace_non_finite(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

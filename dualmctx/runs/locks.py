@@ -1,8 +1,8 @@
 """Lock files that allow one writer per output.
 
 The locks are taken with `flock`: the system releases a lock when its process ends, even if it is
-killed. A lock file that remains locks nothing and is reused. A lock file must not be removed by
-hand while a process holds it.
+killed. A leftover lock file locks nothing and is reused. Do not remove a lock file by hand while a
+process holds it.
 """
 
 import contextlib
@@ -32,42 +32,42 @@ _ATTEMPTS, _SECONDS_BETWEEN = 5, 0.1
 
 def lock_beside(file: Path) -> Path:
     """Returns the lock file of an output that is a single file: `.NAME.lock` in its folder."""
-    # Different links to a file must give the same lock file.
+    # All links to a file must share one lock file.
     file = file.resolve()
     return file.with_name(f".{file.name}{LOCK}")
 
 
 @contextlib.contextmanager
 def locked(file: Path, output: Path) -> Iterator[None]:
-    """Holds a lock.
+    """Holds a lock while the body runs.
 
     If the file system or the platform has no locks, a warning is printed on standard error, and
     nothing is locked.
 
     Args:
-      file: the lock file. It and its folder are created if needed and removed afterwards; the
-        folder only if it is empty.
+      file: the lock file. It and its folder are created if needed. They are removed afterwards,
+        the folder only if it is empty.
       output: the protected file or folder, for messages.
 
     Raises:
       ValueError: if another process holds the lock; the message gives its host, its id and the time
-        since when it has held the lock.
+        at which it took the lock.
     """
     file = file.absolute()
-    made = [folder for folder in file.parents if not folder.exists()]
+    created = [folder for folder in file.parents if not folder.exists()]
     try:
         descriptor = _acquire(file, output)
         try:
             yield
         finally:
-            # Removed while the lock is held: a waiting process notices the removal and tries again.
+            # Remove the file before the lock is released: a waiting process notices and retries.
             with contextlib.suppress(OSError):
                 if _is_current(file, descriptor):
                     file.unlink()
             os.close(descriptor)
     finally:
         with contextlib.suppress(OSError):
-            for folder in made:
+            for folder in created:
                 folder.rmdir()
 
 
@@ -101,13 +101,13 @@ def _acquire(file: Path, output: Path) -> int:
 def _open(file: Path) -> int:
     while True:
         file.parent.mkdir(parents=True, exist_ok=True)
-        # Another process may remove the folder in between.
+        # Another process may have just removed the folder.
         with contextlib.suppress(FileNotFoundError):
             return os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
 
 
 def _flock(descriptor: int) -> int:
-    """Tries to lock; returns 0 or an error number: `EWOULDBLOCK` if another process has it."""
+    """Tries to lock; returns 0 or an error number: `EWOULDBLOCK` if another process holds it."""
     if fcntl is None:
         return errno.ENOSYS
     try:
@@ -115,7 +115,7 @@ def _flock(descriptor: int) -> int:
     except BlockingIOError:
         return errno.EWOULDBLOCK
     except OSError as error:
-        # On NFS: the file was removed by another machine.
+        # ESTALE on NFS: another machine removed the file.
         if error.errno in _UNSUPPORTED | {errno.ESTALE}:
             return int(error.errno or 0)
         raise

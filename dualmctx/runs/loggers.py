@@ -20,20 +20,20 @@ Logger = Callable[[dict[str, Any]], None]
 
 @contextlib.contextmanager
 def tensorboard(folder: Path, done: int) -> Iterator[Logger]:
-    """Logs every number of a row, at its iteration, for TensorBoard.
+    """Yields a logger that writes every number of a row, at its iteration, for TensorBoard.
 
-    The logger returns after the row is on the disk. A resumed run writes a new file, which replaces
+    The logger returns when the row is on disk. A resumed run writes a new file, which overrides
     later iterations in older files.
 
     Args:
       folder: the folder of the logs.
-      done: the number of iterations before this process.
+      done: the number of iterations completed by earlier processes.
     """
     folder.mkdir(exist_ok=True)
     # SummaryWriter passes rows to a thread, and its flush does not wait for queued rows. File names
     # contain the time in seconds; the suffix keeps a quick restart from overwriting a file.
     writer = EventsWriter(str(folder / "events"), f".{done}")
-    # Also at iteration 0: the run may have been killed before its first checkpoint.
+    # Needed at iteration 0 too: the run may have been killed before its first checkpoint.
     log = SessionLog(status=SessionLog.SessionStatus.START)
     writer.write_event(Event(step=done + 1, session_log=log, wall_time=time.time()))
 
@@ -50,10 +50,10 @@ def tensorboard(folder: Path, done: int) -> Iterator[Logger]:
 
 
 def require_wandb() -> Any:
-    """Returns the module wandb, ready to log.
+    """Imports wandb and logs in; returns the module.
 
     Raises:
-      ValueError: if wandb is not installed or not logged in.
+      ValueError: if wandb is not installed, or the login fails.
     """
     try:
         wandb = importlib.import_module("wandb")
@@ -78,16 +78,16 @@ def require_wandb() -> Any:
 def weights_and_biases(
     wandb: Any, folder: Path, project: str, config: dict[str, Any]
 ) -> Iterator[Logger]:
-    """Logs every number of a row, at its iteration, to a project of Weights & Biases.
+    """Yields a logger that sends every number of a row, at its iteration, to Weights & Biases.
 
-    A resumed run continues the same run there. Iterations that are repeated keep their logged
-    numbers, which are the same.
+    A resumed run continues the same run there. A repeated iteration gives the same numbers as
+    before; those already logged are kept.
 
     Args:
       wandb: the module.
       folder: the run's folder, where the id of the run at Weights & Biases is stored.
       project: the project at Weights & Biases.
-      config: shown with the run.
+      config: the configuration, which is shown with the run.
 
     Raises:
       ConnectionError: if wandb cannot start the run or log to it.

@@ -17,7 +17,7 @@ _FLAX_FIELDS = ("parent", "name")
 
 
 def describe_network(network: PolicyValueNetwork) -> dict[str, Any]:
-    """Returns the type and all the fields of a network, in the form that JSON returns them.
+    """Returns the type and all the fields of a network as JSON values.
 
     Raises:
       ValueError: if the network is of a type that cannot be saved.
@@ -54,9 +54,9 @@ def missing_architecture(saved: dict[str, Any], record: dict[str, Any]) -> dict[
 def build_network(record: dict[str, Any], env: Environment) -> Network | SeparateTrunks:
     """Builds the network of a run from the run's record.
 
-    The entry `architecture` gives every field of the network, so no default of the code applies. A
-    record of an earlier version lacks the entry; its network follows from the entry `network`, the
-    options of the run.
+    The entry `architecture` holds every field of the network, so no default of the code applies.
+    Records of earlier versions lack this entry. Then the network is built from the options of the
+    run in the entry `network`.
 
     Args:
       record: the content of `config.json`.

@@ -20,7 +20,7 @@ def plot_training(rows: list[dict[str, Any]], title: str, file: Path) -> None:
     Args:
       rows: the rows of `metrics.jsonl`.
       title: the title of the plot.
-      file: the file to write; its suffix decides the format.
+      file: the file to write; its suffix sets the format.
     """
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     evals, losses = figure.subplots(1, 2)

@@ -10,13 +10,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 SECONDS_BETWEEN_LINES = 10.0
-"""The least time between two plain lines."""
+"""The minimum time between two plain lines."""
 
 
 class Pace:
     """The pace of a task, measured from its first report.
 
-    Work and compilation before the first report do not count.
+    Work and compilation before the first report are excluded.
     """
 
     def __init__(self) -> None:
@@ -55,8 +55,8 @@ def showing(console: Console | None = None, *, ends: bool = True) -> Iterator[Sh
 
     Args:
       console: the console, by default standard error.
-      ends: whether the first and the last report of a task always print a plain line, where there
-        are no bars.
+      ends: whether, without a terminal, the first and the last report of a task always print a
+        line.
 
     Yields:
       A function to call often; it shows one bar per task.
@@ -72,23 +72,23 @@ def showing(console: Console | None = None, *, ends: bool = True) -> Iterator[Sh
         console=console,
         disable=not console.is_terminal,
     )
-    parts: dict[str, tuple[TaskID, Pace]] = {}
+    tasks: dict[str, tuple[TaskID, Pace]] = {}
     last = time.monotonic()
 
     def show(what: str, done: int, total: int, note: str = "") -> None:
         nonlocal last
-        is_end = what not in parts or done == total
-        if what not in parts:
-            parts[what] = bars.add_task(what, total=total, left="", note=""), Pace()
-        task, pace = parts[what]
+        is_end = what not in tasks or done == total
+        if what not in tasks:
+            tasks[what] = bars.add_task(what, total=total, left="", note=""), Pace()
+        task, pace = tasks[what]
         pace.report(done)
         left = pace.left(total) if done < total else ""
         bars.update(task, completed=done, total=total, left=left, note=note)
         is_due = (ends and is_end) or time.monotonic() - last > SECONDS_BETWEEN_LINES
         if is_due and not console.is_terminal:
             last = time.monotonic()
-            words = (f"{what}: {done:,}/{total:,}", left, note)
-            console.print("  ".join(filter(None, words)), soft_wrap=True, markup=False)
+            parts = (f"{what}: {done:,}/{total:,}", left, note)
+            console.print("  ".join(filter(None, parts)), soft_wrap=True, markup=False)
 
     with bars:
         yield show

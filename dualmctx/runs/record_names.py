@@ -1,4 +1,4 @@
-"""Older configurations of runs, upgraded to the present names and groups of options."""
+"""Upgrades configurations of older runs to the current names and groups of options."""
 
 from typing import Any
 
@@ -9,20 +9,20 @@ GROUPS = {
     "backup": ("window", "explore_fraction", "explore_decay"),
     "execution": ("max_depth", "max_children", "leaves_per_step", "virtual_loss"),
 }
-"""Options of a search that have moved to a group. Variants with PUCT had them in `puct`."""
+"""Options of a search that moved to a group. Variants with PUCT had them in `puct`."""
 UNGROUPED = ("gumbel", "muzero", "Gumbel", "MuZero")
-"""Variants, or their classes, that had some of these options among their own."""
+"""Variants, and names of their classes, that had some of these options at the top level."""
 ADDED: dict[str, dict[str, Any]] = {
     "root": {"visit_weights": "plain"},
     "execution": {"max_children": None, "leaves_per_step": 1, "virtual_loss": 0},
 }
-"""The options of a group that such variants lacked, with their only allowed value."""
+"""The options of a group that these variants lacked, with the only value they allow."""
 
 
 def with_current_names(record: dict[str, Any]) -> dict[str, Any]:
-    """Returns a configuration with the present names of its entries, at every depth.
+    """Returns a configuration with the current names of its entries, at every depth.
 
-    The entries `search` are upgraded by `with_current_options`. A present configuration is returned
+    The entries `search` are upgraded by `with_current_options`. A current configuration is returned
     unchanged.
     """
     current: dict[str, Any] = {}
@@ -35,18 +35,18 @@ def with_current_names(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_current_options(search: dict[str, Any]) -> dict[str, Any]:
-    """Returns the options of a search in their present groups.
+    """Returns the options of a search in their current groups.
 
     Args:
-      search: the options as JSON holds them. The entry `variant` or `policy` names the variant.
+      search: the options as JSON values. The entry `variant` or `policy` names the variant.
     """
-    found = dict(search)
-    if isinstance(found.get("puct"), dict):
-        found["puct"] = dict(found["puct"])
-        _move(found["puct"], found, {})
-    if found.get("variant", found.get("policy")) in UNGROUPED:
-        _move(found, found, ADDED)
-    return found
+    upgraded = dict(search)
+    if isinstance(upgraded.get("puct"), dict):
+        upgraded["puct"] = dict(upgraded["puct"])
+        _move(upgraded["puct"], upgraded, {})
+    if upgraded.get("variant", upgraded.get("policy")) in UNGROUPED:
+        _move(upgraded, upgraded, ADDED)
+    return upgraded
 
 
 def _move(
@@ -54,7 +54,7 @@ def _move(
     search: dict[str, Any],
     added: dict[str, dict[str, Any]],
 ) -> None:
-    """Moves the options of `source` to their groups in `search`, in place, with those `added`."""
+    """Moves options of `source` to their groups in `search`, in place; adds those in `added`."""
     for group, names in GROUPS.items():
         moved = {name: source.pop(name) for name in names if name in source}
         if moved:

@@ -12,9 +12,9 @@ from dualmctx.runs.folder import CONFIG, EDITED, flatten, read_config
 def check_config(path: Path, step: int, saved: dict[str, Any] | None) -> None:
     """Checks the `config.json` of a run against one of its checkpoints.
 
-    An intended edit is confirmed by the field `edited`: a digest of both configurations, which the
-    error message gives. Checkpoints of earlier versions hold no configuration; then a warning is
-    logged.
+    To confirm an intended edit, set the field `edited` of `config.json` to the digest that the
+    error message gives; it covers both configurations. Checkpoints of earlier versions hold no
+    configuration; in that case a warning is logged.
 
     Args:
       path: the run's folder.
@@ -24,17 +24,17 @@ def check_config(path: Path, step: int, saved: dict[str, Any] | None) -> None:
     Raises:
       ValueError: if they differ; the message names the fields and the digest.
     """
-    file, found = path / CONFIG, read_config(path)
+    file, current = path / CONFIG, read_config(path)
     if saved is None:
         note = "%s is not checked: the checkpoint of iteration %d holds no configuration"
         logging.getLogger(__name__).warning(note, file, step)
         return
-    if _digest(saved) == _digest(found):
+    if _digest(saved) == _digest(current):
         return
-    digest = _digest([saved, found])
+    digest = _digest([saved, current])
     if json.loads(file.read_text()).get(EDITED) == digest:
         return
-    before, after = flatten(saved), flatten(found)
+    before, after = flatten(saved), flatten(current)
     names = sorted(x for x in before | after if _text(before.get(x)) != _text(after.get(x)))
     fields = ", ".join(f"{x} ({before.get(x)} → {after.get(x)})" for x in names) or "its structure"
     raise ValueError(

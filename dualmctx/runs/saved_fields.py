@@ -1,4 +1,4 @@
-"""Older field names in the state of a run, which saved checkpoints may still have."""
+"""Older names of fields in the state of a run, as in checkpoints of earlier versions."""
 
 from collections import namedtuple
 from typing import Any
@@ -9,11 +9,11 @@ RENAMED = {"rest": "remaining_discount"}
 
 
 def with_saved_names(state: Any, saved: Any) -> Any:
-    """Returns a state whose named tuples have the field names of a checkpoint.
+    """Renames the fields of the named tuples in a state to the names in a checkpoint.
 
     Args:
       state: a pytree with the current names.
-      saved: dictionaries with the names in the checkpoint, such as its metadata.
+      saved: nested dictionaries with the names in the checkpoint, such as its metadata.
     """
     paths = jax.tree_util.tree_leaves_with_path(saved)
     names = {getattr(key, "key", None) for path, _ in paths for key in path}

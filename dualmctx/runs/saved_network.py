@@ -26,7 +26,7 @@ from dualmctx.types import Environment, Params, PolicyValueNetwork
 
 # The networks that come with the package.
 _PACKAGED = Path(__file__).parents[1] / "trained_networks"
-# The arrays of an exported file besides the parameters, whose names have a slash.
+# The arrays of an exported file that are not parameters. Names of parameters contain a slash.
 _RECORD, _ITERATION = "record", "iteration"
 _MAX_RECORD_BYTES = 2**20
 
@@ -71,11 +71,13 @@ def load_trained(source: Path | str, iteration: int | None = None) -> Trained:
     if path.is_dir():
         record, saved = read_config(path), _open_run(path).load(iteration)
         check_config(path, saved.step, saved.config)
-        found, params = saved.step, _by_name(saved.state.get("params", {}))
+        saved_iteration, params = saved.step, _by_name(saved.state.get("params", {}))
     else:
-        record, found, params = _read_file(path)
-        if iteration not in (None, found):
-            raise ValueError(f"iteration is {iteration}; {path} holds that of iteration {found}")
+        record, saved_iteration, params = _read_file(path)
+        if iteration not in (None, saved_iteration):
+            raise ValueError(
+                f"iteration is {iteration}; {path} holds that of iteration {saved_iteration}"
+            )
     try:
         env = games.make(record["game"], **record["game_parameters"])
         network = build_network(record, env)
@@ -85,15 +87,16 @@ def load_trained(source: Path | str, iteration: int | None = None) -> Trained:
         raise ValueError(f"{path} cannot be used: {error}") from error
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} has a record that cannot be read: {error!r}") from error
-    return Trained(env, network, _fit(path, shapes, params), found, record)
+    params = _fit(path, shapes, params)
+    return Trained(env, network, params, saved_iteration, record)
 
 
 def export_trained(trained: Trained, path: Path | str) -> None:
-    """Writes a trained network to one file; a file under this name is always complete.
+    """Writes a trained network to one file, atomically.
 
     The file is a NumPy `.npz`. It holds each parameter array under its path, such as
-    `params/stem/kernel`; the run's record as bytes of JSON, with the type and all fields of the
-    network; and the iteration.
+    `params/stem/kernel`; the record of the run as JSON bytes, including the type and all fields of
+    the network; and the iteration.
 
     Args:
       trained: the network to write.
@@ -149,7 +152,7 @@ def _find(source: Path | str) -> Path:
 
 
 def _open_run(path: Path) -> Any:
-    # Opening would create the folder.
+    # `open_checkpoints` would create the folder.
     if not (path / "checkpoints").is_dir():
         raise ValueError(f"there is no checkpoint in {path / 'checkpoints'}")
     return open_checkpoints(path / "checkpoints")
@@ -176,14 +179,18 @@ def _read_params(path: Path, names: Iterable[str]) -> dict[str, np.ndarray]:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[Archive]:
-    """Opens an exported file; raises `ValueError` with one line if it cannot be read."""
+    """Opens an exported file.
+
+    Raises:
+      ValueError: if it cannot be read.
+    """
     try:
         with open_archive(path) as file:
             yield file
-    # Raised by NumPy, zipfile, zlib or json; KeyError by a file of another program.
+    # NumPy, zipfile, zlib and json raise these. KeyError: another program wrote the file.
     except _UNREADABLE as error:
         reason = str(error).split("\n")[0] or type(error).__name__
-        raise ValueError(f"{path} is damaged, or no network of ours: {reason}") from error
+        raise ValueError(f"{path} is damaged, or not an exported network: {reason}") from error
 
 
 _UNREADABLE = (
@@ -198,13 +205,13 @@ def _by_name(params: Params) -> dict[str, Any]:
     return {jax.tree_util.keystr(path, simple=True, separator="/"): x for path, x in leaves}
 
 
-def _fit(path: Path, wanted: Params, found: dict[str, Any]) -> Params:
+def _fit(path: Path, wanted: Params, saved: dict[str, Any]) -> Params:
     """Returns parameters in the structure of the network.
 
     Args:
       path: the folder or the file.
       wanted: shapes of the network's parameters.
-      found: arrays of a checkpoint, or headers of an exported file. The arrays of a file are read
+      saved: arrays of a checkpoint, or headers of an exported file. The arrays of a file are read
         only if the headers fit.
 
     Raises:
@@ -212,14 +219,14 @@ def _fit(path: Path, wanted: Params, found: dict[str, Any]) -> Params:
     """
     shapes = _by_name(wanted)
     network = "the network that its record describes"
-    for name in sorted(shapes.keys() ^ found.keys()):
+    for name in sorted(shapes.keys() ^ saved.keys()):
         problem = f"{name} is missing" if name in shapes else f"{name} is unknown"
         raise ValueError(f"{path} does not fit {network}: {problem}")
     for name, shape in shapes.items():
-        expected, actual = (f"{x.dtype} {list(x.shape)}" for x in (shape, found[name]))
+        expected, actual = (f"{x.dtype} {list(x.shape)}" for x in (shape, saved[name]))
         if expected != actual:
             raise ValueError(f"{path} does not fit {network}: {name} is {actual}, not {expected}")
-    arrays = found if path.is_dir() else _read_params(path, shapes)
+    arrays = saved if path.is_dir() else _read_params(path, shapes)
     check_parameters(arrays, path)
     leaves = [jax.numpy.asarray(arrays[name]) for name in shapes]
     return jax.tree.unflatten(jax.tree.structure(wanted), leaves)

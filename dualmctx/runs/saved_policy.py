@@ -1,4 +1,4 @@
-"""The search of a run, rebuilt from its record, and with other budgets."""
+"""Rebuilds the search of a run from its record, optionally with another budget."""
 
 import dataclasses
 from typing import Any
@@ -37,29 +37,29 @@ def build_policy(
 def with_simulations(policy: Policy, simulations: int | tuple[int, ...]) -> Policy:
     """Returns a policy with other simulations per move, and fewer rounds where necessary.
 
-    A schedule that lists each slot is replaced by one with as many rounds, as even as possible.
+    A schedule given as a tuple is replaced by one with as many rounds, as even as possible.
 
     Args:
       policy: the search.
       simulations: a number for each tree; or one number, which several trees share in proportion to
-        their present budgets.
+        their current budgets.
 
     Raises:
       ValueError: if the policy does not allow these simulations.
     """
-    shape = policy.num_simulations
-    given = tuple(simulations) if isinstance(simulations, tuple | list) else (simulations,)
-    # Python's integers, which JSON can hold.
-    budgets = tuple(int(x) if is_whole(x) else x for x in given)
+    current = policy.num_simulations
+    budgets = tuple(simulations) if isinstance(simulations, tuple | list) else (simulations,)
+    # NumPy integers become Python integers, which JSON can hold.
+    budgets = tuple(int(x) if is_whole(x) else x for x in budgets)
     if len(budgets) == 1:
         [total] = budgets
         check_count("num_simulations", total, 1)
-        if not isinstance(shape, tuple):
+        if not isinstance(current, tuple):
             return with_options(policy, num_simulations=total)
-        budgets = split(total, shape)
+        budgets = split(total, current)
     rounds = min(policy.traits.num_rounds, max((1, *budgets[1:])))
     if isinstance(policy, MPV) and not isinstance(policy.schedule, str):
-        # A named schedule fits all budgets; the policy checks these before they are used.
+        # A named schedule fits any budgets, so the policy can check them first.
         named = with_options(policy, num_simulations=budgets, schedule="interleaved")
         return with_options(named, schedule=in_rounds(named.num_simulations, rounds))
     changes = {"num_rounds": rounds} if "num_rounds" in named_options(policy) else {}
@@ -98,9 +98,13 @@ def _with_saved(options: Any, saved: dict[str, Any]) -> Any:
 
 
 def _check_function(name: str, saved: Any, default: Any) -> None:
-    """Refuses a function that is not the default: JSON holds its name, not its code."""
+    """Checks that a saved function is the default: JSON holds only its name.
+
+    Raises:
+      ValueError: if it is another function.
+    """
     if saved != default:
         raise ValueError(
-            f"{name} is {saved} in the run's config.json, which can only name a function; it must "
-            f"be {default} to be read back: make the policy in Python, or choose a --variant"
+            f"{name} is {saved} in the run's config.json, which holds only its name; it must be "
+            f"{default} to be read back: build the policy in Python, or choose a --variant"
         )
