@@ -13,7 +13,7 @@ from dualmctx.evaluation.positions_file import Question
 from dualmctx.evaluation.rows import Row, to_rows
 from dualmctx.types import Environment
 
-# Moves per call of the replay; longer games take several calls.
+# Number of moves per call of the replay; longer games take several calls.
 _MOVES_AT_ONCE = 64
 _MAX_ERROR_LENGTH = 300
 _NOT_FINITE = (
@@ -35,7 +35,7 @@ class Answered(NamedTuple):
 
 
 class _Started(NamedTuple):
-    """A batch being evaluated; `places` are the indices of its S positions without an error."""
+    """A batch in progress; `places` are the indices of its S positions without an error."""
 
     questions: list[Question]
     errors: dict[int, str]
@@ -45,7 +45,7 @@ class _Started(NamedTuple):
 
 
 def answer(evaluator: Evaluator, batches: Iterable[list[Question]]) -> Iterator[Answered]:
-    """Evaluates batches of positions; the host reads a batch while the device evaluates another.
+    """Evaluates batches of positions; the host reads the next batch while the device works.
 
     Args:
       evaluator: the network and the search.
@@ -67,94 +67,100 @@ def answer(evaluator: Evaluator, batches: Iterable[list[Question]]) -> Iterator[
 
 def _start(evaluator: Evaluator, questions: list[Question]) -> _Started:
     env, errors = evaluator.env, {}
-    asked: dict[int, tuple[Any, list[int]]] = {}
+    parsed: dict[int, tuple[Any, list[int]]] = {}
     for place, question in enumerate(questions):
         try:
             if question.error is not None:
                 raise ValueError(question.error)
-            asked[place] = _read(env, question)
+            parsed[place] = _parse(env, question)
         except ValueError as error:
             errors[place] = str(error)
-    states, first_bad = _replay(evaluator, list(asked.values()))
-    for row, (place, bad) in enumerate(zip(asked, first_bad.tolist(), strict=True)):
+    states, first_bad = _replay(evaluator, list(parsed.values()))
+    for row, (place, bad) in enumerate(zip(parsed, first_bad.tolist(), strict=True)):
         if bad >= 0:
             over = states.terminated[row] or states.truncated[row]
-            errors[place] = _describe_bad(questions[place], bad, over=over)
+            errors[place] = _describe_illegal(questions[place], bad, is_over=over)
     states = jax.tree.map(lambda x: x[first_bad < 0], states)
-    places = [place for place in asked if place not in errors]
+    places = [place for place in parsed if place not in errors]
     ids: list[Any] = [questions[place].id for place in places]
     return _Started(questions, errors, places, states, evaluator.start(states, ids))
 
 
-def _read(env: Environment, question: Question) -> tuple[Any, list[int]]:
-    """Parses the FEN, or returns `None` without one, and the moves from there."""
+def _parse(env: Environment, question: Question) -> tuple[Any, list[int]]:
+    """Returns the position of the FEN, or `None` without a FEN, and the moves from there."""
     start = None if question.fen is None else games.read_fen(env, question.fen)
     return start, games.parse_moves(env, question.moves, start)
 
 
-def _replay(evaluator: Evaluator, asked: list[tuple[Any, list[int]]]) -> tuple[Any, np.ndarray]:
+def _replay(evaluator: Evaluator, parsed: list[tuple[Any, list[int]]]) -> tuple[Any, np.ndarray]:
     """Replays moves; returns `[S]` states and the first illegal move of each, or -1."""
     env, size = evaluator.env, evaluator.batch_size
-    states = _begin(env, size, [start for start, _ in asked])
+    states = _make_starts(env, size, [start for start, _ in parsed])
     first_bad, done = np.full(size, -1), 0
-    while ((moves := _cut(asked, first_bad, done)) >= 0).any():
+    while ((moves := _next_moves(parsed, first_bad, done)) >= 0).any():
         states, bad = games.replay_checked(env, moves, states)
         first_bad = np.where((first_bad < 0) & (bad >= 0), done + np.asarray(bad), first_bad)
         done += _MOVES_AT_ONCE
-    return jax.tree.map(lambda x: np.asarray(x)[: len(asked)], states), first_bad[: len(asked)]
+    return jax.tree.map(lambda x: np.asarray(x)[: len(parsed)], states), first_bad[: len(parsed)]
 
 
-def _cut(asked: list[tuple[Any, list[int]]], first_bad: np.ndarray, done: int) -> np.ndarray:
+def _next_moves(
+    parsed: list[tuple[Any, list[int]]], first_bad: np.ndarray, done: int
+) -> np.ndarray:
     """Returns the next moves of each position, padded with -1; none after an illegal move."""
     table = np.full((len(first_bad), _MOVES_AT_ONCE), -1, np.int32)
-    for row, (_, moves) in enumerate(asked):
+    for row, (_, moves) in enumerate(parsed):
         if first_bad[row] < 0:
-            some = moves[done : done + _MOVES_AT_ONCE]
-            table[row, : len(some)] = some
+            chunk = moves[done : done + _MOVES_AT_ONCE]
+            table[row, : len(chunk)] = chunk
     return table
 
 
-def _begin(env: Environment, size: int, starts: list[Any]) -> Any:
-    """Returns initial states, padded to a size; `None` stands for the initial state of the game."""
+def _make_starts(env: Environment, size: int, starts: list[Any]) -> Any:
+    """Returns the states in which the moves begin, padded to `size`.
+
+    A start of `None` is the initial state of the game.
+    """
     no_moves = np.full((size, _MOVES_AT_ONCE), -1, np.int32)
     states = games.replay_checked(env, no_moves)[0]
     rows = [row for row, start in enumerate(starts) if start is not None]
     if not rows:
         return states
-    given = [starts[row] for row in rows]
-    # Padded as well, because each size would be compiled.
-    given = games.set_up(env, given + given[:1] * (size - len(given)))
+    positions = [starts[row] for row in rows]
+    # Padded as well, because each new size would compile.
+    padding = positions[:1] * (size - len(positions))
+    from_fens = games.set_up(env, positions + padding)
 
-    def put(ours: Any, theirs: Any) -> np.ndarray:
-        ours = np.array(ours)
-        ours[rows] = theirs[: len(rows)]
-        return ours
+    def replace_rows(array: Any, new: Any) -> np.ndarray:
+        array = np.array(array)
+        array[rows] = new[: len(rows)]
+        return array
 
-    return jax.tree.map(put, states, given)
+    return jax.tree.map(replace_rows, states, from_fens)
 
 
-def _describe_bad(question: Question, bad: int, *, over: bool) -> str:
-    why = "comes after the end of the game" if over else "is illegal"
-    return f"move {bad + 1} of {reprlib.repr(question.moves)} {why}"
+def _describe_illegal(question: Question, index: int, *, is_over: bool) -> str:
+    problem = "comes after the end of the game" if is_over else "is illegal"
+    return f"move {index + 1} of {reprlib.repr(question.moves)} {problem}"
 
 
 def _finish(evaluator: Evaluator, started: _Started) -> Answered:
-    found, places = started.pending.result(), np.array(started.places, int)
-    is_right = found.is_finite
-    states, found = jax.tree.map(lambda x: x[is_right], (started.states, found))
-    described = to_rows(evaluator.env, states, found)
-    rows = dict(zip(places[is_right].tolist(), described, strict=True))
-    errors = started.errors | dict.fromkeys(places[~is_right].tolist(), _NOT_FINITE)
+    results, places = started.pending.result(), np.array(started.places, int)
+    is_finite = results.is_finite
+    states, results = jax.tree.map(lambda x: x[is_finite], (started.states, results))
+    finite_rows = to_rows(evaluator.env, states, results)
+    rows = dict(zip(places[is_finite].tolist(), finite_rows, strict=True))
+    errors = started.errors | dict.fromkeys(places[~is_finite].tolist(), _NOT_FINITE)
     rows |= {place: {"error": _shorten(error)} for place, error in errors.items()}
-    named = [
+    labelled = [
         {"id": question.id, "line": question.line} | rows[place]
         for place, question in enumerate(started.questions)
     ]
-    return Answered(named, started.questions[-1].end)
+    return Answered(labelled, started.questions[-1].end)
 
 
 def _shorten(error: str) -> str:
-    """Returns an error as one printable line of limited length."""
+    """Returns an error message as one printable line of limited length."""
     line = " ".join(error.split())
     line = line if line.isprintable() else ascii(line)[1:-1]
     return line if len(line) <= _MAX_ERROR_LENGTH else f"{line[:_MAX_ERROR_LENGTH]} ..."

@@ -23,7 +23,7 @@ def _as_bytes(identity: str | int) -> bytes:
 
 
 def position_keys(rng_key: chex.PRNGKey, digests: chex.Array) -> chex.PRNGKey:
-    """Folds `[B, 2]` digests into a key; each of the `[B]` keys depends on its digest only."""
+    """Folds `[B, 2]` digests into a key; a position's key depends on no other digest."""
 
     def fold(words: chex.Array) -> chex.PRNGKey:
         return jax.random.fold_in(jax.random.fold_in(rng_key, words[0]), words[1])
@@ -32,7 +32,7 @@ def position_keys(rng_key: chex.PRNGKey, digests: chex.Array) -> chex.PRNGKey:
 
 
 def fill_batches(positions: T, batch_size: int) -> Iterator[T]:
-    """Splits `[S, ...]` arrays into full batches of NumPy arrays; the last is padded by repetition.
+    """Splits `[S, ...]` arrays into full NumPy batches; the last batch is padded by repetition.
 
     Indexing uses NumPy, because JAX would compile a program for each S.
     """
@@ -54,25 +54,25 @@ def check_states(game: str, states: Any, shapes: Any) -> int:
 
     Args:
       game: name of the game.
-      states: the value to check.
+      states: the states to check.
       shapes: shapes and types of a batch of states of any size.
 
     Raises:
-      ValueError: if they are not; the message names the first field that differs.
+      ValueError: if they are not a batch of states; the message names the first wrong field.
     """
-    what = f"the states are not a batch of states of {game}"
+    problem = f"the states are not a batch of states of {game}"
     if jax.tree.structure(states) != jax.tree.structure(shapes):
         raise ValueError(
-            f"{what}, but {type(states).__name__}; create them with the environment of the game"
+            f"{problem}, but {type(states).__name__}; create them with the environment of the game"
         )
     wanted = jax.tree_util.tree_leaves_with_path(shapes)
     number = None
-    for found, (path, shape) in zip(jax.tree.leaves(states), wanted, strict=True):
-        number = found.shape[0] if number is None and found.ndim else number
-        if (found.shape, found.dtype) != ((number, *shape.shape[1:]), shape.dtype):
+    for array, (path, shape) in zip(jax.tree.leaves(states), wanted, strict=True):
+        number = array.shape[0] if number is None and array.ndim else number
+        if (array.shape, array.dtype) != ((number, *shape.shape[1:]), shape.dtype):
             expected = ", ".join(("S", *map(str, shape.shape[1:])))
             raise ValueError(
-                f"{what}: {jax.tree_util.keystr(path)} is {found.dtype} {list(found.shape)}, not "
-                f"{shape.dtype} [{expected}]"
+                f"{problem}: {jax.tree_util.keystr(path)} is {array.dtype} {list(array.shape)}, "
+                f"not {shape.dtype} [{expected}]"
             )
     return number or 0

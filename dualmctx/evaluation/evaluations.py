@@ -30,21 +30,21 @@ class Evaluations(NamedTuple):
       action: `[S]` int32, the action selected by the search; -1 if the game is over.
       value: `[S]` value of the search, in [-1, 1].
       action_weights: `[S, A]` action weights of the search, with sum 1; 0 if the game is over.
-      visits: `[S, A]` int32, visits of the root's actions in the last tree, as counted by the
-        search (with a window, the number of updates). With several trees, `action_weights` may
-        come from another tree, so the selected action may have 0 visits here.
-      qvalues: `[S, A]` Q of the root's actions in the last tree that visited them; NaN if none did.
+      visits: `[S, A]` int32, visits of the root's actions in the last tree, as the search counts
+        them (with a window, the number of updates). With several trees, `action_weights` may come
+        from another tree, so the selected action may have 0 visits here.
+      qvalues: `[S, A]` Q of the root's actions in the last tree that visited them, NaN if none did.
       principal_variation: `[S, D]` int32, the selected action, then the most visited action of each
         following node, the lowest action on ties; padded with -1. It is read from the last tree
         that visited the selected action. D is the maximum depth of the search, at most 32.
       tree_values: `[S, K]` value of the root in each tree.
-      network_action: `[S, H]` int32, the likeliest legal action of each head; -1 if the game is
+      network_action: `[S, H]` int32, the most probable legal action of each head; -1 if the game is
         over.
       network_policy: `[S, H, A]` probabilities of legal actions by each head; 0 if the game is
         over.
       network_value: `[S, H]` value of each head; NaN if the game is over.
-      heads_agree: `[S]` bool, whether all heads have the same likeliest action; true for one head
-        and if the game is over.
+      heads_agree: `[S]` bool, whether all heads have the same most probable action; true for one
+        head and if the game is over.
       heads_distance: `[S]` in [0, 1], the largest total variation distance between the policy of a
         head and that of the last head; NaN for one head and if the game is over.
       is_finite: `[S]` bool, whether every output of the network was finite, for the position and in
@@ -93,8 +93,7 @@ def make_evaluate(
     Args:
       network: a `dualmctx.models.network.Network`.
       search_fn: a variant bound to the game and the network, without noise.
-      batch_size: number of positions per call of the device; the last batch is padded by
-        repetition.
+      batch_size: number of positions per device call; the last batch is padded by repetition.
 
     Returns:
       `(params, rng_key, state) -> Evaluations` for `[S]` game states, S at least 1. It consumes
@@ -120,7 +119,7 @@ def make_evaluate_batch(network: PolicyValueNetwork, decide_fn: DecideFn) -> Eva
 
     Returns:
       A pure function, to be jitted. The key of a position is folded from the key and its digest, so
-      it does not depend on its index or on the other positions of the batch.
+      it does not depend on the index of the position or on the other positions of the batch.
     """
 
     def evaluate_batch(
@@ -132,8 +131,8 @@ def make_evaluate_batch(network: PolicyValueNetwork, decide_fn: DecideFn) -> Eva
         all_finite = decision.is_finite & _are_finite(heads)
         over = state.terminated | state.truncated
 
-        def unless_over(found: chex.Array, otherwise: Any) -> chex.Array:
-            return jnp.where(expand_mask(over, found), otherwise, found)
+        def unless_over(value: chex.Array, value_if_over: Any) -> chex.Array:
+            return jnp.where(expand_mask(over, value), value_if_over, value)
 
         result = jnp.take_along_axis(state.rewards, state.current_player[:, None], axis=1)
         return Evaluations(
@@ -182,13 +181,13 @@ def by_search(search_fn: SearchFn) -> DecideFn:
 def by_network(params: Params, rng_keys: chex.PRNGKey, state: GameState, heads: Heads) -> Decision:
     """Decides by the last head of the network, without trees, visits or Q-values."""
     del params, rng_keys
-    action, none = heads.action[:, -1], jnp.zeros_like(state.legal_action_mask, jnp.int32)
+    action, no_visits = heads.action[:, -1], jnp.zeros_like(state.legal_action_mask, jnp.int32)
     return Decision(
         action=action,
         action_weights=heads.policy[:, -1],
         value=heads.value[:, -1],
-        visits=none,
-        qvalues=jnp.full(none.shape, jnp.nan),
+        visits=no_visits,
+        qvalues=jnp.full(no_visits.shape, jnp.nan),
         principal_variation=action[:, None],
         tree_values=jnp.zeros((*action.shape, 0)),
         is_finite=_are_finite(heads),

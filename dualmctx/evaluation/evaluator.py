@@ -17,7 +17,7 @@ class Pending(NamedTuple):
     """Positions whose evaluation has been started on the device.
 
     Attributes:
-      batches: evaluations of each batch, on the device.
+      batches: the evaluations of each batch, on the device.
       num_positions: S; the rest of the last batch is padding.
       empty: the evaluations of zero positions.
     """
@@ -36,15 +36,15 @@ class Evaluator:
     """A network and a search, compiled once for a batch size; built by `factory`.
 
     The evaluation of a position depends on the seed and the id of the position, not on its index or
-    on the other positions. The number of devices does not change it. Another batch size may change
-    the rounding of the network's products, in the last digits of values; this may change the choice
+    on the other positions or the number of devices. Another batch size may round the network's
+    products differently, which changes the last digits of values; this may change the choice
     between actions that are equal up to rounding.
 
     Attributes:
       env: a game of `games.make`.
       network: the network.
       policy: the search, without noise; `None` if the network decides alone.
-      batch_size: number of positions per call of the devices.
+      batch_size: number of positions per device call.
       shapes: shapes and types of a batch of states.
       empty: the evaluations of zero positions, which have the shapes of all evaluations.
       run: `([B, 2] digests, [B] states) -> Evaluations` on the devices.
@@ -75,7 +75,7 @@ class Evaluator:
 
         Args:
           states: `[S]` game states, as JAX or NumPy arrays.
-          ids: S strings or integers, from which the random keys derive; by default 0, 1, 2 …
+          ids: S strings or integers, from which the random keys are derived; by default 0, 1, 2 …
           progress: whether to show a progress bar on standard error.
 
         Returns:
@@ -87,10 +87,10 @@ class Evaluator:
         states, ids = self._check(states, ids)
         starts = range(0, len(ids), self.batch_size)
         pieces = (slice(start, start + self.batch_size) for start in starts)
-        pending = (self.start(_cut(states, piece), ids[piece]) for piece in pieces)
+        pending = (self.start(_slice(states, piece), ids[piece]) for piece in pieces)
         parts = fetch_results(pending)
-        shown = _show(parts, len(starts)) if progress else parts
-        return join((self.empty, *shown), len(ids))
+        parts = _show(parts, len(starts)) if progress else parts
+        return join((self.empty, *parts), len(ids))
 
     def start(self, states: Any, ids: Sequence[str | int] | None = None) -> Pending:
         """Starts the evaluation of positions without waiting; see `Pending.result`.
@@ -119,7 +119,7 @@ class Evaluator:
         return states, ids
 
 
-def _cut(states: Any, piece: slice) -> Any:
+def _slice(states: Any, piece: slice) -> Any:
     return jax.tree.map(lambda x: x[piece], states)
 
 
@@ -135,7 +135,7 @@ def fetch_results(batches: Iterable[Pending]) -> Iterator[Evaluations]:
 
 
 def _show(parts: Iterable[Evaluations], number: int) -> Iterator[Evaluations]:
-    """Passes evaluations through and shows how many of `number` batches are done."""
+    """Yields the parts unchanged and shows how many of `number` batches are done."""
     with showing() as show:
         for done, part in enumerate(parts, 1):
             show("evaluating", done, number)

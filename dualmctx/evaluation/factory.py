@@ -1,4 +1,4 @@
-"""Builds evaluators from a trained network, or from a network and a search."""
+"""Builds evaluators: from a saved network, or from a network, its parameters and a search."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,20 +38,20 @@ def load_evaluator(
     network_only: bool = False,
     devices: int | None = None,
 ) -> Evaluator:
-    """Builds an evaluator of a trained network, by default with the search it was trained with.
+    """Loads a trained network and builds its evaluator, by default with the search of its training.
 
     Args:
       path: as in `load_trained`: a run folder, an exported file, or the name of a shipped network.
       iteration: iteration of the checkpoint; by default the newest.
       variant: another search of the registry, with its defaults.
       simulations: simulations per move, as in `with_simulations`; by default those of the search.
-      batch_size: number of positions per call of the devices, which they share evenly.
+      batch_size: number of positions per call; the devices share them evenly.
       seed: seed of the random numbers. There is no noise at the root, but some searches sample.
       network_only: whether the last head of the network decides, without a search.
-      devices: number of devices of this process; by default all.
+      devices: number of this process's devices to use; by default all.
 
     Raises:
-      ValueError: if an argument is invalid, or a batch does not fit into the memory.
+      ValueError: if an argument is invalid, or a batch does not fit into memory.
     """
     trained = load_trained(path, iteration)
     policy = None if network_only else build_policy(trained.record, variant, simulations)
@@ -106,7 +106,7 @@ def evaluate(
       The evaluations of the positions, as NumPy arrays.
 
     Raises:
-      ValueError: if an argument is invalid, or a batch does not fit into the memory.
+      ValueError: if an argument is invalid, or a batch does not fit into memory.
     """
     return make_evaluator(env, network, params, policy, **options)(states, ids, progress)
 
@@ -128,21 +128,21 @@ def make_evaluator(
       env: a game of `games.make`.
       network: a `dualmctx.models.network.Network`.
       params: parameters of the network.
-      policy: a search variant, used without its noise; `None` for the network alone.
-      batch_size: number of positions per call of the devices, which they share evenly.
+      policy: a search variant, which is used without noise; `None` for the network alone.
+      batch_size: number of positions per call; the devices share them evenly.
       seed: seed of the random numbers, from 0 to 2**32 - 1.
-      devices: number of devices of this process; by default all.
+      devices: number of this process's devices to use; by default all.
       **model_options: options of `make_model`, such as `compact_states`.
 
     Returns:
       The evaluator. Its calls do not compile anything.
 
     Raises:
-      ValueError: if an option is invalid, or a batch does not fit into the memory.
+      ValueError: if an option is invalid, or a batch does not fit into memory.
     """
     _check_numbers(batch_size, seed)
-    this = jax.process_index()
-    mesh = make_mesh([x for x in choose_devices(devices) if x.process_index == this])
+    process = jax.process_index()
+    mesh = make_mesh([x for x in choose_devices(devices) if x.process_index == process])
     check_split(mesh, batch_size=batch_size)
     share, decide_fn = batch_size // mesh.size, by_network
     states = num_bytes(_state_shapes(env, share))
@@ -153,17 +153,17 @@ def make_evaluator(
         decide_fn = by_search(make_search_fn(env, network, policy, **model_options))
     specs = (REPLICATED, REPLICATED, SHARDED, SHARDED)
     function = on_each(make_evaluate_batch(network, decide_fn), mesh, specs, SHARDED)
-    given = jax.device_put((params, jax.random.PRNGKey(seed)), shardings(mesh, REPLICATED))
+    inputs = jax.device_put((params, jax.random.PRNGKey(seed)), shardings(mesh, REPLICATED))
     shapes = _state_shapes(env, batch_size)
     digests = jax.ShapeDtypeStruct((batch_size, 2), np.uint32)
     jitted = jax.jit(function, in_shardings=shardings(mesh, specs))
-    compiled = jitted.lower(*given, digests, shapes).compile()
+    compiled = jitted.lower(*inputs, digests, shapes).compile()
     if policy is None:
-        # A network compiles quickly, so its memory is taken from the compiled program.
+        # A network without a search compiles quickly, so its memory is read from the program.
         report: Any = compiled.memory_analysis()
         needed = report.temp_size_in_bytes + report.output_size_in_bytes
         require_batch_memory(share, states + needed, free_memory(), has_search=False)
-    outputs = jax.eval_shape(function, *given, digests, shapes)
+    outputs = jax.eval_shape(function, *inputs, digests, shapes)
     empty = jax.tree.map(lambda x: np.zeros((0, *x.shape[1:]), x.dtype), outputs)
     return Evaluator(
         env=env,
@@ -172,7 +172,7 @@ def make_evaluator(
         batch_size=batch_size,
         shapes=shapes,
         empty=empty,
-        run=lambda digests, states: compiled(*given, digests, states),
+        run=lambda digests, states: compiled(*inputs, digests, states),
     )
 
 

@@ -1,8 +1,8 @@
 """Part files: the result rows of each process, in a form that survives a kill.
 
-A part contains rows as JSON Lines, in the order of their input lines, and an end marker when it is
-complete. After a kill, the damaged end is truncated and the evaluation continues after the last
-complete row. This works for all formats of results, including those that cannot be appended to.
+A part contains rows as JSON Lines, in the order of their input lines; a complete part ends with an
+end marker. After a kill, the damaged end is truncated and the evaluation continues after the last
+complete row. The results can therefore have any format, even one that cannot be appended to.
 """
 
 import heapq
@@ -36,7 +36,7 @@ class Part(NamedTuple):
     Attributes:
       path: the file.
       counts: counts of the rows.
-      last_line: input line of the last row; 0 without rows.
+      last_line: input line of the last row; 0 if there are no rows.
       is_complete: whether the part has its end marker.
     """
 
@@ -101,7 +101,7 @@ def _read_row(data: bytes) -> Row | None:
 
 
 def has_end(path: Path) -> bool:
-    """Returns whether a part, which another process may be writing, has its end marker."""
+    """Returns whether a part has its end marker; another process may be writing the part."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - 200))
@@ -122,7 +122,7 @@ def join_parts(paths: list[Path], *, strict: bool) -> Iterator[Row]:
       ValueError: if an input line has two rows, or a part is damaged.
     """
     last = 0
-    for row in heapq.merge(*map(_rows, paths), key=lambda row: row["line"]):
+    for row in heapq.merge(*map(_read_rows, paths), key=lambda row: row["line"]):
         if row["line"] <= last:
             names = " and ".join(path.name for path in paths)
             raise ValueError(f"{names} both have line {last}; remove all parts and start again")
@@ -132,7 +132,7 @@ def join_parts(paths: list[Path], *, strict: bool) -> Iterator[Row]:
             return
 
 
-def _rows(path: Path) -> Iterator[Row]:
+def _read_rows(path: Path) -> Iterator[Row]:
     """Yields the rows of a complete part.
 
     Raises:
@@ -181,13 +181,13 @@ class Results(NamedTuple):
         return part_file(self.path, process)
 
     def claim(self, *, resume: bool) -> None:
-        """Starts or resumes the results; only the first process calls this.
+        """Starts or resumes the results; called by the first process only.
 
         Raises:
           ValueError: if the results exist and `resume` is false, or they were started with
             different settings.
         """
-        if self._is_lost():
+        if self._cannot_resume():
             self._settings_file.unlink()
         if not resume and (self.path.exists() or self._settings_file.exists()):
             raise ValueError(
@@ -220,8 +220,8 @@ class Results(NamedTuple):
         self._write({"settings": self.settings, "finished": counts._asdict()})
         self._remove_parts()
 
-    def _is_lost(self) -> bool:
-        """Returns whether the results cannot be resumed, because they were for standard input."""
+    def _cannot_resume(self) -> bool:
+        """Returns whether the results cannot be resumed, because the input was standard input."""
         if self.path.exists() or not self._settings_file.exists():
             return False
         return self._read()[0].get("positions", "") is None

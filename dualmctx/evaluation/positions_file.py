@@ -16,7 +16,7 @@ class Question(NamedTuple):
 
     Attributes:
       line: number of the line, from 1.
-      id: id of the result: by default the number of the line; `None` if it cannot be read.
+      id: id of the position: by default the number of the line; `None` if it cannot be read.
       moves: text or a list, as for `games.parse_moves`.
       fen: FEN of the position in which the moves begin; `None` for the initial position.
       error: reason why the line is invalid; `None` if it is valid.
@@ -49,7 +49,7 @@ def read_json_lines(file: BinaryIO) -> Iterator[Question]:
     Yields:
       One question per line that is not blank. An invalid line sets its `error`.
     """
-    return (_question(line, _read_object) for line in _read_lines(file))
+    return (_to_question(line, _read_object) for line in _read_lines(file))
 
 
 def read_csv(file: BinaryIO) -> Iterator[Question]:
@@ -77,15 +77,15 @@ def read_csv(file: BinaryIO) -> Iterator[Question]:
     except ValueError as error:
         raise ValueError(f"line {header.number}, the header: {error}") from None
     if not {"moves", "fen"} & set(columns):
-        found = reprlib.repr(", ".join(columns))
-        raise ValueError(f"the header has no column moves or fen; it is {found}")
+        header_text = reprlib.repr(", ".join(columns))
+        raise ValueError(f"the header has no column moves or fen; it is {header_text}")
     if len(set(columns)) < len(columns):
         raise ValueError("the header names a column twice")
-    return (_question(line, lambda text: _read_cells(columns, text)) for line in lines)
+    return (_to_question(line, lambda text: _read_cells(columns, text)) for line in lines)
 
 
 def _read_lines(file: BinaryIO) -> Iterator[_Line]:
-    """Reads lines that are not blank; skips a line that is too long in bounded memory."""
+    """Yields lines that are not blank; skips a line that is too long, in bounded memory."""
     number = end = 0
     while data := file.readline(MAX_LINE_LENGTH + 1):
         number, end = number + 1, end + len(data)
@@ -101,7 +101,7 @@ def _read_lines(file: BinaryIO) -> Iterator[_Line]:
                 yield _Line(number, None, f"byte {error.start + 1} is not UTF-8", end)
 
 
-def _question(line: _Line, read: Callable[[str], dict[str, Any]]) -> Question:
+def _to_question(line: _Line, read: Callable[[str], dict[str, Any]]) -> Question:
     """Converts a line to a question; an invalid line keeps its id if that is valid."""
     fields: dict[str, Any] = {}
     try:
@@ -112,8 +112,8 @@ def _question(line: _Line, read: Callable[[str], dict[str, Any]]) -> Question:
         _check(fields)
     except ValueError as error:
         return Question(line.number, _valid_id(fields.get("id")), error=str(error), end=line.end)
-    asked_id, moves = fields.get("id", line.number), fields.get("moves", "")
-    return Question(line.number, asked_id, moves, fields.get("fen"), end=line.end)
+    position_id, moves = fields.get("id", line.number), fields.get("moves", "")
+    return Question(line.number, position_id, moves, fields.get("fen"), end=line.end)
 
 
 def _read_object(text: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Reads results of a search from its trees, in terms of the actions of the game."""
+"""Reads the results of a search from its trees, by action of the game."""
 
 from typing import Any, NamedTuple
 
@@ -33,7 +33,7 @@ def read_root(tree: Tree, num_actions: int) -> tuple[chex.Array, chex.Array]:
 
     Returns:
       `[B, A]` visits in the last tree, 0 for actions without a slot; and `[B, A]` Q-values in the
-      last tree that visited the action, from the view of the player to move, NaN if none did.
+      last tree that visited the action, from the view of the player to move, NaN if no tree did.
     """
     visits = get_children(tree, Tree.ROOT_INDEX, len(tree.stats) - 1).visits
     latest = latest_children(tree)
@@ -46,7 +46,7 @@ def principal_variation(tree: Tree, action: chex.Array, length: int) -> chex.Arr
 
     Args:
       tree: trees after a search.
-      action: `[B]` int32, the first action, of the game.
+      action: `[B]` int32, the first action, as an action of the game.
       length: D, at least 1.
 
     Returns:
@@ -54,8 +54,10 @@ def principal_variation(tree: Tree, action: chex.Array, length: int) -> chex.Arr
       following node in that tree, the lowest action on ties; padded with -1.
     """
     root, first = jnp.zeros(len(action), jnp.int32), slot_of_action(tree, action)
-    is_in = [_at(get_children(tree, root, i).visits, first) > 0 for i in range(len(tree.stats))]
-    tree_index = len(is_in) - 1 - jnp.argmax(jnp.stack(is_in[::-1]), axis=0)
+    is_visited = [
+        _at(get_children(tree, root, i).visits, first) > 0 for i in range(len(tree.stats))
+    ]
+    tree_index = len(is_visited) - 1 - jnp.argmax(jnp.stack(is_visited[::-1]), axis=0)
 
     def step(edge: tuple[chex.Array, chex.Array], _: None) -> tuple[Any, chex.Array]:
         node, slot = edge
@@ -64,8 +66,8 @@ def principal_variation(tree: Tree, action: chex.Array, length: int) -> chex.Arr
         played = jnp.where(is_edge, _at(slot_actions(tree, node), slot), -1)
         # The child may have no visits in this tree if only other trees visited it.
         after = _visits_in(tree, jnp.maximum(child, 0), tree_index)
-        goes_on = (child >= 0) & jnp.any(after > 0, axis=-1)
-        best = jnp.where(goes_on, jnp.argmax(after, axis=-1), -1).astype(jnp.int32)
+        continues = (child >= 0) & jnp.any(after > 0, axis=-1)
+        best = jnp.where(continues, jnp.argmax(after, axis=-1), -1).astype(jnp.int32)
         return (jnp.maximum(child, 0).astype(jnp.int32), best), played
 
     _, line = jax.lax.scan(step, (root, first), None, length)
@@ -74,8 +76,8 @@ def principal_variation(tree: Tree, action: chex.Array, length: int) -> chex.Arr
 
 def _visits_in(tree: Tree, node: chex.Array, tree_index: chex.Array) -> chex.Array:
     """Reads `[B, A]` visits of the children of `[B]` nodes in `[B]` trees."""
-    found = [get_children(tree, node, i).visits for i in range(len(tree.stats))]
-    return batched_gather(jnp.stack(found, axis=1), tree_index)
+    visits = [get_children(tree, node, i).visits for i in range(len(tree.stats))]
+    return batched_gather(jnp.stack(visits, axis=1), tree_index)
 
 
 def _at(rows: chex.Array, index: chex.Array) -> chex.Array:

@@ -31,7 +31,7 @@ def write_json_lines(rows: Iterable[Row], path: Path) -> None:
 
 
 def write_csv(rows: Iterable[Row], path: Path) -> None:
-    """Writes rows as CSV; lists are JSON in a cell, and absent fields are empty."""
+    """Writes rows as CSV; a list is a cell of JSON, and an absent field is an empty cell."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(_COLUMNS)
@@ -44,7 +44,7 @@ def _cell(value: Any) -> Any:
 
 
 def write_parquet(rows: Iterable[Row], path: Path) -> None:
-    """Writes rows as Parquet with nested columns; ids are strings."""
+    """Writes rows as Parquet with nested columns; ids become strings."""
     arrow, parquet = require_arrow()
     schema = _schema(arrow)
     rows = iter(rows)

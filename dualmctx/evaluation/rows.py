@@ -12,7 +12,7 @@ from dualmctx.evaluation.evaluations import Evaluations
 from dualmctx.types import Environment, GameState
 
 Row = dict[str, Any]
-# Decimal places; further digits depend on rounding.
+# Number of decimal places; further digits would only show rounding errors.
 _DIGITS = 6
 
 _NameFn = Callable[[list[int]], list[str]]
@@ -58,32 +58,34 @@ def _make_name_fns(env: Environment, states: GameState) -> Callable[[int], _Name
     return name_from
 
 
-def _to_row(found: Evaluations, name: _NameFn) -> Row:
+def _to_row(evaluation: Evaluations, name: _NameFn) -> Row:
     """Converts the evaluation of one position to a row."""
-    action = int(found.action)
+    action = int(evaluation.action)
     return {
         "action": None if action < 0 else action,
         "move": None if action < 0 else name([action])[0],
-        "value": _numbers(found.value[None])[0],
-        "network_value": _numbers(found.network_value),
-        "tree_values": _numbers(found.tree_values),
-        "pv": name([x for x in found.principal_variation.tolist() if x >= 0]),
-        "heads_agree": bool(found.heads_agree),
-        "heads_distance": _numbers(found.heads_distance[None])[0],
-        "legal": _to_move_rows(found, name),
+        "value": _numbers(evaluation.value[None])[0],
+        "network_value": _numbers(evaluation.network_value),
+        "tree_values": _numbers(evaluation.tree_values),
+        "pv": name([x for x in evaluation.principal_variation.tolist() if x >= 0]),
+        "heads_agree": bool(evaluation.heads_agree),
+        "heads_distance": _numbers(evaluation.heads_distance[None])[0],
+        "legal": _to_move_rows(evaluation, name),
     }
 
 
-def _to_move_rows(found: Evaluations, name: _NameFn) -> list[Row]:
-    legal = np.flatnonzero(found.legal_action_mask)
-    visits = found.visits[legal].tolist() if found.tree_values.size else [None] * legal.size
+def _to_move_rows(evaluation: Evaluations, name: _NameFn) -> list[Row]:
+    legal = np.flatnonzero(evaluation.legal_action_mask)
+    visits = (
+        evaluation.visits[legal].tolist() if evaluation.tree_values.size else [None] * legal.size
+    )
     fields = {
         "action": legal.tolist(),
         "move": [name([action])[0] for action in legal.tolist()],
-        "network_policy": [_numbers(x) for x in found.network_policy[:, legal].T],
-        "weight": _numbers(found.action_weights[legal]),
+        "network_policy": [_numbers(x) for x in evaluation.network_policy[:, legal].T],
+        "weight": _numbers(evaluation.action_weights[legal]),
         "visits": visits,
-        "q": _numbers(found.qvalues[legal]),
+        "q": _numbers(evaluation.qvalues[legal]),
     }
     return [dict(zip(fields, row, strict=True)) for row in zip(*fields.values(), strict=True)]
 

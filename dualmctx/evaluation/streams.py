@@ -10,20 +10,21 @@ X = TypeVar("X")
 
 
 def full_batches(items: Iterable[X], size: int) -> Iterator[list[X]]:
-    """Splits items into batches of a size; only the last batch may be smaller."""
+    """Splits items into batches of `size` items; only the last batch may be smaller."""
     items = iter(items)
     while batch := list(itertools.islice(items, size)):
         yield batch
 
 
 def waiting_batches(items: Iterable[X], size: int) -> Iterator[list[X]]:
-    """Splits items that arrive over time into batches of the items that are waiting.
+    """Splits items that arrive over time into batches of those that are waiting.
 
     A batch ends when it has `size` items or no further item is waiting. Before waiting for an item,
     the generator yields an empty batch, so that the caller can finish the work in progress.
 
     Args:
-      items: read in a thread, up to two batches ahead; its exceptions are raised here.
+      items: the items; a thread reads them up to two batches ahead. Exceptions of the iterator are
+        raised here.
       size: maximum size of a batch.
     """
     end = object()
