@@ -106,7 +106,7 @@ def test_report_is_written_and_printed(files: Path, whole: Path, capfd: Any) -> 
     assert run(files, "compare") == 2
     assert "number of players is 0; name at least two players" in capfd.readouterr().err
     assert f"in {out}: report.html, report.json, elo.png, costs.png, games.jsonl" in shown
-    assert "Two players met in 20 games only: intervals are wide." in shown
+    assert "Two players met in only 20 games, so intervals are wide." in shown
     assert (whole / "elo.png").read_bytes().startswith(b"\x89PNG")
     names = [row["name"] for row in report["players"]]
     assert names == ["net", "random", "perfect"]

@@ -149,7 +149,7 @@ def test_warnings_name_their_reasons(report: dict[str, Any], played: Played) -> 
     pair = played._replace(players=ENTRANTS[:2], games=same, by_side=False, test=None)
     # The first 20 pairs were all won.
     few, repeated, unbounded = make_report(pair)["warnings"]
-    assert "40 games only" in few
+    assert "only 40 games" in few
     assert f"2 of 40 games of {NAMES[0]} and small are distinct" in repeated
     # The first is the anchor.
     assert unbounded.endswith("unbounded: small.")

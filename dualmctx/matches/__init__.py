@@ -1,3 +1,3 @@
-"""Games between players: batched matches, players of other libraries, tournaments."""
+"""Games between players: batched matches, tournaments, and players of other libraries."""
 
 __all__ = ("arena", "tournament")

@@ -22,7 +22,7 @@ from dualmctx.matches.boards import (
 from dualmctx.matches.movers import MoveFn, Mover, as_mover
 from dualmctx.types import Environment, GameState, Params
 
-# More than the length of any registered game.
+# No registered game is this long.
 MAX_PLIES = 1024
 
 
@@ -70,7 +70,8 @@ def make_games(
     Args:
       env: a game of `games.make`.
       movers: the movers of the two players.
-      max_plies: T, the maximum length, including the opening; a longer game is cut short and drawn.
+      max_plies: T, the maximum length, including the opening; a longer game is cut short and
+        counts as a draw.
 
     Returns:
       `(params, rng_keys, openings, starts=None) -> Record`, a pure function to be jitted. It takes
@@ -88,7 +89,7 @@ def make_games(
     ) -> Record:
         boards = set_up(env, rng_keys, openings, max_plies, starts)
 
-        def turn(carry: tuple) -> tuple:
+        def play_turn(carry: tuple) -> tuple:
             boards, memory, other_memory = carry
             seats = find_seat(boards, 0), find_seat(boards, 1)
             action, memory = choose_at(seats[0], first, params[0], boards, memory)
@@ -100,7 +101,7 @@ def make_games(
         memories = first.start(params[0], boards.state), second.start(params[1], boards.state)
         carry = (boards, *memories)
         return to_record(
-            jax.lax.while_loop(lambda c: jnp.any(is_in_progress(c[0])), turn, carry)[0]
+            jax.lax.while_loop(lambda c: jnp.any(is_in_progress(c[0])), play_turn, carry)[0]
         )
 
     return play
@@ -130,7 +131,7 @@ def make_match(
 
     Args:
       env: a game of `games.make`.
-      movers: the movers of the two players; both get the same `params`.
+      movers: the movers of the two players; both receive the same `params`.
       num_games: an even number, at least 2.
 
     Returns:

@@ -14,8 +14,8 @@ from dualmctx.types import Environment, GameState
 class Boards(NamedTuple):
     """H pairs of games in progress; boards h and H + h belong to pair h.
 
-    The first player of a pair has the first side, which moves first in the game, on board h, and
-    the second side on board H + h.
+    The first side is the one that moves first in the game. The first player of a pair has the first
+    side on board h and the second side on board H + h.
 
     Attributes:
       state: `[2 H]` game states.
@@ -25,7 +25,7 @@ class Boards(NamedTuple):
       actions: `[2 H, T]` int32, the actions including the opening, padded with -1.
       ply: `[2 H]` int32, the number of actions played.
       num_chosen: `[2 H, 2]` int32, the number of actions chosen by each player.
-      has_failed: `[2 H, 2]` bool, whether a player could not choose an action, which ends the game.
+      has_failed: `[2 H, 2]` bool, whether a player failed to choose an action, which ends the game.
     """
 
     state: GameState
@@ -42,13 +42,13 @@ class Record(NamedTuple):
     """Finished games, `[2, H, ...]`: first the games with the first player on the first side.
 
     Attributes:
-      result: `[2, H]` result of the first player: -1, 0 or 1. A player that could not choose an
-        action has lost.
+      result: `[2, H]` result of the first player: -1, 0 or 1. A player that failed to choose an
+        action loses.
       actions: `[2, H, T]` int32, padded with -1.
       is_over: `[2, H]` bool, false if the game was cut short. Such a game counts as a draw unless
-        a player could not choose an action.
+        a player failed to choose an action.
       num_chosen: `[2, H, 2]` int32, the number of actions chosen by each player.
-      has_failed: `[2, H, 2]` bool, whether a player could not choose, which cut the game short.
+      has_failed: `[2, H, 2]` bool, whether a player failed to choose, which cut the game short.
     """
 
     result: chex.Array
@@ -114,7 +114,7 @@ def set_up(
 
 
 def is_in_progress(boards: Boards) -> chex.Array:
-    """Returns `[2 H]` bool, the boards whose games are not over."""
+    """Returns `[2 H]` bool, whether the game on a board is not over."""
     is_over = boards.state.terminated | boards.state.truncated
     is_over |= jnp.any(boards.has_failed, axis=1)
     return ~is_over & (boards.ply < boards.actions.shape[1])
@@ -145,7 +145,7 @@ def gather_seat(seat: Seat, arrays: Any) -> Any:
 
 def scatter_seat(seat: Seat, arrays: Any, new: Any) -> Any:
     """Scatters `[H, ...]` rows into `[2 H, ...]` arrays where the seat is active."""
-    # Inactive rows get an index out of bounds and are dropped.
+    # Rows of inactive seats get an index out of bounds, so they are dropped.
     index = jnp.where(seat.is_active, seat.board, 2 * seat.board.shape[0])
     return jax.tree.map(lambda x, y: x.at[index].set(y.astype(x.dtype), mode="drop"), arrays, new)
 
@@ -177,7 +177,7 @@ def play_moves(
     return boards._replace(
         state=state,
         result=boards.result + jnp.where(is_moved, reward, 0),
-        # Finished games have no ply left; their updates are dropped.
+        # A game of maximum length has no column left, so its update is dropped.
         actions=boards.actions.at[row, boards.ply].set(played, mode="drop"),
         ply=boards.ply + is_moved,
         num_chosen=boards.num_chosen + is_mover,

@@ -12,7 +12,7 @@ class MoveCost(NamedTuple):
       simulations: number of simulations of all trees.
       evaluations: number of evaluations of a position by a head; each head counts separately.
         `None` if rollouts by the network have no fixed length.
-      blocks: number of residual blocks run by these evaluations; `None` likewise.
+      blocks: number of residual blocks run by these evaluations; `None` in the same case.
     """
 
     simulations: int

@@ -9,7 +9,7 @@ from dualmctx.matches.costs import FREE, MoveCost
 from dualmctx.matches.players import HostMover, Player
 from dualmctx.types import Environment
 
-# Games with the same action numbers in OpenSpiel; see `tests/games/test_games_openspiel.py`.
+# Games whose actions have the same numbers in OpenSpiel; see `tests/games/test_games_openspiel.py`.
 _OPENSPIEL_GAMES = ("connect_four", "othello", "tic_tac_toe")
 # Memory limit of the bot's tree in MiB; exploration constant of OpenSpiel's AlphaZero evaluation.
 _MEMORY, _UCT_C = 1000, 2.0
@@ -57,9 +57,9 @@ def openspiel_mcts(
 
 
 def perfect_connect_four(env: Environment, name: str = "perfect") -> Player:
-    """Builds bitbully's perfect player of Connect Four: fastest wins and slowest losses.
+    """Builds bitbully's perfect player of Connect Four, which wins fast and loses slowly.
 
-    bitbully has the AGPL licence. It is not a dependency of dualmctx and must be installed
+    bitbully is licensed under the AGPL. It is not a dependency of dualmctx and must be installed
     separately.
 
     Args:
@@ -93,8 +93,8 @@ def host_mover(choose_one: Callable[[list[int], int], int]) -> HostMover:
     return HostMover(lambda histories, seeds: [*map(choose_one, histories, seeds)])
 
 
-def _load(module: str, what: str, remedy: str) -> Any:
+def _load(module: str, purpose: str, remedy: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise ValueError(f"{what} needs {module}: {remedy} ({error})") from error
+        raise ValueError(f"{purpose} needs {module}: {remedy} ({error})") from error

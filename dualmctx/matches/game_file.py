@@ -15,13 +15,13 @@ class Game(NamedTuple):
     Attributes:
       players: the names of the players on the first and on the second side.
       pair: number of the pair. Both games of a pair have the same opening, with sides exchanged.
-      seed: seed of the tournament, with which the game can be reproduced.
+      seed: seed of the tournament, which reproduces the game.
       opening: number of opening moves.
       moves: all actions, including the opening.
       result: result of the first side: 1 for a win, 0 for a draw, -1 for a loss.
-      is_over: false if the game was cut short, which counts as a draw.
-      num_chosen: number of moves that each of the players chose.
-      fen: FEN of the position in which the moves begin; `None` for the initial position.
+      is_over: false if the game was cut short; such a game counts as a draw.
+      num_chosen: number of moves that each player chose, without the opening.
+      fen: FEN of the position from which the moves start; `None` for the initial position.
     """
 
     players: tuple[str, str]
@@ -35,7 +35,7 @@ class Game(NamedTuple):
     fen: str | None = None
 
     def history(self, number: int) -> tuple[int | str, ...]:
-        """Returns the FEN, if any, and the first `number` moves, as an `openings.Opening`."""
+        """Returns the FEN, if any, and the first `number` moves; this is an `openings.Opening`."""
         return (*(() if self.fen is None else (self.fen,)), *self.moves[:number])
 
 

@@ -54,7 +54,7 @@ def play_on_host(
         None if isinstance(mover, HostMover) else as_mover(mover).start(own, boards.state)
         for mover, own in zip(movers, params, strict=True)
     ]
-    while np.any(_is_going_on(boards)):
+    while np.any(_is_in_progress(boards)):
         seats = tuple(_find_seat(boards, number) for number in range(2))
         actions = []
         for i, mover in enumerate(movers):
@@ -85,8 +85,8 @@ def _observe(mover: AnyMover, seat: Seat, memory: Any, action: chex.Array) -> An
 def _choose_on_host(mover: HostMover, boards: Boards, seat: Seat) -> np.ndarray:
     """Returns `[H]` actions of a host mover, 0 where its seat is not active."""
     keys = jax.random.key_data(_seat_keys(seat, boards))
-    found = jax.device_get((seat, boards.actions, boards.ply, keys))
-    (board, is_active), actions, ply, keys = found
+    fetched = jax.device_get((seat, boards.actions, boards.ply, keys))
+    (board, is_active), actions, ply, keys = fetched
     chosen = np.zeros(len(board), np.int32)
     index = np.flatnonzero(is_active)
     histories = [actions[b, : ply[b]].tolist() for b in board[index]]
@@ -97,7 +97,7 @@ def _choose_on_host(mover: HostMover, boards: Boards, seat: Seat) -> np.ndarray:
 
 
 _set_up = jax.jit(set_up, static_argnums=(0, 3))
-_is_going_on = jax.jit(is_in_progress)
+_is_in_progress = jax.jit(is_in_progress)
 _find_seat = jax.jit(find_seat, static_argnums=1)
 _seat_keys = jax.jit(seat_keys)
 _play_moves = jax.jit(play_moves, static_argnums=0)

@@ -54,8 +54,8 @@ def _get_action(output: mctx.PolicyOutput) -> chex.Array:
 def tree_reusing_mover(search_fn: SearchFn, *, reuse_capacity: int) -> Mover:
     """Returns a mover that plays the action of a search and reuses the tree for its next move.
 
-    After each move of either player the tree is reduced to the subtree below that move. It grows
-    only on the turns of its player.
+    After each move of either player, the tree is reduced to the subtree below that move. It grows
+    only on the turns of the player that owns it.
 
     Args:
       search_fn: a policy with `reuse_capacity`, bound to a game and a network.

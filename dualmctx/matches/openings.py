@@ -16,9 +16,9 @@ from dualmctx.search.keys import split_key
 from dualmctx.types import Environment, GameState
 
 Opening = tuple[int | str, ...]
-"""The first actions of a game, after a FEN if they do not begin at the initial position."""
+"""The first actions of a game; a FEN comes first if they do not start at the initial position."""
 AcceptFn = Callable[[GameState], np.ndarray]
-"""Returns `[S]` bool: which states an opening may lead to; arbitrary for finished games."""
+"""Returns `[S]` bool: whether an opening may lead to a state; arbitrary for finished games."""
 # Number of candidates sampled at once, and the maximum number of such batches.
 _BATCH, _MAX_BATCHES = 1024, 100
 
@@ -80,14 +80,14 @@ def random_openings(
     """Samples openings of uniformly random legal actions after which the game is not over.
 
     The openings lead to different positions: if several samples lead to the same position, only
-    the first one is used, because the same games would follow from the others.
+    the first one is used, because the others would lead to the same games.
 
     Args:
       env: a game of `games.make`.
       number: number of openings. A smaller number returns a prefix of a larger one.
       plies: length in plies, or several lengths, which are sampled uniformly.
       seed: seed of the random numbers.
-      accept: returns which positions the openings may lead to.
+      accept: selects the positions that the openings may lead to.
 
     Returns:
       The openings.
@@ -101,19 +101,19 @@ def random_openings(
         raise ValueError(f"plies is {listed}; each length must be from 1 to {2**31 - 1}")
     lengths = lengths.astype(np.int32)
     play = jax.jit(lambda keys: _play_randomly(env, keys, lengths))
-    found: dict[bytes, Opening] = {}
+    openings: dict[bytes, Opening] = {}
     for batch in range(_MAX_BATCHES):
         keys = jax.random.split(jax.random.fold_in(jax.random.PRNGKey(seed), batch), _BATCH)
         actions, states = play(keys)
         is_over = np.asarray(states.terminated | states.truncated)
         rows, positions = np.asarray(actions), position_digests(states)
         for i in np.flatnonzero(~is_over & accept(states)):
-            found.setdefault(positions[i], tuple(rows[i][rows[i] >= 0].tolist()))
-            if len(found) == number:
-                return list(found.values())
+            openings.setdefault(positions[i], tuple(rows[i][rows[i] >= 0].tolist()))
+            if len(openings) == number:
+                return list(openings.values())
     tries = _BATCH * _MAX_BATCHES
     raise ValueError(
-        f"found only {len(found)} of {number} openings of {listed} plies in {tries:,} samples; "
+        f"found only {len(openings)} of {number} openings of {listed} plies in {tries:,} samples; "
         "openings must lead to different positions: ask for fewer openings, more plies or several "
         "lengths, or accept more positions"
     )
@@ -133,7 +133,7 @@ def position_digests(states: GameState) -> list[bytes]:
       One digest per state, equal for equal positions.
     """
     rows = zip(*map(np.asarray, (states.observation, states.legal_action_mask)), strict=True)
-    return [hashlib.sha256(seen.tobytes() + legal.tobytes()).digest() for seen, legal in rows]
+    return [hashlib.sha256(x.tobytes() + legal.tobytes()).digest() for x, legal in rows]
 
 
 def find_starts(env: Environment, openings: Iterable[Opening]) -> dict[Opening, Start]:
@@ -147,12 +147,12 @@ def find_starts(env: Environment, openings: Iterable[Opening]) -> dict[Opening, 
       The position after each opening.
     """
     distinct = list(dict.fromkeys(openings))
-    begins, first = set_up_fens(env, distinct), 0
-    if begins is None:
+    starts, first = set_up_fens(env, distinct), 0
+    if starts is None:
         keys = jax.random.split(jax.random.PRNGKey(0), len(distinct))
-        begins = jax.jit(jax.vmap(env.init))(keys)
-        first = begins.current_player
-    states, _ = games.replay_checked(env, to_action_rows(distinct), begins)
+        starts = jax.jit(jax.vmap(env.init))(keys)
+        first = starts.current_player
+    states, _ = games.replay_checked(env, to_action_rows(distinct), starts)
     sides = np.asarray(states.current_player != first, int).tolist()
     return dict(zip(distinct, map(Start, sides, position_digests(states)), strict=True))
 
@@ -164,7 +164,7 @@ def split_opening(opening: Opening) -> tuple[str | None, tuple[int, ...]]:
 
 
 def set_up_fens(env: Environment, openings: Sequence[Opening]) -> Any | None:
-    """Sets up the positions in which the actions of openings begin.
+    """Sets up the positions from which the actions of openings start.
 
     Args:
       env: a game of `games.make`.
@@ -208,8 +208,8 @@ def to_action_rows(openings: Sequence[Sequence[int | str]], width: int | None = 
     """
     actions = [split_opening(tuple(opening))[1] for opening in openings]
     rows = np.full((len(actions), max(map(len, actions)) if width is None else width), -1)
-    for row, some in zip(rows, actions, strict=True):
-        row[: len(some)] = some
+    for row, opening in zip(rows, actions, strict=True):
+        row[: len(opening)] = opening
     return rows.astype(np.int32)
 
 

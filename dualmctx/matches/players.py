@@ -22,8 +22,8 @@ class HostMover(NamedTuple):
     """Chooses the moves of a player on the host.
 
     Attributes:
-      choose: `(histories, seeds) -> actions`: takes the actions so far and a seed in [0, 2**31) of
-        each game. An action may depend on nothing else.
+      choose: `(histories, seeds) -> actions`: takes, for each game, the actions so far and a
+        seed in [0, 2**31). An action may depend on nothing else.
     """
 
     choose: Callable[[list[list[int]], list[int]], list[int]]
@@ -38,7 +38,7 @@ class Player:
       mover: chooses the moves. Players with the same mover share compiled programs.
       params: parameters that are passed to `mover`.
       cost: cost of a move; `None` if it is not known.
-      about: further description, as JSON values.
+      about: additional description, as JSON values.
     """
 
     name: str
@@ -70,7 +70,7 @@ def search_player(
       network: a `dualmctx.models.network.Network`.
       params: parameters of the network.
       policy: a search variant.
-      about: further description, as JSON values.
+      about: additional description, as JSON values.
       **options: options of `make_model`.
 
     Returns:

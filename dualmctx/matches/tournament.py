@@ -1,4 +1,4 @@
-"""Tournaments: pairings of players play pairs of games from openings; games are saved at once."""
+"""Tournaments: pairings of players play pairs of games from openings; every batch is saved."""
 
 import dataclasses
 import functools
@@ -30,8 +30,8 @@ from dualmctx.types import Environment, GameState
 class Tournament:
     """A tournament: every pairing plays a pair of games from every opening.
 
-    A pair of games is a function of the seed, the names of its players and its number, which is
-    the index of its opening. Other players, their order and additional openings do not change it.
+    A pair of games depends only on the seed, the names of its players and its number, which is the
+    index of its opening. Other players, their order and additional openings do not change it.
     The player whose name sorts first has the first side in the first game of a pair.
 
     Raises:
@@ -49,11 +49,11 @@ class Tournament:
     seed: int = 0
     """Seed of the random numbers of all games."""
     batch_size: int = 256
-    """Number of pairs of games of two players that run at once; the games are twice as many."""
+    """Number of pairs of games that two players play at the same time; each pair is two games."""
     max_plies: int = MAX_PLIES
-    """A longer game is cut short and drawn."""
+    """A longer game is cut short and counts as a draw."""
     about: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """Further settings that must not change on resumption, as JSON values: parameters of a game."""
+    """Other settings that must not change on resumption, such as game parameters; JSON values."""
 
     def __post_init__(self) -> None:
         """Validates the fields."""
@@ -121,7 +121,7 @@ def play_tournament(tournament: Tournament, folder: Path) -> Iterator[list[Game]
       folder: its folder; created if it does not exist.
 
     Yields:
-      The games of one pairing from the next openings, at most `batch_size` pairs of games. The
+      The games of one pairing from its next openings, at most `batch_size` pairs of games. The
       pairings take turns.
 
     Raises:
@@ -132,22 +132,27 @@ def play_tournament(tournament: Tournament, folder: Path) -> Iterator[list[Game]
     save_tournament_settings(tournament, folder)
     done = count_finished_pairs(repair_games(file))
     number, size = len(tournament.openings), tournament.batch_size
-    begins = to_action_rows(tournament.openings), set_up_fens(tournament.env, tournament.openings)
+    all_openings = to_action_rows(tournament.openings)
+    all_starts = set_up_fens(tournament.env, tournament.openings)
     for start in range(0, number, size):
         for i, j in tournament.pairings:
-            both = tournament.players[i], tournament.players[j]
-            one, other = sorted(both, key=lambda player: player.name)
+            pairing = tournament.players[i], tournament.players[j]
+            one, other = sorted(pairing, key=lambda player: player.name)
             played = done.get((one.name, other.name), 0)
             if played >= min(start + size, number):
                 continue
             # Always play a full batch, because rounding may depend on the batch size.
             pairs = np.arange(start, start + size) % number
-            openings, starts = jax.tree.map(lambda x, rows=pairs: x[rows], begins)
+            openings, starts = jax.tree.map(
+                lambda x, rows=pairs: x[rows], (all_openings, all_starts)
+            )
             record = _play(tournament, one, other, pairs, openings, starts)
             _check_failures((one, other), record)
-            fresh = range(max(played, start), min(start + size, number))
+            new_pairs = range(max(played, start), min(start + size, number))
             games = [
-                game for x in fresh for game in _games(tournament, one, other, record, x - start, x)
+                game
+                for pair in new_pairs
+                for game in _to_games(tournament, one, other, record, pair - start, pair)
             ]
             append_games(file, games)
             yield games
@@ -177,7 +182,7 @@ def _play(
       other: the other player.
       pairs: `[H]` numbers of the pairs.
       openings: `[H, D]` openings of the pairs, padded with -1.
-      starts: `[H]` states in which the openings begin; `None` for the initial state.
+      starts: `[H]` states from which the openings start; `None` for the initial state.
 
     Returns:
       The games.
@@ -193,7 +198,11 @@ def _play(
 
 
 def _check_failures(players: tuple[Player, Player], record: Record) -> None:
-    """Raises an error if a player could not choose a move."""
+    """Checks that no player failed to choose a move.
+
+    Raises:
+      ValueError: if one did.
+    """
     for player, has_failed in zip(players, record.has_failed.any(axis=(0, 1)), strict=True):
         if has_failed:
             raise ValueError(
@@ -214,7 +223,7 @@ def _compile(env: Environment, movers: Any, max_plies: int, structure: Any, leav
     return play.lower(*jax.tree.unflatten(structure, leaves)).compile()
 
 
-def _games(
+def _to_games(
     tournament: Tournament, one: Player, other: Player, record: Record, column: int, pair: int
 ) -> list[Game]:
     """Converts a column of a record to the two games of a pair."""

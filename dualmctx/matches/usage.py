@@ -43,12 +43,12 @@ def _count_usage(player: Player, rows: list[Game]) -> Usage:
         for name, number in zip(game.players, game.num_chosen, strict=True)
         if name == player.name
     )
-    each = player.cost and player.cost.evaluations
-    return Usage(player.name, moves, None if each is None else moves * each)
+    per_move = player.cost and player.cost.evaluations
+    return Usage(player.name, moves, None if per_move is None else moves * per_move)
 
 
 def sample_positions(played: Iterable[Game], number: int, seed: int) -> list[Opening]:
-    """Samples positions after the opening: a random position of a random game each.
+    """Samples positions after the opening: for each, a random game and a random position in it.
 
     Args:
       played: the games; at least one has moves after its opening.
@@ -72,8 +72,8 @@ def seconds_per_move(
     Args:
       env: the game.
       player: the player; a player that reuses trees starts without one.
-      histories: actions that lead to the positions, in none of which the game is over.
-      repeats: number of measurements; the median counts.
+      histories: actions that lead to the positions; no game may be over there.
+      repeats: number of measurements; the result is their median.
 
     Returns:
       The seconds of the batch divided by the number of positions.

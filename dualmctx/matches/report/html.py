@@ -1,7 +1,7 @@
 """HTML pages of reports: one file each, without links to other files.
 
 `base.html.j2` has the frame and the style of a page; `parts.html.j2` has the macros for tables and
-figures. The template of a report extends the one and imports the other.
+figures. The template of a report extends the former and imports the latter.
 """
 
 import base64
@@ -19,9 +19,9 @@ class Table(NamedTuple):
     """A table of a report.
 
     Attributes:
-      title: the title, or empty for none.
-      head: the names of the columns.
-      rows: as many cells per row; the first one names the row.
+      title: the title; empty for no title.
+      head: the column names.
+      rows: the rows, with one cell per column; the first cell names the row.
     """
 
     title: str

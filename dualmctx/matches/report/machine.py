@@ -12,7 +12,7 @@ _PACKAGES = ("dualmctx", "jax", "jaxlib", "mctx", "numpy", "pgx", "open_spiel")
 
 def machine() -> dict[str, Any]:
     """Returns the device and the number of CPU cores that this process may use."""
-    # Not every system can restrict a process to some cores.
+    # Not every operating system can restrict a process to some of the cores.
     usable = getattr(os, "sched_getaffinity", None)
     cores = os.cpu_count() if usable is None else len(usable(0))
     return {"device": jax.devices()[0].device_kind, "cores": cores}
@@ -20,10 +20,10 @@ def machine() -> dict[str, Any]:
 
 def versions() -> dict[str, str | None]:
     """Returns the versions of Python and of the packages; `None` if one is not installed."""
-    found: dict[str, str | None] = {"python": platform.python_version()}
+    installed: dict[str, str | None] = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:
-            found[name] = importlib.metadata.version(name)
+            installed[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            found[name] = None
-    return found
+            installed[name] = None
+    return installed

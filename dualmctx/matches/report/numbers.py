@@ -1,4 +1,4 @@
-"""Numbers as reports show them."""
+"""Formats the numbers of a report."""
 
 import math
 from typing import Any
@@ -6,13 +6,13 @@ from typing import Any
 
 def show_elo(row: dict[str, Any]) -> str:
     """Formats the Elo of a row; a dash if it is unbounded."""
-    return "–" if row["elo"] is None else signed(row["elo"])
+    return "–" if row["elo"] is None else show_signed(row["elo"])
 
 
 def show_interval(row: dict[str, Any]) -> str:
-    """Formats the interval of Elo of a row; `∞` for an unbounded end."""
-    low = "−∞" if row["low"] is None else signed(row["low"])
-    high = "+∞" if row["high"] is None else signed(row["high"])
+    """Formats the interval of the Elo of a row; an unbounded end is `−∞` or `+∞`."""
+    low = "−∞" if row["low"] is None else show_signed(row["low"])
+    high = "+∞" if row["high"] is None else show_signed(row["high"])
     return f"{low} … {high}"
 
 
@@ -22,7 +22,7 @@ def show_score(row: dict[str, Any]) -> str:
 
 
 def show_number(value: float | None) -> str:
-    """Formats a whole number in full, others with three significant digits, `None` as a dash."""
+    """Formats integers in full, other numbers with three significant digits, `None` as a dash."""
     if value is None:
         return "–"
     if isinstance(value, int) or value == 0 or abs(value) >= 100:
@@ -35,6 +35,6 @@ def show_share(value: float | None, digits: int = 0) -> str:
     return "–" if value is None else f"{value:.{digits}%}"
 
 
-def signed(value: float) -> str:
-    """Formats a number, rounded to a whole one, with its sign."""
+def show_signed(value: float) -> str:
+    """Formats a number, rounded to an integer, with its sign."""
     return f"{round(value):+d}".replace("-", "−")

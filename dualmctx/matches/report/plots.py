@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-# An unbounded end is drawn this far beyond the known values, in Elo.
+# Distance, in Elo, from the known values to an unbounded end in a plot.
 _BEYOND = 50.0
 _COSTS = {
     "blocks of the network per move": lambda row: row["blocks"],

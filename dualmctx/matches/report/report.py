@@ -16,8 +16,8 @@ from dualmctx.ratings.elo_costs import elo_per_doubling
 from dualmctx.ratings.results import Results, count_wins_and_draws, count_wins_and_draws_by_side
 from dualmctx.ratings.sprt import Sprt, Verdict
 
-# The smallest ratio of the costs of a player from which Elo per doubling is estimated.
-_APART = 1.5
+# Elo per doubling is estimated if the costs of a player differ by at least this factor.
+_MIN_RATIO = 1.5
 
 
 class Played(NamedTuple):
@@ -25,15 +25,15 @@ class Played(NamedTuple):
 
     Attributes:
       players: the players.
-      games: all games, the two of a pair one after the other.
+      games: all games; the two games of a pair are adjacent.
       starts: the position after each opening.
       seconds: seconds per move of each player, by name.
       by_side: whether to rate each player separately on the first and on the second side.
       kin: groups of names of players that differ only in their simulations.
-      anchor: the player with Elo 0, see `rate`; by side it is that player on the first side.
+      anchor: the player with Elo 0, see `rate`; in ratings by side, its first side.
       test: a sequential test of the first two players, or `None`.
       verdict: the state of that test.
-      timed: names of the players that were given the same time per move.
+      timed: names of the players that were scaled to the same time per move.
     """
 
     players: tuple[Player, ...]
@@ -52,7 +52,7 @@ def make_report(played: Played) -> dict[str, Any]:
     """Returns the report; docs/compare.md describes its fields.
 
     Args:
-      played: the games, in which each two players have met.
+      played: the games; every two players must have met.
 
     Raises:
       ValueError: if the anchor is not a player.
@@ -115,7 +115,7 @@ def _rate_sides(played: Played, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _table(wins: np.ndarray, draws: np.ndarray) -> list[list[dict[str, Any] | None]]:
-    """Returns the results of the row's player against the column's; `None` if they never met."""
+    """Returns the results of the row player against the column player; `None` if they never met."""
     return [
         [_score(won, drawn, lost) for won, drawn, lost in zip(*rows, strict=True)]
         for rows in zip(wins.tolist(), draws.tolist(), wins.T.tolist(), strict=True)
@@ -129,7 +129,7 @@ def _score(won: int, drawn: int, lost: int) -> dict[str, Any] | None:
 
 
 def _sides(results: Results) -> list[list[dict[str, Any] | None]]:
-    """Returns the results of the row's player, on the first side, against the column's."""
+    """Returns the results of the row player, on the first side, against the column player."""
     number = len(results.players)
     table = _table(*count_wins_and_draws_by_side(results.pairs))
     return [row[number:] for row in table[:number]]
@@ -140,14 +140,14 @@ def _doublings(
 ) -> list[dict[str, Any]]:
     """Returns Elo per doubling of the cost, for players with several budgets."""
     by_name = {row["name"]: row for row in rows}
-    found = []
+    doublings = []
     for names in played.kin:
         for cost in ("simulations", "blocks", "seconds"):
             costs = [by_name[name][cost] for name in names]
             # Costs that differ too little do not determine the slope.
-            if all(costs) and max(costs) / min(costs) >= _APART:
-                found.append({"cost": cost} | elo_per_doubling(results, names, costs)._asdict())
-    return found
+            if all(costs) and max(costs) / min(costs) >= _MIN_RATIO:
+                doublings.append({"cost": cost} | elo_per_doubling(results, names, costs)._asdict())
+    return doublings
 
 
 def _describe_test(played: Played, names: Sequence[str]) -> dict[str, Any] | None:

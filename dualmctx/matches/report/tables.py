@@ -18,7 +18,7 @@ _PLAYERS = (
 
 
 def make_tables(report: dict[str, Any], ranked: list[dict[str, Any]]) -> dict[str, Table]:
-    """Returns the tables of a report by name; a table without rows is left out.
+    """Returns the tables of a report by name; a table without rows is omitted.
 
     Args:
       report: the content of `report.json`.
@@ -61,7 +61,7 @@ def _players(report: dict[str, Any], ranked: list[dict[str, Any]]) -> Table:
 
 
 def _matrix(names: list[str], table: list[list[dict[str, Any] | None]]) -> Table:
-    """Lays out the results of the player of the row against that of the column."""
+    """Lays out the results of the row player against the column player."""
 
     def show_result(cell: dict[str, Any] | None) -> str:
         return "" if cell is None else f"{show_score(cell)}, {cell['points']:g}"
@@ -109,5 +109,5 @@ def _budgets(report: dict[str, Any]) -> Table:
         )
         for name, row in report["budgets"]["players"].items()
     ]
-    measured = "measured before: simulations, ms per move"
-    return Table("", ("player", "asked", "played", measured), rows)
+    measured = "measurements, simulations: ms per move"
+    return Table("", ("player", "requested", "played", measured), rows)

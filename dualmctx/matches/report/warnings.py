@@ -7,7 +7,7 @@ from typing import Any
 from dualmctx.matches.game_file import Game
 from dualmctx.matches.openings import Opening, Start
 
-# A warning is due below these: games between two players, the share of them that are distinct.
+# Thresholds below which a warning is due: games of two players, share of distinct games.
 _FEW_GAMES, _DISTINCT = 100, 0.9
 # Times per move that differ by a larger factor are not equal.
 _SAME_TIME = 1.1
@@ -31,7 +31,7 @@ def count_games(games: Sequence[Game], starts: Mapping[Opening, Start]) -> dict[
 
 
 def _continuation(game: Game, starts: Mapping[Opening, Start]) -> tuple[Any, ...]:
-    """Returns the mover after the opening, its opponent, the position, and the moves from there."""
+    """Returns the player to move after the opening, the other, the position and later moves."""
     start = starts[game.history(game.opening)]
     mover, other = game.players[start.side], game.players[1 - start.side]
     return mover, other, start.position, game.moves[game.opening :]
@@ -48,18 +48,18 @@ def list_warnings(
     Args:
       games: the games of the report.
       starts: the position after each opening.
-      seconds: per move, of the players that were given the same time per move, by name.
+      seconds: seconds per move, by name, of the players that were scaled to the same time.
       report: the report without its warnings.
     """
     warnings = _game_warnings(games, starts)
     open_ended = [row["name"] for row in report["players"] if None in (row["low"], row["high"])]
     if open_ended:
-        warnings.append(f"The games leave an interval unbounded: {', '.join(open_ended)}.")
+        warnings.append(f"The games do not bound the interval of {', '.join(open_ended)}.")
     cut = report["games"]["cut_short"]
     if cut:
         warnings.append(f"{cut} games were cut short and count as drawn.")
     if seconds and max(seconds.values()) > _SAME_TIME * min(seconds.values()):
-        slow, fast = (end(seconds, key=seconds.__getitem__) for end in (max, min))
+        slow, fast = (choose(seconds, key=seconds.__getitem__) for choose in (max, min))
         percent = 100 * (seconds[slow] / seconds[fast] - 1)
         warnings.append(
             f"Measured again after the games, a move of {slow} took {percent:.0f} % longer than "
@@ -78,9 +78,9 @@ def _game_warnings(games: Sequence[Game], starts: Mapping[Opening, Start]) -> li
     warnings = []
     fewest = min(map(len, pairings.values()))
     if fewest < _FEW_GAMES:
-        warnings.append(f"Two players met in {fewest} games only: intervals are wide.")
+        warnings.append(f"Two players met in only {fewest} games, so intervals are wide.")
     for (one, other), played in pairings.items():
-        # Against itself, a player without noise plays both games of a pair alike, as it should.
+        # A player without noise plays both games of a pair against itself alike.
         rows = played[::2] if one == other else played
         distinct = count_games(rows, starts)["distinct"]
         if distinct < _DISTINCT * len(rows):
