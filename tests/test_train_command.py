@@ -627,7 +627,7 @@ def test_a_full_disk_ends_the_run_which_can_be_resumed(
     [
         (
             "RESOURCE_EXHAUSTED: Out of memory\nOf it",
-            "more memory or devices --resume starts again",
+            "more memory or devices, --resume starts again",
         ),
         ("INTERNAL: the device is gone", "after the cause is fixed, --resume starts again"),
     ],
@@ -643,7 +643,7 @@ def test_a_failing_device_ends_the_run_with_one_line(
     line = failure([*ALPHAZERO, "--out", str(tmp_path)], capsys)
     assert message.split("\n")[0] in line
     assert remedy in line
-    assert "the last good checkpoint is none" in line
+    assert "no checkpoint was saved" in line
 
 
 def test_a_bug_shows_its_traceback(
@@ -718,7 +718,7 @@ def test_a_far_too_large_learning_rate_ends_the_run(
     assert run_here([*ALPHAZERO, "--learner.learning-rate", "1e30"], tmp_path, 9) == 3
     line = capsys.readouterr().err
     assert line.count("\n") == 1
-    assert "the last good checkpoint is none" in line
+    assert "no checkpoint was saved" in line
     assert list((tmp_path / "checkpoints").iterdir()) == []
 
 

@@ -1,3 +1,3 @@
-"""A training run: assembly from a configuration, the loop, evals and several processes."""
+"""Training runs: assembly from a configuration, the loop, evals, and several processes."""
 
 __all__ = ("assemble", "evals", "loop")

@@ -35,10 +35,11 @@ from dualmctx.training.memory_budget import (
 from dualmctx.training.trainer import Trainer, TrainState, make_trainer
 from dualmctx.types import Environment, Policy, PolicyValueNetwork
 
-# With more than 512 actions, few are legal in the games here; then 128 children are suggested.
+# Games with at least 512 actions have few legal ones; for them, 128 children are suggested.
 _MANY_ACTIONS, _FEW_CHILDREN = 512, 128
-# Values of the fields that say where a run executes; a run may be resumed with others.
-_ANY_PLACE: dict[str, Any] = {
+# Fields that only say where a run executes. The record holds these fixed values instead of the
+# actual ones, so that a run may be resumed elsewhere.
+_PLACEHOLDERS: dict[str, Any] = {
     **{"out": None, "resume": False, "wandb": None, "memory_limit": None},
     **{"devices": None, "coordinator": None, "num_processes": None, "process_id": None},
 }
@@ -99,7 +100,7 @@ def assemble(name: str, config: Config) -> Run:
     search_fn = make_search_fn(env, network, config.search.for_evaluation(), **options)
     evals, final_evals, num_positions = make_evals(env, network, search_fn, config.evals)
     trainer = build_trainer(config, env, network)
-    # An argument would be traced as an int32, which cannot hold the upper half of the seeds.
+    # The seed is not an argument: it would become an int32, which cannot hold all seeds.
     shapes = jax.eval_shape(lambda: trainer.init(config.seed))
     memory = check_memory(env, network, config, share(shapes, trainer.shardings))
     path = folder_of(name, config)
@@ -130,8 +131,8 @@ def assemble(name: str, config: Config) -> Run:
 def _defaults(config: Config, path: Path, record: dict[str, Any]) -> dict[str, Any]:
     """Returns the values of entries that the record of an earlier version lacks.
 
-    These are the defaults of the search variant. A record without the network's fields has those
-    that follow from its options; where it has fields, none may be missing.
+    These are the defaults of the search variant. If the saved record has no fields of the network,
+    those of the new record are used; if it has any, it must have all of them.
     """
     defaults = record_of("", Config(search=type(config.search)()))
     return defaults | missing_architecture(read_config(path), record)
@@ -144,15 +145,15 @@ def check_head(search: Policy, network: PolicyValueNetwork) -> None:
       ValueError: if `head` is neither -1 nor the index of one of several heads.
     """
     head, depths = search.heads[0], network.head_depths
-    # With several heads the network is built for the search.
+    # A network with several heads is built for the search.
     if len(search.heads) > 1:
         return
-    is_there = len(depths) > 1 and -len(depths) <= head < len(depths)
+    is_valid = len(depths) > 1 and -len(depths) <= head < len(depths)
     remedy = (
         "-1 for the final head, or the index of one of several heads, which --network.head-depths"
         f" sets (here {show(depths)})"
     )
-    check(head == -1 or is_there, "search.head", head, remedy)
+    check(head == -1 or is_valid, "search.head", head, remedy)
 
 
 def folder_of(name: str, config: Config) -> Path:
@@ -161,11 +162,11 @@ def folder_of(name: str, config: Config) -> Path:
 
 
 def record_of(name: str, config: Config) -> dict[str, Any]:
-    """Returns the content of `config.json`: the configuration without where the run executes."""
-    record: dict[str, Any] = to_dict(dataclasses.replace(config, **_ANY_PLACE))
+    """Returns the content of `config.json`, without the fields that say where the run executes."""
+    record: dict[str, Any] = to_dict(dataclasses.replace(config, **_PLACEHOLDERS))
     record["preset"] = name
     search, separate_trunks = config.search, config.network.separate_trunks
-    # The options do not identify the variant: two variants may have the same.
+    # The options do not identify the variant: two variants may have the same options.
     [variant] = [key for key, row in REGISTRY.items() if type(search) is row.policy]
     record["search"] = {"variant": variant} | record["search"]
     if separate_trunks is None:
@@ -178,7 +179,7 @@ def record_of(name: str, config: Config) -> dict[str, Any]:
 
 
 def build_trainer(config: Config, env: Environment, network: PolicyValueNetwork) -> Trainer:
-    """Builds the trainer of a run; it is the same in every process."""
+    """Builds the trainer of a run; all processes build the same one."""
     augment_fn = make_augment(*games.symmetries(env)) if config.learner.augment else None
     return make_trainer(
         env,
@@ -270,7 +271,7 @@ def _accepts(search: Policy, **options: Any) -> bool:
 def make_evals(
     env: Environment, network: PolicyValueNetwork, search_fn: Any, options: EvalConfig
 ) -> tuple:
-    """Makes the evals of a game: against its exact solution, or else against random play.
+    """Builds the evals of a game: against its exact solution if it has one, else random play.
 
     Returns:
       The evals during training, the final evals, and the numbers of positions they cover.
@@ -301,11 +302,11 @@ def make_evals(
     )
     batch_size = min(options.batch_size, len(solution.values))
     evaluate = make_evaluate(network, search_fn, batch_size)
-    some = make_exact_eval(evaluate, exact, max_positions=options.max_positions)
-    every = make_exact_eval(evaluate, exact, max_positions=None)
+    sampled_eval = make_exact_eval(evaluate, exact, max_positions=options.max_positions)
+    full_eval = make_exact_eval(evaluate, exact, max_positions=None)
     against_perfect = match(games.perfect_player(env), "perfect")
     counts = {
         "exact_positions": len(solution.values),
         "path_positions": int(solution.on_optimal_path.sum()),
     }
-    return (some,), (every, against_perfect), counts
+    return (sampled_eval,), (full_eval, against_perfect), counts

@@ -1,4 +1,4 @@
-"""Evals: the strength of a network by the exact solution of its game, or against opponents."""
+"""Evals measure a network: against the exact solution of its game, or in games with opponents."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -45,15 +45,15 @@ def score_exactly(
     """
     row = np.arange(len(values))
 
-    def is_right(value: np.ndarray) -> float:
+    def share_right(value: np.ndarray) -> float:
         # A value halfway between two results counts as wrong.
         return float(np.mean(np.abs(value - values) < 0.5))
 
     return {
         "search_optimal": float(np.mean(optimal_actions[row, evaluations.action])),
         "network_optimal": float(np.mean(optimal_actions[row, evaluations.network_action[:, -1]])),
-        "search_value": is_right(evaluations.value),
-        "network_value": is_right(evaluations.network_value[:, -1]),
+        "search_value": share_right(evaluations.value),
+        "network_value": share_right(evaluations.network_value[:, -1]),
     }
 
 
@@ -64,13 +64,13 @@ EvalFn = Callable[[Params, chex.PRNGKey], dict[str, float]]
 def make_exact_eval(
     evaluate: EvaluatePositions, exact: Solution, *, max_positions: int | None
 ) -> EvalFn:
-    """Makes an eval on the positions of a solved game.
+    """Builds an eval on the positions of a solved game.
 
     Args:
       evaluate: the network and a search without noise, see `make_evaluate`.
       exact: the solution.
-      max_positions: the approximate number of positions, evenly spaced, in addition to all on the
-        optimal path; `None` for all.
+      max_positions: the approximate number of evenly spaced positions that are added to those on
+        the optimal path; `None` for all positions.
 
     Returns:
       An eval with the fractions of `score_exactly`: under `exact/` for all chosen positions, and
@@ -84,12 +84,12 @@ def make_exact_eval(
     on_path = exact.on_optimal_path[chosen]
 
     def eval_fn(params: Params, rng_key: chex.PRNGKey) -> dict[str, float]:
-        found = evaluate(params, rng_key, states)
-        everywhere = score_exactly(found, optimal, values)
-        path = Evaluations(*(x[on_path] for x in found))
-        there = score_exactly(path, optimal[on_path], values[on_path])
-        return {f"exact/{name}": share for name, share in everywhere.items()} | {
-            f"path/{name}": share for name, share in there.items()
+        results = evaluate(params, rng_key, states)
+        path_results = Evaluations(*(x[on_path] for x in results))
+        shares = score_exactly(results, optimal, values)
+        path_shares = score_exactly(path_results, optimal[on_path], values[on_path])
+        return {f"exact/{name}": share for name, share in shares.items()} | {
+            f"path/{name}": share for name, share in path_shares.items()
         }
 
     return eval_fn
@@ -98,7 +98,7 @@ def make_exact_eval(
 def make_match_eval(
     env: Environment, search_fn: SearchFn, opponent: MoveFn, name: str, *, num_games: int
 ) -> EvalFn:
-    """Makes an eval that plays games against an opponent, half of them moving first.
+    """Builds an eval that plays games against an opponent and moves first in half of them.
 
     Args:
       env: the game.
@@ -134,6 +134,6 @@ def run_evals(evals: tuple[EvalFn, ...], params: Params, rng_key: chex.PRNGKey) 
 
 
 def is_solved(metrics: dict[str, float]) -> bool:
-    """Returns whether network and search are optimal in all positions that optimal play reaches."""
+    """Returns whether network and search are optimal wherever optimal play can lead."""
     names = ("path/search_optimal", "path/network_optimal")
     return all(metrics.get(name) == 1.0 for name in names)

@@ -31,7 +31,7 @@ from dualmctx.training.trainer import IterateFn, TrainState
 Rows = list[dict[str, Any]]
 """The rows of `metrics.jsonl`, one per iteration."""
 STOPPED = 130
-"""The exit code after Ctrl-C or SIGTERM, as shells have it."""
+"""The exit code after Ctrl-C or SIGTERM, as in shells."""
 
 
 class RunFailed(Exception):
@@ -53,13 +53,14 @@ def run_training(name: str, config: Config, warn: Callable[[str], None]) -> int:
     Args:
       name: the preset, for the folder and the records.
       config: the configuration.
-      warn: called with a line about a damaged checkpoint that was skipped.
+      warn: called with a message about each damaged checkpoint that was skipped.
 
     Returns:
       0 at the end of training, or 130 if Ctrl-C or SIGTERM stopped it after a checkpoint.
 
     Raises:
-      RunFailed: for bad input, if a resource fails, or if training diverges.
+      RunFailed: for bad input, if memory, the disk, the network or a device fails, or if training
+        diverges.
       KeyboardInterrupt: if the run is stopped before training or by a second signal. Its argument,
         if any, says how to continue.
     """
@@ -81,7 +82,7 @@ def run_training(name: str, config: Config, warn: Callable[[str], None]) -> int:
         except KeyboardInterrupt:
             if run is None:
                 raise KeyboardInterrupt from None
-            # Python waits for background writes at exit in any case. Until then, keep the lock.
+            # Python waits for background writes at exit anyway. Hold the lock until they end.
             with contextlib.suppress(OSError):
                 run.checkpoints.wait()
             remedy = "; --resume continues from the last checkpoint"
@@ -101,7 +102,7 @@ def initial_state(run: Run, warn: Callable[[str], None]) -> tuple[TrainState, Ro
     if not run.config.resume or run.checkpoints.latest() is None:
         state = run.trainer.init(run.config.seed)
         return state, run.folder.keep_rows(int(state.iteration))
-    # Only shapes are given: the device may not have room for two states.
+    # Only shapes are passed, because a device may not have room for two states.
     restored = run.checkpoints.restore(run.shapes)
     check_config(run.folder.path, restored.step, restored.config)
     state = spread(restored.state, run.trainer.shardings)
@@ -139,8 +140,8 @@ def train(run: Run, state: TrainState, rows: Rows, loggers: Sequence[Logger]) ->
       0, or 130 after a request to stop.
 
     Raises:
-      RunFailed: if training diverges. Nothing is saved then: the newest checkpoint is of an
-        iteration before the divergence.
+      RunFailed: if training diverges. No checkpoint is saved then, so the newest one is from
+        before the divergence.
     """
     config = run.config
     with Display(config.num_iterations, int(state.iteration)) as display:
@@ -154,7 +155,7 @@ def train(run: Run, state: TrainState, rows: Rows, loggers: Sequence[Logger]) ->
             while int(state.iteration) < config.num_iterations and not stop:
                 streak = count_solved_streak(rows)
                 if 0 < config.evals.stop_when_solved <= streak:
-                    display.say(f"optimal play in {streak} consecutive evals: training ends")
+                    display.say(f"optimal play in {streak} consecutive evals: training ends early")
                     break
                 state = train_iteration(run, iterate, state, rows, outputs)
             run.checkpoints.save(int(state.iteration), state)
@@ -179,7 +180,7 @@ def train_iteration(
     """Runs one iteration, writes its row to `outputs`, and saves a checkpoint if one is due.
 
     Raises:
-      RunFailed: if training diverges; the row is written before that.
+      RunFailed: if training diverges; the row is written first.
     """
     state, row = iterate_once(run, iterate, state, rows)
     divergence = check_divergence(row, rows, local(state.params), run.num_actions)
@@ -250,4 +251,4 @@ def finish(run: Run, state: TrainState, rows: Rows, display: Display) -> None:
     plot_training(rows, summary["title"], run.folder.path / "curve.png")
     display.console.print(summary_table(summary))
     files = "summary.json, metrics.jsonl, curve.png, checkpoints/, tensorboard/"
-    display.say(f"in {run.folder.path}: {files}")
+    display.say(f"results in {run.folder.path}: {files}")

@@ -1,4 +1,4 @@
-"""Messages of a training run: its description, its failures and how to continue."""
+"""Messages of a training run: its description, failures, and commands to continue."""
 
 import contextlib
 import os
@@ -34,10 +34,10 @@ def resume_command(*, is_resumed: bool) -> str:
     It names this interpreter, because there may be no `python` on the path.
 
     Args:
-      is_resumed: whether the command line has `--resume` already.
+      is_resumed: whether the command line already has `--resume`.
     """
     script, *arguments = sys.argv
-    # `python -m dualmctx` sets the script to a file that cannot be run by its path.
+    # Under `python -m dualmctx`, the script is a file that cannot be run by its path.
     program = ["-m", "dualmctx"] if Path(script).name == "__main__.py" else [script]
     python = min(sys.executable, os.path.relpath(sys.executable), key=len)
     return shlex.join([python, *program, *arguments, *([] if is_resumed else ["--resume"])])
@@ -63,8 +63,8 @@ def describe_failure(run: Run | None, error: BaseException) -> str:
     resume = "--resume " + ("continues there" if has_checkpoint else "starts again")
     is_of_device = isinstance(error, jax.errors.JaxRuntimeError)
     if isinstance(error, MemoryError) or (is_of_device and "RESOURCE_EXHAUSTED" in str(error)):
-        smaller = "a new run with a smaller --selfplay.num-games or --learner.capacity takes less"
-        remedy = f"with more memory or devices {resume}, {smaller}"
+        smaller = "start a new run with a smaller --selfplay.num-games or --learner.capacity"
+        remedy = f"with more memory or devices, {resume}; or {smaller}"
     else:
         remedy = f"after the cause is fixed, {resume}"
     return f"{message}; {last_checkpoint(run)}; {remedy}"
@@ -73,5 +73,6 @@ def describe_failure(run: Run | None, error: BaseException) -> str:
 def last_checkpoint(run: Run) -> str:
     """Names the newest checkpoint."""
     last = run.checkpoints.latest()
-    where = f"iteration {last} in {run.folder.checkpoints}"
-    return f"the last good checkpoint is {'none' if last is None else where}"
+    if last is None:
+        return "no checkpoint was saved"
+    return f"the last good checkpoint is iteration {last} in {run.folder.checkpoints}"

@@ -1,8 +1,8 @@
-"""Training with several processes: the first one decides and writes, the others follow it.
+"""Training with several processes: a coordinator and its workers.
 
-Every process runs the same programs on its own devices. The first process (the coordinator)
-broadcasts each command before it runs it. So Ctrl-C, the result of evals, and a failure are
-decisions of one process.
+Every process runs the same programs on its own devices. The first process is the coordinator; it
+broadcasts each command before running it, and it alone writes files. So only the coordinator reacts
+to Ctrl-C, to the results of evals and to failures.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from dualmctx.training.trainer import IterateFn, Trainer, TrainState
 
 
 class Command(enum.IntEnum):
-    """What the coordinator and the workers do together next."""
+    """A command that the coordinator and the workers run together."""
 
     INIT = 1
     COMPILE = 2
@@ -35,14 +35,14 @@ class Command(enum.IntEnum):
 
 
 class CollectiveFailed(Exception):
-    """A command failed in the coordinator while the workers were waiting in it."""
+    """A command failed in the coordinator while the workers were waiting in that command."""
 
 
 def run_coordinator(command: Callable[[], int], program: str) -> int:
-    """Runs the first process's command, then ends the workers with its exit code.
+    """Runs a command in the coordinator, then ends the workers with its exit code.
 
     Args:
-      command: returns the exit code.
+      command: runs the command and returns the exit code.
       program: the command's name, for messages.
     """
     if not jax.distributed.is_initialized():
@@ -73,7 +73,7 @@ def run_worker(build: Callable[[], Trainer], seed: int, program: str) -> int:
 
 def _run_commands(build: Callable[[], Trainer], seed: int) -> int:
     command, code = _receive()
-    # The coordinator refuses a bad configuration and sends END first.
+    # If the configuration is bad, the first command is END.
     trainer: Any = None if command == Command.END else build()
     state: Any = None
     iterate: Any = None
@@ -81,7 +81,7 @@ def _run_commands(build: Callable[[], Trainer], seed: int) -> int:
         if command == Command.INIT:
             state = trainer.init(seed)
         elif command == Command.SPREAD:
-            # Only shapes: a state that is restored is not initialised.
+            # Only the shapes are needed, because the state is restored.
             shapes = jax.eval_shape(lambda: trainer.init(seed))
             state = devices.spread(_broadcast_state(shapes), trainer.shardings)
         elif command == Command.COMPILE:
@@ -131,18 +131,18 @@ def spread(state: Any, shardings: Any) -> Any:
 
 
 def _broadcast_state(state: Any) -> Any:
-    """Returns the coordinator's arrays in all processes; a worker gives shapes and dtypes."""
+    """Returns the coordinator's arrays in all processes; a worker passes shapes and dtypes."""
 
     def broadcast(x: Any) -> Any:
-        given = np.asarray(x) if processes.is_first() else np.zeros(x.shape, x.dtype)
-        return np.asarray(multihost_utils.broadcast_one_to_all(given))
+        own = np.asarray(x) if processes.is_first() else np.zeros(x.shape, x.dtype)
+        return np.asarray(multihost_utils.broadcast_one_to_all(own))
 
     return jax.tree.map(broadcast, state)
 
 
 @contextlib.contextmanager
 def _with_workers(command: Command) -> Iterator[None]:
-    """Broadcasts a command that the coordinator runs in the body.
+    """Broadcasts a command; the body runs it in the coordinator.
 
     Raises:
       CollectiveFailed: if the body fails while workers are waiting in the command.
@@ -171,8 +171,8 @@ def _exit_after(error: BaseException, program: str) -> None:
     if isinstance(error, CollectiveFailed):
         error = error.__cause__ or error
     if isinstance(error, ValueError | RuntimeError):
-        # A lost process also appears as such an error. JAX's runtime then ends this process, and
-        # its report names the lost one.
+        # The loss of another process also raises such an error. In that case JAX's runtime ends
+        # this process while it sleeps, and names the lost process.
         time.sleep(processes.HEARTBEAT_SECONDS + 15)
     code = 1
     if isinstance(error, KeyboardInterrupt):
