@@ -419,8 +419,11 @@ def test_parquet_without_pyarrow_fails_early(
 
 @pytest.mark.parametrize("name", SUBCOMMANDS)
 def test_every_command_has_help(name: str, capfd: Any) -> None:
-    with pytest.raises(SystemExit, match=r"^0$"):
-        main([name, "--help"])
+    try:
+        code = main([name, "--help"])
+    except SystemExit as stop:
+        code = stop.code
+    assert code == 0
     assert f"usage: dualmctx {name}" in capfd.readouterr().out
     # An invalid option is used, because `reproduce` runs without arguments.
     assert main([name, "--no-such-option"]) == 2
