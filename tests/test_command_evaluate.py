@@ -424,7 +424,7 @@ def test_every_command_has_help(name: str, capfd: Any) -> None:
     except SystemExit as stop:
         code = stop.code
     assert code == 0
-    assert f"usage: dualmctx {name}" in capfd.readouterr().out
+    assert f"dualmctx {name} " in capfd.readouterr().out
     # An invalid option is used, because `reproduce` runs without arguments.
     assert main([name, "--no-such-option"]) == 2
     assert re.fullmatch(rf"dualmctx {name}: .+\n", capfd.readouterr().err)
