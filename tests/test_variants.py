@@ -91,6 +91,13 @@ def test_allowed_combinations_build_and_others_are_refused(
             with_options(policy, **{option: VALUES[option]})
 
 
+def test_an_option_changes_the_group_that_is_given_with_it_in_any_order() -> None:
+    group = Root(dirichlet_alpha=0.5)
+    expected = AlphaZero(root=dataclasses.replace(group, temperature=0.0))
+    assert with_options(AlphaZero(), root=group, temperature=0.0) == expected
+    assert with_options(AlphaZero(), temperature=0.0, root=group) == expected
+
+
 @chex.dataclass(frozen=True)
 class Position:
     """A position of a game without end; the players take turns."""

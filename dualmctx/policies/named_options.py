@@ -51,18 +51,16 @@ def with_options(policy: P, **options: Any) -> P:
     Raises:
       ValueError: if the policy has no such option, or refuses a value or combination.
     """
-    known, own = (
-        named_options(policy),
-        {field.name for field in dataclasses.fields(cast(Any, policy))},
-    )
-    changes: dict[str, Any] = {}
+    known = named_options(policy)
+    own = {field.name for field in dataclasses.fields(cast(Any, policy))}
+    # First the fields of the policy: an option of a group changes the group that is given.
+    changes = {name: value for name, value in options.items() if name in own}
     for name, value in options.items():
-        if name not in known and name not in own:
+        if name in own:
+            continue
+        if name not in known:
             kind, names = type(policy).__name__, ", ".join(known)
             raise ValueError(f"{kind} has no option {name}; it has {names}")
-        if name in own:
-            changes[name] = value
-            continue
         group, inner = known[name].path
         old = changes.get(group, getattr(policy, group))
         changes[group] = dataclasses.replace(old, **{inner: value})
