@@ -77,6 +77,7 @@ CASES = {
     "two trees": ("hsr", "mlp", BOTH_TREES, 1024, {}),
     "two trees in one round": ("hsr", "mlp", ONE_ROUND, 1024, {}),
     "three trees": ("hsr", "mlp", Chain((40, 25, 20), 5, action_weights="regularized"), 1024, {}),
+    "four trees of few actions": ("nim", "mlp", Chain((40, 20, 15, 10), 5), 1024, {}),
     "rollouts": ("hsr", "mlp", AlphaGo(128), 1024, {}),
     "small trees and convolutions": ("connect_four", "conv", AlphaZero(16), 64, {}),
     "stored activations": ("connect_four", "conv", BOTH_TREES, 512, {}),
@@ -92,7 +93,7 @@ CASES = {
 }
 
 
-@pytest.mark.sampled(13)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("case", CASES)
 def test_the_prediction_is_enough_and_at_most_40_percent_too_high(case: str) -> None:
     game, trunk, policy, batch_size, options = CASES[case]

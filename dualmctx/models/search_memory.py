@@ -16,6 +16,8 @@ from dualmctx.types import Embedding, Environment, GameState, Params, Policy, Po
 
 # In rounds of a search with several trees, XLA copies up to half of the statistics.
 _MARGIN, _COPIED = 0.1, 0.5
+# A backup from many leaves sums four numbers per node and tree; see `search.batch_backup`.
+_NUM_SUMS = 4
 # The sizes of temporaries do not need fast code, and this compiles two to three times as fast.
 _QUICK: dict[str, Any] = {"xla_backend_optimization_level": 0}
 
@@ -108,8 +110,11 @@ def search_memory(
         temporary_bytes(function, *arguments) + num_bytes(arguments[2:])
         for function, arguments in calls
     )
-    has_copies = len(tree.stats) > 1 and policy.traits.num_rounds > 1
+    num_trees = len(tree.stats)
+    has_copies = num_trees > 1 and policy.traits.num_rounds > 1
     copies = _COPIED * (size - stored) if has_copies else 0
+    if num_trees > 1:
+        copies += _NUM_SUMS * num_trees * num_bytes(tree.raw_values)
     return SearchMemory(
         batch_size=batch_size,
         num_nodes=num_nodes,
