@@ -560,9 +560,9 @@ def test_the_report_has_every_cell(curves: dict[str, Curve], tmp_path: Path) -> 
     assert "http" not in files[2].read_text()
     markdown = files[1].read_text()
     assert (
-        "A step of dual takes 0.25 of the time of one of mpv: its self-play 0.25, with 0.59 of the "
-        "blocks of the network per move, and its learning 0.25. Learning is 25% of a step of mpv "
-        "and 25% of one of dual."
+        "A step of dual takes 0.25 times as long as a step of mpv: self-play takes 0.25 times as "
+        "long, with 0.59 times the blocks of the network per move, and learning 0.25 times as "
+        "long. Learning is 25% of a step of mpv and 25% of a step of dual."
     ) in markdown
     rows = [line.strip("| ").split(" | ") for line in markdown.splitlines() if line[:1] == "|"]
     written = {row[0]: row[1:] for row in rows}
@@ -663,7 +663,11 @@ def test_a_report_with_other_policies_is_not_resumed(
     assert resume("nim", no=None)[0] == 130
     for game, policies, words in (
         ("hsr", {"no": None}, "does not record the policies"),
-        ("nim", {"alphazero": AlphaZero(85)}, "alphazero has root.visit_weights plain there and"),
+        (
+            "nim",
+            {"alphazero": AlphaZero(85)},
+            "root.visit_weights of alphazero was plain and is now",
+        ),
     ):
         code, said = resume(game, **policies)
         assert (code, said.count("\n")) == (2, 1)

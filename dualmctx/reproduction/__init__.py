@@ -1,4 +1,4 @@
-"""The experiments of the Dual MCTS paper, also at equal cost; `dualmctx reproduce` runs them.
+"""The experiments of the Dual MCTS paper, and more at equal cost; for `dualmctx reproduce`.
 
 No module is public.
 """

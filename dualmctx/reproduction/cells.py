@@ -1,53 +1,58 @@
-"""Estimates as the cells of a table show them."""
+"""Formats estimates for the cells of a table."""
 
 from typing import Any
 
 NONE, UNRESOLVED = "–", "not resolved"
 WIDEST_ELO, WIDEST_SHARE, WIDEST_RATIO = 400.0, 0.5, 4.0
-"""The widest interval of a resolved estimate: in Elo, in shares, as a factor."""
+"""The maximum width of the interval of a resolved estimate: in Elo, in shares, as a factor."""
 
 
-def show(found: dict[str, Any] | None, seeds: int = 0, digits: int = 2) -> str:
+def show(estimate: dict[str, Any] | None, seeds: int = 0, digits: int = 2) -> str:
     """Formats an estimate, with its interval if it has one.
 
     Args:
-      found: an `Estimate` as a dictionary, or `None`.
-      seeds: number of seeds; if the estimate has fewer, their number is added.
+      estimate: an `Estimate` as a dictionary, or `None`.
+      seeds: number of seeds; if the estimate covers fewer, the cell says how many.
       digits: number of decimals.
     """
-    if found is None:
+    if estimate is None:
         return NONE
-    number = len(found["values"])
-    part = f" ({number} of {seeds} seeds)" if number < seeds else ""
-    ends = [found["low"], found["high"]]
+    number = len(estimate["values"])
+    coverage = f" ({number} of {seeds} seeds)" if number < seeds else ""
+    ends = [estimate["low"], estimate["high"]]
     interval = "" if None in ends else f" [{', '.join(show_decimal(x, digits) for x in ends)}]"
-    return f"{show_decimal(found['mean'], digits)}{interval}{part}"
+    return f"{show_decimal(estimate['mean'], digits)}{interval}{coverage}"
 
 
-def show_ratio(found: dict[str, Any] | None, seeds: int = 0) -> str:
+def show_ratio(estimate: dict[str, Any] | None, seeds: int = 0) -> str:
     """Formats a ratio.
 
     A ratio is not resolved if the ends of its interval are more than a factor of `WIDEST_RATIO`
-    apart. With `seeds`, a ratio of exactly 1 in all seeds reads "equal": the steps were equal.
+    apart. With `seeds`, a ratio of exactly 1 in all seeds is shown as "equal", because the steps
+    were equal.
 
     Args:
-      found: an `Estimate` as a dictionary, or `None`.
-      seeds: number of seeds; if it is given, the number of those in the ratio is added.
+      estimate: an `Estimate` as a dictionary, or `None`.
+      seeds: number of seeds; if nonzero, the cell says how many of them the ratio covers.
     """
-    if found is None:
+    if estimate is None:
         return NONE
-    values, low, high = found["values"], found["low"], found["high"]
-    of = f" ({len(values)} of {seeds} seeds)" if seeds else ""
+    values, low, high = estimate["values"], estimate["low"], estimate["high"]
+    coverage = f" ({len(values)} of {seeds} seeds)" if seeds else ""
     if low is not None and high > WIDEST_RATIO * low:
-        return f"{UNRESOLVED}{of}"
+        return f"{UNRESOLVED}{coverage}"
     if seeds and all(x == 1 for x in values):
-        return f"equal{of}"
-    return f"{show(found)}{of}"
+        return f"equal{coverage}"
+    return f"{show(estimate)}{coverage}"
 
 
-def is_wide(found: dict[str, Any] | None, widest: float) -> bool:
+def is_wide(estimate: dict[str, Any] | None, widest: float) -> bool:
     """Returns whether an estimate has an interval that is wider than `widest`."""
-    return found is not None and found["low"] is not None and found["high"] - found["low"] > widest
+    return (
+        estimate is not None
+        and estimate["low"] is not None
+        and estimate["high"] - estimate["low"] > widest
+    )
 
 
 def show_decimal(number: float, digits: int) -> str:
@@ -60,8 +65,8 @@ def show_paper(published: dict[str, float] | None, name: str) -> str:
     return NONE if published is None else f"{published[name]:.2f}"
 
 
-def show_places(places: list[dict[str, float] | None]) -> str:
+def show_points(points: list[dict[str, float] | None]) -> str:
     """Formats the step and the seconds at which each seed converged."""
-    if not any(places):
+    if not any(points):
         return NONE
-    return ", ".join(NONE if x is None else f"{x['step']:.3g}; {x['seconds']:.1f}" for x in places)
+    return ", ".join(NONE if x is None else f"{x['step']:.3g}; {x['seconds']:.1f}" for x in points)

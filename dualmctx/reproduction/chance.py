@@ -1,11 +1,11 @@
-"""The probability that chance alone meets the rule `level`, by simulation."""
+"""Simulates the probability that chance alone meets the rule `level`."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.stats
 
-from dualmctx.reproduction.convergence import IN_A_ROW, CheckpointScores
+from dualmctx.reproduction.convergence import NUM_CONSECUTIVE, CheckpointScores
 
 
 class Chance(NamedTuple):
@@ -32,8 +32,8 @@ def chance_of_level(
     For the last step it is a half. Games are won or lost, independently of each other.
 
     Args:
-      scores: of the checkpoints of the reference, with at least one after the start.
-      num_pairs: pairs of games between each two checkpoints.
+      scores: the scores of the checkpoints of the reference, at least one of them after the start.
+      num_pairs: number of pairs of games between every two checkpoints.
       runs: number of simulated runs.
       seed: seed of the simulation.
     """
@@ -43,8 +43,8 @@ def chance_of_level(
     expected = np.array([*level[:-1], 0.5])
     won = np.random.default_rng(seed).binomial(2 * num_pairs, expected, size=(runs, len(steps)))
     flags = won >= num_pairs
-    # Fewer than three in a row suffice at the end of the run.
-    meets = np.stack([flags[:, i : i + IN_A_ROW].all(1) for i in range(len(steps))], axis=1)
+    # At the end of the run, fewer evaluations in a row are enough.
+    meets = np.stack([flags[:, i : i + NUM_CONSECUTIVE].all(1) for i in range(len(steps))], axis=1)
     is_met, first = meets.any(1), meets.argmax(1)
     at = np.bincount(first[is_met], minlength=len(steps)) / runs
     return Chance(float(is_met.mean()), steps, tuple(at.tolist()))
@@ -57,7 +57,7 @@ def chance_of_seeds(
 
     Args:
       summary: as `summarize` returns it.
-      num_pairs: pairs of games between each two checkpoints.
+      num_pairs: number of pairs of games between every two checkpoints.
 
     Returns:
       The share of runs in which an algorithm identical to the reference meets the rule; of these

@@ -1,22 +1,22 @@
-"""Rules that decide when an algorithm has converged, from the evaluations of its checkpoints."""
+"""Rules that decide when an algorithm has converged, from the scores of its checkpoints."""
 
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-MASS, CONFIDENCE, IN_A_ROW = 0.9, 0.95, 3
-"""The rule `alpha-rank`: the mass of α-rank that leads, the share of resamples in which it must be
-reached, and the number of evaluations in a row."""
+MASS, CONFIDENCE, NUM_CONSECUTIVE = 0.9, 0.95, 3
+"""The rule `alpha-rank`: the α-rank mass that must be exceeded, the share of resamples in which it
+must be exceeded, and the number of evaluations in a row."""
 THRESHOLD = 0.95
 """The share of optimal moves of the rule `threshold`."""
 
 
-class Place(NamedTuple):
+class TrainingPoint(NamedTuple):
     """A point in the training of an algorithm.
 
     Attributes:
       step: the step, fractional if it is interpolated.
-      seconds: seconds of training up to it.
+      seconds: seconds of training up to the step.
     """
 
     step: float
@@ -47,12 +47,14 @@ class CheckpointScores(NamedTuple):
 
 
 RULES = {
-    "alpha-rank": f"mass above {MASS} in {CONFIDENCE:.0%} of resamples, {IN_A_ROW} times in a row",
+    "alpha-rank": f"mass above {MASS} in {CONFIDENCE:.0%} of resamples, {NUM_CONSECUTIVE} times "
+    "in a row",
     "authors": f"σ(4.9 (2w − 1))² above {MASS}, where w is the score against the untrained "
     "networks",
     "level": f"at least half of the points against the last checkpoint of the first algorithm of "
-    f"the table, {IN_A_ROW} times in a row or to the end of the run",
-    "perfect": f"optimal in all positions that optimal play can reach, {IN_A_ROW} steps in a row",
+    f"the table, {NUM_CONSECUTIVE} times in a row or to the end of the run",
+    "perfect": f"optimal in all positions that optimal play can reach, {NUM_CONSECUTIVE} steps "
+    "in a row",
     "threshold": f"{THRESHOLD:.0%} of the moves optimal in the positions that optimal play can "
     "reach, for the first time, interpolated between steps",
 }
@@ -64,7 +66,7 @@ def first_in_a_row(
 ) -> int | None:
     """Returns the index of the first of `number` true flags in a row, or `None`.
 
-    With `or_to_the_end`, fewer flags suffice if they are the last ones.
+    With `or_to_the_end`, fewer flags are enough at the end of the sequence.
     """
     run = 0
     for i, flag in enumerate(flags):
@@ -84,11 +86,11 @@ def authors_score(score: float) -> float:
     return 1 / (1 + math.exp(-4.9 * (2 * score - 1))) ** 2
 
 
-def converged(scores: CheckpointScores, rule: str) -> Place | None:
+def converged(scores: CheckpointScores, rule: str) -> TrainingPoint | None:
     """Returns the point at which an algorithm has converged by a rule, or `None`.
 
-    If a rule asks for several evaluations in a row, the point is the first of them. Untrained
-    networks do not count: only evaluations after step 0 do.
+    If a rule asks for several evaluations in a row, the point is the first of them. Only
+    evaluations after step 0 count, because networks are untrained before.
 
     Args:
       scores: the scores of the checkpoints.
@@ -97,20 +99,20 @@ def converged(scores: CheckpointScores, rule: str) -> Place | None:
     if rule == "threshold":
         return _cross(scores)
     if rule == "perfect":
-        place = first_in_a_row([x == 1 for x in scores.optimal], IN_A_ROW)
-        return None if place is None else _place(scores, place + 1)
+        index = first_in_a_row([x == 1 for x in scores.optimal], NUM_CONSECUTIVE)
+        return None if index is None else _point_at(scores, index + 1)
     flags = {
         "alpha-rank": [x >= CONFIDENCE for x in scores.leads],
         "authors": [authors_score(x) > MASS for x in scores.score],
         "level": [x >= 0.5 for x in scores.level],
     }[rule]
     after = [flag and step > 0 for flag, step in zip(flags, scores.steps, strict=True)]
-    number = 1 if rule == "authors" else IN_A_ROW
-    place = first_in_a_row(after, number, or_to_the_end=rule == "level")
-    return None if place is None else _place(scores, scores.steps[place])
+    number = 1 if rule == "authors" else NUM_CONSECUTIVE
+    index = first_in_a_row(after, number, or_to_the_end=rule == "level")
+    return None if index is None else _point_at(scores, scores.steps[index])
 
 
-def _cross(scores: CheckpointScores) -> Place | None:
+def _cross(scores: CheckpointScores) -> TrainingPoint | None:
     """Returns the point at which the share of optimal moves reaches the threshold.
 
     It is interpolated linearly between steps. The share of the untrained network is not recorded,
@@ -120,12 +122,12 @@ def _cross(scores: CheckpointScores) -> Place | None:
     if after is None:
         return None
     if after == 0:
-        return _place(scores, 1)
+        return _point_at(scores, 1)
     below, above = scores.optimal[after - 1 : after + 1]
     share = (THRESHOLD - below) / (above - below)
     begin, end = scores.trained[after - 1 : after + 1]
-    return Place(after + share, begin + share * (end - begin))
+    return TrainingPoint(after + share, begin + share * (end - begin))
 
 
-def _place(scores: CheckpointScores, step: int) -> Place:
-    return Place(step, scores.trained[step - 1])
+def _point_at(scores: CheckpointScores, step: int) -> TrainingPoint:
+    return TrainingPoint(step, scores.trained[step - 1])

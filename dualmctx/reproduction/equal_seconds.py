@@ -1,4 +1,4 @@
-"""The number of simulations with which self-play of AlphaZero takes as long as that of Dual."""
+"""Finds the simulations with which self-play of AlphaZero takes as long as that of Dual."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from dualmctx.reproduction.training_setup import Row
 EQUAL = "alphazero-seconds"
 """AlphaZero with that number of simulations."""
 MEASURED = ("alphazero-cost", "alphazero-best", "dual-best")
-"""The algorithms whose self-play is timed to find it."""
+"""The algorithms whose self-play is timed to find that number."""
 
 
 class EqualSeconds(NamedTuple):
@@ -36,34 +36,34 @@ def find_equal(
     """Returns the budget with which self-play takes the time of Dual, over whole runs.
 
     Whole runs are timed because trees grow deeper as networks learn, and because the evaluations of
-    Dual differ from those of AlphaZero. Untrained networks or a few positions would be no measure
-    of the time of training.
+    Dual differ from those of AlphaZero. Untrained networks or a few positions would not represent
+    training.
 
     Args:
       algorithms: the algorithms of `MEASURED`, by name.
-      rows: the rows of the runs of each, which took turns.
+      rows: the rows of the runs of each algorithm; the runs took turns.
     """
-    less, more, dual = (
+    low_seconds, high_seconds, dual = (
         float(np.mean([row["selfplay_seconds"] for row in rows[name]])) for name in MEASURED
     )
-    fewer, most, _ = (algorithms[name].cost.simulations for name in MEASURED)
-    budgets = (fewer, most)
-    return EqualSeconds(interpolate(budgets, (less, more), dual), dual, budgets, (less, more))
+    low, high, _ = (algorithms[name].cost.simulations for name in MEASURED)
+    budgets, seconds = (low, high), (low_seconds, high_seconds)
+    return EqualSeconds(interpolate(budgets, seconds, dual), dual, budgets, seconds)
 
 
-def interpolate(budgets: tuple[int, int], seconds: tuple[float, float], wanted: float) -> int:
+def interpolate(budgets: tuple[int, int], seconds: tuple[float, float], target: float) -> int:
     """Returns the budget for a time, from the line through two measurements.
 
     Args:
       budgets: the two measured budgets, the smaller one first.
       seconds: the time of each.
-      wanted: the time to reach, in seconds.
+      target: the time to reach, in seconds.
 
     Returns:
-      From 1 to twice the larger budget. The smaller budget if time does not grow with the budget.
+      The budget, from 1 to twice the larger one; the smaller one if time does not grow with it.
     """
-    (less, more), (quick, slow) = budgets, seconds
-    per_simulation = (slow - quick) / max(more - less, 1)
+    (low, high), (low_seconds, high_seconds) = budgets, seconds
+    per_simulation = (high_seconds - low_seconds) / max(high - low, 1)
     if per_simulation <= 0:
-        return less
-    return min(max(1, round(less + (wanted - quick) / per_simulation)), 2 * more)
+        return low
+    return min(max(1, round(low + (target - low_seconds) / per_simulation)), 2 * high)

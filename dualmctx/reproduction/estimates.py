@@ -16,7 +16,7 @@ class Estimate(NamedTuple):
     Attributes:
       mean: the mean of the values.
       low: lower end of the 95 % interval by Student's t. `None` for a single value or equal values,
-        which do not show how much the next one may differ.
+        which do not show how much values vary.
       high: upper end of the interval, or `None`.
       values: the value of each seed.
     """
@@ -49,8 +49,8 @@ def estimate(
 
 def estimate_ratio(ratios: Sequence[float]) -> Estimate | None:
     """Estimates a ratio by the geometric mean over seeds; `None` without values."""
-    found = estimate([math.log(x) for x in ratios])
-    if found is None:
+    of_logarithms = estimate([math.log(x) for x in ratios])
+    if of_logarithms is None:
         return None
-    mean, low, high = (None if x is None else math.exp(x) for x in found[:3])
+    mean, low, high = (None if x is None else math.exp(x) for x in of_logarithms[:3])
     return Estimate(mean or 0.0, low, high, tuple(ratios))

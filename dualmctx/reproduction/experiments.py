@@ -18,8 +18,8 @@ class GameRow(NamedTuple):
       num_states: number of reachable states, which sets the window of the paper's Dual. HSR and
         Nim: counted (`tests/test_window.py`); Connect Four: Edelkamp, Kissmann 2008.
       max_plies: length of the longest game.
-      temperature_plies: plies at the start of a game in which self-play draws moves from the
-        weights of the search.
+      temperature_plies: number of plies at the start of a game in which self-play samples moves
+        from the weights of the search.
       opening_plies: numbers of random plies at the start of a match game, equally likely.
     """
 
@@ -43,7 +43,7 @@ GAMES = {
 
 
 class Algorithm(NamedTuple):
-    """An algorithm: a search, and the depths of the heads of its network or of its networks.
+    """An algorithm: a search, and the depths of the heads of its network or networks.
 
     Attributes:
       policy: the search, with the noise of self-play.
@@ -75,7 +75,7 @@ class Comparison(NamedTuple):
 
     @property
     def algorithms(self) -> tuple[str, ...]:
-        """All names, the candidate last, as in the table of the paper."""
+        """The names of all algorithms, the candidate last, as in the table of the paper."""
         return (*self.others, self.candidate)
 
 
@@ -86,7 +86,7 @@ COMPARISONS = {
     ),
     "cost": Comparison("This project's Dual, equal network cost", "dual-best", ("alphazero-cost",)),
     "seconds": Comparison(
-        "This project's Dual, equal seconds a move", "dual-best", ("alphazero-seconds",)
+        "This project's Dual, equal seconds per move", "dual-best", ("alphazero-seconds",)
     ),
     "controls": Comparison(
         "This project's Dual and each head alone, equal network cost",
@@ -97,23 +97,24 @@ COMPARISONS = {
 
 
 def make_algorithms(row: GameRow, size: Size) -> dict[str, Algorithm]:
-    """Returns all algorithms but `alphazero-seconds`, whose budget is measured.
+    """Returns all algorithms except `alphazero-seconds`, whose budget is measured.
 
-    Those of the paper's setting act and learn by eq. 2, the smoothed visits: `alphazero` by those
-    of its tree, `mpv` and `dual` by those of the large tree. `dual` is sequential, with a window,
-    and every evaluation runs the whole network; `mpv` differs from it by its networks, and has no
-    window. The others act and learn by plain visits: `alphazero-best` by those of its tree,
-    `mpv-best` and `dual-best` by those of the small tree. The latter two have rounds and no window,
-    and `dual-best` keeps activations. `alphazero-cost` has the simulations that run as many blocks
-    of the network as those of `dual-best`. `alphazero-early` does so too, by the early head alone
-    of the network of `dual-best`, whose final head it trains and does not search with.
+    The algorithms of the paper's setting act and learn by the smoothed visits of eq. 2, `alphazero`
+    in its only tree, `mpv` and `dual` in the large tree. `dual` is sequential, has a window, and
+    runs the whole network in every evaluation. `mpv` has other networks and no window.
+
+    All others act and learn by plain visits, `alphazero-best` in its only tree, `mpv-best` and
+    `dual-best` in the small tree. `mpv-best` and `dual-best` have rounds and no window, and
+    `dual-best` keeps activations. `alphazero-cost` has so many simulations that it runs as many
+    blocks of the network as `dual-best`. So does `alphazero-early`, which has the network of
+    `dual-best` and trains both heads, but searches with the early head alone.
     """
     small, large = size.budgets
     depth = size.num_blocks
     shared, separate = (depth // 2, depth), (depth, depth + depth // 2)
     rounds = min(size.num_rounds, large)
-    smoothed, own = "large_visits", "small_visits"
-    best = Algorithm(Dual(size.budgets, num_rounds=rounds, action_weights=own), shared)
+    smoothed, plain = "large_visits", "small_visits"
+    best = Algorithm(Dual(size.budgets, num_rounds=rounds, action_weights=plain), shared)
     blocks = best.cost.blocks or 0
     schedule = in_rounds(size.budgets, rounds)
     return {
@@ -132,7 +133,7 @@ def make_algorithms(row: GameRow, size: Size) -> dict[str, Algorithm]:
             keep_activations=False,
         ),
         "alphazero-best": alphazero(small + large, size),
-        "mpv-best": Algorithm(MPV(size.budgets, schedule=schedule, action_weights=own), separate),
+        "mpv-best": Algorithm(MPV(size.budgets, schedule=schedule, action_weights=plain), separate),
         "dual-best": best,
         "alphazero-cost": alphazero(max(1, round(blocks / depth)), size),
         "alphazero-early": Algorithm(AlphaZero(max(1, round(blocks / shared[0])), head=0), shared),

@@ -22,11 +22,11 @@ def save_curves(summary: dict[str, Any], title: str, file: Path) -> None:
 def draw_curves(summary: dict[str, Any], title: str) -> Figure:
     """Draws a comparison.
 
-    Thin lines are seeds. Thick lines are their means, with a gap where the games of a seed do not
-    bound its Elo. The band is the mean of the 95 % intervals; it extends to the edge where an
-    interval is unbounded. Dotted lines are the steps at which each algorithm converged according to
-    the paper. The last plot shows the share of optimal moves if it is known, otherwise the points
-    against the reference.
+    Each thin line is a seed. Thick lines are means over seeds, with a gap where the games of a seed
+    do not bound its Elo. The band is the mean of the 95 % intervals; it extends to the edge where
+    an interval is unbounded. Dotted lines are the steps at which each algorithm converged according
+    to the paper. The last plot shows the share of optimal moves if it is known, otherwise the
+    points against the reference.
 
     Args:
       summary: as `summarize` returns it.
@@ -35,8 +35,8 @@ def draw_curves(summary: dict[str, Any], title: str) -> Figure:
     figure = Figure(figsize=(12.5, 3.8), layout="constrained")
     elo, mass, play = figure.subplots(1, 3)
     reference, limits = next(iter(summary["algorithms"])), _elo_limits(summary)
-    for i, (name, found) in enumerate(summary["algorithms"].items()):
-        curves, color = list(found["curves"].values()), f"C{i}"
+    for i, (name, entry) in enumerate(summary["algorithms"].items()):
+        curves, color = list(entry["curves"].values()), f"C{i}"
         steps = curves[0]["found"]["steps"]
         low, high = (
             mean_of([curve[part] for curve in curves], end)
@@ -45,8 +45,8 @@ def draw_curves(summary: dict[str, Any], title: str) -> Figure:
         elo.fill_between(steps, low, high, color=color, alpha=0.12, linewidth=0)
         _draw(elo, steps, [curve["elo"] for curve in curves], color, name)
         _draw(mass, steps, [curve["mass"] for curve in curves], color, name)
-        if found["paper"] is not None:
-            mass.axvline(found["paper"]["steps"], color=color, linewidth=0.9, linestyle=":")
+        if entry["paper"] is not None:
+            mass.axvline(entry["paper"]["steps"], color=color, linewidth=0.9, linestyle=":")
         optimal = [curve["found"]["optimal"] for curve in curves]
         if all(optimal):
             _draw(play, range(1, len(optimal[0]) + 1), optimal, color, name)
@@ -83,8 +83,8 @@ def _elo_limits(summary: dict[str, Any]) -> tuple[float, float]:
     """Returns the range of the axis of Elo: all known values and a margin."""
     known = [
         x
-        for found in summary["algorithms"].values()
-        for curve in found["curves"].values()
+        for entry in summary["algorithms"].values()
+        for curve in entry["curves"].values()
         for part in ("elo", "low", "high")
         for x in curve[part]
         if x is not None

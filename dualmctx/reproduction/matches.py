@@ -1,4 +1,4 @@
-"""Matches between the checkpoints of all algorithms, and the curves read from their games."""
+"""Matches between the checkpoints of all algorithms, and the curves computed from their games."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ from dualmctx.reproduction.size import Size
 from dualmctx.reproduction.training_setup import Row, TrainingSetup
 from dualmctx.types import Environment
 
-# The metric of the rows with the share of optimal moves where optimal play can lead.
+# The metric for the share of optimal moves in positions that optimal play can reach.
 _OPTIMAL = "path/search_optimal"
 
 
@@ -66,7 +66,7 @@ def make_matches(
     """Returns the tournament of all checkpoints of one seed.
 
     Each checkpoint plays with its own search, without noise. Two checkpoints meet if their
-    algorithms are in the same comparison. They meet once even if several comparisons have both.
+    algorithms are in the same comparison; they meet once even if several comparisons have both.
 
     Args:
       row: the game.
@@ -82,7 +82,7 @@ def make_matches(
     env = setups[names[0]].env
     return Tournament(
         env,
-        tuple(_entrant(env, setups[name], folders[name], step) for name, step in players),
+        tuple(_make_player(env, setups[name], folders[name], step) for name, step in players),
         pair_up([name for name, _ in players], chosen),
         make_openings(env, row, size, seed),
         seed=seed,
@@ -99,8 +99,8 @@ def make_openings(env: Environment, row: GameRow, size: Size, seed: int) -> tupl
     """
     if size.openings == 1:
         return ((),)
-    found = random_openings(env, size.openings - 1, plies=row.opening_plies, seed=seed)
-    return ((), *found)
+    openings = random_openings(env, size.openings - 1, plies=row.opening_plies, seed=seed)
+    return ((), *openings)
 
 
 def pair_up(names: Sequence[str], comparisons: Iterable[Comparison]) -> tuple[tuple[int, int], ...]:
@@ -118,7 +118,7 @@ def pair_up(names: Sequence[str], comparisons: Iterable[Comparison]) -> tuple[tu
     )
 
 
-def _entrant(env: Environment, setup: TrainingSetup, folder: Path, step: int) -> Player:
+def _make_player(env: Environment, setup: TrainingSetup, folder: Path, step: int) -> Player:
     return search_player(
         checkpoint_name(setup.name, step),
         env,
@@ -154,14 +154,14 @@ def read_curves(
     reference = checkpoint_name(comparison.others[0], steps[-1])
     untrained = [checkpoint_name(x, steps[0]) for x in comparison.algorithms]
     has_asymmetric_roles = games.has_asymmetric_roles(games.make(row.game))
-    ratings = _ratings(results, reference, by_side=has_asymmetric_roles)
+    ratings = _rate(results, reference, by_side=has_asymmetric_roles)
     ranked = [_rank_until(results, comparison, steps[: i + 1], size) for i in range(len(steps))]
     curves = {}
     for name in comparison.algorithms:
         own = [checkpoint_name(name, step) for step in steps]
-        found = CheckpointScores(
+        scores = CheckpointScores(
             steps=steps,
-            leads=tuple(found[x][1] for found, x in zip(ranked, own, strict=True)),
+            leads=tuple(ranks[x][1] for ranks, x in zip(ranked, own, strict=True)),
             score=_scores(results, own, untrained),
             level=_scores(results, own, [reference]),
             optimal=tuple(x[_OPTIMAL] for x in rows[name] if _OPTIMAL in x),
@@ -173,19 +173,19 @@ def read_curves(
                 tuple(ratings[f"{x} ({side})"].elo for x in own if has_asymmetric_roles)
                 for side in ("first", "second")
             ),
-            mass=tuple(found[x][0] for found, x in zip(ranked, own, strict=True)),
-            found=found,
+            mass=tuple(ranks[x][0] for ranks, x in zip(ranked, own, strict=True)),
+            found=scores,
         )
     return curves
 
 
-def _ratings(results: Results, reference: str, *, by_side: bool) -> dict[str, Rating]:
+def _rate(results: Results, reference: str, *, by_side: bool) -> dict[str, Rating]:
     """Returns the ratings of all checkpoints by name, and by name and side if `by_side`."""
-    found = rate(results, anchor=reference).players
+    ratings = rate(results, anchor=reference).players
     if by_side:
         anchor = f"{reference} (first)"
-        found += rate_sides(results, anchor=anchor).players
-    return {x.name: x for x in found}
+        ratings += rate_sides(results, anchor=anchor).players
+    return {x.name: x for x in ratings}
 
 
 def _rank_until(
@@ -193,12 +193,12 @@ def _rank_until(
 ) -> dict[str, tuple[float, float]]:
     """Returns, for each checkpoint so far, the mean mass and the share of resamples it leads."""
     names = [checkpoint_name(x, step) for x in comparison.algorithms for step in steps]
-    found = alpha_rank(results.select(names), threshold=MASS, num_resamples=size.resamples)
-    return dict(zip(names, zip(found.mean_mass, found.leads, strict=True), strict=True))
+    ranks = alpha_rank(results.select(names), threshold=MASS, num_resamples=size.resamples)
+    return dict(zip(names, zip(ranks.mean_mass, ranks.leads, strict=True), strict=True))
 
 
 def _scores(results: Results, own: list[str], others: list[str]) -> tuple[float, ...]:
-    """Returns the mean result in [0, 1] of each checkpoint against others; ½ against itself."""
+    """Returns the mean result in [0, 1] of each checkpoint against `others`; ½ against itself."""
     table = (payoffs(results.pairs) + 1) / 2
     columns = [results.players.index(x) for x in others]
     return tuple(float(np.mean(table[results.players.index(x), columns])) for x in own)

@@ -8,7 +8,7 @@ class Published(NamedTuple):
 
     Attributes:
       step: time per training step.
-      steps: training steps to converge, that is until the score of α-rank crosses 0.9.
+      steps: training steps to converge, that is, until the α-rank score exceeds 0.9.
       total: time to converge.
     """
 

@@ -75,19 +75,20 @@ def check_experiment(experiment: Experiment) -> None:
 def choose_algorithms(experiment: Experiment) -> dict[str, Algorithm]:
     """Returns the algorithms that the comparisons need, by name.
 
-    The budget of `alphazero-seconds` is measured. Until then, the algorithms from which it is
-    measured take its place.
+    The budget of `alphazero-seconds` is measured. Before the measurement, the result has the
+    algorithms that are timed for it instead.
 
     Raises:
       ValueError: if the file of the measurement cannot be read.
     """
-    made, wanted = make_algorithms(GAMES[experiment.game], experiment.size), experiment.names
-    if EQUAL in wanted and experiment.equal_seconds.exists():
+    algorithms = make_algorithms(GAMES[experiment.game], experiment.size)
+    names = experiment.names
+    if EQUAL in names and experiment.equal_seconds.exists():
         simulations = _read_seconds(experiment.equal_seconds).simulations
-        made[EQUAL] = alphazero(simulations, experiment.size)
-    elif EQUAL in wanted:
-        wanted = wanted - {EQUAL} | set(MEASURED)
-    return {name: x for name, x in made.items() if name in wanted}
+        algorithms[EQUAL] = alphazero(simulations, experiment.size)
+    elif EQUAL in names:
+        names = names - {EQUAL} | set(MEASURED)
+    return {name: x for name, x in algorithms.items() if name in names}
 
 
 def _read_seconds(file: Path) -> EqualSeconds:

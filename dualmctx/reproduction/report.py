@@ -1,4 +1,4 @@
-"""The report of a reproduction: the tables of the paper beside ours, in three formats."""
+"""The report of a reproduction: tables with the numbers of the paper and ours, in three formats."""
 
 import json
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from dualmctx.matches.report.html import Table, inline_png, render_page
 from dualmctx.reproduction.cells import WIDEST_ELO, WIDEST_RATIO, WIDEST_SHARE
-from dualmctx.reproduction.convergence import IN_A_ROW, RULES
+from dualmctx.reproduction.convergence import NUM_CONSECUTIVE, RULES
 from dualmctx.reproduction.figures import save_curves
 from dualmctx.reproduction.paper import SOURCE
 from dualmctx.reproduction.sentences import explain_convergence, explain_times
@@ -20,19 +20,20 @@ _TITLE = "Dual MCTS, reproduced"
 _NOTE = (
     "Seconds are those of self-play and learning; they exclude compilation, saving, evals and "
     "matches. Intervals are 95 % intervals over seeds (Student's t). There is no interval for a "
-    "single seed or where all seeds agree. The bands of Elo in the figures are intervals over the "
-    "games of each seed. A dash means that there is no value. For a time to converge it means that "
-    "a run did not meet the rule within its steps. For the rule of the authors, the reason may be "
-    "that no algorithm can meet it: if untrained networks with search already play well, perfect "
-    "play scores too little against them. A ratio of times to converge covers only the seeds in "
-    "which both algorithms converged, which favours an algorithm that fails on hard seeds. Read it "
-    "together with the ratio of steps: if the steps are equal, it is the ratio of step times. "
-    f"An estimate is not resolved if its interval is wider than {WIDEST_ELO:.0f} Elo, than "
-    f"{WIDEST_SHARE:.0%} of the points, or than a factor of {WIDEST_RATIO:.0f}. Elo is relative to "
-    "the last checkpoint of the first algorithm of a table; where sides are rated separately, to "
-    "that checkpoint on its first side. The runs of a seed took turns. Exceptions are runs that a "
-    "later command added and those of alphazero-seconds, whose budget is measured from the others. "
-    "These ran later, so their ratios include any change of the machine in the meantime."
+    "single seed or if all seeds agree. The bands of Elo in the figures are intervals over the "
+    "games of each seed. A dash means that there is no value. For a time to converge, it means "
+    "that a run did not meet the rule within its steps. For the rule of the authors, the reason "
+    "may be that no algorithm can meet it: if untrained networks with search already play well, "
+    "perfect play scores too little against them. A ratio of times to converge covers only the "
+    "seeds in which both algorithms converged, which favours an algorithm that fails on hard "
+    "seeds. Read it together with the ratio of steps: if the steps are equal, it is the ratio "
+    f"of step times. An estimate is not resolved if its interval is wider than {WIDEST_ELO:.0f} "
+    f"Elo, than {WIDEST_SHARE:.0%} of the points, or than a factor of {WIDEST_RATIO:.0f}. Elo is "
+    "relative to the last checkpoint of the first algorithm of a table; where sides are rated "
+    "separately, to that checkpoint on its first side. The runs of a seed took turns. "
+    "Exceptions are runs that a later command added and those of alphazero-seconds, whose "
+    "budget is measured from the others. These ran later, so their ratios include any change of "
+    "the machine in the meantime."
 )
 
 
@@ -98,7 +99,7 @@ def _preamble(report: dict[str, Any]) -> list[str]:
     return [
         *report.get("notes", []),
         *_describe_sessions(report["sessions"]),
-        f"Size: {_list(report['size'])}.",
+        f"Size: {_format_settings(report['size'])}.",
         f"Paper: {SOURCE}.",
         _NOTE,
         f"Rules of convergence: {rules}. Checkpoints play after steps "
@@ -111,21 +112,21 @@ def _describe_sessions(sessions: dict[str, list[dict[str, Any]]]) -> list[str]:
     games: dict[str, list[str]] = {}
     for game, rows in sessions.items():
         for row in rows:
-            session = f"{row['command']}. Machine: {_list(row['machine'])}"
+            session = f"{row['command']}. Machine: {_format_settings(row['machine'])}"
             games.setdefault(session, []).append(game)
     return [f"Command ({', '.join(names)}): {session}." for session, names in games.items()]
 
 
-def _list(settings: dict[str, Any]) -> str:
+def _format_settings(settings: dict[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in settings.items())
 
 
 def describe_latest(evaluated: tuple[int, ...]) -> str:
-    """Describes the latest step at which a rule of several evaluations in a row can be met."""
+    """Describes the latest step at which a rule of several evaluations in a row can start."""
     later = [step for step in evaluated if step > 0]
-    if len(later) < IN_A_ROW:
-        return f"there are never {IN_A_ROW} in a row after the start"
-    return f"{IN_A_ROW} in a row begin at step {later[-IN_A_ROW]} at the latest"
+    if len(later) < NUM_CONSECUTIVE:
+        return f"there are never {NUM_CONSECUTIVE} in a row after the start"
+    return f"{NUM_CONSECUTIVE} in a row begin at step {later[-NUM_CONSECUTIVE]} at the latest"
 
 
 def to_markdown(report: dict[str, Any], sections: list[Section]) -> str:

@@ -27,7 +27,7 @@ Programs = dict[str, tuple[StepFn, EvalFn | None]]
 
 
 class Run(NamedTuple):
-    """A run so far: an algorithm in a game with a seed.
+    """A run in progress: an algorithm in a game with a seed.
 
     Attributes:
       setup: the algorithm and the game.
@@ -53,7 +53,7 @@ class Run(NamedTuple):
 
 
 def step_file(path: Path, step: int) -> Path:
-    """Returns the file of a run with the parameters after a step; 0 is before the first step."""
+    """Returns the path of a run's parameters after a step; step 0 is before training."""
     return path / "steps" / f"{step:04d}.npz"
 
 
@@ -113,14 +113,14 @@ def _take_step(run: Run, step_fn: StepFn, eval_fn: EvalFn | None) -> Run:
     state, row = step_fn(run.state)
     row["seconds"] = row["selfplay_seconds"] + row["learn_seconds"]
     if eval_fn is not None:
-        begin = time.perf_counter()
+        start = time.perf_counter()
         row |= eval_fn(state.params, jax.random.PRNGKey(row["iteration"]))
-        row["eval_seconds"] = time.perf_counter() - begin
+        row["eval_seconds"] = time.perf_counter() - start
     run = run._replace(state=state, rows=[*run.rows, row])
     _export(run)
     run.folder.append_row(row)
     run.checkpoints.save(run.step, state)
-    # Nothing may be written while the next run is timed.
+    # Writing in the background would disturb the timing of the next run.
     run.checkpoints.wait()
     return run
 

@@ -1,4 +1,4 @@
-"""The sentences of the report beside its tables."""
+"""Writes the sentences of the report that explain its tables."""
 
 from typing import Any
 
@@ -8,13 +8,14 @@ from dualmctx.reproduction.chance import chance_of_seeds
 def explain_times(summary: dict[str, Any]) -> list[str]:
     """Returns sentences that split the time of a step into self-play and learning."""
     return [
-        f"A step of {summary['candidate']} takes {found['seconds']['mean']:.2f} of the time of one "
-        f"of {other}: its self-play {found['selfplay_seconds']['mean']:.2f}, with "
-        f"{found['blocks']:.2f} of the blocks of the network per move, and its learning "
-        f"{found['learn_seconds']['mean']:.2f}. "
+        f"A step of {summary['candidate']} takes {ratios['seconds']['mean']:.2f} times as long as "
+        f"a step of {other}: self-play takes {ratios['selfplay_seconds']['mean']:.2f} times as "
+        f"long, with {ratios['blocks']:.2f} times the blocks of the network per move, and learning "
+        f"{ratios['learn_seconds']['mean']:.2f} times as long. "
         f"Learning is {_learning_share(summary, other):.0%} of a step of {other} and "
-        f"{_learning_share(summary, summary['candidate']):.0%} of one of {summary['candidate']}."
-        for other, found in summary["ratios"].items()
+        f"{_learning_share(summary, summary['candidate']):.0%} of a step of "
+        f"{summary['candidate']}."
+        for other, ratios in summary["ratios"].items()
     ]
 
 
@@ -26,12 +27,12 @@ def explain_convergence(summary: dict[str, Any], num_pairs: int) -> list[str]:
 
     Args:
       summary: as `summarize` returns it.
-      num_pairs: pairs of games between each two checkpoints.
+      num_pairs: number of pairs of games between every two checkpoints.
     """
     candidate, seeds = summary["candidate"], len(summary["seeds"])
     reference = next(iter(summary["algorithms"]))
-    places = summary["algorithms"][candidate]["converged"]["level"]
-    reached = sum(x is not None for x in places.values())
+    points = summary["algorithms"][candidate]["converged"]["level"]
+    reached = sum(x is not None for x in points.values())
     sentences = [f"By the rule level, {candidate} converged in {reached} of {seeds} seeds."]
     chance = chance_of_seeds(summary, num_pairs)
     if chance is not None:
@@ -43,8 +44,8 @@ def explain_convergence(summary: dict[str, Any], num_pairs: int) -> list[str]:
             f"evaluation. It meets the rule in at least {number} of {seeds} seeds with probability "
             f"{least[number]:.2f}."
         )
-    for other, found in summary["ratios"].items():
-        steps, total = found["steps"]["level"], found["total"]["level"]
+    for other, ratios in summary["ratios"].items():
+        steps, total = ratios["steps"]["level"], ratios["total"]["level"]
         if steps is not None and all(x == 1 for x in steps["values"]):
             sentences.append(
                 f"{candidate} and {other} converged by the rule level at equal steps "
@@ -55,5 +56,5 @@ def explain_convergence(summary: dict[str, Any], num_pairs: int) -> list[str]:
 
 
 def _learning_share(summary: dict[str, Any], name: str) -> float:
-    found = summary["algorithms"][name]
-    return found["learn_seconds"]["mean"] / found["seconds"]["mean"]
+    entry = summary["algorithms"][name]
+    return entry["learn_seconds"]["mean"] / entry["seconds"]["mean"]

@@ -12,12 +12,12 @@ class Size:
     """
 
     steps: int = 18
-    """Training steps of each run. Convergence by three evaluations in a row must begin four steps
+    """Training steps of each run. Three evaluations in a row must start at least four steps
     before the end; the slowest algorithm of the paper takes 13 steps."""
     positions: int = 4096
     """New positions per step."""
     num_games: int = 128
-    """Games of self-play played side by side."""
+    """Games of self-play played in parallel."""
     batch_size: int = 128
     """Positions per optimiser step. A training step takes as many optimiser steps as there are
     batches in the buffer."""
@@ -37,7 +37,7 @@ class Size:
     evaluate_every: int = 2
     """Steps between checkpoints that play matches."""
     openings: int = 8
-    """Openings from which each two checkpoints play a pair of games."""
+    """Openings from which every two checkpoints play a pair of games."""
     resamples: int = 100
     """Resamples of the openings, for α-rank."""
 
@@ -64,7 +64,7 @@ class Size:
         return tuple(sorted({*range(0, self.steps + 1, self.evaluate_every), self.steps}))
 
     def passes(self, step: int) -> int:
-        """Returns the number of passes of a step, each over as many positions as a step adds."""
+        """Returns the learning passes of a step; a pass covers as many positions as a step adds."""
         return min(step, self.buffer_steps)
 
 
@@ -82,4 +82,4 @@ QUICK = Size(
     openings=2,
     resamples=20,
 )
-"""A tiny size that runs in minutes. It only shows that everything works."""
+"""A tiny size that runs in minutes, only to show that everything works."""

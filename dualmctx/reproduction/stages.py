@@ -1,4 +1,4 @@
-"""The stages of an experiment: training, matches, ratings. Each continues where it was stopped."""
+"""The stages of an experiment: training, matches, ratings. Each can be stopped and resumed."""
 
 import json
 from collections.abc import Callable
@@ -56,11 +56,11 @@ def _train_chosen(
 def _measure_equal_seconds(experiment: Experiment, algorithms: dict[str, Algorithm]) -> None:
     """Measures, from complete runs, how many simulations of AlphaZero take as long as Dual."""
     rows = {
-        name: [row for seed in experiment.seeds for row in _rows(experiment, name, seed)]
+        name: [row for seed in experiment.seeds for row in _read_run_rows(experiment, name, seed)]
         for name in MEASURED
     }
-    found = find_equal(algorithms, rows)
-    atomic_write_text(experiment.equal_seconds, json.dumps(found._asdict()) + "\n")
+    measurement = find_equal(algorithms, rows)
+    atomic_write_text(experiment.equal_seconds, json.dumps(measurement._asdict()) + "\n")
 
 
 def train_all(experiment: Experiment, setups: dict[str, TrainingSetup], show: ShowFn) -> None:
@@ -69,20 +69,20 @@ def train_all(experiment: Experiment, setups: dict[str, TrainingSetup], show: Sh
     Raises:
       ValueError: if a folder holds another run.
     """
-    wanted = [
+    planned = [
         (setup, seed, experiment.run_folder(setup.name, seed))
         for seed in experiment.seeds
         for setup in setups.values()
     ]
-    complete = [x for x in wanted if is_done(x[0], x[2])]
+    complete = [x for x in planned if is_done(x[0], x[2])]
     for setup, seed, path in complete:
-        # Its configuration must still match: matches may be left to play.
+        # Check its configuration, because its checkpoints may still have matches to play.
         setup.open_folder(seed, path)
-    if len(complete) == len(wanted):
+    if len(complete) == len(planned):
         return
-    # A task of its own, so that it does not count in the estimate of the time left.
+    # Compilation is a separate task, so that it does not distort the time left of training.
     show(f"{experiment.game}: compiling", 0, 1)
-    runs, steps = [open_run(*x) for x in wanted], experiment.size.steps
+    runs, steps = [open_run(*x) for x in planned], experiment.size.steps
     programs = compile_programs(runs, steps)
     show(f"{experiment.game}: compiling", 1, 1)
     task, done, total = f"{experiment.game}: training", sum(x.step for x in runs), len(runs) * steps
@@ -119,7 +119,7 @@ def read_all(
 ) -> dict[str, Any]:
     """Reads runs and games and summarises each comparison."""
     rows = {
-        name: {seed: _rows(experiment, name, seed) for seed in experiment.seeds}
+        name: {seed: _read_run_rows(experiment, name, seed) for seed in experiment.seeds}
         for name in algorithms
     }
     task, total = f"{experiment.game}: ratings", len(experiment.chosen) * len(experiment.seeds)
@@ -139,5 +139,5 @@ def read_all(
     return summaries
 
 
-def _rows(experiment: Experiment, name: str, seed: int) -> list[Row]:
+def _read_run_rows(experiment: Experiment, name: str, seed: int) -> list[Row]:
     return read_rows(experiment.run_folder(name, seed) / "metrics.jsonl")[: experiment.size.steps]

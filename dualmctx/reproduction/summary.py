@@ -69,12 +69,12 @@ def summarize(
 def refresh(summary: dict[str, Any]) -> dict[str, Any]:
     """Applies the current rules of convergence to the curves of an earlier summary."""
     entries = {
-        name: entry | {"converged": _places(entry["curves"])}
+        name: entry | {"converged": _find_convergence(entry["curves"])}
         for name, entry in summary["algorithms"].items()
     }
     ratios = {
-        other: found | _ratios(entries, summary["candidate"], other)
-        for other, found in summary["ratios"].items()
+        other: earlier | _ratios(entries, summary["candidate"], other)
+        for other, earlier in summary["ratios"].items()
     }
     return summary | {"algorithms": entries, "ratios": ratios}
 
@@ -83,7 +83,7 @@ def changed_policies(summary: dict[str, Any], algorithms: Mapping[str, Algorithm
     """Yields the differences between the policies of an earlier summary and the current ones.
 
     Args:
-      summary: as `summarize` returned it, read from JSON; it may lack policies.
+      summary: an earlier result of `summarize`, read from JSON; it may lack policies.
       algorithms: the current algorithms by name; others are not checked.
     """
     for name, entry in summary["algorithms"].items():
@@ -93,7 +93,7 @@ def changed_policies(summary: dict[str, Any], algorithms: Mapping[str, Algorithm
                 flatten(to_dict(algorithms[name].policy)),
             )
             for field in sorted(x for x in old | new if old.get(x) != new.get(x)):
-                yield f"{name} has {field} {old.get(field)} there and {new.get(field)} now"
+                yield f"{field} of {name} was {old.get(field)} and is now {new.get(field)}"
 
 
 def _algorithm(algorithm: Algorithm, outcomes: Mapping[int, Outcome]) -> dict[str, Any]:
@@ -103,52 +103,59 @@ def _algorithm(algorithm: Algorithm, outcomes: Mapping[int, Outcome]) -> dict[st
     return {
         "policy": to_dict(algorithm.policy),
         "cost": algorithm.cost._asdict(),
-        **{name: _dict(estimate([_mean(x, name) for x in outcomes.values()])) for name in SECONDS},
-        "converged": _places(curves),
-        "last": {name: _dict(found) for name, found in _last([x.curve for x in outcomes.values()])},
+        **{
+            name: _to_dict(estimate([_mean(x, name) for x in outcomes.values()]))
+            for name in SECONDS
+        },
+        "converged": _find_convergence(curves),
+        "last": {
+            name: _to_dict(x) for name, x in _summarize_last([x.curve for x in outcomes.values()])
+        },
         "curves": curves,
     }
 
 
-def _places(curves: Mapping[Any, dict[str, Any]]) -> dict[str, dict[Any, dict[str, Any] | None]]:
+def _find_convergence(
+    curves: Mapping[Any, dict[str, Any]],
+) -> dict[str, dict[Any, dict[str, Any] | None]]:
     """Returns the point of convergence of each seed by each rule."""
-    places = {
+    points = {
         rule: {seed: converged(CheckpointScores(**x["found"]), rule) for seed, x in curves.items()}
         for rule in RULES
     }
     return {
-        rule: {seed: None if x is None else x._asdict() for seed, x in found.items()}
-        for rule, found in places.items()
+        rule: {seed: None if x is None else x._asdict() for seed, x in by_seed.items()}
+        for rule, by_seed in points.items()
     }
 
 
 def _ratios(entries: Mapping[str, dict[str, Any]], one: str, other: str) -> dict[str, Any]:
-    """Returns the ratios of an algorithm to another, seed by seed: runs of a seed took turns."""
+    """Returns the ratios of one algorithm to another, by seed; the runs of a seed took turns."""
     own, others = entries[one], entries[other]
 
-    def converging(rule: str, part: str) -> dict[str, Any] | None:
+    def ratio_to_converge(rule: str, part: str) -> dict[str, Any] | None:
         """Returns the ratio of `part` of the points, over the seeds in which both converged."""
         pairs = zip(
             own["converged"][rule].values(), others["converged"][rule].values(), strict=True
         )
-        return _dict(estimate_ratio([x[part] / y[part] for x, y in pairs if x and y]))
+        return _to_dict(estimate_ratio([x[part] / y[part] for x, y in pairs if x and y]))
 
-    def seconds(name: str) -> dict[str, Any] | None:
+    def ratio_of_seconds(name: str) -> dict[str, Any] | None:
         pairs = zip(own[name]["values"], others[name]["values"], strict=True)
-        return _dict(estimate_ratio([x / y for x, y in pairs]))
+        return _to_dict(estimate_ratio([x / y for x, y in pairs]))
 
     blocks = [x["cost"]["blocks"] or 0 for x in (own, others)]
     return {
         "blocks": blocks[0] / blocks[1],
-        **{name: seconds(name) for name in SECONDS},
-        "total": {rule: converging(rule, "seconds") for rule in RULES},
-        "steps": {rule: converging(rule, "step") for rule in RULES},
+        **{name: ratio_of_seconds(name) for name in SECONDS},
+        "total": {rule: ratio_to_converge(rule, "seconds") for rule in RULES},
+        "steps": {rule: ratio_to_converge(rule, "step") for rule in RULES},
     }
 
 
 def _published(game: str, comparison: Comparison, name: str) -> dict[str, Any]:
-    is_there = comparison.candidate in TABLE_1[game]
-    return {"paper": TABLE_1[game][name]._asdict() if is_there else None}
+    is_published = comparison.candidate in TABLE_1[game]
+    return {"paper": TABLE_1[game][name]._asdict() if is_published else None}
 
 
 def _published_ratios(game: str, comparison: Comparison, other: str) -> dict[str, Any]:
@@ -161,18 +168,18 @@ def _mean(outcome: Outcome, name: str) -> float:
     return float(np.mean([row[name] for row in outcome.rows]))
 
 
-def _last(curves: Sequence[Curve]) -> Iterator[tuple[str, Estimate | None]]:
+def _summarize_last(curves: Sequence[Curve]) -> Iterator[tuple[str, Estimate | None]]:
     """Yields the strength of the last checkpoints, over the seeds that have a value."""
-    found = [x.found for x in curves]
+    scores = [x.found for x in curves]
     ratings = {
         "elo": [x.elo[-1] for x in curves],
         "first": [x.first[-1] for x in curves if x.first],
         "second": [x.second[-1] for x in curves if x.second],
     }
     shares = {
-        "score": [x.score[-1] for x in found],
-        "level": [x.level[-1] for x in found],
-        "optimal": [x.optimal[-1] for x in found if x.optimal],
+        "score": [x.score[-1] for x in scores],
+        "level": [x.level[-1] for x in scores],
+        "optimal": [x.optimal[-1] for x in scores if x.optimal],
     }
     for name, values in ratings.items():
         yield name, estimate([x for x in values if x is not None])
@@ -180,5 +187,5 @@ def _last(curves: Sequence[Curve]) -> Iterator[tuple[str, Estimate | None]]:
         yield name, estimate(values, (0.0, 1.0))
 
 
-def _dict(found: Estimate | None) -> dict[str, Any] | None:
-    return None if found is None else found._asdict()
+def _to_dict(value: Estimate | None) -> dict[str, Any] | None:
+    return None if value is None else value._asdict()

@@ -11,17 +11,17 @@ from dualmctx.reproduction.cells import (
     is_wide,
     show,
     show_paper,
-    show_places,
+    show_points,
     show_ratio,
 )
 from dualmctx.reproduction.convergence import RULES
 
-_ALPHAZERO, _MPV = {"step": 0.55, "total": 0.6}, {"step": 0.45, "total": 0.5}
+_ALPHAZERO_AIMS, _MPV_AIMS = {"step": 0.55, "total": 0.6}, {"step": 0.45, "total": 0.5}
 AIMS = {
-    **{"alphazero": _ALPHAZERO, "alphazero-best": _ALPHAZERO},
-    **{"mpv": _MPV, "mpv-best": _MPV},
+    **{"alphazero": _ALPHAZERO_AIMS, "alphazero-best": _ALPHAZERO_AIMS},
+    **{"mpv": _MPV_AIMS, "mpv-best": _MPV_AIMS},
 }
-"""The aims of this project in Connect Four: the largest ratio of the time of Dual to that of each
+"""The aims of this project in Connect Four: the maximum ratio of the time of Dual to that of each
 algorithm."""
 
 
@@ -34,12 +34,12 @@ def times(summary: dict[str, Any]) -> Table:
     rows = [
         (
             name,
-            str(found["cost"]["simulations"]),
-            str(found["cost"]["blocks"]),
-            *(show(found[x]) for x in ("seconds", "selfplay_seconds", "learn_seconds")),
-            show_paper(found["paper"], "step"),
+            str(entry["cost"]["simulations"]),
+            str(entry["cost"]["blocks"]),
+            *(show(entry[x]) for x in ("seconds", "selfplay_seconds", "learn_seconds")),
+            show_paper(entry["paper"], "step"),
         )
-        for name, found in summary["algorithms"].items()
+        for name, entry in summary["algorithms"].items()
     ]
     return Table("Time per step", head, rows)
 
@@ -48,9 +48,9 @@ def convergence(summary: dict[str, Any]) -> Table:
     """Returns the table of the steps and seconds to converge, by each rule and seed."""
     head = ("algorithm", *(f"{rule}: steps; seconds" for rule in RULES), "paper: steps; time")
     rows = []
-    for name, found in summary["algorithms"].items():
-        cells = [show_places(list(found["converged"][rule].values())) for rule in RULES]
-        paper = found["paper"]
+    for name, entry in summary["algorithms"].items():
+        cells = [show_points(list(entry["converged"][rule].values())) for rule in RULES]
+        paper = entry["paper"]
         published = NONE if paper is None else f"{paper['steps']}; {paper['total']:.2f}"
         rows.append((name, *cells, published))
     return Table("Steps and seconds to converge, for each seed", head, rows)
@@ -67,9 +67,9 @@ def strength(summary: dict[str, Any]) -> Table:
         "points against untrained networks": ("score", 2, WIDEST_SHARE),
         "optimal moves": ("optimal", 3, WIDEST_SHARE),
     }
-    lasts = {name: found["last"] for name, found in summary["algorithms"].items()}
+    lasts = {name: entry["last"] for name, entry in summary["algorithms"].items()}
     # A column without any value does not apply to the game.
-    known = {
+    shown = {
         head: column
         for head, column in columns.items()
         if any(x[column[0]] is not None for x in lasts.values())
@@ -79,12 +79,12 @@ def strength(summary: dict[str, Any]) -> Table:
             name,
             *(
                 UNRESOLVED if is_wide(last[part], widest) else show(last[part], seeds, digits)
-                for part, digits, widest in known.values()
+                for part, digits, widest in shown.values()
             ),
         )
         for name, last in lasts.items()
     ]
-    return Table("The last checkpoints", ("algorithm", *known), rows)
+    return Table("The last checkpoints", ("algorithm", *shown), rows)
 
 
 def ratios(game: str, summary: dict[str, Any]) -> Table:
@@ -93,29 +93,29 @@ def ratios(game: str, summary: dict[str, Any]) -> Table:
     head = ("quantity", *(f"{candidate} / {other}" for other in summary["ratios"]))
     columns = [
         _ratio_column(
-            found, AIMS.get(other) if game == "connect-four" else None, len(summary["seeds"])
+            entry, AIMS.get(other) if game == "connect-four" else None, len(summary["seeds"])
         )
-        for other, found in summary["ratios"].items()
+        for other, entry in summary["ratios"].items()
     ]
     rows = [(name, *(column[name] for column in columns)) for name in columns[0]]
     return Table("Ratios", head, rows)
 
 
 def _ratio_column(
-    found: dict[str, Any], aim: dict[str, float] | None, seeds: int
+    entry: dict[str, Any], aim: dict[str, float] | None, seeds: int
 ) -> dict[str, str]:
     return {
-        "time per step": show_ratio(found["seconds"]),
-        "time per step, paper": show_paper(found["paper"], "step"),
+        "time per step": show_ratio(entry["seconds"]),
+        "time per step, paper": show_paper(entry["paper"], "step"),
         "time per step, aim": NONE if aim is None else f"≤ {aim['step']}",
-        "self-play": show_ratio(found["selfplay_seconds"]),
-        "learning": show_ratio(found["learn_seconds"]),
-        "blocks per move": f"{found['blocks']:.2f}",
+        "self-play": show_ratio(entry["selfplay_seconds"]),
+        "learning": show_ratio(entry["learn_seconds"]),
+        "blocks per move": f"{entry['blocks']:.2f}",
         **{
-            f"{quantity} to converge, {rule}": show_ratio(found[part][rule], seeds)
+            f"{quantity} to converge, {rule}": show_ratio(entry[part][rule], seeds)
             for rule in RULES
             for quantity, part in (("time", "total"), ("steps", "steps"))
         },
-        "time to converge, paper": show_paper(found["paper"], "total"),
+        "time to converge, paper": show_paper(entry["paper"], "total"),
         "time to converge, aim": NONE if aim is None else f"≤ {aim['total']}",
     }

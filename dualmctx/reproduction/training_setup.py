@@ -1,4 +1,4 @@
-"""The training of an algorithm in a game, in steps as the authors of the paper count them."""
+"""The training of an algorithm in a game, in steps as counted by the authors of the paper."""
 
 import dataclasses
 from collections.abc import Callable
@@ -33,7 +33,7 @@ class TrainingSetup(NamedTuple):
     """An algorithm, ready to be trained in a game.
 
     Attributes:
-      name: of the algorithm.
+      name: the name of the algorithm.
       env: the game, as `games.make` returns it.
       network: the network of the algorithm.
       config: the configuration of training, except the seed.
@@ -141,7 +141,7 @@ def compile_step(setup: TrainingSetup, state: TrainState) -> StepFn:
       learning.
     """
     iterate = setup.trainer.compile(state)
-    # The first call of a program takes longer, so one is made here, outside any reported time.
+    # The first call of a program takes longer, so it is made here, outside any reported time.
     iterate(to_device(setup, state))
 
     def step(state: TrainState) -> tuple[TrainState, Row]:
