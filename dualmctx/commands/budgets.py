@@ -1,4 +1,4 @@
-"""The budget rules of `dualmctx compare`, which set the simulations of each player."""
+"""The budget rules of `dualmctx compare`, which scale the simulations of each player."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -21,9 +21,10 @@ class Budget(NamedTuple):
     """The simulations of a player.
 
     Attributes:
-      asked: simulations before scaling, one number per tree; `None` if the player has none.
+      asked: requested simulations, before scaling, one number per tree; `None` if the player has
+        none.
       simulations: simulations after scaling.
-      measured: all time measurements; the last one belongs to `simulations`.
+      measured: all time measurements; the last one is for `simulations`.
     """
 
     asked: Simulations | None
@@ -57,30 +58,30 @@ def set_budgets(
         network, `seconds` does not scale players without simulations.
       builders: the players.
       measure: measures seconds per move, for the rule `seconds`.
-      known: budgets of an earlier session, which are kept.
+      known: budgets of an earlier session, which do not change.
 
     Raises:
       ValueError: if the cost of a player is not fixed, or an earlier session had other simulations
         for it.
     """
-    as_given = {x.spec.name: Budget(x.simulations, x.simulations) for x in builders}
+    unscaled = {x.spec.name: Budget(x.simulations, x.simulations) for x in builders}
     if rule == SIMULATIONS:
-        return Budgets(rule, None, None, as_given)
+        return Budgets(rule, None, None, unscaled)
     known = known or Budgets(rule, None, None, {})
-    kept, reference, target = known.players, known.reference, known.target
-    scale = _by_blocks if rule == NETWORK else _by_seconds
-    found: dict[str, Budget] = {}
+    saved, reference, target = known.players, known.reference, known.target
+    scale = _scale_by_blocks if rule == NETWORK else _scale_by_seconds
+    budgets: dict[str, Budget] = {}
     for builder in builders:
         name = builder.spec.name
-        if name in kept:
-            found[name] = _keep(builder, kept[name])
+        if name in saved:
+            budgets[name] = _reuse(builder, saved[name])
         elif not _is_scaled(rule, builder):
-            found[name] = as_given[name]
+            budgets[name] = unscaled[name]
         else:
-            found[name], cost = scale(builder, target, measure)
+            budgets[name], cost = scale(builder, target, measure)
             if target is None:
                 reference, target = name, cost
-    return Budgets(rule, reference, target, found)
+    return Budgets(rule, reference, target, budgets)
 
 
 def read_budgets(folder: Path) -> Budgets | None:
@@ -89,9 +90,9 @@ def read_budgets(folder: Path) -> Budgets | None:
     if not file.exists():
         return None
     try:
-        found = json.loads(file.read_text())
-        players = {name: _to_budget(row) for name, row in found["players"].items()}
-        return Budgets(found["rule"], found["reference"], found["target"], players)
+        saved = json.loads(file.read_text())
+        players = {name: _to_budget(row) for name, row in saved["players"].items()}
+        return Budgets(saved["rule"], saved["reference"], saved["target"], players)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"{file} cannot be read ({error!r}); choose another folder") from error
 
@@ -119,7 +120,7 @@ def _to_budget(row: dict[str, Any]) -> Budget:
     return Budget(asked, simulations, tuple(measured))
 
 
-def _keep(builder: PlayerBuilder, budget: Budget) -> Budget:
+def _reuse(builder: PlayerBuilder, budget: Budget) -> Budget:
     if budget.asked != builder.simulations:
         old, new = (" + ".join(map(str, x or ())) for x in (budget.asked, builder.simulations))
         raise ValueError(
@@ -132,10 +133,10 @@ def _keep(builder: PlayerBuilder, budget: Budget) -> Budget:
 def _is_scaled(rule: str, builder: PlayerBuilder) -> bool:
     if builder.simulations is None:
         return False
-    return rule == SECONDS or bool(_blocks(builder, builder.simulations))
+    return rule == SECONDS or bool(_count_blocks(builder, builder.simulations))
 
 
-def _blocks(builder: PlayerBuilder, simulations: Simulations) -> int:
+def _count_blocks(builder: PlayerBuilder, simulations: Simulations) -> int:
     cost = builder.build(simulations).cost
     if cost is None or cost.blocks is None:
         raise ValueError(
@@ -145,19 +146,19 @@ def _blocks(builder: PlayerBuilder, simulations: Simulations) -> int:
     return cost.blocks
 
 
-def _by_blocks(
+def _scale_by_blocks(
     builder: PlayerBuilder, target: float | None, measure: MeasureFn
 ) -> tuple[Budget, float]:
     del measure
     asked = builder.simulations
     assert asked is not None
     if target is None:
-        return Budget(asked, asked), float(_blocks(builder, asked))
-    found = scale_to_cost(asked, lambda x: _blocks(builder, x), target)
-    return Budget(asked, found), target
+        return Budget(asked, asked), float(_count_blocks(builder, asked))
+    scaled = scale_to_cost(asked, lambda x: _count_blocks(builder, x), target)
+    return Budget(asked, scaled), target
 
 
-def _by_seconds(
+def _scale_by_seconds(
     builder: PlayerBuilder, target: float | None, measure: MeasureFn
 ) -> tuple[Budget, float]:
     asked = builder.simulations

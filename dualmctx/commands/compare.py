@@ -1,4 +1,4 @@
-"""`dualmctx compare PLAYER PLAYER …`: plays games between players and reports their strength."""
+"""`dualmctx compare PLAYER PLAYER ...`: plays games between players and reports their strength."""
 
 import itertools
 import json
@@ -31,7 +31,7 @@ from dualmctx.matches.usage import sample_positions, seconds_per_move
 from dualmctx.ratings.sprt import Sprt
 from dualmctx.runs.folder import RunFolder, create_run, lock_folder, read_config, reopen_run
 
-# Default number of pairs of games at once; number of positions for timing a player on the host.
+# Default number of parallel pairs of games; number of positions for timing a player on the host.
 _BATCH, _HOST_BATCH = 64, 16
 
 
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
 
 
 def run(options: Options, arguments: list[str], loaded: LoadedPlayers) -> int:
-    """Plays the games and writes the report in a locked folder; returns the exit code."""
+    """Plays the games and writes the report, in a locked folder; returns the exit code."""
     settings = _settings(options, loaded)
     folder = Path(options.out)
     if options.resume:
@@ -53,9 +53,13 @@ def run(options: Options, arguments: list[str], loaded: LoadedPlayers) -> int:
     if not options.resume:
         create_run(folder, settings)
     write_budgets(folder, budgets)
-    repeated = [argument for argument in arguments if argument != "--resume"]
-    command = shlex.join([*PROGRAM.split(), *repeated])
-    reported = settings | {"games": options.games, "anchor": options.anchor, "command": command}
+    to_repeat = [argument for argument in arguments if argument != "--resume"]
+    command = shlex.join([*PROGRAM.split(), *to_repeat])
+    report_settings = settings | {
+        "games": options.games,
+        "anchor": options.anchor,
+        "command": command,
+    }
     try:
         test = options.sprt and Sprt(*options.sprt)
         verdict = play(tournament, folder, test)
@@ -64,7 +68,7 @@ def run(options: Options, arguments: list[str], loaded: LoadedPlayers) -> int:
             verdict=verdict,
             timed=[name for name, row in budgets.players.items() if row.measured],
         )
-        write_report(RunFolder(folder), reported, budgets, make_report(played))
+        write_report(RunFolder(folder), report_settings, budgets, make_report(played))
     except KeyboardInterrupt:
         remedy = f": games so far are in {folder / GAMES}; to continue: {command} --resume"
         raise KeyboardInterrupt(remedy) from None
@@ -87,22 +91,22 @@ def _load_players(options: Options) -> LoadedPlayers:
 def _settings(options: Options, loaded: LoadedPlayers) -> dict[str, Any]:
     """Returns the settings that must not change on resumption, apart from the players."""
     names = ("budget", "openings", "opening_plies", "sprt", "max_plies", "seed")
-    before = read_config(Path(options.out)).get("batch") if options.resume else None
+    saved_batch = read_config(Path(options.out)).get("batch") if options.resume else None
     settings = {
         "game": loaded.env.id,
         "game_parameters": loaded.game_parameters,
-        "batch": options.batch or before or min(_BATCH, options.games // 2),
+        "batch": options.batch or saved_batch or min(_BATCH, options.games // 2),
     }
     if is_file(options.openings):
-        # The tournament saves the openings themselves, so the file may be moved or extended.
+        # The tournament saves the openings, so the file may be moved or extended.
         settings["openings"] = "file"
         names = tuple(name for name in names if name != "openings")
-    # Converts tuples to lists, as in the saved settings.
+    # JSON converts tuples to lists, as in the saved settings.
     return json.loads(json.dumps(settings | {name: getattr(options, name) for name in names}))
 
 
 def prepare(options: Options, loaded: LoadedPlayers, batch: int) -> tuple[Tournament, Budgets]:
-    """Determines openings and budgets; writes nothing."""
+    """Chooses openings and budgets; writes no files."""
     plies, number = options.opening_plies, options.games // 2
     openings = choose_openings(options.openings, loaded, number, plies, options.seed)
 
@@ -160,12 +164,12 @@ def measure(
 
 
 def write_report(
-    folder: RunFolder, settings: dict[str, Any], budgets: Budgets, found: dict[str, Any]
+    folder: RunFolder, settings: dict[str, Any], budgets: Budgets, results: dict[str, Any]
 ) -> None:
     """Writes the report and prints a summary."""
-    made_with = {"versions": versions(), "machine": machine()}
-    report = {"settings": settings, "budgets": to_json(budgets), **made_with, **found}
-    ranked = by_strength(found["players"])
+    environment = {"versions": versions(), "machine": machine()}
+    report = {"settings": settings, "budgets": to_json(budgets), **environment, **results}
+    ranked = by_strength(results["players"])
     pictures = {"elo": to_png(draw_elo(ranked)), "costs": to_png(draw_costs(ranked))}
     folder.write_json("report.json", report)
     for name, picture in pictures.items():
@@ -175,5 +179,5 @@ def write_report(
     console.print(standings(report))
     lines = [describe_test(report["sprt"])] if report["sprt"] else []
     files = "report.html, report.json, elo.png, costs.png, games.jsonl"
-    for line in (*lines, *report["warnings"], f"in {folder.path}: {files}"):
+    for line in (*lines, *report["warnings"], f"results in {folder.path}: {files}"):
         console.print(line, soft_wrap=True, markup=False)

@@ -31,34 +31,34 @@ class Options:
     """Checkpoint of the players that do not name one: a run folder, an exported .npz file, or the
     name of a network shipped with dualmctx."""
     game: str | None = None
-    """The game, required if no player has a network. Networks of another game are rejected."""
+    """The game; required if no player has a network. Networks for another game are rejected."""
     game_parameters: dict[str, int | float] = dataclasses.field(default_factory=dict)
-    """Parameters of the game, such as `pile 31`, if no player has a network. Parameters that differ
-    from those of a network are rejected."""
+    """Parameters of the game, such as `pile 31`, if no player has a network. With a network, its
+    own parameters apply, and others are rejected."""
     budget: Literal["simulations", "network", "seconds"] = "simulations"
-    """The cost that is equal for all players: the given simulations, blocks of the network per
-    move, or measured seconds per move. `network` and `seconds` scale simulations to the cost of the
-    first player that has one."""
+    """simulations: use the given simulations; network, seconds: scale simulations so that all
+    players have the same cost as the first player that has a cost, in blocks of the network or in
+    measured seconds per move."""
     simulations: int = 85
     """Simulations per move, over all trees, of players that do not specify them."""
     games: int = 200
     """Number of games of each pairing, an even number; with --sprt the maximum."""
     openings: Annotated[str, named(metavar="{random,start,balanced,FILE}")] = "random"
     """random: random moves to different positions; start: the initial position; balanced: random
-    openings whose position is a draw by the solution of a small game, or else near 0 by the value
-    of the first network; or a file of positions (.jsonl or .csv, as for `dualmctx evaluate`)."""
+    openings to positions that are drawn in a solvable game, or else have a value near 0 by the
+    first network; or a file of positions (.jsonl or .csv, as for `dualmctx evaluate`)."""
     opening_plies: tuple[int, ...] = (4,)
     """Lengths of random and balanced openings in plies."""
     sprt: tuple[float, float] | None = None
-    """Stop as soon as a sequential test decides, with error rates of 5 %, whether the first of two
-    players leads by the first or by the second of these Elo values, each from -2000 to 2000."""
+    """Two Elo values, each from -2000 to 2000. Stop as soon as a sequential test decides, with
+    error rates of 5 %, whether the first of two players leads by the first or the second value."""
     anchor: str | None = None
-    """The player with Elo 0; for ratings by side, its first side. By default the mean of the
-    players that are comparable by their games is 0."""
+    """The player with Elo 0; in ratings by side, its first side. By default, the mean Elo of the
+    players that their games make comparable is 0."""
     batch: int | None = None
-    """Number of pairs of games played at once; by default all pairs, at most 64."""
+    """Number of pairs of games played in parallel; by default all pairs, at most 64."""
     max_plies: int = MAX_PLIES
-    """Maximum length of a game in plies; a longer game is cut short and drawn."""
+    """Maximum length of a game in plies; a longer game is cut short and counts as a draw."""
     seed: int = 0
     """Seed of openings and games; the same seed plays the same games."""
     out: str = "runs/comparison"

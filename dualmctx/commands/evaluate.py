@@ -24,7 +24,7 @@ from dualmctx.training.divergence import FAILURES, first_line
 _PROGRAM = "dualmctx evaluate"
 _DESCRIPTION = """Evaluates positions with a network and a search. Each result has the best move,
 values, visits and Q-values of all legal moves, the principal variation, and the output of the
-network. An invalid position gives a row with an error. Exit codes: 0 for success, 1 if some rows
+network. The result of an invalid position is an error. Exit codes: 0 for success, 1 if some rows
 are errors, 2 for invalid input, 130 after Ctrl-C. docs/evaluate.md describes formats and fields."""
 
 
@@ -35,7 +35,7 @@ class Options:
     checkpoint: Positional[Annotated[str, named(metavar="CHECKPOINT")]] = REQUIRED
     """A run folder, an exported .npz file, or the name of a network shipped with dualmctx."""
     positions: Positional[Annotated[str, named(metavar="POSITIONS")]] = REQUIRED
-    """A .jsonl or .csv file; or - for JSON Lines on standard input, which are answered as they
+    """A .jsonl or .csv file; or - for JSON Lines on standard input, which are evaluated as they
     arrive."""
     out: str = STANDARD
     """The file of results, .jsonl, .csv or .parquet; or - for JSON Lines on standard output."""
@@ -44,7 +44,7 @@ class Options:
     strict: bool = False
     """Stop at the first invalid position."""
     resume: bool = False
-    """Continue interrupted results, with the same settings."""
+    """Continue an interrupted evaluation with the same settings."""
     search: Unprefixed[SearchFlags] = dataclasses.field(default_factory=SearchFlags)
     """The search."""
     coordinator: str | None = None
@@ -71,7 +71,7 @@ def main(arguments: list[str]) -> int:
         return run(options)
     join(options.coordinator, options.num_processes, options.process_id, _PROGRAM)
     with exit_on_failure():
-        # First of all, because processes wait for each other for at most 30 s to connect.
+        # Done first, because processes wait at most 30 s for each other to connect.
         require_same(dataclasses.asdict(options) | {"process_id": None})
         return run(options)
 

@@ -10,7 +10,7 @@ from dualmctx.runs.saved_network import export_trained, load_trained
 
 _PROGRAM = "dualmctx export"
 _DESCRIPTION = """Writes the parameters and the configuration of a run to one file, without the
-state of the training. The other commands accept the file instead of the run folder."""
+rest of the training state. The other commands accept the file instead of the run folder."""
 
 
 @dataclasses.dataclass(frozen=True)

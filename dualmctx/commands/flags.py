@@ -1,4 +1,4 @@
-"""Command lines: flags from a dataclass, with one-line messages for bad input."""
+"""Parses command lines: one flag per field of a dataclass; bad input gives a short message."""
 
 import contextlib
 import io
@@ -64,7 +64,7 @@ def take_flag(arguments: list[str], flag: str) -> tuple[str | None, list[str]]:
 
 
 def one_line(message: str) -> str:
-    """Reduces tyro's boxed message to its first sentence, on one line."""
+    """Reduces tyro's boxed message to its first sentence, as one line of text."""
     lines = [line.strip("│╭╰╮╯ \t") for line in message.splitlines()]
     lines = [line for line in lines if not re.match(r"─.*─$", line) or set(line) == {"─"}]
     text = " ".join(line for line in "\n".join(lines).split("─" * 10)[0].splitlines() if line)

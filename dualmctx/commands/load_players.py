@@ -49,7 +49,7 @@ def load_players(
     """
     for spec in specs:
         if spec.search not in (*NETWORKLESS, OWN):
-            with _about(spec):
+            with _prefix_errors(spec):
                 _check_variant(spec)
     loaded = [_load(spec, checkpoint) for spec in specs]
     first = next((trained for trained in loaded if trained is not None), None)
@@ -66,7 +66,7 @@ def load_players(
         env, parameters = games.make(game, **game_parameters), game_parameters
     builders = []
     for spec, trained in zip(specs, loaded, strict=True):
-        with _about(spec):
+        with _prefix_errors(spec):
             if trained is None:
                 builders.append(networkless_builder(spec, env, simulations))
             else:
@@ -75,7 +75,7 @@ def load_players(
 
 
 @contextlib.contextmanager
-def _about(spec: PlayerSpec) -> Iterator[None]:
+def _prefix_errors(spec: PlayerSpec) -> Iterator[None]:
     """Prefixes error messages with the name of the player."""
     try:
         yield
@@ -114,15 +114,17 @@ def _check_game(
 ) -> None:
     if game is not None and game.replace("-", "_") != first.env.id:
         raise ValueError(f"game is {game}; the networks play {first.env.id}")
-    ours = _describe_game(first)
+    expected = _describe_game(first)
     for name, value in game_parameters.items():
         if first.record["game_parameters"].get(name) != value:
-            raise ValueError(f"{name} is {value}; the networks play {ours}: remove the parameter")
-    for spec, trained in zip(specs, loaded, strict=True):
-        if trained is not None and _describe_game(trained) != ours:
-            theirs = _describe_game(trained)
             raise ValueError(
-                f"player {spec.name!r} plays {theirs}, the first network plays {ours}; all players "
+                f"{name} is {value}; the networks play {expected}: remove the parameter"
+            )
+    for spec, trained in zip(specs, loaded, strict=True):
+        if trained is not None and _describe_game(trained) != expected:
+            raise ValueError(
+                f"player {spec.name!r} plays {_describe_game(trained)}, the first network plays "
+                f"{expected}; all players "
                 "must play the same game"
             )
 

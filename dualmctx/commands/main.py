@@ -1,4 +1,4 @@
-"""The command `dualmctx`: a table of subcommands, modules with `main(arguments) -> int`."""
+"""The command `dualmctx`: a table of subcommands, each a module with `main(arguments) -> int`."""
 
 import importlib
 import logging
@@ -25,13 +25,19 @@ class Subcommand(NamedTuple):
 SUBCOMMANDS: dict[str, Subcommand] = {
     "train": Subcommand("dualmctx.commands.train", "trains a network by self-play"),
     "evaluate": Subcommand("dualmctx.commands.evaluate", "evaluates the positions in a file"),
-    "serve": Subcommand("dualmctx.commands.serve", "evaluates positions sent by another program"),
-    "compare": Subcommand("dualmctx.commands.compare", "plays players against each other"),
-    "reproduce": Subcommand("dualmctx.commands.reproduce", "repeats the experiments of the paper"),
+    "serve": Subcommand(
+        "dualmctx.commands.serve", "evaluates positions that another program sends"
+    ),
+    "compare": Subcommand(
+        "dualmctx.commands.compare", "plays matches between players and rates them"
+    ),
+    "reproduce": Subcommand(
+        "dualmctx.commands.reproduce", "repeats the experiments of the Dual MCTS paper"
+    ),
     "export": Subcommand("dualmctx.commands.export", "writes the network of a run to one file"),
 }
 _BROKEN_PIPE = 141
-"""The exit code of shells for a program whose output is no longer read."""
+"""The exit code in shells of a program whose output is no longer read."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -42,7 +48,8 @@ def main(arguments: list[str] | None = None) -> int:
 
     Returns:
       The exit code: 0 on success; 2 for bad input or if memory, the disk, the network or a device
-      fails, with one line on standard error; 130 after Ctrl-C; others as the subcommand says.
+      fails, with a message on standard error; 130 after Ctrl-C; others as documented by the
+      subcommand.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     if not arguments or arguments[0] in ("-h", "--help"):
@@ -56,14 +63,14 @@ def main(arguments: list[str] | None = None) -> int:
         return fail(
             "dualmctx", f"there is no command {name!r}; use one of {', '.join(SUBCOMMANDS)}"
         )
-    # orbax logs each step of reading.
+    # orbax logs every step of reading a checkpoint.
     logging.getLogger("absl").setLevel(logging.ERROR)
     try:
         code = importlib.import_module(SUBCOMMANDS[name].module).main(rest)
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # Python would try to write the rest at exit.
+        # Otherwise Python would try to write the remaining output at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE
     except (ValueError, *FAILURES) as error:
@@ -74,7 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def fail(program: str, message: str) -> int:
-    """Prints an error in one line; returns the exit code."""
+    """Prints an error message on standard error; returns the exit code, 2."""
     print(f"{program}: {message}", file=sys.stderr)
     return 2
 
@@ -84,11 +91,13 @@ def describe() -> str:
     rows = [f"  {name:<10}{row.summary}" for name, row in SUBCOMMANDS.items()]
     return "\n".join(
         [
-            "dualmctx COMMAND [ARGUMENT ...]",
+            "usage: dualmctx COMMAND [ARGUMENT ...]",
+            "",
+            "Batched game-tree search in JAX: training, evaluation and comparison.",
             "",
             *rows,
             "",
-            "`dualmctx COMMAND --help` lists the arguments of a command.",
+            "`dualmctx COMMAND --help` describes the arguments of a command.",
             "`dualmctx --version` prints the version.",
         ]
     )

@@ -18,7 +18,7 @@ from dualmctx.matches.openings import (
 from dualmctx.types import Environment
 
 
-class _Read(NamedTuple):
+class _ParsedLine(NamedTuple):
     """An opening and its line in the file."""
 
     question: Question
@@ -41,17 +41,17 @@ def read_openings(env: Environment, file: str, number: int) -> list[Opening]:
         an illegal move, a finished game, or the position of an earlier line.
     """
     with open_source(file, flag="openings") as source:
-        read = [_read(env, question, file) for question in source.questions]
-    _check(env, read, file)
-    if number > len(read):
+        lines = [_parse(env, question, file) for question in source.questions]
+    _check(env, lines, file)
+    if number > len(lines):
         raise ValueError(
-            f"games is {2 * number}, two per opening; {file} has only {len(read)} positions: set "
-            f"--games to at most {2 * len(read)}, or add positions"
+            f"games is {2 * number}, two per opening; {file} has only {len(lines)} positions: set "
+            f"--games to at most {2 * len(lines)}, or add positions"
         )
-    return [row.opening for row in read[:number]]
+    return [line.opening for line in lines[:number]]
 
 
-def _read(env: Environment, question: Question, file: str) -> _Read:
+def _parse(env: Environment, question: Question, file: str) -> _ParsedLine:
     """Parses a line; the legality of its moves is not checked."""
     try:
         if question.error is not None:
@@ -61,28 +61,30 @@ def _read(env: Environment, question: Question, file: str) -> _Read:
     except ValueError as error:
         raise ValueError(f"{file}, line {question.line}: {error}") from None
     fen = () if question.fen is None else (question.fen,)
-    return _Read(question, (*fen, *moves))
+    return _ParsedLine(question, (*fen, *moves))
 
 
-def _check(env: Environment, read: Sequence[_Read], file: str) -> None:
+def _check(env: Environment, parsed: Sequence[_ParsedLine], file: str) -> None:
     """Checks that no game is over after its opening, and that all positions differ."""
-    openings = [row.opening for row in read]
+    openings = [row.opening for row in parsed]
     starts = set_up_fens(env, openings)
     states, first_bad = games.replay_checked(env, to_action_rows(openings), starts)
     is_over = np.asarray(states.terminated | states.truncated)
     lines: dict[bytes, int] = {}
-    rows = zip(read, np.asarray(first_bad).tolist(), is_over, position_digests(states), strict=True)
+    rows = zip(
+        parsed, np.asarray(first_bad).tolist(), is_over, position_digests(states), strict=True
+    )
     for row, bad, over, position in rows:
         where = f"{file}, line {row.question.line}"
         if bad >= 0:
             _, moves = split_opening(row.opening)
-            why = "comes after the end of the game" if over else "is illegal"
-            raise ValueError(f"{where}: move {bad + 1} of {len(moves)} {why}")
+            problem = "comes after the end of the game" if over else "is illegal"
+            raise ValueError(f"{where}: move {bad + 1} of {len(moves)} {problem}")
         if over:
             raise ValueError(f"{where}: the game is over; remove the line")
-        known = lines.setdefault(position, row.question.line)
-        if known != row.question.line:
+        first_line = lines.setdefault(position, row.question.line)
+        if first_line != row.question.line:
             raise ValueError(
-                f"{where}: the position is the same as in line {known}, so the same games would be "
-                "played twice; remove one of the lines"
+                f"{where}: the position is the same as in line {first_line}, so the same games "
+                "would be played twice; remove one of the lines"
             )

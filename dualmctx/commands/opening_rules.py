@@ -16,8 +16,8 @@ from dualmctx.matches.openings import (
 )
 
 START, RANDOM, BALANCED = RULES = ("start", "random", "balanced")
-"""The rules of `choose_openings`, beside a file of positions."""
-# Maximum absolute value of a balanced position by the network; positions evaluated at once.
+"""The rules of `choose_openings`; the alternative is a file of positions."""
+# Maximum absolute value that the network gives a balanced position; positions per batch.
 _LIMIT, _BATCH = 0.2, 256
 
 

@@ -22,29 +22,29 @@ from dualmctx.runs.progress import showing
 
 _PROGRAM = "dualmctx reproduce"
 _DESCRIPTION = """Trains AlphaZero, MPV-MCTS and Dual MCTS on the games of the paper, plays matches
-between their checkpoints, and writes a report with the numbers of the paper beside ours:
-report.html, report.md, report.json. --quick runs a tiny size in minutes, to show that everything
-works. docs/reproduce.md describes the measurements and the time that the full size takes. The exit
-code is 0 on success, 2 for bad input, and 130 after Ctrl-C; --resume continues."""
+between their checkpoints, and writes a report that compares the results with the numbers of the
+paper: report.html, report.md and report.json. --quick runs a tiny size in minutes, to show that
+everything works. docs/reproduce.md describes the measurements and the time that the full size
+takes. Exit codes: 0 for success, 2 for invalid input, 130 after Ctrl-C; --resume continues."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """Options of `dualmctx reproduce`."""
+    """The games, the seeds, the comparisons and the folder."""
 
     out: str = "runs/reproduce"
     """The folder of the runs, the games and the report."""
     games: tuple[Literal["hsr", "nim", "connect-four"], ...] = ("hsr", "nim", "connect-four")
-    """Games of the paper."""
+    """The games, a subset of those of the paper."""
     seeds: tuple[int, ...] = (0, 1, 2)
-    """Seeds. Each algorithm has one run per seed; intervals are over seeds."""
+    """The seeds. Each algorithm has one run per seed; intervals are over seeds."""
     comparisons: tuple[Literal["paper", "best", "cost", "seconds", "controls"], ...] = (
         *("paper", "best"),
         *("cost", "seconds"),
     )
-    """Comparisons: the setting of the paper; this project's Dual at equal simulations, at equal
-    network cost and at equal seconds per move; and, as controls, AlphaZero by each head alone at
-    equal network cost."""
+    """The comparisons. paper: the setting of the paper; best, cost, seconds: this project's Dual
+    at equal simulations, equal network cost and equal seconds per move; controls: AlphaZero with
+    each head alone, at equal network cost."""
     quick: bool = False
     """Use a tiny size, two games, one seed and only the setting of the paper, unless flags say
     otherwise."""
@@ -93,10 +93,10 @@ def run(options: Options, arguments: list[str]) -> int:
         check_experiment(experiment)
     if not options.resume:
         create_run(out, record)
-    asked = [argument for argument in arguments if argument != "--resume"]
-    command = shlex.join([*_PROGRAM.split(), *asked])
+    to_repeat = [argument for argument in arguments if argument != "--resume"]
+    command = shlex.join([*_PROGRAM.split(), *to_repeat])
     session = {"command": command, "machine": machine() | versions()}
-    earlier = earlier_report(out)
+    earlier = read_earlier_report(out)
     check_policies(earlier, options)
     report = {**record, "sessions": {}, "games": {}, **earlier}
     try:
@@ -104,20 +104,20 @@ def run(options: Options, arguments: list[str]) -> int:
             report["sessions"][experiment.game] = note_session(experiment.folder, session)
             with showing() as show:
                 summaries = run_experiment(experiment, show)
-            kept = report["games"].get(experiment.game, {})
-            report["games"][experiment.game] = kept | summaries
+            others = report["games"].get(experiment.game, {})
+            report["games"][experiment.game] = others | summaries
             # The report is usable while the next game runs.
             files = write_report(report, out)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f": all finished steps and games are in {out}; --resume continues"
         ) from None
-    print(f"written: {', '.join(map(str, files))}")
+    print(f"results in {', '.join(map(str, files))}")
     return 0
 
 
 def _require_open_spiel() -> None:
-    """Fails at the start if α-rank is missing, not after hours of training.
+    """Checks at the start, not after hours of training, that α-rank is available.
 
     Raises:
       ValueError: if OpenSpiel cannot be imported.
@@ -130,7 +130,7 @@ def _require_open_spiel() -> None:
         ) from None
 
 
-def earlier_report(out: Path) -> dict[str, Any]:
+def read_earlier_report(out: Path) -> dict[str, Any]:
     """Reads the sessions and games of an earlier report; empty if there is none.
 
     Raises:
@@ -138,11 +138,13 @@ def earlier_report(out: Path) -> dict[str, Any]:
     """
     file = out / "report.json"
     try:
-        found = json.loads(file.read_text()) if file.exists() else {}
-        kept = {name: dict(found[name]) for name in ("sessions", "games") if name in found}
-        for game, comparisons in kept.get("games", {}).items():
-            kept["games"][game] = {name: refresh(summary) for name, summary in comparisons.items()}
-        return kept
+        saved = json.loads(file.read_text()) if file.exists() else {}
+        earlier = {name: dict(saved[name]) for name in ("sessions", "games") if name in saved}
+        for game, comparisons in earlier.get("games", {}).items():
+            earlier["games"][game] = {
+                name: refresh(summary) for name, summary in comparisons.items()
+            }
+        return earlier
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{file} cannot be read ({error}); remove it to write it again") from error
 
@@ -150,7 +152,7 @@ def earlier_report(out: Path) -> dict[str, Any]:
 def check_policies(report: dict[str, Any], options: Options) -> None:
     """Checks that the algorithms of an earlier report have the current policies.
 
-    A comparison that does not record its policies is accepted only if it is asked for, because it
+    A comparison that does not record its policies is accepted only if it is selected, because it
     is then made again.
 
     Raises:
@@ -161,14 +163,14 @@ def check_policies(report: dict[str, Any], options: Options) -> None:
         # `alphazero-seconds` is not among these, because its budget is measured.
         algorithms = make_algorithms(GAMES[game], options.size)
         for name, summary in comparisons.items():
-            is_anew = game in options.games and name in options.comparisons
-            is_known = all("policy" in x for x in summary["algorithms"].values())
+            is_selected = game in options.games and name in options.comparisons
+            has_policies = all("policy" in x for x in summary["algorithms"].values())
             changes = [*changed_policies(summary, algorithms)]
-            if not (is_known or is_anew):
+            if not (has_policies or is_selected):
                 changes.append("it does not record the policies of its algorithms")
             if changes:
                 raise ValueError(
-                    f"{file} is of another version, comparison {name} in {game}: {changes[0]}; "
+                    f"{file} is from another version, comparison {name} in {game}: {changes[0]}; "
                     "choose another --out"
                 )
 
@@ -176,7 +178,7 @@ def check_policies(report: dict[str, Any], options: Options) -> None:
 def note_session(folder: Path, session: dict[str, Any]) -> list[dict[str, Any]]:
     """Records the command, the machine and the versions of a session in the folder of a game.
 
-    The times of another session may come from another machine.
+    Each session is recorded, because another one may have run on another machine.
 
     Returns:
       All distinct sessions so far.
@@ -189,7 +191,7 @@ def note_session(folder: Path, session: dict[str, Any]) -> list[dict[str, Any]]:
         sessions = list(json.loads(file.read_text())) if file.exists() else []
     except (ValueError, TypeError) as error:
         raise ValueError(f"{file} cannot be read ({error}); remove it") from error
-    # In JSON types, as the file has them.
+    # Convert to JSON values, as in the file.
     session = json.loads(json.dumps(session))
     if session not in sessions:
         sessions.append(session)

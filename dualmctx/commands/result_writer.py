@@ -1,4 +1,4 @@
-"""Writes result rows to standard output, or to a file in a way that survives a kill."""
+"""Writes result rows to standard output, or to a file, where they survive a kill."""
 
 import contextlib
 import sys
@@ -35,14 +35,12 @@ class Task(NamedTuple):
     def answers(self, after: int = 0) -> Iterator[Answered]:
         """Evaluates the positions of this process in the lines after `after`."""
         process, num_processes = jax.process_index(), jax.process_count()
-        mine = (
+        own = (
             question
             for number, question in enumerate(self.source.questions)
             if number // _POSITIONS_PER_TURN % num_processes == process and question.line > after
         )
-        for answered in answer(
-            self.evaluator, self.source.batches(self.evaluator.batch_size, mine)
-        ):
+        for answered in answer(self.evaluator, self.source.batches(self.evaluator.batch_size, own)):
             rows = list(_until_error(answered.rows)) if self.strict else answered.rows
             yield answered._replace(rows=rows)
             if self.strict and "error" in rows[-1]:
@@ -108,10 +106,10 @@ def write_file(task: Task, results: Results, *, resume: bool) -> Counts:
       ValueError: see `Results.claim`; also if another process has different settings.
       KeyboardInterrupt: after Ctrl-C; the message names the saved rows and the remedy.
     """
-    before = time.monotonic()
+    start = time.monotonic()
     if is_first():
         results.claim(resume=resume)
-    # The others wait here for the first.
+    # The other processes wait here for the first one.
     require_same(results.settings)
     if results.finished() is None:
         path = results.part(jax.process_index())
@@ -124,7 +122,7 @@ def write_file(task: Task, results: Results, *, resume: bool) -> Counts:
             raise KeyboardInterrupt(f": the rows so far are in {path}{remedy}") from None
     counts = wait_for(results.finished)
     if is_first():
-        seconds = time.monotonic() - before
+        seconds = time.monotonic() - start
         print(
             f"{results.path}: {counts.rows:,} rows, {counts.errors:,} of them errors, "
             f"in {seconds:,.1f} s",
@@ -164,8 +162,8 @@ def merge_parts(results: Results, *, strict: bool) -> None:
     results.finish(counts)
 
 
-def wait_for(look: Callable[[], X | None]) -> X:
-    """Polls until `look` returns a value; the loss of a process ends this one (`processes`)."""
-    while (found := look()) is None:
+def wait_for(poll: Callable[[], X | None]) -> X:
+    """Polls until `poll` returns a value; if another process dies, this one ends (`processes`)."""
+    while (value := poll()) is None:
         time.sleep(_POLL_SECONDS)
-    return found
+    return value

@@ -13,8 +13,8 @@ from dualmctx.runs.saved_policy import build_policy
 from dualmctx.types import Policy
 
 _VARIANT = (
-    f"Search variant, with its default options: {', '.join(REGISTRY)}. By default the search that "
-    "the network was trained with, without its noise."
+    f"Search variant, with its default options: {', '.join(REGISTRY)}. By default, the search that "
+    "the network was trained with, without noise."
 )
 
 
@@ -24,16 +24,16 @@ class SearchFlags:
 
     variant: Annotated[str | None, named(help=_VARIANT)] = None
     simulations: tuple[int, ...] | None = None
-    """Simulations per position: one number, which several trees share in proportion, or a number
-    for each tree, such as 50 35 for dual."""
+    """Simulations per position: one number, which the trees share in proportion to their defaults,
+    or a number for each tree, such as 50 35 for dual."""
     network_only: bool = False
     """Use the network's output without a search."""
     iteration: int | None = None
     """Iteration of the run's checkpoint; by default the newest."""
     game: str | None = None
-    """Refuse a network of another game."""
+    """Reject a network for another game."""
     seed: int = 0
-    """Random seed. The answer for a position depends on the seed and the position's id."""
+    """Random seed. The result for a position depends on the seed and the id of the position."""
     devices: int | None = None
     """Number of devices that share a batch; by default all devices of this process."""
 
@@ -43,7 +43,7 @@ class LoadedSearch(NamedTuple):
 
     Attributes:
       evaluator: evaluates positions.
-      record: everything that determines the answers, as JSON can hold it.
+      record: everything that determines the results, as JSON values.
     """
 
     evaluator: Evaluator
@@ -56,7 +56,7 @@ def load_search(checkpoint: str, flags: SearchFlags, batch_size: int) -> LoadedS
     Args:
       checkpoint: a folder, file or name, as in `load_trained`.
       flags: the flags.
-      batch_size: positions per call of the devices.
+      batch_size: positions per device call.
 
     Raises:
       ValueError: if the checkpoint cannot be loaded, or the flags do not fit it or each other.
@@ -66,7 +66,7 @@ def load_search(checkpoint: str, flags: SearchFlags, batch_size: int) -> LoadedS
     if flags.game is not None and flags.game.replace("-", "_") != game:
         raise ValueError(f"game is {flags.game}; {checkpoint} plays {game}")
     if flags.network_only and (flags.variant or flags.simulations):
-        raise ValueError("network_only excludes a search; leave variant and simulations out")
+        raise ValueError("network_only excludes a search; leave out variant and simulations")
     policy = None
     if not flags.network_only:
         policy = build_policy(trained.record, flags.variant, flags.simulations)

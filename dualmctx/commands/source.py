@@ -30,7 +30,7 @@ class Source(NamedTuple):
     digest: str | None
 
     def batches(self, size: int, questions: Iterator[Question]) -> Iterator[list[Question]]:
-        """Splits questions into batches of at most `size`; standard input may give smaller ones."""
+        """Splits questions into batches of `size` or, from standard input, also fewer."""
         return (waiting_batches if self.num_bytes is None else full_batches)(questions, size)
 
 
@@ -75,7 +75,7 @@ def _questions(name: str, suffix: str, file: BinaryIO) -> Iterator[Question]:
 def open_standard_input() -> BinaryIO:
     """Opens standard input for reading in a thread; the file is never closed.
 
-    Closing it would wait for the thread, which may wait for input forever. For the same reason the
+    Closing it would wait for the thread, which may wait for input forever. For the same reason, the
     thread must not read from `sys.stdin`, which Python closes at exit.
     """
     return open(0, "rb", closefd=False)

@@ -1,4 +1,4 @@
-"""Formats the result of a comparison for a terminal."""
+"""Formats the results of a comparison for a terminal."""
 
 from typing import Any
 
@@ -43,11 +43,11 @@ def standings(report: dict[str, Any]) -> Table:
 
 
 def describe_test(test: dict[str, Any]) -> str:
-    """Describes the state of a sequential test in one line."""
+    """Describes the state of a sequential test as one line of text."""
     decided = "not decided" if test["accepted"] is None else f"{test['accepted']} accepted"
     return (
         f"SPRT: {decided} after {test['num_pairs']} pairs; H0: {test['player']} leads by "
         f"{test['elo0']:g} Elo, H1: by {test['elo1']:g}; log-likelihood ratio "
         f"{test['log_likelihood_ratio']:.2f} in ({test['lower']:.2f}, {test['upper']:.2f}); Elo of "
-        f"the mean score, which the test is based on: {show_elo(test)}"
+        f"the mean score, on which the test is based: {show_elo(test)}"
     )

@@ -29,7 +29,7 @@ def play(
     Args:
       tournament: the tournament; with a test, of two players, the first of which is tested.
       folder: the folder of the games.
-      test: ends the games as soon as it is decided; all games of the last batch are kept.
+      test: a test that ends the games as soon as it is decided; the last batch is kept whole.
       console: the output of the progress display; by default standard error.
 
     Returns:
@@ -38,7 +38,7 @@ def play(
     Raises:
       ValueError: if the folder contains a different tournament.
     """
-    # Also if the test is already decided, because the folder may contain other games.
+    # Done even if the test is already decided, to check that the folder is of this tournament.
     save_tournament_settings(tournament, folder)
     names = [player.name for player in tournament.players]
     played = select_games(names, repair_games(folder / GAMES))

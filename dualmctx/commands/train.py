@@ -75,13 +75,13 @@ def parse(arguments: list[str], program: str = PROGRAM) -> tuple[str, Config]:
       ValueError: if an argument is invalid.
       SystemExit: with code 0, after `--help`.
     """
-    given, *rest = arguments
+    preset, *rest = arguments
     # Games are named with underscores, presets with hyphens.
-    name = given.replace("_", "-")
+    name = preset.replace("_", "-")
     if name not in PRESETS:
-        raise ValueError(f"there is no preset {given!r}; the presets are {', '.join(PRESETS)}")
+        raise ValueError(f"there is no preset {preset!r}; the presets are {', '.join(PRESETS)}")
     default = PRESETS[name]
-    # The other flags depend on the variant.
+    # The variant is parsed first, because it decides which other flags exist.
     variant, rest = take_flag(rest, "--search.variant")
     if variant is not None:
         if variant not in REGISTRY:
