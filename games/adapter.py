@@ -1,4 +1,4 @@
-"""Builds pgx environments from pure rules; shared by the games of this package.
+"""Builds pgx environments from pure rules; the games of this package share it.
 
 pgx identifies players by 0 and 1, assigned at random when a game starts. The rules identify them
 by colour; colour 0 moves first. The identity of colour 0 is `current_player ^ color`. It is
@@ -73,12 +73,12 @@ def check_at_least(name: str, value: object, minimum: int, meaning: str) -> int:
     Raises:
       ValueError: if `value` is not an integer or is below `minimum`.
     """
-    whole = int(value) if isinstance(value, int | np.integer) else minimum - 1
-    if isinstance(value, bool) or whole < minimum:
+    number = int(value) if isinstance(value, int | np.integer) else minimum - 1
+    if isinstance(value, bool) or number < minimum:
         raise ValueError(
             f"{name}={value!r}: pass a whole number of at least {minimum} ({meaning})."
         )
-    return whole
+    return number
 
 
 def initial_state(state_class: Any, game: Game, rng_key: jax.Array) -> Any:
@@ -87,7 +87,7 @@ def initial_state(state_class: Any, game: Game, rng_key: jax.Array) -> Any:
     Args:
       state_class: a subclass of `pgx.State` with one more field, `_x`, the position.
       game: the rules.
-      rng_key: consumed to sample the identity of the player who moves first.
+      rng_key: a key, consumed to sample the identity of the player who moves first.
 
     Returns:
       The state, unbatched, as `pgx.Env._init` returns it.

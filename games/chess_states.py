@@ -34,7 +34,7 @@ def from_fen(env: pgx.Env, fen: str) -> Any:
       empty. Player 0 is White.
 
     Raises:
-      ValueError: as `read_fen`.
+      ValueError: see `read_fen`.
     """
     return jax.tree.map(lambda leaf: leaf[0], set_up(env, [read_fen(env, fen)]))
 
@@ -64,10 +64,10 @@ def set_up(env: pgx.Env, positions: Sequence[Position]) -> Any:
         )
     number = len(positions)
     size = 1 << (number - 1).bit_length()
-    filled = [positions[i % number] for i in range(size)]
-    boards = np.array([position.board for position in filled], np.int32)
-    rights = np.array([[right in position.castling for right in "QKqk"] for position in filled])
-    numbers = np.array([(p.color, p.en_passant, p.halfmoves, p.fullmoves) for p in filled])
+    padded = [positions[i % number] for i in range(size)]
+    boards = np.array([position.board for position in padded], np.int32)
+    rights = np.array([[right in position.castling for right in "QKqk"] for position in padded])
+    numbers = np.array([(p.color, p.en_passant, p.halfmoves, p.fullmoves) for p in padded])
     states = _set_up(env, boards, rights.reshape(-1, 2, 2), numbers.astype(np.int32))
     return jax.tree.map(lambda leaf: leaf[:number], states)
 
@@ -104,23 +104,23 @@ def to_position(env: pgx.Env, state: Any) -> Position:
         board, rights = -board.reshape(size, size)[:, ::-1].ravel(), rights[::-1]
         en_passant += (size - 1 - 2 * (en_passant % size)) * (en_passant >= 0)
     (queen, king), (black_queen, black_king) = rights
-    left = zip("KQkq", (king, queen, black_king, black_queen), strict=True)
-    castling = "".join(name for name, right in left if right)
+    named_rights = zip("KQkq", (king, queen, black_king, black_queen), strict=True)
+    castling = "".join(name for name, right in named_rights if right)
     return Position(tuple(board.tolist()), int(color), castling, int(en_passant), *map(int, counts))
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _set_up(env: pgx.Env, boards: jax.Array, rights: jax.Array, numbers: jax.Array) -> Any:
-    def one(board: jax.Array, rights: jax.Array, numbers: jax.Array) -> Any:
+    def build_state(board: jax.Array, rights: jax.Array, numbers: jax.Array) -> Any:
         color, _, _, fullmoves = numbers
         plies = 2 * (fullmoves - 1) + color
         state = _SET_UP[env.id](board, rights, numbers, plies)
-        # pgx sets the mask of a finished game to all true after a move; do the same.
+        # After a move that ends the game, pgx makes all actions legal. Do the same here.
         mask = state.legal_action_mask | state.terminated
         state = state.replace(_step_count=plies, legal_action_mask=mask)
         return state.replace(observation=env.observe(state))
 
-    return jax.vmap(one)(boards, rights, numbers)
+    return jax.vmap(build_state)(boards, rights, numbers)
 
 
 def _chess(board: Any, rights: Any, numbers: Any, plies: Any) -> Any:
@@ -139,7 +139,7 @@ def _chess(board: Any, rights: Any, numbers: Any, plies: Any) -> Any:
         board_history=jnp.zeros_like(start.board_history),
         step_count=plies,
     )
-    x = rules._update_history(_as_seen_by(color, x, rules._flip))
+    x = rules._update_history(_to_mover_layout(color, x, rules._flip))
     x = x._replace(legal_action_mask=rules._legal_action_mask(x))
     return chess.State(
         current_player=color,
@@ -164,7 +164,7 @@ def _gardner_chess(board: Any, rights: Any, numbers: Any, plies: Any) -> Any:
         _hash_history=jnp.zeros_like(start._hash_history),
         _board_history=jnp.zeros_like(start._board_history),
     )
-    state = _as_seen_by(color, state, rules._flip)
+    state = _to_mover_layout(color, state, rules._flip)
     state = state.replace(
         _possible_piece_positions=rules._possible_piece_positions(state),
         _zobrist_hash=rules._zobrist_hash(state),
@@ -174,7 +174,7 @@ def _gardner_chess(board: Any, rights: Any, numbers: Any, plies: Any) -> Any:
     return rules._check_termination(state)
 
 
-def _as_seen_by(color: Any, state: Any, flip: Callable[[Any], Any]) -> Any:
+def _to_mover_layout(color: Any, state: Any, flip: Callable[[Any], Any]) -> Any:
     """Converts a state from White's layout to the layout of the player to move."""
     return jax.tree.map(lambda white, black: jnp.where(color, black, white), state, flip(state))
 

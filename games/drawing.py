@@ -105,16 +105,16 @@ def _document(pictures: Sequence[Picture], theme: Theme | None, scale: float | N
     theme, scale = theme or "light", 1.0 if scale is None else scale
     if theme not in _COLOURS:
         raise ValueError(f"color_theme={theme!r}: pass 'light' or 'dark'.")
-    across = math.ceil(math.sqrt(len(pictures)))
-    wide = (max((len(row) for p in pictures for row in p.rows), default=1) + 1) * _CELL
-    wide = max(wide, 8 * max(len(p.caption) for p in pictures) + _CELL)
-    high = (max(len(p.rows) for p in pictures) + 2) * _CELL
-    size = (wide * across, high * math.ceil(len(pictures) / across))
+    columns = math.ceil(math.sqrt(len(pictures)))
+    width = (max((len(row) for p in pictures for row in p.rows), default=1) + 1) * _CELL
+    width = max(width, 8 * max(len(p.caption) for p in pictures) + _CELL)
+    height = (max(len(p.rows) for p in pictures) + 2) * _CELL
+    size = (width * columns, height * math.ceil(len(pictures) / columns))
     drawing = svgwrite.Drawing(size=tuple(side * scale for side in size))
     sheet = drawing.add(drawing.g(transform=f"scale({scale})"))
     sheet.add(drawing.rect((0, 0), size, fill=_COLOURS[theme][0]))
     for number, drawn in enumerate(pictures):
-        corner = (number % across * wide, number // across * high)
+        corner = (number % columns * width, number // columns * height)
         sheet.add(_group(drawing, drawn, corner, theme))
     return drawing
 

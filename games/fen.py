@@ -107,7 +107,8 @@ def _parse_board(text: str, size: int) -> tuple[int, ...]:
     for number, rank in zip(range(size, 0, -1), ranks, strict=True):
         if not re.fullmatch(f"([pnbrqkPNBRQK]|[1-{size}](?![1-9]))+", rank):
             raise ValueError(
-                f"rank {number}, {reprlib.repr(rank)}, is not of pieces and empty squares"
+                f"rank {number}, {reprlib.repr(rank)}, does not consist of pieces and counts of "
+                "empty squares"
             )
     rows = [re.sub("[1-9]", lambda number: "." * int(number[0]), rank) for rank in ranks]
     for number, row in zip(range(size, 0, -1), rows, strict=True):

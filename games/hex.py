@@ -19,7 +19,7 @@ class State(pgx.hex.State):
 
 
 class Hex(pgx.hex.Hex):
-    """The pgx environment: one action for each of the size² cells, and the swap as the last one.
+    """The pgx environment: one action for each of the size² cells, then the swap.
 
     Args:
       size: number of cells along a side, at least 2.

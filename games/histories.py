@@ -18,9 +18,8 @@ def replay(env: pgx.Env, histories: Any, key: jax.Array | None = None) -> Any:
 
     Args:
       env: any pgx environment.
-      histories: as in `replay_checked`; an illegal history stops before its first illegal action.
-      key: consumed to start the games, which decides the player who moves first; a fixed key if
-        None.
+      histories: as in `replay_checked`; a history stops before its first illegal action.
+      key: consumed to start the games; it decides which player moves first. A fixed key if None.
 
     Returns:
       `[S]` states after the last action of each history.
@@ -29,8 +28,8 @@ def replay(env: pgx.Env, histories: Any, key: jax.Array | None = None) -> Any:
       ValueError: see `replay_checked`.
     """
     key = jax.random.PRNGKey(0) if key is None else key
-    histories = _table(histories)
-    return _replay(env, histories, _begin(env, jax.random.split(key, len(histories))))[0]
+    histories = _check_histories(histories)
+    return _replay(env, histories, _init_states(env, jax.random.split(key, len(histories))))[0]
 
 
 def replay_checked(env: pgx.Env, histories: Any, starts: Any = None) -> tuple[Any, jax.Array]:
@@ -42,21 +41,21 @@ def replay_checked(env: pgx.Env, histories: Any, starts: Any = None) -> tuple[An
     Args:
       env: any pgx environment.
       histories: `[S, D]` int32 actions; a history ends at its first negative number.
-      starts: `[S]` states in which the histories begin, such as those of `set_up`. If None, the
+      starts: `[S]` states from which the histories start, such as those of `set_up`. If None, the
         initial state of the game, with the fixed key of `replay`.
 
     Returns:
       `[S]` states after the last action of each history, and `[S]` int32: the index of the first
       action that is illegal, out of range, or after the end of the game, or -1 if there is none.
-      In the first case the state is the one before that action.
+      The state of an illegal history is the one before that action.
 
     Raises:
       ValueError: if `histories` is not a two-dimensional array of integers, or the number of
         `starts` is not S.
     """
-    histories = _table(histories)
+    histories = _check_histories(histories)
     if starts is None:
-        starts = _begin(env, jax.random.split(jax.random.PRNGKey(0), len(histories)))
+        starts = _init_states(env, jax.random.split(jax.random.PRNGKey(0), len(histories)))
     if np.shape(starts.current_player) != (len(histories),):
         raise ValueError(
             f"starts of shape {np.shape(starts.current_player)} for {len(histories)} histories: "
@@ -65,7 +64,7 @@ def replay_checked(env: pgx.Env, histories: Any, starts: Any = None) -> tuple[An
     return _replay(env, histories, starts)
 
 
-def _table(histories: Any) -> jax.Array:
+def _check_histories(histories: Any) -> jax.Array:
     histories = np.asarray(histories)
     if histories.ndim != 2 or not np.issubdtype(histories.dtype, np.integer):
         raise ValueError(
@@ -76,7 +75,7 @@ def _table(histories: Any) -> jax.Array:
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _begin(env: pgx.Env, keys: jax.Array) -> Any:
+def _init_states(env: pgx.Env, keys: jax.Array) -> Any:
     return jax.vmap(env.init)(keys)
 
 
@@ -86,25 +85,25 @@ def _replay(env: pgx.Env, histories: jax.Array, starts: Any) -> tuple[Any, jax.A
     histories = jnp.pad(histories, ((0, 0), (0, 1)), constant_values=-1)
     lengths = jnp.argmax(histories < 0, axis=1)
 
-    def is_on(ply: jax.Array, first_bad: jax.Array) -> jax.Array:
+    def is_active(ply: jax.Array, first_bad: jax.Array) -> jax.Array:
         return (ply < lengths) & (first_bad < 0)
 
     def play(carry: tuple) -> tuple:
         ply, states, first_bad = carry
         action = histories[:, ply]
         mask = states.legal_action_mask
-        known = jnp.take_along_axis(mask, action[:, None], axis=1, mode="fill", fill_value=False)
-        legal = known[:, 0] & ~(states.terminated | states.truncated)
-        on = is_on(ply, first_bad)
-        after = jax.vmap(env.step)(states, jnp.where(on & legal, action, 0))
-        states = jax.tree.map(functools.partial(_pick, on & legal), after, states)
-        return ply + 1, states, jnp.where(on & ~legal, ply, first_bad)
+        legal = jnp.take_along_axis(mask, action[:, None], axis=1, mode="fill", fill_value=False)
+        legal = legal[:, 0] & ~(states.terminated | states.truncated)
+        active = is_active(ply, first_bad)
+        after = jax.vmap(env.step)(states, jnp.where(active & legal, action, 0))
+        states = jax.tree.map(functools.partial(_select_rows, active & legal), after, states)
+        return ply + 1, states, jnp.where(active & ~legal, ply, first_bad)
 
     carry = (jnp.int32(0), starts, jnp.full(len(histories), -1, jnp.int32))
-    carry = jax.lax.while_loop(lambda x: is_on(x[0], x[2]).any(), play, carry)
+    carry = jax.lax.while_loop(lambda x: is_active(x[0], x[2]).any(), play, carry)
     return carry[1], carry[2]
 
 
-def _pick(mask: jax.Array, yes: jax.Array, no: jax.Array) -> jax.Array:
-    """Selects `[S, ...]` rows of `yes` where the `[S]` mask is true, else rows of `no`."""
-    return jnp.where(mask.reshape(mask.shape + (1,) * (yes.ndim - 1)), yes, no)
+def _select_rows(mask: jax.Array, if_true: jax.Array, if_false: jax.Array) -> jax.Array:
+    """Selects `[S, ...]` rows of `if_true` where the `[S]` mask is true, else of `if_false`."""
+    return jnp.where(mask.reshape(mask.shape + (1,) * (if_true.ndim - 1)), if_true, if_false)

@@ -1,6 +1,6 @@
 """HSR, the Highest Safe Rung game: a two-player game with asymmetric roles.
 
-In a position (k, q, n), n rungs of the ladder are candidates, k jars remain and q tests remain.
+In a position (k, q, n), n rungs of the ladder are candidates, and k jars and q tests remain.
 The Proposer names a rung m in 1 … n - 1. The Opponent answers:
 
     break    → (k - 1, q - 1, m)
@@ -35,7 +35,7 @@ class GameState(NamedTuple):
 
     @property
     def color(self) -> jax.Array:
-        """The player to move, int32 `[]`: 0 the Proposer, 1 the Opponent, if a rung is named."""
+        """The player to move, int32 `[]`: 1 (Opponent) if a rung is named, else 0 (Proposer)."""
         return (self.m > 0).astype(jnp.int32)
 
 
@@ -77,7 +77,7 @@ class Game:
             n=jnp.where(breaks, x.m, x.n - x.m),
             m=jnp.zeros_like(x.m),
         )
-        return jax.tree.map(lambda yes, no: jnp.where(x.m == 0, yes, no), named, answered)
+        return jax.tree.map(lambda a, b: jnp.where(x.m == 0, a, b), named, answered)
 
     def observe(self, x: GameState, color: jax.Array) -> jax.Array:
         """Returns bool `[k + q + 2 n + 4]`, from the view of `color`.
@@ -122,8 +122,8 @@ class State(pgx.State):
     def picture(self) -> pictures.Picture:
         """Returns the legal rungs, the named rung in brackets; the state must be unbatched."""
         k, q, n, m = (int(value) for value in self._x)
-        asked = f", Opponent to answer for rung {m}" if m else ""
-        caption = f"{pictures.caption(self)}, {k} jars, {q} tests, {n} rungs{asked}"
+        question = f", Opponent to answer for rung {m}" if m else ""
+        caption = f"{pictures.caption(self)}, {k} jars, {q} tests, {n} rungs{question}"
         rungs = tuple(f"[{rung}]" if rung == m else str(rung) for rung in range(1, n))
         return pictures.Picture(caption, pictures.split_rows(rungs or (".",), 16))
 

@@ -16,7 +16,7 @@ from games import adapter, pictures
 
 
 class GameState(NamedTuple):
-    """A position, int32 `[]` each: the colour to move, and the stones that are left."""
+    """A position, int32 `[]` each: the colour to move, and the number of remaining stones."""
 
     color: jax.Array
     pile: jax.Array
@@ -52,16 +52,16 @@ class Game:
         return GameState(color=1 - x.color, pile=x.pile - action - 1)
 
     def observe(self, x: GameState, color: jax.Array) -> jax.Array:
-        """Returns bool `[pile + 1]`, the stones left, one-hot; the same for both players."""
+        """Returns bool `[pile + 1]`, the number of remaining stones, one-hot, for both players."""
         del color
         return jnp.arange(self.pile + 1) == x.pile
 
     def legal_action_mask(self, x: GameState) -> jax.Array:
-        """Returns bool `[max_take]`, true for moves that take no more stones than are left."""
+        """Returns bool `[max_take]`, true for moves that take at most the remaining stones."""
         return jnp.arange(self.max_take) < x.pile
 
     def is_terminal(self, x: GameState) -> jax.Array:
-        """Returns bool `[]`, true if no stones are left."""
+        """Returns bool `[]`, true if no stones remain."""
         return x.pile <= 0
 
     def rewards(self, x: GameState) -> jax.Array:

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 class _Notation(NamedTuple):
-    """The notation of a game; `line` is the context that it keeps about previous moves, or None.
+    """The notation of a game; `line` is its context of previous moves, None if it needs none.
 
     Attributes:
       begin: `(start) -> line`, from a state, a `Position`, or None for the start of a game.
       read: `(line, text) -> action`; raises a ValueError with the reason if there is no such move.
-      show: `(line, action) -> text`; likewise.
+      show: `(line, action) -> text`; raises likewise.
       play: `(line, action) -> line`.
       num_actions: A.
       joined: whether moves are single digits that need no separator.
@@ -45,16 +45,16 @@ def parse_moves(env: pgx.Env, moves: Any, start: Any = None) -> list[int]:
 
     Connect Four: columns, 1 to 7. Tic-tac-toe and Connect2: cells, from 1, row by row. Othello and
     Hex: squares, a1 at the top left, "pass" and "swap". Go: vertices as in GTP, without column I
-    and with row 1 at the bottom, and "pass". Nim: the stones taken. HSR: the rung, "break",
-    "no-break". Chess and gardner_chess: UCI. All others: the number of the action.
+    and with row 1 at the bottom, and "pass". Nim: the number of stones taken. HSR: the rung,
+    "break", "no-break". Chess and gardner_chess: UCI. All others: the number of the action.
 
     Args:
       env: any pgx environment.
       moves: text with commas or spaces between moves, or a list of moves. For Connect Four,
         tic-tac-toe and Connect2 the text may be digits without separators. A move in a list may
         also be an int, the number of the action.
-      start: for chess, the position in which the moves begin: an unbatched state or a `Position`;
-        the initial position if None. Ignored for other games.
+      start: for chess, the position from which the moves start: an unbatched state or a
+        `Position`; the initial position if None. Ignored for other games.
 
     Returns:
       The actions. Their legality is not checked; see `replay_checked`.
@@ -83,7 +83,7 @@ def format_moves(env: pgx.Env, start: Any, actions: Sequence[int]) -> list[str]:
 
     Args:
       env: any pgx environment.
-      start: for chess, the position in which the moves begin, as in `parse_moves`.
+      start: for chess, the position from which the moves start, as in `parse_moves`.
       actions: numbers of the actions.
 
     Returns:
@@ -96,7 +96,7 @@ def format_moves(env: pgx.Env, start: Any, actions: Sequence[int]) -> list[str]:
     line, texts = notation.begin(start), []
     for number, action in enumerate(actions, start=1):
         try:
-            action = _checked(notation, action)
+            action = _check_action(notation, action)
             texts.append(notation.show(line, action))
         except ValueError as error:
             raise ValueError(f"move {number}, {reprlib.repr(action)}, is {error}.") from None
@@ -121,15 +121,15 @@ def _split(moves: Any, joined: bool) -> Sequence[Any]:
 
 def _read(notation: _Notation, line: Any, move: Any) -> int:
     if not isinstance(move, str):
-        return _checked(notation, move)
+        return _check_action(notation, move)
     return notation.read(line, "-".join(move.split()))  # accepts "no break" for "no-break"
 
 
-def _checked(notation: _Notation, action: Any) -> int:
+def _check_action(notation: _Notation, action: Any) -> int:
     """Checks the number of an action and returns it as a Python int."""
     last = notation.num_actions - 1
-    whole = isinstance(action, int | np.integer) and not isinstance(action, bool)
-    if not whole or not 0 <= action <= last:
+    is_integer = isinstance(action, int | np.integer) and not isinstance(action, bool)
+    if not is_integer or not 0 <= action <= last:
         raise ValueError(f"not an action: pass text, or a number from 0 to {last}")
     return int(action)
 

@@ -20,7 +20,7 @@ class Picture:
     Attributes:
       caption: one line with the game and the player to move.
       rows: cells from top to bottom: "x" and "o" for the stones of the first and the second
-        player, "." for an empty cell, "" for no cell, and any other text as it is.
+        player, "." for an empty cell, "" for no cell; any other text is shown unchanged.
     """
 
     caption: str
@@ -50,7 +50,7 @@ def caption(state: Any) -> str:
     if not (state.terminated or state.truncated):
         return f"{state.env_id}: player {int(state.current_player)} to move"
     rewards = np.asarray(state.rewards)
-    # pgx clears the rewards if a finished game is stepped again.
+    # pgx clears the rewards if `step` is called again on a finished game.
     result = f"player {rewards.argmax()} won" if rewards.any() else "no winner on record"
     return f"{state.env_id}: over, {result}"
 

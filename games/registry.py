@@ -21,7 +21,7 @@ class _Row:
       module: the module of the class, imported when the game is first used.
       class_name: the name of the class.
       fixed: parameters that follow from the name of the game.
-      ranges: bounds, inclusive, of large integer arrays in the state, by their path.
+      ranges: inclusive bounds of the values of large integer arrays in the state, by path.
     """
 
     module: str
@@ -99,8 +99,8 @@ def make(name: str, /, **parameters: Any) -> pgx.Env:
 def has_asymmetric_roles(env: pgx.Env) -> bool:
     """Returns whether the two sides have different roles, as in HSR.
 
-    Ratings of such games rate each side separately, because a player may be strong on one side and
-    weak on the other.
+    Such games are rated separately by side, because a player may be strong on one side and weak on
+    the other.
     """
     return env.id in _ASYMMETRIC
 
@@ -113,7 +113,7 @@ def _parameters(game_class: Any, row: _Row) -> dict[str, Any]:
 
 
 def _check(key: str, value: Any, default: Any) -> None:
-    """Checks a value by the type of the default, before pgx would fail with an assertion.
+    """Checks a value by the type of the default; pgx itself would only fail with an assertion.
 
     A float parameter accepts any finite number. Other parameters accept a positive integer, and
     None if None is the default. The games of this package make further checks themselves.

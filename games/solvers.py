@@ -16,7 +16,7 @@ from games import plain, retrograde
 if TYPE_CHECKING:
     import pgx
 
-_MAX_CELLS = 2**26  # entries in the largest array of a solution: 64 MB of booleans
+_MAX_CELLS = 2**26  # maximum number of entries of an array in a solution: 64 MB of booleans
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -31,13 +31,13 @@ class Solution:
     Attributes:
       histories: `[S, D]` int32, the actions of a shortest game to the position, padded with -1.
       values: `[S]` int8, -1, 0 or 1 under perfect play, from the view of the player to move.
-      optimal_actions: `[S, A]` bool, the actions that keep the value.
+      optimal_actions: `[S, A]` bool, the actions that preserve the value.
       legal_actions: `[S, A]` bool.
       on_optimal_path: `[S]` bool, reachable if both players play only optimal actions.
       one_sided: `[S]` bool, reachable if at least one player plays only optimal actions.
       num_states: number of reachable positions, including terminal ones.
       num_terminal: number of reachable terminal positions.
-      codes: `[S]` int32, the code of each position: its index in `code_values` and `code_optimal`.
+      codes: `[S]` int32, the code of each position, its index in `code_values` and `code_optimal`.
       code_values: `[C]` int8, as `values`, also for terminal positions; 0 for unused codes.
       code_optimal: `[C, A]` bool, as `optimal_actions`; false for other codes.
       code_fn: maps an unbatched pgx state to its code, int32 `[]`; works under jit and vmap.
@@ -76,7 +76,7 @@ def solve(env: pgx.Env) -> Solution:
     if env.id not in _SOLVABLE:
         raise ValueError(f"no solver for {env.id!r}: pass one of {', '.join(_SOLVABLE)}.")
     rules = _SOLVABLE[env.id](env)
-    cells = _num_cells(rules)
+    cells = _count_cells(rules)
     if cells > _MAX_CELLS:
         raise ValueError(
             f"{env.id} with {rules} needs {cells:,} table entries, more than {_MAX_CELLS:,}: "
@@ -87,7 +87,7 @@ def solve(env: pgx.Env) -> Solution:
 
 def is_solvable(env: pgx.Env) -> bool:
     """Returns whether `solve` supports the environment."""
-    return env.id in _SOLVABLE and _num_cells(_SOLVABLE[env.id](env)) <= _MAX_CELLS
+    return env.id in _SOLVABLE and _count_cells(_SOLVABLE[env.id](env)) <= _MAX_CELLS
 
 
 _SOLVABLE: dict[str, Callable[[Any], plain.Rules]] = {
@@ -98,39 +98,39 @@ _SOLVABLE: dict[str, Callable[[Any], plain.Rules]] = {
 }
 
 
-def _num_cells(rules: plain.Rules) -> int:
+def _count_cells(rules: plain.Rules) -> int:
     return rules.num_codes * max(rules.num_actions, rules.max_plies)
 
 
 @functools.lru_cache(maxsize=8)
 def _solve_rules(rules: plain.Rules) -> Solution:
     graph = retrograde.explore(rules)
-    first = retrograde.first_player_values(rules, graph)
+    first_values = retrograde.first_player_values(rules, graph)
     codes = [rules.code(position) for position in graph.positions]
-    code_values, code_legal, code_optimal = _tables(rules, graph, first, codes)
-    on_path, one_sided = _optimally_reached(rules, graph, first)
+    code_values, code_legal, code_optimal = _make_tables(rules, graph, first_values, codes)
+    on_path, one_sided = _find_optimal_rows(rules, graph, first_values)
 
     # The first row with a code represents all rows with that code.
     row_of = {code: row for row, code in reversed(list(enumerate(codes)))}
     to_move = sorted(row for row in row_of.values() if graph.children[row])
-    kept = np.array([codes[row] for row in to_move], np.int32)
+    position_codes = np.array([codes[row] for row in to_move], np.int32)
     return Solution(
-        histories=_padded([graph.histories[row] for row in to_move]),
-        values=_frozen(code_values[kept]),
-        optimal_actions=_frozen(code_optimal[kept]),
-        legal_actions=_frozen(code_legal[kept]),
-        on_optimal_path=_frozen(np.isin(kept, [codes[row] for row in on_path])),
-        one_sided=_frozen(np.isin(kept, [codes[row] for row in one_sided])),
+        histories=_pad([graph.histories[row] for row in to_move]),
+        values=_freeze(code_values[position_codes]),
+        optimal_actions=_freeze(code_optimal[position_codes]),
+        legal_actions=_freeze(code_legal[position_codes]),
+        on_optimal_path=_freeze(np.isin(position_codes, [codes[row] for row in on_path])),
+        one_sided=_freeze(np.isin(position_codes, [codes[row] for row in one_sided])),
         num_states=len(row_of),
         num_terminal=len(row_of) - len(to_move),
-        codes=_frozen(kept),
-        code_values=_frozen(code_values),
-        code_optimal=_frozen(code_optimal),
-        code_fn=_code_fn(rules),
+        codes=_freeze(position_codes),
+        code_values=_freeze(code_values),
+        code_optimal=_freeze(code_optimal),
+        code_fn=_make_code_fn(rules),
     )
 
 
-def _tables(
+def _make_tables(
     rules: plain.Rules, graph: retrograde.Graph, first: list[int], codes: list[int]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns values for the player to move `[C]`, legal and optimal actions `[C, A]`, by code."""
@@ -146,10 +146,10 @@ def _tables(
     return values, legal, optimal
 
 
-def _optimally_reached(
+def _find_optimal_rows(
     rules: plain.Rules, graph: retrograde.Graph, first: list[int]
 ) -> tuple[set[int], set[int]]:
-    """Returns the rows reached if both players, and if at least one player, play optimally."""
+    """Returns the rows reached if both players play optimally, and if at least one does."""
 
     def reached_by(players: tuple[int, ...]) -> set[int]:
         def allowed(row: int, child: int) -> bool:
@@ -161,19 +161,19 @@ def _optimally_reached(
     return reached_by((0, 1)), reached_by((0,)) | reached_by((1,))
 
 
-def _frozen(array: np.ndarray) -> np.ndarray:
+def _freeze(array: np.ndarray) -> np.ndarray:
     array.flags.writeable = False  # callers share solutions
     return array
 
 
-def _padded(histories: list[tuple[int, ...]]) -> np.ndarray:
+def _pad(histories: list[tuple[int, ...]]) -> np.ndarray:
     padded = np.full((len(histories), max(map(len, histories))), -1, np.int32)
     for row, history in enumerate(histories):
         padded[row, : len(history)] = history
-    return _frozen(padded)
+    return _freeze(padded)
 
 
-def _code_fn(rules: plain.Rules) -> Callable[[Any], jax.Array]:
+def _make_code_fn(rules: plain.Rules) -> Callable[[Any], jax.Array]:
     """Returns the JAX counterpart of `rules.code`, a function of pgx states."""
     if isinstance(rules, plain.Nim):
         return lambda state: jnp.asarray(state._x.pile, jnp.int32)
