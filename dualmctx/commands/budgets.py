@@ -115,9 +115,9 @@ def to_json(budgets: Budgets) -> dict[str, Any]:
 
 
 def _to_budget(row: dict[str, Any]) -> Budget:
-    asked, simulations = (x and tuple(x) for x in (row["asked"], row["simulations"]))
+    requested, simulations = (x and tuple(x) for x in (row["asked"], row["simulations"]))
     measured = (Measured(tuple(x["simulations"]), x["seconds"]) for x in row["measured"])
-    return Budget(asked, simulations, tuple(measured))
+    return Budget(requested, simulations, tuple(measured))
 
 
 def _reuse(builder: PlayerBuilder, budget: Budget) -> Budget:
@@ -150,21 +150,21 @@ def _scale_by_blocks(
     builder: PlayerBuilder, target: float | None, measure: MeasureFn
 ) -> tuple[Budget, float]:
     del measure
-    asked = builder.simulations
-    assert asked is not None
+    requested = builder.simulations
+    assert requested is not None
     if target is None:
-        return Budget(asked, asked), float(_count_blocks(builder, asked))
-    scaled = scale_to_cost(asked, lambda x: _count_blocks(builder, x), target)
-    return Budget(asked, scaled), target
+        return Budget(requested, requested), float(_count_blocks(builder, requested))
+    scaled = scale_to_cost(requested, lambda x: _count_blocks(builder, x), target)
+    return Budget(requested, scaled), target
 
 
 def _scale_by_seconds(
     builder: PlayerBuilder, target: float | None, measure: MeasureFn
 ) -> tuple[Budget, float]:
-    asked = builder.simulations
-    assert asked is not None
+    requested = builder.simulations
+    assert requested is not None
     if target is None:
-        seconds = measure(builder.build(asked))
-        return Budget(asked, asked, (Measured(asked, seconds),)), seconds
-    rows = scale_to_seconds(asked, lambda x: measure(builder.build(x)), target)
-    return Budget(asked, rows[-1].simulations, rows), target
+        seconds = measure(builder.build(requested))
+        return Budget(requested, requested, (Measured(requested, seconds),)), seconds
+    rows = scale_to_seconds(requested, lambda x: measure(builder.build(x)), target)
+    return Budget(requested, rows[-1].simulations, rows), target

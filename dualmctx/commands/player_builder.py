@@ -49,8 +49,8 @@ def networkless_builder(spec: PlayerSpec, env: Environment, simulations: int) ->
             raise ValueError("simulations must be one number, because the search has one tree")
         budget = (number or simulations,)
 
-        def build(asked: Simulations | None) -> Player:
-            [number] = asked or budget
+        def build(requested: Simulations | None) -> Player:
+            [number] = requested or budget
             return openspiel_mcts(env, number, name=spec.name, **uct_c)
 
         build(budget)
@@ -58,7 +58,7 @@ def networkless_builder(spec: PlayerSpec, env: Environment, simulations: int) ->
     if options or spec.simulations:
         raise ValueError(f"{spec.search} has no options")
     player = _build_fixed_player(spec, env)
-    return PlayerBuilder(spec, None, lambda asked: player)
+    return PlayerBuilder(spec, None, lambda requested: player)
 
 
 def _build_fixed_player(spec: PlayerSpec, env: Environment) -> Player:
@@ -109,8 +109,8 @@ def search_builder(spec: PlayerSpec, trained: Trained, simulations: int) -> Play
     policy = _with_options(spec, with_simulations(policy, budget))
     network = {"network": digest_of(trained.params), "iteration": trained.iteration}
 
-    def build(asked: Simulations | None) -> Player:
-        chosen = policy if asked in (None, budget) else with_simulations(policy, asked)
+    def build(requested: Simulations | None) -> Player:
+        chosen = policy if requested in (None, budget) else with_simulations(policy, requested)
         about = network | {"search": {"policy": type(policy).__name__} | to_dict(chosen)}
         options = model_kwargs_of(trained.record)
         parts = (trained.env, trained.network, trained.params, chosen)

@@ -72,7 +72,7 @@ def seconds_per_move(
     Args:
       env: the game.
       player: the player; a player that reuses trees starts without one.
-      histories: actions that lead to the positions; no game may be over there.
+      histories: actions that lead to the positions; the game must not be over in any of them.
       repeats: number of measurements; the result is their median.
 
     Returns:

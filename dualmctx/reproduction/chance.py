@@ -14,7 +14,7 @@ class Chance(NamedTuple):
     Attributes:
       met: share of runs in which it meets the rule.
       steps: the evaluated steps after the start.
-      at: for each of these steps, the share of runs in which the rule is met there.
+      at: for each of these steps, the share of runs that first meet the rule at that step.
     """
 
     met: float
