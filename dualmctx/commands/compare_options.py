@@ -25,7 +25,9 @@ Ctrl-C."""
 class Options:
     """The players, the game, the budgets and the openings."""
 
-    players: Positional[Annotated[tuple[str, ...], named(metavar="PLAYER")]] = REQUIRED
+    players: Positional[
+        Annotated[tuple[str, ...], named(metavar="PLAYER", help_behavior_hint="(required)")]
+    ] = REQUIRED
     """Two or more players."""
     checkpoint: str | None = None
     """Checkpoint of the players that do not name one: a run folder, an exported .npz file, or the

@@ -88,7 +88,7 @@ def fail(program: str, message: str) -> int:
 
 def describe() -> str:
     """Returns the text of `--help`."""
-    rows = [f"  {name:<10}{row.summary}" for name, row in SUBCOMMANDS.items()]
+    rows = [f"  {name:<11}{row.summary}" for name, row in SUBCOMMANDS.items()]
     return "\n".join(
         [
             "usage: dualmctx COMMAND [ARGUMENT ...]",

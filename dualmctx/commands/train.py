@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+import textwrap
 import traceback
 
 from dualmctx.commands.flags import parse_flags, take_flag
@@ -20,14 +21,16 @@ PROGRAM = "dualmctx train"
 _USAGE = """\
 Trains a network by self-play: `{program} PRESET [--FIELD VALUE ...]`.
 
-Presets: {presets}.
-`{program} PRESET --help` lists every field with its default.
+Presets:
+{presets}
+`{program} PRESET --help` describes every field, with its default.
 
-Ctrl-C or SIGTERM finishes the iteration, saves a checkpoint and stops; a second signal stops
-immediately. The same command with --resume continues the run.
+Ctrl-C or SIGTERM finishes the iteration, saves a checkpoint and stops.
+A second signal stops immediately. The same command with --resume continues.
 
-Exit codes: 0 at the end of the run; 2 for bad input or if memory, the disk, the network or a
-device fails; 3 if training diverges; 130 after Ctrl-C or SIGTERM."""
+Exit codes: 0 at the end of the run; 2 for bad input, or if memory, the disk,
+the network or a device fails; 3 if training diverges; 130 after Ctrl-C or
+SIGTERM."""
 
 
 @silence_orbax()
@@ -42,7 +45,8 @@ def main(arguments: list[str], program: str = PROGRAM) -> int:
       The exit code.
     """
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(_USAGE.format(program=program, presets=", ".join(PRESETS)))
+        presets = textwrap.fill(", ".join(PRESETS), 78, break_on_hyphens=False)
+        print(_USAGE.format(program=program, presets=textwrap.indent(presets, "  ")))
         return 0 if arguments else 2
     try:
         try:
@@ -91,14 +95,14 @@ def parse(arguments: list[str], program: str = PROGRAM) -> tuple[str, Config]:
         policy = REGISTRY[variant].policy
         if not isinstance(default.search, policy):
             default = dataclasses.replace(default, search=policy())
-    description = f"Trains on the preset {name}. {describe_variants()}"
+    description = f"Trains a network with the preset {name}. {describe_variants()}"
     return name, parse_flags(default, rest, f"{program} {name}", description)
 
 
 def describe_variants() -> str:
     """Describes the flag `--search.variant`, which is parsed before the others, for `--help`."""
-    variants = "; ".join(f"{name}: {row.summary}" for name, row in REGISTRY.items())
-    return f"--search.variant NAME chooses the search. {variants}."
+    variants = "; ".join(f"{name} ({row.summary})" for name, row in REGISTRY.items())
+    return f"--search.variant NAME chooses the search: {variants}."
 
 
 def run(name: str, config: Config, program: str) -> int:
