@@ -49,7 +49,7 @@ def parse_flags(default: C, arguments: list[str], program: str, description: str
     except SystemExit as exit_:
         if exit_.code in (0, None):
             raise
-        raise ValueError(one_line(messages.getvalue())) from None
+        raise ValueError(summarize_error(messages.getvalue())) from None
 
 
 def take_flag(arguments: list[str], flag: str) -> tuple[str | None, list[str]]:
@@ -63,10 +63,18 @@ def take_flag(arguments: list[str], flag: str) -> tuple[str | None, list[str]]:
     return None, arguments
 
 
-def one_line(message: str) -> str:
+def summarize_error(message: str) -> str:
     """Reduces tyro's boxed message to its first sentence, as one line of text."""
     lines = [line.strip("│╭╰╮╯ \t") for line in message.splitlines()]
     lines = [line for line in lines if not re.match(r"─.*─$", line) or set(line) == {"─"}]
     text = " ".join(line for line in "\n".join(lines).split("─" * 10)[0].splitlines() if line)
-    text = re.sub(r"^Error parsing (Config: )?", "", text)
+    text = re.sub(r"^Error parsing ((Config|Options): )?", "", text)
+    text = re.sub(r"invalid literal for int\(\) with base 10: (.*)", r"\1 is not an integer", text)
+    text = re.sub(r"could not convert string to float: (.*)", r"\1 is not a number", text)
+    optional = r"no type matching \{None\}\|(\{.*?\}|\S+) could be instantiated from \[(.*?)\]\..*"
+    text = re.sub(optional, r"\2 is not of the form \1", text)
+    if missing := re.match(r"Missing from [^:]*: (.*)", text):
+        # tyro repeats the help of each argument.
+        names = [part.split()[0] for part in missing[1].split("(required)") if part.strip()]
+        text = f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} missing"
     return f"{text} (--help lists every flag)"

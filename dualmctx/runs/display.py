@@ -69,31 +69,36 @@ class Display:
     def show(self, row: dict[str, Any]) -> None:
         """Shows an iteration, given as a row of `metrics.jsonl`."""
         self._pace.report(row["iteration"])
-        rates, left = describe_rates(row), self._pace.left(self._num_iterations)
+        rates, losses = describe_rates(row), describe_losses(row)
+        left = self._pace.left(self._num_iterations)
         has_evals = any("/" in name for name in row)
         evals = (
-            f"iteration {row['iteration']}: {describe_evals(row)}" if has_evals else self._lines[1]
+            f"iteration {row['iteration']}: {describe_evals(row)}" if has_evals else self._lines[-1]
         )
-        self._lines = [rates, evals]
+        self._lines = [rates, losses, evals]
         self._progress.update(self._task, completed=row["iteration"], left=left)
         is_due = time.monotonic() - self._last_line > SECONDS_BETWEEN_LINES
         if has_evals or (is_due and not self.console.is_terminal):
             self._last_line = time.monotonic()
             head = f"{row['iteration']:>5}/{self._num_iterations}  {row['seconds']:7.1f} s  "
-            self.say(head + "  ".join([rates, *[left] * bool(left)]))
+            self.say(head + "  ".join(filter(None, (rates, losses, left))))
             if has_evals:
                 self.say(f"{'':11}{describe_evals(row)}")
 
 
 def describe_rates(row: dict[str, Any]) -> str:
-    """Describes the speed and the losses of the final head in an iteration."""
-    last = max(int(name.rsplit("_", 1)[1]) for name in row if name.startswith("policy_loss_"))
+    """Describes the speed of an iteration."""
     return (
         f"{row['games_per_second']:,.1f} games/s  "
         f"{row['positions_per_second']:,.0f} positions/s  "
-        f"{row['simulations_per_second']:,.0f} simulations/s  "
-        f"loss policy {row[f'policy_loss_{last}']:.3f} value {row[f'value_loss_{last}']:.3f}"
+        f"{row['simulations_per_second']:,.0f} simulations/s"
     )
+
+
+def describe_losses(row: dict[str, Any]) -> str:
+    """Describes the losses of the final head in an iteration."""
+    last = max(int(name.rsplit("_", 1)[1]) for name in row if name.startswith("policy_loss_"))
+    return f"loss policy {row[f'policy_loss_{last}']:.3f} value {row[f'value_loss_{last}']:.3f}"
 
 
 def describe_evals(row: dict[str, Any]) -> str:
