@@ -1,17 +1,19 @@
-"""Shared vocabulary: axes, callables and the small results that modules hand to each other.
+"""Shared types: the axes of arrays, protocols of callables, and small records.
 
 Axes, used in every docstring:
   B  batch: independent searches, one root each
-  N  nodes of a search tree, the root included; node 0 is the root
+  N  nodes of a search tree, including the root, which is node 0
   A  actions of the game, legal or not
-  C  children that a node keeps, where a policy limits them; elsewhere A
+  C  children of a node if a policy limits them; otherwise A
   K  leaves taken from each tree at once
   T  time steps of self-play
   S  positions
 
-Values and Q-values lie in [-1, 1] for the games here and are seen by the player to move at their
-node; an edge's reward is seen by the player who moved. A discount of -1 hands the value to the
-other player, +1 keeps it with the same player, and 0 marks the edge into a terminal node.
+  M  a leading batch axis of any length, such as B or B·K
+
+Values and Q-values are in [-1, 1] for the games here, from the view of the player to move at their
+node. The reward of an edge is from the view of the player who moved. The discount of an edge is -1
+if the player to move changes, +1 if it stays the same, and 0 if the edge leads to a terminal node.
 """
 
 import dataclasses
@@ -29,18 +31,18 @@ Params = Any
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Embedding:
-    """What a node keeps, in two parts that are read at different times.
+    """The embedding of a node, in parts that are read at different times.
 
-    A `recurrent_fn` may return this in place of an arbitrary embedding. The search then hands only
+    A `recurrent_fn` may return this in place of an arbitrary embedding. The search then passes only
     `state` to the `recurrent_fn` calls below the node (`activations` is `None` there), and both
-    parts to `refine_fn`. Activations are large, so they are written once and not moved again
-    until they are refined.
+    parts to `refine_fn`. Activations are large, so they are written once and read only when the
+    node is refined.
 
     Attributes:
       state: `[B, ...]` the game state.
-      activations: `[B, ...]` what `refine_fn` needs to resume the evaluation of the state.
-      actions: `[B, C]` int32, the actions that the children of the node stand for, ascending. A
-        policy that limits them fills it in; `None` where there is a child for each action.
+      activations: `[B, ...]` arrays from which `refine_fn` resumes the evaluation of the state.
+      actions: `[B, C]` int32, the actions of the children, ascending. Set by a policy that limits
+        the children; `None` if there is one child per action.
     """
 
     state: Any
@@ -73,7 +75,7 @@ class GameState(Protocol):
 
     @property
     def truncated(self) -> chex.Array:
-        """Bool, whether the game was stopped at its longest length."""
+        """Bool, whether the game was stopped at its maximum length."""
         ...
 
     @property
@@ -82,7 +84,7 @@ class GameState(Protocol):
         ...
 
     def replace(self, **changes: Any) -> Self:
-        """Returns a copy with other values of some fields."""
+        """Returns a copy with some fields replaced."""
         ...
 
 
@@ -109,7 +111,7 @@ class Environment(Protocol):
 
     # pgx has no types, so states are `Any`; the package reads them as `GameState`.
     def init(self, key: chex.PRNGKey) -> Any:
-        """Returns the first `GameState` of a game."""
+        """Returns the initial `GameState` of a game."""
         ...
 
     def step(self, state: Any, action: chex.Array, key: Any = None) -> Any:
@@ -123,16 +125,19 @@ class Environment(Protocol):
 
 @runtime_checkable
 class HasStateRanges(Protocol):
-    """An environment that bounds integer arrays of its states, as those of `games.make` do."""
+    """An environment that declares the ranges of integer arrays in its states.
+
+    The environments of `games.make` do.
+    """
 
     @property
     def state_ranges(self) -> Mapping[str, tuple[int, int]]:
-        """The lowest and highest value, both included, of arrays by their path in the state."""
+        """For the path of an array in the state, its lowest and highest value, both included."""
         ...
 
 
 class HasHeads(Protocol):
-    """A network, or the description of one, with heads at some depths."""
+    """A network, or the description of a network, with heads at some depths."""
 
     @property
     def head_depths(self) -> tuple[int, ...]:
@@ -141,7 +146,7 @@ class HasHeads(Protocol):
 
 
 class PolicyValueNetwork(HasHeads, Protocol):
-    """A Flax module with one or more policy-value heads, as `dualmctx.models.network.Network`."""
+    """A Flax module with one or more policy-value heads, see `dualmctx.models.network.Network`."""
 
     def init(self, rngs: chex.PRNGKey, *args: Any, **kwargs: Any) -> Params:
         """Returns parameters for `[M, ...]` observations."""
@@ -160,10 +165,10 @@ class NodeInit(NamedTuple):
     """A new node as the search stores it.
 
     Attributes:
-      prior: `[B, A]` in the form that the policy's selection rule reads: probabilities that are 0
-        for illegal actions under PUCT, logits under mctx's rules.
-      value: `[B]` value of the state, seen by the player to move there.
-      reward: `[B]` reward of the edge into the node, seen by the player who moved.
+      prior: `[B, A]` in the form that the selection rule reads: for PUCT, probabilities that are 0
+        for illegal actions; for mctx's rules, logits.
+      value: `[B]` value of the state, from the view of the player to move there.
+      reward: `[B]` reward of the edge into the node, from the view of the player who moved.
       discount: `[B]` discount of that edge; 0 if the node is terminal.
     """
 
@@ -174,7 +179,7 @@ class NodeInit(NamedTuple):
 
 
 class EvaluateFn(Protocol):
-    """Plays actions and evaluates the states reached."""
+    """Plays actions and evaluates the resulting states."""
 
     def __call__(
         self, params: Params, rng_key: chex.PRNGKey, action: chex.Array, embedding: Any
@@ -192,10 +197,10 @@ class RootFn(Protocol):
 
 
 class RecurrentFn(Protocol):
-    """mctx's `recurrent_fn`: `[M]` actions and `[M, ...]` embeddings to the states they reach.
+    """mctx's `recurrent_fn`: plays `[M]` actions and evaluates the resulting states.
 
-    M is B, or B·K where several leaves of each root are evaluated at once. The key is one, as in
-    mctx; where the policy was given a key for each element it is `[M]` keys.
+    M is B, or B·K if several leaves of each root are evaluated at once. There is one key, as in
+    mctx, or `[M]` keys if the policy was given a key for each element.
     """
 
     def __call__(
@@ -206,9 +211,9 @@ class RecurrentFn(Protocol):
 
 
 class RefineFn(Protocol):
-    """Evaluates `[M, ...]` embeddings once more, by a later head of the network.
+    """Evaluates `[M, ...]` embeddings again, by a later head of the network.
 
-    The key is one, or `[M]` keys, as in `RecurrentFn`.
+    There is one key, or `[M]` keys, as in `RecurrentFn`.
 
     Returns:
       `(prior_logits, value)` of shapes `[M, A]` and `[M]`.
@@ -222,12 +227,12 @@ class RefineFn(Protocol):
 
 
 class RolloutFn(Protocol):
-    """Plays `[M, ...]` embeddings out to the end of the game.
+    """Plays games from `[M, ...]` embeddings to the end.
 
-    The key is one, or `[M]` keys, as in `RecurrentFn`.
+    There is one key, or `[M]` keys, as in `RecurrentFn`.
 
     Returns:
-      `[M]` outcomes, seen by the player to move; 0 where the game is over.
+      `[M]` outcomes, from the view of the player to move; 0 if the game is already over.
     """
 
     def __call__(self, params: Params, rng_key: chex.PRNGKey, embedding: Any) -> chex.Array:
@@ -236,11 +241,11 @@ class RolloutFn(Protocol):
 
 
 class SelectFn(Protocol):
-    """Chooses an action at one node of every tree.
+    """A selection rule: chooses an action at one node of every tree.
 
-    Takes the simulation's key, the same at every depth, the trees, `[B]` node indices and the
-    scalar depth of these nodes, and returns `[B]` int32 actions. A rule that draws folds the depth
-    into the key.
+    It takes the key of the simulation, the trees, `[B]` node indices and the depth of these nodes,
+    a scalar. It returns `[B]` int32 actions. The key is the same at every depth, so a rule that
+    samples must fold the depth into it.
     """
 
     def __call__(
@@ -252,28 +257,28 @@ class SelectFn(Protocol):
 
 @chex.dataclass(frozen=True)
 class ActingOutput(mctx.PolicyOutput):
-    """What a policy returns that acts by other weights than it learns from.
+    """The output of a policy whose acting weights differ from its training target.
 
     Attributes:
-      acting_weights: `[B, A]`, which sum to 1: what moves are drawn from. `action_weights` are the
-        target.
+      acting_weights: `[B, A]` weights that sum to 1, from which moves are sampled. The training
+        target is `action_weights`.
     """
 
     acting_weights: chex.Array
 
 
 def acting_weights(output: mctx.PolicyOutput) -> chex.Array:
-    """Returns the `[B, A]` weights that moves are drawn from."""
+    """Returns the `[B, A]` weights from which moves are sampled."""
     return output.acting_weights if isinstance(output, ActingOutput) else output.action_weights
 
 
 class Path(NamedTuple):
-    """Where a descent ended: the last edge of its path.
+    """The last edge of the path of a descent.
 
     Attributes:
-      parent: `[B]` int32, the node that the last edge leaves.
+      parent: `[B]` int32, the node from which the last edge starts.
       action: `[B]` int32, the action of the last edge.
-      child: `[B]` int32, the node that the edge enters, -1 if it has yet to be created.
+      child: `[B]` int32, the node to which the edge leads; -1 if it does not exist yet.
       depth: `[B]` int32, the number of edges, at least 1.
     """
 
@@ -284,7 +289,7 @@ class Path(NamedTuple):
 
 
 class Rollouts(NamedTuple):
-    """How a policy's rollouts are played.
+    """The options of a policy's rollouts.
 
     Attributes:
       player: `intermediate`, the network's first head; or `uniform`, uniformly random legal moves.
@@ -297,44 +302,44 @@ class Rollouts(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Traits:
-    """What a policy needs or offers beyond the plain search; the defaults are the plain search.
+    """Requirements and features of a policy beyond the plain search, which has the defaults.
 
-    A policy declares its traits in one attribute. A plain variant writes
-    `traits = Traits()` in its class; if a trait depends on options, `traits` is a property.
-    One record with defaults, in place of optional attributes, gives callers a typed value to read
-    and lets a trait be added without a change to existing variants.
+    A policy declares its traits in the attribute `traits`. A plain variant writes
+    `traits = Traits()` in its class; if a trait depends on options, `traits` is a property. Callers
+    read a typed record, and a new trait needs no change to existing variants.
     """
 
     num_rounds: int = 1
-    """Rounds of a search with several trees."""
+    """Number of rounds in a search with several trees."""
     reuse_capacity: int = 0
-    """Nodes kept from the last move's trees, the root apart. Above 0 the policy takes a
-    `search_tree`."""
+    """Nodes reused from the previous move's trees, not counting the root. If above 0, the policy
+    accepts a `search_tree`."""
     separate_trunks: bool = False
-    """Whether the heads are meant to be networks of their own."""
+    """Whether each head should have a trunk of its own."""
     rollouts: Rollouts | None = None
-    """The rollouts that the policy mixes in, which it takes as a `rollout_fn`; `None` for none."""
+    """The rollouts whose outcomes the policy mixes into values, given to it as a `rollout_fn`;
+    `None` for none."""
 
 
 class Policy(Protocol):
     """A search variant: a frozen dataclass of its options, called like a policy of mctx.
 
-    Its random key is one key, or one for each element of the batch (`dualmctx.search.keys`).
+    It takes one random key, or one key for each element of the batch (`dualmctx.search.keys`).
     """
 
     @property
     def num_simulations(self) -> int | tuple[int, ...]:
-        """Simulations per search, or a number for each tree."""
+        """Simulations per search, or one number for each tree."""
         ...
 
     @property
     def heads(self) -> tuple[int, ...]:
-        """Indices of the network's heads: one for `recurrent_fn`, then one per `refine_fn`."""
+        """Indices of heads of the network: one for `recurrent_fn`, then one per `refine_fn`."""
         ...
 
     @property
     def traits(self) -> Traits:
-        """What the policy needs or offers beyond the plain search."""
+        """Requirements and features beyond the plain search."""
         ...
 
     def for_evaluation(self) -> Self:
@@ -361,5 +366,5 @@ class SearchFn(Protocol):
     def __call__(
         self, params: Params, rng_key: chex.PRNGKey, state: Any, search_tree: Any = None
     ) -> mctx.PolicyOutput:
-        """Searches from `[B]` states, or goes on from kept trees; consumes the key."""
+        """Searches from `[B]` states, reusing trees if given; consumes the key."""
         ...

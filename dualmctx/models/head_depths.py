@@ -10,9 +10,9 @@ def shared_depths(
 
     Args:
       num_blocks: the blocks of the trunk.
-      head_depths: the depths asked for; `None` places at least two heads at even distances, if
-        there are two blocks.
-      num_heads: the least number of heads.
+      head_depths: the requested depths. `None` places heads at even distances: at least two of
+        them, if there are two blocks.
+      num_heads: the smallest number of heads.
 
     Raises:
       ValueError: if the depths are wrong or too few.
@@ -34,8 +34,8 @@ def check_shared_depths(num_blocks: int, head_depths: tuple[int, ...]) -> None:
     Raises:
       ValueError: if they do not.
     """
-    is_right = all(map(is_whole, head_depths)) and sorted(set(head_depths)) == list(head_depths)
-    if not head_depths or not is_right or head_depths[0] < 1 or head_depths[-1] != num_blocks:
+    is_valid = all(map(is_whole, head_depths)) and sorted(set(head_depths)) == list(head_depths)
+    if not head_depths or not is_valid or head_depths[0] < 1 or head_depths[-1] != num_blocks:
         raise ValueError(
             f"head_depths is {head_depths}; it must increase from at least 1 to"
             f" num_blocks={num_blocks}"
@@ -45,13 +45,13 @@ def check_shared_depths(num_blocks: int, head_depths: tuple[int, ...]) -> None:
 def separate_depths(
     num_blocks: int, head_depths: tuple[int, ...] | None, num_heads: int
 ) -> tuple[int, ...]:
-    """Returns the blocks of each of several separate trunks.
+    """Returns the number of blocks of each of several separate trunks.
 
     Args:
       num_blocks: the blocks of the first trunk.
-      head_depths: the blocks of each trunk, in any order; `None` adds half of `num_blocks` from
-        each trunk to the next, with at least two trunks.
-      num_heads: the least number of trunks.
+      head_depths: the blocks of each trunk, in any order. `None` chooses at least two trunks, each
+        with half of `num_blocks` more than the one before.
+      num_heads: the smallest number of trunks.
 
     Raises:
       ValueError: if a depth is not at least 1, or if there are too few.
@@ -63,7 +63,7 @@ def separate_depths(
 
 
 def check_separate_depths(head_depths: tuple[int, ...]) -> None:
-    """Checks that there are depths, each at least 1.
+    """Checks that there is at least one depth, and that each is at least 1.
 
     Raises:
       ValueError: if not.

@@ -1,6 +1,7 @@
 """The search variants, one file each, and the registry of their names.
 
-An added variant needs its file and a row of `REGISTRY`; help texts and exports follow from the row.
+To add a variant, write its file and add a row to `REGISTRY`, from which help texts and exports
+follow.
 """
 
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Policies computed from statistics: weights over the actions of a node, usually the root."""
+"""Action weights of a node, usually the root, computed from its statistics."""
 
 # Some functions of jax have incomplete types.
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
@@ -45,22 +45,22 @@ def regularized_policy(
     Formula:
         π̄(a) = λ P(a) / (α − q(a)),   λ = c · sqrt(ΣN) / (|A| + ΣN)
 
-    with |A| the number of legal actions and α such that the weights sum to 1. It maximises
-    qᵀπ − λ KL(P, π). The unknown is α − max(q), as this is tiny if the best action has a tiny
-    prior. It is found by Newton's method on 1 / Σπ̄ from the lower bound max(q + λ P). This function
-    is concave in α, and linear for a single action, so a few steps suffice; the paper's bisection
-    takes dozens. The weights are exact to float32's precision: the error was at most 1e-6 in the
-    worst cases tried.
+    where |A| is the number of legal actions and α makes the weights sum to 1. π̄ maximises
+    qᵀπ − λ KL(P, π). The solver computes α − max(q) instead of α, because this difference is tiny
+    if the best action has a tiny prior. It applies Newton's method to 1 / Σπ̄, starting from the
+    lower bound max(q + λ P) of α. As a function of α, 1 / Σπ̄ is concave, and linear for a single
+    action, so a few steps suffice; the paper's bisection takes dozens. The weights are exact to
+    float32's precision: the error was at most 1e-6 in the worst cases tried.
 
     Args:
       prior: `[B, A]` probabilities P, 0 for illegal actions.
-      qvalues: `[B, A]` q, seen by the player to move at the root.
+      qvalues: `[B, A]` q, from the view of the player to move at the node.
       total_visits: `[B]` ΣN; if it is 0, π̄ = P.
       c_puct: c of the search.
 
     Returns:
-      `[B, A]` weights that sum to 1, 0 for illegal actions. If they would not be finite, for
-      example because a Q-value is not, π̄ = P.
+      `[B, A]` weights that sum to 1, 0 for illegal actions. If they are not finite, for example
+      because a Q-value is not, the result is P.
 
     Source: Grill et al. 2020, "Monte-Carlo tree search as regularized policy optimization",
     section 3 and appendix B.3.
@@ -92,12 +92,12 @@ def sample_regularized(
 ) -> SelectFn:
     """Returns a rule that samples actions from the regularised policy of the node.
 
-    Formula: a ~ π̄(s,·) with λ, P and q of the node; at a node without visits, a ~ P.
+    Formula: a ~ π̄(s,·), where λ, P and q are those of the node; without visits, a ~ P.
 
     Args:
       c_puct: c.
       tree_index: the tree whose statistics are read.
-      qvalues_fn: returns q; by default the means, and the node's own mean for untried actions.
+      qvalues_fn: returns q; by default the means, and the node's own mean for unvisited actions.
 
     Returns:
       The selection function. Each element of the batch has a key of its own.
@@ -105,7 +105,7 @@ def sample_regularized(
     Source: Grill et al. 2020, section 4, "Search".
     """
 
-    def choose(rng_key: Any, tree: Tree, node_index: Array, depth: Any) -> Array:
+    def select_action(rng_key: Any, tree: Tree, node_index: Array, depth: Any) -> Array:
         prior = batched_gather(tree.children_prior, node_index)
         total = jnp.sum(get_children(tree, node_index, tree_index).visits, axis=-1)
         qvalues = qvalues_fn(tree, node_index, tree_index)
@@ -114,4 +114,4 @@ def sample_regularized(
         noise = jax.vmap(lambda key: jax.random.gumbel(key, policy.shape[1:], policy.dtype))(keys)
         return argmax(jnp.where(prior > 0, jnp.log(policy) + noise, -jnp.inf))
 
-    return choose
+    return select_action

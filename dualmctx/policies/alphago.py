@@ -1,4 +1,4 @@
-"""AlphaGo: PUCT, values mixed from the value head and rollouts, the most visited move."""
+"""AlphaGo: PUCT, values mixed from a value head and rollouts, and the most visited move."""
 
 import dataclasses
 from typing import Any, Literal, Self
@@ -21,53 +21,61 @@ from dualmctx.types import Params, RecurrentFn, RefineFn, RolloutFn, Rollouts, T
 class AlphaGo:
     """AlphaGo's search; called like a policy of mctx.
 
-    The value of a new node s, with v the value head's output and z the outcome of one rollout:
+    The value of a new node s is
         V(s) = (1 − λ) v + λ z
-    λ = 0 is AlphaZero, to the last bit. Several leaves per step spread by the virtual loss.
+    where v is the output of the value head and z is the outcome of one rollout. With λ = 0 the
+    search equals AlphaZero's bit for bit. With several leaves per step, the virtual loss spreads
+    the leaves over the tree.
 
     AlphaGo stores W_v, N_v and W_r, N_r separately, with Q = (1 − λ) W_v / N_v + λ W_r / N_r. Here
-    every evaluation is of both kinds, so N_v = N_r = N, Q is the mean of the mixed values, and the
-    values can be mixed when a node is created. A simulation that ends at an old node (a terminal
-    node, or one at the largest depth) backs up the node's value again and plays no second rollout.
-    A terminal node has the model's value, 0: the result of the game is the reward of its edge.
+    every node gets both evaluations, so N_v = N_r = N, Q is the mean of the mixed values, and the
+    values can be mixed when a node is created. A simulation that ends at an existing node (a
+    terminal node, or a node at the largest depth) backs up the value of the node again and plays no
+    second rollout. A terminal node has the value 0, as in the model: the result of the game is the
+    reward of the edge into it.
 
-    Deviations from the paper: evaluation is synchronous, so the two kinds never differ in number;
-    every leaf is expanded at once, whereas AlphaGo expanded an edge after n_thr = 40 visits and
-    rolled out from the same leaf until then; u reads all visits, which are those of the rollouts;
-    the rollout policy is the network's first head, or uniform, in place of a linear policy over
-    patterns; one network has both heads; self-play has AlphaZero's noise at the root.
+    Deviations from the paper:
+      * Evaluation is synchronous, so the two evaluations never differ in number.
+      * Each leaf is expanded at its first visit. AlphaGo expands an edge after n_thr = 40 visits
+        and until then plays rollouts from the same leaf.
+      * The exploration term u uses all visits, which are those of the rollouts.
+      * The rollout policy is the network's first head, or uniform. AlphaGo uses a linear policy
+        over patterns.
+      * One network has both heads.
+      * Self-play has AlphaZero's noise at the root.
 
     Raises:
-      ValueError: if an option is out of range, or excluded by another.
+      ValueError: if an option is out of range, or if options conflict.
 
     Source: Silver et al. 2016, "Mastering the game of Go with deep neural networks and tree
     search", Methods, "Search algorithm"; λ = 0.5, c = 5 and n_vl = 3 are the published ones.
     """
 
     num_simulations: int = 85
-    """Simulations per search, the root's own evaluation apart; at least 1."""
+    """Simulations per search, not counting the evaluation of the root; at least 1."""
     puct: Puct = dataclasses.field(default_factory=lambda: Puct(c_puct=5.0))
-    """The selection rule; c as published."""
+    """The selection rule; c is the published one."""
     root: Root = dataclasses.field(default_factory=lambda: Root(temperature=0.0))
-    """Noise at the root, and what is read off it; the temperature as published."""
+    """Noise at the root, and how visits become weights and an action; the temperature is the
+    published one."""
     backup: Backup = dataclasses.field(default_factory=Backup)
-    """The window and its exploration."""
+    """The window of the backup, and the exploration outside it."""
     execution: Execution = dataclasses.field(default_factory=lambda: Execution(virtual_loss=3))
-    """Depth, actions per node, and leaves in parallel; the virtual loss as published."""
+    """Depth, children per node, and parallel leaves; the virtual loss is the published one."""
     reuse_capacity: int = 0
-    """Nodes kept from the last move's tree, the root apart; 0 starts every search afresh."""
+    """Nodes reused from the previous move's tree, not counting the root; 0 disables reuse."""
     rollout_mix: float = 0.5
     """Weight λ of the rollout's outcome, in [0, 1]; 0 plays no rollouts, 1 ignores the value
     head."""
     rollout_policy: Literal["intermediate", "uniform"] = "intermediate"
-    """The player of the rollouts: the network's first head, which may be its only one, or uniformly
-    random legal moves."""
+    """The policy that plays the rollouts: intermediate for the network's first head, even if it is
+    the only one; uniform for uniformly random legal moves."""
     rollout_length: int | None = None
-    """Moves after which a rollout counts as a draw, at least 1; none plays to the end of the
-    game."""
+    """Number of moves after which a rollout counts as a draw, at least 1; none plays to the end of
+    the game."""
 
     heads = (-1,)
-    """The network's heads that the policy evaluates: the last, by `recurrent_fn`."""
+    """Heads of the network that the policy evaluates: the last one, by `recurrent_fn`."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
@@ -81,7 +89,7 @@ class AlphaGo:
 
     @property
     def traits(self) -> Traits:
-        """The nodes kept between moves, and the rollouts."""
+        """The capacity for nodes reused between moves, and the rollouts."""
         rollouts = Rollouts(self.rollout_policy, self.rollout_length)
         return Traits(
             reuse_capacity=self.reuse_capacity,
@@ -110,16 +118,16 @@ class AlphaGo:
           params: passed on to `recurrent_fn` and `rollout_fn`.
           rng_key: consumed; each rollout has a key of its own.
           root: `[B]` roots; values from the view of the player to move.
-          recurrent_fn: as mctx's; its logits must mask illegal actions below the root.
+          recurrent_fn: as in mctx; its logits must mask illegal actions below the root.
           refine_fn: not used.
           invalid_actions: `[B, A]` true for actions that are not allowed at the root.
-          search_tree: the last move's tree as `dualmctx.get_subtree` returns it; elements without
-            one start from `root`. Needs `reuse_capacity`.
+          search_tree: the previous move's tree, as returned by `dualmctx.get_subtree`; elements
+            without a subtree start from `root`. Requires `reuse_capacity`.
           rollout_fn: plays embeddings to the end, as returned by `make_rollout_fn`;
             `make_search_fn` supplies it. Not needed if `rollout_mix` is 0.
 
         Returns:
-          As `AlphaZero`.
+          The same as `AlphaZero`.
 
         Raises:
           ValueError: if there is no `rollout_fn` and `rollout_mix` is above 0.

@@ -1,4 +1,4 @@
-"""AlphaZero: PUCT, one evaluation per simulation, moves in proportion to visits."""
+"""AlphaZero: PUCT, one evaluation per simulation, and moves sampled in proportion to visits."""
 
 import dataclasses
 from typing import Self
@@ -20,26 +20,26 @@ class AlphaZero:
     """AlphaZero's search; called like a policy of mctx.
 
     Raises:
-      ValueError: if an option is out of range, or excluded by another.
+      ValueError: if an option is out of range, or if options conflict.
 
     Source: Silver et al. 2017 (arXiv 1712.01815).
     """
 
     num_simulations: int = 85
-    """Simulations per search, the root's own evaluation apart; at least 1."""
+    """Simulations per search, not counting the evaluation of the root; at least 1."""
     puct: Puct = dataclasses.field(default_factory=Puct)
     """The selection rule."""
     root: Root = dataclasses.field(default_factory=Root)
-    """Noise at the root, and what is read off it."""
+    """Noise at the root, and how visits become weights and an action."""
     backup: Backup = dataclasses.field(default_factory=Backup)
-    """The window and its exploration."""
+    """The window of the backup, and the exploration outside it."""
     execution: Execution = dataclasses.field(default_factory=Execution)
-    """Depth, actions per node, and leaves in parallel."""
+    """Depth, children per node, and parallel leaves."""
     reuse_capacity: int = 0
-    """Nodes kept from the last move's tree, the root apart; 0 starts every search afresh."""
+    """Nodes reused from the previous move's tree, not counting the root; 0 disables reuse."""
     head: int = -1
-    """Index of the network's head that evaluates; -1 is the final head. The part of the trunk after
-    the head is not computed."""
+    """Index of the network's head that evaluates positions; -1 is the final head. The part of the
+    trunk above the head is not computed."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
@@ -49,12 +49,12 @@ class AlphaZero:
 
     @property
     def heads(self) -> tuple[int, ...]:
-        """The network's heads that the policy evaluates: one, by `recurrent_fn`."""
+        """Heads of the network that the policy evaluates: one, by `recurrent_fn`."""
         return (self.head,)
 
     @property
     def traits(self) -> Traits:
-        """The nodes kept between moves."""
+        """The capacity for nodes reused between moves."""
         return Traits(reuse_capacity=self.reuse_capacity)
 
     def for_evaluation(self) -> Self:
@@ -78,17 +78,18 @@ class AlphaZero:
           params: passed on to `recurrent_fn`.
           rng_key: consumed.
           root: `[B]` roots; values from the view of the player to move.
-          recurrent_fn: as mctx's; its logits must mask illegal actions below the root.
+          recurrent_fn: as in mctx; its logits must mask illegal actions below the root.
           refine_fn: not used.
           invalid_actions: `[B, A]` true for actions that are not allowed at the root.
-          search_tree: the last move's tree as `dualmctx.get_subtree` returns it; elements without
-            one start from `root`. Needs `reuse_capacity`.
+          search_tree: the previous move's tree, as returned by `dualmctx.get_subtree`; elements
+            without a subtree start from `root`. Requires `reuse_capacity`.
 
         Returns:
-          `action` `[B]`; `action_weights` `[B, A]`, which sum to 1: the shares of the visits unless
-          `Root.visit_weights` or `Puct.regularized` change them; and `search_tree`, a
-          `dualmctx.Tree`, whose action axis has the kept actions only with `max_children`. An
-          `ActingOutput` if the policy acts by other weights than it learns from.
+          `action` `[B]`; `action_weights` `[B, A]`, which sum to 1: the visits divided by their
+          sum, unless `Root.visit_weights` or `Puct.regularized` change them; and `search_tree`, a
+          `dualmctx.Tree`. With `max_children`, the tree has an axis of action slots, see
+          `dualmctx.search.slots`. The output is an `ActingOutput` if actions are sampled from other
+          weights than the training target.
         """
         inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
         return search_single_tree(self, params, rng_key, inputs, search_tree=search_tree)

@@ -1,12 +1,13 @@
-"""Budgets of equal cost: simulations scaled to blocks of the network, or seconds, per move."""
+"""Budgets of equal cost: simulations scaled to network blocks per move, or to seconds per move."""
 
 import math
 from collections.abc import Callable
 from typing import NamedTuple
 
 Simulations = tuple[int, ...]
-"""Simulations per move, a number for each tree."""
-# Largest number of measurements of a player, and largest factor between two measured budgets.
+"""Simulations per move, one number for each tree."""
+# The largest number of measurements of a player, and the largest factor between two successive
+# budgets.
 _MEASUREMENTS, _LONGEST_STEP = 4, 4.0
 
 
@@ -14,7 +15,7 @@ class Measured(NamedTuple):
     """The measured time of a move.
 
     Attributes:
-      simulations: a number for each tree.
+      simulations: the simulations per move, one number for each tree.
       seconds: the measured time per move.
     """
 
@@ -23,13 +24,13 @@ class Measured(NamedTuple):
 
 
 def split(total: int, shape: Simulations) -> Simulations:
-    """Splits simulations among trees in proportion, by largest remainders.
+    """Splits simulations among trees in proportion to their shares, by largest remainders.
 
-    Each tree with a share above 0 gets at least one simulation if there are enough, and a tree with
-    a share of 0 gets none.
+    Each tree with a share above 0 gets at least one simulation, if there are enough. A tree with a
+    share of 0 gets none.
 
     Args:
-      total: simulations of all trees, at least 1.
+      total: the simulations of all trees together, at least 1.
       shape: the shares of the trees, not all 0.
     """
     if total <= sum(map(bool, shape)):
@@ -42,7 +43,7 @@ def split(total: int, shape: Simulations) -> Simulations:
         if sum(found) < total:
             found[gaps.index(max(gaps))] += 1
         else:
-            # A tree with one simulation keeps it.
+            # The last simulation of a tree is not taken away.
             least = min(gap for gap, x in zip(gaps, found, strict=True) if x > 1)
             found[gaps.index(least)] -= 1
     return tuple(found)
@@ -51,10 +52,10 @@ def split(total: int, shape: Simulations) -> Simulations:
 def scale_to_cost(
     shape: Simulations, cost_of: Callable[[Simulations], float], target: float
 ) -> Simulations:
-    """Finds the numbers of simulations whose cost is closest to the target.
+    """Finds the budget whose cost is closest to the target.
 
     Args:
-      shape: the proportion in which the trees share the simulations.
+      shape: the proportions in which the trees share the simulations.
       cost_of: returns the cost of a move, which increases with the simulations.
       target: the cost, positive.
     """
@@ -69,7 +70,7 @@ def scale_to_cost(
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if cost(middle) < target else (low, middle)
-    # Shares are rounded, so a neighbouring total may be closer.
+    # Shares are rounded, so a neighbouring total may be closer to the target.
     totals = range(max(least, low - 2), high + 3)
     return split(min(totals, key=lambda total: abs(cost(total) - target)), shape)
 
@@ -77,11 +78,10 @@ def scale_to_cost(
 def scale_to_seconds(
     shape: Simulations, measure: Callable[[Simulations], float], target: float
 ) -> tuple[Measured, ...]:
-    """Finds the numbers of simulations whose time is closest to the target, by measurements.
+    """Finds the budget whose time is closest to the target, by measurements.
 
-    The first measurement is of `shape` itself, the second is in proportion to the target, and each
-    further one is at the intersection of the target with the line through the two closest
-    measurements.
+    The first measurement is of `shape` itself. The second scales it in proportion to the target.
+    Each further one is where the line through the two closest measurements meets the target.
 
     Args:
       shape: the first simulations to measure.
@@ -105,7 +105,7 @@ def scale_to_seconds(
 
 
 def _next_total(measured: dict[int, Measured], target: float) -> int:
-    """Estimates the simulations that take the target time, from the measurements so far."""
+    """Estimates the total number of simulations that takes the target time."""
     nearest = sorted(measured, key=lambda total: abs(measured[total].seconds - target))
     last = nearest[0]
     found = last * target / measured[last].seconds

@@ -1,4 +1,4 @@
-"""A chain of trees: each evaluates, by a later head, the best nodes of the trees before it."""
+"""A chain of trees: each tree evaluates, by its own head, the best nodes of the earlier trees."""
 
 import dataclasses
 from typing import Self
@@ -24,50 +24,51 @@ from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
 class Chain:
     """Dual MCTS with K trees by K heads of one network; called like a policy of mctx.
 
-    Tree 0 is grown by the first head. In each round, tree k = 1 … K − 1 then evaluates its share of
-    the best nodes that it lacks, by the k-th head. The outputs of the heads for a node are mixed in
-    the order in which they evaluate it:
+    The first head grows tree 0. In each round, tree k = 1 … K − 1 then evaluates, by head k, its
+    share of the best nodes that it has not evaluated yet. The outputs of the heads for a node are
+    mixed in the order of evaluation:
 
         V ← α V + (1 − α) v_k;   P ← β P + (1 − β) p_k
 
-    and each change of V goes to all earlier trees that had counted the node. K = 2 is `Dual`.
+    Each change of V is backed up in all earlier trees that have visited the node. K = 2 is `Dual`.
 
     Raises:
-      ValueError: if an option is out of range, or excluded by another.
+      ValueError: if an option is out of range, or if options conflict.
 
-    Source: Kadam, Xu, Lieberherr 2021 (arXiv 2103.11517), section 6, which only names the idea.
-    Readings: a tree may evaluate any node that exists, ordered by the visits in the tree before it,
-    then by the visits in the tree before that; a node that a later head has evaluated already is
-    adopted unchanged.
+    Source: Kadam, Xu, Lieberherr 2021 (arXiv 2103.11517), section 6, which only mentions the idea.
+    Our readings: a tree may evaluate any existing node, in the order of the visits in the previous
+    tree, then of the visits in the tree before that; a node that a later head has already evaluated
+    is added to a tree unchanged.
     """
 
     num_simulations: tuple[int, ...] = (40, 25, 20)
-    """Simulations per search in each of the K trees, first to last, K at least 2, each at least 1;
-    the roots' own evaluations apart."""
+    """Simulations per search in each of the K trees, first to last; K at least 2, each at least 1.
+    The evaluations of the roots are not counted."""
     num_rounds: int = 5
-    """Number of rounds, from 1 (tree after tree) to the largest later budget (in turns)."""
+    """Number of rounds, from 1 (one tree after the other) to the largest budget of a later tree
+    (interleaved)."""
     value_mix: float = 0.25
     """Weight α of the earlier heads' value if a later head evaluates a state, in [0, 1]."""
     prior_mix: float = 0.25
-    """Weight β of the earlier heads' policy, likewise."""
+    """Weight β of the earlier heads' policy, in the same case."""
     action_weights: ActionWeights = "small_visits"
-    """The policy returned. small_visits: the visits of the first tree, whose values all later heads
-    have corrected. all_visits: the visits of all trees. large_visits: the last tree's visits,
-    smoothed. regularized: the regularised policy of the last tree's Q."""
+    """The policy returned. small_visits: visits of the first tree, whose values all later heads
+    have corrected. all_visits: visits of all trees. large_visits: smoothed visits of the last tree.
+    regularized: the regularised policy from the Q-values of the last tree."""
     puct: Puct = dataclasses.field(default_factory=Puct)
     """The selection rule."""
     root: Root = dataclasses.field(default_factory=Root)
-    """Noise at the root, and what is read off it."""
+    """Noise at the root, and how visits become weights and an action."""
     backup: Backup = dataclasses.field(default_factory=Backup)
-    """The window and its exploration."""
+    """The window of the backup, and the exploration outside it."""
     execution: Execution = dataclasses.field(default_factory=Execution)
-    """Depth, actions per node, and leaves in parallel."""
+    """Depth, children per node, and parallel leaves."""
     reuse_capacity: int = 0
-    """Nodes kept from the last move's trees, the root apart; 0 starts every search afresh."""
+    """Nodes reused from the previous move's trees, not counting the root; 0 disables reuse."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
-        remedy = "two numbers or more, one for each tree, of at least 1"
+        remedy = "two numbers or more, one for each tree, each at least 1"
         check_budgets(self.num_simulations, lambda x: len(x) >= 2 and min(x) >= 1, remedy)
         most = max(self.num_simulations[1:])
         check_rounds(self.num_rounds, most, f"the {most} simulations of a later tree")
@@ -80,7 +81,7 @@ class Chain:
 
     @property
     def traits(self) -> Traits:
-        """The rounds, and the nodes kept between moves."""
+        """The rounds, and the capacity for nodes reused between moves."""
         return Traits(num_rounds=self.num_rounds, reuse_capacity=self.reuse_capacity)
 
     def for_evaluation(self) -> Self:
@@ -104,17 +105,17 @@ class Chain:
           params: passed on to `recurrent_fn` and `refine_fn`.
           rng_key: consumed.
           root: `[B]` roots evaluated by the first head.
-          recurrent_fn: as mctx's, by the first head; its logits must mask illegal actions.
-          refine_fn: K − 1 functions, in order, each of which evaluates embeddings by a later head;
-            for K = 2 also the function itself. Their logits must mask illegal actions.
+          recurrent_fn: as in mctx, by the first head; its logits must mask illegal actions.
+          refine_fn: a tuple of K − 1 functions, in order, that evaluate embeddings by the later
+            heads; for K = 2 it may be a single function. The logits must mask illegal actions.
           invalid_actions: `[B, A]` true for actions that are not allowed at the root.
-          search_tree: the last move's trees as `dualmctx.get_subtree` returns them; elements
-            without one start from `root`. Needs `reuse_capacity`.
+          search_tree: the previous move's trees, as returned by `dualmctx.get_subtree`; elements
+            without a subtree start from `root`. Requires `reuse_capacity`.
 
         Returns:
           `action` `[B]`; `action_weights` `[B, A]`, which sum to 1; and `search_tree`, a
-          `dualmctx.Tree` with the statistics of K trees; its action axis has the kept actions only
-          with `max_children`.
+          `dualmctx.Tree` with the statistics of K trees. With `max_children`, it has an axis of
+          action slots, see `dualmctx.search.slots`.
         """
         rounds = even_rounds(self.num_simulations, self.num_rounds)
         inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)

@@ -1,6 +1,6 @@
-"""Options that exclude each other; every policy calls one of these functions when it is built.
+"""Checks of options that conflict; every policy calls one of these functions when it is built.
 
-All functions raise a `ValueError` with the option, its value and the remedy.
+All functions raise a `ValueError` with the name of the option, its value and the remedy.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ def check_single_tree(policy: PuctOptions) -> None:
     leaves, rave = execution.leaves_per_step, puct.rave_visits
     if leaves > 1:
         _check_equal("leaves_per_step", leaves, 1, _parallel_conflict(policy))
-    remedy = "none with max_children, as an action has another slot at each node"
+    remedy = "none with max_children, as the slot of an action differs between nodes"
     check(rave is None or execution.max_children is None, "rave_visits", rave, remedy)
     visits = policy.root.visit_weights
     is_used = visits == "plain" or not {"act", "learn"} <= set(puct.regularized)
@@ -35,7 +35,7 @@ def _parallel_conflict(policy: PuctOptions) -> str | None:
 
 
 def check_several_trees(policy: PuctOptions) -> None:
-    """Checks the options of a policy with several trees: these exclude some options entirely."""
+    """Checks the options of a policy with several trees, which does not support some of them."""
     name, puct, execution = type(policy).__name__, policy.puct, policy.execution
     rounds = f"in {name}, which evaluates leaves in rounds"
     _check_equal("leaves_per_step", execution.leaves_per_step, 1, rounds)
@@ -50,9 +50,9 @@ def check_several_trees(policy: PuctOptions) -> None:
 
 
 def check_frozen_visits(policy: PuctOptions, limit: int | None) -> None:
-    """Checks the options of search-contempt, whose limit excludes several leaves per step."""
+    """Checks the options of search-contempt, which allows one leaf per step if it has a limit."""
     if limit is not None:
-        reason = "with a frozen_visit_limit, as counts freeze between two simulations"
+        reason = "with a frozen_visit_limit, as visits freeze between two simulations"
         _check_equal("leaves_per_step", policy.execution.leaves_per_step, 1, reason)
         reason = "with a frozen_visit_limit, which allows one leaf per step only"
         _check_equal("virtual_loss", policy.execution.virtual_loss, 0, reason)
@@ -68,7 +68,7 @@ def check_without_puct(name: str, execution: Execution, visit_weights: str = "pl
 
 
 def _check_equal(name: str, value: Any, wanted: Any, reason: str | None) -> None:
-    """Refuses an option with another value than the only one possible, if there is a reason."""
+    """Checks that an option has the wanted value, if there is a reason for it."""
     if reason is not None:
         word = {None: "none", (): "empty"}.get(wanted, wanted)
         check(value == wanted, name, show(value), f"{word} {reason}")

@@ -1,4 +1,4 @@
-"""search-contempt: AlphaZero against an opponent who stops searching after a few visits."""
+"""search-contempt: AlphaZero against an opponent who searches each position with few visits."""
 
 import dataclasses
 from typing import Self
@@ -6,10 +6,10 @@ from typing import Self
 import mctx
 from jax import Array
 
-from dualmctx.checks import MOST, check, check_budget, check_positive, is_whole
+from dualmctx.checks import MAX_COUNT, check, check_budget, check_positive, is_whole
 from dualmctx.policies.combinations import check_frozen_visits, check_single_tree
 from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
-from dualmctx.policies.options import make_rule
+from dualmctx.policies.options import make_select_fn
 from dualmctx.policies.single_tree import search_single_tree
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.frozen_visits import frozen_visits, sample_frozen
@@ -21,65 +21,68 @@ from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
 class Contempt:
     """AlphaZero's search against an opponent of limited depth; called like a policy of mctx.
 
-    Formula, at a node s of the side whose counts freeze, never at the root:
-        Σ_b N(s,b) ≥ |N_scl|:  a ~ N_scl(s,·)^(1/T) / Σ_b N_scl(s,b)^(1/T),   otherwise PUCT
+    Formula, at a node s of the player whose visits freeze, but never at the root:
+        Σ_b N(s,b) ≥ |N_scl|:  a ~ N_scl(s,·)^(1/T) / Σ_b N_scl(s,b)^(1/T)
+        otherwise:             PUCT
 
-    with N_scl(s,a) = N(s,a) at the moment when Σ_b N(s,b) = |N_scl|, frozen until the search ends.
-    Backups are the ordinary ones.
+    N_scl(s,a) is N(s,a) at the moment when Σ_b N(s,b) = |N_scl|, and stays frozen until the search
+    ends. Backups do not change.
 
     Raises:
-      ValueError: if an option is out of range, or excluded by another.
+      ValueError: if an option is out of range, or if options conflict.
 
     Source: Joshi 2025 (arXiv 2504.07757); negative limits and the temperature are from an open
-    proposal for a chess engine. Readings: the paper's "odd depth" stands for the opponent's nodes;
-    where a player may move twice we go by who is to move. A search that goes on from a kept tree
-    starts with N_scl(s,·) = N(s,·), so that nodes with more visits than the limit are frozen at
-    once. Counts are those that the backup updates, so under a window the truncated ones.
+    proposal for a chess engine. Our readings: "odd depth" in the paper means the opponent's nodes,
+    so in games where a player may move twice, the player to move decides. A search that reuses a
+    tree starts with N_scl(s,·) = N(s,·), so nodes with more visits than the limit are frozen from
+    the start. Visits are those that the backup updates; with a window they are truncated.
     """
 
     num_simulations: int = 85
-    """Simulations per search, the root's own evaluation apart; at least 1."""
+    """Simulations per search, not counting the evaluation of the root; at least 1."""
     frozen_visit_limit: int | None = 5
-    """N_scl, the number of visits after which the counts of a node freeze. Positive: the opponent's
-    nodes. Negative: the searching player's own nodes, except the root. None: no limit, which is
+    """N_scl, the number of visits after which the visits of a node freeze. Positive: nodes of the
+    opponent. Negative: nodes of the searching player, except the root. None: no limit, which gives
     AlphaZero."""
     frozen_temperature: float = 1.0
-    """Temperature T of the draws from the frozen counts, positive; below 1 it favours the action
-    with the largest count."""
+    """Temperature T for sampling from the frozen visits, positive; below 1 it favours the most
+    visited action."""
     puct: Puct = dataclasses.field(default_factory=Puct)
     """The selection rule."""
     root: Root = dataclasses.field(default_factory=Root)
-    """Noise at the root, and what is read off it."""
+    """Noise at the root, and how visits become weights and an action."""
     backup: Backup = dataclasses.field(default_factory=Backup)
-    """The window and its exploration."""
+    """The window of the backup, and the exploration outside it."""
     execution: Execution = dataclasses.field(default_factory=Execution)
-    """Depth, actions per node, and leaves in parallel."""
+    """Depth, children per node, and parallel leaves."""
     reuse_capacity: int = 0
-    """Nodes kept from the last move's tree, the root apart; 0 starts every search afresh."""
+    """Nodes reused from the previous move's tree, not counting the root; 0 disables reuse."""
 
     heads = (-1,)
-    """The network's heads that the policy evaluates: the last, by `recurrent_fn`."""
+    """Heads of the network that the policy evaluates: the last one, by `recurrent_fn`."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
         check_budget(self)
         limit = self.frozen_visit_limit
-        is_right = limit is None or (is_whole(limit) and 0 < abs(limit) <= MOST)
-        remedy = f"positive, negative, or none for no limit; a whole number, {MOST} at most in size"
-        check(is_right, "frozen_visit_limit", limit, remedy)
+        is_valid = limit is None or (is_whole(limit) and 0 < abs(limit) <= MAX_COUNT)
+        remedy = (
+            f"positive, negative, or none for no limit; a whole number, {MAX_COUNT} at most in size"
+        )
+        check(is_valid, "frozen_visit_limit", limit, remedy)
         check_positive(self, "frozen_temperature")
         check_frozen_visits(self, limit)
         check_single_tree(self)
 
     @property
     def traits(self) -> Traits:
-        """The nodes kept between moves."""
+        """The capacity for nodes reused between moves."""
         return Traits(reuse_capacity=self.reuse_capacity)
 
     def for_evaluation(self) -> Self:
         """Returns the policy for evaluation: no noise at the root, the best action.
 
-        Actions at frozen nodes are still sampled, as that is the algorithm.
+        Actions at frozen nodes are still sampled, because that is part of the algorithm.
         """
         return dataclasses.replace(self, root=self.root.for_evaluation())
 
@@ -96,8 +99,8 @@ class Contempt:
     ) -> mctx.PolicyOutput:
         """Searches from a batch of roots; arguments and results are those of `AlphaZero`.
 
-        The samples at frozen nodes use the key as well. Unless there is no limit, the tree keeps a
-        `Frozen` as its statistic "frozen".
+        Sampling at frozen nodes uses the key as well. With a limit, the tree has the additional
+        statistic "frozen", a `dualmctx.search.frozen_visits.Frozen`.
         """
         inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
         limit = self.frozen_visit_limit
@@ -109,6 +112,6 @@ class Contempt:
             rng_key,
             inputs,
             search_tree=search_tree,
-            select_fn=sample_frozen(make_rule(self.puct), limit, self.frozen_temperature),
+            select_fn=sample_frozen(make_select_fn(self.puct), limit, self.frozen_temperature),
             statistics=(frozen_visits(limit),),
         )

@@ -24,46 +24,48 @@ from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
 class Dual:
     """The search of Dual MCTS; called like a policy of mctx, with an additional `refine_fn`.
 
-    The small tree T_sub is tree 0, evaluated by `recurrent_fn`, the intermediate head. The large
-    tree T_full is tree 1, evaluated by `refine_fn`, the final head; its output is always mixed with
-    the output of the intermediate head for the same state.
+    The small tree T_sub is tree 0, which `recurrent_fn` evaluates by the intermediate head. The
+    large tree T_full is tree 1, which `refine_fn` evaluates by the final head. The output of the
+    final head is always mixed with that of the intermediate head for the same state.
 
     Raises:
-      ValueError: if an option is out of range, or excluded by another.
+      ValueError: if an option is out of range, or if options conflict.
 
     Source: Kadam, Xu, Lieberherr 2021 (arXiv 2103.11517), section 3. `dualmctx/README.md` lists our
     readings where the paper is silent or contradicts itself.
     """
 
     num_simulations: tuple[int, int] = (50, 35)
-    """Simulations per search in each tree, b_sub and b_full; the roots' own evaluations apart."""
+    """Simulations per search in each tree, b_sub and b_full, not counting the evaluations of the
+    roots."""
     num_rounds: int = 5
-    """Number of rounds, from 1 (the small tree first, then the large) to b_full (in turns)."""
+    """Number of rounds, from 1 (first the small tree, then the large one) to b_full
+    (interleaved)."""
     value_mix: float = 0.25
     """Weight α of the intermediate head's value if both heads evaluated a state, in [0, 1]."""
     prior_mix: float = 0.25
-    """Weight β of the intermediate head's policy, likewise."""
+    """Weight β of the intermediate head's policy, in the same case."""
     action_weights: ActionWeights = "small_visits"
-    """The policy returned. small_visits: the visits of the small tree, whose values the final head
-    has corrected. all_visits: the visits of both trees. large_visits: the large tree's visits,
-    smoothed, as in the paper. regularized: the regularised policy of the large tree's Q."""
+    """The policy returned. small_visits: visits of the small tree, whose values the final head has
+    corrected. all_visits: visits of both trees. large_visits: smoothed visits of the large tree, as
+    in the paper. regularized: the regularised policy from the Q-values of the large tree."""
     puct: Puct = dataclasses.field(default_factory=Puct)
     """The selection rule."""
     root: Root = dataclasses.field(default_factory=Root)
-    """Noise at the root, and what is read off it."""
+    """Noise at the root, and how visits become weights and an action."""
     backup: Backup = dataclasses.field(default_factory=Backup)
-    """The window and its exploration."""
+    """The window of the backup, and the exploration outside it."""
     execution: Execution = dataclasses.field(default_factory=Execution)
-    """Depth, actions per node, and leaves in parallel."""
+    """Depth, children per node, and parallel leaves."""
     reuse_capacity: int = 0
-    """Nodes kept from the last move's trees, the root apart; 0 starts every search afresh."""
+    """Nodes reused from the previous move's trees, not counting the root; 0 disables reuse."""
 
     heads = (0, -1)
     """The heads that the policy evaluates: the first (`recurrent_fn`), the last (`refine_fn`)."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
-        remedy = "two numbers of at least 0, not both 0"
+        remedy = "two numbers, each at least 0, not both 0"
         check_budgets(self.num_simulations, lambda x: len(x) == 2 and sum(x) >= 1, remedy)
         large = self.num_simulations[1]
         if large > 0:
@@ -72,7 +74,7 @@ class Dual:
 
     @property
     def traits(self) -> Traits:
-        """The rounds, and the nodes kept between moves."""
+        """The rounds, and the capacity for nodes reused between moves."""
         return Traits(num_rounds=self.num_rounds, reuse_capacity=self.reuse_capacity)
 
     def for_evaluation(self) -> Self:
@@ -92,24 +94,24 @@ class Dual:
     ) -> mctx.PolicyOutput:
         """Searches from a batch of roots.
 
-        With b_full = 0 the tree is AlphaZero's with the intermediate head, and with b_sub = 0 it is
-        AlphaZero's with the final head. The policy is then AlphaZero's too, with `all_visits` and,
-        without a window, with `small_visits`: both are the visits of the only tree that has any.
+        With b_full = 0 the tree equals AlphaZero's with the intermediate head, and with b_sub = 0
+        AlphaZero's with the final head. Only one tree then has visits, so `all_visits` and, without
+        a window, `small_visits` give AlphaZero's policy.
 
         Args:
           params: passed on to `recurrent_fn` and `refine_fn`.
           rng_key: consumed.
           root: `[B]` roots evaluated by the intermediate head.
-          recurrent_fn: as mctx's, by the intermediate head; its logits must mask illegal actions.
+          recurrent_fn: as in mctx, by the intermediate head; its logits must mask illegal actions.
           refine_fn: evaluates embeddings by the final head; its logits must mask illegal actions.
           invalid_actions: `[B, A]` true for actions that are not allowed at the root.
-          search_tree: the last move's trees as `dualmctx.get_subtree` returns them; elements
-            without one start from `root`. Needs `reuse_capacity`.
+          search_tree: the previous move's trees, as returned by `dualmctx.get_subtree`; elements
+            without a subtree start from `root`. Requires `reuse_capacity`.
 
         Returns:
           `action` `[B]`; `action_weights` `[B, A]`, which sum to 1; and `search_tree`, a
-          `dualmctx.Tree` with the statistics of T_sub and, unless b_full = 0, T_full; its action
-          axis has the kept actions only with `max_children`.
+          `dualmctx.Tree` with the statistics of T_sub and, unless b_full = 0, T_full. With
+          `max_children`, it has an axis of action slots, see `dualmctx.search.slots`.
         """
         small, large = self.num_simulations
         rounds = even_rounds((small, large), self.num_rounds) if large > 0 else ((small,),)

@@ -30,24 +30,25 @@ from dualmctx.types import ActingOutput, Params, RecurrentFn, RefineFn, Traits
 
 @dataclasses.dataclass(frozen=True)
 class Gumbel:
-    """Gumbel AlphaZero's search, by mctx's rules for whole batches; called like a policy of mctx.
+    """The search of Gumbel AlphaZero, with mctx's rules; called like a policy of mctx.
 
     Options, keys and results are those of `mctx.gumbel_muzero_policy`; tests compare the two. There
     are two differences: `max_depth` is an option of `Execution`, and there may be a window.
 
-    A window changes the backup and, below the root, the selection. At the root, Sequential Halving
-    keeps its schedule: it counts the simulations that passed through an action, which a window
-    does not shorten, and there is no epsilon-greedy exploration, which would break the schedule.
+    A window changes the backup and, below the root, the selection. At the root, the schedule of
+    Sequential Halving does not change: it counts the simulations that passed through an action,
+    which a window does not limit. There is no epsilon-greedy exploration at the root, because it
+    would break the schedule.
 
     Raises:
-      ValueError: if an option is out of range, or excluded by another.
+      ValueError: if an option is out of range, or if options conflict.
 
     Source: Danihelka et al. 2022, "Policy improvement by planning with Gumbel"; mctx. Kadam, Xu,
     Lieberherr 2021, section 3, for the window; their combination is our reading.
     """
 
     num_simulations: int = 85
-    """Simulations per search, the root's own evaluation apart; at least 1."""
+    """Simulations per search, not counting the evaluation of the root; at least 1."""
     qtransform: Any = mctx.qtransform_completed_by_mix_value
     """Function that turns Q-values into scores: one of mctx's, or one with the same signature."""
     max_num_considered_actions: int = 16
@@ -60,9 +61,9 @@ class Gumbel:
     """The largest depth; the other options need PUCT."""
 
     heads = (-1,)
-    """The network's heads that the policy evaluates: the last, by `recurrent_fn`."""
+    """Heads of the network that the policy evaluates: the last one, by `recurrent_fn`."""
     traits = Traits()
-    """No tree is kept after a move: Sequential Halving needs a root without visits."""
+    """Trees are not reused after a move: Sequential Halving requires a root without visits."""
 
     def for_evaluation(self) -> Self:
         """Returns the policy for evaluation: no noise at the root, the best action."""
@@ -88,9 +89,9 @@ class Gumbel:
         """Searches from a batch of roots; see `mctx.gumbel_muzero_policy`.
 
         Returns an `ActingOutput`. Self-play samples its moves from `acting_weights`, which are 1
-        for the action and 0 elsewhere. So it plays the winner of Sequential Halving at every
-        temperature, explores by the Gumbel noise alone, and learns `action_weights`, as in the
-        paper.
+        for the action and 0 elsewhere. As in the paper, it therefore plays the winner of Sequential
+        Halving at every temperature, explores only through the Gumbel noise, and learns
+        `action_weights`.
         """
         del refine_fn
         root = finite_root(root)
@@ -127,17 +128,17 @@ class Gumbel:
         self, tree: Tree, prior: Array, gumbel: Array, invalid: Array | None
     ) -> ActingOutput:
         """Acts by the best of the most visited actions; learns from the completed Q-values."""
-        roots_only = node_view(tree, Tree.ROOT_INDEX)
-        qvalues = jax.vmap(self.qtransform, in_axes=(0, None))(roots_only, 0)
+        root_view = node_view(tree, Tree.ROOT_INDEX)
+        qvalues = jax.vmap(self.qtransform, in_axes=(0, None))(root_view, 0)
         visits = root_passes(tree)
-        most = visits == jnp.max(visits, axis=-1, keepdims=True)
+        is_most_visited = visits == jnp.max(visits, axis=-1, keepdims=True)
         logits = prior - jnp.max(prior, axis=-1, keepdims=True)
         score = jnp.maximum(mctx_rules.FLOOR, gumbel + logits + qvalues)
-        score = jnp.where(most, score, -jnp.inf)
+        score = jnp.where(is_most_visited, score, -jnp.inf)
         if invalid is not None:
             score = jnp.where(invalid, -jnp.inf, score)
         action = argmax(score)
-        # Q is not finite if the network's output was not.
+        # Q is not finite if an output of the network was not.
         improved = jnp.nan_to_num(prior + qvalues)
         weights = jax.nn.softmax(roots.mask_logits(improved, invalid))
         return ActingOutput(

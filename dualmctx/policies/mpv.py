@@ -1,4 +1,4 @@
-"""MPV-MCTS: a small network grows a tree, and a separate large one evaluates its best nodes."""
+"""MPV-MCTS: a small network grows a tree, and a separate large network evaluates its best nodes."""
 
 import dataclasses
 import itertools
@@ -22,89 +22,91 @@ from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
 
 
 def in_rounds(num_simulations: tuple[int, int], num_rounds: int) -> tuple[int, ...]:
-    """Returns a schedule of even rounds, as in `Dual`: 0 for a small slot, 1 for a large slot."""
+    """Returns a schedule of even rounds, as in `Dual`: 0 for a small step, 1 for a large step."""
     rounds = even_rounds(num_simulations, num_rounds)
-    return tuple(slot for small, large in rounds for slot in (0,) * small + (1,) * large)
+    return tuple(step for small, large in rounds for step in (0,) * small + (1,) * large)
 
 
 @dataclasses.dataclass(frozen=True)
 class MPV:
     """Multiple-policy-value MCTS with two separate networks; called like a policy of mctx.
 
-    A search has b_S + b_L slots, in the order of `schedule`. A small slot is a PUCT simulation of
-    T_S by the small network. A large slot evaluates, by the large network, the node that T_S has
-    visited most and T_L lacks; if there is none, it is a PUCT simulation of T_L. Consecutive large
-    slots depend on T_S alone, so they are one call. Every schedule is thus a sequence of rounds,
-    and the search is that of `Dual`, without activations passed from one network to the other. All
-    calls are as wide as the longest run of large slots.
+    A search has b_S + b_L steps, in the order of `schedule`. A small step is a PUCT simulation of
+    the small tree T_S by the small network. A large step evaluates, by the large network, the node
+    with the most visits in T_S that the large tree T_L lacks; if there is none, it is a PUCT
+    simulation of T_L. Consecutive large steps depend on T_S alone, so they run as one call. Every
+    schedule is therefore a sequence of rounds, and the search is that of `Dual`, except that no
+    activations pass from one network to the other. The width of all calls is that of the longest
+    run of large steps.
 
     Raises:
-      ValueError: if an option is out of range, or excluded by another.
+      ValueError: if an option is out of range, or if options conflict.
 
     Source: Lan, Li, Wei, Wu 2019 (arXiv 1905.13521), Algorithm 2. Its mixing weights and its rule
-    for the final move are options here. Readings: the large network evaluates the root before the
-    first slot, and both networks evaluate the nodes that T_L finds by itself.
+    for the final move are options here. Our readings: the large network evaluates the root before
+    the first step, and both networks evaluate the nodes that T_L creates.
     """
 
     num_simulations: tuple[int, int] = (50, 35)
-    """Simulations per search in each tree, b_S and b_L, each at least 1; the roots' own evaluations
-    apart."""
+    """Simulations per search in each tree, b_S and b_L, each at least 1, not counting the
+    evaluations of the roots."""
     schedule: Literal["small_first", "interleaved"] | tuple[int, ...] = "interleaved"
-    """The order of the slots. small_first: all small slots, then the large ones. interleaved: the
-    small slots evenly between the large ones. Or a number for each slot, 0 for small and 1 for
-    large, with b_S zeros and b_L ones."""
+    """The order of the steps. small_first: all small steps, then the large ones. interleaved: the
+    small steps spread evenly between the large ones. Or a number for each step, 0 for small and 1
+    for large, with b_S zeros and b_L ones."""
     value_mix: float = 0.25
     """Weight α of the small network's value if both networks evaluated a state, in [0, 1]."""
     prior_mix: float = 0.25
-    """Weight β of the small network's policy, likewise."""
+    """Weight β of the small network's policy, in the same case."""
     action_weights: ActionWeights = "regularized"
-    """The policy returned. regularized: the regularised policy of the large tree's Q. large_visits:
-    the large tree's visits, smoothed. all_visits: the visits of both trees. small_visits: the
+    """The policy returned. regularized: the regularised policy from the Q-values of the large tree.
+    large_visits: smoothed visits of the large tree. all_visits: visits of both trees. small_visits:
     visits of the small tree, whose values the large network has corrected."""
     puct: Puct = dataclasses.field(default_factory=Puct)
     """The selection rule."""
     root: Root = dataclasses.field(default_factory=Root)
-    """Noise at the root, and what is read off it."""
+    """Noise at the root, and how visits become weights and an action."""
     backup: Backup = dataclasses.field(default_factory=Backup)
-    """The window and its exploration."""
+    """The window of the backup, and the exploration outside it."""
     execution: Execution = dataclasses.field(default_factory=Execution)
-    """Depth, actions per node, and leaves in parallel."""
+    """Depth, children per node, and parallel leaves."""
     reuse_capacity: int = 0
-    """Nodes kept from the last move's trees, the root apart; 0 starts every search afresh."""
+    """Nodes reused from the previous move's trees, not counting the root; 0 disables reuse."""
 
     heads = (0, -1)
-    """The networks that it evaluates: the first by `recurrent_fn`, the last by `refine_fn`."""
+    """The networks that the policy evaluates: the first by `recurrent_fn`, the last by
+    `refine_fn`."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
-        remedy = "two numbers of at least 1"
+        remedy = "two numbers, each at least 1"
         check_budgets(self.num_simulations, lambda x: len(x) == 2 and min(x) >= 1, remedy)
-        (small, large), slots = self.num_simulations, self.schedule
-        if isinstance(slots, str):
-            words = ("small_first", "interleaved")
-            remedy = f"{' or '.join(words)}, or 0 or 1 for each slot"
-            check(slots in words, "schedule", slots, remedy)
+        (small, large), schedule = self.num_simulations, self.schedule
+        if isinstance(schedule, str):
+            names = ("small_first", "interleaved")
+            remedy = f"{' or '.join(names)}, or 0 or 1 for each step"
+            check(schedule in names, "schedule", schedule, remedy)
         else:
             remedy = f"{small} times 0 and {large} times 1"
-            is_right = are_counts(slots) and sorted(slots) == [0] * small + [1] * large
-            check(is_right, "schedule", show(slots), remedy)
+            is_valid = are_counts(schedule) and sorted(schedule) == [0] * small + [1] * large
+            check(is_valid, "schedule", show(schedule), remedy)
         check_multi_tree(self)
 
     @property
     def rounds(self) -> Rounds:
-        """The simulations of both trees in each round; a round is small slots, then large ones."""
+        """The simulations of both trees in each round, which has small steps, then large steps."""
         if self.schedule == "small_first":
             return (self.num_simulations,)
         if isinstance(self.schedule, str):
             return even_rounds(self.num_simulations, self.num_simulations[1])
-        runs = [(slot, len(list(run))) for slot, run in itertools.groupby(self.schedule)]
+        runs = [(step, len(list(run))) for step, run in itertools.groupby(self.schedule)]
         runs = [(0, 0)] * (runs[0][0] == 1) + runs + [(1, 0)] * (runs[-1][0] == 0)
         lengths = [length for _, length in runs]
         return tuple(zip(lengths[::2], lengths[1::2], strict=True))
 
     @property
     def traits(self) -> Traits:
-        """The rounds of the schedule, the nodes kept between moves, and two separate networks."""
+        """The rounds, the capacity for nodes reused between moves, and two separate networks."""
         return Traits(
             num_rounds=len(self.rounds), reuse_capacity=self.reuse_capacity, separate_trunks=True
         )
@@ -130,16 +132,17 @@ class MPV:
           params: passed on to `recurrent_fn` and `refine_fn`.
           rng_key: consumed.
           root: `[B]` roots evaluated by the small network.
-          recurrent_fn: as mctx's, by the small network; its logits must mask illegal actions.
-          refine_fn: evaluates embeddings by the large network; its logits must mask illegal ones.
+          recurrent_fn: as in mctx, by the small network; its logits must mask illegal actions.
+          refine_fn: evaluates embeddings by the large network; its logits must mask illegal
+            actions.
           invalid_actions: `[B, A]` true for actions that are not allowed at the root.
-          search_tree: the last move's trees as `dualmctx.get_subtree` returns them; elements
-            without one start from `root`. Needs `reuse_capacity`.
+          search_tree: the previous move's trees, as returned by `dualmctx.get_subtree`; elements
+            without a subtree start from `root`. Requires `reuse_capacity`.
 
         Returns:
           `action` `[B]`; `action_weights` `[B, A]`, which sum to 1; and `search_tree`, a
-          `dualmctx.Tree` with the statistics of T_S and T_L; its action axis has the kept actions
-          only with `max_children`.
+          `dualmctx.Tree` with the statistics of T_S and T_L. With `max_children`, it has an axis of
+          action slots, see `dualmctx.search.slots`.
         """
         inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
         return search_multi_tree(

@@ -1,4 +1,4 @@
-"""The search of several trees, shared by `Dual`, `Chain` and `MPV`: later heads work in rounds."""
+"""The search with several trees that `Dual`, `Chain` and `MPV` share."""
 
 # Some functions of jax have incomplete types.
 # pyright: reportUnknownMemberType=false
@@ -11,7 +11,7 @@ import mctx
 from jax import Array
 
 from dualmctx.checks import (
-    MOST,
+    MAX_COUNT,
     are_counts,
     check,
     check_count,
@@ -33,13 +33,13 @@ from dualmctx.search.tree import Tree, get_children, root_passes
 from dualmctx.types import EvaluateFn, NodeInit, Params, RefineFn
 
 ActionWeights = Literal["small_visits", "all_visits", "large_visits", "regularized"]
-"""The policy that a search of several trees returns.
+"""The policy that a search with several trees returns.
 
 `small_visits` are the visits of the first tree, which selects by values that all later heads have
-corrected. Under a window they are the simulations that passed, as in the priorities of the later
-trees (`root_passes`), because windowed visits saturate near the root. `all_visits` are the visits
-of all trees. `large_visits` are the last tree's visits, smoothed (Kadam, Xu, Lieberherr 2021, eq.
-2). `regularized` is the regularised policy of the last tree's Q.
+corrected. With a window they are the simulations that passed through each action (`root_passes`),
+because windowed visits saturate near the root; `frontier` uses the same numbers. `all_visits` are
+the visits of all trees. `large_visits` are the smoothed visits of the last tree (Kadam, Xu,
+Lieberherr 2021, eq. 2). `regularized` is the regularised policy from the Q-values of the last tree.
 """
 
 
@@ -68,7 +68,7 @@ class MultiTreeOptions(PuctOptions, Protocol):
 
     @property
     def reuse_capacity(self) -> int:
-        """Nodes kept from the last move's trees, the root apart."""
+        """Nodes reused from the previous move's trees, not counting the root."""
         ...
 
 
@@ -76,7 +76,7 @@ def check_multi_tree(options: MultiTreeOptions) -> None:
     """Checks the options that the policies with several trees share, except the budgets.
 
     Raises:
-      ValueError: if an option is out of range or excluded.
+      ValueError: if an option is out of range or conflicts with several trees.
     """
     check_count("reuse_capacity", options.reuse_capacity, 0)
     check_share(options, "value_mix", "prior_mix")
@@ -85,17 +85,17 @@ def check_multi_tree(options: MultiTreeOptions) -> None:
     check(mode in modes, "action_weights", mode, f"one of {', '.join(modes)}")
 
 
-def check_budgets(value: object, is_right: Callable[[tuple[int, ...]], bool], remedy: str) -> None:
-    """Refuses budgets unless they are whole numbers of at least 0 and satisfy `is_right`."""
-    is_small = not are_counts(value) or sum(value) <= MOST
-    check(is_small, "num_simulations", show(value), f"at most {MOST} in all")
-    check(are_counts(value) and is_right(value), "num_simulations", show(value), remedy)
+def check_budgets(value: object, is_valid: Callable[[tuple[int, ...]], bool], remedy: str) -> None:
+    """Checks that budgets are whole numbers, each at least 0, and that `is_valid` accepts them."""
+    is_small = not are_counts(value) or sum(value) <= MAX_COUNT
+    check(is_small, "num_simulations", show(value), f"at most {MAX_COUNT} in total")
+    check(are_counts(value) and is_valid(value), "num_simulations", show(value), remedy)
 
 
 def check_rounds(num_rounds: int, most: int, limit: str) -> None:
-    """Refuses more rounds than a later tree has simulations; `limit` describes `most`."""
-    is_right = is_whole(num_rounds) and 1 <= num_rounds <= most
-    check(is_right, "num_rounds", num_rounds, f"a whole number from 1 to {limit}")
+    """Checks that the number of rounds is from 1 to `most`; `limit` describes `most` in words."""
+    is_valid = is_whole(num_rounds) and 1 <= num_rounds <= most
+    check(is_valid, "num_rounds", num_rounds, f"a whole number from 1 to {limit}")
 
 
 def search_multi_tree(
@@ -109,10 +109,10 @@ def search_multi_tree(
 ) -> mctx.PolicyOutput:
     """Searches K trees from a batch of roots.
 
-    Tree 0 is grown by PUCT with `recurrent_fn`. Tree k evaluates, by the k-th later head, the nodes
-    that the trees before it found, best first (see `frontier`), always mixed with the outputs of
-    the heads before it. If there are too few such nodes, tree k finds new ones by itself; all heads
-    up to its own evaluate these, in order. K = 1 is AlphaZero by the first head.
+    PUCT grows tree 0 with `recurrent_fn`. Tree k evaluates, by the k-th later head, the nodes that
+    the earlier trees created, best first (see `frontier`). The output of each head is mixed with
+    those of the heads before it. If there are too few such nodes, tree k creates new nodes, which
+    all heads up to its own evaluate in order. K = 1 is AlphaZero with the first head.
 
     Args:
       options: the policy.
@@ -120,8 +120,8 @@ def search_multi_tree(
       rng_key: consumed.
       inputs: the arguments of the policy; `refine_fn` is one function for K = 2, and a tuple of
         K − 1 functions for more.
-      rounds: for each round the simulations of each of the K trees.
-      search_tree: the last move's trees as `get_subtree` returns them, or `None`.
+      rounds: the simulations of each of the K trees, for each round.
+      search_tree: the previous move's trees, as returned by `get_subtree`, or `None`.
 
     Returns:
       The policy's output; `search_tree` has the statistics of K trees.
@@ -129,8 +129,8 @@ def search_multi_tree(
     Raises:
       ValueError: if there are too few later heads.
 
-    Source: Kadam, Xu, Lieberherr 2021, sections 3 and 6. If the first tree has a budget of 0,
-    nothing is mixed, as no node is common to two trees: our reading.
+    Source: Kadam, Xu, Lieberherr 2021, sections 3 and 6. Our reading: if the first tree has a
+    budget of 0, nothing is mixed, because no node is common to two trees.
     """
     budgets = tuple(map(sum, zip(*rounds, strict=True)))
     noise_key, root_key, search_key, action_key = split_key(rng_key, 4)
@@ -182,7 +182,7 @@ def _make_refinements(
 def _evaluate_root(
     params: Params, rng_key: Array, tree: Tree, refinements: tuple[Refinement, ...]
 ) -> Tree:
-    """Evaluates the root by every later head; the root is in all trees from the start."""
+    """Evaluates the root by every later head, because all trees contain the root from the start."""
     leaves = jnp.zeros((tree.parents.shape[0], 1), jnp.int32)
     is_invalid = tree.root_invalid_actions.astype(bool)
 
@@ -191,7 +191,7 @@ def _evaluate_root(
 
     for refinement in refinements:
         rng_key, refine_key = split_key(rng_key)
-        # A kept root may be in this tree already.
+        # The tree may have visited a reused root already.
         is_new = tree.stats[refinement.spec.tree_index].node_visits[:, :1] == 0
         tree = refine_tree(
             params, refine_key, tree, refinement._replace(to_prior=to_prior), leaves, is_new
@@ -202,7 +202,7 @@ def _evaluate_root(
 def _evaluate_also(
     evaluate_fn: EvaluateFn, refine_fn: RefineFn, value_mix: float, prior_mix: float
 ) -> EvaluateFn:
-    """Returns an evaluation of new nodes by the heads of `evaluate_fn`, then by `refine_fn`."""
+    """Returns a function that evaluates new nodes by `evaluate_fn`, then by `refine_fn`."""
 
     def evaluate(
         params: Params, rng_key: Array, action: Array, embedding: Any
@@ -220,11 +220,11 @@ def _evaluate_also(
 
 
 def read_weights(options: MultiTreeOptions, tree: Tree, prior: Array) -> Array:
-    """Reads the policy off the trees after a search.
+    """Computes the policy from the trees after a search.
 
     Args:
       options: the policy.
-      tree: with the statistics of K trees.
+      tree: the trees, with the statistics of all K.
       prior: `[B, A]` the root's prior without noise.
 
     Returns:
@@ -237,17 +237,17 @@ def read_weights(options: MultiTreeOptions, tree: Tree, prior: Array) -> Array:
         return weights.smoothed_visits(children.visits, prior > 0)
     if options.action_weights == "all_visits":
         visits = [get_children(tree, root, i).visits for i in range(last + 1)]
-        return _shares(jnp.sum(jnp.stack(visits), axis=0), prior.dtype)
+        return _normalize_visits(jnp.sum(jnp.stack(visits), axis=0), prior.dtype)
     if options.action_weights == "small_visits":
-        # Without simulations of the first tree, the last one is the only one that has visits.
+        # If the first tree has no simulations, only the last tree has visits.
         tree_index = first if options.num_simulations[0] > 0 else last
-        return _shares(root_passes(tree, tree_index), prior.dtype)
+        return _normalize_visits(root_passes(tree, tree_index), prior.dtype)
     qvalues = completed_qvalues(tree, root, last)
     total = jnp.sum(children.visits, axis=-1)
     return weights.regularized_policy(prior, qvalues, total, c_puct=options.puct.c_puct)
 
 
-def _shares(visits: Array, dtype: Any) -> Array:
+def _normalize_visits(visits: Array, dtype: Any) -> Array:
     """Divides `[B, A]` visits by their sums."""
     visits = visits.astype(dtype)
     return visits / jnp.sum(visits, axis=-1, keepdims=True)

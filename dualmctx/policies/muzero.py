@@ -15,10 +15,10 @@ from jax import Array
 from dualmctx.checks import check_budget, check_not_negative, check_positive
 from dualmctx.policies import root as roots
 from dualmctx.policies.combinations import check_without_puct
-from dualmctx.policies.kept import insert_subtree
 from dualmctx.policies.nonfinite import finite_root
 from dualmctx.policies.option_groups import Backup, Execution, Root
 from dualmctx.policies.options import with_window_exploration
+from dualmctx.policies.reuse import insert_subtree
 from dualmctx.search import mctx_rules
 from dualmctx.search.allocate import allocate
 from dualmctx.search.keys import draw, split_key
@@ -29,40 +29,40 @@ from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
 
 @dataclasses.dataclass(frozen=True)
 class MuZero:
-    """MuZero's search, by mctx's rule for whole batches; called like a policy of mctx.
+    """MuZero's search, with mctx's rule; called like a policy of mctx.
 
     Options, keys and results are those of `mctx.muzero_policy`; tests compare the two. Differences:
-    some options are in groups, and there may be a window and a kept tree.
+    some options are in groups, and there may be a window and a reused tree.
 
     Raises:
-      ValueError: if an option is out of range, or excluded by another.
+      ValueError: if an option is out of range, or if options conflict.
 
-    Source: Schrittwieser et al. 2020, appendix B; mctx. Windows and kept trees are as in AlphaZero.
+    Source: Schrittwieser et al. 2020, appendix B; mctx. Windows and tree reuse are as in AlphaZero.
     """
 
     num_simulations: int = 85
-    """Simulations per search, the root's own evaluation apart; at least 1."""
+    """Simulations per search, not counting the evaluation of the root; at least 1."""
     qtransform: Any = mctx.qtransform_by_parent_and_siblings
     """Function that turns Q-values into scores: one of mctx's, or one with the same signature."""
     pb_c_init: float = 1.25
     """Weight c1 of exploration; at least 0."""
     pb_c_base: float = 19652.0
-    """Number of visits c2 at which that weight has grown by log 2; positive."""
+    """Number of visits c2 at which the weight has grown by about log 2; positive."""
     root: Root = dataclasses.field(default_factory=Root)
     """Noise at the root, and the temperature; visit_weights needs PUCT."""
     backup: Backup = dataclasses.field(default_factory=Backup)
-    """The window and its exploration."""
+    """The window of the backup, and the exploration outside it."""
     execution: Execution = dataclasses.field(default_factory=Execution)
     """The largest depth; the other options need PUCT."""
     reuse_capacity: int = 0
-    """Nodes kept from the last move's tree, the root apart; 0 starts every search afresh."""
+    """Nodes reused from the previous move's tree, not counting the root; 0 disables reuse."""
 
     heads = (-1,)
-    """The network's heads that the policy evaluates: the last, by `recurrent_fn`."""
+    """Heads of the network that the policy evaluates: the last one, by `recurrent_fn`."""
 
     @property
     def traits(self) -> Traits:
-        """The nodes kept between moves."""
+        """The capacity for nodes reused between moves."""
         return Traits(reuse_capacity=self.reuse_capacity)
 
     def for_evaluation(self) -> Self:
@@ -90,8 +90,8 @@ class MuZero:
         """Searches from a batch of roots; see `mctx.muzero_policy`.
 
         As in mctx, noise reaches all actions of the root except those in `invalid_actions`.
-        `search_tree` is the last move's tree as `dualmctx.get_subtree` returns it; elements without
-        one start from `root`. Needs `reuse_capacity`.
+        `search_tree` is the previous move's tree, as returned by `dualmctx.get_subtree`; elements
+        without a subtree start from `root`. It requires `reuse_capacity`.
         """
         del refine_fn
         root = finite_root(root)
@@ -128,7 +128,7 @@ class MuZero:
         logits -= jnp.max(logits, axis=-1, keepdims=True)
         tiny = jnp.finfo(logits.dtype).tiny
         logits /= jnp.maximum(tiny, self.root.temperature)
-        # Unlike in mctx, which can sample an invalid action at a high temperature.
+        # Without this mask, as in mctx, a high temperature can sample an invalid action.
         logits = jnp.where(tree.root_invalid_actions > 0, -jnp.inf, logits)
         action = draw(jax.random.categorical, rng_key, logits).astype(jnp.int32)
         return mctx.PolicyOutput(action=action, action_weights=weights, search_tree=tree)

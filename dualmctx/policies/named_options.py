@@ -1,6 +1,7 @@
-"""Options of a policy by their short names, such as `window` for `policy.backup.window`.
+"""Options of a policy by short names, such as `window` for `policy.backup.window`.
 
-A name belongs to one option of a policy: its own fields and those of its option groups differ.
+A short name identifies one option, because the fields of a policy and those of its option groups
+have different names.
 """
 
 import dataclasses
@@ -22,7 +23,7 @@ class NamedOption(NamedTuple):
 
 
 def named_options(policy: Any) -> dict[str, NamedOption]:
-    """Lists the options of a policy and of its groups by their short names.
+    """Returns the options of a policy and of its groups by their short names.
 
     Args:
       policy: a frozen dataclass; fields that hold dataclasses are groups.
@@ -39,17 +40,17 @@ def named_options(policy: Any) -> dict[str, NamedOption]:
 
 
 def with_options(policy: P, **options: Any) -> P:
-    """Returns a policy with other values of the named options.
+    """Returns a copy of a policy with new values of the named options.
 
     Example: `with_options(AlphaZero(), num_simulations=64, window=3, temperature=0.0)`.
 
     Args:
       policy: a frozen dataclass of options.
-      **options: values by short names, as `named_options` lists them; a whole group may be given
-        by the name of its field.
+      **options: values by short name, see `named_options`; or a whole group by the name of its
+        field.
 
     Raises:
-      ValueError: if the policy has no such option, or refuses a value or combination.
+      ValueError: if the policy has no such option, or if a value or combination is invalid.
     """
     known = named_options(policy)
     own = {field.name for field in dataclasses.fields(cast(Any, policy))}

@@ -1,10 +1,10 @@
-"""Network outputs that are not finite: the search continues, and its tree shows the problem.
+"""Network outputs that are not finite: the search continues, and its tree records the problem.
 
-At the root, and in the outputs of a later head, NaN among the logits is replaced by 0, and
-+infinity by the largest number, so the root's prior is finite and the action legal. The value that
-comes with such logits becomes NaN, which `dualmctx.search.tree.is_finite` finds after the search.
-Outputs below the root are not changed, because that would cost time in every simulation;
-`is_finite` finds a non-finite number there as well.
+At the root, and in the outputs of a later head, a NaN logit is replaced by 0 and +infinity by the
+largest float, so the prior of the root is finite and the action is legal. The value returned with
+such logits becomes NaN, which `dualmctx.search.tree.is_finite` detects after the search. Outputs
+below the root are not changed, because that would cost time in every simulation; `is_finite`
+detects non-finite numbers there as well.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ def finite_refine_fn(refine_fn: RefineFn) -> RefineFn:
 
 
 def _repair(logits: Array, value: Array) -> tuple[Array, Array]:
-    """Returns `[M, A]` usable logits, and `[M]` values, NaN where logits were changed.
+    """Returns `[M, A]` usable logits; and `[M]` values, NaN where logits were changed.
 
     Finite logits and −infinity, which masks an action, are not changed.
     """

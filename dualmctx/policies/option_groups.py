@@ -1,8 +1,7 @@
 """The options that search variants share, in four groups: `Puct`, `Root`, `Backup`, `Execution`.
 
-A policy holds the groups that apply to it, each in a field of the same name in lower case. A group
-checks the range of its own options; `dualmctx.policies.combinations` checks options that exclude
-each other.
+A policy has a field for each group that applies to it, with the name of the group in lower case. A
+group checks the ranges of its own options; `dualmctx.policies.combinations` checks for conflicts.
 """
 
 import dataclasses
@@ -21,7 +20,7 @@ from dualmctx.checks import (
 
 @dataclasses.dataclass(frozen=True)
 class Puct:
-    """How PUCT selects an action at a node.
+    """Options of the selection rule PUCT.
 
     Raises:
       ValueError: if an option is out of range.
@@ -32,34 +31,34 @@ class Puct:
     c_puct: float = 1.25
     """Weight c of exploration; positive."""
     regularized: tuple[Literal["act", "search", "learn"], ...] = ()
-    """Uses of the regularised policy of Grill et al. in place of visit counts. act: moves are drawn
-    from it. search: it replaces PUCT, and actions are drawn from it at each node. learn: it is the
-    training target. Needs a variant with one tree."""
+    """Uses of the regularised policy of Grill et al. in place of visit counts. act: moves are
+    sampled from it. search: it replaces PUCT, and actions are sampled from it at each node. learn:
+    it is the training target. Needs a variant with one tree."""
     minimax_mix: float = 0.0
     """Weight of the implicit minimax value in Q, in [0, 1]; 0 uses the mean alone, 0.4 is the
     published value. Needs a variant with one tree."""
     rave_visits: float | None = None
-    """RAVE: the number of visits of a node at which an action's mean and its all-moves-as-first
-    mean have equal weight; positive, 1000 is the published value; none turns RAVE off. Needs a
-    variant with one tree."""
+    """For RAVE, the number of visits of a node at which the mean of an action and its
+    all-moves-as-first mean have equal weight; positive; 1000 is the published value; none turns
+    RAVE off. Needs a variant with one tree."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
         check_positive(self, "c_puct")
         check_share(self, "minimax_mix")
         rave = self.rave_visits
-        is_right = rave is None or 0 < rave < math.inf
-        check(is_right, "rave_visits", rave, "positive and finite, or none for no RAVE")
+        is_valid = rave is None or 0 < rave < math.inf
+        check(is_valid, "rave_visits", rave, "positive and finite, or none for no RAVE")
         uses, known = self.regularized, {"act", "search", "learn"}
-        is_right = isinstance(uses, tuple) and known.issuperset(uses)  # pyright: ignore[reportUnnecessaryIsInstance]
-        is_right = is_right and len(set(uses)) == len(uses)
-        remedy = "some of act, search and learn, each once at most, or empty"
-        check(is_right, "regularized", show(uses), remedy)
+        is_valid = isinstance(uses, tuple) and known.issuperset(uses)  # pyright: ignore[reportUnnecessaryIsInstance]
+        is_valid = is_valid and len(set(uses)) == len(uses)
+        remedy = "some of act, search and learn, each at most once, or empty"
+        check(is_valid, "regularized", show(uses), remedy)
 
 
 @dataclasses.dataclass(frozen=True)
 class Root:
-    """What differs at the root: noise in its prior, and how its visits become a move and a target.
+    """Options of the root: noise in its prior, and how its visits become an action and a target.
 
     Raises:
       ValueError: if an option is out of range.
@@ -72,12 +71,12 @@ class Root:
     dirichlet_alpha: float = 0.3
     """Concentration of that noise; positive, about 10 / (number of legal moves)."""
     temperature: float = 1.0
-    """The action is drawn in proportion to weights^(1/temperature); at least 0 and finite, 0 takes
-    the action with the largest weight. Self-play and evals do not use this action: self-play draws
-    by temperatures of its own, and evals take the largest weight."""
+    """The action is sampled in proportion to weights^(1/temperature); at least 0 and finite; 0
+    takes the action with the largest weight. Self-play and evals do not use this action: self-play
+    samples with its own temperatures, and evals take the largest weight."""
     visit_weights: Literal["plain", "smoothed"] = "plain"
-    """How visits N become weights. plain: N(a) / ΣN. smoothed: with one more visit for each of n
-    legal actions, (1 + N(a)) / (n + ΣN). Needs a variant with PUCT and one tree."""
+    """How visits N become weights. plain: N(a) / ΣN. smoothed: (1 + N(a)) / (n + ΣN), where n is
+    the number of legal actions. Needs a variant with PUCT and one tree."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
@@ -120,7 +119,7 @@ class Backup:
 
 @dataclasses.dataclass(frozen=True)
 class Execution:
-    """How simulations run: their length, the actions of a node, and leaves in parallel.
+    """How simulations run: their depth, the children of a node, and parallel leaves.
 
     Raises:
       ValueError: if an option is out of range.
@@ -131,20 +130,21 @@ class Execution:
     max_depth: int | None = None
     """Largest number of edges of a simulation, at least 1; none for no limit."""
     max_children: int | None = None
-    """Number of actions kept at each node, those with the largest priors, at least 1; none for all.
-    Saves memory and time in large action spaces. Exact where no more actions are legal: chess has
-    4,672 actions, and 128 suffice in nearly all positions. Needs PUCT."""
+    """Limit of the children of a node, at least 1: only the actions with the largest priors are
+    searched; none for all. Saves memory and time in large action spaces. Exact where no more
+    actions are legal: chess has 4,672 actions, and 128 suffice in nearly all positions. Needs
+    PUCT."""
     leaves_per_step: int = 1
     """Largest number of leaves per root and step, at least 1; 1 is the ordinary search. The leaves
-    of a step are selected one after the other, each with virtual visits of those before it, and are
-    evaluated in one call. A walk that reaches a leaf of the same step ends the step for its root,
-    so each simulation evaluates a new position or ends where the ordinary search's would. Meant for
-    large budgets on few roots; a step rarely has more than 10 leaves, so 8 to 16 suffice. Needs a
-    variant with PUCT and one tree."""
+    of a step are selected one after the other, each with the virtual visits of those before it, and
+    evaluated in one call. A descent that reaches a leaf of the same step ends the step for its
+    root, so each simulation evaluates a new position or ends where the ordinary search would. Meant
+    for large budgets on few roots; a step rarely has more than 10 leaves, so 8 to 16 suffice. Needs
+    a variant with PUCT and one tree."""
     virtual_loss: int = 0
-    """With several leaves per step: the number of lost visits that a leaf counts as until its value
-    is known, at least 0; 0 counts one visit that leaves Q unchanged, 3 is AlphaGo's. Larger numbers
-    find more leaves per step and choose worse moves. Needs a variant with PUCT and one tree."""
+    """With several leaves per step, the number of lost visits that a leaf counts as until its value
+    is known, at least 0; 0 counts one visit that leaves Q unchanged; 3 is AlphaGo's value. Larger
+    numbers give more leaves per step and worse moves. Needs a variant with PUCT and one tree."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
@@ -155,7 +155,7 @@ class Execution:
 
 
 class PuctOptions(Protocol):
-    """The groups that every policy with PUCT holds."""
+    """The option groups of every policy with PUCT."""
 
     @property
     def puct(self) -> Puct:
@@ -164,15 +164,15 @@ class PuctOptions(Protocol):
 
     @property
     def root(self) -> Root:
-        """Noise at the root, and what is read off it."""
+        """Noise at the root, and how visits become weights and an action."""
         ...
 
     @property
     def backup(self) -> Backup:
-        """The window and its exploration."""
+        """The window of the backup, and the exploration outside it."""
         ...
 
     @property
     def execution(self) -> Execution:
-        """Depth, actions per node, and leaves in parallel."""
+        """Depth, children per node, and parallel leaves."""
         ...

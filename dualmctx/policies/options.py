@@ -1,4 +1,4 @@
-"""How the options of a PUCT policy become a selection rule and the growth of a tree."""
+"""Conversion of the options of a PUCT policy to a selection rule and a `SearchSpec`."""
 
 from dualmctx.policies.action_weights import sample_regularized
 from dualmctx.policies.option_groups import Backup, Puct, PuctOptions
@@ -19,7 +19,7 @@ from dualmctx.types import EvaluateFn, SelectFn
 def with_window_exploration(backup: Backup, select_fn: SelectFn, tree_index: int = 0) -> SelectFn:
     """Wraps a rule in the epsilon-greedy exploration outside a window.
 
-    Without a window the rule is returned unchanged. A variant wraps its rule here last.
+    Without a window the rule is returned unchanged. A variant must apply this wrapper last.
     """
     if backup.window is None:
         return select_fn
@@ -33,7 +33,7 @@ def with_window_exploration(backup: Backup, select_fn: SelectFn, tree_index: int
 
 
 def make_qvalues(options: Puct, qvalues_fn: QvaluesFn = mean_qvalues) -> QvaluesFn:
-    """Converts the options into a function for Q: means, mixed with minimax values and RAVE."""
+    """Returns the function that computes Q: means, mixed with minimax values and RAVE if set."""
     if options.minimax_mix:
         qvalues_fn = minimax_qvalues(options.minimax_mix, qvalues_fn)
     if options.rave_visits is not None:
@@ -41,8 +41,8 @@ def make_qvalues(options: Puct, qvalues_fn: QvaluesFn = mean_qvalues) -> Qvalues
     return qvalues_fn
 
 
-def make_rule(options: Puct, tree_index: int = 0) -> SelectFn:
-    """Converts the options into the selection rule, without the exploration outside a window."""
+def make_select_fn(options: Puct, tree_index: int = 0) -> SelectFn:
+    """Returns the selection rule, without the exploration outside a window."""
     if "search" in options.regularized:
         qvalues_fn = make_qvalues(options, completed_qvalues)
         return sample_regularized(
@@ -61,9 +61,9 @@ def make_statistics(options: Puct) -> tuple[Statistic, ...]:
 def make_grow(
     options: PuctOptions, evaluate_fn: EvaluateFn, *, num_simulations: int, tree_index: int = 0
 ) -> SearchSpec:
-    """Converts the options into the specification of the simulations of one tree."""
+    """Returns the specification of the simulations of one tree."""
     puct, window, execution = options.puct, options.backup.window, options.execution
-    rule = make_rule(puct, tree_index)
+    rule = make_select_fn(puct, tree_index)
     select_fn = with_window_exploration(options.backup, rule, tree_index)
     max_depth = execution.max_depth or num_simulations
     return SearchSpec(

@@ -1,4 +1,4 @@
-"""Functions of the root that policies share: priors over legal actions, noise, and sampling."""
+"""Functions that policies share: priors over legal actions, root noise, and sampling of actions."""
 
 # Some functions of jax have incomplete types.
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
@@ -17,13 +17,14 @@ from dualmctx.search.select import argmax
 from dualmctx.search.tree import is_unmasked
 from dualmctx.types import EvaluateFn, NodeInit, Params, RecurrentFn
 
-# Small enough not to change a policy, large enough to survive a mixture. PUCT treats an action as
-# illegal iff its prior is exactly 0, so the prior of a legal action must never underflow.
+# PUCT treats an action as illegal iff its prior is exactly 0, so the prior of a legal action must
+# not underflow. This number is too small to change a policy, and large enough to stay positive when
+# priors are mixed.
 _SMALLEST_PRIOR = 1e-30
 
 
 def legal_probabilities(logits: Array) -> Array:
-    """Returns the softmax of `[..., A]` logits, exactly 0 for masked actions and for them only.
+    """Returns the softmax of `[..., A]` logits, exactly 0 for masked actions only.
 
     An action is masked iff its logit is more than a million below the largest logit, or in float16
     more than half of the type's range below it. If all logits are equal, for example because all
@@ -63,17 +64,17 @@ def mask_logits(logits: Array, invalid_actions: Array | None) -> Array:
 
 
 def root_evaluation(root: mctx.RootFnOutput, prior: Array) -> NodeInit:
-    """Returns the root as a node; the reward and discount of its missing edge are not used."""
+    """Returns the root as a node; its reward and discount are not used, as no edge leads to it."""
     return NodeInit(prior, root.value, jnp.zeros_like(root.value), jnp.ones_like(root.value))
 
 
 def no_invalid_actions(root: mctx.RootFnOutput, invalid_actions: Any) -> Array:
-    """Returns the mask of invalid actions, zeros if it is `None`."""
+    """Returns the mask of invalid actions, or zeros in place of `None`."""
     return jnp.zeros_like(root.prior_logits) if invalid_actions is None else invalid_actions
 
 
 def evaluate_logits(recurrent_fn: RecurrentFn) -> EvaluateFn:
-    """Returns an evaluation whose nodes hold the logits of `recurrent_fn`, for mctx's rules."""
+    """Returns a function that evaluates new nodes with logits as priors, for mctx's rules."""
 
     def evaluate(
         params: Params, rng_key: Array, action: Array, embedding: Any
@@ -85,7 +86,7 @@ def evaluate_logits(recurrent_fn: RecurrentFn) -> EvaluateFn:
 
 
 def evaluate_probabilities(recurrent_fn: RecurrentFn) -> EvaluateFn:
-    """Returns an evaluation whose nodes hold probabilities over legal actions, for PUCT."""
+    """Returns a function that evaluates new nodes with probabilities as priors, for PUCT."""
 
     def evaluate(
         params: Params, rng_key: Array, action: Array, embedding: Any
@@ -99,15 +100,15 @@ def evaluate_probabilities(recurrent_fn: RecurrentFn) -> EvaluateFn:
 def add_dirichlet_noise(rng_key: Array, prior: Array, *, fraction: float, alpha: float) -> Array:
     """Mixes Dirichlet noise into `[B, A]` probabilities, over legal actions only.
 
-    Formula: (1 − ε) p + ε η with η ~ Dir(α) over the actions with p > 0. mctx samples η over all
-    actions and masks afterwards, so legal actions get less noise than the fraction.
+    Formula: (1 − ε) p + ε η with η ~ Dir(α) over the actions with p > 0. mctx instead samples η
+    over all actions and then masks it, so legal actions get less noise than the fraction ε.
 
     Source: Silver et al. 2017 (AlphaGo Zero), "Self-play".
     """
     if fraction == 0:
         return prior  # Gamma variates take several loops, which are slow to run and to compile.
     is_legal = prior > 0
-    # As logarithms, because a sample with small α underflows.
+    # In log space, because samples underflow if α is small.
     alphas = jnp.full_like(prior, alpha)
     log_gamma = draw(lambda key, a: jax.random.loggamma(key, a, dtype=a.dtype), rng_key, alphas)
     noise = jax.nn.softmax(jnp.where(is_legal, log_gamma, -jnp.inf), axis=-1)

@@ -1,4 +1,4 @@
-"""The start and the end of a search with probabilities as priors: trees, root noise, the output."""
+"""The start and the end of a search by PUCT: trees, root noise, and the policy's output."""
 
 from typing import Any, NamedTuple
 
@@ -7,9 +7,9 @@ import mctx
 from jax import Array
 
 from dualmctx.policies import root as roots
-from dualmctx.policies.kept import insert_subtree
 from dualmctx.policies.nonfinite import finite_refine_fn, finite_root
 from dualmctx.policies.option_groups import Backup, Execution, Root
+from dualmctx.policies.reuse import insert_subtree
 from dualmctx.policies.top_actions import Inputs, RestoreFn, keep_top_actions
 from dualmctx.search.allocate import allocate
 from dualmctx.search.statistics import Statistic, add_statistics
@@ -21,12 +21,12 @@ class SearchSetup(NamedTuple):
     """The state and the functions with which a search starts.
 
     Attributes:
-      tree: trees that hold their roots, or kept trees.
-      evaluate_fn: plays actions and evaluates the states reached; its priors are probabilities.
+      tree: trees that hold their roots, and reused subtrees if there are any.
+      evaluate_fn: plays actions and evaluates the resulting states; its priors are probabilities.
       refine_fn: evaluates by a later head, or a tuple of such functions; `None` for none.
-      first_slot: the slots from here on are empty.
+      first_slot: this slot and all later ones are empty.
       max_path: the largest number of edges that a path can have.
-      restore: turns an output over the kept actions of the root into one over all actions.
+      restore: converts an output over the root's action slots to one over all actions.
     """
 
     tree: Tree
@@ -48,22 +48,22 @@ def set_up_search(
     search_tree: Tree | None = None,
     statistics: tuple[Statistic, ...] = (),
 ) -> SearchSetup:
-    """Allocates the trees, and inserts kept trees.
+    """Allocates the trees and inserts reused subtrees.
 
     Args:
       inputs: the arguments of the policy.
       backup: the policy's options of the backup.
       execution: the policy's options of the execution.
       num_new: number of nodes that the search may add.
-      reuse_capacity: nodes kept from the last move's trees, the root apart.
-      num_trees: number of trees that share the topology.
-      search_tree: the last move's trees as `get_subtree` returns them, or `None`.
-      statistics: further statistics that the first tree keeps of each node.
+      reuse_capacity: nodes reused from the previous move's trees, not counting the root.
+      num_trees: number of trees that share the nodes.
+      search_tree: the previous move's trees, as returned by `get_subtree`, or `None`.
+      statistics: additional statistics of the first tree.
 
     Returns:
       The setup. The root's prior has no noise yet.
     """
-    # A kept root may hold other actions than `root`, so it is masked by the game's actions.
+    # A reused root may have other action slots than `root`, so it is masked by the game's actions.
     invalid_in_game = inputs.invalid_actions
     inputs = inputs._replace(
         root=finite_root(inputs.root), refine_fn=jax.tree.map(finite_refine_fn, inputs.refine_fn)
@@ -123,13 +123,13 @@ def make_output(
       setup: the setup of the search.
       tree: the trees after the search.
       action_weights: `[B, A]`, the training target.
-      acting_weights: `[B, A]`, from which the action is sampled, if not from the target.
+      acting_weights: `[B, A]`, from which the action is sampled; by default from the target.
 
     Returns:
       The policy's output; an `ActingOutput` if there are `acting_weights`.
     """
-    sampled_from = action_weights if acting_weights is None else acting_weights
-    action = roots.sample_action(rng_key, sampled_from, root.temperature)
+    sampling_weights = action_weights if acting_weights is None else acting_weights
+    action = roots.sample_action(rng_key, sampling_weights, root.temperature)
     parts: dict[str, Any] = {
         "action": action,
         "action_weights": action_weights,

@@ -1,4 +1,4 @@
-"""AlphaZero's search of one tree by PUCT, shared by the policies with one tree."""
+"""The search with one tree by PUCT that `AlphaZero`, `AlphaGo` and `Contempt` share."""
 
 # Some functions of jax have incomplete types.
 # pyright: reportUnknownMemberType=false
@@ -37,7 +37,7 @@ class SingleTreeOptions(PuctOptions, Protocol):
 
     @property
     def reuse_capacity(self) -> int:
-        """Nodes kept from the last move's tree, the root apart."""
+        """Nodes reused from the previous move's tree, not counting the root."""
         ...
 
 
@@ -58,9 +58,9 @@ def search_single_tree(
       params: passed on to the evaluations.
       rng_key: consumed.
       inputs: the arguments of the policy.
-      search_tree: the last move's tree as `get_subtree` returns it, or `None`.
+      search_tree: the previous move's tree, as returned by `get_subtree`, or `None`.
       select_fn: the variant's own rule, without the exploration outside a window; `None` for PUCT.
-      statistics: the variant's own statistics of each node, besides those of the options.
+      statistics: the variant's own additional statistics, besides those of the options.
 
     Returns:
       The policy's output.
@@ -94,8 +94,8 @@ def _single_tree_output(
     """Builds the output from the root's visits; consumes the key.
 
     `Root.visit_weights` may smooth the visits. `Puct.regularized` may replace them by the
-    regularised policy: that of the root's prior without noise, with the Q-values of the search and
-    the root's own value for actions without visits.
+    regularised policy, computed from the root's prior without noise and the Q-values of the search,
+    with the root's own value for unvisited actions.
 
     Source: Kadam, Xu, Lieberherr 2021, eq. 2, for the smoothed visits; Grill et al. 2020, section
     4, "Act" and "Learn", for the regularised policy.

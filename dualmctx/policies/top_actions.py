@@ -1,9 +1,9 @@
-"""Large action spaces: a node keeps only its C actions with the largest logits.
+"""Large action spaces: each node has only the C actions with the largest logits.
 
-Without a limit, the arrays have an axis of all A actions of the game, of which few are legal: in
-chess 218 at most, of 4,672. Here the inputs of a policy are wrapped, and the search itself does not
-change: all arrays of the search (priors, visits, noise, chosen actions) have an axis of the C kept
-actions of their node in place of the axis of all actions.
+Without a limit, arrays have an axis of all A actions of the game, few of which are legal: in chess,
+at most 218 of 4,672. This module wraps the inputs of a policy; the search itself does not change.
+All arrays of the search (priors, visits, noise, chosen actions) then have an axis of the C kept
+actions of their node, its action slots, in place of the axis of all actions.
 """
 
 from collections.abc import Callable
@@ -22,11 +22,11 @@ RestoreFn = Callable[[mctx.PolicyOutput], mctx.PolicyOutput]
 
 
 class Inputs(NamedTuple):
-    """The arguments of a policy, over all A actions or over the C kept actions.
+    """The arguments of a policy, over all A actions or over the C action slots.
 
     Attributes:
       root: `[B]` roots.
-      recurrent_fn: plays actions and evaluates the states reached.
+      recurrent_fn: plays actions and evaluates the resulting states.
       refine_fn: evaluates by a later head; a tuple of such functions for several heads, `None` for
         none.
       invalid_actions: `[B, A]` true for actions that are not allowed at the root, or `None`.
@@ -41,42 +41,41 @@ class Inputs(NamedTuple):
 def keep_top_actions(inputs: Inputs, max_children: int | None) -> tuple[Inputs, RestoreFn]:
     """Limits each node to its C actions with the largest logits, in ascending order.
 
-    Exact for a node with at most C legal actions, including ties, which go to the lowest action.
-    At other nodes the remaining actions are treated as illegal, and the probabilities of the kept
-    actions sum to 1. The actions are chosen when the node is created, by the head that
-    `recurrent_fn` evaluates; among equal logits the lowest actions are kept. A later head that
-    evaluates the node evaluates these actions only. A node with fewer than C legal actions keeps
-    masked actions too.
+    The result is exact for a node with at most C legal actions, including ties, which go to the
+    lowest action. At other nodes the remaining actions are treated as illegal, and the
+    probabilities of the kept actions sum to 1. The actions are chosen when the node is created, by
+    the head that `recurrent_fn` evaluates; among equal logits the lowest actions are kept. A later
+    head evaluates the same actions. A node with fewer than C legal actions also keeps masked ones.
 
     Args:
       inputs: over A actions.
       max_children: C, at least 1; nothing changes if this is `None` or at least A.
 
     Returns:
-      The inputs over the kept actions, which nodes hold in `Embedding.actions`; and a function that
-      converts a policy's output back. In its result `action` and `action_weights` are over A
-      actions. `search_tree` stays over the kept actions, and so does its conversion by `to_mctx`;
+      The inputs over C action slots, whose actions nodes store in `Embedding.actions`; and a
+      function that converts a policy's output back. In its result, `action` and `action_weights`
+      are over A actions. `search_tree`, and its conversion by `to_mctx`, stay over action slots;
       see `played_actions`.
     """
     num_actions = inputs.root.prior_logits.shape[-1]
     if max_children is None or max_children >= num_actions:
         return inputs, lambda output: output
-    slots = _ActionSubset(max_children, isinstance(inputs.root.embedding, Embedding))
+    subset = _ActionSubset(max_children, isinstance(inputs.root.embedding, Embedding))
     logits, invalid = inputs.root.prior_logits, inputs.invalid_actions
-    # Masked for the choice only, because the policy masks its inputs itself.
-    actions = slots.choose(roots.mask_logits(logits, invalid))
+    # Masked only to choose the actions; the policy masks its inputs itself.
+    actions = subset.choose(roots.mask_logits(logits, invalid))
     root = inputs.root.replace(  # pyright: ignore[reportAttributeAccessIssue]
-        prior_logits=_pick(logits, actions), embedding=slots.attach(inputs.root.embedding, actions)
+        prior_logits=_pick(logits, actions), embedding=subset.attach(inputs.root.embedding, actions)
     )
     limited = Inputs(
         root,
-        slots.limit_recurrent_fn(inputs.recurrent_fn),
-        jax.tree.map(slots.limit_refine_fn, inputs.refine_fn),
+        subset.limit_recurrent_fn(inputs.recurrent_fn),
+        jax.tree.map(subset.limit_refine_fn, inputs.refine_fn),
         None if invalid is None else _pick(invalid, actions),
     )
 
     def restore(output: mctx.PolicyOutput) -> mctx.PolicyOutput:
-        # The root of a kept tree has kept actions of its own.
+        # A reused root has its own action slots.
         tree = output.search_tree
         changes = {"action_weights": to_actions(tree, output.action_weights, num_actions)}
         if isinstance(output, ActingOutput):
@@ -90,11 +89,11 @@ def keep_top_actions(inputs: Inputs, max_children: int | None) -> tuple[Inputs, 
 
 
 class _ActionSubset(NamedTuple):
-    """Functions of nodes with kept actions.
+    """Functions that limit the actions of nodes.
 
     Attributes:
       max_children: C, the number of kept actions.
-      is_embedding: whether the game's nodes hold an `Embedding`.
+      is_embedding: whether the embeddings without the limit are of type `Embedding`.
     """
 
     max_children: int
@@ -102,7 +101,7 @@ class _ActionSubset(NamedTuple):
 
     def choose(self, logits: Array) -> Array:
         """Returns `[B, C]` int32 the actions with the largest `[B, A]` logits, ascending."""
-        # `top_k` orders 0 before -0; as equal numbers, the lowest action comes first.
+        # `top_k` orders 0 before -0. They must be equal here, so that ties go to the lowest action.
         logits = jnp.where(logits == 0, 0, logits)
         best = jax.lax.top_k(logits, self.max_children)[1]
         return jnp.sort(best.astype(jnp.int32), axis=-1)

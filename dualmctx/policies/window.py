@@ -1,4 +1,4 @@
-"""The size of the sliding window τ for the size of a game."""
+"""A default size of the sliding window τ, from the size of the game."""
 
 import math
 
@@ -15,20 +15,21 @@ def window_for(num_states: int, max_depth: int) -> int:
     state space logarithmically" and gives no number; slope and bounds are our reading.
 
     Args:
-      num_states: |S|, the number of reachable states of the game, at least 1; an estimate
-        suffices, as a factor of 2 changes τ by 0.35 edges.
-      max_depth: D, plies of the longest game, at least 1. A window of D edges is a full backup.
+      num_states: |S|, the number of reachable states of the game, at least 1. An estimate
+        suffices, because a factor of 2 changes τ by only 0.35 edges.
+      max_depth: D, the number of plies of the longest game, at least 1. A window of D edges gives
+        full backups.
 
     Returns:
-      The option `window` of `Backup`, in edges, from 1 to D; below 2 only if D is 1.
+      A value for the option `window` of `Backup`, in edges, from 1 to D; below 2 only if D is 1.
 
     Raises:
       ValueError: if a number is out of range.
 
     Source: Kadam, Xu, Lieberherr 2021, section 3.
     """
-    # Not `check_count`, as the number of states may exceed 32 bits.
-    is_right = is_whole(num_states) and num_states >= 1
-    check(is_right, "num_states", num_states, "a whole number, at least 1")
+    # Not `check_count`, because the number of states may exceed 32 bits.
+    is_valid = is_whole(num_states) and num_states >= 1
+    check(is_valid, "num_states", num_states, "a whole number, at least 1")
     check_count("max_depth", max_depth, 1)
     return min(max(round(_SLOPE * math.log2(num_states)), _LEAST), max_depth)

@@ -1,10 +1,9 @@
 """The search engine: trees, selection, expansion and backup, batched and jit-compiled.
 
-It needs jax, chex and mctx only. The public modules are those that a new variant or a new selection
-rule uses.
+It depends on jax, chex and mctx only. The public modules are those that a new variant or a new
+selection rule uses.
 """
 
-# pyright: reportUnsupportedDunderAll=false
 __all__ = (
     "arrays",
     "climb",

@@ -1,4 +1,4 @@
-"""Allocation of trees that hold their roots."""
+"""Allocation of search trees that hold only their roots."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from dualmctx.search.stats import TreeStats
 from dualmctx.search.tree import Tree
 from dualmctx.types import NodeInit
 
-# An int32 cannot number more edges of one tree than this.
+# The largest number of edges that int32 indices can address in one tree.
 _MAX_EDGES = 2**31 - 1
 
 
@@ -29,24 +29,24 @@ def allocate(
     extra_data: Any = None,
     prior_is_logits: bool = False,
 ) -> Tree:
-    """Allocates trees that hold their root, which the first tree has evaluated.
+    """Allocates trees that hold only their root, with one visit in the first tree.
 
     Args:
-      root: the roots; their reward and discount are not read.
+      root: the evaluations of the roots; reward and discount are not used.
       embedding: `[B, ...]` the roots' embeddings.
       num_nodes: capacity N, including the root.
       invalid_actions: `[B, A]` 1 for actions that are not allowed at the root.
       num_trees: number of trees that share the nodes.
       windowed: whether to allocate the counters of a windowed backup.
-      is_kept: whether searches continue from these trees after a move. Visits may then exceed the
-        capacity, and corrections between several trees need to know where simulations ended.
-      num_virtual: the most virtual visits of an action besides its real ones.
+      is_kept: whether a later search reuses the subtree of the move played. Visits may then exceed
+        the capacity, and corrections between several trees need the nodes where simulations ended.
+      num_virtual: the largest number of virtual visits of an action, in addition to its real ones.
       extra_data: `[B, ...]` passed on to mctx's selection rules.
       prior_is_logits: whether the priors are logits, see `Tree`.
 
     Returns:
-      The trees. In all trees but the first the root is still unevaluated. The children's indices
-      and, unless `is_kept`, their visits are int16 if the capacity allows.
+      The trees. In all trees but the first, the root has no visits yet. The indices of children
+      and, unless `is_kept`, their visits are int16 if the capacity allows it.
 
     Raises:
       ValueError: if the trees would have more edges than an int32 can number.
@@ -56,11 +56,11 @@ def allocate(
     batch_size, num_actions = root.prior.shape
     if num_nodes * num_actions > _MAX_EDGES:
         raise ValueError(
-            f"{num_nodes} nodes of {num_actions} actions each are more than {_MAX_EDGES} edges; run"
-            " fewer simulations or, in a policy that searches by PUCT, set max_children"
+            f"{num_nodes} nodes with {num_actions} actions each are more than {_MAX_EDGES} edges;"
+            " run fewer simulations or, with a policy that uses PUCT, set max_children"
         )
     shape = (batch_size, num_nodes)
-    # Counts and sums need the range of float32 even if the network uses a smaller type.
+    # Counts and sums need at least float32, even if the network uses a smaller type.
     raw_value = root.value.astype(jnp.promote_types(root.value.dtype, jnp.float32))
     dtype = raw_value.dtype
     index_type = smallest_type(num_nodes)

@@ -24,30 +24,31 @@ def backup(
 ) -> Tree:
     """Adds a leaf's value to the leaf and to its ancestors.
 
-    Going up, with G the leaf's raw value and r, γ an edge's reward and discount:
+    At each node on the way up, with r and γ the reward and discount of the edge into the node:
         V ← (n V + G) / (n + 1);   n ← n + 1;   G ← r + γ G
+    G starts as the raw value of the leaf.
 
-    With a window, and with L the leaf's depth, the edge that leaves the i-th node of the path is
-    updated iff L − i ≤ `window`. The root's own statistics are updated iff the edge that leaves it
-    is. The climb still visits the whole path, because the window does not limit `path_visits` and
-    `heights`.
+    With a window, and with L the depth of the leaf, the edge from the node at depth i to its child
+    on the path is updated iff L − i ≤ `window`. The statistics of the root are updated iff the edge
+    from the root is. The climb still visits the whole path, because the window does not limit
+    `path_visits` and `heights`.
 
     Args:
-      tree: the trees; values are seen by the player to move at each node. With a window, allocated
-        with `windowed=True`.
-      leaf: `[B]` int32, where the simulations ended: new nodes, or old ones that are terminal or
-        at the largest depth.
+      tree: the trees, whose values are from the view of the player to move at each node. For a
+        window they must have been allocated with `windowed=True`.
+      leaf: `[B]` int32, the nodes where the simulations ended: new nodes, or existing nodes that
+        are terminal or at the largest depth.
       is_active: `[B]` bool, elements that may change; all if `None`.
       window: τ, the number of edges updated, counted from the leaf, at least 1; `None` for all.
-      statistics: the further statistics that the climb updates.
+      statistics: the additional statistics that the climb updates.
       tree_index: the tree that is updated.
 
     Returns:
       The trees, with the statistics of that tree changed along the paths.
 
-    Source: Silver et al. 2017; the arithmetic is mctx's, bit for bit. Kadam, Xu, Lieberherr 2021,
-    section 3, for the window. Their formula, read literally, never updates the root; this follows
-    their prose, and a window as long as the tree is deep gives the full backup.
+    Source: Silver et al. 2017; the arithmetic equals mctx's bit for bit. Kadam, Xu, Lieberherr
+    2021, section 3, for the window. Their formula, read literally, never updates the root. This
+    function follows their prose: a window as long as the tree is deep gives the full backup.
     """
     stats = tree.stats[tree_index]
 
@@ -76,8 +77,8 @@ def _update_mean(stats: TreeStats, level: Level, *, is_windowed: bool) -> TreeSt
     count, old = node_stats[..., 0], node_stats[..., 1]
     mean = (old * count + level.value) / (count + 1.0)
     if not is_windowed:
-        # An old leaf's raw value may have changed since it was first counted. Where it has not,
-        # this form of the mean leaves it unchanged, bit for bit.
+        # The raw value of an existing leaf may have changed since its first visit. If it has not,
+        # this form leaves the mean unchanged, bit for bit.
         at_leaf = old + (level.value - old) / (count + 1.0)
         mean = jnp.where(level.node == level.leaf, at_leaf, mean)
     stats = write_nodes(stats, level.node, level.edge, count + 1, mean, level.is_inside)
@@ -103,7 +104,7 @@ def count_leaves(stats: TreeStats, leaves: Array, is_active: Array) -> TreeStats
 def write_nodes(
     stats: TreeStats, node: Array, edge: Edge, count: Array, mean: Array, where: Array
 ) -> TreeStats:
-    """Writes visits and means of `[B]` or `[B, K]` nodes, there and in their parents' rows."""
+    """Writes visits and means of `[B]` or `[B, K]` nodes, in the node and in its parent's row."""
     has_edge = where & (edge.flat_index != Tree.NO_PARENT)
 
     def write_row(array: Array, new: Array) -> Array:

@@ -1,7 +1,8 @@
 """Backups from many leaves at once, by sums over the nodes.
 
-Several trees need them: a later tree evaluates many nodes in one call, and its values change what
-the earlier trees counted. Each call passes over whole `[B, N]` arrays, once per round and tree.
+Searches with several trees need them. A later tree evaluates many nodes in one call, and its values
+change the means of the earlier trees. Each function reads and writes whole `[B, N]` arrays; it runs
+once per round and tree.
 """
 
 from typing import NamedTuple
@@ -20,10 +21,10 @@ from dualmctx.search.tree import Tree, replace_stats
 def backup_leaves(
     tree: Tree, leaves: Array, is_active: Array, *, window: int | None, tree_index: int = 0
 ) -> Tree:
-    """Adds the values of many leaves to their ancestors, as if one after the other.
+    """Backs up many leaves with the same result as one after the other.
 
     Args:
-      tree: the trees; values are seen by the player to move at each node.
+      tree: the trees; values are from the view of the player to move at each node.
       leaves: `[B, K]` int32, evaluated nodes.
       is_active: `[B, K]` bool, false for leaves to ignore.
       window: as in `backup`; `None` for the full backup.
@@ -33,7 +34,7 @@ def backup_leaves(
       The trees, with the statistics of that tree changed.
 
     Raises:
-      ValueError: if the tree keeps further statistics.
+      ValueError: if the tree has additional statistics.
     """
     stats = tree.stats[tree_index]
     check_no_statistics(stats, "several leaves are backed up at once")
@@ -62,14 +63,14 @@ def correct_leaves(
 ) -> Tree:
     """Corrects the means of a tree after the raw values of leaves changed.
 
-    Adds the signed change, once for each simulation that ended at the leaf, to the sum of returns
-    of the leaf and of the ancestors that these backups reached. No count changes. A tree that has
-    not visited a leaf is left as it is.
+    For each simulation that ended at the leaf, the signed change is added to the sum of returns of
+    the leaf and of each ancestor that the backup reached. Counts do not change. A leaf that the
+    tree has not visited has no effect.
 
     Args:
       tree: the trees.
       leaves: `[B, K]` int32, nodes whose raw value changed.
-      change: `[B, K]` the change, seen by the player to move at the leaf.
+      change: `[B, K]` the change, from the view of the player to move at the leaf.
       is_active: `[B, K]` bool, false for leaves to ignore.
       window: the window of the tree's backups; `None` for full ones.
       tree_index: the tree that is corrected.
@@ -77,8 +78,8 @@ def correct_leaves(
     Returns:
       The trees, with means of that tree changed.
 
-    Source: Kadam, Xu, Lieberherr 2021, section 3, V = αV_sub + (1−α)V_full. That the ancestors
-    change too is our reading.
+    Source: Kadam, Xu, Lieberherr 2021, section 3, V = αV_sub + (1−α)V_full. Our reading: the
+    ancestors change as well.
     """
     stats = tree.stats[tree_index]
     visits = batched_gather(stats.node_visits, leaves)
@@ -86,7 +87,8 @@ def correct_leaves(
     if stats.leaf_visits is not None:
         times = batched_gather(stats.leaf_visits, leaves)
     else:
-        # A simulation passes through a node visited before, unless it is at the largest depth.
+        # With a child, only the first simulation of the node ended there. Without a child all of
+        # them did: one or, at the largest depth, several.
         has_child = jnp.any(batched_gather(stats.children_visits, leaves) > 0, axis=-1)
         times = jnp.where(has_child, 1, visits)
     change = change * times
@@ -110,7 +112,7 @@ def _copy_to_rows(tree: Tree, stats: TreeStats) -> TreeStats:
 
 
 class _Sums(NamedTuple):
-    """The sums of the paths through each node, `[B, N]` each; for `heights` the maximum."""
+    """Sums over the paths through each node, `[B, N]` each; for `heights` the maximum."""
 
     returns: Array
     visits: Array

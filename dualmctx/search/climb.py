@@ -1,4 +1,4 @@
-"""The climb: the one loop from nodes up to their roots."""
+"""The climb: the loop from nodes up to their roots, which every backup uses."""
 
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
@@ -21,7 +21,7 @@ class Level(NamedTuple):
       leaf: int32, the node at which the path starts.
       node: int32, the node of this level; 0 where `is_active` is false.
       edge: the edge into the node; its parent is -1 at the root.
-      value: the value that arrives at the node, seen by the player to move there.
+      value: the value that arrives at the node, from the view of the player to move there.
       height: scalar int32, the number of levels climbed before this one.
       is_active: bool, whether the path has this level.
       is_inside: bool, whether the path has this level and the backup's window includes it.
@@ -42,7 +42,7 @@ class Level(NamedTuple):
 
     @property
     def value_above(self) -> Array:
-        """The value that arrives at the parent, r + γ · `value`, seen by the player there."""
+        """The value that arrives at the parent, r + γ · `value`, from the view of its player."""
         return self.edge.reward + self.edge.discount * self.value
 
 
@@ -58,26 +58,26 @@ def climb(
     delays: Array | None = None,
     with_rewards: bool = True,
 ) -> C:
-    """Climbs from nodes to their roots, all paths one level per step.
+    """Climbs from nodes to their roots, one level of all paths per step.
 
-    At each level with an edge of reward r and discount γ, the value G becomes r + γ G for the next
-    level.
+    From each level to the next, the value G becomes r + γ G, where r and γ are the reward and the
+    discount of the edge into the node.
 
     Args:
       tree: the trees, whose edges are read.
       leaves: `[B]` or `[B, K]` int32, the nodes at which the paths start.
-      values: of the shape of `leaves`, the values that start there.
+      values: shaped like `leaves`, the values at these nodes.
       carry: a pytree that `update_fn` updates.
-      update_fn: maps the carry and a level to the new carry. It must ignore paths where the level
-        is not active.
-      is_active: bool of the shape of `leaves`, the paths to climb; all if `None`.
-      window: levels whose edge is among this many edges above the leaf are inside; `None` for all.
-        The root is inside iff the edge that leaves it is.
-      delays: int32 of the shape of `leaves`, the step in which each path starts; `None` for 0.
-      with_rewards: whether G becomes r + γ G or, if false, γ G.
+      update_fn: maps the carry and a level to the new carry. It must ignore paths for which the
+        level is not active.
+      is_active: bool, shaped like `leaves`, the paths to climb; all if `None`.
+      window: number of edges, counted from the leaf, that are inside the window; `None` for all. A
+        level is inside if its edge is; the root is inside iff the last edge of the climb is.
+      delays: int32, shaped like `leaves`, the step in which each path starts; `None` for 0.
+      with_rewards: whether G becomes r + γ G; if false, it becomes γ G.
 
     Returns:
-      The carry after all paths have arrived at their roots.
+      The carry after all paths have reached their roots.
     """
 
     def body(state: tuple[C, Array, Array, Array]) -> tuple[C, Array, Array, Array]:
@@ -85,21 +85,22 @@ def climb(
         climbs = node != Tree.NO_PARENT
         if delays is not None:
             climbs &= height >= delays
-        inside = jnp.maximum(node, Tree.ROOT_INDEX)
+        valid_node = jnp.maximum(node, Tree.ROOT_INDEX)
         is_inside = climbs
         if window is not None:
-            # A node stands for its incoming edge, which is one further from the leaf than the node.
-            is_inside = climbs & (height + (inside != Tree.ROOT_INDEX) <= window)
-        edge = edge_into(tree, inside)
-        level = Level(leaves, inside, edge, value, height, climbs, is_inside)
+            # The edge into a node is one edge further from the leaf than the node; the root has
+            # none.
+            is_inside = climbs & (height + (valid_node != Tree.ROOT_INDEX) <= window)
+        edge = edge_into(tree, valid_node)
+        level = Level(leaves, valid_node, edge, value, height, climbs, is_inside)
         carry = update_fn(carry, level)
         above = level.value_above if with_rewards else edge.discount * value
         if delays is not None:
             above = jnp.where(climbs, above, value)
         return carry, jnp.where(climbs, edge.parent, node), above, height + 1
 
-    def climbs_on(state: tuple[C, Array, Array, Array]) -> Array:
+    def is_climbing(state: tuple[C, Array, Array, Array]) -> Array:
         return jnp.any(state[1] != Tree.NO_PARENT)
 
     node = leaves if is_active is None else jnp.where(is_active, leaves, Tree.NO_PARENT)
-    return jax.lax.while_loop(climbs_on, body, (carry, node, values, jnp.int32(0)))[0]
+    return jax.lax.while_loop(is_climbing, body, (carry, node, values, jnp.int32(0)))[0]

@@ -1,4 +1,4 @@
-"""Expansion: one evaluation adds a new node to every tree."""
+"""Expansion: one batched evaluation adds a new node to each search tree."""
 
 # Some functions of jax have incomplete types.
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
@@ -27,21 +27,21 @@ def expand(
 ) -> tuple[Tree, Array]:
     """Creates the node at the end of each path, unless it exists already.
 
-    Every element of the batch writes at the same index, so the write is a slice update in place.
-    Elements whose path ends at an existing node leave that slot empty.
+    All elements of the batch write to the same slot, so the write is a slice update in place. If a
+    path ends at an existing node, the slot stays empty in that element.
 
     Args:
       params: passed on to `evaluate_fn`.
       rng_key: consumed by `evaluate_fn`.
       tree: the trees.
       evaluate_fn: plays the paths' last actions and evaluates the states reached.
-      path: the last edges of the walks.
-      node_index: scalar, the empty slot for the new node.
+      path: the last edge of each path.
+      node_index: scalar, an empty slot, which the new node takes.
       is_active: `[B]` bool, elements that may change; all if `None`.
 
     Returns:
-      The trees, and `[B]` int32 the nodes at the ends of the paths (no meaning where inactive).
-      The new nodes have no visits yet; the backup counts the first one.
+      The trees; and `[B]` int32, the nodes at the ends of the paths (undefined where inactive).
+      New nodes have no visits yet; the backup adds the first one.
     """
     is_new = path.child == Tree.UNVISITED
     state = get_state(tree, path.parent)
@@ -49,8 +49,8 @@ def expand(
         new, embedding = evaluate_fn(params, rng_key, path.action, state)
     else:
         is_new &= is_active
-        # Few elements are active where a later tree has no node left to evaluate. Nearly always
-        # their walks end at terminal nodes, and then no evaluation is needed.
+        # `is_active` is given when some elements have no node left for a later tree to evaluate.
+        # Their paths nearly always end at terminal nodes, which need no evaluation.
         is_needed = jnp.any(is_new)
         new, embedding = _evaluate_if(is_needed, evaluate_fn, params, rng_key, path.action, state)
     chex.assert_shape(new.prior, (path.action.shape[0], tree.num_actions))

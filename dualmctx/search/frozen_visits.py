@@ -1,4 +1,4 @@
-"""search-contempt's rule, which samples from frozen visit counts at the nodes of one side."""
+"""The selection rule of search-contempt: at one player's nodes it samples from frozen visits."""
 
 # Some functions of jax have incomplete types.
 # pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false
@@ -27,9 +27,9 @@ class Frozen(NamedTuple):
 
     Attributes:
       visits: `[B, N, A]` N_scl(s, a): the visits of the children until they sum to |N_scl|, then
-        constant. Every node has them; the rule reads those of one side.
-      sides: `[B, N]` int8, 1 where the root's player is to move and -1 where the opponent is. At
-        terminal nodes the value has no meaning.
+        constant. All nodes have them; the rule reads those of one player's nodes.
+      sides: `[B, N]` int8, 1 where the root's player is to move and -1 where the opponent is;
+        undefined at terminal nodes.
     """
 
     visits: Array
@@ -37,16 +37,16 @@ class Frozen(NamedTuple):
 
 
 def sample_frozen(select_fn: SelectFn, limit: int, temperature: float) -> SelectFn:
-    """Returns a rule that samples from the frozen counts at the frozen nodes of one side.
+    """Returns a rule that samples from the frozen visits at the frozen nodes of one player.
 
     Args:
       select_fn: the rule at all other nodes.
-      limit: N_scl; positive for the opponent's nodes, negative for the player's own except the
-        root.
+      limit: N_scl, the number of visits at which a node freezes. Positive: nodes of the opponent.
+        Negative: nodes of the root's player, except the root.
       temperature: T, positive.
 
     Returns:
-      The selection function; it reads the `Frozen` of the first tree.
+      The selection function; it reads the `Frozen` arrays of the first tree.
 
     Source: Joshi 2025, section 3.
     """
@@ -63,7 +63,7 @@ def sample_frozen(select_fn: SelectFn, limit: int, temperature: float) -> Select
             keys = node_keys(rng_key, FROZEN, depth, visits.shape[0])
             return jnp.where(samples, sample_visits(keys, visits, temperature), choice)
 
-        # If the players alternate, no tree has such a node at every other depth.
+        # If the players alternate, every other depth has no such node.
         return jax.lax.cond(jnp.any(samples), sample, lambda choice: choice, choice)
 
     return select
@@ -72,27 +72,27 @@ def sample_frozen(select_fn: SelectFn, limit: int, temperature: float) -> Select
 def sample_visits(rng_keys: Array, visits: Array, temperature: float) -> Array:
     """Samples `[B]` int32 actions in proportion to `[B, A]` visits^(1/T); consumes `[B]` keys.
 
-    An action without visits is never sampled if another action has visits.
+    An unvisited action is never sampled if any action has visits.
     """
     position = jax.vmap(jax.random.uniform)(rng_keys)[:, None]
     most = jnp.max(visits, axis=-1, keepdims=True)
-    # Relative to the largest, because powers of counts overflow at low temperatures.
+    # Divided by the maximum, because powers of counts overflow at low temperatures.
     weights = (visits / jnp.maximum(most, 1)) ** (1 / temperature)
-    # Rounding may affect the last bit of a sum, so only actions with visits are compared.
+    # Rounding may change the last bit of a cumulative sum, so unvisited actions are masked.
     sums = jnp.where(visits > 0, jnp.cumsum(weights, axis=-1), 0)
     return argmax(sums > position * jnp.max(sums, axis=-1, keepdims=True))
 
 
 def frozen_visits(limit: int) -> Statistic:
-    """Returns the statistic that keeps `Frozen`.
+    """Returns the statistic with the arrays of `Frozen`.
 
-    The counts of each node on the path become the visits of its children, as long as these sum to
-    at most the limit. A simulation adds at most one visit, so the counts end as the visits at the
-    moment when their sum was the limit. Where a window leaves the visits unchanged, nothing
-    changes here.
+    Each backup copies the visits of the children to `Frozen.visits` at the nodes of the path, as
+    long as they sum to at most the limit. A simulation adds at most one visit, so the last copy is
+    made when the sum equals the limit. Where a window leaves the visits unchanged, the copy is
+    unchanged as well.
 
-    A search from a kept tree starts with the visits of the kept nodes. So nodes that have more of
-    them than the limit are frozen from the start.
+    A search that reuses a subtree starts with the visits of its nodes. Nodes with more visits than
+    the limit are therefore frozen from the start.
 
     Args:
       limit: N_scl, not 0.
@@ -115,7 +115,7 @@ def frozen_visits(limit: int) -> Statistic:
         return new, carry
 
     def resume(stats: TreeStats, values: Frozen) -> Frozen:
-        # Sides are relative to the root's player, which the new root may have changed.
+        # Sides are relative to the player at the root, and the new root may have the other player.
         sides = values.sides * values.sides[:, Tree.ROOT_INDEX, None]
         return Frozen(stats.children_visits, sides)
 

@@ -1,8 +1,8 @@
 """Random keys: one key for a whole batch, as in mctx, or one key for each element.
 
-Every policy takes either form. With one key, a policy samples the same numbers as mctx, in arrays
-over the batch. With a key for each element, the samples of an element depend neither on its
-position in the batch, nor on the rest of the batch, nor on the devices that hold the batch.
+Every policy accepts both forms. With one key, a policy samples the same numbers as mctx, in arrays
+over the batch. With a key for each element, the samples of an element do not depend on its position
+in the batch, on the other elements, or on the devices that hold the batch.
 """
 
 # Some functions of jax have incomplete types.
@@ -16,12 +16,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-# The purposes for which a selection rule samples, besides mctx's tie-breaks.
+# The purposes for which a selection rule samples, in addition to mctx's tie-breaking.
 EXPLORING, REGULARIZED, FROZEN = range(3)
 
 
 def is_per_element(rng_key: Array) -> bool:
-    """Returns whether there is a key for each element: `[B]` typed keys or `[B, 2]` raw ones."""
+    """Returns whether there is a key for each element: `[B]` typed keys or `[B, 2]` raw keys."""
     is_typed = jnp.issubdtype(rng_key.dtype, jax.dtypes.prng_key)
     return jnp.ndim(rng_key) > (0 if is_typed else 1)
 
@@ -41,15 +41,15 @@ def fold_in_key(rng_key: Array, data: Any) -> Array:
 
 
 def element_keys(rng_key: Array, batch_size: int) -> Array:
-    """Returns `[B]` keys: those given, or the parts of a single key."""
+    """Returns `[B]` keys: the given ones, or a single key split into B."""
     return rng_key if is_per_element(rng_key) else jax.random.split(rng_key, batch_size)
 
 
 def node_keys(rng_key: Array, purpose: int, depth: Array | int, batch_size: int) -> Array:
-    """Returns `[B]` keys with which a rule samples at the nodes of one depth.
+    """Returns the `[B]` keys with which a rule samples at the nodes of one depth.
 
-    All keys of a simulation differ: between purposes, depths and elements, and from mctx's own.
-    A split folds small numbers in, so purposes count down from the largest number.
+    In one simulation all keys differ: between purposes, depths and elements, and from mctx's keys.
+    Splitting a key folds in small numbers, so purposes are numbered down from the largest uint32.
 
     Args:
       rng_key: the key of the simulation.
@@ -73,7 +73,7 @@ def draw(sample_fn: Callable[..., Array], rng_key: Array, *arrays: Any) -> Array
     """Calls `sample_fn(key, *arrays)` once on `[B, ...]` arrays, or on each element with its key.
 
     Args:
-      sample_fn: samples for arrays with or without the axis of the batch.
+      sample_fn: a sampler that accepts arrays with or without the batch axis.
       rng_key: consumed; one key, or `[B]` keys.
       *arrays: `[B, ...]` each.
 

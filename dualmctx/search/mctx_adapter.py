@@ -1,4 +1,4 @@
-"""Adapter that runs selection rules written for mctx, unchanged, on our trees."""
+"""Adapter that runs selection rules written for mctx, unchanged, on this package's trees."""
 
 # Some functions of jax have incomplete types.
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
@@ -19,7 +19,7 @@ from dualmctx.types import SelectFn
 
 
 class MctxRule(Protocol):
-    """An action selection function of mctx; it takes an unbatched key, tree, node and depth."""
+    """An action selection function of mctx: takes an unbatched key, tree, node and depth."""
 
     def __call__(self, rng_key: Array, tree: mctx.Tree, node_index: Any, depth: Any) -> Array:
         """Chooses an action."""
@@ -27,7 +27,7 @@ class MctxRule(Protocol):
 
 
 class MctxRootRule(Protocol):
-    """A root action selection function of mctx; it takes an unbatched key, tree and node."""
+    """A root action selection function of mctx: takes an unbatched key, tree and node."""
 
     def __call__(self, rng_key: Array, tree: mctx.Tree, node_index: Any) -> Array:
         """Chooses an action."""
@@ -35,7 +35,7 @@ class MctxRootRule(Protocol):
 
 
 class QTransform(Protocol):
-    """A qtransform of mctx; it maps an unbatched tree and a node to `[A]` scores."""
+    """A qtransform of mctx: maps an unbatched tree and a node to `[A]` scores."""
 
     def __call__(self, tree: mctx.Tree, node_index: Any) -> Array:
         """Transforms the Q-values of one node."""
@@ -44,10 +44,10 @@ class QTransform(Protocol):
 
 @chex.dataclass(frozen=True)
 class _NodeView(mctx.Tree):
-    """Trees of one node, always at index 0: the node to select from.
+    """Trees with a single node, at index 0: the node at which a rule selects.
 
-    mctx computes Q-values from the children's rewards, discounts and values. Our trees store Q, so
-    these three are gathered only for a rule that reads them itself.
+    mctx computes Q-values from the rewards, discounts and values of the children. Trees here store
+    Q, so XLA removes the gathers of these three unless a rule reads them itself.
     """
 
     children_qvalues: Array
@@ -63,9 +63,9 @@ def node_view(
     tree_index: int = 0,
     actions: Array | None = None,
 ) -> mctx.Tree:
-    """Returns `[B]` nodes as a batch of mctx's trees with a single node and without embeddings.
+    """Returns `[B]` nodes as a batch of mctx trees, each with one node and without embeddings.
 
-    With `[B, K]` actions, the nodes have these actions only.
+    If `[B, K]` actions are given, the nodes have only these actions.
     """
     stats = tree.stats[tree_index]
 
@@ -105,18 +105,19 @@ def node_view(
 
 
 def mctx_rule(rule: MctxRule, *, tree_index: int = 0) -> SelectFn:
-    """Adapts a rule written for mctx, unchanged, to our trees.
+    """Adapts a rule written for mctx, unchanged, to this package's trees.
 
-    The rule gets an `mctx.Tree` with a single node, at index 0, and without embeddings. It reads
-    logits from `Tree.children_prior`. So it may read the data of the node at which it selects, as
-    all of mctx's own rules do, and recognise the root by its depth.
+    The rule gets an `mctx.Tree` with a single node, at index 0, and without embeddings; its logits
+    are `Tree.children_prior`. A rule can therefore read only the data of the node at which it
+    selects, which is all that mctx's own rules read. It can recognise the root by the depth.
 
     Args:
       rule: an action selection function with mctx's signature.
       tree_index: the tree whose statistics the rule reads.
 
     Returns:
-      The selection function, with mctx's keys. For rules of the root only, use `mctx_root_rule`.
+      The selection function, which uses the same keys as mctx. For root rules, which take no
+      depth, use `mctx_root_rule`.
     """
 
     def select(rng_key: Any, tree: Tree, node_index: Array, depth: Any) -> Array:
@@ -128,14 +129,14 @@ def mctx_rule(rule: MctxRule, *, tree_index: int = 0) -> SelectFn:
 
 
 def mctx_root_rule(rule: MctxRootRule, *, tree_index: int = 0) -> SelectFn:
-    """Adapts a rule that mctx calls only at the root, without a depth, to our trees.
+    """Adapts a rule that mctx calls only at the root, without a depth, to this package's trees.
 
     Args:
       rule: a root action selection function with mctx's signature.
       tree_index: the tree whose statistics the rule reads.
 
     Returns:
-      The selection function, with mctx's keys; for `SearchSpec.root_select_fn`.
+      The selection function, which uses the same keys as mctx; for `SearchSpec.root_select_fn`.
     """
 
     def with_depth(rng_key: Array, tree: mctx.Tree, node_index: Any, depth: Any) -> Array:

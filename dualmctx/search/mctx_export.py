@@ -16,13 +16,13 @@ def to_mctx(tree: Tree, tree_index: int = 0) -> mctx.Tree:
 
     Args:
       tree: trees after a search.
-      tree_index: the tree to export. Other nodes appear as unvisited.
+      tree_index: the tree to export. Nodes that it has not visited appear as unvisited.
 
     Returns:
       The same trees in mctx's arrays. Probabilities become logits, with the lowest finite number
-      for illegal actions; logits are unchanged. Slots without a node are 0, or -1 in arrays of
-      indices, as in mctx. So are the priors of nodes outside the tree. A terminal node has no
-      children, while mctx would have continued there.
+      for illegal actions; logits are unchanged. As in mctx, empty slots are 0, or -1 in arrays of
+      indices; the priors of nodes that this tree has not visited are 0 too. Terminal nodes have no
+      children; a search by mctx would have continued there.
     """
     prior, stats = tree.children_prior, tree.stats[tree_index]
     if not tree.prior_is_logits:

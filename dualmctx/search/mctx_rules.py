@@ -21,8 +21,8 @@ from dualmctx.search.tree import Tree, gather_children
 from dualmctx.types import SelectFn
 
 FLOOR = -1e9
-"""mctx's lower bound of the scores at a Gumbel root. It keeps the only action that is considered,
-however unlikely it is."""
+"""mctx's lower bound of the scores at a Gumbel root. It keeps a valid action, however unlikely,
+above the masked ones, whose score is -inf."""
 
 
 def gumbel_root(
@@ -34,19 +34,20 @@ def gumbel_root(
         argmax_a  g(a) + logits(a) + q̂(a)   over the actions with the visits that the schedule
         requires,
 
-    where g is the Gumbel noise of the root, in `Tree.extra_data`, and q̂ the transformed Q-values.
+    where g is the Gumbel noise of the root, in `Tree.extra_data`, and q̂ are the transformed
+    Q-values.
 
-    All unvisited actions have the same q̂, so only the likeliest by g + logits are ever visited. If
-    the actions are many and the qtransform is one of mctx's, the rule computes scores only for
-    twice as many actions as it considers, the likeliest ones. The search then equals mctx's for
-    each key, with one exception: if even more actions have scores within rounding of each other,
-    the choice between these equals may differ. This needs a search without noise and a network
-    that is nearly indifferent between hundreds of actions.
+    All unvisited actions have the same q̂, so only those with the largest g + logits are ever
+    visited. If there are many actions and the qtransform is one of mctx's, the rule computes scores
+    only for the actions with the largest g + logits, twice as many as it considers. The search then
+    equals mctx's for each key, with one exception: if still more actions have scores that are equal
+    up to rounding, the choice between them may differ. This requires a search without noise and a
+    network that is nearly indifferent between hundreds of actions.
 
-    Under a window the backup leaves the root's counts unchanged once the tree is higher than the
-    window, which would stop the schedule. So the rule then counts the simulations that passed
-    through an action, which the window does not limit. Q and its weights in the qtransform are
-    those of the window.
+    With a window, the backup no longer changes the visits at the root once the tree is higher than
+    the window, which would stop the schedule. The rule then counts the simulations that passed
+    through an action, which the window does not limit. The qtransform still reads the windowed
+    visits and Q-values.
 
     Args:
       qtransform: computes q̂.
@@ -55,7 +56,7 @@ def gumbel_root(
       max_num_considered_actions: the number of actions with which Sequential Halving starts.
 
     Returns:
-      The selection function, for this search only.
+      The selection function, which is valid for this search only.
 
     Source: Danihelka et al. 2022, section 3; `mctx.gumbel_muzero_root_action_selection`.
     """
@@ -63,30 +64,34 @@ def gumbel_root(
         batched_gather(tree.children_prior, Tree.ROOT_INDEX),
         tree.root_invalid_actions > 0,
     )
-    most = min(max_num_considered_actions, logits.shape[-1])
-    due = np.array([_due_visits(n, num_simulations) for n in range(most + 1)], np.int32)
-    num_considered = jnp.minimum(most, jnp.sum(~is_invalid, axis=-1, dtype=jnp.int32))
-    likely = tree.extra_data.root_gumbel + (logits - jnp.max(logits, axis=-1, keepdims=True))
+    max_considered = min(max_num_considered_actions, logits.shape[-1])
+    schedules = [_required_visits(n, num_simulations) for n in range(max_considered + 1)]
+    required = np.array(schedules, np.int32)
+    num_considered = jnp.minimum(max_considered, jnp.sum(~is_invalid, axis=-1, dtype=jnp.int32))
+    noisy_logits = tree.extra_data.root_gumbel + (logits - jnp.max(logits, axis=-1, keepdims=True))
     # Twice as many as needed, because adding q̂ can make nearly equal scores equal.
-    num_kept, actions = 2 * most, None
-    if _is_local(qtransform) and logits.shape[-1] >= 2 * num_kept:
-        floored = jnp.where(is_invalid, -jnp.inf, jnp.maximum(FLOOR, likely))
-        kept, actions = jax.lax.top_k(floored, num_kept)
-        likely, is_invalid = jnp.take_along_axis(likely, actions, axis=-1), kept == -jnp.inf
+    num_top, actions = 2 * max_considered, None
+    if _is_local(qtransform) and logits.shape[-1] >= 2 * num_top:
+        floored = jnp.where(is_invalid, -jnp.inf, jnp.maximum(FLOOR, noisy_logits))
+        top, actions = jax.lax.top_k(floored, num_top)
+        noisy_logits = jnp.take_along_axis(noisy_logits, actions, axis=-1)
+        is_invalid = top == -jnp.inf
 
     def select(rng_key: Any, tree: Tree, node_index: Array, depth: Any) -> Array:
         del rng_key, node_index, depth
         view = node_view(tree, Tree.ROOT_INDEX, actions=actions)
-        visits = _passes(tree, view)
-        is_due = visits == jnp.asarray(due)[num_considered, jnp.sum(visits, axis=-1)][:, None]
+        visits = _count_passes(tree, view)
+        simulation = jnp.sum(visits, axis=-1)
+        is_due = visits == jnp.asarray(required)[num_considered, simulation][:, None]
         completed = jax.vmap(qtransform, in_axes=(0, None))(view, 0)
-        score = jnp.maximum(FLOOR, likely + completed)
+        score = jnp.maximum(FLOOR, noisy_logits + completed)
         return argmax(jnp.where(is_invalid | ~is_due, -jnp.inf, score), actions)
 
     return select
 
 
-def _passes(tree: Tree, view: mctx.Tree) -> Array:
+def _count_passes(tree: Tree, view: mctx.Tree) -> Array:
+    """Returns `[B, A]` int32, the simulations that passed through each action of the view."""
     passes = tree.stats[0].path_visits
     if passes is None:
         return view.children_visits[:, 0]
@@ -94,7 +99,7 @@ def _passes(tree: Tree, view: mctx.Tree) -> Array:
 
 
 def _is_local(qtransform: QTransform) -> bool:
-    """Returns whether a qtransform is known to need only the visited actions and one other."""
+    """Returns whether a qtransform is known to depend on visited actions and one unvisited only."""
     if isinstance(qtransform, functools.partial):
         qtransform = qtransform.func
     return qtransform in (
@@ -104,29 +109,32 @@ def _is_local(qtransform: QTransform) -> bool:
     )
 
 
-def _due_visits(num_considered: int, num_simulations: int) -> list[int]:
-    """Returns, for each simulation, the visits that its action has before it.
+def _required_visits(num_considered: int, num_simulations: int) -> list[int]:
+    """Returns, for each simulation, the number of visits that the action to select must have.
 
-    In each phase the remaining actions get equally many visits; then half of them are dropped.
+    In each phase the remaining actions get the same number of visits; then half of them are
+    dropped.
     """
     if num_considered <= 1:
         return list(range(num_simulations))
     num_phases = math.ceil(math.log2(num_considered))
-    due: list[int] = []
-    visits, left = 0, num_considered
-    while len(due) < num_simulations:
-        for _ in range(max(1, num_simulations // (num_phases * left))):
-            due += [visits] * left
+    required: list[int] = []
+    visits, num_left = 0, num_considered
+    while len(required) < num_simulations:
+        for _ in range(max(1, num_simulations // (num_phases * num_left))):
+            required += [visits] * num_left
             visits += 1
-        left = max(2, left // 2)
-    return due[:num_simulations]
+        num_left = max(2, num_left // 2)
+    return required[:num_simulations]
 
 
 def gumbel_interior(qtransform: QTransform) -> SelectFn:
     """Returns mctx's rule for the nodes below a Gumbel root.
 
     Formula:
-        argmax_a  softmax(logits + q̂)(a) − N(s,a) / (1 + Σ_b N(s,b)),   q̂ the transformed Q-values
+        argmax_a  softmax(logits + q̂)(a) − N(s,a) / (1 + Σ_b N(s,b))
+
+    where q̂ are the transformed Q-values.
 
     Source: Danihelka et al. 2022, section 5; `mctx.gumbel_muzero_interior_action_selection`.
     """
@@ -142,8 +150,8 @@ def gumbel_interior(qtransform: QTransform) -> SelectFn:
     return select
 
 
-# mctx breaks ties by adding noise below 1e-7. A score that leads by more than the noise and the
-# rounding error of the addition keeps its lead.
+# mctx breaks ties by adding noise below 1e-7. It cannot change the choice if the best score leads
+# by more than the noise and the rounding error of the addition.
 _NOISE = 1e-7
 _ROUNDING = 2 * float(np.finfo(np.float32).eps)
 
@@ -154,9 +162,10 @@ def muzero(qtransform: QTransform, *, pb_c_init: float, pb_c_base: float) -> Sel
     Formula:
         argmax_a  q̂(a) + (c1 + log((n + c2 + 1) / c2)) · sqrt(n) · P(s,a) / (1 + N(s,a)) + noise
 
-    with n the node's visits. To break ties, mctx samples noise for each action at each node, which
-    takes longer than the rest of the rule. This rule samples the same noise, but only if the two
-    best scores of some tree in the batch are so close that the noise can decide between them.
+    where n is the number of visits of the node. To break ties, mctx samples noise for each action
+    at each node, which takes longer than the rest of the rule. This rule samples the same noise,
+    but only if the two best scores in some tree of the batch are so close that the noise can decide
+    between them.
 
     Source: Schrittwieser et al. 2020, appendix B; `mctx.muzero_action_selection`.
     """
@@ -177,8 +186,8 @@ def muzero(qtransform: QTransform, *, pb_c_init: float, pb_c_base: float) -> Sel
 
         masked = jnp.where(is_masked, -jnp.inf, score)
         best = jnp.max(masked, axis=-1, keepdims=True)
-        near = masked >= best - (_NOISE + _ROUNDING * jnp.abs(best))
-        is_clear = jnp.sum(near, axis=-1) == 1
+        is_near = masked >= best - (_NOISE + _ROUNDING * jnp.abs(best))
+        is_clear = jnp.sum(is_near, axis=-1) == 1
         return jax.lax.cond(jnp.all(is_clear), lambda: argmax(masked), noisy)
 
     return select

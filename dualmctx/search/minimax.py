@@ -1,4 +1,4 @@
-"""Implicit minimax backups: Q is mixed with the value of the best line below the action."""
+"""Implicit minimax backups: Q is mixed with the minimax value of the tree below the action."""
 
 import jax.numpy as jnp
 from jax import Array
@@ -14,8 +14,10 @@ from dualmctx.search.tree import Tree, get_children
 def minimax_qvalues(mix: float, qvalues_fn: QvaluesFn = mean_qvalues) -> QvaluesFn:
     """Returns a function that mixes Q with the minimax value.
 
-    Formula, for visited actions; others are unchanged:
-        Q*(s,a) = (1 − α) Q(s,a) + α (r + γ v(s')),   v(s') the minimax value of the child
+    Formula, for visited actions; unvisited ones keep Q:
+        Q*(s,a) = (1 − α) Q(s,a) + α (r + γ v(s'))
+
+    where v(s') is the minimax value of the child.
 
     Args:
       mix: α in [0, 1]; 0.4 in the paper.
@@ -44,7 +46,7 @@ def _init(stats: TreeStats) -> Array:
 def _update(stats: TreeStats, level: Level, values: Array, carry: None) -> tuple[Array, None]:
     is_visited = batched_gather(stats.children_visits, level.node) > 0
     row = jnp.where(is_visited, batched_gather(values, level.node), -jnp.inf)
-    # Only the leaf may have no visited child; its value is the raw value.
+    # Only a leaf can be without visited children; its minimax value is its raw value.
     value = jnp.where(jnp.any(is_visited, axis=-1), jnp.max(row, axis=-1), level.value)
     value = level.edge.reward + level.edge.discount * value
     new = batched_scatter(by_edge(values), level.edge.flat_index, value, level.is_edge_inside)
@@ -52,15 +54,15 @@ def _update(stats: TreeStats, level: Level, values: Array, carry: None) -> tuple
 
 
 MINIMAX = Statistic("minimax", _init, _update)
-"""`[B, N, A]` minimax values r + γ v(s') of visited actions, seen by the player to move at s.
+"""`[B, N, A]` minimax values r + γ v(s') of visited actions, from the view of the player at s.
 
 Formula, from the leaf up:
-    v(s) = max_a r(s,a) + γ(s,a) v(s')   over the visited actions; the raw value if there is none
+    v(s) = max_a r(s,a) + γ(s,a) v(s')   over the visited actions; the raw value if there are none
 
-Signs come from the discounts, so a player may move twice. The backup writes the value of each edge
-that it updates. Within a window the values further up stay stale, as the means do. Entries of
-unvisited actions have no meaning.
+The discounts give the signs, so a player may move twice in a row. The backup writes the value of
+each edge that it updates. With a window, values above the window stay stale, as the means do. The
+entries of unvisited actions are undefined.
 
 Source: Lanctot et al. 2014, algorithm 1. There all children of a node are evaluated at once; here
-the maximum is over the visited ones.
+the maximum is over the visited children.
 """

@@ -1,28 +1,30 @@
-"""Leaf-parallel search: several leaves of each root are selected in turn and evaluated in one call.
+"""Leaf-parallel search: selects several leaves of each root and evaluates them in one call.
 
-A selected leaf is pending until its value is known. It then counts as one more visit of every edge
-of its path (a virtual visit), at the value that the edge had, or 0 if the edge is new. So later
-selections avoid it. The backup replaces virtual visits by real ones, and none is left after a step.
-The cost of a step grows with its leaves and their depth, not with the size of the tree. At each
-level the backup compares the K leaves of a root with each other: K² cheap operations.
+The leaves of a step are selected one after the other. A selected leaf is pending until its value is
+known. While it is pending, each edge of its path has one more visit (a virtual visit) at an
+unchanged Q, which is 0 for a new edge. Later selections therefore tend to avoid it. The backup
+replaces virtual visits by real ones; after a step there are none. The cost of a step grows with the
+number of its leaves and their depth, not with the size of the tree. At each level the backup
+compares the K leaves of a root with each other: K² cheap operations.
 
-A walk that ends at a pending leaf is a collision. It is not a simulation: it is discarded, and the
-step ends for its tree. The next step of that tree selects with the new values. So K is the most
-leaves of a step, and every simulation ends where one of the ordinary search does: at a new node, or
-at an old one that is terminal or at the largest depth. Several walks of a step may end at the same
-old node; each is a simulation, as no evaluation is needed. The first walk of a step cannot collide,
-so a search ends after at most as many steps as simulations.
+A descent that ends at a pending leaf is a collision. It is discarded, does not count as a
+simulation, and ends the step for its tree. The next step of that tree selects with the new values.
+A step therefore has at most K leaves, and every simulation ends where one of the ordinary search
+would: at a new node, or at an existing node that is terminal or at the largest depth. Several
+descents of a step may end at the same existing node; each is a simulation, because no evaluation is
+needed. The first descent of a step cannot collide, so a search takes at most as many steps as
+simulations.
 
-With a virtual loss of n_vl > 0, the leaf counts as n_vl visits, all of them lost by the player who
-moves along the edge:
+With a virtual loss of n_vl > 0, a pending leaf counts as n_vl visits, all of them lost for the
+player who moves along the edge:
     N ← N + n_vl;   Q ← (N Q − n_vl) / (N + n_vl)
-This lowers Q too and assumes values in [-1, 1]. Steps then have more leaves but give worse moves;
-see benchmarks/README.md.
+This lowers Q and assumes values in [-1, 1]. Steps then have more leaves, but the search chooses
+worse moves; see benchmarks/README.md.
 
-Source: Liu et al. 2020 (WU-UCT), "Watch the unobserved", counts unobserved visits in this way. lc0
-limits the collisions of a step; here the first one ends it. The loss is AlphaGo's, Silver et al.
-2016, Methods, with n_vl = 3. There only the rollouts' statistics have the loss; here an edge has
-one sum of both kinds.
+Source: Liu et al. 2020 (WU-UCT), "Watch the unobserved", for virtual visits, which they call
+unobserved samples. lc0 limits the number of collisions per step; here the first one ends the step.
+The virtual loss is that of AlphaGo, Silver et al. 2016, Methods, with n_vl = 3. There it applies to
+the statistics of rollouts only; here an edge has one mean of values and rollouts.
 """
 
 # Some functions of jax have incomplete types.
@@ -47,10 +49,10 @@ from dualmctx.types import EvaluateFn, Params, Path
 
 
 class DescendFn(Protocol):
-    """Walks down from the roots to where a simulation ends."""
+    """Descends from the roots to the ends of simulations."""
 
     def __call__(self, rng_key: Array, tree: Tree, is_active: Array) -> Path:
-        """Walks down the trees that `[B]` bool `is_active` selects; the rules consume the key."""
+        """Descends in the trees where `[B]` bool `is_active` is true; consumes the key."""
         ...
 
 
@@ -60,9 +62,9 @@ class Leaves(NamedTuple):
     The simulations of a tree are its first columns, in the order of selection.
 
     Attributes:
-      parent: int32, the node that the last edge leaves.
+      parent: int32, the node from which the last edge of the path starts.
       action: int32, the action of that edge.
-      node: int32, the node that it enters.
+      node: int32, the node to which it leads.
       depth: int32, the number of edges, at least 1; -1 in columns without a simulation.
       is_new: bool, whether the node has yet to be evaluated.
     """
@@ -90,21 +92,22 @@ def select_leaves(
     virtual_loss: int = 0,
     tree_index: int = 0,
 ) -> tuple[Tree, Leaves]:
-    """Selects leaves one after the other, each under the virtual visits of those before it.
+    """Selects leaves one after the other, each with the virtual visits of those before it.
 
     The selection of a tree ends at its limit or at a collision. The i-th leaf, if it is new, gets
-    slot `first_slot + i`. The discount of an empty slot is 0, which marks a terminal node, so a
-    later walk that arrives at a pending leaf ends there.
+    slot `first_slot + i`. An empty slot has discount 0, which marks terminal nodes, so a later
+    descent that reaches a pending leaf ends there.
 
     Args:
-      rng_key: consumed; each walk has its own key.
+      rng_key: consumed; each descent has its own key.
       tree: the trees, without virtual visits.
-      descend_fn: walks down.
+      descend_fn: descends from the roots.
       first_slot: `[B]` int32; this slot and all later ones are empty.
-      limit: `[B]` int32, the most leaves of each tree, 0 for a tree that must not change.
-      num_leaves: K, the most leaves of any tree, at least 1.
+      limit: `[B]` int32, the largest number of leaves in each tree; 0 for a tree that must not
+        change.
+      num_leaves: K, the largest number of leaves in any tree, at least 1.
       virtual_loss: n_vl, at least 0; 0 for virtual visits that leave Q unchanged.
-      tree_index: the tree that is walked; it has visited every node that exists.
+      tree_index: the tree in which leaves are selected; it has visited every existing node.
 
     Returns:
       The trees with virtual visits in `children_visits` (and `children_qvalues`), and the leaves.
@@ -115,7 +118,7 @@ def select_leaves(
     def body(carry: tuple[Array, Tree, Leaves, Array]) -> tuple[Array, Tree, Leaves, Array]:
         i, tree, leaves, is_open = carry
         path = descend_fn(fold_in_key(rng_key, i), tree, is_open)
-        is_open &= path.child < first_slot  # The nodes of this step are pending.
+        is_open &= path.child < first_slot  # Nodes from `first_slot` on are pending.
         is_new = is_open & (path.child == Tree.UNVISITED)
         node = jnp.where(is_new, first_slot + i, jnp.maximum(path.child, 0))
         tree = _link(tree, path, node, is_new)
@@ -134,7 +137,7 @@ def select_leaves(
 
 
 def _link(tree: Tree, path: Path, node: Array, is_new: Array) -> Tree:
-    """Connects new nodes with the ends of the paths."""
+    """Links new nodes to their parents, and the parents to them."""
     edge = edge_index(tree, path.parent, path.action)
     children_index = batched_scatter(by_edge(tree.children_index), edge, node, is_new)
     return tree.replace(
@@ -146,7 +149,7 @@ def _link(tree: Tree, path: Path, node: Array, is_new: Array) -> Tree:
 def _add_virtual_visits(
     tree: Tree, node: Array, is_active: Array, virtual_loss: int, tree_index: int
 ) -> TreeStats:
-    """Adds visits to every edge above `[B]` active nodes, in the rows that selection reads."""
+    """Adds virtual visits to each edge above `[B]` active nodes, in the rows of the parents."""
     stats = tree.stats[tree_index]
 
     def add(rows: tuple[Array, Array], level: Level) -> tuple[Array, Array]:
@@ -173,14 +176,14 @@ def _add_virtual_visits(
 def expand_leaves(
     params: Params, rng_key: Array, tree: Tree, evaluate_fn: EvaluateFn, leaves: Leaves
 ) -> Tree:
-    """Evaluates the leaves of a step in one call and writes each new one into its slot.
+    """Evaluates the leaves of a step in one call and writes each new leaf to its slot.
 
     Args:
       params: passed on to `evaluate_fn`.
       rng_key: consumed by `evaluate_fn`.
       tree: the trees.
-      evaluate_fn: plays actions and evaluates the states reached, `[B·K]` at once. Its results for
-        leaves that are not new, and for columns without a simulation, are not used.
+      evaluate_fn: plays actions and evaluates the resulting states, `[B·K]` at once. Its results
+        for leaves that are not new, and for columns without a simulation, are not used.
       leaves: `[B, K]` leaves.
 
     Returns:
@@ -208,22 +211,22 @@ def expand_leaves(
 
 
 def backup_parallel(tree: Tree, leaves: Leaves, *, tree_index: int = 0) -> Tree:
-    """Replaces the virtual visits of the leaves and all their ancestors by the leaves' values.
+    """Backs up the values of the leaves, which replaces their virtual visits by real ones.
 
-    A node's new mean is that of all its returns, as if the leaves were backed up one after the
-    other. The deepest leaf starts first, so that all paths through a node arrive there in the same
+    The new mean of a node is the mean of all its returns, as if the leaves were backed up one after
+    the other. Deeper leaves start earlier, so that all paths through a node reach it in the same
     step, and the node is read and written once.
 
     Args:
-      tree: the trees after `expand_leaves`; values are seen by the player to move.
-      leaves: `[B, K]` leaves; the same old node several times where several walks ended there.
+      tree: the trees after `expand_leaves`; values are from the view of the player to move.
+      leaves: `[B, K]` leaves; an existing node may occur several times.
       tree_index: the tree that is updated.
 
     Returns:
       The trees, with visits and values of that tree changed along the paths.
 
     Raises:
-      ValueError: if the tree keeps further statistics.
+      ValueError: if the tree has additional statistics.
     """
     stats = tree.stats[tree_index]
     check_no_statistics(stats, "several leaves are backed up at once")

@@ -1,4 +1,4 @@
-"""RAVE (all moves as first): the result of an action below a node counts at the node too."""
+"""RAVE (all moves as first): a result counts for all actions played below a node."""
 
 from typing import NamedTuple
 
@@ -16,13 +16,13 @@ from dualmctx.search.tree import Tree, get_children
 def rave_qvalues(rave_visits: float, qvalues_fn: QvaluesFn = mean_qvalues) -> QvaluesFn:
     """Returns a function that mixes Q with the all-moves-as-first mean.
 
-    The weight of that mean falls with the visits of the node.
+    The weight of that mean decreases with the visits of the node.
 
-    Formula, for actions with Ñ(s,a) > 0, visited at s or not; others are unchanged:
+    Formula, for actions with Ñ(s,a) > 0, whether visited at s or not; other actions keep Q:
         Q*(s,a) = (1 − β) Q(s,a) + β Q̃(s,a),   β = sqrt(k / (3 Σ_b N(s,b) + k))
 
     Args:
-      rave_visits: k, positive: the number of visits at which both have the same weight.
+      rave_visits: k, positive: the number of visits at which both means have the same weight.
       qvalues_fn: computes Q.
 
     Returns:
@@ -47,8 +47,8 @@ class _Played(NamedTuple):
     """The actions played on the path so far, `[B, A]` bool each.
 
     Attributes:
-      own: by the player to move at the level's node.
-      other: by the other player.
+      own: those of the player to move at the current node.
+      other: those of the other player.
     """
 
     own: Array
@@ -80,15 +80,15 @@ def _update(stats: TreeStats, level: Level, values: Array, carry: _Played) -> tu
 
 
 RAVE = Statistic("rave", _init, _update, _start)
-"""`[B, N, A, 2]` all-moves-as-first counts and means, seen by the player to move at the node.
+"""`[B, N, A, 2]` all-moves-as-first counts and means, from the view of the player at the node.
 
-A simulation that passes a node s and ends with return G, as seen at s, adds G to every action
-that the player to move at s played on the path at s or below it, once each:
+A simulation passes through a node s and has return G from the view of the player at s. It adds G
+once to each action that this player took on the path, at s or below:
     Ñ ← Ñ + 1;   Q̃ ← Q̃ + (G − Q̃) / Ñ
 
-The signs of the discounts tell who played an action. So a player may move twice, and the actions of
-players with different action spaces never mix. The backup writes the row of each node whose edge of
-the path it updates.
+The signs of the discounts determine which player took an action. A player may therefore move twice
+in a row, and the actions of players with different action spaces never mix. The backup writes the
+row of a node if it updates the edge by which the path leaves that node.
 
 Source: Gelly and Silver 2011, section 4. There a playout policy continues the simulation to the end
 of the game; here the simulation ends at the leaf, so only actions in the tree count.

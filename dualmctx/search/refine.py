@@ -19,13 +19,13 @@ from dualmctx.types import Params, RefineFn
 
 
 def frontier(tree: Tree, num_leaves: int, *, tree_index: int) -> tuple[Array, Array]:
-    """Returns the nodes that a tree should evaluate next, by the priorities of the trees before it.
+    """Returns the nodes that a tree should evaluate next, ranked by counts of the earlier trees.
 
-    The priority of a node is the number of simulations of the previous tree that passed through it;
-    among equals, that of the tree before, and so on; then the older node comes first. In each of
-    these trees a node's count is at most its parent's, and children are younger. So the best
-    `num_leaves` nodes are connected to the nodes that the tree has evaluated: choosing them one
-    after the other would give the same ones.
+    Nodes are ranked by the number of simulations of the previous tree that passed through them.
+    Ties are broken by the count in the tree before that one, and so on, and then in favour of the
+    older node. In each tree the count of a node is at most that of its parent, and children are
+    younger than their parents. The best `num_leaves` nodes are therefore connected to the nodes
+    that the tree has evaluated, and choosing them one after the other gives the same nodes.
 
     Args:
       tree: the trees.
@@ -33,12 +33,12 @@ def frontier(tree: Tree, num_leaves: int, *, tree_index: int) -> tuple[Array, Ar
       tree_index: the tree that evaluates; at least 1.
 
     Returns:
-      `[B, K]` int32 nodes, best first, and `[B, K]` bool, false where no node was left, because the
-      tree has visited every node.
+      `[B, K]` int32 nodes, best first; and `[B, K]` bool, false where no node is left because the
+      tree has visited all of them.
 
-    Source: Lan et al. 2019 (MPV-MCTS), Algorithm 2. That a window does not limit the count is our
-    reading, because a limited count saturates near the root. The order for more than two trees is
-    our reading too; Kadam, Xu, Lieberherr 2021, section 6, only mention such searches.
+    Source: Lan et al. 2019 (MPV-MCTS), Algorithm 2. Our readings: a window does not limit the
+    count, because a limited count saturates near the root; and the order for more than two trees.
+    Kadam, Xu, Lieberherr 2021, section 6, only mention such searches.
     """
     others = (*tree.stats[:tree_index], *tree.stats[tree_index + 1 :])
     is_node = functools.reduce(jnp.logical_or, [stats.node_visits > 0 for stats in others])
@@ -53,7 +53,7 @@ def frontier(tree: Tree, num_leaves: int, *, tree_index: int) -> tuple[Array, Ar
 
 
 def _sort_nodes(counts: list[Array], is_waiting: Array) -> Array:
-    """Sorts `[B, N]` nodes: waiting ones first, by the counts, of which the first is major."""
+    """Returns `[B, N]` nodes: waiting ones first, in descending lexicographic order of counts."""
     num_nodes = is_waiting.shape[1]
     nodes = jax.lax.broadcasted_iota(jnp.int32, is_waiting.shape, 1)
     radices = [jnp.max(count) + 1 for count in counts]
@@ -70,8 +70,8 @@ def _sort_nodes(counts: list[Array], is_waiting: Array) -> Array:
         operands = (*keys, nodes)
         return jax.lax.sort(operands, dimension=1, num_keys=len(keys), is_stable=True)[-1]
 
-    # XLA's CPU sorts single numbers many times faster than tuples. Counts of one search nearly
-    # always fit into one number. Those of kept trees, or of 50,000 nodes, may not.
+    # On a CPU, XLA sorts single numbers many times faster than tuples. The counts of one search
+    # nearly always fit into one number. Those of reused trees, or of 50,000 nodes, may not.
     span = functools.reduce(jnp.multiply, [radix.astype(jnp.float32) for radix in radices])
     fits = span * num_nodes < 2**30
     return jax.lax.cond(fits, sort_one_key, sort_several_keys)
@@ -89,12 +89,12 @@ def refine(
     value_mix: float,
     prior_mix: float,
 ) -> tuple[Tree, Array]:
-    """Evaluates leaves by a later head, in one call, and mixes the results into the nodes.
+    """Evaluates leaves by a later head in one call and mixes the results into the nodes.
 
     Formula:
         V ← α V + (1 − α) v;   P ← β P + (1 − β) p
 
-    where v and p are the later head's. Terminal nodes keep their exact value.
+    where v and p are the outputs of the later head. Terminal nodes keep their exact value.
 
     Args:
       params: passed on to `refine_fn`.
@@ -104,12 +104,12 @@ def refine(
       leaves: `[B, K]` int32, distinct nodes in each row.
       is_valid: `[B, K]` bool, false for leaves to ignore.
       to_prior: converts `[..., A]` logits into the form of `Tree.children_prior`.
-      value_mix: α in [0, 1], the weight of the node's present value.
-      prior_mix: β in [0, 1], the weight of the node's present prior.
+      value_mix: α in [0, 1], the weight of the node's current value.
+      prior_mix: β in [0, 1], the weight of the node's current prior.
 
     Returns:
-      The trees with new `raw_values` and `children_prior`, which all trees share; statistics are
-      unchanged. And `[B, K]` the change of each raw value (0 for ignored leaves).
+      The trees with new `raw_values` and `children_prior`, which all trees share, and unchanged
+      statistics; and `[B, K]` the change of each raw value, 0 for ignored leaves.
 
     Source: Kadam, Xu, Lieberherr 2021, section 3 ("the policy and the value for that state would
     be the same").

@@ -1,4 +1,4 @@
-"""Searches of several trees in rounds: each later tree refines the trees before it."""
+"""Searches with several trees, in rounds: each later tree refines the trees before it."""
 
 # Some functions of jax have incomplete types.
 # pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false
@@ -20,7 +20,7 @@ from dualmctx.types import Params, RefineFn
 
 Carry = tuple[Array, Tree]
 Rounds = tuple[tuple[int, ...], ...]
-"""For each round the number of simulations of each tree."""
+"""The number of simulations of each tree, for each round."""
 
 
 class ToPrior(Protocol):
@@ -32,14 +32,14 @@ class ToPrior(Protocol):
 
 
 class Refinement(NamedTuple):
-    """The refinement of earlier trees by a later one, which evaluates nodes found there in batches.
+    """The refinement of earlier trees by a later tree, which evaluates their nodes in batches.
 
     Attributes:
       refine_fn: the later head.
       to_prior: converts its logits into the prior that the selection rule reads.
       value_mix: α in [0, 1], the weight of the earlier value.
       prior_mix: β in [0, 1], the weight of the earlier prior.
-      spec: simulations of the later tree, for when there is no node left to evaluate.
+      spec: the simulations of the later tree, which run when no node is left to evaluate.
     """
 
     refine_fn: RefineFn
@@ -57,10 +57,10 @@ def refine_tree(
     leaves: Array,
     is_valid: Array,
 ) -> Tree:
-    """Evaluates leaves by a later head, adds them to its tree and corrects the trees before it.
+    """Evaluates leaves by a later head, adds them to its tree and corrects the earlier trees.
 
-    A leaf that a still later tree has evaluated is added without a new evaluation, because the
-    result of the later head stands.
+    A leaf that an even later tree has already evaluated is added without a new evaluation, because
+    the output of the last head takes precedence.
 
     Args:
       params: passed on to `refine_fn`.
@@ -115,27 +115,27 @@ def run_rounds(
 ) -> Tree:
     """Grows the first tree and refines it by each later one, in rounds.
 
-    A round runs its share of the first tree's simulations. Then each later tree evaluates its share
-    of the best leaves by its own head in one call, whose width is the largest share of any round.
-    Elements of the batch that have fewer such leaves run ordinary simulations of that tree instead.
-    Every simulation and evaluation has a slot of its own, so the index of a node does not depend on
-    the rest of the batch.
+    A round first runs its share of the first tree's simulations. Then each later tree evaluates its
+    share of the best leaves by its own head, in one call whose width is the largest share of any
+    round. Where an element of the batch has too few such leaves, ordinary simulations of the later
+    tree take their place. Each simulation and each evaluation has a slot of its own, so the index
+    of a node does not depend on the rest of the batch.
 
     Args:
       params: passed on to the evaluations.
       rng_key: consumed.
       tree: trees that hold their roots, with room for the sum of all budgets.
       spec: simulations of the first tree.
-      refinements: one for each later tree; none for a search of one tree.
-      rounds: for each round the share of each tree. One round is sequential; rounds in which each
-        later tree has a share of one are strict interleaving.
+      refinements: one for each later tree; empty for a search with one tree.
+      rounds: the share of each tree, for each round. A single round runs the trees one after the
+        other; a share of 1 per round for a later tree interleaves the trees strictly.
       first_slot: this slot and all later ones are empty.
 
     Returns:
       The trees after the search.
 
-    Source: Kadam, Xu, Lieberherr 2021, section 3, and section 6 for more than two trees; Lan et al.
-    2019, Algorithm 2, is one round.
+    Source: Kadam, Xu, Lieberherr 2021, section 3, and section 6 for more than two trees. Lan et al.
+    2019, Algorithm 2, corresponds to one round.
     """
     widths = [max(shares) for shares in zip(*rounds, strict=True)]
     ends = jnp.cumsum(jnp.array([[0] * len(widths), *rounds], jnp.int32), axis=0)
@@ -144,7 +144,7 @@ def run_rounds(
         begin, end = ends[i], ends[i + 1]
 
         def slot(tree_index: int) -> Array:
-            """Returns the slot of simulation number 0 of a tree, extrapolated from this round."""
+            """Returns the offset that, added to a simulation's number, gives its slot."""
             return first_slot + jnp.sum(end[:tree_index]) + jnp.sum(begin[tree_index + 1 :])
 
         def simulate_first(j: Array, carry: Carry) -> Carry:
@@ -173,7 +173,7 @@ def _run_share(
     width: int,
     first_slot: Array,
 ) -> Tree:
-    """Runs a later tree's share of a round: its simulations `numbers[0]` to `numbers[1] - 1`."""
+    """Runs a later tree's share of a round: simulations `numbers[0]` to `numbers[1] - 1`."""
     begin, end = numbers
     refine_key, simulate_key = rng_keys
     leaves, is_valid = frontier(tree, width, tree_index=refinement.spec.tree_index)
@@ -183,9 +183,9 @@ def _run_share(
 
     def body(j: Array, tree: Tree) -> Tree:
         is_active = num_valid <= j - begin
-        # One key per number, because how many of these run depends on the rest of the batch.
+        # One key per number: the count of these simulations depends on the rest of the batch.
         key = fold_in_key(simulate_key, j)
         return simulate(params, key, tree, refinement.spec, first_slot + j, is_active)[1]
 
-    # The loop starts at the first element that has no leaf left; earlier calls change nothing.
+    # The loop starts where the first element runs out of leaves; earlier calls change nothing.
     return jax.lax.fori_loop(begin + jnp.min(num_valid), end, body, tree)

@@ -1,4 +1,4 @@
-"""Selection: rules that choose an action at a node, and the loop that walks down the tree."""
+"""Selection: rules that choose an action at a node, and the descent from the roots."""
 
 # Some functions of jax have incomplete types.
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
@@ -17,10 +17,10 @@ from dualmctx.types import Path, SelectFn
 
 
 def argmax(score: Array, actions: Array | None = None) -> Array:
-    """Returns the lowest `[B]` int32 action with the largest of `[B, A]` scores.
+    """Returns `[B]` int32, the action with the largest of `[B, A]` scores; ties go to the lowest.
 
     The result equals `jnp.argmax` except for NaN. Two plain reductions replace XLA's reduction of
-    pairs, because on CPUs XLA vectorises only the former: 3 to 6 times faster at A = 362.
+    pairs, which XLA does not vectorise on CPUs. They are 3 to 6 times faster at A = 362.
 
     Args:
       score: the scores; -inf for actions that must not be chosen. If a score is NaN, the result is
@@ -31,20 +31,20 @@ def argmax(score: Array, actions: Array | None = None) -> Array:
       The actions.
     """
     index = jax.lax.broadcasted_iota(jnp.int32, score.shape, score.ndim - 1)
-    names = index if actions is None else actions
+    actions = index if actions is None else actions
     best = jnp.max(score, axis=-1, keepdims=True)
     if jnp.issubdtype(score.dtype, jnp.floating):
         best = jnp.where(jnp.isnan(best), jnp.finfo(score.dtype).min, best)
     # NaN is not less than any number.
     is_best = ~(score < best)
-    return jnp.min(jnp.where(is_best, names, jnp.iinfo(jnp.int32).max), axis=-1)
+    return jnp.min(jnp.where(is_best, actions, jnp.iinfo(jnp.int32).max), axis=-1)
 
 
 class QvaluesFn(Protocol):
-    """Computes the Q-values of one node of every tree that a selection rule uses."""
+    """Computes the Q-values that a selection rule uses at one node of every tree."""
 
     def __call__(self, tree: Tree, node_index: Array, tree_index: int) -> Array:
-        """Returns `[B, A]` Q-values, seen by the player to move at the node."""
+        """Returns `[B, A]` Q-values, from the view of the player to move at the node."""
         ...
 
 
@@ -66,8 +66,8 @@ def puct(*, c_puct: float, tree_index: int = 0, qvalues_fn: QvaluesFn = mean_qva
     Formula:
         argmax_a  Q(s,a) + c · P(s,a) · sqrt(max(1, Σ_b N(s,b))) / (1 + N(s,a))
 
-    over actions with P > 0. Q is 0 where N = 0, and the lowest action wins ties. The rule reads
-    probabilities from `Tree.children_prior` and is deterministic.
+    over actions with P > 0. Q is 0 where N = 0, and ties go to the lowest action. The rule is
+    deterministic. It reads probabilities from `Tree.children_prior`.
 
     Args:
       c_puct: c, the weight of exploration; positive.
@@ -104,11 +104,11 @@ def explore_outside_window(
 ) -> SelectFn:
     """Returns a rule that is epsilon-greedy at nodes whose statistics a window leaves stale.
 
-    If the subtree below a node at depth k is higher than the window, the rule samples a uniform
-    legal action with probability ε0 · ν^k. Otherwise `select_fn` decides.
+    If the subtree below a node at depth k is higher than the window, the rule samples a legal
+    action uniformly with probability ε0 · ν^k. In all other cases `select_fn` decides.
 
     Args:
-      select_fn: the rule otherwise.
+      select_fn: the underlying rule.
       window: τ, in edges.
       explore_fraction: ε0 in [0, 1].
       explore_decay: ν in [0, 1].
@@ -117,9 +117,9 @@ def explore_outside_window(
     Returns:
       The selection function.
 
-    Source: Kadam, Xu, Lieberherr 2021, section 3, eq. 4. Readings: the paper tests a
-    node's distance to a leaf that is not known yet; here the height of its subtree replaces it. k
-    is the depth. The frozen action a_k is the argmax of the stale score.
+    Source: Kadam, Xu, Lieberherr 2021, section 3, eq. 4. Our readings: the paper tests the distance
+    of a node to a leaf that is not known yet; here the height of its subtree replaces that
+    distance. k is the depth. The frozen action a_k is the argmax of the stale scores.
     """
 
     def select(rng_key: Any, tree: Tree, node_index: Array, depth: Any) -> Array:
@@ -128,20 +128,20 @@ def explore_outside_window(
         heights = tree.stats[tree_index].heights
         assert heights is not None, "the tree was not allocated for a window"
         is_outside = batched_gather(heights, node_index) > window
-        # Walks that have ended stay at the root.
+        # Descents that have ended stay at the root.
         is_outside &= (depth == 0) | (node_index != Tree.ROOT_INDEX)
 
         def explore(greedy: Array) -> Array:
-            # A key for each tree, so that its samples do not depend on the number of trees.
+            # One key per element, so that its samples do not depend on the batch size.
             keys = node_keys(rng_key, EXPLORING, depth, node_index.shape[0])
-            draws = jax.vmap(lambda key: jax.random.uniform(key, (2,)))(keys)
-            explores = is_outside & (draws[:, 0] < explore_fraction * explore_decay**depth)
+            samples = jax.vmap(lambda key: jax.random.uniform(key, (2,)))(keys)
+            explores = is_outside & (samples[:, 0] < explore_fraction * explore_decay**depth)
             # By rank, so that the sample is the same if the children are limited to the legal ones.
-            rank = jnp.floor(draws[:, 1] * jnp.sum(legal, axis=-1)).astype(jnp.int32)
+            rank = jnp.floor(samples[:, 1] * jnp.sum(legal, axis=-1)).astype(jnp.int32)
             uniform = argmax(jnp.cumsum(legal, axis=-1) > rank[:, None])
             return jnp.where(explores, uniform, greedy)
 
-        # Sampling takes half as long as the rest, and few nodes below the root are outside.
+        # Sampling takes half as long as the rest of the rule, and few nodes below the root need it.
         return jax.lax.cond(jnp.any(is_outside), explore, lambda greedy: greedy, greedy)
 
     return select
@@ -163,24 +163,24 @@ def descend(
     tree_index: int = 0,
     is_active: Array | None = None,
 ) -> Path:
-    """Walks down from the roots to where a simulation ends.
+    """Descends from the roots to the ends of simulations.
 
-    A walk ends on an edge into a node that does not exist or that the tree has not visited, into a
-    terminal node, or at `max_depth`. All elements of the batch are at the same depth, a scalar. A
-    separate rule for the root runs once, before the loop. If the root has the same rule as the
-    other nodes, the loop starts there, and the rule is compiled once.
+    A descent ends with an edge into a node that does not exist, that the tree has not visited or
+    that is terminal, or at `max_depth`. All elements of the batch are at the same depth, a scalar.
+    A separate root rule runs once, before the loop. If the root has the same rule as the other
+    nodes, the loop starts at the root, and the rule is compiled once.
 
     Args:
       rng_key: consumed by the rules.
       tree: the trees.
       root_select_fn: the rule at the root.
-      interior_select_fn: the rule below it.
+      interior_select_fn: the rule below the root.
       max_depth: the largest number of edges, at least 1.
-      tree_index: the tree that is walked.
-      is_active: `[B]` bool, elements that walk, all if `None`; the others end at the root.
+      tree_index: the tree whose visits decide where a descent ends.
+      is_active: `[B]` bool, elements that descend, all if `None`; the others stay at the root.
 
     Returns:
-      The last edges of the walks (no meaning where inactive).
+      The last edge of each path (undefined where inactive).
     """
     visits, children = by_edge(tree.stats[tree_index].children_visits), by_edge(tree.children_index)
 
@@ -193,7 +193,8 @@ def descend(
         return action, child, goes_on
 
     def body(walk: _Walk) -> _Walk:
-        # Walks that have ended stay at the root, where a rule is least likely to need a tie-break.
+        # Descents that have ended stay at the root, where ties are least likely: a rule may sample
+        # only to break ties.
         node = jnp.where(walk.is_walking, walk.path.child, Tree.ROOT_INDEX)
         action, child, goes_on = step(interior_select_fn, node, walk.depth)
         new = Path(parent=node, action=action, child=child, depth=walk.path.depth + 1)

@@ -1,4 +1,4 @@
-"""The loops of a search: one simulation, several at once, and a search of one tree."""
+"""Simulations, one at a time or several at once, and the search of one tree."""
 
 # Some functions of jax have incomplete types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -24,17 +24,17 @@ class SearchSpec(NamedTuple):
     """The functions and limits of the simulations of one tree.
 
     Attributes:
-      evaluate_fn: plays an action and evaluates the state reached.
+      evaluate_fn: plays an action and evaluates the resulting state.
       root_select_fn: the selection rule at the root.
-      interior_select_fn: the selection rule below it.
+      interior_select_fn: the selection rule below the root.
       max_depth: the largest number of edges of a simulation.
-      window: number of edges that a backup updates; `None` for all.
+      window: the number of edges that a backup updates; `None` for all.
       tree_index: the tree that grows.
-      leaves_per_step: K, the most simulations that `search` runs at once; 1 with a window or with
-        statistics.
-      statistics: the further statistics of the tree, as in `add_statistics`.
-      virtual_loss: n_vl, the number of lost visits that a leaf of such a step counts as until its
-        value is known; 0 for one visit that leaves Q unchanged.
+      leaves_per_step: K, the largest number of simulations that `search` runs at once; must be 1
+        with a window or with statistics.
+      statistics: the additional statistics of the tree, as in `add_statistics`.
+      virtual_loss: n_vl; with K > 1, a leaf counts as this many lost visits until its value is
+        known. 0 for one visit that leaves Q unchanged.
     """
 
     evaluate_fn: EvaluateFn
@@ -48,10 +48,7 @@ class SearchSpec(NamedTuple):
     virtual_loss: int = 0
 
     def descend(self, rng_key: Array, tree: Tree, is_active: Array | None = None) -> Path:
-        """Walks down from the roots to where a simulation ends; consumes the key.
-
-        Elements that `[B]` `is_active` excludes do not walk.
-        """
+        """Calls `select.descend` with the rules and limits of this record; consumes the key."""
         return descend(
             rng_key,
             tree,
@@ -106,7 +103,7 @@ def simulate_parallel(
     first_slot: Array,
     limit: Array,
 ) -> tuple[Array, Tree, Array]:
-    """Runs up to K simulations of each root with one evaluation: select, expand and back up all.
+    """Runs up to K simulations of each root with one batched evaluation.
 
     Args:
       params: passed on to the evaluation.
@@ -114,11 +111,12 @@ def simulate_parallel(
       tree: the trees.
       spec: the simulations of the tree, with K leaves per step and without a window.
       first_slot: `[B]` int32; this slot and all later ones are empty.
-      limit: `[B]` int32, the most simulations of each root, 0 for a tree that must not change.
+      limit: `[B]` int32, the largest number of simulations of each root; 0 for a tree that must not
+        change.
 
     Returns:
-      A new key, the trees, and `[B]` int32 the number of simulations of each root: at least 1 if
-      the limit is, and fewer than K if a walk ended at a leaf of the same step.
+      A new key; the trees; and `[B]` int32, the number of simulations of each root: at least 1 if
+      the limit is at least 1, and fewer than K if a descent ended at a leaf of the same step.
     """
     tree_index = spec.tree_index
     rng_key, select_key, expand_key = split_key(rng_key, 3)
@@ -145,10 +143,10 @@ def search(
     *,
     first_slot: int = 1,
 ) -> Tree:
-    """Runs simulations on one tree; the i-th (from 0) writes node `first_slot + i`.
+    """Runs simulations on one tree; simulation i, from 0, writes slot `first_slot + i`.
 
-    With several leaves per step, trees take different numbers of steps. A tree whose simulations
-    are done does not change while others continue.
+    With several leaves per step, trees need different numbers of steps. A tree whose simulations
+    are complete does not change while others continue.
 
     Args:
       params: passed on to the evaluation.

@@ -1,8 +1,8 @@
-"""Slots and actions: where a policy limits the children of a node, these stand for some actions.
+"""Conversions between action slots and actions, for nodes with a limited number of children.
 
-A node with C slots keeps C of the game's A actions. Priors, visits and Q then have an axis of slots
-in place of actions, and `Embedding.actions` names the action of each slot. Without a limit, slot
-and action are the same. All conversions between the two are here and start from `slot_actions`.
+A policy may limit a node to C of the game's A actions. The arrays of priors, visits and Q then have
+an axis of C action slots in place of the A actions, and `Embedding.actions` maps each slot to its
+action. Without a limit, slots and actions are the same.
 """
 
 import jax.numpy as jnp
@@ -15,12 +15,12 @@ from dualmctx.types import Embedding
 
 
 def has_slots(tree: Tree) -> bool:
-    """Returns whether the nodes have slots that differ from the game's actions."""
+    """Returns whether the nodes have action slots that differ from the game's actions."""
     return isinstance(tree.embeddings, Embedding) and tree.embeddings.actions is not None
 
 
 def slot_actions(tree: Tree, node_index: Array | int = Tree.ROOT_INDEX) -> Array:
-    """Returns `[B, C]` int32, the game's actions that the slots of `[B]` nodes stand for."""
+    """Returns `[B, C]` int32, the game's action of each slot of `[B]` nodes."""
     if has_slots(tree):
         return batched_gather(tree.embeddings.actions, node_index)
     actions = jnp.arange(tree.num_actions, dtype=jnp.int32)
@@ -28,12 +28,12 @@ def slot_actions(tree: Tree, node_index: Array | int = Tree.ROOT_INDEX) -> Array
 
 
 def to_actions(tree: Tree, rows: Array, num_actions: int, fill: float = 0) -> Array:
-    """Spreads `[B, C]` numbers of the root's slots over the game's actions.
+    """Converts `[B, C]` numbers for the root's slots to `[B, A]` numbers for the game's actions.
 
     Args:
       tree: the trees.
       rows: a number for each slot of the root.
-      num_actions: A of the game.
+      num_actions: A, the number of actions of the game.
       fill: the number for actions without a slot.
 
     Returns:
@@ -47,7 +47,7 @@ def to_actions(tree: Tree, rows: Array, num_actions: int, fill: float = 0) -> Ar
 
 
 def to_slots(tree: Tree, rows: Array) -> Array:
-    """Reads `[B, A]` numbers of the game's actions at the root's slots, giving `[B, C]`."""
+    """Converts `[B, A]` numbers for the game's actions to `[B, C]` numbers for the root's slots."""
     if not has_slots(tree):
         return rows
     return jnp.take_along_axis(rows, slot_actions(tree), axis=-1)
@@ -58,7 +58,7 @@ def slot_of_action(tree: Tree, action: Array) -> Array:
     if not has_slots(tree):
         is_action = (action >= 0) & (action < tree.num_actions)
         return jnp.where(is_action, action, -1).astype(jnp.int32)
-    # An action has one slot at most.
+    # An action has at most one slot.
     is_same = slot_actions(tree) == action[:, None]
     slot = jnp.argmax(is_same, axis=-1).astype(jnp.int32)
     return jnp.where(jnp.any(is_same, axis=-1), slot, -1)
@@ -67,7 +67,7 @@ def slot_of_action(tree: Tree, action: Array) -> Array:
 def played_actions(tree: Tree) -> Array:
     """Returns `[B, N]` int32, the game's action that led to each node; -1 where there is none.
 
-    Without a limit on the children this is `Tree.action_from_parent`, which holds slots otherwise.
+    With limited children, `Tree.action_from_parent` holds slots; this function converts them.
     """
     slots = tree.action_from_parent
     if not has_slots(tree):
@@ -79,9 +79,9 @@ def played_actions(tree: Tree) -> Array:
 
 
 def latest_children(tree: Tree) -> Children:
-    """Reads the root's children, each in the last tree that visited it.
+    """Reads the statistics of each child of the root from the last tree that visited it.
 
-    With several trees, an action may be chosen by another tree than the last one.
+    With several trees, the chosen action may be one that the last tree has not visited.
 
     Returns:
       `[B, C]` visits and Q of the root's slots; both are 0 where no tree visited the child.

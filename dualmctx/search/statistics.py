@@ -1,8 +1,8 @@
-"""Statistics that a search variant keeps for each node beside visits and means.
+"""Additional statistics of each node, which a search variant stores besides visits and means.
 
-A `Statistic` names its arrays, allocates them and updates them in the backup's climb. The arrays
-stand in `TreeStats.extra`. Subtree reuse, masking and memory counts treat them like the other
-arrays of a tree, and a selection rule reads them with `read_statistic`. A search gets its
+A `Statistic` names its arrays, allocates them and updates them in the climb of the backup. The
+arrays are stored in `TreeStats.extra`. Subtree reuse, masking and memory counts treat them like the
+other arrays of a tree. A selection rule reads them with `read_statistic`. A search gets its
 statistics from `SearchSpec.statistics`.
 """
 
@@ -45,10 +45,10 @@ class UpdateFn(Protocol):
         """Returns the new arrays and carry.
 
         Args:
-          stats: the statistics of the tree; visits and means of this level and of those below are
-            already updated.
-          level: the level, of `[B]` paths. Write with `where=level.is_active`, or with
-            `level.is_inside` or `level.is_edge_inside` to respect the backup's window.
+          stats: the statistics of the tree, in which visits and means of this level and of the
+            levels below are already updated.
+          level: the level of `[B]` paths. Write with `where=level.is_active`, or, to respect the
+            window of the backup, with `level.is_inside` or `level.is_edge_inside`.
           values: the arrays of this statistic.
           carry: a pytree of `[B, ...]` arrays, from `StartFn` or from the level below.
         """
@@ -56,7 +56,7 @@ class UpdateFn(Protocol):
 
 
 class ResumeFn(Protocol):
-    """Adapts a statistic to a new search from a kept subtree."""
+    """Adapts a statistic to a new search from a reused subtree."""
 
     def __call__(self, stats: TreeStats, values: Any) -> Any:
         """Returns the arrays with which the search starts."""
@@ -82,7 +82,7 @@ class Statistic:
       init: allocates the arrays.
       update: updates them at each level of a backup.
       start: returns the carry for the first level; by default an empty one.
-      resume: adapts the arrays of kept trees to a new search; by default they stay as they are.
+      resume: adapts the arrays of reused trees to a new search; by default they are unchanged.
     """
 
     name: str
@@ -93,14 +93,14 @@ class Statistic:
 
 
 def add_statistics(tree: Tree, statistics: Sequence[Statistic], tree_index: int = 0) -> Tree:
-    """Allocates the arrays of statistics in one of the trees, which hold only their root."""
+    """Allocates the arrays of statistics for one tree; the trees must hold only their roots."""
     stats = tree.stats[tree_index]
     extra = stats.extra | {statistic.name: statistic.init(stats) for statistic in statistics}
     return replace_stats(tree, tree_index, stats.replace(extra=extra))
 
 
 def resume_statistics(tree: Tree, statistics: Sequence[Statistic], tree_index: int = 0) -> Tree:
-    """Adapts statistics to a new search from trees that may hold a kept subtree."""
+    """Adapts statistics to a new search from trees that may hold a reused subtree."""
     stats = tree.stats[tree_index]
     extra = {x.name: x.resume(stats, stats.extra[x.name]) for x in statistics}
     return replace_stats(tree, tree_index, stats.replace(extra=stats.extra | extra))
@@ -113,11 +113,11 @@ def read_statistic(tree: Tree, node_index: Array | int, name: str, tree_index: i
 
 
 def check_no_statistics(stats: TreeStats, reason: str) -> None:
-    """Checks that a tree has no further statistics.
+    """Checks that a tree has no additional statistics.
 
     Raises:
-      ValueError: if it has; the message ends with the reason.
+      ValueError: if it has some; the message ends with the reason.
     """
     if stats.extra:
         names = ", ".join(stats.extra)
-        raise ValueError(f"the tree keeps the statistics {names}; it must keep none, as {reason}")
+        raise ValueError(f"the tree has the statistics {names}; it must have none, as {reason}")

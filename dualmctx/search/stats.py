@@ -1,9 +1,9 @@
 """The statistics of one tree: arrays with one entry per node, or per node and action.
 
-A node stands for the edge into it: `node_visits[b, n]` is both the visit count of node n and
-N(s, a) of the edge into n. Selection reads N and Q of all children of a node, so each node also has
-a row with these numbers of its children. A backup writes one number in each place and never passes
-over a whole `[B, N, A]` array.
+Statistics of an edge are stored at its child node: `node_visits[b, n]` is both the visit count of
+node n and N(s, a) of the edge into n. Selection reads N and Q of all children of a node, so each
+node also has a row with a copy of these numbers. A backup writes one number in each place; it never
+reads or writes a whole `[B, N, A]` array.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ class Children(NamedTuple):
 
     Attributes:
       visits: int32, N(s, a); 0 where there is no child.
-      qvalues: Q(s, a), seen by the player to move at s; 0 for unvisited actions.
+      qvalues: Q(s, a), from the view of the player to move at s; 0 for unvisited actions.
     """
 
     visits: Array
@@ -34,7 +34,7 @@ class SearchSummary(NamedTuple):
     Attributes:
       visit_counts: `[B, A]` visits of the root's children.
       visit_probs: `[B, A]` the visits divided by their sum; uniform where nothing was visited.
-      value: `[B]` value of the root, seen by the player to move.
+      value: `[B]` value of the root, from the view of the player to move.
       qvalues: `[B, A]` Q of the root's actions; 0 where unvisited.
     """
 
@@ -50,22 +50,22 @@ class TreeStats:
     """The statistics of one tree. A node belongs to the tree iff its visit count is positive.
 
     Attributes:
-      node_stats: `[B, N, 2]` float. First, the visits (exact up to 2^24): the number of updates of
-        the edge into the node; at the root, 1 plus the number of updates of the edges that leave
-        it. Second, the mean of the returns, seen by the player to move at the node. A backup reads
-        and writes both, so they are adjacent in memory.
+      node_stats: `[B, N, 2]` float. Entry 0 is the visits (exact up to 2^24): the number of updates
+        of the edge into the node; at the root, 1 plus the number of updates of its outgoing edges.
+        Entry 1 is the mean of the returns, from the view of the player to move at the node. A
+        backup reads and writes both, so they are adjacent in memory.
       children_visits: `[B, N, A]` int16 or int32 (see `allocate`), visits of the children; 0 where
         there is no child.
-      children_qvalues: `[B, N, A]` Q(s, a) = r + γ V(s'), seen by the player to move at s; 0 for
-        unvisited actions.
-      path_visits: `[B, N]` int32, simulations that passed through the node or ended there, inside
-        the backup's window or not; 1 more at the root. `None` for a full backup, where
-        `node_visits` is the same.
+      children_qvalues: `[B, N, A]` Q(s, a) = r + γ V(s'), from the view of the player to move at s;
+        0 for unvisited actions.
+      path_visits: `[B, N]` int32, simulations that passed through the node or ended there, whether
+        or not it was inside the window of the backup; 1 more at the root. `None` for full backups,
+        where it would equal `node_visits`.
       heights: `[B, N]` int32, the largest number of edges that a simulation passed below the node.
-        `None` for a full backup.
+        `None` for full backups.
       leaf_visits: `[B, N]` int32, simulations that ended at the node, including the evaluation of
-        the root. `None` where no reader needs it or the other fields determine it.
-      extra: the arrays of each further statistic by its name, `[B, N, ...]` each; see
+        the root. `None` where it is not needed or follows from the other fields.
+      extra: the arrays of each additional statistic by its name, `[B, N, ...]` each; see
         `statistics.Statistic`.
     """
 

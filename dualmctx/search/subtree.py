@@ -1,4 +1,4 @@
-"""Subtree reuse between moves: the child that was played becomes the root and keeps its subtree."""
+"""Subtree reuse between moves: the child that was played becomes the new root."""
 
 # Some functions of jax have incomplete types.
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
@@ -22,34 +22,34 @@ from dualmctx.types import Params, SearchFn
 def get_subtree(
     tree: Tree, action: Array, *, reuse_capacity: int, is_reset: Array | None = None
 ) -> Tree:
-    """Makes the child of each root by an action the new root, and keeps the nodes below it.
+    """Returns the subtrees below the actions played, as the trees of the next search.
 
-    The kept nodes move into the first slots, in their old order. So parents still come before their
-    children, and the older of two nodes is still the older one. All statistics of a kept node stay
-    as they were, also those of the new root, whose count is that of the edge into it. If a subtree
-    has more nodes than `reuse_capacity`, the youngest are dropped. The edges into them are then
-    unvisited, while the nodes above keep the counts and means of simulations that went through
-    them.
+    The nodes of a subtree move to the first slots, in their old order, so parents still come before
+    their children, and older nodes before younger ones. The statistics of each node are unchanged,
+    including those of the new root, whose visits are those of the edge into it. If a subtree has
+    more nodes than `reuse_capacity`, the youngest are dropped. The edges into dropped nodes become
+    unvisited, while the nodes above still include them in their counts and means.
 
-    Some elements have no subtree to keep: those to reset, and those whose action leads to no node,
-    leads to a terminal node or is not an action of the game. Their trees are empty, and the root
-    has no visits.
+    An element has no subtree if `is_reset` is true for it, or if its action leads to no node, leads
+    to a terminal node or is not an action of the game. Its tree is then empty: the root has no
+    visits.
 
     Args:
       tree: the trees after a search.
       action: `[B]` int32, the actions played at the roots; -1 for none.
-      reuse_capacity: number of nodes to keep besides the root, the policy's `reuse_capacity`; at
-        least 1.
-      is_reset: `[B]` bool, elements that continue from another position, as in a new game.
+      reuse_capacity: the number of nodes to keep, not counting the root; at least 1. The same
+        number as the policy's `reuse_capacity`.
+      is_reset: `[B]` bool, elements whose next search is from an unrelated position, such as the
+        start of a new game; none if `None`.
 
     Returns:
-      Trees of `1 + reuse_capacity` slots, the next `search_tree` of a policy.
+      Trees of `1 + reuse_capacity` slots, for the argument `search_tree` of a policy.
 
     Raises:
       ValueError: if `reuse_capacity` is out of range.
 
-    Source: Silver et al. 2017 (AlphaGo Zero), "Search algorithm", "Play". The fixed size
-    of the trees, and so the dropping of nodes, is ours.
+    Source: Silver et al. 2017 (AlphaGo Zero), "Search algorithm", "Play". The fixed capacity, and
+    therefore the dropping of nodes, is our deviation.
     """
     if not 1 <= reuse_capacity < tree.num_nodes:
         remedy = f"from 1 to the {tree.num_nodes - 1} nodes that a tree has besides its root"
@@ -62,14 +62,14 @@ def get_subtree(
     if is_reset is not None:
         is_kept &= ~is_reset
     is_top = (jnp.arange(tree.num_nodes)[None] == child[:, None]) & is_kept[:, None]
-    return _move(tree, _compact(below(tree.parents, is_top), 1 + reuse_capacity))
+    return _move(tree, _compact(find_descendants(tree.parents, is_top), 1 + reuse_capacity))
 
 
 def empty_tree(search_fn: SearchFn, params: Params, state: Any, *, reuse_capacity: int) -> Tree:
     """Returns empty trees: the initial carry of a loop over moves.
 
-    A policy treats an all-zero tree as nothing to reuse. The function computes shapes only and does
-    not search.
+    A policy treats an all-zero tree as nothing to reuse. The function traces a search for its
+    shapes but does not run it.
 
     Args:
       search_fn: a policy with `reuse_capacity`, bound to a game and a network.
@@ -99,18 +99,18 @@ NODE_FIELDS = tuple(
 )
 
 
-def below(parents: Array, is_top: Array) -> Array:
-    """Finds the nodes of a set and all nodes below them, by pointer doubling.
+def find_descendants(parents: Array, is_top: Array) -> Array:
+    """Finds a set of nodes and all nodes below them, by pointer doubling.
 
-    In each step a node looks twice as far up as before, until it meets a node of the set or the
-    root. So the number of steps is the number of binary digits of the capacity.
+    Each step doubles the distance to the ancestor that a node points to, until that ancestor is in
+    the set or is the root. The number of steps is therefore about log2 of the capacity.
 
     Args:
-      parents: `[B, N]` int32, -1 for the root and for slots without a node.
+      parents: `[B, N]` int32, -1 for the root and for empty slots.
       is_top: `[B, N]` bool, the set; the root is not in it.
 
     Returns:
-      `[B, N]` bool.
+      `[B, N]` bool, true for nodes in the set or below one of its nodes.
     """
     num_nodes = parents.shape[1]
     above = jnp.where(is_top, jnp.arange(num_nodes)[None], jnp.maximum(parents, Tree.ROOT_INDEX))
@@ -120,7 +120,7 @@ def below(parents: Array, is_top: Array) -> Array:
 
 
 def _played_child(tree: Tree, action: Array) -> Array:
-    """Returns `[B]` int32, the root's child that an action leads to, -1 if there is none."""
+    """Returns `[B]` int32, the child of the root by an action; -1 if there is none."""
     slot = slot_of_action(tree, action)
     child = batched_gather(tree.children_index[:, Tree.ROOT_INDEX], jnp.maximum(slot, 0))
     return jnp.where(slot >= 0, child, Tree.UNVISITED).astype(jnp.int32)
@@ -141,7 +141,7 @@ class _Relocation(NamedTuple):
 
 
 def _compact(is_kept: Array, num_slots: int) -> _Relocation:
-    """Assigns consecutive slots to the kept nodes of a `[B, N]` mask, slot 0 to the first."""
+    """Assigns consecutive slots, from slot 0, to the nodes of a `[B, N]` mask."""
     rank = jnp.cumsum(is_kept, axis=1, dtype=jnp.int32) - 1
     fits = is_kept & (rank < num_slots)
     old = jnp.broadcast_to(jnp.arange(is_kept.shape[1], dtype=jnp.int32), is_kept.shape)
@@ -151,7 +151,7 @@ def _compact(is_kept: Array, num_slots: int) -> _Relocation:
 
 
 def _move(tree: Tree, relocation: _Relocation) -> Tree:
-    """Returns the trees with their nodes in other slots; the node in slot 0 is the root."""
+    """Returns the trees with their nodes in new slots; the node in slot 0 becomes the root."""
 
     def move(array: Array) -> Array:
         moved = batched_gather(array, relocation.source)
@@ -164,7 +164,7 @@ def _move(tree: Tree, relocation: _Relocation) -> Tree:
     has_edge = relocation.is_node & (index != Tree.ROOT_INDEX)
     parents = batched_gather(relocation.target, jnp.maximum(moved.parents, 0))
     parents = jnp.where(has_edge, parents, Tree.NO_PARENT)
-    # Written from the children, so that edges into dropped nodes stay unvisited.
+    # Written by the children, so that edges into dropped nodes stay unvisited.
     edges = by_edge(jnp.full_like(moved.children_index, Tree.UNVISITED))
     edges = batched_scatter(
         edges, edge_index(tree, parents, moved.action_from_parent), index, has_edge

@@ -1,4 +1,4 @@
-"""The search tree: nodes and edges, shared by one or several trees with statistics of their own."""
+"""The search tree: nodes and edges, which one or several trees share, and their statistics."""
 
 # Some functions of jax have incomplete types.
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
@@ -15,15 +15,18 @@ from dualmctx.search.arrays import batched_gather, pair
 from dualmctx.search.stats import Children, SearchSummary, TreeStats, read_children
 from dualmctx.types import Embedding
 
-# An action whose logit is this far below the best one was masked: by the lowest float, by -inf or
-# by, say, -1e9. In float16 no two numbers are so far apart, so there it is half of the largest.
+# An action whose logit is this far below the largest one is masked, whether by the lowest float, by
+# -inf or by a number such as -1e9. The range of float16 is smaller; there the gap is half of the
+# largest float.
 _ILLEGAL_GAP = 1e6
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Tree:
-    """A batch of search trees that share one array of nodes.
+    """A batch of search trees. With several trees per element, they share one array of nodes.
+
+    "The trees" are all trees of the batch; "one of the trees" is the tree of one index in `stats`.
 
     Attributes:
       edges: `[B, N]` int32, the edge into the node, parent · A + action; -1 for the root and for
@@ -33,7 +36,7 @@ class Tree:
       children_index: `[B, N, A]` int16, or int32 in trees of more than 32,767 nodes; -1 where there
         is no child.
       children_prior: `[B, N, A]` the prior that the selection rule reads, see `NodeInit.prior`.
-      raw_values: `[B, N]` value of the state before any search.
+      raw_values: `[B, N]` value of the state without search, from the view of the player to move.
       embeddings: `[B, N, ...]` the embeddings that `recurrent_fn` returned.
       stats: the statistics of each tree; Dual has two, T_sub and T_full.
       root_invalid_actions: `[B, A]` 1 for actions that are not allowed at the root.
@@ -76,7 +79,7 @@ class Tree:
     @property
     def parents(self) -> Array:
         """`[B, N]` int32, -1 for the root and for slots without a node."""
-        return self.edges // self.num_actions  # Rounds down.
+        return self.edges // self.num_actions  # Rounds down, so -1 stays -1.
 
     @property
     def action_from_parent(self) -> Array:
@@ -96,16 +99,16 @@ class Tree:
 
     @property
     def num_actions(self) -> int:
-        """A."""
+        """A, the number of actions, or of action slots if children are limited."""
         return self.children_index.shape[-1]
 
     @property
     def num_nodes(self) -> int:
-        """N, the capacity; slots that no simulation used stay empty."""
+        """N, the capacity, including slots that are still empty."""
         return self.edges.shape[-1]
 
     def summary(self, tree_index: int = 0) -> SearchSummary:
-        """Summarises the root in one of the trees, as mctx's `Tree.summary` does."""
+        """Returns the statistics of the root in one of the trees, as mctx's `Tree.summary` does."""
         children = get_children(self, jnp.zeros(self.edges.shape[0], jnp.int32), tree_index)
         value = self.stats[tree_index].node_values[:, self.ROOT_INDEX]
         visit_counts = children.visits.astype(value.dtype)
@@ -146,11 +149,11 @@ def edge_index(tree: Tree, node_index: Array, action: Array) -> Array:
 
 
 def is_unmasked(logits: Array) -> Array:
-    """Returns which of `[..., A]` logits belong to legal actions: those not far below the best.
+    """Returns which of `[..., A]` logits are not masked: those not far below the largest.
 
-    Far means more than a million or, in float16, 32,752. The logits must have the type in which
-    they were masked. If all logits are equal, none is masked, as in a softmax, however low they
-    are.
+    A logit is far below if the gap is more than a million or, in float16, 32,752. The logits must
+    have the type in which they were masked. If all logits are equal, none counts as masked, however
+    low they are; a softmax treats them in the same way.
     """
     gap = min(_ILLEGAL_GAP, float(jnp.finfo(logits.dtype).max) / 2)
     return logits >= jnp.max(logits, axis=-1, keepdims=True) - gap
@@ -159,8 +162,8 @@ def is_unmasked(logits: Array) -> Array:
 def is_finite(tree: Tree) -> Array:
     """Returns `[B]` bool, whether every evaluation in a tree was finite.
 
-    It is false if a value of any node was NaN or infinite, or a logit NaN or +infinity, from any
-    head of the network that the search evaluated. The function reads the whole tree once.
+    The result is false if any head that the search evaluated returned a value that is NaN or
+    infinite, or a logit that is NaN or +infinity. The function reads the whole tree once.
     """
     if tree.prior_is_logits:
         has_prior = jnp.all(tree.children_prior < jnp.inf, axis=-1)
@@ -174,7 +177,7 @@ def is_finite(tree: Tree) -> Array:
 def is_legal(tree: Tree, node_index: Array | int) -> Array:
     """Returns `[B, A]` bool, the legal actions of `[B]` nodes according to their priors.
 
-    Probabilities are exactly 0 for illegal actions; logits are far below the best.
+    Probabilities are exactly 0 for illegal actions; logits are far below the largest.
     """
     prior = batched_gather(tree.children_prior, node_index)
     return is_unmasked(prior) if tree.prior_is_logits else prior > 0
@@ -199,9 +202,9 @@ def gather_children(index: Array, array: Array) -> Array:
 
 
 def root_passes(tree: Tree, tree_index: int = 0) -> Array:
-    """Counts the simulations of one tree that passed through each action of the root.
+    """Returns the number of simulations of one tree that passed through each action of the root.
 
-    Without a window these are the visits. A window limits the visits but not this count.
+    Without a window this equals the visits. A window limits the visits but not this number.
 
     Returns:
       `[B, A]` int32.

@@ -25,20 +25,21 @@ class NetworkOptions:
     """The size of the network, and the form in which search nodes store states and activations."""
 
     trunk: TrunkName = AUTO
-    """Kind of trunk; auto is conv for observations of boards, else mlp."""
+    """Trunk of the network; auto is conv for observations of boards, else mlp."""
     width: int = 64
     """Features of the trunk."""
     num_blocks: int = 4
     """Residual blocks."""
     head_depths: tuple[int, ...] | None = None
     """Number of blocks below each head; with separate trunks, the blocks of each network. By
-    default the middle and the end, or even distances if the search has more trees."""
+    default heads are in the middle and at the end, or at even distances if the search has more than
+    two trees."""
     separate_trunks: bool | None = None
     """Give each head a network of its own: num_blocks in the first one, half as many again in the
     next. By default only for the searches that require it (mpv)."""
     kept_activations: Literal["float32", "bfloat16", "none"] = "float32"
-    """Type of the trunk activations that a search stores for the final head. float32 is exact;
-    bfloat16 rounds and takes half the memory; with none the final head evaluates the whole network
+    """Type of the trunk activations that a search stores for the final head. float32 is exact.
+    bfloat16 rounds and takes half the memory. With none, the final head evaluates the whole network
     again, as in the paper."""
     compact_states: bool = False
     """Store game states in bit-packed form: the same search in less memory if states are large
@@ -60,7 +61,7 @@ class EvalConfig:
     num_games: int = 100
     """Games against each opponent; an even number."""
     batch_size: int = 256
-    """Positions per call of the device."""
+    """Positions that one call evaluates."""
     max_positions: int = 1000
     """Approximate number of positions of a solved game in evals during training, in addition to all
     positions that optimal play can reach. The last evals use all positions."""
@@ -98,7 +99,7 @@ class Config:
     out: str | None = None
     """The folder of the run; by default runs/PRESET."""
     resume: bool = False
-    """Continue the run in that folder."""
+    """Continue the run in the folder `out`."""
     wandb: str | None = None
     """Also log to this project of Weights & Biases (needs dualmctx[wandb])."""
     memory_limit: float | None = None
@@ -107,8 +108,8 @@ class Config:
     devices: int | None = None
     """Number of devices to use in each process; by default all."""
     coordinator: str | None = None
-    """For runs on several processes: the address of the first one, HOST:PORT, or auto under SLURM
-    or Open MPI (docs/clusters.md)."""
+    """For runs on several processes, the address of the first process: HOST:PORT, or auto under
+    SLURM or Open MPI (docs/clusters.md)."""
     num_processes: int | None = None
     """Number of processes, with --coordinator HOST:PORT."""
     process_id: int | None = None
@@ -122,9 +123,9 @@ class Config:
         if isinstance(budgets, tuple) and min(budgets) < 1:
             raise ValueError(
                 f"search.num_simulations is {' '.join(map(str, budgets))}; each tree needs at "
-                "least 1 (for a single tree there is --search.variant alphazero)"
+                "least 1 (for a single tree use --search.variant alphazero)"
             )
-        # PRNGKey uses 32 bits: other numbers would repeat these seeds or overflow.
+        # PRNGKey uses 32 bits: larger numbers would repeat seeds or overflow.
         is_seed = is_whole(self.seed) and 0 <= self.seed < 2**32
         check(is_seed, "seed", self.seed, f"a whole number from 0 to {2**32 - 1}")
         _check_evals(self.evals)

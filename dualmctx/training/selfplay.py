@@ -60,15 +60,15 @@ class SelfPlay:
         for name in ("temperature_plies", "random_plies"):
             # Plies are counted in 32 bits.
             value = getattr(self, name)
-            is_right = is_whole(value) and 0 <= value < 2**31 - 1
-            check(is_right, name, value, "a whole number from 0 to 2**31 - 2")
+            is_valid = is_whole(value) and 0 <= value < 2**31 - 1
+            check(is_valid, name, value, "a whole number from 0 to 2**31 - 2")
         for name in ("temperature", "final_temperature"):
             # The comparison is false for NaN.
             value, limits = getattr(self, name), f"from 0 to {_HIGHEST_TEMPERATURE:,.0f}"
             check(0 <= value <= _HIGHEST_TEMPERATURE, name, value, limits)
         limit = self.resign_below
-        is_right = limit is None or -1 < limit < 0
-        check(is_right, "resign_below", limit, "above -1 and below 0, or none")
+        is_valid = limit is None or -1 < limit < 0
+        check(is_valid, "resign_below", limit, "above -1 and below 0, or none")
         check_share(self, "play_on_fraction")
 
 

@@ -1,4 +1,4 @@
-"""Subtree reuse in policies: a search continues from the subtree of the move played."""
+"""Subtree reuse in policies: a search continues with the subtree of the move played."""
 
 # Some functions of jax have incomplete types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -15,7 +15,7 @@ from dualmctx.search.arrays import batched_scatter, expand_mask
 from dualmctx.search.slots import to_slots
 from dualmctx.search.statistics import Statistic, resume_statistics
 from dualmctx.search.stats import TreeStats
-from dualmctx.search.subtree import NODE_FIELDS, below
+from dualmctx.search.subtree import NODE_FIELDS, find_descendants
 from dualmctx.search.tree import Tree, is_legal, replace_stats
 
 
@@ -27,24 +27,25 @@ def insert_subtree(
     reuse_capacity: int,
     statistics: Sequence[Statistic] = (),
 ) -> Tree:
-    """Inserts the subtrees of the last search into new trees, for the elements that have one.
+    """Inserts the subtrees of the previous search into new trees, for elements that have one.
 
-    At the root of a subtree, actions that are not allowed lose their prior, their statistics and
-    the nodes below them. If only a later tree has visited that root, it counts as evaluated in the
-    first tree, like a new root: the first tree adopts the node's raw value.
+    At the root of a subtree, invalid actions lose their prior, their statistics and the nodes below
+    them. If only a later tree has visited that root, the first tree gets one visit with the raw
+    value of the root, as for a new root.
 
     Args:
       tree: new trees, which hold their evaluated roots.
-      search_tree: the result of `get_subtree`; an all-zero tree has no subtree.
+      search_tree: the result of `get_subtree`; an all-zero tree means that there is no subtree.
       invalid_actions: `[B, A]` true for the game's actions that are not allowed at the roots.
-      reuse_capacity: the policy's option, the capacity of the subtrees besides their roots.
-      statistics: the further statistics of the first tree.
+      reuse_capacity: the policy's option, the capacity of the subtrees, not counting their roots.
+      statistics: the additional statistics of the first tree.
 
     Returns:
       The trees, with the capacity of the new ones. Slots from `1 + reuse_capacity` on are empty.
 
     Raises:
-      ValueError: if the subtrees have another capacity, or come from another kind of search.
+      ValueError: if the subtrees have another capacity, or come from another kind of search or
+        another batch size.
     """
     if reuse_capacity == 0 or search_tree.num_nodes != 1 + reuse_capacity:
         raise ValueError(
@@ -59,7 +60,7 @@ def insert_subtree(
     visits = sum(stats.node_visits[:, Tree.ROOT_INDEX] for stats in search_tree.stats)
     has_action = jnp.any(is_legal(search_tree, Tree.ROOT_INDEX) & ~is_invalid, axis=-1)
     has_subtree = (visits > 0) & has_action
-    is_dropped = below(search_tree.parents, _invalid_children(search_tree, is_invalid))
+    is_dropped = find_descendants(search_tree.parents, _invalid_children(search_tree, is_invalid))
     is_node = has_subtree[:, None] & ~is_dropped
     search_tree = _mask_root(search_tree, is_invalid)
 
@@ -73,7 +74,7 @@ def insert_subtree(
         name: jax.tree.map(insert, getattr(tree, name), getattr(search_tree, name))
         for name in NODE_FIELDS
     }
-    tree = _adopt_root(tree.replace(**fields, root_invalid_actions=root_invalid))
+    tree = _visit_root(tree.replace(**fields, root_invalid_actions=root_invalid))
     return resume_statistics(tree, statistics)
 
 
@@ -85,14 +86,14 @@ def _kind(tree: Tree) -> tuple[Any, ...]:
 
 
 def _invalid_slots(tree: Tree, invalid_actions: chex.Array | None) -> chex.Array:
-    """Returns `[B, C]` bool, the root's slots that stand for actions that are not allowed."""
+    """Returns `[B, C]` bool, the root's slots of invalid actions."""
     if invalid_actions is None:
         return jnp.zeros(tree.root_invalid_actions.shape, bool)
     return jnp.asarray(to_slots(tree, invalid_actions), bool)
 
 
 def _invalid_children(tree: Tree, is_invalid: chex.Array) -> chex.Array:
-    """Returns `[B, N]` bool, the root's children in slots that are not allowed."""
+    """Returns `[B, N]` bool, the root's children by invalid slots."""
     children = tree.children_index[:, Tree.ROOT_INDEX]
     where = is_invalid & (children != Tree.UNVISITED)
     return batched_scatter(
@@ -101,7 +102,7 @@ def _invalid_children(tree: Tree, is_invalid: chex.Array) -> chex.Array:
 
 
 def _mask_root(tree: Tree, is_invalid: chex.Array) -> Tree:
-    """Removes slots that are not allowed from the root's rows."""
+    """Removes invalid slots from the rows of the root."""
     root = Tree.ROOT_INDEX
     forbid = forbid_logits if tree.prior_is_logits else forbid_probabilities
     prior = forbid(tree.children_prior[:, root], is_invalid)
@@ -122,21 +123,21 @@ def _mask_root(tree: Tree, is_invalid: chex.Array) -> Tree:
     )
 
 
-def _adopt_root(tree: Tree) -> Tree:
-    """Counts the root as evaluated in the first tree, if only a later one has visited it."""
+def _visit_root(tree: Tree) -> Tree:
+    """Adds a visit of the root to the first tree, if only a later tree has visited it."""
     first = tree.stats[0]
     is_new = first.node_visits[:, Tree.ROOT_INDEX] == 0
 
-    def adopt(array: chex.Array | None, value: chex.Numeric) -> chex.Array | None:
+    def set_if_new(array: chex.Array | None, value: chex.Numeric) -> chex.Array | None:
         if array is None:
             return None
         old = array[:, Tree.ROOT_INDEX]
         return array.at[:, Tree.ROOT_INDEX].set(jnp.where(is_new, value, old))
 
     first = first.replace(
-        node_visits=adopt(first.node_visits, 1),
-        node_values=adopt(first.node_values, tree.raw_values[:, Tree.ROOT_INDEX]),
-        path_visits=adopt(first.path_visits, 1),
-        leaf_visits=adopt(first.leaf_visits, 1),
+        node_visits=set_if_new(first.node_visits, 1),
+        node_values=set_if_new(first.node_values, tree.raw_values[:, Tree.ROOT_INDEX]),
+        path_visits=set_if_new(first.path_visits, 1),
+        leaf_visits=set_if_new(first.leaf_visits, 1),
     )
     return replace_stats(tree, 0, first)
