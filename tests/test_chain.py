@@ -50,7 +50,7 @@ def test_chain_matches_twin(policy, rules):
     agrees(policy, rules)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(("value_mix", "prior_mix"), [(0.0, 1.0), (1.0, 0.0), (0.6, 0.4)])
 @pytest.mark.parametrize("policy", [THREE, GREEDY, FOUR], ids=["three", "greedy", "four"])
 def test_chain_with_mixes_matches_twin(policy, value_mix, prior_mix):

@@ -89,6 +89,7 @@ def content(folder: Path) -> dict[str, Any]:
     return report
 
 
+@pytest.mark.slow
 def test_report_is_written_and_printed(files: Path, whole: Path, capfd: Any) -> None:
     out = str(whole)
     assert run(files, *COMMAND, "--out", out, "--resume") == 0
@@ -171,6 +172,7 @@ def test_folder_is_locked_during_the_games(
     assert (out / "games.jsonl").read_bytes() == (whole / "games.jsonl").read_bytes()
 
 
+@pytest.mark.slow
 def test_players_and_games_can_be_added(
     files: Path, whole: Path, tmp_path: Path, no_timing: None
 ) -> None:

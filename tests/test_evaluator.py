@@ -127,7 +127,14 @@ class Told(NamedTuple):
     tree: Any
 
 
-@pytest.fixture(scope="module", params=POLICIES)
+# One search is compiled in `make test`, and all of them in `make test-all`.
+QUICK = "dual, few"
+
+
+@pytest.fixture(
+    scope="module",
+    params=[QUICK, *(pytest.param(x, marks=pytest.mark.slow) for x in POLICIES if x != QUICK)],
+)
 def told(request: pytest.FixtureRequest, connect2: Positions) -> tuple[str, Any, Told]:
     name, env = request.param, connect2.env
     policy = POLICIES[name].for_evaluation()
@@ -182,7 +189,6 @@ def plain_line(tree: Any, element: int, action: int, length: int) -> list[int]:
     return line
 
 
-@pytest.mark.sampled(12)
 def test_root_readout_matches_the_trees(told: tuple, connect2: Positions) -> None:
     name, _, (said, action, action_weights, tree) = told
     stats = tree.stats[-1]
@@ -207,7 +213,6 @@ def test_root_readout_matches_the_trees(told: tuple, connect2: Positions) -> Non
     assert said.tree_values.shape[1] == NUM_TREES.get(name, 1)
 
 
-@pytest.mark.sampled(3)
 def test_principal_variation_is_the_most_visited_line(told: tuple, connect2: Positions) -> None:
     _, _, (said, _, _, tree) = told
     lines = said.principal_variation
@@ -235,7 +240,6 @@ def test_selected_action_missing_in_last_tree_is_read_from_earlier_tree(told: tu
     assert (said.principal_variation[rows, 1] >= 0).any()
 
 
-@pytest.mark.sampled(3)
 def test_finished_game_has_only_its_result(told: tuple, connect2: Positions) -> None:
     said, results = told[2].said, []
     for s, board in enumerate(connect2.boards):
@@ -257,7 +261,6 @@ def test_finished_game_has_only_its_result(told: tuple, connect2: Positions) -> 
     assert set(results) == {-1, 0}
 
 
-@pytest.mark.sampled(3)
 def test_heads_are_reported_separately(told: tuple, connect2: Positions) -> None:
     _, (network, params), (said, *_) = told
     outputs = network.apply(params, connect2.states.observation)
@@ -320,7 +323,7 @@ def at(index: Any, tree: Any) -> Any:
     return jax.tree.map(lambda x: x[index], tree)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 7])
 def test_evaluation_does_not_depend_on_batch_size(
     evaluators: dict[int, Evaluator], connect2: Positions, size: int
@@ -344,6 +347,7 @@ def test_evaluation_does_not_depend_on_order_or_other_positions(
     assert_equal(evaluate(at(ids[:3], connect2.states), ids[:3]), at(ids[:3], expected))
 
 
+@pytest.mark.slow
 def test_random_numbers_depend_on_seed_and_id(
     evaluators: dict[int, Evaluator], connect2: Positions
 ) -> None:

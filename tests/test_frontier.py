@@ -52,7 +52,7 @@ def in_order(visits: np.ndarray, tree_index: int) -> list[list[int]]:
     ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("windowed", [False, True])
 @pytest.mark.parametrize("tree_index", [1, 2])
 @pytest.mark.parametrize("scale", [1, 1_000, 1_000_000])

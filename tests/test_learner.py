@@ -144,6 +144,7 @@ def learn_on(network: Any, params: Any, batch: TrainingBatch, options: Learner) 
     return fill_and_learn(params, jax.tree.map(jnp.asarray, batch), jax.random.PRNGKey(0))
 
 
+@pytest.mark.slow
 def test_every_head_learns_a_handful_of_positions() -> None:
     draws = np.random.default_rng(5)
     batch = make_positions(6, draws.normal(size=(6, 3)).astype(np.float32))

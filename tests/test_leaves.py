@@ -170,6 +170,7 @@ def test_one_leaf_per_step_equals_ordinary_search():
     np.testing.assert_array_equal(done, 30)
 
 
+@pytest.mark.slow
 def test_step_respects_limit_of_each_tree():
     rules = RULES["all legal"]
     tree, grow = start(rules, 8)

@@ -149,7 +149,7 @@ PAIRS = [
 ]
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(32)
 @pytest.mark.parametrize(("case", "world"), PAIRS)
 def test_whole_tree_matches_mctx(case: str, world: str) -> None:
     for seed in range(3):

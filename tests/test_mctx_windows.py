@@ -86,7 +86,7 @@ def test_whole_trees_match_twin(name: str, window: str, kind: str) -> None:
     assert (explored > 0) == ("explores" in window)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["muzero", "gumbel"])
 def test_window_as_long_as_search_changes_nothing(name: str) -> None:
     """mctx has no windows, so this test connects the windowed policies with mctx."""

@@ -150,7 +150,7 @@ KEPT = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("heads", "keep", "kept"), KEPT)
 def test_embeddings_hold_no_observation(heads: tuple[int, ...], keep: bool, kept: bool) -> None:
     env = CONNECT2
@@ -312,6 +312,7 @@ def test_alphazero_with_early_head_equals_dual_without_large_tree() -> None:
     assert (fast_jit(search)(*inputs).action_weights != one.action_weights).any()
 
 
+@pytest.mark.slow
 def test_early_head_does_not_compute_later_blocks() -> None:
     """Compares values and the cost before compilation, which could drop unused operations."""
     search, (params, *rest) = early_search(3, (1, 3), EARLY)

@@ -45,6 +45,7 @@ def test_mpv_matches_twin(policy, rules):
     agrees(policy, rules)
 
 
+@pytest.mark.slow
 def test_large_tree_out_of_leaves_matches_twin():
     results = agrees(POLICIES["random, large in majority"], RULES["plain"])
     assert sum(result.counters.fallbacks for result in results) > 0
@@ -73,6 +74,7 @@ def test_network_runs_only_for_new_nodes(terminal, budgets, calls):
     assert len(count) == calls
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("value_mix", "prior_mix"), [(0.0, 1.0), (1.0, 0.0), (0.5, 0.7)])
 def test_mpv_with_mixes_matches_twin(value_mix, prior_mix):
     policy = with_options(POLICIES["random"], value_mix=value_mix, prior_mix=prior_mix)
@@ -80,7 +82,7 @@ def test_mpv_with_mixes_matches_twin(value_mix, prior_mix):
         agrees(policy, rules, seeds=(10, 11, 12, 13))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [1, 2])
 def test_mpv_with_window_matches_twin(window):
     policy = with_options(POLICIES["random"], **grouped(WINDOWED, window=window))

@@ -151,7 +151,7 @@ def test_convolutions_and_reuse_keep_dtypes_under_jax_settings() -> None:
             assert types() == expected
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @every_setting
 def test_training_and_evaluation_run_under_jax_settings(setting: str) -> None:
     with SETTINGS[setting]():

@@ -204,6 +204,7 @@ def test_an_element_alone_finds_the_same(game: str, name: str) -> None:
     assert_same(at(0, alone), at(2, expected))
 
 
+@pytest.mark.slow
 def test_exploration_does_not_depend_on_the_neighbours() -> None:
     """The large tree's own simulations draw too, and how many a batch runs depends on all."""
     options = grouped(window=1, explore_fraction=1.0, explore_decay=1.0, dirichlet_fraction=0.0)
@@ -254,7 +255,7 @@ def hash_search(policy: Any) -> Any:
 NOISY = [AlphaZero(9), Dual((4, 3), 2, backup=Backup(window=1, explore_fraction=1.0))]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", NOISY, ids=operator.attrgetter("__class__.__name__"))
 def test_noise_comes_from_the_key_and_jit_changes_nothing(policy: Any) -> None:
     """mctx's policies have mctx's noise, key by key: see test_mctx.py."""

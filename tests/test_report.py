@@ -152,7 +152,7 @@ def test_warnings_name_their_reasons(report: dict[str, Any], played: Played) -> 
     assert "only 40 games" in few
     assert f"2 of 40 games of {NAMES[0]} and small are distinct" in repeated
     # The first is the anchor.
-    assert unbounded.endswith("unbounded: small.")
+    assert unbounded.endswith("the interval of small.")
 
 
 def test_a_pair_of_games_of_a_player_against_itself_counts_once(played: Played) -> None:

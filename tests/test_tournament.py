@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import games
+from documents import table
 from dualmctx import AlphaZero, Dual, make_network
 from dualmctx.matches import tournament as tournaments
 from dualmctx.matches.arena import make_games
@@ -44,7 +45,7 @@ from dualmctx.matches.tournament import (
 from dualmctx.matches.usage import count_usage, sample_positions, seconds_per_move
 from dualmctx.models.network import Network
 from dualmctx.ratings.elo import rate
-from test_variants import COUNTS, table
+from test_variants import COUNTS
 
 ENV = games.make("connect2")
 OPENINGS = ((), (0,), (1,), (2,), (3,))
@@ -360,6 +361,7 @@ def see(seen: Any, action: Any) -> Any:
     return seen.at[:, 0].add(jax.nn.one_hot(action, 4, dtype=jnp.int32))
 
 
+@pytest.mark.slow
 def test_host_games_match_device_games() -> None:
     movers = Mover(no_cells, choose_by_memory, see), batched_move_fn(games.random_player())
     params = (jnp.array([0.0, 1.0, 0.0, 2.0]), None)
@@ -443,7 +445,9 @@ def test_players_share_programs_but_not_parameters(tmp_path: pathlib.Path) -> No
 def test_costs_match_the_documented_table(
     name: str, policy: Any, depths: Any, options: dict
 ) -> None:
-    row = next(row for row in table("variant | formula") if name in row["variant"])
+    row = next(
+        row for row in table("docs/variants.md", "variant | formula") if name in row["variant"]
+    )
     network = Network(9, head_depths=depths)
     blocks = int(row["blocks per move"].split(" = ")[1])
     cost = move_cost(policy, network, **options)

@@ -277,6 +277,7 @@ def test_every_head_of_several_trees_learns(name: str, tmp_path: Path) -> None:
     assert any("networks_1" in key for key in before) == (name == "two networks")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("arguments", "per_move"), [(DUAL, 6), (ALPHAZERO, 2)])
 def test_a_row_has_the_rates_of_its_iteration(
     arguments: list[str], per_move: int, tmp_path: Path
@@ -361,7 +362,7 @@ def refusal(arguments: list[str], capsys: pytest.CaptureFixture) -> str:
 BY_ONE = ["--search.variant", "alphazero"]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("head", [0, 1, -2])
 def test_a_search_may_use_any_of_several_heads(head: int, tmp_path: Path) -> None:
     depths = ["--network.num-blocks", "3", "--network.head-depths", "1", "3"]
@@ -592,6 +593,7 @@ def raising(error: Exception) -> Callable[..., int]:
     return fails
 
 
+@pytest.mark.slow
 def test_a_full_disk_ends_the_run_which_can_be_resumed(
     finished: Finished,
     tmp_path: Path,
@@ -622,6 +624,7 @@ def test_a_full_disk_ends_the_run_which_can_be_resumed(
     assert untimed(read_metrics(tmp_path)) == untimed(finished.rows)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("message", "remedy"),
     [
@@ -712,6 +715,7 @@ def test_a_diverged_run_keeps_its_last_good_checkpoint(
     assert [row["iteration"] for row in read_metrics(tmp_path)] == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.slow
 def test_a_far_too_large_learning_rate_ends_the_run(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
@@ -800,6 +804,7 @@ def test_a_flag_sets_the_dtype_of_kept_activations(
     assert types == ["float32", "float32", "bfloat16", "bfloat16"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [2**31, 2**32 - 1])
 def test_a_run_is_assembled_with_any_seed(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -815,7 +820,7 @@ def test_a_run_is_assembled_with_any_seed(
     )
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", train.PRESETS)
 def test_every_preset_is_assembled(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

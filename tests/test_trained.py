@@ -373,7 +373,7 @@ ATTACKS: dict[str, tuple[list[tuple[str, bytes]], dict[str, int], str]] = {
     "too little declared": (
         [(KERNEL_FILE, GOOD + bytes(999))],
         {},
-        "160 bytes; the archive has 1,159",
+        "160 bytes of data, but 1,159 are stored",
     ),
     "more than the archive says": (
         [(KERNEL_FILE, GOOD + bytes(10**6))],

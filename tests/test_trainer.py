@@ -185,6 +185,7 @@ def test_checkpoints_with_an_older_field_name_are_read(
     assert_equal(restored, state)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reuse_capacity", [0, 3])
 def test_self_play_uses_the_reuse_capacity_of_the_policy(
     reuse_capacity: int, monkeypatch: pytest.MonkeyPatch
@@ -236,6 +237,7 @@ def test_each_game_is_counted_once_and_by_its_result() -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_schedule_of_passes_sets_the_optimiser_steps_of_each_iteration() -> None:
     env, network = games.make("nim"), make_network(3, (21,), width=8, num_blocks=1)
     trainer = make_trainer(

@@ -37,6 +37,7 @@ def test_alphazero_with_another_constant(c_puct):
     assert_twin_agrees(with_options(ALPHAZERO, c_puct=c_puct), RULES["plain"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [ALPHAZERO, ALPHAZERO_WINDOWED], ids=["full", "windowed"])
 def test_alphazero_with_invalid_root_actions(policy):
     invalid = np.eye(4, dtype=bool)
@@ -65,6 +66,7 @@ def test_alphazero_with_exploration(window, fraction, decay):
     assert total(results, "explored") > 0
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("window", [2, 60])
 @rules_cases
 def test_alphazero_with_max_depth(rules, window):
@@ -83,7 +85,7 @@ def test_dual_matches_twin(policy, rules):
     assert_twin_agrees(policy, rules)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize(
     ("value_mix", "prior_mix"), [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0), (0.25, 0.6)]
 )
@@ -120,7 +122,7 @@ def test_dual_with_invalid_root_actions(policy):
     assert all(action not in result.nodes[0].children for action, result in enumerate(results))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("window", [1, 2, 3, 60])
 @rules_cases
 def test_dual_with_window(rules, window):
@@ -144,6 +146,7 @@ def test_dual_with_exploration(window, rules):
         assert total(results, "explored") > 0
 
 
+@pytest.mark.slow
 def test_twin_and_engine_use_same_model():
     """The rules of the game are equal bit by bit; the outputs of the heads nearly."""
     codes = np.arange(50, dtype=np.uint32) * np.uint32(2654435)

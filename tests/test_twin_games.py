@@ -87,6 +87,7 @@ def test_dual_matches_twin_on_game(name):
     assert any(result.counters.terminal_hits for result in results)
 
 
+@pytest.mark.slow
 def test_alphazero_matches_twin_on_game():
     results = assert_twin_agrees("tic_tac_toe", AlphaZero(60, **CALM))
     assert any(node.discount == 0 for result in results for node in result.nodes)

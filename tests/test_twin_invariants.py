@@ -47,7 +47,7 @@ def _layer(tree, tree_index, element):
     return {k: (visits, value) for k, (visits, value) in stats.items() if visits > 0}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("weights", ["all_visits", "small_visits"])
 @rules_cases
 def test_small_tree_alone_equals_alphazero(rules, weights):
@@ -58,7 +58,7 @@ def test_small_tree_alone_equals_alphazero(rules, weights):
     np.testing.assert_array_equal(alone.action_weights, alphazero.action_weights)
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("weights", ["all_visits", "small_visits"])
 @rules_cases
 def test_large_tree_alone_equals_alphazero(rules, weights):

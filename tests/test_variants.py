@@ -201,6 +201,7 @@ def test_what_a_move_costs(name: str, policy: Any, depths: tuple[int, ...], opti
     assert count_blocks(policy, network, **options) == int(result)
 
 
+@pytest.mark.slow
 def test_what_a_node_costs_that_a_later_tree_finds_by_itself() -> None:
     network = Counting((1, 2, 4))
     # One node of the first tree; the second evaluates it; the third it and three of its own.
