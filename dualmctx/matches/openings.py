@@ -114,8 +114,8 @@ def random_openings(
     tries = _BATCH * _MAX_BATCHES
     raise ValueError(
         f"found only {len(openings)} of {number} openings of {listed} plies in {tries:,} samples; "
-        "openings must lead to different positions: ask for fewer openings, more plies or several "
-        "lengths, or accept more positions"
+        "openings must lead to different positions of unfinished games: ask for fewer openings, "
+        "another length or several, or accept more positions"
     )
 
 

@@ -301,7 +301,7 @@ def test_start_fen_gives_initial_state(name):
             "more moves than the 200 that pgx can store",
         ),
         ("gardner_chess", START["chess"], "8 ranks instead of 5"),
-        ("gardner_chess", START["gardner_chess"].replace("5", "6"), "rank 3, '6', is not"),
+        ("gardner_chess", START["gardner_chess"].replace("5", "6"), "rank 3, '6', does not"),
         ("gardner_chess", START["gardner_chess"].replace("- -", "K -"), "castling K needs"),
         ("gardner_chess", "k4/5/5/2P2/K4 b - c2 0 1", "no pawn can have jumped over c2"),
         ("gardner_chess", START["gardner_chess"][:-1] + "129", "a draw after 128 moves"),
