@@ -658,7 +658,7 @@ def test_decided_sprt_stops_the_games(tmp_path: Path, no_timing: None, capfd: An
     judged = played[: 2 * test["num_pairs"]]
     points = sum((1 + x.result * (1 if x.players[0] == "perfect" else -1)) / 2 for x in judged)
     assert test["elo"] == pytest.approx(400 * math.log10(points / (len(judged) - points)))
-    assert f"Elo of the mean score, which the test is based on: {show_elo(test)}\n" in shown
+    assert f"Elo of the mean score, on which the test is based: {show_elo(test)}\n" in shown
     assert "H1 accepted after" in (tmp_path / "out" / "report.html").read_text()
     assert tournament_progress.judge_games(Sprt(0, 60), "perfect", judged[:-2]).accepted is None
     # The decision is final, even if more games are allowed.

@@ -752,7 +752,7 @@ def test_help_lists_the_presets_and_their_fields(capsys: pytest.CaptureFixture) 
     with pytest.raises(SystemExit, match=r"^0$"):
         train.main(["nim", "--help"])
     help_text = capsys.readouterr().out
-    for words in ("dualmctx train nim", "--seed", "--search.backup.window", "dual:"):
+    for words in ("dualmctx train nim", "--seed", "--search.backup.window", "dual (Dual MCTS"):
         assert words in help_text
     assert train.main([]) == 2
 
