@@ -1,6 +1,6 @@
 """Action weights of a node, usually the root, computed from its statistics."""
 
-# Some functions of jax have incomplete types.
+# Some functions of JAX have incomplete types.
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 

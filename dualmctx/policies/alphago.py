@@ -138,7 +138,7 @@ class AlphaGo:
                 raise ValueError(f"rollout_fn is None and rollout_mix {self.rollout_mix}; {remedy}")
             rng_key, root_key = split_key(rng_key)
             outcome = rollout_fn(params, root_key, root.embedding)
-            root = root.replace(value=self._mix(root.value, outcome))  # pyright: ignore[reportAttributeAccessIssue]
+            root = root.replace(value=self._mix(root.value, outcome))
             recurrent_fn = self._with_rollouts(recurrent_fn, rollout_fn)
         inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
         return search_single_tree(self, params, rng_key, inputs, search_tree=search_tree)
@@ -156,6 +156,6 @@ class AlphaGo:
             step, new = recurrent_fn(params, model_key, action, embedding)
             value = self._mix(step.value, rollout_fn(params, rollout_key, new))
             value = jnp.where(step.discount == 0, step.value, value)
-            return step.replace(value=value), new  # pyright: ignore[reportAttributeAccessIssue]
+            return step.replace(value=value), new
 
         return mixed

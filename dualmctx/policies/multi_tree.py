@@ -1,8 +1,5 @@
 """The search with several trees that `Dual`, `Chain` and `MPV` share."""
 
-# Some functions of jax have incomplete types.
-# pyright: reportUnknownMemberType=false
-
 from collections.abc import Callable
 from typing import Any, Literal, Protocol, get_args
 

@@ -19,7 +19,7 @@ from dualmctx.types import Params, RefineFn
 def finite_root(root: mctx.RootFnOutput) -> mctx.RootFnOutput:
     """Returns `[B]` roots with logits that the search can use."""
     logits, value = _repair(root.prior_logits, root.value)
-    return root.replace(prior_logits=logits, value=value)  # pyright: ignore[reportAttributeAccessIssue]
+    return root.replace(prior_logits=logits, value=value)
 
 
 def finite_refine_fn(refine_fn: RefineFn) -> RefineFn:

@@ -1,6 +1,6 @@
 """Subtree reuse in policies: a search continues with the subtree of the move played."""
 
-# Some functions of jax have incomplete types.
+# Some functions of JAX have incomplete types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Functions that policies share: priors over legal actions, root noise, and sampling of actions."""
 
-# Some functions of jax have incomplete types.
+# Some functions of JAX have incomplete types.
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownMemberType=false
 

@@ -1,8 +1,5 @@
 """The search with one tree by PUCT that `AlphaZero`, `AlphaGo` and `Contempt` share."""
 
-# Some functions of jax have incomplete types.
-# pyright: reportUnknownMemberType=false
-
 from typing import Protocol
 
 import jax.numpy as jnp

@@ -64,7 +64,7 @@ def keep_top_actions(inputs: Inputs, max_children: int | None) -> tuple[Inputs, 
     logits, invalid = inputs.root.prior_logits, inputs.invalid_actions
     # Masked only to choose the actions; the policy masks its inputs itself.
     actions = subset.choose(roots.mask_logits(logits, invalid))
-    root = inputs.root.replace(  # pyright: ignore[reportAttributeAccessIssue]
+    root = inputs.root.replace(
         prior_logits=_pick(logits, actions), embedding=subset.attach(inputs.root.embedding, actions)
     )
     limited = Inputs(
@@ -81,9 +81,7 @@ def keep_top_actions(inputs: Inputs, max_children: int | None) -> tuple[Inputs, 
         if isinstance(output, ActingOutput):
             changes["acting_weights"] = to_actions(tree, output.acting_weights, num_actions)
         action = _pick(slot_actions(tree), output.action[:, None])[:, 0]
-        return output.replace(  # pyright: ignore[reportAttributeAccessIssue]
-            action=action, **changes
-        )
+        return output.replace(action=action, **changes)
 
     return limited, restore
 
@@ -123,9 +121,7 @@ class _ActionSubset(NamedTuple):
             played = _pick(embedding.actions, action[:, None])[:, 0]
             step, new = recurrent_fn(params, rng_key, played, self.detach(embedding))
             actions = self.choose(step.prior_logits)
-            step = step.replace(  # pyright: ignore[reportAttributeAccessIssue]
-                prior_logits=_pick(step.prior_logits, actions)
-            )
+            step = step.replace(prior_logits=_pick(step.prior_logits, actions))
             return step, self.attach(new, actions)
 
         return limited

@@ -4,6 +4,7 @@ It depends on jax, chex and mctx only. The public modules are those that a new v
 selection rule uses.
 """
 
+# pyright: reportUnsupportedDunderAll=false
 __all__ = (
     "arrays",
     "climb",

@@ -56,7 +56,7 @@ def allocate(
     batch_size, num_actions = root.prior.shape
     if num_nodes * num_actions > _MAX_EDGES:
         raise ValueError(
-            f"{num_nodes} nodes with {num_actions} actions each are more than {_MAX_EDGES} edges;"
+            f"{num_nodes} nodes of {num_actions} actions each are more than {_MAX_EDGES} edges;"
             " run fewer simulations or, with a policy that uses PUCT, set max_children"
         )
     shape = (batch_size, num_nodes)

@@ -1,6 +1,6 @@
 """Gathers and scatters in `[B, N, ...]` arrays, and other small array functions."""
 
-# Some functions of jax have incomplete types.
+# Some functions of JAX have incomplete types.
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownVariableType=false
 

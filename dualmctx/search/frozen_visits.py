@@ -1,6 +1,6 @@
 """The selection rule of search-contempt: at one player's nodes it samples from frozen visits."""
 
-# Some functions of jax have incomplete types.
+# Some functions of JAX have incomplete types.
 # pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false
 

@@ -5,7 +5,7 @@ over the batch. With a key for each element, the samples of an element do not de
 in the batch, on the other elements, or on the devices that hold the batch.
 """
 
-# Some functions of jax have incomplete types.
+# Some functions of JAX have incomplete types.
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Adapter that runs selection rules written for mctx, unchanged, on this package's trees."""
 
-# Some functions of jax have incomplete types.
+# Some functions of JAX have incomplete types.
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 

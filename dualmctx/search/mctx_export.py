@@ -1,6 +1,6 @@
 """Export of a tree as an `mctx.Tree`, for tools that were written for mctx."""
 
-# Some functions of jax have incomplete types.
+# Some functions of JAX have incomplete types.
 # pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false
 

@@ -27,7 +27,7 @@ The virtual loss is that of AlphaGo, Silver et al. 2016, Methods, with n_vl = 3.
 the statistics of rollouts only; here an edge has one mean of values and rollouts.
 """
 
-# Some functions of jax have incomplete types.
+# Some functions of JAX have incomplete types.
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownMemberType=false
 

@@ -1,6 +1,6 @@
 """Refinement: a later head evaluates nodes that earlier trees found, many at once."""
 
-# Some functions of jax have incomplete types.
+# Some functions of JAX have incomplete types.
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 

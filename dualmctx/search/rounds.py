@@ -1,6 +1,6 @@
 """Searches with several trees, in rounds: each later tree refines the trees before it."""
 
-# Some functions of jax have incomplete types.
+# Some functions of JAX have incomplete types.
 # pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false
 

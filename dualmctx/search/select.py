@@ -1,6 +1,6 @@
 """Selection: rules that choose an action at a node, and the descent from the roots."""
 
-# Some functions of jax have incomplete types.
+# Some functions of JAX have incomplete types.
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 

@@ -1,6 +1,6 @@
 """Simulations, one at a time or several at once, and the search of one tree."""
 
-# Some functions of jax have incomplete types.
+# Some functions of JAX have incomplete types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from typing import NamedTuple

@@ -6,7 +6,7 @@ other arrays of a tree. A selection rule reads them with `read_statistic`. A sea
 statistics from `SearchSpec.statistics`.
 """
 
-# Some functions of jax have incomplete types.
+# Some functions of JAX have incomplete types.
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 
 import dataclasses

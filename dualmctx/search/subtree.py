@@ -1,6 +1,6 @@
 """Subtree reuse between moves: the child that was played becomes the new root."""
 
-# Some functions of jax have incomplete types.
+# Some functions of JAX have incomplete types.
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownMemberType=false
 

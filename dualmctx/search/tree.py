@@ -1,6 +1,6 @@
 """The search tree: nodes and edges, which one or several trees share, and their statistics."""
 
-# Some functions of jax have incomplete types.
+# Some functions of JAX have incomplete types.
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownMemberType=false
 
