@@ -1,6 +1,6 @@
-"""Binds a game and a network to a search. Signs and masks are applied here and nowhere else."""
+"""Binds a game and a network to a search. Only this module applies signs and masks."""
 
-# JAX's own annotations are incomplete: some of its functions have parameters of unknown type.
+# Some functions of JAX have incomplete types.
 # pyright: reportUnknownMemberType=false
 
 from typing import Any, NamedTuple, cast
@@ -36,9 +36,9 @@ class Model(NamedTuple):
 
     Attributes:
       root_fn: evaluates states by the first of the chosen heads.
-      recurrent_fn: plays actions and evaluates by the same head.
-      refine_fn: evaluates by the second of the chosen heads; a tuple with a function for each later
-        head if there are more than two; `None` if there is one.
+      recurrent_fn: plays actions and evaluates the resulting states by the same head.
+      refine_fn: evaluates embeddings by the second of the chosen heads. With more than two heads, a
+        tuple of one function per later head; with one head, `None`.
     """
 
     root_fn: RootFn
@@ -48,8 +48,7 @@ class Model(NamedTuple):
 
 def mask_illegal(logits: Array, legal_action_mask: Array) -> Array:
     """Returns `[B, A]` logits with the lowest finite number at illegal actions."""
-    # Not -inf, whose differences are not numbers.
-    # The type of `finfo` is incomplete.
+    # Not -inf, because the difference of two infinities is NaN. The type of `finfo` is incomplete.
     lowest = cast(Any, jnp.finfo(logits.dtype).min)
     return jnp.where(legal_action_mask, logits, lowest)
 
@@ -57,8 +56,8 @@ def mask_illegal(logits: Array, legal_action_mask: Array) -> Array:
 def reward_and_discount(before: GameState, after: GameState) -> tuple[Array, Array]:
     """Returns the `[B]` rewards and discounts of a step between `[B]` game states.
 
-    The reward is as seen by the mover. The discount is -1 if the player to move changes, 1 if it
-    stays the same, and 0 if the game is over.
+    The reward is from the view of the player who moved. The discount is -1 if the player to move
+    changes, 1 if it stays the same, and 0 if the game is over.
     """
     mover = before.current_player
     reward = jnp.take_along_axis(after.rewards, mover[:, None], axis=1)[:, 0]
@@ -79,9 +78,9 @@ def _packing(env: Environment, compact_states: bool) -> Packing:
 
 
 def _masked(output: HeadOutput, state: GameState) -> tuple[Array, Array]:
-    """Returns `[M, A]` logits without illegal actions, and `[M]` values that are 0 after the end.
+    """Returns `[M, A]` logits with illegal actions masked; and `[M]` values, 0 for finished games.
 
-    Shapes are checked while JAX traces, so a check costs nothing when the search runs.
+    Shapes are checked while JAX traces, which costs nothing when the search runs.
     """
     mask = state.legal_action_mask
     chex.assert_shape(output.logits, mask.shape)
@@ -98,23 +97,23 @@ def make_model(
     activations_dtype: Any = None,
     compact_states: bool = False,
 ) -> Model:
-    """Makes the functions that a policy calls from a game and a network.
+    """Makes the functions that a policy calls, from a game and a network.
 
-    Embeddings hold the game state without its observation, which `env.step` computes again. If a
-    later head can resume from the trunk's activations at the first head, they hold these too.
+    Embeddings hold the game state without its observation, which `env.step` computes again. They
+    also hold the trunk's activations at the first head, if a later head can resume from them.
 
     Args:
       env: a game, as `games.make` returns it.
       network: a `dualmctx.models.network.Network`.
-      heads: indices of heads: the first one for `root_fn` and `recurrent_fn`, each later one for a
+      heads: indices of heads: the first for `root_fn` and `recurrent_fn`, each later one for a
         `refine_fn`.
-      keep_activations: whether nodes store activations. Without them a `refine_fn` runs the whole
-        trunk again, which takes less memory and gives the same result.
+      keep_activations: whether nodes store activations. If not, a `refine_fn` runs the whole trunk
+        again, which takes less memory and gives the same result.
       activations_dtype: the type of stored activations, by default the network's own. `bfloat16`
         halves their memory and changes the output of the later head from the third digit on.
-      compact_states: whether nodes store states packed: booleans as bits, and integer arrays with a
-        range in the game's `state_ranges` in as few bits as the range needs. The search is the
-        same.
+      compact_states: whether nodes store packed states: booleans as bits, and integer arrays with a
+        range in the game's `state_ranges` in as few bits as the range needs. The search result is
+        the same.
 
     Returns:
       The functions, pure and batched.
@@ -208,7 +207,7 @@ def make_rollout_fn(
       compact_states: the same value as for `make_model`.
 
     Returns:
-      `(params, rng_key, embedding) -> [M]` outcomes, as seen by the player to move; pure and
+      `(params, rng_key, embedding) -> [M]` outcomes, from the view of the player to move; pure and
       batched.
 
     Raises:
@@ -226,7 +225,7 @@ def make_rollout_fn(
         return mask_illegal(logits, state.legal_action_mask)
 
     def play_fn(state: GameState, action: Array) -> tuple[GameState, Array, Array]:
-        # The loop does not need to carry the observation.
+        # Without the observation, which the loop does not need to carry.
         after = jax.vmap(env.step)(state, action).replace(observation=None)
         return after, *reward_and_discount(state, after)
 
@@ -248,7 +247,7 @@ def make_rollout_fn(
 def rollout_options(
     env: Environment, network: PolicyValueNetwork, policy: Policy, *, compact_states: bool = False
 ) -> dict[str, RolloutFn]:
-    """Returns the argument `rollout_fn` for a policy with rollouts, and none for other policies."""
+    """Returns the keyword argument `rollout_fn` for a policy with rollouts; empty for others."""
     rollouts = policy.traits.rollouts
     if rollouts is None:
         return {}
@@ -283,11 +282,11 @@ def make_search_fn(
 
     Returns:
       `(params, rng_key, state) -> mctx.PolicyOutput` for a batch of game states. A policy with
-      `reuse_capacity` takes the output of `get_subtree` on the last move's trees as a fourth
+      `reuse_capacity` accepts the output of `get_subtree` on the previous move's trees as a fourth
       argument.
 
     Raises:
-      ValueError: as `make_model` and `make_rollout_fn`.
+      ValueError: see `make_model` and `make_rollout_fn`.
     """
     model = make_model(
         env,
@@ -303,7 +302,7 @@ def make_search_fn(
         params: Params, rng_key: Array, state: GameState, search_tree: Any = None
     ) -> mctx.PolicyOutput:
         # Only policies with `reuse_capacity` take a tree.
-        kept = {} if search_tree is None else {"search_tree": search_tree}
+        reused = {} if search_tree is None else {"search_tree": search_tree}
         return policy(
             params,
             rng_key,
@@ -312,7 +311,7 @@ def make_search_fn(
             model.refine_fn,
             invalid_actions=~state.legal_action_mask,
             **rollouts,
-            **kept,
+            **reused,
         )
 
     return search

@@ -12,7 +12,7 @@ class HeadOutput(NamedTuple):
 
     Attributes:
       logits: `[M, A]` policy logits; illegal actions are not masked.
-      value: `[M]` in (-1, 1), as seen by the player to move.
+      value: `[M]` in (-1, 1), from the view of the player to move.
     """
 
     logits: jax.Array
@@ -35,7 +35,8 @@ class Head(nn.Module):
             value = nn.relu(nn.Dense(4, name="value_conv")(x))
         policy = policy.reshape(policy.shape[0], -1)
         value = value.reshape(value.shape[0], -1)
-        # With zeros an untrained network has no preference, so its search can be checked by hand.
+        # Zero kernels: an untrained network has uniform logits, so its search can be checked by
+        # hand.
         zeros = nn.initializers.zeros
         logits = nn.Dense(self.num_actions, kernel_init=zeros, name="policy")(policy)
         value = nn.relu(nn.Dense(64, name="value_hidden")(value))

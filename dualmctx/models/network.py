@@ -22,8 +22,8 @@ __all__ = ("HeadOutput", "Network", "SeparateTrunks", "make_network")
 class Network(nn.Module):
     """A trunk of residual blocks with policy-value heads at some of its depths.
 
-    The trunk can stop at a head and resume from its activations there. The result is the same as
-    without the stop.
+    The trunk can stop at a head and later resume from the activations there, with the same result
+    as an uninterrupted evaluation.
 
     Attributes:
       num_actions: A.
@@ -88,9 +88,9 @@ class Network(nn.Module):
 
 
 class SeparateTrunks(nn.Module):
-    """Networks that share nothing: each head has a trunk of its own.
+    """Separate networks: each head has a trunk of its own.
 
-    Called like `Network`. No activations are returned, as nothing can be resumed.
+    Called like `Network`. It returns no activations, because one network cannot resume another.
 
     Attributes:
       num_actions: A.
@@ -152,8 +152,8 @@ def make_network(
       head_depths: depths of the heads, increasing; by default the middle and the end, or more at
         even distances. With separate trunks, the blocks of each, in any order; by default
         `num_blocks`, half as many again, and so on.
-      num_heads: the least number of heads.
-      separate_trunks: whether each head has a trunk of its own; then there are at least two.
+      num_heads: the smallest number of heads.
+      separate_trunks: whether each head has a trunk of its own; if so, there are at least two.
       trunk: a name in `dualmctx.models.trunks.TRUNKS`. `auto` is `conv` for observations with three
         axes, else `mlp`.
 

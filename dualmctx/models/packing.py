@@ -1,6 +1,6 @@
-"""Packed game states: the exact state that a node stores, in fewer bits."""
+"""Packed game states: nodes store the exact state in fewer bits."""
 
-# JAX's own annotations are incomplete: some of its functions have parameters of unknown type.
+# Some functions of JAX have incomplete types.
 # pyright: reportUnknownMemberType=false
 
 import math
@@ -21,7 +21,7 @@ class Packing(NamedTuple):
 
     Attributes:
       pack: `(state) -> packed`; drops the observation.
-      unpack: `(packed) -> state`, equal to the packed state, with `None` as its observation.
+      unpack: `(packed) -> state`, the original state with `None` as its observation.
     """
 
     pack: Callable[[GameState], Any]
@@ -49,7 +49,7 @@ def pack_bits(example: GameState, ranges: Ranges) -> Packing:
         path such as `_x.board`. Integer arrays without a range are stored unchanged.
 
     Returns:
-      The packing. A value outside its range is not restored.
+      The packing. Values outside their range are not restored correctly.
 
     Raises:
       ValueError: if a range does not name an integer array of the state.

@@ -1,11 +1,8 @@
-"""Rollouts: games played to their end on the device by a fast policy, to value a position.
+"""Rollouts: games that a fast policy plays to the end, on the device, to evaluate a position.
 
 All games of a batch run in one loop, which ends with the longest game; moves after the end of a
 game have no effect. Each game has its own random key, so its result does not depend on the others.
 """
-
-# JAX's own annotations are incomplete: some of its functions have parameters of unknown type.
-# pyright: reportUnknownMemberType=false
 
 from typing import Protocol
 
@@ -49,12 +46,14 @@ def play_out(
 ) -> Array:
     """Plays games to their end and returns their outcomes.
 
-    With r_t the reward of move t, as seen by its mover, and γ_t its discount, as those of an edge
-    of the tree (-1 if the player to move changes, +1 if it stays, 0 at the end):
+    The outcome is
         z = r_0 + γ_0 (r_1 + γ_1 (r_2 + …))
+    where r_t is the reward of move t, from the view of the player who moved, and γ_t its discount:
+    -1 if the player to move changes, +1 if it stays the same, 0 at the end, as for an edge of the
+    tree.
 
     Args:
-      params: passed to `logits_fn`.
+      params: passed on to `logits_fn`.
       rng_key: one key, or `[M]` keys; consumed. The samples of game i depend on i alone.
       state: `[M, ...]` the positions from which the games are played.
       is_over: `[M]` bool, true for games that are over at `state`. Their outcome is 0, because the
@@ -62,10 +61,10 @@ def play_out(
       play_fn: plays a move.
       logits_fn: the policy of both players.
       max_length: the number of moves after which a game is stopped, at least 1; `None` plays to the
-        end. A stopped game counts as a draw from there.
+        end. The rest of a stopped game counts as a draw.
 
     Returns:
-      `[M]` outcomes z, as seen by the player to move at `state`.
+      `[M]` outcomes z, from the view of the player to move at `state`.
 
     Source: Silver et al. 2016 (AlphaGo), Methods, "Search algorithm": rollouts run to the end of
     the game, and the moves of both players are sampled from the rollout policy.
@@ -86,8 +85,8 @@ def play_out(
         state, reward, discount = play_fn(state, action.astype(jnp.int32))
         return state, sign * discount, outcome + sign * reward, ply + 1
 
-    # The product of the discounts so far: the sign of the next reward as seen at the start, 0 after
-    # the end.
+    # The product of the discounts so far: the sign of the next reward from the view of the first
+    # player to move, 0 after the end.
     sign = jnp.where(is_over, 0, 1).astype(jnp.float32)
     carry: _Carry = (state, sign, jnp.zeros_like(sign), jnp.int32(0))
     return jax.lax.while_loop(goes_on, body, carry)[2]

@@ -1,6 +1,6 @@
 """The memory that a search needs, predicted before the search is compiled."""
 
-# JAX's own annotations are incomplete: some of its functions have parameters of unknown type.
+# Some functions of JAX have incomplete types.
 # pyright: reportUnknownMemberType=false
 
 import dataclasses
@@ -14,19 +14,19 @@ from dualmctx.checks import check_count
 from dualmctx.models.game_model import make_model, rollout_options
 from dualmctx.types import Embedding, Environment, GameState, Params, Policy, PolicyValueNetwork
 
-# In rounds of a search with several trees, XLA copies up to half of the statistics.
+# In a search with several trees and rounds, XLA copies up to half of the statistics.
 _MARGIN, _COPIED = 0.1, 0.5
 # A backup from many leaves sums four numbers per node and tree; see `search.batch_backup`.
 _NUM_SUMS = 4
-# The sizes of temporaries do not need fast code, and this compiles two to three times as fast.
+# Compiles two to three times as fast; the code is only measured, not run.
 _QUICK: dict[str, Any] = {"xla_backend_optimization_level": 0}
 
 
 @dataclasses.dataclass(frozen=True)
 class SearchMemory:
-    """The bytes that a search allocates, besides its parameters and the states at its roots.
+    """The bytes that a search allocates, not counting parameters and the states at its roots.
 
-    This is the search as self-play runs it: actions and weights leave the program, trees do not.
+    The search is as in self-play: it returns actions and weights, but not trees.
 
     Attributes:
       batch_size: B.
@@ -35,10 +35,10 @@ class SearchMemory:
       tree: all arrays of `PolicyOutput.search_tree`.
       embeddings: the part of `tree` for game states and stored activations.
       activations: the part of `embeddings` for stored activations.
-      temporaries: the largest call of the model, with its inputs and outputs.
+      temporaries: the largest call of the model, including its inputs and outputs.
       outputs: actions and weights.
-      margin: the allowance for copies of arrays, and for the error of the prediction.
-      kept: the trees of the last move, for a policy that reuses them.
+      margin: an allowance for copies of arrays and for the error of the prediction.
+      kept: the trees of the previous move, for a policy that reuses them.
     """
 
     batch_size: int
@@ -59,7 +59,7 @@ class SearchMemory:
 
     @property
     def total(self) -> int:
-        """The bytes allocated at once, with the margin."""
+        """The largest number of bytes allocated at the same time, with the margin."""
         return self.tree + self.temporaries + self.outputs + self.margin + self.kept
 
 
@@ -80,9 +80,10 @@ def search_memory(
 ) -> SearchMemory:
     """Predicts the memory of a search, with a margin.
 
-    The trees are the shapes of the search's own output, which is traced but not compiled. The
-    functions of the model are compiled alone, for the batches that the search evaluates; this takes
-    seconds. Temporaries are those of the default device. Memory of rollouts is not included.
+    The sizes of trees are the shapes of the search's output, which is traced but not compiled. The
+    functions of the model are compiled on their own, for the batches that the search evaluates;
+    this takes seconds. Temporaries are those of the default device. The memory of rollouts is not
+    included.
 
     Args:
       env: a game, as `games.make` returns it.
@@ -135,7 +136,7 @@ def num_bytes(tree: Any) -> int:
 
 
 def temporary_bytes(function: Callable[..., Any], *arguments: Any) -> int:
-    """Compiles a function for arrays or shapes; returns the bytes of temporaries and outputs."""
+    """Compiles a function for arrays or shapes; returns its bytes of temporaries and outputs."""
     compiled: Any = jax.jit(function).lower(*arguments).compile(compiler_options=_QUICK)
     report = compiled.memory_analysis()
     return report.temp_size_in_bytes + report.output_size_in_bytes
@@ -194,10 +195,10 @@ def _zeros(x: Any) -> jax.Array:
 
 
 def _looped(recurrent_fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function that steps in a loop, as a search does.
+    """Returns a function that calls `recurrent_fn` in a loop, as a search does.
 
-    A loop takes more memory than its body alone, because XLA stores the results that are the same
-    in every iteration.
+    A loop takes more memory than its body alone, because XLA stores results that are the same in
+    every iteration.
     """
 
     def looped(*arguments: Any) -> Any:

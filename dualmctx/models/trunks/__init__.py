@@ -1,4 +1,4 @@
-"""The registry of trunks. A new trunk is one file in this folder and one line here."""
+"""The registry of trunks. A new trunk needs one file in this folder and one line here."""
 
 from dualmctx.models.trunks import conv, mlp, transformer
 from dualmctx.models.trunks.trunk import Trunk
@@ -12,11 +12,11 @@ TRUNKS: dict[str, Trunk] = {
 }
 
 AUTO = "auto"
-"""Stands for the first trunk of the registry that accepts the observations."""
+"""A name that selects the first trunk of the registry that accepts the observations."""
 
 
 def get_trunk(name: str) -> Trunk:
-    """Returns the trunk of a name.
+    """Returns the trunk with a name.
 
     Raises:
       ValueError: if there is no trunk of this name.

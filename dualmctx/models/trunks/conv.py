@@ -1,8 +1,7 @@
 """A residual trunk of 3x3 convolutions, for observations of boards."""
 
-# The annotations of JAX and Flax are incomplete: some of their functions have unknown types.
+# Some functions of JAX have incomplete types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
 
 import jax
 import jax.numpy as jnp
@@ -62,8 +61,8 @@ class Conv(nn.Module):
 class Block(nn.Module):
     """A pre-activation residual block of two convolutions.
 
-    Layer normalisation is over the features of each position separately, so that the evaluation of
-    a position does not depend on the rest of its batch, during training either.
+    Layer normalisation is over all features of each board cell separately. The evaluation of a
+    position therefore does not depend on the rest of its batch, even during training.
     """
 
     features: int

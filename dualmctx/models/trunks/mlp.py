@@ -22,7 +22,7 @@ class Stem(nn.Module):
 
 
 class Block(nn.Module):
-    """A pre-activation residual block of two dense layers, normalised as the block of `conv`."""
+    """A pre-activation residual block of two dense layers, normalised as in `conv`."""
 
     features: int
 

@@ -5,7 +5,7 @@ Source: Vaswani et al. 2017, encoder only, with layer normalisation before each 
 trunks, so that an untrained block is the identity.
 """
 
-# The annotations of JAX and Flax are incomplete: some of their functions have unknown types.
+# Some functions of JAX have incomplete types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 import math
@@ -29,8 +29,8 @@ class Stem(nn.Module):
     def __call__(self, x: jax.Array) -> jax.Array:
         """Maps `[M, ...]` to `[M, T, features]`.
 
-        The last axis of an observation `[..., F]` holds the features of a token; the other axes are
-        its T tokens. An observation `[F]` has F tokens of one feature.
+        The last axis of an observation `[..., F]` holds the features of a token; the other axes
+        enumerate its T tokens. An observation `[F]` has F tokens with one feature each.
         """
         tokens = x[..., None] if x.ndim == 2 else x.reshape(x.shape[0], -1, x.shape[-1])
         shape = (tokens.shape[1], self.features)

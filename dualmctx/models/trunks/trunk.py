@@ -1,4 +1,4 @@
-"""The parts of a trunk, which each file of this folder defines."""
+"""The record that each trunk in this folder defines."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -15,8 +15,9 @@ class Trunk(NamedTuple):
     Attributes:
       make_stem: `(width) -> module` that maps `[M, ...]` float32 observations to activations.
       make_block: `(width) -> module` that maps activations to activations.
-      accepts: whether the trunk can read observations of a shape, without the batch axis.
-      requirement: the shapes that it accepts, in words, for error messages.
+      accepts: `(shape) -> bool`, whether the trunk accepts observations of this shape, without the
+        batch axis.
+      requirement: a description of the accepted shapes for error messages.
     """
 
     make_stem: Callable[[int], nn.Module]
