@@ -1,3 +1,3 @@
-"""Self-play to parameters: configuration, self-play, targets, replay buffer and learner."""
+"""Training: configuration, self-play, targets, replay buffer and learner."""
 
 __all__ = ("config", "presets", "trainer")

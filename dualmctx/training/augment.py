@@ -1,4 +1,4 @@
-"""Augmentation: positions seen under the symmetries of their game."""
+"""Augmentation of positions by the symmetries of their game."""
 
 from typing import Any
 
@@ -11,12 +11,12 @@ from dualmctx.training.learner import AugmentFn
 
 
 def make_augment(observation_index: Any, action_index: Any) -> AugmentFn:
-    """Returns a function that applies to each position a symmetry drawn uniformly for it.
+    """Returns a function that applies a uniformly sampled symmetry to each position.
 
-    The network thus learns each position in all of its symmetric forms. `TrainingBatch` declares
-    which fields a symmetry permutes: the observation, the legal actions and the policy. In these,
-    entry i becomes the old entry `index[s, i]`, with the same s for all fields of a position. The
-    other fields, such as the value, do not change.
+    The network therefore learns all symmetric forms of each position. `TrainingBatch` declares
+    which fields a symmetry permutes: the observation, the legal actions and the policy. Their new
+    entry i is the old entry `index[s, i]`, with the same s for all fields of a position. The other
+    fields, such as the value, do not change.
 
     Args:
       observation_index: `[S, D]` int32, a permutation of the flattened observation for each of the
@@ -29,17 +29,18 @@ def make_augment(observation_index: Any, action_index: Any) -> AugmentFn:
     Raises:
       ValueError: if the identity is the only symmetry.
 
-    Source: Silver et al. 2017 (AlphaGo Zero), "Neural network training": the eight of the square.
+    Source: Silver et al. 2017 (AlphaGo Zero), "Neural network training", which uses the eight
+    symmetries of the square.
     """
     num_symmetries = len(action_index)
     if num_symmetries < 2:
         raise ValueError("augment is True, but the game has no symmetries; leave augment False")
 
     def augment(rng_key: chex.PRNGKey, batch: TrainingBatch) -> TrainingBatch:
-        drawn = jax.random.randint(rng_key, batch.policy.shape[:1], 0, num_symmetries)
+        symmetry = jax.random.randint(rng_key, batch.policy.shape[:1], 0, num_symmetries)
         indices = {
-            "observation": jnp.asarray(observation_index)[drawn],
-            "action": jnp.asarray(action_index)[drawn],
+            "observation": jnp.asarray(observation_index)[symmetry],
+            "action": jnp.asarray(action_index)[symmetry],
         }
         permuted = {
             name: _permute(getattr(batch, name), indices[field.symmetry])

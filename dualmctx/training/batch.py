@@ -2,7 +2,7 @@
 
 `TrainingBatch` declares each field together with the function that computes it from a move of
 self-play and with its behaviour under the symmetries of the board. Self-play, the replay buffer and
-augmentation go through that declaration, so a new field is one new line. The loss reads it by name.
+augmentation use this declaration, so adding a field takes one line. The loss reads fields by name.
 """
 
 from collections.abc import Callable
@@ -18,11 +18,11 @@ class Move(NamedTuple):
     Attributes:
       state: `[B]` game states before the move.
       output: the output of the search of these states.
-      reward: `[B]` of the player who moved.
+      reward: `[B]` reward of the player who moved.
       discount: `[B]` -1, +1 or 0, see `dualmctx.types`.
       is_truncated: `[B]` bool, whether the game was stopped after the move without a result.
-      is_random: `[B]` bool, whether the move was drawn uniformly, without regard to the search.
-      value: `[B]` value of the position by the search, for the player to move.
+      is_random: `[B]` bool, whether the move was sampled uniformly, independent of the search.
+      value: `[B]` value of the position by the search, from the view of the player to move.
     """
 
     state: Any
@@ -38,9 +38,9 @@ class Stored(NamedTuple):
     """Declaration of a stored field.
 
     Attributes:
-      compute: returns the field, `[B, ...]`, of a move.
-      symmetry: the permutation that a symmetry of the board applies to the field: that of the
-        flattened observation, that of the actions, or none.
+      compute: returns the field of a move, `[B, ...]`.
+      symmetry: the permutation that a symmetry of the board applies to the field: the permutation
+        of the flattened observation, that of the actions, or `None`.
     """
 
     compute: Callable[[Move], chex.Array]
@@ -48,23 +48,24 @@ class Stored(NamedTuple):
 
 
 class TrainingBatch(NamedTuple):
-    """Positions to learn from, over any leading axes.
+    """Positions to learn from, with any leading axes.
 
     Self-play fills `value`, `remaining_discount` and `is_truncated` from the move alone;
     `dualmctx.training.targets.make_training_batch` then propagates the outcome of the game to them.
     The order of the fields is part of the format of checkpoints.
 
     Attributes:
-      observation: `[...]` seen by the player to move.
+      observation: `[...]` from the view of the player to move.
       legal_action_mask: `[..., A]` bool.
-      policy: `[..., A]` weights of the search; they sum to 1.
-      value: `[...]` sum of the rewards from here on, for the player to move; the result of the game
-        once it has ended.
-      remaining_discount: `[...]` in {-1, 0, 1}, the sign with which later rewards will count; 0
-        once the game is over.
+      policy: `[..., A]` action weights of the search, which sum to 1.
+      value: `[...]` sum of the rewards from this position on, from the view of the player to move;
+        the result of the game once it has ended.
+      remaining_discount: `[...]` in {-1, 0, 1}, the factor of later rewards in `value`; 0 once the
+        game is over.
       is_truncated: `[...]` bool, whether the game was stopped without a result.
-      is_random: `[...]` bool, whether the move was drawn uniformly, without regard to the search.
-      search_value: `[...]` value of the position by the search, for the player to move.
+      is_random: `[...]` bool, whether the move was sampled uniformly, independent of the search.
+      search_value: `[...]` value of the position by the search, from the view of the player to
+        move.
     """
 
     observation: Annotated[chex.Array, Stored(lambda move: move.state.observation, "observation")]
@@ -80,14 +81,14 @@ class TrainingBatch(NamedTuple):
 
     @property
     def has_value(self) -> chex.Array:
-        """`[...]` bool, whether the result is known and follows from moves of the search."""
+        """`[...]` bool, whether the result is known and the move was chosen by the search."""
         return (self.remaining_discount == 0) & ~self.is_truncated & ~self.is_random
 
     def value_target(self, search_value_weight: float = 0.0) -> tuple[chex.Array, chex.Array]:
         """Returns the `[...]` target of the value head, and `[...]` bool, whether it is known.
 
         Formula: (1 − m) z + m v, where z is the result of the game and v the value by the search.
-        Without a result the target is v; for m = 0 it is then unknown.
+        Without a result the target is v, or unknown if m = 0.
 
         Args:
           search_value_weight: m, in [0, 1].

@@ -15,7 +15,7 @@ _FACTOR = 10
 _LARGEST_PARAMETER = 1e15
 
 FAILURES = (OSError, MemoryError, jax.errors.JaxRuntimeError)
-"""Errors of memory, disk, network connection or device, not of the program."""
+"""Errors that are caused by memory, disk, network connection or device, not by the program."""
 
 
 @jax.jit
@@ -23,19 +23,19 @@ def _all_finite(params: Params) -> jax.Array:
     return jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(params)]))
 
 
-def check_parameters(found: dict[str, Any], source: Any) -> None:
-    """Checks that a network can compute with its parameters.
+def check_parameters(parameters: dict[str, Any], source: Any) -> None:
+    """Checks that parameters are finite and at most 1e15 in absolute value.
 
-    Above 1e15 in absolute value, the sums of squares in layer normalisation overflow float32.
+    With larger parameters, the sums of squares in layer normalisation overflow float32.
 
     Args:
-      found: the arrays by name.
+      parameters: the arrays by name.
       source: the file or folder of the parameters, for the message.
 
     Raises:
-      ValueError: if a number is NaN, infinite or larger than that; the message names the array.
+      ValueError: if a parameter is NaN, infinite or too large; the message names the array.
     """
-    for name, x in found.items():
+    for name, x in parameters.items():
         x = np.asarray(x)
         is_wrong = ~(np.abs(x) <= _LARGEST_PARAMETER)
         if is_wrong.any():
@@ -49,7 +49,7 @@ def check_parameters(found: dict[str, Any], source: Any) -> None:
 def check_divergence(
     row: dict[str, Any], rows: list[dict[str, Any]], params: Params, num_actions: int
 ) -> str | None:
-    """Describes the divergence of training, if there is any.
+    """Checks whether training has diverged.
 
     Training has diverged if a loss or a parameter is not finite, or if a policy loss is too large.
     The limit is 10 log A; uniform play has a loss of at most log A. Once there are 50 earlier rows,
@@ -63,7 +63,7 @@ def check_divergence(
       num_actions: A, the number of actions of the game.
 
     Returns:
-      A description with the metric and its value, or `None`.
+      A description with the metric and its value; `None` if training has not diverged.
     """
     losses = {name: row[name] for name in row if "_loss_" in name}
     for name, loss in losses.items():

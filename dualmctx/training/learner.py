@@ -1,4 +1,4 @@
-"""The learner: the loss of all heads, and several optimiser steps as one program."""
+"""The learner: the losses of all heads, and several optimiser steps in one program."""
 
 import dataclasses
 from collections.abc import Callable
@@ -41,20 +41,20 @@ class Learner:
     value_weight: float = 1.0
     """Weight of the squared error of the value, relative to the cross-entropy of the policy."""
     search_value_weight: float = 0.0
-    """Share of the value by the search in the value target; the rest is the result of the game.
-    Above 0, positions without a result, or with one that follows from random moves, have the value
-    by the search as their target."""
+    """Weight of the search value in the value target, in [0, 1]; the rest is the result of the
+    game. If it is above 0, positions without a result, or with a result that follows from random
+    moves, have the search value as their target."""
     batch_size: int = 256
     """Positions per optimiser step."""
     num_updates: int = 16
-    """Optimiser steps per iteration. The replay ratio, the number of times that a position is
-    learned on average, is num_updates * batch_size / (num_games * num_steps). Each row of the
-    metrics has it."""
+    """Optimiser steps per iteration. The replay ratio, which is the average number of times that a
+    position is learned, is num_updates * batch_size / (num_games * num_steps). Each row of the
+    metrics contains it."""
     capacity: int = 65_536
     """Positions in the replay buffer."""
     augment: bool = False
-    """Whether to apply a uniformly drawn symmetry of the game to each position of a batch. An error
-    for games without symmetries."""
+    """Whether to apply a uniformly sampled symmetry of the game to each position of a batch. An
+    error for games without symmetries."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
@@ -75,9 +75,10 @@ class Losses(NamedTuple):
     Attributes:
       policy: `[H]` cross-entropy minus the entropy of the target, in nats; 0 is a perfect fit.
       value: `[H]` squared error over the positions with a known target.
-      target_entropy: scalar, entropy of the policy target, in nats. It falls during training as
-        searches become more decided. An untrained network has a policy loss near 0, so progress
-        shows in the cross-entropy, which is the sum of policy loss and target entropy.
+      target_entropy: scalar, entropy of the policy target, in nats. It decreases during training,
+        as the weights of the search concentrate on fewer actions. An untrained network has a policy
+        loss near 0, so the measure of progress is the cross-entropy, the sum of policy loss and
+        target entropy.
     """
 
     policy: chex.Array
@@ -125,10 +126,10 @@ def compute_losses(
     batch: TrainingBatch,
     search_value_weight: float = 0.0,
 ) -> Losses:
-    """Computes the losses of every head on `[M]` positions.
+    """Computes the losses of all heads on `[M]` positions.
 
-    Formula, per head h: Σ_a π(a) log(π(a) / p_h(a)) and (z − v_h)², with the same π and z for all
-    heads. z is `TrainingBatch.value_target(search_value_weight)`.
+    Formula, for each head h: Σ_a π(a) log(π(a) / p_h(a)) and (z − v_h)², with the same π and z for
+    all heads. z is `TrainingBatch.value_target(search_value_weight)`.
 
     Source: Kadam, Xu, Lieberherr 2021 name no loss for two heads. The sum of AlphaZero's loss over
     the heads is our reading.

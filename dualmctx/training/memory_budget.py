@@ -17,15 +17,15 @@ _GIB = 2**30
 
 @dataclasses.dataclass(frozen=True)
 class TrainingMemory:
-    """The bytes that a training run holds.
+    """The bytes that a training run needs on each device.
 
     Attributes:
       search: the search of self-play.
       state: parameters, optimiser, replay buffer and games.
       replay: the part of `state` for the replay buffer.
-      positions: the positions of an iteration, before and after they become samples.
+      positions: the positions of an iteration, as moves and as training batch.
       gradient: an optimiser step.
-      evals: the search of an evaluation.
+      evals: the search of the evals.
     """
 
     search: SearchMemory
@@ -37,7 +37,7 @@ class TrainingMemory:
 
     @property
     def total(self) -> int:
-        """The most that is held at once: self-play, learning and evaluation take turns."""
+        """The largest number of bytes at any time; self-play, learning and evals alternate."""
         return self.state + max(self.search.total + self.positions, self.gradient, self.evals)
 
 
@@ -50,18 +50,17 @@ def training_memory(
     num_added: int,
     evals: int = 0,
 ) -> TrainingMemory:
-    """Predicts the bytes that a training run holds.
+    """Predicts the bytes that a training run needs on each device.
 
     The gradient is compiled for one batch, which takes seconds.
 
     Args:
-      search: the search of self-play.
+      search: the search of self-play on one device.
       network: a `dualmctx.models.network.Network`.
-      state: shapes of the training state, or of one device's share of it; the other numbers are
-        then those of one device too.
-      batch_size: positions per optimiser step.
-      num_added: positions per iteration.
-      evals: bytes of the search of an evaluation.
+      state: shapes of one device's share of the training state.
+      batch_size: positions per optimiser step on one device.
+      num_added: positions per iteration on one device.
+      evals: bytes of the search of the evals.
 
     Returns:
       The parts and their total.
@@ -95,17 +94,17 @@ def require_memory(
     num_devices: int = 1,
     savings: Sequence[str] = (),
 ) -> None:
-    """Refuses a run that does not fit into memory.
+    """Checks that a run fits into memory.
 
     Args:
-      memory: the run's need of each device.
-      limit: bytes of each device; with `None`, the limit is unknown and nothing is refused.
-      is_asked_for: whether the user set the limit; else it is the free memory.
+      memory: the memory that the run needs on each device.
+      limit: bytes available on each device; `None` if unknown, which disables the check.
+      is_asked_for: whether the user set the limit; otherwise it is the free memory.
       num_devices: the number of devices that share the games evenly.
       savings: flags that would reduce the memory of this run, besides smaller numbers.
 
     Raises:
-      ValueError: if the run does not fit, with the need, the limit and the remedy.
+      ValueError: if the run does not fit; the message has the need, the limit and the remedy.
     """
     if limit is None or memory.total <= limit:
         return
@@ -121,7 +120,7 @@ def require_memory(
 
 
 def _remedy(memory: TrainingMemory, limit: int, num_devices: int, savings: Sequence[str]) -> str:
-    """Returns the changes that would make a run fit, in words."""
+    """Describes the changes of flags that would make a run fit."""
     if memory.state + memory.gradient > limit:
         return "a smaller --learner.capacity, --learner.batch-size or --network.width"
     if memory.state + memory.evals > limit:
@@ -130,7 +129,7 @@ def _remedy(memory: TrainingMemory, limit: int, num_devices: int, savings: Seque
     num_games = memory.search.batch_size * room // (memory.search.total + memory.positions)
     parts: list[str] = []
     if num_games >= 1:
-        # Rounded down to a power of two. The flag counts the games of all devices.
+        # Rounded down to a power of two. The flag is the number of games on all devices together.
         fitting = num_devices * 2 ** (num_games.bit_length() - 1)
         parts.append(f"--selfplay.num-games {fitting}")
     parts += ["fewer simulations", *savings]
@@ -140,16 +139,16 @@ def _remedy(memory: TrainingMemory, limit: int, num_devices: int, savings: Seque
 def require_batch_memory(
     batch_size: int, needed: int, limit: int | None, *, has_search: bool = True
 ) -> None:
-    """Refuses a batch of positions that does not fit into memory.
+    """Checks that a batch of positions fits into memory.
 
     Args:
       batch_size: positions that a device evaluates at once.
       needed: the bytes that they need.
-      limit: the bytes available; with `None`, they are unknown and nothing is refused.
-      has_search: whether fewer simulations would need less.
+      limit: the bytes available; `None` if unknown, which disables the check.
+      has_search: whether there is a search, so that fewer simulations would need less memory.
 
     Raises:
-      ValueError: if the batch does not fit, with the need, the limit and the remedy.
+      ValueError: if the batch does not fit; the message has the need, the limit and the remedy.
     """
     if limit is None or needed <= limit:
         return
@@ -163,7 +162,7 @@ def require_batch_memory(
 
 
 def describe_memory(memory: TrainingMemory) -> str:
-    """Returns one line with the memory of a run and its largest parts."""
+    """Formats the memory of a run and its largest parts as one line."""
     parts = {
         "search": memory.search.total,
         "learning": memory.gradient,
@@ -175,5 +174,5 @@ def describe_memory(memory: TrainingMemory) -> str:
 
 
 def readable(size: int) -> str:
-    """Returns a number of bytes in MiB or GiB."""
+    """Formats a number of bytes in MiB or GiB."""
     return f"{size / _GIB:,.1f} GiB" if size >= _GIB else f"{size / 2**20:,.1f} MiB"

@@ -1,4 +1,4 @@
-"""The metrics of an iteration: games counted by their results, and losses."""
+"""The metrics of an iteration: numbers of games by result, and losses."""
 
 from typing import Any
 
@@ -10,12 +10,12 @@ from dualmctx.training.selfplay import Trajectory
 
 
 def count_games(trajectory: Trajectory) -> dict[str, chex.Array]:
-    """Counts the games that `[T, B]` moves ended, each of them once.
+    """Counts the games that ended within `[T, B]` moves.
 
     Returns:
-      Scalars: `games`, the number of games; of these `truncated`, `draws` and `wins_by_mover` (won
-      by the player who moved last); `resign_tests` and `resign_errors`, see
-      `SelfPlay.play_on_fraction`.
+      Scalars: `games`, the number of games that ended; among them, `truncated`, `draws` and
+      `wins_by_mover` (games won by the player who moved last), and `resign_tests` and
+      `resign_errors`, see `SelfPlay.play_on_fraction`.
     """
     has_result = trajectory.is_end & ~trajectory.is_truncated
     return {

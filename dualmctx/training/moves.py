@@ -19,14 +19,15 @@ def choose_action(
     temperature: chex.Array,
     is_random: chex.Array,
 ) -> chex.Array:
-    """Draws the `[B]` moves of self-play.
+    """Samples the `[B]` moves of self-play.
 
     Args:
       rng_keys: `[B]` keys, which are consumed.
-      weights: `[B, A]` of the search.
+      weights: `[B, A]` action weights of the search.
       legal_action_mask: `[B, A]` bool.
-      temperature: `[B]`; moves are drawn from weights^(1/temperature), and 0 takes the best one.
-      is_random: `[B]` bool, whether to draw uniformly from the legal actions instead.
+      temperature: `[B]`; moves are sampled in proportion to weights^(1/temperature); 0 takes the
+        action with the largest weight.
+      is_random: `[B]` bool, whether to sample uniformly from the legal actions instead.
     """
     sample_keys, random_keys = split_key(rng_keys)
     action = sample_action(sample_keys, weights, temperature[:, None])
@@ -35,19 +36,19 @@ def choose_action(
 
 
 def chosen_value(output: Any) -> chex.Array:
-    """Returns the value of each position that self-play records and compares with `resign_below`.
+    """Returns the value of each position, which self-play stores and compares with `resign_below`.
 
-    This is Q of the action that the search chose: the one with the largest of the weights from
-    which moves are drawn, the lowest index among equals. For Gumbel that is the winner of
-    Sequential Halving; for searches that choose by visits it is the most visited action. The mean
-    at the root would also count the simulations of actions that were tried and rejected.
+    The value is Q of the action with the largest acting weight; ties go to the lowest action. For
+    Gumbel this action is the winner of Sequential Halving; for searches that choose by visits it is
+    the most visited action. The mean at the root would also include simulations of actions that
+    the search rejected.
 
     Args:
       output: the output of a search, over the actions of the game.
 
     Returns:
-      `[B]`, for the player to move. Of several trees, the last one that visited the action gives
-      its Q. If none did, the value of the root in the last tree.
+      `[B]` values, from the view of the player to move. With several trees, Q is that of the last
+      tree that visited the action; if no tree did, the value is that of the root in the last tree.
     """
     tree = output.search_tree
     weights = to_slots(tree, acting_weights(output))
@@ -59,11 +60,11 @@ def chosen_value(output: Any) -> chex.Array:
 
 
 def has_lost(state: Any, player: chex.Array) -> chex.Array:
-    """Returns `[B]` bool, whether these players lost their games.
+    """Returns `[B]` bool, whether the given players lost their games.
 
     Args:
-      state: `[B]` game states.
-      player: `[B]` identities; the result is undefined where it is negative.
+      state: `[B]` final game states.
+      player: `[B]` identities of players; the result is undefined where it is negative.
     """
     player = jnp.maximum(player, 0)
     return jnp.take_along_axis(state.rewards, player[:, None], axis=1)[:, 0] < 0

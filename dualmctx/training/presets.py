@@ -7,7 +7,7 @@ from dualmctx.training.config import Config, EvalConfig, NetworkOptions
 from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
 
-# Shared by the larger games.
+# Used by several of the larger games.
 _SHORT = Dual(num_simulations=(16, 8), num_rounds=4)
 _LEARNER = Learner(learning_rate=2e-3, batch_size=128, capacity=32_768)
 
@@ -38,7 +38,7 @@ PRESETS: dict[str, Config] = {
     ),
     "tic-tac-toe": Config(
         game="tic_tac_toe",
-        # On a board this small, dense layers are faster and no worse.
+        # On a board this small, dense layers are faster and learn as well.
         network=NetworkOptions(trunk="mlp"),
         selfplay=SelfPlay(num_games=256, num_steps=8, temperature_plies=6, random_plies=6),
         learner=Learner(learning_rate=2e-3, capacity=32_768, num_updates=32),
@@ -65,9 +65,9 @@ PRESETS: dict[str, Config] = {
         num_iterations=1700,
         checkpoint_every=50,
     ),
-    # The presets of the larger games learn something on two CPU cores within ten minutes. Strong
-    # play needs a GPU, and on it at least 128 features, hundreds of simulations, hundreds of games
-    # side by side, and a buffer of a million positions. The comment of each game adds to that.
+    # The presets of the larger games show progress on two CPU cores within ten minutes. Strong play
+    # needs a GPU with at least 128 features, hundreds of simulations, hundreds of parallel games,
+    # and a buffer of a million positions. The comments below add what each game needs.
     #
     # Beats random play. Strong play needs days on a GPU, and augmentation by symmetries.
     "othello": Config(
@@ -90,9 +90,10 @@ PRESETS: dict[str, Config] = {
         evals=EvalConfig(every=20, num_games=32),
         num_iterations=100,
     ),
-    # Games begin at nearly any position, and all moves are drawn. With best moves from ply 16 on, a
-    # losing player may pass, games end early, and the network loses to random play. Strong play
-    # needs at least ten blocks, and resignation, because most of a game is played after it is won.
+    # Up to 100 random plies start a game, and all moves are sampled. With best moves from ply 16
+    # on, a losing player may pass, games end early, and the network loses to random play. Strong
+    # play needs at least ten blocks, and resignation, because most moves of a game come after it is
+    # decided.
     "go-9x9": Config(
         game="go_9x9",
         search=_SHORT,
@@ -112,7 +113,7 @@ PRESETS: dict[str, Config] = {
         evals=EvalConfig(every=50, num_games=16),
         num_iterations=100,
     ),
-    # A position takes 54 kB of the buffer, and most games are drawn by the limit of moves. Strong
+    # A position takes 54 kB of the buffer, and most games end in a draw by the move limit. Strong
     # play needs twenty blocks of 256 features, 128 children, and millions of games.
     "chess": Config(
         game="chess",

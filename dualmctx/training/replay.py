@@ -15,10 +15,10 @@ def make_replay(capacity: int, batch_size: int, num_games: int, num_steps: int) 
     """Returns a ring buffer of positions, one row per game, sampled uniformly with replacement.
 
     Args:
-      capacity: number of positions, at least `num_games` times `num_steps`. Each of the games that
-        are played side by side gets an equal share; a remainder is left unused.
+      capacity: number of positions, at least `num_games` times `num_steps`. Each of the parallel
+        games gets an equal share; a remainder stays unused.
       batch_size: positions per batch, at most `capacity`.
-      num_games: number of games played side by side.
+      num_games: number of parallel games.
       num_steps: moves of each game that are added at once.
 
     Returns:
@@ -50,7 +50,7 @@ def make_replay(capacity: int, batch_size: int, num_games: int, num_steps: int) 
 def add(buffer: Any, state: Any, batch: TrainingBatch) -> Any:
     """Adds `[T, B]` positions to the rows of their games, and their outcomes to older positions.
 
-    Rows are independent, so the function also works on a share of the rows.
+    Rows are independent, so the function can also be applied to one device's share of them.
     """
     batch = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), batch)
     first = jax.tree.map(lambda x: x[:, :1], batch)
@@ -60,8 +60,8 @@ def add(buffer: Any, state: Any, batch: TrainingBatch) -> Any:
 
 
 def draw(buffer: Any, state: Any, rng_key: chex.PRNGKey) -> TrainingBatch:
-    """Draws a batch of `[batch_size]` positions; consumes the key."""
-    # flashbax adds arrays of different ranks, which the settings of a program may forbid.
+    """Samples a batch of `[batch_size]` positions; consumes the key."""
+    # flashbax adds arrays of different ranks, which a program's settings of JAX may forbid.
     with jax.numpy_rank_promotion("allow"):
         experience = buffer.sample(state, rng_key).experience
     return jax.tree.map(lambda x: x[:, 0], experience)

@@ -1,4 +1,4 @@
-"""Self-play: many games played side by side on the device; a finished game restarts at once."""
+"""Self-play: many games in parallel on the device; a new game replaces each finished game."""
 
 import dataclasses
 from typing import Any, NamedTuple, Protocol
@@ -29,29 +29,30 @@ class SelfPlay:
     """
 
     num_games: int = 64
-    """Games played side by side: the batch size of a search."""
+    """Number of parallel games, which is the batch size of a search."""
     num_steps: int = 32
-    """Moves per game and iteration. Games continue in the next iteration."""
+    """Moves per game in each iteration. Games continue in the next iteration."""
     temperature_plies: int = 8
     """Number of plies in the opening of a game. AlphaGo Zero uses 30 in Go."""
     temperature: float = 1.0
-    """In the opening, moves are drawn from weights^(1/temperature), where the weights are those of
-    the search; 0 plays the best move."""
+    """In the opening, moves are sampled in proportion to weights^(1/temperature), where the weights
+    are those of the search; 0 plays the best move."""
     final_temperature: float = 0.0
     """The temperature after the opening; 0 plays the best move, as AlphaGo Zero does."""
     random_plies: int = 0
-    """Each game starts with 0 to this many uniformly random plies, for a wider set of positions.
-    The result of a game does not measure the positions before its last random move, so these have
-    no value target."""
+    """Each game starts with 0 to this many uniformly random plies, for a wider variety of
+    positions. The result of a game says nothing about positions before its last random move, so
+    these have no value target."""
     resign_below: float | None = None
-    """A player resigns if the search values the position below this number, in (-1, 0); `None`
-    plays every game to its end. AlphaGo Zero chose it so that less than 5 % of the resigned games
-    could have been won; here that share is the sum of `resign_errors` over that of
-    `resign_tests`."""
+    """A player resigns if the search value of the position is below this number, in (-1, 0); none
+    plays every game to its end. AlphaGo Zero chose the number so that less than 5 % of the resigned
+    games could have been won; here the metrics estimate that share as the sum of `resign_errors`
+    divided by the sum of `resign_tests`."""
     play_on_fraction: float = 0.1
-    """Share of the games in which nobody resigns. They measure the cost of resignation. A test is
-    such a game in which a player would have resigned; an error is a test that the first such player
-    did not lose. Each game counts once, when it ends."""
+    """Share of the games without resignation, in [0, 1]. They measure the error rate of
+    resignation. A resign test is a game without resignation in which a player would have resigned.
+    It is a resign error if the first such player did not lose. Each game counts once, when it
+    ends."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
@@ -80,8 +81,8 @@ class SelfPlayState(NamedTuple):
       ply: `[B]` int32, number of moves played in each game.
       random_plies: `[B]` int32, number of random moves at the start of each game.
       plays_on: `[B]` bool, whether resignation is disabled in the game.
-      would_resign: `[B]` int32, identity of the player who would have resigned first in a game
-        without resignation; -1 if none would have.
+      would_resign: `[B]` int32, in a game without resignation, the identity of the player who would
+        have resigned first; -1 if there is none.
     """
 
     state: GameState
@@ -95,17 +96,16 @@ class Trajectory(NamedTuple):
     """Moves of self-play, `[T, B]` each.
 
     Attributes:
-      positions: the stored fields of each position, see `TrainingBatch`; outcomes are those of the
-        move alone.
+      positions: the stored fields of each position, see `TrainingBatch`, before the outcome of the
+        game is propagated.
       action: `[T, B]` int32, the move played.
-      reward: `[T, B]` of the player who moved.
+      reward: `[T, B]` reward of the player who moved.
       discount: `[T, B]` -1, +1 or 0, see `dualmctx.types`.
       is_end: `[T, B]` bool, whether the move was the last of its game. A resignation ends the game.
       is_truncated: `[T, B]` bool, whether the game was stopped after the move without a result.
-      is_resign_test: `[T, B]` bool, whether the move ended a game without resignation in which a
-        player would have resigned.
-      is_resign_error: `[T, B]` bool, whether it is such a test that the first such player did not
-        lose.
+      is_resign_test: `[T, B]` bool, whether the move ended a resign test.
+      is_resign_error: `[T, B]` bool, whether that test is a resign error; both terms are defined at
+        `SelfPlay.play_on_fraction`.
     """
 
     positions: TrainingBatch
@@ -147,23 +147,23 @@ def make_play(
 ) -> PlayFn:
     """Returns a function that plays `num_steps` moves in every game.
 
-    A new game replaces a game that ends or is truncated before the next search, so no search starts
-    from a finished game.
+    When a game ends or is truncated, a new game replaces it before the next search, so no search
+    starts from a finished game.
 
-    With `reuse_capacity` each search continues with the subtree of the move played, and mixes noise
-    into the prior of its new root. The first search of a game has no tree to reuse. Neither has the
-    first search of a call, so a tree never mixes evaluations of two sets of parameters.
+    With `reuse_capacity`, each search continues with the subtree of the move played and mixes noise
+    into the prior of the new root. The first search of a game and the first search of a call have
+    no tree to reuse, so a tree never mixes evaluations by different parameters.
 
     Args:
       env: a game as `games.make` returns it.
       search_fn: a variant bound to the game and a network, with noise at the root.
       options: options of self-play.
-      reuse_capacity: the option of that name of the variant; 0 starts every search with an empty
+      reuse_capacity: the variant's option of the same name; 0 starts every search with an empty
         tree.
 
     Returns:
       `(params, rng_keys, state) -> (state, trajectory)`, to be jitted. It consumes `[B]` keys, one
-      for each game: a game does not depend on the other games or on its index among them.
+      for each game, so a game does not depend on the other games or on its index in the batch.
 
     Source: Silver et al. 2017 (AlphaGo Zero), "Self-play" and "Search algorithm".
     """
@@ -213,7 +213,7 @@ def _play_moves(
     action: chex.Array,
     is_random: chex.Array,
 ) -> tuple[SelfPlayState, Trajectory]:
-    """Plays `[B]` actions; returns the games after them, ended ones too, and the moves."""
+    """Plays `[B]` actions; returns all games after them, including ended ones, and the moves."""
     state = jax.vmap(env.step)(games.state, action)
     reward, discount = reward_and_discount(games.state, state)
     value = chosen_value(output)

@@ -1,4 +1,4 @@
-"""The state of training: its content, its start and its partition over devices."""
+"""The state of training: its fields, its initial value and its partition over devices."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -65,7 +65,7 @@ def make_init(
 
 
 def partition_specs(state: TrainState) -> TrainState:
-    """Returns the partition of each array: games and positions are sharded."""
+    """Returns the partition of each array: games and positions are sharded, others replicated."""
     specs = jax.tree.map(lambda _: REPLICATED, state)
     games, experience = jax.tree.map(
         lambda _: SHARDED, (state.games, state.buffer_state.experience)

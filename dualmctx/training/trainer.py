@@ -1,4 +1,4 @@
-"""The trainer: an iteration of self-play and learning, each of them one jitted program."""
+"""The trainer: iterations of self-play and learning, each of which is one jitted program."""
 
 import functools
 import time
@@ -64,9 +64,9 @@ def make_trainer(
 ) -> Trainer:
     """Combines self-play, replay and learning.
 
-    Each device plays an equal share of the games and stores their positions, and learns an equal
-    share of every batch. The numbers of devices and processes affect only the order of sums: every
-    game has its own keys, and batches are drawn from all positions.
+    Each device plays an equal share of the games, stores their positions and learns an equal share
+    of every batch. The numbers of devices and processes affect only the order of floating-point
+    sums: every game has its own keys, and batches are sampled from all positions.
 
     Args:
       env: a game as `games.make` returns it.
@@ -119,10 +119,10 @@ def make_trainer(
 def _make_play_all(
     play: PlayFn, buffer: Any, mesh: Mesh, specs: TrainState, num_games: int
 ) -> Callable[..., tuple]:
-    """Returns a function that plays on every device its share of the games and stores them.
+    """Returns a function with which every device plays its share of the games and stores them.
 
-    `(params, rng_key, games, buffer_state) -> (games, buffer_state, counts)`, where the key is
-    consumed.
+    The function is `(params, rng_key, games, buffer_state) -> (games, buffer_state, counts)`; it
+    consumes the key.
     """
 
     def play_shard(params: Params, rng_keys: Any, games: SelfPlayState, buffer_state: Any) -> tuple:
@@ -149,7 +149,7 @@ def _one_pass(iteration: int) -> int:
 def _augment_sharded(
     sharding: Any, augment_fn: AugmentFn | None, rng_key: chex.PRNGKey, batch: TrainingBatch
 ) -> TrainingBatch:
-    """Shards a batch over the devices and augments it if asked for; consumes the key."""
+    """Shards a batch over the devices and augments it if there is an `augment_fn`."""
     batch = jax.lax.with_sharding_constraint(batch, sharding)
     return batch if augment_fn is None else augment_fn(rng_key, batch)
 
@@ -193,5 +193,5 @@ def _pass_keys(
     """Returns one key per pass of the next iteration; the key is consumed."""
     if passes_fn is None:
         return [rng_key]
-    # Unpacked before the clock starts: each number of passes compiles a small program.
+    # Split before the clock starts, because each new number of passes compiles a small program.
     return jax.block_until_ready([*jax.random.split(rng_key, passes_fn(int(iteration) + 1))])
