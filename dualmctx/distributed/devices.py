@@ -1,4 +1,4 @@
-"""Devices: games and positions are sharded over all of them, the network is on each."""
+"""Sharding over devices: games and positions are sharded, the network is replicated."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,13 +26,13 @@ def choose_devices(number: int | None) -> list[Any]:
     """
     chosen = []
     for process in range(jax.process_count()):
-        there = [x for x in jax.devices() if x.process_index == process]
-        if number is not None and not 1 <= number <= len(there):
+        devices = [x for x in jax.devices() if x.process_index == process]
+        if number is not None and not 1 <= number <= len(devices):
             raise ValueError(
-                f"devices is {number}; it must be from 1 to {len(there)}, "
+                f"devices is {number}; it must be from 1 to {len(devices)}, "
                 f"the devices of process {process}"
             )
-        chosen += there[:number]
+        chosen += devices[:number]
     return chosen
 
 
@@ -45,7 +45,7 @@ def check_split(mesh: Mesh, **numbers: int) -> None:
     """Checks that numbers are multiples of the number of devices.
 
     Raises:
-      ValueError: if one is not.
+      ValueError: if a number is not a multiple.
     """
     for name, number in numbers.items():
         if number % mesh.size:
@@ -63,31 +63,31 @@ def shardings(mesh: Mesh, specs: Any) -> Any:
 
 def on_each(function: Any, mesh: Mesh, in_specs: Any, out_specs: Any) -> Any:
     """Returns a function that runs on each device with its shard of the arguments; see `total`."""
-    # The check of replication does not support the loops of a search.
+    # JAX's check of replication (`check_vma`) does not support the loops of a search.
     return jax.shard_map(
         function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
     )
 
 
 def total(numbers: Any) -> Any:
-    """Sums arrays over the devices, inside `on_each`."""
+    """Sums arrays over the devices; for use in a function given to `on_each`."""
     return jax.lax.psum(numbers, _AXIS)
 
 
 def gather(tree: Any) -> Any:
-    """Fetches whole arrays from all devices as NumPy arrays; all processes must call it."""
+    """Fetches whole arrays from all devices as NumPy arrays; every process must call it."""
 
     def fetch(x: Any) -> Any:
         if x.is_fully_addressable or x.is_fully_replicated:
             return np.asarray(x)
         return multihost_utils.process_allgather(x, tiled=True)
 
-    # One array at a time: each device holds the whole array for a moment.
+    # One array at a time, because each device temporarily holds the whole array.
     return jax.tree.map(fetch, tree)
 
 
 def spread(tree: Any, shardings: Any) -> Any:
-    """Puts whole NumPy arrays, the same in all processes, onto the devices by their shardings."""
+    """Shards whole NumPy arrays, which are the same in all processes, over the devices."""
 
     def put(x: Any, sharding: NamedSharding) -> jax.Array:
         return jax.make_array_from_callback(x.shape, sharding, lambda index: x[index])
@@ -96,12 +96,12 @@ def spread(tree: Any, shardings: Any) -> Any:
 
 
 def local(tree: Any) -> Any:
-    """Returns replicated arrays, on the first device of this process only."""
+    """Returns the copies of replicated arrays on the first device of this process."""
     return jax.tree.map(lambda x: x.addressable_data(0), tree)
 
 
 def share(shapes: Any, shardings: Any) -> Any:
-    """Returns the shapes of each device's shards of arrays."""
+    """Returns the shapes of the shards that each device holds."""
     return jax.tree.map(
         lambda x, spec: jax.ShapeDtypeStruct(spec.shard_shape(x.shape), x.dtype), shapes, shardings
     )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import jax
 
-# Linux's files with the memory of the machine and with the limits of this process's control group.
+# The file of Linux with the memory of the machine, and the folder of this process's control group.
 _MEMINFO, _CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 # For versions 2 and 1 of control groups: the files of the limit and of the usage, the file of the
 # statistics, and the statistic of caches that Linux can reclaim.
@@ -22,11 +22,11 @@ _GROUP_FILES = (
 def free_memory(*, meminfo: Path = _MEMINFO, cgroup: Path = _CGROUP) -> int | None:
     """Returns the free bytes of a device, or `None` if they are unknown.
 
-    On a CPU this is the free memory of the machine or, if it is less, the rest of the container's
-    limit. Several CPU devices, which serve for tests only, share it.
+    On a CPU this is the free memory of the machine or, if smaller, what is left of the container's
+    limit. Several CPU devices, which are used only in tests, share it equally.
 
     Args:
-      meminfo: Linux's file with the memory of the machine.
+      meminfo: the file of Linux with the memory of the machine.
       cgroup: the folder of this process's control group, version 1 or 2.
     """
     devices = jax.local_devices()
@@ -36,7 +36,7 @@ def free_memory(*, meminfo: Path = _MEMINFO, cgroup: Path = _CGROUP) -> int | No
         return report["bytes_limit"] - report.get("bytes_in_use", 0)
     if device.platform != "cpu":
         return None
-    # MemAvailable counts caches that Linux can reclaim as free.
+    # MemAvailable includes caches that Linux can reclaim.
     available = _field(meminfo, "MemAvailable:")
     free = [None if available is None else 1024 * available]
     for limit_file, usage_file, statistics, cache in _GROUP_FILES:
@@ -48,7 +48,7 @@ def free_memory(*, meminfo: Path = _MEMINFO, cgroup: Path = _CGROUP) -> int | No
 
 
 def _number(file: Path) -> int | None:
-    """Returns the number in a file; `None` if the file holds none, as with "max"."""
+    """Returns the number in a file; `None` if there is none, for example if the file has "max"."""
     try:
         return int(file.read_text())
     except (OSError, ValueError):
@@ -56,7 +56,7 @@ def _number(file: Path) -> int | None:
 
 
 def _field(file: Path, name: str) -> int | None:
-    """Returns the number on the line of a file that begins with a name; `None` without one."""
+    """Returns the number on the line of a file that begins with a name; `None` if there is none."""
     try:
         rows = (line.split() for line in file.read_text().splitlines())
         return next((int(row[1]) for row in rows if row[:1] == [name]), None)

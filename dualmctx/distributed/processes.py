@@ -1,4 +1,4 @@
-"""Several processes: joining them, and checking that they run the same."""
+"""Runs on several processes: joining them, and checking that their settings are the same."""
 
 import hashlib
 import json
@@ -16,18 +16,18 @@ from dualmctx.distributed import runtime_errors
 from dualmctx.distributed.signals import SIGNALS
 
 HEARTBEAT_SECONDS = 30
-"""A process whose heartbeat is missing for this long counts as lost, and the others end."""
+"""A process without a heartbeat for this long counts as lost, and the other processes end."""
 
 
 def join(coordinator: str, num_processes: int | None, process_id: int | None, program: str) -> None:
-    """Makes this process one of several; called before JAX initialises its devices.
+    """Joins this process to the others. Must be called before JAX initialises its devices.
 
     Args:
       coordinator: the address of the first process, `HOST:PORT`, or `auto` to take it from SLURM
         or Open MPI.
       num_processes: the number of processes; `None` with `auto`.
-      process_id: the number of this one, from 0; `None` with `auto`.
-      program: the command's name, for the message about a lost process.
+      process_id: the index of this process, from 0; `None` with `auto`.
+      program: the name of the command, for the message about a lost process.
 
     Raises:
       ValueError: if `auto` finds no cluster, or the first process cannot be reached within five
@@ -40,7 +40,7 @@ def join(coordinator: str, num_processes: int | None, process_id: int | None, pr
             None if is_auto else coordinator,
             num_processes,
             process_id,
-            # With detection, a process under SLURM would take one device only.
+            # With cluster detection, a process under SLURM would use one device only.
             cluster_detection_method=None if is_auto else "deactivate",
             heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
         )
@@ -51,10 +51,10 @@ def join(coordinator: str, num_processes: int | None, process_id: int | None, pr
         ) from error
     except (RuntimeError, jax.errors.JaxRuntimeError) as error:
         raise ValueError(f"coordinator is {coordinator}; {str(error).splitlines()[0]}") from error
-    # JAX has installed a handler for SIGTERM that only records it.
+    # JAX has installed a handler for SIGTERM that only records the signal.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if not is_first():
-        # The first process decides when to stop, and prints. Launchers signal all processes.
+        # Only the first process prints and decides when to stop. Launchers signal all processes.
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -69,11 +69,11 @@ def require_same(settings: dict[str, Any]) -> None:
     """Checks that all processes have the same settings and the same version of JAX.
 
     Args:
-      settings: values of JSON's types.
+      settings: values that JSON can represent.
 
     Raises:
-      ValueError: in the first process, if another one differs.
-      SystemExit: in the other processes then, with code 2.
+      ValueError: in the first process, if another process differs.
+      SystemExit: in the other processes in that case, with code 2.
     """
     if not jax.distributed.is_initialized():
         return
@@ -91,16 +91,16 @@ def require_same(settings: dict[str, Any]) -> None:
 
 
 def _copy_stderr(program: str) -> None:
-    """Sends standard error, including that of JAX's C++ runtime, through `runtime_errors`."""
-    reading, writing = os.pipe()
+    """Pipes standard error, including that of JAX's C++ runtime, through `runtime_errors`."""
+    read_end, write_end = os.pipe()
     os.posix_spawn(
         sys.executable,
         [sys.executable, "-I", "-S", str(Path(runtime_errors.__file__)), program],
         os.environ,
-        file_actions=[(os.POSIX_SPAWN_DUP2, reading, 0), (os.POSIX_SPAWN_CLOSE, writing)],
-        # The copy ends when this process has ended, not before.
+        file_actions=[(os.POSIX_SPAWN_DUP2, read_end, 0), (os.POSIX_SPAWN_CLOSE, write_end)],
+        # The child must not end before this process does, so it blocks these signals.
         setsigmask=SIGNALS,
     )
-    os.dup2(writing, 2)
-    os.close(writing)
-    os.close(reading)
+    os.dup2(write_end, 2)
+    os.close(write_end)
+    os.close(read_end)

@@ -1,7 +1,7 @@
-"""Copies a process's standard error, and adds one message if JAX's runtime ended the process.
+"""Copies the standard error of a process, and adds a message if JAX's runtime ended the process.
 
-When a process of several is lost, JAX's C++ runtime prints its reasons and aborts the others. No
-Python code runs in them after that. So `processes.join` starts this script, which reads the
+When one of several processes is lost, JAX's C++ runtime prints the reason and aborts the others. No
+Python code runs in them after that. `processes.join` therefore starts this script, which reads the
 standard error of the process from a pipe. It imports only the standard library.
 """
 
@@ -12,11 +12,11 @@ _ABORTED = "JAX distributed service detected fatal errors"
 
 
 def copy_lines(lines: Iterable[str], program: str) -> Iterator[str]:
-    """Yields all lines; at their end, one more if the runtime ended the process.
+    """Yields all lines, then one more line if JAX's runtime ended the process.
 
     Args:
       lines: the standard error of a process.
-      program: the command's name, for the message.
+      program: the name of the command, for the message.
     """
     is_aborted = False
     for line in lines:

@@ -8,7 +8,7 @@ from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """The signals that ask a run to stop."""
-# Some launchers signal a process and then its process group: the process gets one request twice.
+# Some launchers signal a process and then its process group, so one request arrives twice.
 _SECONDS_OF_ONE_REQUEST = 1.0
 
 
@@ -27,7 +27,7 @@ def stopped_on_request(say: Callable[[str], None]) -> Iterator[list[float]]:
     """Records the first Ctrl-C or SIGTERM as a request to stop; a later one stops immediately.
 
     Args:
-      say: prints a line, from within the signal handler.
+      say: prints a line; called from the signal handler.
 
     Yields:
       A list that is empty until there is a request.
