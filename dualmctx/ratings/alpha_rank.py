@@ -1,4 +1,4 @@
-"""α-rank of players, computed by OpenSpiel, and its variation under resampling."""
+"""α-rank of players, computed by OpenSpiel, and its variation over resampled openings."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ class AlphaRank(NamedTuple):
     Attributes:
       players: names of the players.
       mass: mass of each player in the stationary distribution; the masses sum to 1.
-      mean_mass: mean of the mass of each player over the resamples.
+      mean_mass: mean mass of each player over the resamples.
       leads: for each player, the share of resamples in which its mass exceeds `threshold`.
       threshold: a mass in [0.5, 1), so that at most one player leads a resample.
       population: m, the size of the finite population.
@@ -99,7 +99,7 @@ def alpha_rank(
 
 
 def payoffs(pairs: np.ndarray) -> np.ndarray:
-    """Returns the mean results `[P, P]` of the row's player, in [-1, 1]; 0 without games."""
+    """Returns `[P, P]`, the mean result of the row's player, in [-1, 1]; 0 without games."""
     wins, draws = count_wins_and_draws(pairs)
     games = np.maximum(wins + wins.T + draws, 1)
     return (wins - wins.T) / games

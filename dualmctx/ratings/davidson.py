@@ -17,16 +17,16 @@ def fit(
 
     The model has a strength θ per player and one parameter ν:
         P(i wins) : P(j wins) : P(draw) = e^θ_i : e^θ_j : ν e^((θ_i + θ_j) / 2)
-    The likelihood is concave in (θ, log ν), so Newton's method finds its maximum. A player who won
-    all games gets a large but finite strength; see `bounded_from_below`. A weak prior on ν is
-    added. Without it, results of wins and draws without a loss have their maximum at an infinite
-    difference and an infinite ν, and would contain no information.
+    The log-likelihood is concave in (θ, log ν), so Newton's method finds its maximum. A player who
+    won all games gets a large but finite strength; see `bounded_from_below`. A weak prior on ν is
+    added: without it, the likelihood of wins and draws without a loss is largest at an infinite
+    difference and an infinite ν, so such results would carry no information.
 
     Args:
       wins: `[..., P, P]` games that i won against j, at `[i, j]`.
       draws: `[..., P, P]` games that they drew, symmetric.
-      prior_games: weight of the prior: a number of games between equal players, half of which are
-        draws; 0 for plain maximum likelihood.
+      prior_games: weight of the prior, as a number of games between equal players, half of them
+        drawn; 0 for plain maximum likelihood.
 
     Returns:
       `[..., P]` strengths θ with mean 0, and `[...]` the share of draws between equal players,
@@ -78,12 +78,12 @@ def _derivatives(x: np.ndarray, games: np.ndarray) -> tuple[np.ndarray, np.ndarr
         [(games * score).sum(-1), (games * draw).sum((-1, -2))[..., None] / 2], -1
     )
     mixed = (games * draw * (0.5 - score)).sum(-1)
-    of_draws = (games * draw * (1 - draw)).sum((-1, -2)) / 2
+    draw_information = (games * draw * (1 - draw)).sum((-1, -2)) / 2
     information = np.zeros((*x.shape, x.shape[-1]))
     # The points of both players of a game have a constant sum.
     information[..., :-1, :-1] = variance.sum(-1)[..., None] * np.eye(games.shape[-1]) - variance
     information[..., :-1, -1] = information[..., -1, :-1] = mixed
-    information[..., -1, -1] = of_draws
+    information[..., -1, -1] = draw_information
     return expected, information
 
 
@@ -101,8 +101,9 @@ def robust_errors(
     Games from the same opening may depend on each other; games from different openings are assumed
     to be independent. Let I be the information of all games, and s_o and I_o the score and the
     information of opening o. The opening contributes u_o = c·I⁻¹ s_o to the difference c·θ, with
-    weight v_o = c·I⁻¹ I_o I⁻¹ c. The variance is n / (n - 1) · Σ (u_o - v_o Σu / Σv)². Openings
-    may differ in their games: n = (Σv)² / Σv² is their effective number, and C if they do not.
+    weight v_o = c·I⁻¹ I_o I⁻¹ c. The variance is n / (n - 1) · Σ (u_o - v_o Σu / Σv)², where
+    n = (Σv)² / Σv² is the effective number of openings. It equals C if all openings have the same
+    weight.
 
     Args:
       strengths: `[P]` strengths returned by `fit` for all games.
@@ -140,10 +141,10 @@ def robust_errors(
 
 
 def bounded_from_below(wins: np.ndarray, draws: np.ndarray) -> np.ndarray:
-    """Returns which players' strengths bound which other players' strengths from below.
+    """Returns which strengths bound which other strengths from below.
 
     Player j bounds player i from below if i has won or drawn a game against j, or against a player
-    whom j bounds from below. The difference of two strengths is finite if and only if each player
+    bounded from below by j. The difference of two strengths is finite if and only if each player
     bounds the other.
 
     Args:
@@ -173,8 +174,8 @@ def relative_strengths(
       is_anchor: `[P]` bool, the players whose mean becomes 0.
 
     Returns:
-      `[..., P]` strengths: infinite if the results bound them from one side only, NaN if from
-      neither side.
+      `[..., P]` strengths: infinite if the results bound them from one side only, NaN if they bound
+      them from neither side.
     """
     from_below = bounds[..., :, is_anchor].all(-1)
     from_above = bounds[..., is_anchor, :].all(-2)

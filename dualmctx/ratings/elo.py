@@ -1,4 +1,4 @@
-"""Maximum-likelihood Elo ratings with draws; the intervals are valid for few openings."""
+"""Maximum-likelihood Elo ratings with draws; the intervals are valid even for few openings."""
 
 import math
 from typing import NamedTuple, Protocol
@@ -9,7 +9,7 @@ from dualmctx.ratings.davidson import bounded_from_below, fit, relative_strength
 from dualmctx.ratings.intervals import add_unseen_pairs, half_widths
 from dualmctx.ratings.results import Results, count_wins_and_draws, count_wins_and_draws_by_side
 
-# Elo per unit of strength: 400 Elo multiply the odds of winning to losing by ten.
+# Elo per unit of strength: 400 Elo multiply the odds of winning over losing by ten.
 ELO = 400 / math.log(10)
 
 
@@ -61,18 +61,18 @@ class _Count(Protocol):
 def rate(results: Results, *, anchor: str | None = None, level: float = 0.95) -> Ratings:
     """Rates players.
 
-    400 Elo are a factor of ten in the odds of winning to losing in the model of `davidson.fit`. An
-    interval is a Student's t interval of the difference to the anchor. Its standard error is that
-    of `davidson.robust_errors`, which treats all games from one opening as one observation. The
-    interval is then extended to include the Elo that would result if the player had lost, or won,
-    `intervals.unseen_pairs` more pairs against the opponents that it has met. Without this
+    400 Elo are a factor of ten in the odds of winning over losing in the model of `davidson.fit`.
+    An interval is a Student's t interval of the difference to the anchor. Its standard error is
+    that of `davidson.robust_errors`, which treats all games from one opening as one observation.
+    The interval is then extended to include the Elo that would result if the player had lost, or
+    won, `intervals.unseen_pairs` more pairs against the opponents that it has met. Without this
     extension, intervals are too narrow if nearly all results are equal. An end is unbounded if the
     results do not bound it; with one opening, both ends are unbounded.
 
     Args:
       results: results of the games.
-      anchor: the player with Elo 0. `None` for the mean of the largest set of players whom the
-        results bound against each other, without players bounded by a single opening.
+      anchor: the player with Elo 0. `None` sets the mean of a group of players to 0: the largest
+        set in which the results bound all differences, without players bounded by one opening only.
       level: confidence level of the intervals, in (0, 1).
 
     Returns:
@@ -90,11 +90,11 @@ def rate(results: Results, *, anchor: str | None = None, level: float = 0.95) ->
 def rate_sides(results: Results, *, anchor: str | None = None, level: float = 0.95) -> Ratings:
     """Rates each player on each side, for games with asymmetric sides.
 
-    As `rate`, for 2 P players: `X (first)` and `X (second)` for each player X. A game is always
-    between a first and a second side. If three players have all met, all ratings are comparable.
-    Two players need games of each player against itself; otherwise the first side of one player is
-    comparable only with the second side of the other. `X (first)` minus `X (second)` is the
-    advantage of the first side for X.
+    The method is that of `rate` with 2 P players: `X (first)` and `X (second)` for each player X. A
+    game is always between a first and a second side. If three players have all met, all ratings are
+    comparable. With only two players, games of each player against itself are needed; otherwise the
+    first side of one player is comparable only with the second side of the other. `X (first)` minus
+    `X (second)` is the advantage of the first side for X.
 
     Args:
       results: results of the games.
@@ -119,7 +119,10 @@ def _rate(
     anchor: str | None,
     level: float,
 ) -> Ratings:
-    """Rates the players that `count` distinguishes; a pair has `games_per_pair` games of each."""
+    """Rates players by the wins and draws that `count` returns.
+
+    A player has `games_per_pair` games in one pair: 2, or 1 if the sides are rated separately.
+    """
     wins_by_opening, draws_by_opening = count(results.by_opening)
     wins, draws = wins_by_opening.sum(0), draws_by_opening.sum(0)
     bounds = bounded_from_below(wins, draws)
@@ -133,9 +136,10 @@ def _rate(
     half = half_widths(*found, level)
     least, most = _ends(wins, draws, is_anchor, games_per_pair, level)
     # The Elo of a single anchor is 0 by definition.
-    is_alone = is_anchor & (is_anchor.sum() == 1)
-    low = np.where(is_alone, 0, np.fmin(np.where(is_finite, elo - half, np.inf), least))
-    high = np.where(is_alone, 0, np.fmax(np.where(is_finite, elo + half, -np.inf), most))
+    is_single_anchor = is_anchor & (is_anchor.sum() == 1)
+    low = np.fmin(np.where(is_finite, elo - half, np.inf), least)
+    high = np.fmax(np.where(is_finite, elo + half, -np.inf), most)
+    low, high = np.where(is_single_anchor, 0, low), np.where(is_single_anchor, 0, high)
     low = np.where(is_finite | (elo == np.inf), low, -np.inf)
     high = np.where(is_finite | (elo == -np.inf), high, np.inf)
     scales = ([_finite(ELO * x) for x in column] for column in (elo, low, high))
@@ -173,7 +177,7 @@ def _find_anchor(
       names: names of P players.
       bounds: `[P, P]` returned by `bounded_from_below`.
       robust_bounds: `[P, P]` bounds that hold if any opening is left out. A player bounded by a
-        single opening has a wide interval, and as an anchor would widen all other intervals.
+        single opening has a wide interval. As an anchor it would widen all other intervals.
       anchor: see `rate`.
 
     Returns:
@@ -196,8 +200,8 @@ def _ends(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the strength of each player if it had lost, or won, additional games.
 
-    The additional games are against the opponents whose strengths are comparable with its own, or
-    against all opponents if there are none.
+    The additional games are against the opponents whose strengths are comparable with that of the
+    player, or against all opponents if there are none.
 
     Args:
       wins: `[P, P]` games that i won against j.

@@ -1,4 +1,4 @@
-"""The cost of Elo, from results of the same player at several budgets."""
+"""Elo per doubling of the budget, from results of the same player at several budgets."""
 
 import math
 from collections.abc import Sequence

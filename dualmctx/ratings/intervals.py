@@ -21,10 +21,11 @@ def half_widths(errors: np.ndarray, openings: np.ndarray, level: float) -> np.nd
 
 
 def unseen_pairs(num_pairs: np.ndarray, level: float) -> np.ndarray:
-    """Returns the number of lost pairs that is consistent with n pairs of which none was lost.
+    """Returns the number of lost pairs that is still plausible after n pairs without a loss.
 
     If the probability of winning a pair is p = ((1 - level) / 2)^(1/n), then n won pairs in a row
-    are as likely as one tail of the interval. n won and n (1/p - 1) lost pairs have the share p.
+    are as likely as one tail of the interval. With n (1/p - 1) lost pairs besides the n won ones,
+    the share of won pairs is p.
 
     Args:
       num_pairs: `[...]` n; 0 if no pairs were played.
@@ -44,7 +45,7 @@ def unseen_pairs(num_pairs: np.ndarray, level: float) -> np.ndarray:
 def add_unseen_pairs(
     wins: np.ndarray, played: np.ndarray, games_per_pair: int, level: float
 ) -> np.ndarray:
-    """Adds `unseen_pairs` lost or won pairs to the results of each player in turn.
+    """Adds `unseen_pairs` lost or won pairs to the results of one player, for each player.
 
     Args:
       wins: `[P, P]` games that i won against j.

@@ -1,4 +1,4 @@
-"""Sequential probability ratio test, on pairs of games, of whether a player is stronger."""
+"""Sequential probability ratio test on pairs of games: is a player stronger than another?"""
 
 import dataclasses
 import math
@@ -21,8 +21,8 @@ class Sprt:
     """The hypotheses and the error rates of a test.
 
     Elo here is the Elo of the mean score s, with half a point for a draw:
-    s = 1 / (1 + 10^(-elo / 400)). The Elo of `ratings.elo` is based on wins and losses alone. Both
-    agree without draws; with draws, that of `ratings.elo` is further from 0.
+    s = 1 / (1 + 10^(-elo / 400)). The Elo of `ratings.elo` is based on wins and losses alone. The
+    two agree without draws; with draws, the Elo of `ratings.elo` is further from 0.
 
     Raises:
       ValueError: if an option is out of range.
@@ -88,7 +88,7 @@ def judge(test: Sprt, counts: np.ndarray) -> Verdict:
 
     Args:
       test: the test.
-      counts: `[5]` pairs of games in which the player scored 0, ½, 1, 1½ and 2 points.
+      counts: `[5]` numbers of pairs in which the player scored 0, ½, 1, 1½ and 2 points.
 
     Returns:
       The verdict. In a sequence of verdicts, the first one with a decision is valid.
@@ -125,20 +125,20 @@ def judge_sequentially(test: Sprt, results: Sequence[int]) -> Verdict:
 def log_likelihood_ratio(test: Sprt, counts: np.ndarray) -> np.ndarray:
     """Computes the generalised log-likelihood ratio of pairs of games.
 
-    Let p̂ be the shares of the five scores a of a pair. The distribution under each hypothesis is
-    the likeliest one with the mean score s of that hypothesis:
+    Let p̂ be the observed shares of the five scores a of a pair. The distribution under each
+    hypothesis is the likeliest one whose mean is the score s of that hypothesis:
         p_i = p̂_i / (1 + θ (a_i - s)),   θ such that Σ p_i a_i = s
     The ratio is N Σ p̂_i log(p_i under H1 / p_i under H0). The two games of a pair need not be
     independent, and the share of draws need not be known.
 
     Args:
       test: the test.
-      counts: `[..., 5]` pairs in which the player scored 0, ½, 1, 1½ and 2 points.
+      counts: `[..., 5]` numbers of pairs in which the player scored 0, ½, 1, 1½ and 2 points.
 
     Returns:
       `[...]` ratios; 0 without pairs.
 
-    Source: Van den Bergh, "A practical introduction to the GSPRT", as Fishtest has it.
+    Source: Van den Bergh, "A practical introduction to the GSPRT", as implemented in Fishtest.
     """
     number = counts.sum(-1)
     shares = np.maximum(counts, _UNSEEN)
@@ -149,7 +149,7 @@ def log_likelihood_ratio(test: Sprt, counts: np.ndarray) -> np.ndarray:
 
 
 def score_elo(points: float, most: float) -> float | None:
-    """Returns the Elo of a score; `None` for a score of 0 or of the maximum, `most`."""
+    """Returns the Elo of `points` out of `most`; `None` for a score of 0 or of `most`."""
     return 400 * math.log10(points / (most - points)) if 0 < points < most else None
 
 
