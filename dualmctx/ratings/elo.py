@@ -189,8 +189,8 @@ def _find_anchor(
         return np.array(names) == anchor
     mutual = bounds & bounds.T
     found = np.flatnonzero(mutual[np.argmax(mutual.sum(1))])
-    is_apart = ~(robust_bounds & robust_bounds.T)
-    while len(found) > 2 and (among := is_apart[np.ix_(found, found)]).any():
+    is_weakly_linked = ~(robust_bounds & robust_bounds.T)
+    while len(found) > 2 and (among := is_weakly_linked[np.ix_(found, found)]).any():
         found = np.delete(found, np.argmax(among.sum(0)))
     return np.isin(np.arange(len(names)), found)
 

@@ -143,10 +143,10 @@ def resample(rng: np.random.Generator, results: Results, number: int) -> np.ndar
     # Only columns with any results are resampled; float64 represents the counts exactly.
     seen = np.flatnonzero(flat.any(0))
     _, group = np.unique(counts.sum((3, 4)).reshape(len(counts), -1), axis=0, return_inverse=True)
-    drawn = np.zeros((number, flat.shape[1]), np.int64)
+    sampled = np.zeros((number, flat.shape[1]), np.int64)
     for i in range(group.max(initial=-1) + 1):
         members = np.flatnonzero(group == i)
         size = len(members)
         times = rng.multinomial(size, np.full(size, 1 / size), size=number)
-        drawn[:, seen] += (times @ flat[np.ix_(members, seen)].astype(float)).astype(np.int64)
-    return drawn.reshape(number, *counts.shape[1:])
+        sampled[:, seen] += (times @ flat[np.ix_(members, seen)].astype(float)).astype(np.int64)
+    return sampled.reshape(number, *counts.shape[1:])

@@ -34,7 +34,7 @@ def expand(
       params: passed on to `evaluate_fn`.
       rng_key: consumed by `evaluate_fn`.
       tree: the trees.
-      evaluate_fn: plays the paths' last actions and evaluates the states reached.
+      evaluate_fn: plays the paths' last actions and evaluates the resulting states.
       path: the last edge of each path.
       node_index: scalar, an empty slot, which the new node takes.
       is_active: `[B]` bool, elements that may change; all if `None`.

@@ -132,7 +132,7 @@ class _Relocation(NamedTuple):
     Attributes:
       source: `[B, M]` int32, the old slot of the node in each new slot.
       is_node: `[B, M]` bool, false for new slots that stay empty.
-      target: `[B, N]` int32, the new slot of each old node, -1 for nodes that are dropped.
+      target: `[B, N]` int32, the new slot of the node in each old slot, -1 if it is dropped.
     """
 
     source: Array
