@@ -543,7 +543,7 @@ def test_other_search_can_be_selected(file: Path) -> None:
         ),
         ({"variant": "chess"}, r"variant is chess; it must be one of dual, .*"),
         ({"variant": "chain"}, r"head_depths is 1 2; it must name at least 3 depths, .*"),
-        ({"simulations": (9, 2, 1)}, r"num_simulations is 9 2 1; it must be two numbers .*"),
+        ({"simulations": (9, 2, 1)}, r"num_simulations is 9 2 1; it must be two numbers.*"),
         ({"iteration": 4}, r"iteration is 4; .*nim.npz holds that of iteration 3"),
     ],
 )

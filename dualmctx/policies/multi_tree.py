@@ -24,6 +24,7 @@ from dualmctx.policies.options import make_grow
 from dualmctx.policies.search_setup import SearchSetup, add_root_noise, make_output, set_up_search
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.keys import split_key
+from dualmctx.search.refine import mix_priors
 from dualmctx.search.rounds import Refinement, Rounds, refine_tree, run_rounds
 from dualmctx.search.select import completed_qvalues
 from dualmctx.search.tree import Tree, get_children, root_passes
@@ -207,7 +208,7 @@ def _evaluate_also(
         first_key, second_key = split_key(rng_key)
         first, embedding = evaluate_fn(params, first_key, action, embedding)
         logits, value = refine_fn(params, second_key, embedding)
-        prior = prior_mix * first.prior + (1 - prior_mix) * roots.legal_probabilities(logits)
+        prior = mix_priors(first.prior, roots.legal_probabilities(logits), prior_mix)
         value = jnp.where(
             first.discount == 0, first.value, value_mix * first.value + (1 - value_mix) * value
         )

@@ -124,7 +124,7 @@ def refine(
     old_prior = batched_gather(tree.children_prior, leaves)
     mixed_value = value_mix * old_value + (1 - value_mix) * value.reshape(shape)
     prior = to_prior(logits).reshape(*shape, tree.num_actions).astype(old_prior.dtype)
-    mixed_prior = prior_mix * old_prior + (1 - prior_mix) * prior
+    mixed_prior = mix_priors(old_prior, prior, prior_mix)
     is_mixed = is_valid & (edge_into(tree, leaves).discount != 0)
     batch = jnp.arange(shape[0])[:, None]
     target = jnp.where(is_mixed, leaves, tree.num_nodes)
@@ -133,3 +133,13 @@ def refine(
         children_prior=tree.children_prior.at[batch, target].set(mixed_prior, mode="drop"),
     )
     return tree, jnp.where(is_mixed, mixed_value - old_value, 0)
+
+
+def mix_priors(earlier: Array, later: Array, mix: float) -> Array:
+    """Mixes `[..., A]` probabilities of two heads; `mix` is the weight of the earlier head.
+
+    If logits of the earlier head were not finite, it has no positive probability. The result then
+    has none either, so that `is_finite` still finds the node.
+    """
+    is_finite = jnp.any(earlier > 0, axis=-1, keepdims=True)
+    return jnp.where(is_finite, mix * earlier + (1 - mix) * later, 0)
