@@ -13,7 +13,7 @@ import pytest
 import hash_model
 from dualmctx import AlphaZero, Dual, Execution
 from dualmctx.policies import root as roots
-from dualmctx.policies.options import make_grow
+from dualmctx.policies.options import make_search_spec
 from dualmctx.search.allocate import allocate
 from dualmctx.search.simulate import search, simulate_parallel
 from dualmctx.search.subtree import get_subtree
@@ -144,7 +144,7 @@ def start(rules, num_leaves, num_simulations=30):
     )
     recurrent_fn = functools.partial(hash_model.recurrent_fn, num_actions=4)
     evaluate_fn = roots.evaluate_probabilities(recurrent_fn)
-    return tree, make_grow(
+    return tree, make_search_spec(
         AlphaZero(**options_of(num_leaves)), evaluate_fn, num_simulations=num_simulations
     )
 

@@ -20,7 +20,7 @@ from dualmctx.policies import action_weights as weights
 from dualmctx.policies import root as roots
 from dualmctx.policies.combinations import check_several_trees
 from dualmctx.policies.option_groups import PuctOptions
-from dualmctx.policies.options import make_grow
+from dualmctx.policies.options import make_search_spec
 from dualmctx.policies.search_setup import SearchSetup, add_root_noise, make_output, set_up_search
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.keys import split_key
@@ -145,7 +145,7 @@ def search_multi_tree(
     tree = _evaluate_root(params, root_key, setup.tree, refinements)
     clean_prior = tree.children_prior[:, Tree.ROOT_INDEX]
     tree = add_root_noise(noise_key, tree, options.root)
-    spec = make_grow(options, setup.evaluate_fn, num_simulations=setup.max_path)
+    spec = make_search_spec(options, setup.evaluate_fn, num_simulations=setup.max_path)
     tree = run_rounds(
         params, search_key, tree, spec, refinements, rounds=rounds, first_slot=setup.first_slot
     )
@@ -170,7 +170,7 @@ def _make_refinements(
     evaluate_fn, refinements = setup.evaluate_fn, list[Refinement]()
     for tree_index, refine_fn in enumerate(refine_fns[:num_later], 1):
         evaluate_fn = _evaluate_also(evaluate_fn, refine_fn, *mixes)
-        spec = make_grow(
+        spec = make_search_spec(
             options, evaluate_fn, num_simulations=setup.max_path, tree_index=tree_index
         )
         refinements.append(Refinement(refine_fn, roots.legal_probabilities, *mixes, spec))

@@ -58,7 +58,7 @@ def make_statistics(options: Puct) -> tuple[Statistic, ...]:
     return (*minimax, *rave)
 
 
-def make_grow(
+def make_search_spec(
     options: PuctOptions, evaluate_fn: EvaluateFn, *, num_simulations: int, tree_index: int = 0
 ) -> SearchSpec:
     """Returns the specification of the simulations of one tree."""

@@ -9,8 +9,8 @@ from jax import Array
 from dualmctx.policies.action_weights import regularized_policy, smoothed_visits
 from dualmctx.policies.option_groups import PuctOptions
 from dualmctx.policies.options import (
-    make_grow,
     make_qvalues,
+    make_search_spec,
     make_statistics,
     with_window_exploration,
 )
@@ -74,7 +74,7 @@ def search_single_tree(
         statistics=statistics,
     )
     tree = add_root_noise(noise_key, setup.tree, options.root)
-    spec = make_grow(options, setup.evaluate_fn, num_simulations=setup.max_path)
+    spec = make_search_spec(options, setup.evaluate_fn, num_simulations=setup.max_path)
     if select_fn is not None:
         select_fn = with_window_exploration(options.backup, select_fn)
         spec = spec._replace(root_select_fn=select_fn, interior_select_fn=select_fn)
