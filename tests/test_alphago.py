@@ -94,6 +94,7 @@ def hash_search(policy: Any, **options: Any) -> Any:
     return run
 
 
+@pytest.mark.slow
 def test_reused_trees_match_twin() -> None:
     policy, rules = HashAlphaGo(20, **CALM, reuse_capacity=6), RULES["same player twice"]
 

@@ -101,6 +101,7 @@ def test_budgets_benchmark_runs(tmp_path: pathlib.Path) -> None:
     assert found["positions"] + found["fresh_positions"] == 13
 
 
+@pytest.mark.slow
 def test_bad_arguments_are_refused(capsys: pytest.CaptureFixture) -> None:
     for arguments, line in [
         ([], "NETWORK is missing, such as connect-four"),

@@ -277,6 +277,7 @@ def test_higher_temperature_repeats_fewer_games() -> None:
     assert cold.decided.share in (0.0, 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opening", ["11111111", "1212121", "9"])
 def test_contempt_benchmark_refuses_bad_opening(
     opening: str, capsys: pytest.CaptureFixture

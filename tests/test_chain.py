@@ -50,7 +50,7 @@ def test_chain_matches_twin(policy, rules):
     agrees(policy, rules)
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.slow
 @pytest.mark.parametrize(("value_mix", "prior_mix"), [(0.0, 1.0), (1.0, 0.0), (0.6, 0.4)])
 @pytest.mark.parametrize("policy", [THREE, GREEDY, FOUR], ids=["three", "greedy", "four"])
 def test_chain_with_mixes_matches_twin(policy, value_mix, prior_mix):
@@ -59,6 +59,7 @@ def test_chain_with_mixes_matches_twin(policy, value_mix, prior_mix):
         agrees(policy, rules, seeds=(10, 11, 12, 13))
 
 
+@pytest.mark.slow
 def test_chain_with_invalid_root_actions_matches_twin():
     invalid = np.eye(4, dtype=bool)
     invalid[3] = [True, False, True, True]
@@ -66,7 +67,7 @@ def test_chain_with_invalid_root_actions_matches_twin():
     assert all(action not in result.nodes[0].children for action, result in enumerate(results))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [1, 2, 60])
 def test_chain_with_window_matches_twin(window):
     policy = with_options(THREE_WINDOWED, window=window)
@@ -85,6 +86,7 @@ def test_trees_out_of_nodes_adopt_later_trees_results():
     assert total(results, "adopted") > 0
 
 
+@pytest.mark.slow
 def test_each_head_changes_search():
     """Changing the outputs of any one head changes the search."""
     seeds, key = (0, 1, 2, 3), jax.random.key(5)
@@ -98,7 +100,7 @@ def test_each_head_changes_search():
         assert all(sum(n.stats[tree_index].visits > 0 for n in r.nodes) > 4 for r in results)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.slow
 @pytest.mark.parametrize("dual", [ROUNDS, INTERLEAVED], ids=["rounds", "interleaved"])
 @pytest.mark.parametrize("rules", FEW_RULES)
 def test_chain_of_two_trees_equals_dual(dual, rules):

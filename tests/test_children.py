@@ -99,7 +99,7 @@ def assert_same(actual: Any, expected: Any) -> None:
     jax.tree.map(compare, actual, expected)
 
 
-@pytest.mark.sampled(18)
+@pytest.mark.slow
 @pytest.mark.parametrize("is_restricted", [False, True], ids=["free", "invalid actions"])
 @pytest.mark.parametrize("rules", list(FEW.values()), ids=list(FEW))
 @pytest.mark.parametrize("policy", list(POLICIES.values()), ids=list(POLICIES))

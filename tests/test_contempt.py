@@ -199,7 +199,7 @@ def num_full(nodes: list[Any] | None, limit: int) -> int:
     return sum(twin.edges(node, 0)[0].sum() >= limit for node in nodes or ())
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [3, -3])
 def test_reused_trees_match_twin(limit: int) -> None:
     """A new search freezes by the kept visits, from the view of the new root's player."""

@@ -75,7 +75,7 @@ def check(name: str) -> None:
             assert len(shares) == 8 // number
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
 def test_eight_devices_match_one_device(name: str) -> None:
     program = f"import test_devices; test_devices.check({name!r})"

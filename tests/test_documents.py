@@ -63,8 +63,14 @@ def test_every_page_has_commands() -> None:
     assert Command("README.md", "python -m benchmarks.strength", wrapped) in found
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("page", ["README.md", "docs/search.md", "games/README.md"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        "README.md",
+        pytest.param("docs/search.md", marks=pytest.mark.slow),
+        pytest.param("games/README.md", marks=pytest.mark.slow),
+    ],
+)
 def test_python_examples_run(page: str) -> None:
     """Runs the examples of a page in order."""
     code = "\n".join(blocks(page, "python"))

@@ -55,7 +55,7 @@ def evaluated(batch_size: int) -> tuple[Any, Evaluations]:
     return evaluate, evaluate(params, jax.random.PRNGKey(0), states)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [1, 64])
 def test_evaluation_does_not_depend_on_batch_size(batch_size: int) -> None:
     found = evaluated(batch_size)[1]

@@ -163,7 +163,7 @@ def test_whole_tree_matches_mctx(case: str, world: str) -> None:
             )
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.slow
 @pytest.mark.parametrize("world", TERMINAL)
 @pytest.mark.parametrize("case", CASES)
 def test_root_matches_mctx_if_games_end(case: str, world: str) -> None:
@@ -176,7 +176,7 @@ def test_root_matches_mctx_if_games_end(case: str, world: str) -> None:
         assert not jnp.any(below & (tree.parents >= 0)), "a node below a terminal one"
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.slow
 @pytest.mark.parametrize("illegal", [0.1, 0.97])
 @pytest.mark.parametrize("qtransform", [_min_max, _siblings, _completed, None])
 def test_gumbel_with_many_actions_matches_mctx(qtransform: Any, illegal: float) -> None:

@@ -51,7 +51,7 @@ def test_large_tree_out_of_leaves_matches_twin():
     assert sum(result.counters.fallbacks for result in results) > 0
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("terminal", "budgets", "calls"), [(1.0, (12, 10), 12), (0.0, (3, 10), 3 + 7)]
 )

@@ -103,7 +103,7 @@ def test_jax_settings_do_not_change_dtypes(name: str) -> None:
             assert types_of(name) == expected
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @every_setting
 @pytest.mark.parametrize("case", ["muzero", "gumbel"])
 def test_search_matches_mctx_under_jax_settings(case: str, setting: str) -> None:

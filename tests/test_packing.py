@@ -39,7 +39,7 @@ def assert_equal(actual: Any, expected: Any) -> None:
 PLAYED = {"tic_tac_toe": 9, "go_9x9": 170, "go_19x19": 40, "chess": 80}
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLAYED)
 def test_unpack_inverts_pack(name: str) -> None:
     env = games.make(name)
@@ -67,7 +67,7 @@ def test_unpack_inverts_pack(name: str) -> None:
 SIZES = {"chess": (15_802, 6_000), "go_19x19": (19_181, 7_200), "shogi": (4_824, 1_100)}
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", games.available())
 def test_packed_shapes_of_every_game(name: str) -> None:
     env = games.make(name)
@@ -117,7 +117,7 @@ SEARCHES = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SEARCHES)
 def test_packing_does_not_change_search(name: str) -> None:
     policy, keep_activations = SEARCHES[name]

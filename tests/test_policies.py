@@ -162,7 +162,7 @@ def test_only_legal_actions_and_weights_sum_to_one(game: str, name: str) -> None
     assert np.asarray(mask)[batch, tree.parents[batch, node], played].all()
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.slow
 @pytest.mark.parametrize(("game", "name"), CASES)
 def test_finished_games_are_worth_nothing_and_stay_finite(game: str, name: str) -> None:
     over, out = arena(game, name).states.terminated, searched(game, name)
@@ -196,7 +196,7 @@ def at(place: Any, tree: Any) -> Any:
     return jax.tree.map(operator.itemgetter(place), tree)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.slow
 @pytest.mark.parametrize(("game", "name"), ALONE)
 def test_an_element_alone_finds_the_same(game: str, name: str) -> None:
     here, expected = arena(game, name), searched(game, name)

@@ -218,7 +218,7 @@ def played(name: str, num_moves: int = 2) -> tuple[Episode, Any, np.ndarray, np.
     return here, tree, action, is_reset
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["alphazero window", "dual", "dual window"])
 def test_reused_nodes_keep_all_statistics(name: str) -> None:
     here, before, action, is_over = played(name)
@@ -297,6 +297,7 @@ def test_reused_tree_has_consistent_rows_and_empty_slots(name: str) -> None:
     assert (tree.discounts[:, 1:][is_empty[:, 1:]] == 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["alphazero", "dual window"])
 def test_reset_elements_start_empty_and_independent(name: str) -> None:
     here, before, action, is_over = played(name)

@@ -95,7 +95,7 @@ def whole_games(trajectory: Trajectory) -> Iterator[Trajectory]:
             yield jax.tree.map(lambda x, i=column, j=slice(start, end): x[j, i], trajectory)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENVS)
 def test_moves_equal_stepping_each_game_by_itself(name: str) -> None:
     env, found = ENVS[name], record(name, MIXED)
@@ -327,7 +327,7 @@ CHOOSERS = {
 }
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHOOSERS)
 def test_the_recorded_value_is_that_of_the_chosen_action(name: str) -> None:
     """Only Gumbel keeps its noise, because it always plays the action that it chose."""

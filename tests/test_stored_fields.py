@@ -32,6 +32,7 @@ def with_visits() -> Any:
     return extended
 
 
+@pytest.mark.slow
 def test_a_new_field_is_declared_in_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_module, "TrainingBatch", with_visits())
 

@@ -96,6 +96,7 @@ def test_dual_with_mixes(policy, value_mix, prior_mix):
         assert_twin_agrees(policy, rules, seeds=(10, 11, 12, 13))
 
 
+@pytest.mark.slow
 def test_dual_runs_out_of_leaves():
     results = assert_twin_agrees(ROUNDS, RULES["tiny"])
     assert total(results, "fallbacks") > 0
