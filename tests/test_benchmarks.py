@@ -288,6 +288,7 @@ def test_contempt_benchmark_refuses_bad_opening(
     assert opening in said
 
 
+@pytest.mark.slow
 def test_contempt_games_start_after_opening() -> None:
     model = (*untrained_model(), "untrained")
     # Three in a column each: the player to move wins, and 64 simulations find the win.

@@ -149,6 +149,7 @@ def start(rules, num_leaves, num_simulations=30):
     )
 
 
+@pytest.mark.slow
 def test_one_leaf_per_step_equals_ordinary_search():
     rules = RULES["same player twice"]
     tree, grow = start(rules, 1)
@@ -239,7 +240,7 @@ def assert_rows_agree(tree):
     np.testing.assert_array_equal(stats.children_visits, rows)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("num_leaves", [7, 64, 100])
 def test_visits_sum_to_budget_and_elements_are_independent(num_leaves):
     run = fast_jit(hash_search(AlphaZero(64, **options_of(num_leaves)), RULES["same player twice"]))

@@ -274,7 +274,7 @@ def assert_array_maps_equal(actual: dict[str, Any], expected: dict[str, Any]) ->
         np.testing.assert_array_equal(actual[name], expected[name], err_msg=name)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["alphazero window", "dual", "dual window"])
 def test_reused_tree_has_consistent_rows_and_empty_slots(name: str) -> None:
     """A row agrees with its children; empty slots are as newly allocated."""

@@ -191,7 +191,7 @@ COUNTS = [
 ]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "policy", "depths", "options"), COUNTS)
 def test_what_a_move_costs(name: str, policy: Any, depths: tuple[int, ...], options: dict) -> None:
     row = next(row for row in table(PAGE, "variant | formula") if name in row["variant"])
