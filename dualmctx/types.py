@@ -24,6 +24,13 @@ import chex
 import jax
 import mctx
 
+Kernels = Literal["auto", "on", "off", "interpret"]
+"""Whether a search runs in GPU kernels, see `search.kernels`.
+
+auto: on CUDA, if the process has a GPU. on: on CUDA; a process without a GPU can then lower a
+program for one. off: never. interpret: on all platforms, by XLA operations, slowly, for tests.
+Without kernels, a search runs in XLA's loops.
+"""
 Params = Any
 """The parameters of a network, or any other first argument of `recurrent_fn` and `refine_fn`."""
 

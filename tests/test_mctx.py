@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import hash_model
-from dualmctx import AlphaZero, Execution, Gumbel, MuZero, Root, to_mctx
+from dualmctx import AlphaZero, Execution, Gumbel, MuZero, Root, to_mctx, with_options
 from dualmctx.policies import named_options
 from dualmctx.policies import root as roots
 from dualmctx.search import mctx_adapter
@@ -102,10 +102,17 @@ CASES: dict[str, tuple[int, bool, Any]] = {
 }
 
 
+# Each exactness test runs once more through the kernels for GPUs, interpreted.
+in_kernels = pytest.mark.parametrize(
+    "kernels", ["auto", pytest.param("interpret", marks=pytest.mark.slow)]
+)
+
+
 @functools.cache
-def searches(case: str) -> tuple[Any, Any]:
+def searches(case: str, kernels: str = "auto") -> tuple[Any, Any]:
     """Returns `(world, key) -> PolicyOutput` of our search and of mctx's, with equal roots."""
     batch, is_masked, ours = CASES[case]
+    ours = with_options(ours, kernels=kernels)
     invalid = (jnp.arange(batch * A).reshape(batch, A) % 4 == 1) if is_masked else None
     theirs = mctx.muzero_policy if isinstance(ours, MuZero) else mctx.gumbel_muzero_policy
     known = inspect.signature(theirs).parameters
@@ -149,12 +156,13 @@ PAIRS = [
 ]
 
 
+@in_kernels
 @pytest.mark.sampled(32)
 @pytest.mark.parametrize(("case", "world"), PAIRS)
-def test_whole_tree_matches_mctx(case: str, world: str) -> None:
+def test_whole_tree_matches_mctx(case: str, world: str, kernels: str) -> None:
     for seed in range(3):
         args = WORLDS[world], jax.random.key(seed)
-        ours, theirs = (search(*args) for search in searches(case))
+        ours, theirs = (search(*args) for search in searches(case, kernels))
         assert_same_output(ours, theirs)
         exported = to_mctx(ours.search_tree)
         for name, expected in theirs.search_tree.items():
@@ -164,12 +172,13 @@ def test_whole_tree_matches_mctx(case: str, world: str) -> None:
 
 
 @pytest.mark.slow
+@in_kernels
 @pytest.mark.parametrize("world", TERMINAL)
 @pytest.mark.parametrize("case", CASES)
-def test_root_matches_mctx_if_games_end(case: str, world: str) -> None:
+def test_root_matches_mctx_if_games_end(case: str, world: str, kernels: str) -> None:
     for seed in range(3):
         args = TERMINAL[world], jax.random.key(seed)
-        ours, theirs = (search(*args) for search in searches(case))
+        ours, theirs = (search(*args) for search in searches(case, kernels))
         assert_same_output(ours, theirs)
         tree = ours.search_tree
         below = jnp.take_along_axis(tree.discounts, jnp.maximum(tree.parents, 0), axis=1) == 0
@@ -177,9 +186,12 @@ def test_root_matches_mctx_if_games_end(case: str, world: str) -> None:
 
 
 @pytest.mark.slow
+@in_kernels
 @pytest.mark.parametrize("illegal", [0.1, 0.97])
 @pytest.mark.parametrize("qtransform", [_min_max, _siblings, _completed, None])
-def test_gumbel_with_many_actions_matches_mctx(qtransform: Any, illegal: float) -> None:
+def test_gumbel_with_many_actions_matches_mctx(
+    qtransform: Any, illegal: float, kernels: str
+) -> None:
     """A root with many actions considers only the most likely, even if few are legal."""
     many, batch, rules = 150, 4, Rules(terminal=0.0, illegal=illegal)
     options = {} if qtransform is None else {"qtransform": qtransform}
@@ -194,7 +206,7 @@ def test_gumbel_with_many_actions_matches_mctx(qtransform: Any, illegal: float) 
     def run(policy: Any) -> Any:
         return fast_jit(lambda key: policy(rules, key, root, step, invalid_actions=invalid))
 
-    ours = run(Gumbel(40, **options))
+    ours = run(with_options(Gumbel(40, **options), kernels=kernels))
     theirs = run(functools.partial(mctx.gumbel_muzero_policy, num_simulations=40, **options))
     for seed in range(3):
         mine, mctxs = ours(jax.random.key(seed)), theirs(jax.random.key(seed))
@@ -278,8 +290,9 @@ def puct(rng_key: Any, tree: mctx.Tree, node_index: Any, depth: Any = None) -> A
 
 
 @functools.cache
-def alphazero_searches() -> tuple[Any, Any]:
-    policy = AlphaZero(40, **grouped(c_puct=1.5, dirichlet_fraction=0.0, max_depth=3))
+def alphazero_searches(kernels: str) -> tuple[Any, Any]:
+    options = grouped(c_puct=1.5, dirichlet_fraction=0.0, max_depth=3, kernels=kernels)
+    policy = AlphaZero(40, **options)
 
     def ours(world: World, key: Any) -> Any:
         root = hash_model.roots(jnp.arange(4), world.rules, A)
@@ -300,10 +313,11 @@ def alphazero_searches() -> tuple[Any, Any]:
     return fast_jit(ours), fast_jit(theirs)
 
 
+@in_kernels
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("rules", [Rules(terminal=0, illegal=0.5), Rules(illegal=0.3, reward=0.2)])
-def test_alphazero_matches_mctx_search_with_puct(rules: Rules) -> None:
-    ours, theirs = (f(World(rules), jax.random.key(1)) for f in alphazero_searches())
+def test_alphazero_matches_mctx_search_with_puct(rules: Rules, kernels: str) -> None:
+    ours, theirs = (f(World(rules), jax.random.key(1)) for f in alphazero_searches(kernels))
     mine, mctxs = ours.summary(), theirs.summary()
     np.testing.assert_array_equal(mine.visit_counts, mctxs.visit_counts)
     assert_close(mine.value, mctxs.value)

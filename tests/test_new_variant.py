@@ -1,10 +1,12 @@
 """CONTRIBUTING's worked example of a new variant: one file and one row are all that it takes."""
 
+import functools
 import importlib.util
 import pathlib
 import re
 import sys
 from types import ModuleType
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +16,7 @@ import pytest
 import games
 from documents import code_blocks, section
 from dualmctx import Tree, make_network, make_search_fn, policies
+from dualmctx.search import kernels
 from oracle.cases import fast_jit
 from test_imports import _allowed, _imports
 
@@ -153,3 +156,32 @@ def test_its_statistic_is_the_sum_of_squared_returns(example: ModuleType) -> Non
     assert (tree.discounts[:, 1:] == -1).all()
     assert (expected > 0).sum() == 90
     np.testing.assert_allclose(tree.stats[0].extra["squares"], expected, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_its_rule_and_statistic_run_in_kernels(
+    example: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = games.make("tic_tac_toe")
+    states = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 3))
+    network = make_network(env.num_actions, (1,), width=8, num_blocks=1)
+    params = network.init(jax.random.PRNGKey(0), states.observation)
+    # Larger parameters give values of 1 and -1, and ties that rounding decides.
+    params = jax.tree.map(lambda x: x + 0.2 * jnp.sin(jnp.arange(x.size)).reshape(x.shape), params)
+
+    def run() -> Tree:
+        search = fast_jit(make_search_fn(env, network, example.UCT(30)))
+        return search(params, jax.random.PRNGKey(0), states).search_tree
+
+    expected, choose, modes = run(), kernels.choose, list[str]()
+
+    def interpret(mode: Any, *rest: Any) -> Any:
+        modes.append(mode)
+        return choose("interpret", *rest)
+
+    monkeypatch.setattr(kernels, "choose", interpret)
+    actual = run()
+    assert set(modes) == {"auto"}
+    np.testing.assert_array_equal(actual.edges, expected.edges)
+    for one, other in zip(actual.stats, expected.stats, strict=True):
+        jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-5), one, other)

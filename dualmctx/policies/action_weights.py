@@ -6,13 +6,12 @@
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
 from dualmctx.search import select
 from dualmctx.search.arrays import batched_gather
-from dualmctx.search.keys import REGULARIZED, node_keys
+from dualmctx.search.keys import REGULARIZED, gumbel, node_keys
 from dualmctx.search.select import QvaluesFn, argmax
 from dualmctx.search.tree import Tree, get_children
 from dualmctx.types import SelectFn
@@ -111,7 +110,7 @@ def sample_regularized(
         qvalues = qvalues_fn(tree, node_index, tree_index)
         policy = regularized_policy(prior, qvalues, total, c_puct=c_puct)
         keys = node_keys(rng_key, REGULARIZED, depth, node_index.shape[0])
-        noise = jax.vmap(lambda key: jax.random.gumbel(key, policy.shape[1:], policy.dtype))(keys)
+        noise = gumbel(keys, tree.num_actions, policy.shape[1], policy.dtype)
         return argmax(jnp.where(prior > 0, jnp.log(policy) + noise, -jnp.inf))
 
     return select_action

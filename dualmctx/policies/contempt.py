@@ -114,4 +114,5 @@ class Contempt:
             search_tree=search_tree,
             select_fn=sample_frozen(make_select_fn(self.puct), limit, self.frozen_temperature),
             statistics=(frozen_visits(limit),),
+            has_kernels=True,
         )

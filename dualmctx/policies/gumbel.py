@@ -22,6 +22,7 @@ from dualmctx.search import mctx_rules
 from dualmctx.search.allocate import allocate
 from dualmctx.search.keys import draw, split_key
 from dualmctx.search.mctx_adapter import node_view
+from dualmctx.search.qtransforms import has_row_transform
 from dualmctx.search.select import argmax
 from dualmctx.search.simulate import SearchSpec, search
 from dualmctx.search.tree import Tree, root_passes
@@ -120,6 +121,7 @@ class Gumbel:
             with_window_exploration(self.backup, interior),
             self.execution.max_depth or self.num_simulations,
             self.backup.window,
+            kernels=self.execution.kernels if has_row_transform(self.qtransform) else "off",
         )
         tree = search(params, rng_key, tree, spec, self.num_simulations)
         return self._output(tree, prior, gumbel, invalid_actions)

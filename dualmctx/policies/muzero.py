@@ -22,6 +22,7 @@ from dualmctx.policies.reuse import insert_subtree
 from dualmctx.search import mctx_rules
 from dualmctx.search.allocate import allocate
 from dualmctx.search.keys import draw, split_key
+from dualmctx.search.qtransforms import has_row_transform
 from dualmctx.search.simulate import SearchSpec, search
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
@@ -120,6 +121,7 @@ class MuZero:
             select_fn,
             self.execution.max_depth or self.reuse_capacity + self.num_simulations,
             self.backup.window,
+            kernels=self.execution.kernels if has_row_transform(self.qtransform) else "off",
         )
         first_slot = 1 + self.reuse_capacity
         tree = search(params, search_key, tree, spec, self.num_simulations, first_slot=first_slot)
@@ -138,10 +140,14 @@ class MuZero:
     ) -> Tree:
         """Mixes mctx's noise into the roots' priors and masks them; consumes the key."""
         probs = jax.nn.softmax(tree.children_prior[:, Tree.ROOT_INDEX])
-        alpha = jnp.full([probs.shape[-1]], self.root.dirichlet_alpha, probs.dtype)
-        noise = draw(lambda key, p: jax.random.dirichlet(key, alpha, p.shape[:-1]), rng_key, probs)
         fraction = self.root.dirichlet_fraction
-        noisy_logits = _log((1 - fraction) * probs + fraction * noise)
+        if fraction > 0:  # Sampling the noise takes loops of unknown length.
+            alpha = jnp.full([probs.shape[-1]], self.root.dirichlet_alpha, probs.dtype)
+            noise = draw(
+                lambda key, p: jax.random.dirichlet(key, alpha, p.shape[:-1]), rng_key, probs
+            )
+            probs = (1 - fraction) * probs + fraction * noise
+        noisy_logits = _log(probs)
         # The noise may have a wider type than the network's logits.
         noisy_logits = noisy_logits.astype(tree.children_prior.dtype)
         prior = roots.mask_logits(noisy_logits, invalid_actions)

@@ -6,7 +6,7 @@ group checks the ranges of its own options; `dualmctx.policies.combinations` che
 
 import dataclasses
 import math
-from typing import Literal, Protocol, Self
+from typing import Literal, Protocol, Self, get_args
 
 from dualmctx.checks import (
     check,
@@ -16,6 +16,7 @@ from dualmctx.checks import (
     check_share,
     show,
 )
+from dualmctx.types import Kernels
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,8 +147,16 @@ class Execution:
     is known, at least 0; 0 counts one visit that leaves Q unchanged; 3 is AlphaGo's value. Larger
     numbers give more leaves per step and worse moves. Needs a variant with PUCT and one tree."""
 
+    kernels: Kernels = "auto"
+    """Whether simulations run in GPU kernels. auto: if the process has an NVIDIA GPU. off: never;
+    XLA's loops give the same search, and on a GPU they take many times as long. on: in programs for
+    CUDA, even if they are lowered by a process without a GPU. interpret: on every platform, slowly,
+    for tests. A search with a qtransform of its own always runs in XLA's loops."""
+
     def __post_init__(self) -> None:
         """Checks the options."""
+        modes = get_args(Kernels)
+        check(self.kernels in modes, "kernels", self.kernels, f"one of {', '.join(modes)}")
         check_count("max_depth", self.max_depth, 1, "for no limit")
         check_count("max_children", self.max_children, 1, "for all")
         check_count("leaves_per_step", self.leaves_per_step, 1)

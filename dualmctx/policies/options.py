@@ -76,4 +76,5 @@ def make_search_spec(
         execution.leaves_per_step,
         statistics=make_statistics(puct),
         virtual_loss=execution.virtual_loss,
+        kernels=execution.kernels,
     )

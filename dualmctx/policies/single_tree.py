@@ -47,6 +47,7 @@ def search_single_tree(
     search_tree: Tree | None = None,
     select_fn: SelectFn | None = None,
     statistics: tuple[Statistic, ...] = (),
+    has_kernels: bool = False,
 ) -> mctx.PolicyOutput:
     """Searches one tree from a batch of roots by PUCT: AlphaZero's search.
 
@@ -58,6 +59,8 @@ def search_single_tree(
       search_tree: the previous move's tree, as returned by `get_subtree`, or `None`.
       select_fn: the variant's own rule, without the exploration outside a window; `None` for PUCT.
       statistics: the variant's own additional statistics, besides those of the options.
+      has_kernels: whether this rule and these statistics can run in a kernel; see
+        `dualmctx.search.references`.
 
     Returns:
       The policy's output.
@@ -78,6 +81,8 @@ def search_single_tree(
     if select_fn is not None:
         select_fn = with_window_exploration(options.backup, select_fn)
         spec = spec._replace(root_select_fn=select_fn, interior_select_fn=select_fn)
+        if not has_kernels:
+            spec = spec._replace(kernels="off")
     spec = spec._replace(statistics=statistics)
     tree = search(
         params, search_key, tree, spec, options.num_simulations, first_slot=setup.first_slot

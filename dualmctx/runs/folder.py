@@ -16,6 +16,8 @@ from dualmctx.runs.record_names import with_current_names
 CONFIG = "config.json"
 EDITED = "edited"
 """The field of `config.json` that confirms an edit of the file; see `check_config`."""
+UNRECORDED = ("kernels",)
+"""Options that depend on the machine and do not change the results."""
 
 
 class RunFolder(NamedTuple):
@@ -179,8 +181,16 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def to_dict(config: Any) -> dict[str, Any]:
-    """Converts a configuration of nested dataclasses to JSON values; functions become names."""
-    return json.loads(json.dumps(dataclasses.asdict(config), default=_name_function))
+    """Converts a configuration of nested dataclasses to JSON values; functions become names.
+
+    Options in `UNRECORDED` are left out, so that a run can continue on another machine.
+    """
+
+    def record(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+        return {name: value for name, value in fields if name not in UNRECORDED}
+
+    values = dataclasses.asdict(config, dict_factory=record)
+    return json.loads(json.dumps(values, default=_name_function))
 
 
 def _name_function(function: Any) -> Any:

@@ -4,11 +4,14 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownVariableType=false
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array
+
+from dualmctx.search.references import TreeRef, lane_index, num_lanes
 
 # The largest number of entries that int32 indices can address in a flattened array.
 _MAX_FLAT = 2**31 - 1
@@ -36,8 +39,11 @@ def _locate(array: Array, index: Array) -> tuple[Any, Any, Array]:
 def batched_gather(array: Array, index: Array | int) -> Array:
     """Reads `[B, N, ...]` at `[B]` or `[B, K]` indices, giving `[B, ...]` or `[B, K, ...]`.
 
-    A Python int reads the same index in all trees, as a slice that needs no copy.
+    A Python int reads the same index in all trees, as a slice that needs no copy. In a kernel the
+    array is a reference, and rows of actions are padded, see `references`.
     """
+    if isinstance(array, TreeRef):
+        return array.gather(index)
     if isinstance(index, int):
         return array[:, index]
     at, where, _ = _locate(array, index)
@@ -62,6 +68,8 @@ def batched_scatter(array: Array, index: Array, value: Array, where: Array | boo
     Returns:
       The array with the values written.
     """
+    if isinstance(array, TreeRef):
+        return array.scatter(index, value, where)
     at, inside, outside = _locate(array, index)
     if isinstance(inside, tuple):
         inside = inside[0], jnp.where(where, inside[1], outside)
@@ -73,6 +81,105 @@ def batched_scatter(array: Array, index: Array, value: Array, where: Array | boo
         value = jnp.repeat(value.reshape(1, *array.shape[2:]), 2, axis=0)
     new = at[inside].set(value.astype(array.dtype), mode="drop", unique_indices=True)
     return new.reshape(array.shape)
+
+
+def gather_pair(array: Array, index: Array | int) -> tuple[Array, Array]:
+    """Reads a `[B, N, ..., 2]` array as `batched_gather` does; returns both parts."""
+    if isinstance(array, TreeRef):
+        return array.gather(index, 0), array.gather(index, 1)
+    found = batched_gather(array, index)
+    return found[..., 0], found[..., 1]
+
+
+def scatter_pair(
+    array: Array, index: Array, first: Array, second: Array, where: Array | bool = True
+) -> Array:
+    """Writes both parts of a `[B, N, ..., 2]` array as `batched_scatter` does."""
+    if isinstance(array, TreeRef):
+        return array.scatter(index, first, where, 0).scatter(index, second, where, 1)
+    return batched_scatter(array, index, pair(first, second), where)
+
+
+def write_slot(array: Array, slot: Array | int, row: Array) -> Array:
+    """Writes `[B, ...]` rows at the same scalar slot of all trees, as a slice update in place."""
+    if isinstance(array, TreeRef):
+        return array.scatter(jnp.full((1,), slot, jnp.int32), row)
+    return jax.lax.dynamic_update_slice_in_dim(
+        array, row[:, None].astype(array.dtype), slot, axis=1
+    )
+
+
+def write_slot_pair(array: Array, slot: Array | int, first: Array, second: Array) -> Array:
+    """Writes `[B]` pairs at the same scalar slot of all trees of a `[B, N, 2]` array."""
+    if isinstance(array, TreeRef):
+        return scatter_pair(array, jnp.full((1,), slot, jnp.int32), first, second)
+    return write_slot(array, slot, pair(first, second))
+
+
+def row_length(array: Array) -> int:
+    """Returns the length of the rows that `batched_gather` reads from a `[B, N, A]` array."""
+    length = array.shape[2]
+    return num_lanes(length) if isinstance(array, TreeRef) else length
+
+
+def mask_lanes(row: Array, length: int, fill: Any) -> Array:
+    """Replaces the entries of a `[B, ...]` row past its length, which only kernels have."""
+    if row.shape[-1] == length:
+        return row
+    lane = lane_index(row.shape)
+    return jnp.where(lane < length, row, jnp.asarray(fill, row.dtype))
+
+
+def batched_add(array: Array, index: Array, value: Array, where: Array) -> Array:
+    """Adds `[B, K]` values to a `[B, N]` array; indices may repeat."""
+    if isinstance(array, TreeRef):
+        is_same = (index[:, :, None] == index[:, None, :]) & where[:, None, :]
+        total = jnp.sum(jnp.where(is_same, value[:, None, :], 0), axis=-1)
+        is_first = where & ~has_earlier(is_same)
+        return array.scatter(index, array.gather(index) + total, is_first)
+    batch = jnp.arange(array.shape[0])[:, None]
+    target = jnp.where(where, index, array.shape[1])
+    return array.at[batch, target].add(value, mode="drop")
+
+
+def batched_max(array: Array, index: Array, value: Array, where: Array) -> Array:
+    """Replaces entries of a `[B, N]` array by larger values; indices repeat with equal values."""
+    if isinstance(array, TreeRef):
+        return array.scatter(index, jnp.maximum(array.gather(index), value), where)
+    batch = jnp.arange(array.shape[0])[:, None]
+    target = jnp.where(where, index, array.shape[1])
+    return array.at[batch, target].max(value, mode="drop")
+
+
+def has_earlier(is_same: Array) -> Array:
+    """Returns, for each of `[B, K, K]` rows, whether an earlier column than its own is true."""
+    is_before = lane_index(is_same.shape) < lane_index(is_same.shape, axis=1)
+    return jnp.sum((is_same & is_before).astype(jnp.int32), axis=-1) > 0
+
+
+def read_edges(array: Array, node: Array) -> Callable[[Array], Array]:
+    """Returns a function that reads a `[B, N, A]` array at `[B]` actions of `[B]` nodes.
+
+    A kernel reads the row at once, so that the read does not have to wait for the choice of the
+    action.
+    """
+    if isinstance(array, TreeRef):
+        row = batched_gather(array, node).astype(jnp.int32)
+        return lambda action: jnp.sum(
+            jnp.where(lane_index(row.shape) == action[:, None], row, 0), axis=-1
+        )
+    return lambda action: batched_gather(by_edge(array), node * array.shape[2] + action)
+
+
+def any_true(mask: Array) -> Array:
+    """Returns whether any entry of a mask is true, as `jnp.any`, which kernels do not have."""
+    return jnp.max(mask.astype(jnp.int32)) > 0
+
+
+def synchronize(array: Array) -> None:
+    """Makes the writes of a kernel visible to its later reads; does nothing outside of kernels."""
+    if isinstance(array, TreeRef):
+        array.synchronize()
 
 
 def pair(first: Array, second: Array) -> Array:

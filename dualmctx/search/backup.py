@@ -6,7 +6,13 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from dualmctx.search.arrays import batched_gather, batched_scatter, by_edge, pair
+from dualmctx.search.arrays import (
+    batched_gather,
+    batched_scatter,
+    by_edge,
+    gather_pair,
+    scatter_pair,
+)
 from dualmctx.search.climb import Level, climb
 from dualmctx.search.statistics import Statistic
 from dualmctx.search.stats import TreeStats
@@ -66,15 +72,17 @@ def backup(
     value = batched_gather(tree.raw_values, leaf)
     carry = (stats, carries)
     stats, _ = climb(tree, leaf, value, carry, update, is_active=is_active, window=window)
-    active = jnp.ones(leaf.shape, bool) if is_active is None else is_active
-    stats = count_leaves(stats, leaf[:, None], active[:, None])
+    if stats.leaf_visits is not None:
+        count = batched_gather(stats.leaf_visits, leaf) + 1
+        where = True if is_active is None else is_active
+        counts = batched_scatter(stats.leaf_visits, leaf, count, where)
+        stats = stats.replace(leaf_visits=counts)
     return replace_stats(tree, tree_index, stats)
 
 
 def _update_mean(stats: TreeStats, level: Level, *, is_windowed: bool) -> TreeStats:
     """Updates visits and means at one level and, with a window, path visits and heights."""
-    node_stats = batched_gather(stats.node_stats, level.node)
-    count, old = node_stats[..., 0], node_stats[..., 1]
+    count, old = gather_pair(stats.node_stats, level.node)
     mean = (old * count + level.value) / (count + 1.0)
     if not is_windowed:
         # The raw value of an existing leaf may have changed since its first visit. If it has not,
@@ -111,7 +119,7 @@ def write_nodes(
         return batched_scatter(by_edge(array), edge.flat_index, new, has_edge).reshape(array.shape)
 
     return stats.replace(
-        node_stats=batched_scatter(stats.node_stats, node, pair(count, mean), where),
+        node_stats=scatter_pair(stats.node_stats, node, count, mean, where),
         children_visits=write_row(stats.children_visits, count),
         children_qvalues=write_row(stats.children_qvalues, edge.reward + edge.discount * mean),
     )

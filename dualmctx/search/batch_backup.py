@@ -5,21 +5,33 @@ change the means of the earlier trees. Each function reads and writes whole `[B,
 once per round and tree.
 """
 
-from typing import NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 from jax import Array
 
 from dualmctx.search.arrays import batched_gather, batched_scatter, by_edge
 from dualmctx.search.backup import count_leaves
-from dualmctx.search.climb import Level, climb
+from dualmctx.search.kernels import choose
+from dualmctx.search.kernels import sum_paths as kernel_sum_paths
+from dualmctx.search.path_sums import Sums, sum_paths
 from dualmctx.search.statistics import check_no_statistics
 from dualmctx.search.stats import TreeStats
 from dualmctx.search.tree import Tree, replace_stats
+from dualmctx.types import Kernels
+
+# The kernel compares all leaves of a tree with each other.
+_MAX_LEAVES = 64
 
 
 def backup_leaves(
-    tree: Tree, leaves: Array, is_active: Array, *, window: int | None, tree_index: int = 0
+    tree: Tree,
+    leaves: Array,
+    is_active: Array,
+    *,
+    window: int | None,
+    tree_index: int = 0,
+    kernels: Kernels = "off",
 ) -> Tree:
     """Backs up many leaves with the same result as one after the other.
 
@@ -29,6 +41,7 @@ def backup_leaves(
       is_active: `[B, K]` bool, false for leaves to ignore.
       window: as in `backup`; `None` for the full backup.
       tree_index: the tree that is updated.
+      kernels: whether the climb runs in a GPU kernel.
 
     Returns:
       The trees, with the statistics of that tree changed.
@@ -39,7 +52,7 @@ def backup_leaves(
     stats = tree.stats[tree_index]
     check_no_statistics(stats, "several leaves are backed up at once")
     values = batched_gather(tree.raw_values, leaves)
-    sums = _sum_paths(tree, leaves, values, is_active, window=window, with_rewards=True)
+    sums = _sum_paths(tree, leaves, values, is_active, kernels, window=window, with_rewards=True)
     visits = stats.node_visits + sums.visits
     total = stats.node_visits * stats.node_values + sums.returns
     node_values = jnp.where(sums.visits > 0, total / jnp.maximum(visits, 1), stats.node_values)
@@ -60,6 +73,7 @@ def correct_leaves(
     *,
     window: int | None,
     tree_index: int = 0,
+    kernels: Kernels = "off",
 ) -> Tree:
     """Corrects the means of a tree after the raw values of leaves changed.
 
@@ -74,6 +88,7 @@ def correct_leaves(
       is_active: `[B, K]` bool, false for leaves to ignore.
       window: the window of the tree's backups; `None` for full ones.
       tree_index: the tree that is corrected.
+      kernels: whether the climb runs in a GPU kernel.
 
     Returns:
       The trees, with means of that tree changed.
@@ -92,7 +107,7 @@ def correct_leaves(
         has_child = jnp.any(batched_gather(stats.children_visits, leaves) > 0, axis=-1)
         times = jnp.where(has_child, 1, visits)
     change = change * times
-    sums = _sum_paths(tree, leaves, change, is_active, window=window, with_rewards=False)
+    sums = _sum_paths(tree, leaves, change, is_active, kernels, window=window, with_rewards=False)
     values = stats.node_values + sums.returns / jnp.maximum(stats.node_visits, 1)
     return replace_stats(tree, tree_index, _copy_to_rows(tree, stats.replace(node_values=values)))
 
@@ -111,45 +126,25 @@ def _copy_to_rows(tree: Tree, stats: TreeStats) -> TreeStats:
     )
 
 
-class _Sums(NamedTuple):
-    """Sums over the paths through each node, `[B, N]` each; for `heights` the maximum."""
-
-    returns: Array
-    visits: Array
-    passes: Array
-    heights: Array
-
-
 def _sum_paths(
     tree: Tree,
     leaves: Array,
     values: Array,
     is_active: Array,
+    kernels: Kernels,
     *,
     window: int | None,
     with_rewards: bool,
-) -> _Sums:
-    """Climbs from all leaves at once and sums, for each node, the paths through it."""
-    batch = jnp.arange(leaves.shape[0])[:, None]
+) -> Sums:
+    """Sums over the paths from leaves, in a kernel if possible."""
     zeros = jnp.zeros(tree.edges.shape, jnp.int32)
-
-    def add(sums: _Sums, level: Level) -> _Sums:
-        target = jnp.where(level.is_active, level.node, tree.num_nodes)
-        inside = jnp.where(level.is_inside, level.node, tree.num_nodes)
-        return _Sums(
-            returns=sums.returns.at[batch, inside].add(level.value, mode="drop"),
-            visits=sums.visits.at[batch, inside].add(1, mode="drop"),
-            passes=sums.passes.at[batch, target].add(1, mode="drop"),
-            heights=sums.heights.at[batch, target].max(level.height, mode="drop"),
-        )
-
-    return climb(
+    sums = Sums(jnp.zeros_like(tree.raw_values), zeros, zeros, zeros)
+    inputs = tree, leaves, values, is_active, sums
+    options: dict[str, Any] = {"window": window, "with_rewards": with_rewards}
+    return choose(
+        kernels if leaves.shape[1] <= _MAX_LEAVES else "off",
+        None,
         tree,
-        leaves,
-        values,
-        _Sums(jnp.zeros_like(tree.raw_values), zeros, zeros, zeros),
-        add,
-        is_active=is_active,
-        window=window,
-        with_rewards=with_rewards,
+        lambda interpret: kernel_sum_paths(*inputs, **options, interpret=interpret),
+        lambda: sum_paths(*inputs, **options),
     )

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from dualmctx.search.arrays import any_true, synchronize
 from dualmctx.search.tree import Edge, Tree, edge_into
 
 C = TypeVar("C")
@@ -82,6 +83,8 @@ def climb(
 
     def body(state: tuple[C, Array, Array, Array]) -> tuple[C, Array, Array, Array]:
         carry, node, value, height = state
+        # The level below may have written what this level reads.
+        synchronize(tree.edges)
         climbs = node != Tree.NO_PARENT
         if delays is not None:
             climbs &= height >= delays
@@ -100,7 +103,7 @@ def climb(
         return carry, jnp.where(climbs, edge.parent, node), above, height + 1
 
     def is_climbing(state: tuple[C, Array, Array, Array]) -> Array:
-        return jnp.any(state[1] != Tree.NO_PARENT)
+        return any_true(state[1] != Tree.NO_PARENT)
 
     node = leaves if is_active is None else jnp.where(is_active, leaves, Tree.NO_PARENT)
     return jax.lax.while_loop(is_climbing, body, (carry, node, values, jnp.int32(0)))[0]

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dualmctx.search.arrays import batched_gather, batched_scatter
+from dualmctx.search.arrays import any_true, batched_gather, batched_scatter
 from dualmctx.search.climb import Level
-from dualmctx.search.keys import FROZEN, node_keys
+from dualmctx.search.keys import FROZEN, node_keys, uniform
 from dualmctx.search.select import argmax
 from dualmctx.search.statistics import Statistic, read_statistic
 from dualmctx.search.stats import TreeStats, read_children
@@ -64,7 +64,7 @@ def sample_frozen(select_fn: SelectFn, limit: int, temperature: float) -> Select
             return jnp.where(samples, sample_visits(keys, visits, temperature), choice)
 
         # If the players alternate, every other depth has no such node.
-        return jax.lax.cond(jnp.any(samples), sample, lambda choice: choice, choice)
+        return jax.lax.cond(any_true(samples), sample, lambda choice: choice, choice)
 
     return select
 
@@ -74,13 +74,14 @@ def sample_visits(rng_keys: Array, visits: Array, temperature: float) -> Array:
 
     An unvisited action is never sampled if any action has visits.
     """
-    position = jax.vmap(jax.random.uniform)(rng_keys)[:, None]
+    position = uniform(rng_keys, 1)
     most = jnp.max(visits, axis=-1, keepdims=True)
     # Divided by the maximum, because powers of counts overflow at low temperatures.
     weights = (visits / jnp.maximum(most, 1)) ** (1 / temperature)
     # Rounding may change the last bit of a cumulative sum, so unvisited actions are masked.
     sums = jnp.where(visits > 0, jnp.cumsum(weights, axis=-1), 0)
-    return argmax(sums > position * jnp.max(sums, axis=-1, keepdims=True))
+    is_past = sums > position * jnp.max(sums, axis=-1, keepdims=True)
+    return argmax(is_past.astype(jnp.int32))
 
 
 def frozen_visits(limit: int) -> Statistic:

@@ -3,10 +3,14 @@
 Every policy accepts both forms. With one key, a policy samples the same numbers as mctx, in arrays
 over the batch. With a key for each element, the samples of an element do not depend on its position
 in the batch, on the other elements, or on the devices that hold the batch.
+
+Selection rules sample by the functions of this module only, so that they can run in a kernel. There
+the key is a `TreeKey`, and the numbers are the same.
 """
 
 # Some functions of JAX have incomplete types.
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +19,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+
+from dualmctx.search.references import lane_index
+from dualmctx.search.threefry import TreeKey
 
 # The purposes for which a selection rule samples, in addition to mctx's tie-breaking.
 EXPLORING, REGULARIZED, FROZEN = range(3)
@@ -35,6 +42,8 @@ def split_key(rng_key: Array, num: int = 2) -> tuple[Array, ...]:
 
 def fold_in_key(rng_key: Array, data: Any) -> Array:
     """Folds a number into a key, or into each of `[B]` keys."""
+    if isinstance(rng_key, TreeKey):
+        return rng_key.child(data)
     if is_per_element(rng_key):
         return jax.vmap(jax.random.fold_in, (0, None))(rng_key, data)
     return jax.random.fold_in(rng_key, data)
@@ -42,6 +51,8 @@ def fold_in_key(rng_key: Array, data: Any) -> Array:
 
 def element_keys(rng_key: Array, batch_size: int) -> Array:
     """Returns `[B]` keys: the given ones, or a single key split into B."""
+    if isinstance(rng_key, TreeKey):
+        return rng_key.of_element()
     return rng_key if is_per_element(rng_key) else jax.random.split(rng_key, batch_size)
 
 
@@ -59,6 +70,49 @@ def node_keys(rng_key: Array, purpose: int, depth: Array | int, batch_size: int)
     """
     key = fold_in_key(rng_key, np.uint32(2**32 - 1 - purpose))
     return element_keys(fold_in_key(key, depth), batch_size)
+
+
+def mctx_keys(rng_key: Array, batch_size: int, depth: Array | int) -> Array:
+    """Returns the `[B]` keys with which mctx's search calls a rule at a depth."""
+
+    def split(keys: Array, number: int) -> Array:
+        if isinstance(keys, TreeKey):
+            return keys.child(number)
+        return jax.vmap(jax.random.split)(keys)[:, number]
+
+    keys = element_keys(rng_key, batch_size)
+    keys = jax.lax.fori_loop(0, depth, lambda _, keys: split(keys, 0), keys)
+    return split(keys, 1)
+
+
+def uniform(rng_keys: Array, num: int, length: int | None = None) -> Array:
+    """Samples `[B, num]` numbers in [0, 1) with `[B]` keys; consumes them.
+
+    Args:
+      rng_keys: from `node_keys` or `mctx_keys`.
+      num: the numbers of each element.
+      length: in a kernel, the padded length of the row; see `arrays.row_length`.
+    """
+    if isinstance(rng_keys, TreeKey):
+        return rng_keys.uniform(lane_index((1, length or num), jnp.uint32))
+    return jax.vmap(lambda key: jax.random.uniform(key, (num,)))(rng_keys)
+
+
+def uniform_columns(rng_keys: Array, num: int) -> tuple[Array, ...]:
+    """Samples as `uniform` and returns each of the `num` columns, `[B]` each."""
+    if isinstance(rng_keys, TreeKey):
+        return tuple(rng_keys.uniform(jnp.full((1,), i, jnp.uint32)) for i in range(num))
+    samples = uniform(rng_keys, num)
+    return tuple(samples[:, i] for i in range(num))
+
+
+def gumbel(rng_keys: Array, num: int, length: int, dtype: Any) -> Array:
+    """Samples `[B, num]` numbers from the standard Gumbel distribution; see `uniform`."""
+    if isinstance(rng_keys, TreeKey):
+        tiny = float(np.finfo(np.float32).tiny)
+        samples = jnp.maximum(uniform(rng_keys, num, length) + tiny, tiny)
+        return -jnp.log(-jnp.log(samples)).astype(dtype)
+    return jax.vmap(lambda key: jax.random.gumbel(key, (num,), dtype))(rng_keys)
 
 
 def repeat_key(rng_key: Array, num: int) -> Array:

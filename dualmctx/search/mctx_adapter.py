@@ -13,7 +13,7 @@ import mctx
 from jax import Array
 
 from dualmctx.search.arrays import batched_gather, by_edge
-from dualmctx.search.keys import element_keys
+from dualmctx.search.keys import mctx_keys
 from dualmctx.search.tree import Tree, edge_index, edge_into, gather_children
 from dualmctx.types import SelectFn
 
@@ -144,11 +144,3 @@ def mctx_root_rule(rule: MctxRootRule, *, tree_index: int = 0) -> SelectFn:
         return rule(rng_key, tree, node_index)
 
     return mctx_rule(with_depth, tree_index=tree_index)
-
-
-def mctx_keys(rng_key: Array, batch_size: int, depth: Any) -> Array:
-    """Returns the `[B]` keys with which mctx's search calls a rule at a depth."""
-    split = jax.vmap(jax.random.split)
-    keys = element_keys(rng_key, batch_size)
-    keys = jax.lax.fori_loop(0, depth, lambda _, keys: split(keys)[:, 0], keys)
-    return split(keys)[:, 1]

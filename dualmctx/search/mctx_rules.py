@@ -4,7 +4,6 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
-import functools
 import math
 from typing import Any
 
@@ -14,8 +13,10 @@ import mctx
 import numpy as np
 from jax import Array
 
-from dualmctx.search.arrays import batched_gather
-from dualmctx.search.mctx_adapter import QTransform, mctx_keys, node_view
+from dualmctx.search.arrays import any_true, batched_gather, mask_lanes
+from dualmctx.search.keys import mctx_keys, uniform
+from dualmctx.search.mctx_adapter import QTransform, node_view
+from dualmctx.search.qtransforms import has_row_transform, read_rows, transform_qvalues
 from dualmctx.search.select import argmax
 from dualmctx.search.tree import Tree, gather_children
 from dualmctx.types import SelectFn
@@ -68,10 +69,11 @@ def gumbel_root(
     schedules = [_required_visits(n, num_simulations) for n in range(max_considered + 1)]
     required = np.array(schedules, np.int32)
     num_considered = jnp.minimum(max_considered, jnp.sum(~is_invalid, axis=-1, dtype=jnp.int32))
+    # The scores of mctx's qtransforms depend on the visited actions and on one unvisited action.
     noisy_logits = tree.extra_data.root_gumbel + (logits - jnp.max(logits, axis=-1, keepdims=True))
     # Twice as many as needed, because adding q̂ can make nearly equal scores equal.
     num_top, actions = 2 * max_considered, None
-    if _is_local(qtransform) and logits.shape[-1] >= 2 * num_top:
+    if has_row_transform(qtransform) and logits.shape[-1] >= 2 * num_top:
         floored = jnp.where(is_invalid, -jnp.inf, jnp.maximum(FLOOR, noisy_logits))
         top, actions = jax.lax.top_k(floored, num_top)
         noisy_logits = jnp.take_along_axis(noisy_logits, actions, axis=-1)
@@ -96,17 +98,6 @@ def _count_passes(tree: Tree, view: mctx.Tree) -> Array:
     if passes is None:
         return view.children_visits[:, 0]
     return gather_children(view.children_index[:, 0], passes)
-
-
-def _is_local(qtransform: QTransform) -> bool:
-    """Returns whether a qtransform is known to depend on visited actions and one unvisited only."""
-    if isinstance(qtransform, functools.partial):
-        qtransform = qtransform.func
-    return qtransform in (
-        mctx.qtransform_completed_by_mix_value,
-        mctx.qtransform_by_parent_and_siblings,
-        mctx.qtransform_by_min_max,
-    )
 
 
 def _required_visits(num_considered: int, num_simulations: int) -> list[int]:
@@ -141,11 +132,10 @@ def gumbel_interior(qtransform: QTransform) -> SelectFn:
 
     def select(rng_key: Any, tree: Tree, node_index: Array, depth: Any) -> Array:
         del rng_key, depth
-        view = node_view(tree, node_index)
-        completed = jax.vmap(qtransform, in_axes=(0, None))(view, 0)
-        visits = view.children_visits[:, 0]
-        probs = jax.nn.softmax(view.children_prior_logits[:, 0] + completed)
-        return argmax(probs - visits / (1 + jnp.sum(visits, axis=-1, keepdims=True)))
+        rows = read_rows(tree, node_index)
+        probs = jax.nn.softmax(rows.logits + transform_qvalues(qtransform, tree, node_index, rows))
+        score = probs - rows.visits / (1 + jnp.sum(rows.visits, axis=-1, keepdims=True))
+        return argmax(mask_lanes(score, tree.num_actions, -jnp.inf))
 
     return select
 
@@ -171,23 +161,26 @@ def muzero(qtransform: QTransform, *, pb_c_init: float, pb_c_base: float) -> Sel
     """
 
     def select(rng_key: Any, tree: Tree, node_index: Array, depth: Any) -> Array:
-        view = node_view(tree, node_index)
-        visits = view.node_visits
+        rows = read_rows(tree, node_index)
+        visits = rows.node_visits[:, None]
         pb_c = pb_c_init + jnp.log((visits + pb_c_base + 1.0) / pb_c_base)
-        probs = jax.nn.softmax(view.children_prior_logits[:, 0])
-        policy_score = jnp.sqrt(visits) * pb_c * probs / (view.children_visits[:, 0] + 1)
-        score = jax.vmap(qtransform, in_axes=(0, None))(view, 0) + policy_score
-        is_masked = tree.root_invalid_actions * (depth == 0)
+        probs = jax.nn.softmax(rows.logits)
+        policy_score = jnp.sqrt(visits) * pb_c * probs / (rows.visits + 1)
+        score = transform_qvalues(qtransform, tree, node_index, rows) + policy_score
+        is_masked = (tree.root_invalid_actions * (depth == 0)).astype(bool)
+
+        def mask(score: Array) -> Array:
+            return mask_lanes(jnp.where(is_masked, -jnp.inf, score), num_actions, -jnp.inf)
 
         def noisy() -> Array:
             keys = mctx_keys(rng_key, score.shape[0], depth)
-            uniform = jax.vmap(lambda key: jax.random.uniform(key, score.shape[1:]))(keys)
-            return argmax(jnp.where(is_masked, -jnp.inf, score + _NOISE * uniform))
+            return argmax(mask(score + _NOISE * uniform(keys, num_actions, score.shape[1])))
 
-        masked = jnp.where(is_masked, -jnp.inf, score)
+        num_actions = tree.num_actions
+        masked = mask(score)
         best = jnp.max(masked, axis=-1, keepdims=True)
         is_near = masked >= best - (_NOISE + _ROUNDING * jnp.abs(best))
-        is_clear = jnp.sum(is_near, axis=-1) == 1
-        return jax.lax.cond(jnp.all(is_clear), lambda: argmax(masked), noisy)
+        is_unclear = jnp.sum(is_near, axis=-1) != 1
+        return jax.lax.cond(any_true(is_unclear), noisy, lambda: argmax(masked))
 
     return select

@@ -47,7 +47,7 @@ def _update(stats: TreeStats, level: Level, values: Array, carry: None) -> tuple
     is_visited = batched_gather(stats.children_visits, level.node) > 0
     row = jnp.where(is_visited, batched_gather(values, level.node), -jnp.inf)
     # Only a leaf can be without visited children; its minimax value is its raw value.
-    value = jnp.where(jnp.any(is_visited, axis=-1), jnp.max(row, axis=-1), level.value)
+    value = jnp.where(jnp.sum(is_visited, axis=-1) > 0, jnp.max(row, axis=-1), level.value)
     value = level.edge.reward + level.edge.discount * value
     new = batched_scatter(by_edge(values), level.edge.flat_index, value, level.is_edge_inside)
     return new.reshape(values.shape), carry

@@ -38,10 +38,20 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dualmctx.search.arrays import batched_gather, batched_scatter, by_edge, pair
+from dualmctx.search.arrays import (
+    any_true,
+    batched_gather,
+    batched_scatter,
+    by_edge,
+    gather_pair,
+    has_earlier,
+    pair,
+    synchronize,
+)
 from dualmctx.search.backup import write_nodes
 from dualmctx.search.climb import Level, climb
 from dualmctx.search.keys import fold_in_key, repeat_key
+from dualmctx.search.references import is_reference, lane_index, num_lanes
 from dualmctx.search.statistics import check_no_statistics
 from dualmctx.search.stats import TreeStats
 from dualmctx.search.tree import Tree, edge_index, get_state, replace_stats
@@ -117,6 +127,7 @@ def select_leaves(
 
     def body(carry: tuple[Array, Tree, Leaves, Array]) -> tuple[Array, Tree, Leaves, Array]:
         i, tree, leaves, is_open = carry
+        synchronize(tree.edges)  # The walk reads the virtual visits of the leaf before.
         path = descend_fn(fold_in_key(rng_key, i), tree, is_open)
         is_open &= path.child < first_slot  # Nodes from `first_slot` on are pending.
         is_new = is_open & (path.child == Tree.UNVISITED)
@@ -125,14 +136,16 @@ def select_leaves(
         stats = _add_virtual_visits(tree, node, is_open, virtual_loss, tree_index)
         depth = jnp.where(is_open, path.depth, -1)
         leaf = Leaves(path.parent, path.action, node, depth, is_new)
-        leaves = jax.tree.map(lambda x, y: x.at[:, i].set(y), leaves, leaf)
+        leaves = jax.tree.map(lambda x, y: jnp.where(columns == i, y[:, None], x), leaves, leaf)
         return i + 1, replace_stats(tree, tree_index, stats), leaves, is_open & (i + 1 < limit)
 
     limit = jnp.minimum(limit, num_leaves)
-    zeros = jnp.zeros((batch_size, num_leaves), jnp.int32)
+    length = num_lanes(num_leaves) if is_reference(tree.edges) else num_leaves
+    zeros = jnp.zeros((batch_size, length), jnp.int32)
+    columns = lane_index(zeros.shape)
     leaves = Leaves(zeros, zeros, zeros, zeros - 1, zeros > 0)
     carry = jnp.int32(0), tree, leaves, limit > 0
-    _, tree, leaves, _ = jax.lax.while_loop(lambda carry: jnp.any(carry[3]), body, carry)
+    _, tree, leaves, _ = jax.lax.while_loop(lambda carry: any_true(carry[3]), body, carry)
     return tree, leaves
 
 
@@ -230,17 +243,16 @@ def backup_parallel(tree: Tree, leaves: Leaves, *, tree_index: int = 0) -> Tree:
     """
     stats = tree.stats[tree_index]
     check_no_statistics(stats, "several leaves are backed up at once")
-    is_before = jnp.tril(jnp.ones((leaves.node.shape[1],) * 2, bool), -1)
 
     def add(stats: TreeStats, level: Level) -> TreeStats:
         node, climbs = level.node, level.is_active
         same = (node[:, :, None] == node[:, None, :]) & climbs[:, None, :]
-        is_first = climbs & ~jnp.any(same & is_before[None], axis=-1)
+        is_first = climbs & ~has_earlier(same)
         visits = jnp.sum(same, axis=-1)
         returns = jnp.sum(jnp.where(same, level.value[:, None, :], 0), axis=-1)
-        old = batched_gather(stats.node_stats, node)
-        count = old[..., 0] + visits
-        mean = old[..., 1] + (returns - visits * old[..., 1]) / jnp.maximum(count, 1)
+        old_count, old = gather_pair(stats.node_stats, node)
+        count = old_count + visits
+        mean = old + (returns - visits * old) / jnp.maximum(count, 1)
         return write_nodes(stats, node, level.edge, count, mean, is_first)
 
     stats = climb(

@@ -5,10 +5,11 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from dualmctx.search.arrays import batched_gather, batched_scatter, pair
+from dualmctx.search.arrays import gather_pair, row_length, scatter_pair
 from dualmctx.search.climb import Level
+from dualmctx.search.references import lane_index
 from dualmctx.search.select import QvaluesFn, mean_qvalues
-from dualmctx.search.statistics import Statistic, read_statistic
+from dualmctx.search.statistics import Statistic
 from dualmctx.search.stats import TreeStats
 from dualmctx.search.tree import Tree, get_children
 
@@ -34,11 +35,11 @@ def rave_qvalues(rave_visits: float, qvalues_fn: QvaluesFn = mean_qvalues) -> Qv
 
     def qvalues(tree: Tree, node_index: Array, tree_index: int) -> Array:
         mean = qvalues_fn(tree, node_index, tree_index)
-        rave = read_statistic(tree, node_index, RAVE.name, tree_index)
+        counts, means = gather_pair(tree.stats[tree_index].extra[RAVE.name], node_index)
         visits = get_children(tree, node_index, tree_index).visits
         total = jnp.sum(visits, axis=-1, keepdims=True).astype(mean.dtype)
         beta = jnp.sqrt(rave_visits / (3 * total + rave_visits))
-        return jnp.where(rave[..., 0] > 0, (1 - beta) * mean + beta * rave[..., 1], mean)
+        return jnp.where(counts > 0, (1 - beta) * mean + beta * means, mean)
 
     return qvalues
 
@@ -60,7 +61,7 @@ def _init(stats: TreeStats) -> Array:
 
 
 def _start(stats: TreeStats, leaf: Array) -> _Played:
-    none = jnp.zeros((leaf.shape[0], stats.children_visits.shape[-1]), bool)
+    none = jnp.zeros((leaf.shape[0], row_length(stats.children_visits)), bool)
     return _Played(none, none)
 
 
@@ -71,12 +72,13 @@ def _update(stats: TreeStats, level: Level, values: Array, carry: _Played) -> tu
     changes_player = edge.discount[:, None] < 0
     own = jnp.where(changes_player, carry.other, carry.own)
     other = jnp.where(changes_player, carry.own, carry.other)
-    own |= jnp.arange(num_actions)[None] == (edge.flat_index - parent * num_actions)[:, None]
-    row = batched_gather(values, parent)
-    count, mean = row[..., 0] + 1, row[..., 1]
-    new = pair(count, mean + (level.value_above[:, None] - mean) / count)
-    new = jnp.where(own[..., None], new, row)
-    return batched_scatter(values, parent, new, level.is_edge_inside), _Played(own, other)
+    action = edge.flat_index - parent * num_actions
+    own |= lane_index(own.shape) == action[:, None]
+    count, mean = gather_pair(values, parent)
+    new_mean = mean + (level.value_above[:, None] - mean) / (count + 1)
+    count, mean = jnp.where(own, count + 1, count), jnp.where(own, new_mean, mean)
+    values = scatter_pair(values, parent, count, mean, level.is_edge_inside)
+    return values, _Played(own, other)
 
 
 RAVE = Statistic("rave", _init, _update, _start)

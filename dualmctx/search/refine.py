@@ -74,7 +74,10 @@ def _sort_nodes(counts: list[Array], is_waiting: Array) -> Array:
     # nearly always fit into one number. Those of reused trees, or of 50,000 nodes, may not.
     span = functools.reduce(jnp.multiply, [radix.astype(jnp.float32) for radix in radices])
     fits = span * num_nodes < 2**30
-    return jax.lax.cond(fits, sort_one_key, sort_several_keys)
+    return jax.lax.platform_dependent(
+        cuda=sort_several_keys,  # A condition would wait for the GPU.
+        default=lambda: jax.lax.cond(fits, sort_one_key, sort_several_keys),
+    )
 
 
 def refine(

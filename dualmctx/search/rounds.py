@@ -73,7 +73,8 @@ def refine_tree(
     Returns:
       The trees.
     """
-    tree_index, window = refinement.spec.tree_index, refinement.spec.window
+    spec = refinement.spec
+    tree_index, window, kernels = spec.tree_index, spec.window, spec.kernels
     is_new = is_valid
     for later in tree.stats[tree_index + 1 :]:
         is_new &= batched_gather(later.node_visits, leaves) == 0
@@ -89,8 +90,12 @@ def refine_tree(
         prior_mix=refinement.prior_mix,
     )
     for earlier in range(tree_index):
-        tree = correct_leaves(tree, leaves, change, is_new, window=window, tree_index=earlier)
-    return backup_leaves(tree, leaves, is_valid, window=window, tree_index=tree_index)
+        tree = correct_leaves(
+            tree, leaves, change, is_new, window=window, tree_index=earlier, kernels=kernels
+        )
+    return backup_leaves(
+        tree, leaves, is_valid, window=window, tree_index=tree_index, kernels=kernels
+    )
 
 
 def even_rounds(num_simulations: tuple[int, ...], num_rounds: int) -> Rounds:
@@ -149,9 +154,11 @@ def run_rounds(
 
         def simulate_first(j: Array, carry: Carry) -> Carry:
             rng_key, tree = carry
-            return simulate(params, rng_key, tree, spec, slot(0) + j)
+            return simulate(params, rng_key, tree, spec, slot(0) + begin[0] + j)
 
-        rng_key, tree = jax.lax.fori_loop(begin[0], end[0], simulate_first, carry)
+        # If all rounds are alike, the length of the loop is known, and a GPU need not ask for it.
+        share = rounds[0][0] if len(set(rounds)) == 1 else end[0] - begin[0]
+        rng_key, tree = jax.lax.fori_loop(0, share, simulate_first, carry)
         for refinement in refinements:
             tree_index = refinement.spec.tree_index
             rng_key, *keys = split_key(rng_key, 3)

@@ -10,9 +10,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dualmctx.search.arrays import batched_gather, by_edge
-from dualmctx.search.keys import EXPLORING, node_keys
-from dualmctx.search.tree import Tree, edge_index, edge_into, get_children, is_legal
+from dualmctx.search.arrays import any_true, batched_gather, gather_pair, read_edges
+from dualmctx.search.keys import EXPLORING, node_keys, uniform_columns
+from dualmctx.search.references import lane_index
+from dualmctx.search.tree import Tree, edge_into, get_children, is_legal
 from dualmctx.types import Path, SelectFn
 
 
@@ -30,7 +31,7 @@ def argmax(score: Array, actions: Array | None = None) -> Array:
     Returns:
       The actions.
     """
-    index = jax.lax.broadcasted_iota(jnp.int32, score.shape, score.ndim - 1)
+    index = lane_index(score.shape)
     actions = index if actions is None else actions
     best = jnp.max(score, axis=-1, keepdims=True)
     if jnp.issubdtype(score.dtype, jnp.floating):
@@ -56,7 +57,7 @@ def mean_qvalues(tree: Tree, node_index: Array, tree_index: int = 0) -> Array:
 def completed_qvalues(tree: Tree, node_index: Array, tree_index: int = 0) -> Array:
     """Returns the `[B, A]` means Q(s, a), with the node's own mean for unvisited actions."""
     visits, qvalues = get_children(tree, node_index, tree_index)
-    value = batched_gather(tree.stats[tree_index].node_stats, node_index)[:, 1]
+    _, value = gather_pair(tree.stats[tree_index].node_stats, node_index)
     return jnp.where(visits > 0, qvalues, value[:, None])
 
 
@@ -134,15 +135,16 @@ def explore_outside_window(
         def explore(greedy: Array) -> Array:
             # One key per element, so that its samples do not depend on the batch size.
             keys = node_keys(rng_key, EXPLORING, depth, node_index.shape[0])
-            samples = jax.vmap(lambda key: jax.random.uniform(key, (2,)))(keys)
-            explores = is_outside & (samples[:, 0] < explore_fraction * explore_decay**depth)
+            chance, position = uniform_columns(keys, 2)
+            explores = is_outside & (chance < explore_fraction * explore_decay**depth)
             # By rank, so that the sample is the same if the children are limited to the legal ones.
-            rank = jnp.floor(samples[:, 1] * jnp.sum(legal, axis=-1)).astype(jnp.int32)
-            uniform = argmax(jnp.cumsum(legal, axis=-1) > rank[:, None])
-            return jnp.where(explores, uniform, greedy)
+            rank = jnp.floor(position * jnp.sum(legal, axis=-1)).astype(jnp.int32)
+            ranks = jnp.cumsum(legal.astype(jnp.int32), axis=-1)
+            choice = argmax((ranks > rank[:, None]).astype(jnp.int32))
+            return jnp.where(explores, choice, greedy)
 
         # Sampling takes half as long as the rest of the rule, and few nodes below the root need it.
-        return jax.lax.cond(jnp.any(is_outside), explore, lambda greedy: greedy, greedy)
+        return jax.lax.cond(any_true(is_outside), explore, lambda greedy: greedy, greedy)
 
     return select
 
@@ -182,14 +184,14 @@ def descend(
     Returns:
       The last edge of each path (undefined where inactive).
     """
-    visits, children = by_edge(tree.stats[tree_index].children_visits), by_edge(tree.children_index)
 
     def step(select_fn: SelectFn, node: Array, depth: Array) -> tuple[Array, Array, Array]:
+        read_visits = read_edges(tree.stats[tree_index].children_visits, node)
+        read_child = read_edges(tree.children_index, node)
         action = select_fn(rng_key, tree, node, depth)
-        edge = edge_index(tree, node, action)
-        child = batched_gather(children, edge).astype(jnp.int32)
+        child = read_child(action).astype(jnp.int32)
         is_terminal = edge_into(tree, jnp.maximum(child, 0)).discount == 0
-        goes_on = (batched_gather(visits, edge) > 0) & ~is_terminal & (depth + 1 < max_depth)
+        goes_on = (read_visits(action) > 0) & ~is_terminal & (depth + 1 < max_depth)
         return action, child, goes_on
 
     def body(walk: _Walk) -> _Walk:
@@ -209,4 +211,4 @@ def descend(
         action, child, goes_on = step(root_select_fn, root, jnp.int32(0))
         path = Path(parent=root, action=action, child=child, depth=jnp.ones_like(root))
         walk = _Walk(path, active & goes_on, jnp.int32(1))
-    return jax.lax.while_loop(lambda walk: jnp.any(walk.is_walking), body, walk).path
+    return jax.lax.while_loop(lambda walk: any_true(walk.is_walking), body, walk).path

@@ -3,21 +3,22 @@
 # Some functions of JAX have incomplete types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
 from jax import Array
 
+from dualmctx.search import kernels
 from dualmctx.search.backup import backup
-from dualmctx.search.expand import expand
+from dualmctx.search.expand import Expansion, evaluate_path, insert_embeddings, insert_node
 from dualmctx.search.keys import split_key
-from dualmctx.search.parallel_leaves import backup_parallel, expand_leaves, select_leaves
+from dualmctx.search.parallel_leaves import Leaves, backup_parallel, expand_leaves, select_leaves
 from dualmctx.search.select import descend
 from dualmctx.search.statistics import Statistic
 from dualmctx.search.tree import Tree
-from dualmctx.types import EvaluateFn, Params, Path, SelectFn
+from dualmctx.types import EvaluateFn, Kernels, Params, Path, SelectFn
 
 
 class SearchSpec(NamedTuple):
@@ -35,6 +36,8 @@ class SearchSpec(NamedTuple):
       statistics: the additional statistics of the tree, as in `add_statistics`.
       virtual_loss: n_vl; with K > 1, a leaf counts as this many lost visits until its value is
         known. 0 for one visit that leaves Q unchanged.
+      kernels: whether simulations run in GPU kernels. The rules and statistics must then keep to
+        the operations that `references` lists.
     """
 
     evaluate_fn: EvaluateFn
@@ -46,17 +49,80 @@ class SearchSpec(NamedTuple):
     leaves_per_step: int = 1
     statistics: tuple[Statistic, ...] = ()
     virtual_loss: int = 0
+    kernels: Kernels = "off"
 
     def descend(self, rng_key: Array, tree: Tree, is_active: Array | None = None) -> Path:
         """Calls `select.descend` with the rules and limits of this record; consumes the key."""
-        return descend(
-            rng_key,
+        rules = rng_key, tree, self.root_select_fn, self.interior_select_fn
+        limits: dict[str, Any] = {"max_depth": self.max_depth, "tree_index": self.tree_index}
+
+        def run_kernel(interpret: bool) -> Path:
+            return kernels.descend(*rules, **limits, is_active=is_active, interpret=interpret)
+
+        def run_loops() -> Path:
+            return descend(*rules, **limits, is_active=is_active)
+
+        return kernels.choose(self.kernels, rng_key, tree, run_kernel, run_loops)
+
+    def record(
+        self,
+        tree: Tree,
+        path: Path,
+        found: Expansion,
+        node_index: Array | int,
+        is_active: Array | None = None,
+    ) -> Tree:
+        """Inserts the nodes at the ends of paths and backs up their values."""
+        options: dict[str, Any] = {
+            "window": self.window,
+            "statistics": self.statistics,
+            "tree_index": self.tree_index,
+        }
+
+        def run_kernel(interpret: bool) -> Tree:
+            inputs = tree, path, found.node, found.is_new, node_index, is_active
+            return kernels.record(*inputs, **options, interpret=interpret)
+
+        def run_loops() -> Tree:
+            grown, leaf = insert_node(tree, path, found.node, found.is_new, node_index)
+            return backup(grown, leaf, is_active, **options)
+
+        return kernels.choose(self.kernels, None, tree, run_kernel, run_loops)
+
+    def select_leaves(
+        self, rng_key: Array, tree: Tree, first_slot: Array, limit: Array
+    ) -> tuple[Tree, Leaves]:
+        """Calls `parallel_leaves.select_leaves` with the rule and limits of this record."""
+        options: dict[str, Any] = {
+            "num_leaves": self.leaves_per_step,
+            "virtual_loss": self.virtual_loss,
+            "tree_index": self.tree_index,
+        }
+
+        def run_kernel(interpret: bool) -> tuple[Tree, Leaves]:
+            inputs = rng_key, tree, self.interior_select_fn, first_slot, limit
+            return kernels.select_leaves(
+                *inputs, max_depth=self.max_depth, **options, interpret=interpret
+            )
+
+        def run_loops() -> tuple[Tree, Leaves]:
+            walk = self._replace(kernels="off").descend
+            return select_leaves(rng_key, tree, walk, first_slot, limit, **options)
+
+        is_one_rule = self.root_select_fn is self.interior_select_fn
+        mode = self.kernels if is_one_rule else "off"
+        return kernels.choose(mode, rng_key, tree, run_kernel, run_loops)
+
+    def backup_parallel(self, tree: Tree, leaves: Leaves) -> Tree:
+        """Calls `parallel_leaves.backup_parallel` with the tree of this record."""
+        return kernels.choose(
+            self.kernels,
+            None,
             tree,
-            self.root_select_fn,
-            self.interior_select_fn,
-            max_depth=self.max_depth,
-            tree_index=self.tree_index,
-            is_active=is_active,
+            lambda interpret: kernels.backup_parallel(
+                tree, leaves, tree_index=self.tree_index, interpret=interpret
+            ),
+            lambda: backup_parallel(tree, leaves, tree_index=self.tree_index),
         )
 
 
@@ -83,16 +149,9 @@ def simulate(
     """
     rng_key, select_key, expand_key = split_key(rng_key, 3)
     path = spec.descend(select_key, tree)
-    tree, leaf = expand(params, expand_key, tree, spec.evaluate_fn, path, node_index, is_active)
-    tree = backup(
-        tree,
-        leaf,
-        is_active,
-        window=spec.window,
-        statistics=spec.statistics,
-        tree_index=spec.tree_index,
-    )
-    return rng_key, tree
+    found = evaluate_path(params, expand_key, tree, spec.evaluate_fn, path, is_active)
+    tree = insert_embeddings(tree, found, node_index)
+    return rng_key, spec.record(tree, path, found, node_index, is_active)
 
 
 def simulate_parallel(
@@ -118,20 +177,10 @@ def simulate_parallel(
       A new key; the trees; and `[B]` int32, the number of simulations of each root: at least 1 if
       the limit is at least 1, and fewer than K if a descent ended at a leaf of the same step.
     """
-    tree_index = spec.tree_index
     rng_key, select_key, expand_key = split_key(rng_key, 3)
-    tree, leaves = select_leaves(
-        select_key,
-        tree,
-        spec.descend,
-        first_slot,
-        limit,
-        num_leaves=spec.leaves_per_step,
-        virtual_loss=spec.virtual_loss,
-        tree_index=tree_index,
-    )
+    tree, leaves = spec.select_leaves(select_key, tree, first_slot, limit)
     tree = expand_leaves(params, expand_key, tree, spec.evaluate_fn, leaves)
-    return rng_key, backup_parallel(tree, leaves, tree_index=tree_index), leaves.num_simulations
+    return rng_key, spec.backup_parallel(tree, leaves), leaves.num_simulations
 
 
 def search(

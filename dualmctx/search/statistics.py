@@ -18,6 +18,7 @@ from jax import Array
 
 from dualmctx.search.arrays import batched_gather
 from dualmctx.search.climb import Level
+from dualmctx.search.references import is_reference
 from dualmctx.search.stats import TreeStats
 from dualmctx.search.tree import Tree, replace_stats
 
@@ -109,7 +110,9 @@ def resume_statistics(tree: Tree, statistics: Sequence[Statistic], tree_index: i
 def read_statistic(tree: Tree, node_index: Array | int, name: str, tree_index: int = 0) -> Any:
     """Reads the arrays of a statistic at `[B]` nodes: a pytree of `[B, ...]` arrays."""
     values = tree.stats[tree_index].extra[name]
-    return jax.tree.map(lambda array: batched_gather(array, node_index), values)
+    return jax.tree.map(
+        lambda array: batched_gather(array, node_index), values, is_leaf=is_reference
+    )
 
 
 def check_no_statistics(stats: TreeStats, reason: str) -> None:

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dualmctx.search.arrays import batched_gather, pair
+from dualmctx.search.arrays import batched_gather, gather_pair, pair
 from dualmctx.search.stats import Children, SearchSummary, TreeStats, read_children
 from dualmctx.types import Embedding
 
@@ -138,9 +138,9 @@ class Edge(NamedTuple):
 def edge_into(tree: Tree, node_index: Array | int) -> Edge:
     """Reads the edges into nodes."""
     index = batched_gather(tree.edges, node_index)
-    transition = batched_gather(tree.transitions, node_index)
+    reward, discount = gather_pair(tree.transitions, node_index)
     parent = jnp.where(index < 0, Tree.NO_PARENT, jax.lax.div(index, jnp.int32(tree.num_actions)))
-    return Edge(parent, index, transition[..., 0], transition[..., 1])
+    return Edge(parent, index, reward, discount)
 
 
 def edge_index(tree: Tree, node_index: Array, action: Array) -> Array:

@@ -1,0 +1,120 @@
+"""Launches of kernels: a function of one tree becomes a GPU kernel with one program per tree.
+
+The kernels are Pallas kernels for Triton. JAX has announced that it will remove this backend; its
+authors name `jax_triton` as the successor. A port changes this module and `TreeRef` only: `launch`
+becomes a call of `jax_triton.triton_call` with one program per tree, the same aliases between
+inputs and outputs and the same number of warps, and the loads, stores and barriers of `TreeRef`
+become those of `triton.language`. As `jax_triton` does not trace JAX, the functions that the
+kernels call would also need a translation of their jaxprs, or a second version in that language.
+The alternative that the authors of Pallas name, Mosaic GPU, is made for tiles of matrices and not
+for walks along pointers.
+"""
+
+# Some functions of JAX have incomplete types.
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from dualmctx.search.references import TreeRef
+
+
+def launch(
+    function: Callable[[Any, Any, Any], Any],
+    read: Any,
+    rows: Any,
+    updated: Any,
+    outputs: Any,
+    *,
+    name: str,
+    lanes: int,
+    interpret: bool = False,
+) -> tuple[Any, Any]:
+    """Calls a function once for each tree of a batch, in one kernel.
+
+    Args:
+      function: called with the three pytrees below. In place of each array of `read` and `updated`
+        it gets a `TreeRef`; in place of each array of `rows`, the row of its tree, `[1]` or
+        `[1, L]`, padded by zeros. Bool rows arrive as int32. It writes to the references in
+        `updated` and returns the outputs, shaped alike.
+      read: a pytree of `[B, N, ...]` arrays.
+      rows: a pytree of `[B]`, `[B, L]` and scalar arrays.
+      updated: a pytree of `[B, N, ...]` arrays, which the kernel may change in place.
+      outputs: the shapes and types of the outputs, a pytree of `[B]` or `[B, L]`.
+      name: the name of the kernel in a profile.
+      lanes: the number of entries in the longest vector, from which follows the number of warps.
+      interpret: whether XLA operations interpret the kernel, on any platform.
+
+    Returns:
+      The updated arrays and the outputs.
+    """
+    from jax.experimental import pallas
+    from jax.experimental.pallas import triton
+
+    changed, changed_def = jax.tree.flatten(updated)
+    kept, kept_def = jax.tree.flatten(read)
+    row_leaves, rows_def = jax.tree.flatten(rows)
+    row_leaves = [row.astype(jnp.int32) if row.dtype == jnp.bool_ else row for row in row_leaves]
+    out_leaves, out_def = jax.tree.flatten(outputs)
+    num_inputs = len(changed) + len(kept) + len(row_leaves)
+
+    def kernel(*refs: Any) -> None:
+        def refer(ref: Any, array: Any, shape: tuple[int, ...]) -> TreeRef:
+            first = pallas.program_id(0) * math.prod(shape) if array.ndim else jnp.int32(0)
+            return TreeRef(ref, first, (1, *shape), interpret=interpret)
+
+        def refer_row(ref: Any, row: Any) -> TreeRef:
+            return refer(ref, row, (1, *row.shape[1:]))
+
+        def refer_node(ref: Any, array: Any) -> TreeRef:
+            return refer(ref, array, array.shape[1:])
+
+        inputs, results = refs[len(changed) : num_inputs], refs[num_inputs:]
+        in_place = map(refer_node, results, changed)
+        fixed = map(refer_node, inputs, kept)
+        values = map(lambda *x: refer_row(*x).gather(0), inputs[len(kept) :], row_leaves)
+        found = function(
+            jax.tree.unflatten(kept_def, list(fixed)),
+            jax.tree.unflatten(rows_def, list(values)),
+            jax.tree.unflatten(changed_def, list(in_place)),
+        )
+        for ref, leaf, value in zip(
+            results[len(changed) :], out_leaves, jax.tree.leaves(found), strict=True
+        ):
+            refer_row(ref, leaf).scatter(0, value)
+
+    batch_size = (changed or kept)[0].shape[0]
+    operands: list[Array] = [array.reshape(-1) for array in (*changed, *kept, *row_leaves)]
+    flat = [(x.size, x.dtype) for x in (*changed, *out_leaves)]
+    memory = pallas.BlockSpec(memory_space=pallas.ANY)
+    # JAX warns when it lowers the kernel, after this call; see the docstring of this module.
+    warnings.filterwarnings("ignore", "The Pallas Triton backend", DeprecationWarning)
+    results: list[Array] = pallas.pallas_call(
+        kernel,
+        grid=(batch_size,),
+        in_specs=[memory] * len(operands),
+        out_specs=[memory] * len(flat),
+        out_shape=[jax.ShapeDtypeStruct((size,), dtype) for size, dtype in flat],
+        input_output_aliases={i: i for i in range(len(changed))},
+        compiler_params=triton.CompilerParams(num_warps=_num_warps(lanes), num_stages=1),
+        interpret=interpret,
+        name=name,
+    )(*operands)
+    leaves = (*changed, *out_leaves)
+    shaped = [x.reshape(y.shape) for x, y in zip(results, leaves, strict=True)]
+    return (
+        jax.tree.unflatten(changed_def, shaped[: len(changed)]),
+        jax.tree.unflatten(out_def, shaped[len(changed) :]),
+    )
+
+
+def _num_warps(lanes: int) -> int:
+    """Returns the warps of a program; more for longer vectors."""
+    return 1 if lanes <= 128 else 2 if lanes <= 512 else 4 if lanes <= 2048 else 8

@@ -1,0 +1,292 @@
+"""GPU kernels: interpreted on a CPU they give the trees of XLA's loops; they lower for CUDA."""
+
+import dataclasses
+import functools
+import re
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import mctx
+import numpy as np
+import pytest
+
+import hash_model
+from dualmctx import (
+    MPV,
+    AlphaZero,
+    Backup,
+    Chain,
+    Contempt,
+    Dual,
+    Gumbel,
+    MuZero,
+    Puct,
+    Root,
+    get_subtree,
+    with_options,
+)
+from dualmctx.search import keys as key_functions
+from dualmctx.search import threefry
+from oracle.cases import CALM, RULES, fast_jit, grouped
+from test_policies import CASES, POLICIES, Arena, assert_same, searched
+
+BATCH, ACTIONS, SIMULATIONS = 5, 5, 24
+SEEDS = range(10)
+NOISY = grouped(window=2, explore_fraction=0.5, explore_decay=0.9)
+_completed = functools.partial(
+    mctx.qtransform_completed_by_mix_value, rescale_values=False, use_mixed_value=False
+)
+_min_max = functools.partial(mctx.qtransform_by_min_max, min_value=-2.0, max_value=2.0)
+HASH_POLICIES: dict[str, Any] = {
+    "alphazero": AlphaZero(SIMULATIONS, **CALM),
+    "noisy window": AlphaZero(SIMULATIONS, **NOISY),
+    "depth": AlphaZero(SIMULATIONS, **grouped(NOISY, max_depth=3)),
+    "minimax": AlphaZero(SIMULATIONS, **grouped(CALM, minimax_mix=0.4)),
+    "minimax window": AlphaZero(SIMULATIONS, **grouped(NOISY, minimax_mix=0.4)),
+    "rave": AlphaZero(SIMULATIONS, **grouped(CALM, rave_visits=10.0)),
+    "rave window": AlphaZero(SIMULATIONS, **grouped(NOISY, rave_visits=10.0, minimax_mix=0.2)),
+    "regularized": AlphaZero(SIMULATIONS, puct=Puct(regularized=("search",))),
+    "contempt": Contempt(SIMULATIONS, 3, **CALM),
+    "contempt window": Contempt(SIMULATIONS, -2, 0.5, **NOISY),
+    "children": AlphaZero(SIMULATIONS, **grouped(CALM, max_children=3)),
+    "leaves": AlphaZero(SIMULATIONS, **grouped(CALM, leaves_per_step=5)),
+    "virtual loss": AlphaZero(SIMULATIONS, **grouped(CALM, leaves_per_step=4, virtual_loss=3)),
+    "muzero": MuZero(SIMULATIONS),
+    "muzero window": MuZero(SIMULATIONS, qtransform=_min_max, backup=Backup(2, 0.5)),
+    "gumbel": Gumbel(SIMULATIONS),
+    "gumbel window": Gumbel(SIMULATIONS, qtransform=_completed, backup=Backup(2, 0.5)),
+    "dual": Dual((16, 8), 2, **CALM),
+    "dual window": Dual((15, 12), 4, **NOISY),
+    "chain": Chain((12, 8, 4), 2, **CALM),
+    "mpv": MPV((16, 8), **CALM),
+}
+SEVERAL_TREES = {"dual", "dual window", "chain", "mpv"}
+
+
+def make_search(policy: Any, *, per_element: bool = False) -> Any:
+    """Returns `(rules, seed) -> search tree` from hash roots."""
+
+    def recurrent_fn(params: Any, rng_key: Any, action: Any, embedding: Any) -> tuple:
+        return hash_model.recurrent_fn(params, rng_key, action, embedding, ACTIONS)
+
+    def refine_fn(params: Any, rng_key: Any, embedding: Any) -> tuple:
+        return hash_model.refine_fn(params, rng_key, embedding, ACTIONS)
+
+    later: Any = (refine_fn, refine_fn) if isinstance(policy, Chain) else refine_fn
+
+    def search(rules: Any, seed: Any) -> Any:
+        roots = hash_model.roots(jnp.arange(BATCH) + BATCH * seed, rules, ACTIONS)
+        key = jax.random.key(seed)
+        rng_key = jax.random.split(key, BATCH) if per_element else key
+        return policy(rules, rng_key, roots, recurrent_fn, later).search_tree
+
+    return fast_jit(search)
+
+
+def assert_same_tree(actual: Any, expected: Any) -> None:
+    """Integers are equal, floats nearly: XLA rounds the model's outputs as its fusions require."""
+
+    def compare(path: Any, x: Any, y: Any) -> None:
+        name = jax.tree_util.keystr(path)
+        if jnp.issubdtype(x.dtype, jnp.floating):
+            np.testing.assert_allclose(x, y, rtol=1e-5, atol=3e-6, err_msg=name)
+        else:
+            np.testing.assert_array_equal(x, y, err_msg=name)
+
+    jax.tree_util.tree_map_with_path(compare, actual, expected)
+
+
+@pytest.mark.sampled(11)
+@pytest.mark.parametrize("name", HASH_POLICIES)
+def test_whole_trees_match_loops(name: str) -> None:
+    policy = HASH_POLICIES[name]
+    loops, kernels = (
+        make_search(with_options(policy, kernels=mode)) for mode in ("off", "interpret")
+    )
+    for rules in RULES.values():
+        for seed in SEEDS:
+            assert_same_tree(kernels(rules, seed), loops(rules, seed))
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("name", ["noisy window", "muzero", "contempt window", "regularized"])
+def test_kernels_sample_with_a_key_for_each_element(name: str) -> None:
+    loops, kernels = (
+        make_search(with_options(HASH_POLICIES[name], kernels=mode), per_element=True)
+        for mode in ("off", "interpret")
+    )
+    rules = RULES["ties everywhere"]
+    for seed in SEEDS:
+        assert_same_tree(kernels(rules, seed), loops(rules, seed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("game", "name"), CASES)
+def test_whole_trees_match_loops_in_games(game: str, name: str) -> None:
+    """The table of properties of `test_policies`, which hold for kernels if the trees match."""
+    expected = searched(game, name)
+    here = Arena(game, with_options(POLICIES[name], kernels="interpret"))
+    assert_same(here.search(here.params, here.keys, here.states), expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("leaves", [1, 4])
+def test_reused_trees_match_loops(leaves: int) -> None:
+    def play(mode: str) -> Any:
+        options = grouped(CALM, leaves_per_step=leaves, kernels=mode)
+        policy = AlphaZero(SIMULATIONS, reuse_capacity=SIMULATIONS, **options)
+        rules = RULES["same player twice"]
+
+        def recurrent_fn(params: Any, rng_key: Any, action: Any, embedding: Any) -> tuple:
+            return hash_model.recurrent_fn(params, rng_key, action, embedding, ACTIONS)
+
+        @fast_jit
+        def two_moves(seed: Any) -> Any:
+            roots = hash_model.roots(jnp.arange(BATCH) + BATCH * seed, rules, ACTIONS)
+            key = jax.random.key(seed)
+            first = policy(rules, key, roots, recurrent_fn)
+            kept = get_subtree(first.search_tree, first.action, reuse_capacity=SIMULATIONS)
+            second = policy(rules, key, roots, recurrent_fn, search_tree=kept)
+            return second.search_tree
+
+        return [two_moves(seed) for seed in SEEDS]
+
+    for actual, expected in zip(play("interpret"), play("off"), strict=True):
+        assert_same_tree(actual, expected)
+
+
+def cuda_text(policy: Any) -> str:
+    """Returns a search as lowered for CUDA, which needs no GPU."""
+    device = jax.sharding.AbstractDevice(
+        device_kind="NVIDIA H100 80GB HBM3", platform="cuda", num_cores=None
+    )
+    mesh = jax.sharding.AbstractMesh((), (), abstract_device=device)
+    search = make_search(with_options(policy.for_evaluation(), kernels="on"))
+    with jax.sharding.use_abstract_mesh(mesh):
+        traced = search.trace(RULES["plain"], 0)
+        return traced.lower(lowering_platforms=("cuda",)).as_text()
+
+
+def loop_conditions(text: str) -> list[str]:
+    """Returns the condition of each loop of a lowered program."""
+    return re.findall(r"stablehlo\.while\(.*?\bcond \{(.*?)\} do \{", text, flags=re.DOTALL)
+
+
+def is_counted(condition: str) -> bool:
+    """Returns whether a condition compares a counter with a constant and does nothing else."""
+    steps = [line.strip() for line in condition.strip().splitlines()]
+    names = [re.sub(r"^%\w+ = ", "", step).split()[0] for step in steps]
+    return names == ["stablehlo.constant", "stablehlo.compare", "stablehlo.return"]
+
+
+def num_choices(text: str) -> int:
+    """Returns the conditions that remain on the device: those not decided by a constant."""
+    choices = re.findall(r'"stablehlo\.case"\((%\w+)\)|"stablehlo\.if"\((%\w+)\)', text)
+    constants = set(re.findall(r"(%\w+) = stablehlo\.constant", text))
+    platform = set(re.findall(r'(%\w+) = "stablehlo\.case"\(%c\w*\)', text))
+    return sum((case or other) not in constants | platform for case, other in choices)
+
+
+ONE_TREE = [
+    name for name in HASH_POLICIES if name not in SEVERAL_TREES | {"leaves", "virtual loss"}
+]
+
+
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize("name", ONE_TREE)
+def test_search_for_cuda_never_waits_for_the_host(name: str) -> None:
+    text = cuda_text(HASH_POLICIES[name])
+    assert "descend" in text
+    assert "record" in text
+    conditions = loop_conditions(text)
+    assert conditions
+    assert all(is_counted(condition) for condition in conditions)
+    assert num_choices(text) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*sorted(SEVERAL_TREES), "leaves", "virtual loss"])
+def test_other_searches_for_cuda_wait_once_per_round_or_step(name: str) -> None:
+    """The number of steps, or of missing leaves in a round, depends on the search."""
+    text = cuda_text(HASH_POLICIES[name])
+    uncounted = [x for x in loop_conditions(text) if not is_counted(x)]
+    later_trees = {"chain": 2, "dual": 1, "dual window": 2, "mpv": 1}
+    assert len(uncounted) == later_trees.get(name, 1)
+
+
+@pytest.mark.slow
+def test_loops_wait_for_the_host() -> None:
+    """Guards the tests above: without kernels there are loops of unknown length."""
+    search = make_search(with_options(HASH_POLICIES["alphazero"], kernels="off"))
+    text = search.trace(RULES["plain"], 0).lower(lowering_platforms=("cuda",)).as_text()
+    assert sum(not is_counted(condition) for condition in loop_conditions(text)) == 2
+
+
+@pytest.mark.slow
+def test_kernels_are_left_out_elsewhere() -> None:
+    policy = HASH_POLICIES["alphazero"]
+    loops, kernels = (make_search(with_options(policy, kernels=mode)) for mode in ("off", "on"))
+    program = kernels.lower(RULES["plain"], 0).compile()
+    assert " conditional(" not in program.as_text()
+    expected = loops(RULES["plain"], 3)
+    assert_same_tree(kernels(RULES["plain"], 3), expected)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"jax_enable_x64": True},
+        {"jax_threefry_partitionable": False},
+        {"jax_default_prng_impl": "rbg"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_kernels_refuse_keys_that_they_cannot_continue(change: dict[str, Any]) -> None:
+    key = jax.random.PRNGKey(0)
+    assert threefry.can_sample(key)
+    before = {name: getattr(jax.config, name) for name in change}
+    try:
+        for name, value in change.items():
+            jax.config.update(name, value)
+        assert not threefry.can_sample(key)
+    finally:
+        for name, value in before.items():
+            jax.config.update(name, value)
+    assert not threefry.can_sample(jax.random.key(0, impl="rbg"))
+
+
+@pytest.mark.parametrize("per_element", [False, True])
+def test_keys_of_kernels_sample_as_jax_random(per_element: bool) -> None:
+    element, depth = 3, 2
+    key = jax.random.key(7)
+    rng_key = jax.random.split(key, BATCH) if per_element else key
+    words = jax.random.key_data(rng_key)[element] if per_element else jax.random.key_data(key)
+    tree_key: Any = threefry.TreeKey(
+        (words[:1], words[1:]), jnp.full((1,), element, jnp.uint32), per_element
+    )
+    for purpose in (key_functions.EXPLORING, key_functions.FROZEN):
+        theirs = key_functions.node_keys(rng_key, purpose, depth, BATCH)
+        ours = key_functions.node_keys(tree_key, purpose, depth, 1)
+        expected = key_functions.uniform(theirs, 5)[element]
+        actual = key_functions.uniform(ours, 5, 8)[0]
+        np.testing.assert_array_equal(actual[:5], expected)
+        columns = key_functions.uniform_columns(ours, 2)
+        expected = jnp.stack(key_functions.uniform_columns(theirs, 2))[:, element]
+        np.testing.assert_array_equal(jnp.concatenate(columns), expected)
+        expected = key_functions.gumbel(theirs, 5, 5, jnp.float32)[element]
+        actual = key_functions.gumbel(ours, 5, 8, jnp.float32)[0]
+        np.testing.assert_allclose(actual[:5], expected, rtol=1e-6)
+    theirs = key_functions.mctx_keys(rng_key, BATCH, depth)
+    ours = key_functions.mctx_keys(tree_key, 1, depth)
+    expected = key_functions.uniform(theirs, 5)[element]
+    np.testing.assert_array_equal(key_functions.uniform(ours, 5)[0], expected)
+
+
+def test_a_qtransform_of_its_own_runs_in_loops() -> None:
+    def doubled(tree: mctx.Tree, node_index: Any) -> Any:
+        return 2 * mctx.qtransform_by_parent_and_siblings(tree, node_index)
+
+    policy = MuZero(4, qtransform=doubled, root=Root(dirichlet_fraction=0.0))
+    assert "triton" not in cuda_text(policy)
+    assert "triton" in cuda_text(dataclasses.replace(policy, qtransform=_min_max))
