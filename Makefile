@@ -1,6 +1,7 @@
 # make train        train on the preset hsr; ARGS="..." is passed to train.py
 # make test         run the tests, without those marked slow; ARGS="..." is passed to pytest
 # make test-all     run all tests; ARGS="..." is passed to pytest
+# make test-gpu     run the tests of exactness on an NVIDIA GPU; needs jax with CUDA in .venv
 # make wheel-check  build the wheel, install it into an empty environment and use it there
 # make lint         check format, style and types
 # make format       format, and fix what ruff can fix
@@ -20,7 +21,7 @@ export PIP_BUILD_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: train test test-all wheel-check lint format clean same-python
+.PHONY: train test test-all test-gpu wheel-check lint format clean same-python
 .NOTPARALLEL:
 
 train: .venv/.runtime
@@ -34,6 +35,15 @@ test: .venv/.dev
 
 test-all: .venv/.dev
 	@$(PYTEST) -m "" $(ARGS)
+
+# Without TF32, which rounds the inputs of matrix products to 10 bits: with it, the network's output
+# for an element alone and for the same element in a batch differ by more than the tests allow.
+GPU_TESTS := kernels mctx mctx_windows twin twin_invariants policies options contempt leaves chain mpv
+test-gpu: .venv/.dev
+	@$(BIN)/python -c 'import jax; jax.devices("cuda")' 2>/dev/null || { \
+	    echo "jax found no NVIDIA GPU. Install CUDA for it: $(BIN)/python -m pip install -e '.[gpu]'"; exit 1; }
+	@JAX_PLATFORMS=cuda,cpu JAX_DEFAULT_MATMUL_PRECISION=highest \
+	    $(BIN)/python -m pytest -m "" $(GPU_TESTS:%=tests/test_%.py) $(ARGS)
 
 wheel-check: .venv/.dev
 	@$(BIN)/python tests/wheel_check.py
