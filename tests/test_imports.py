@@ -12,6 +12,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 # From the bottom up: a module imports from its own folder and from those before it.
 ORDER = (
     "games",
+    "dualmctx.structs",
     "dualmctx.types",
     "dualmctx.checks",
     "dualmctx.distributed",
