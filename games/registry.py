@@ -34,7 +34,7 @@ def _go(size: int) -> _Row:
     # pgx labels a chain by its first point, counted from 1 and signed by its colour. The history
     # holds signs, and 2 for boards before the start of the game.
     ranges = (("_x.board", (-(size**2), size**2)), ("_x.board_history", (-1, 2)))
-    return _Row("pgx.go", "Go", (("size", size),), ranges)
+    return _Row("games.go", "Go", (("size", size),), ranges)
 
 
 _ASYMMETRIC = ("hsr",)
