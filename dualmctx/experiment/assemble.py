@@ -32,7 +32,7 @@ from dualmctx.training.memory_budget import (
     require_memory,
     training_memory,
 )
-from dualmctx.training.trainer import Trainer, TrainState, make_trainer
+from dualmctx.training.trainer import PassesFn, Trainer, TrainState, make_trainer
 from dualmctx.types import Environment, Policy, PolicyValueNetwork
 
 # Games with at least 512 actions have few legal ones; for them, 128 children are suggested.
@@ -178,8 +178,20 @@ def record_of(name: str, config: Config) -> dict[str, Any]:
     return record
 
 
-def build_trainer(config: Config, env: Environment, network: PolicyValueNetwork) -> Trainer:
-    """Builds the trainer of a run; all processes build the same one."""
+def build_trainer(
+    config: Config,
+    env: Environment,
+    network: PolicyValueNetwork,
+    passes_fn: PassesFn | None = None,
+) -> Trainer:
+    """Builds the trainer of a run; all processes build the same one.
+
+    Args:
+      config: the configuration.
+      env: the game.
+      network: the network.
+      passes_fn: see `make_trainer`.
+    """
     augment_fn = make_augment(*games.symmetries(env)) if config.learner.augment else None
     return make_trainer(
         env,
@@ -190,6 +202,7 @@ def build_trainer(config: Config, env: Environment, network: PolicyValueNetwork)
         num_iterations=config.num_iterations,
         devices=choose_devices(config.devices),
         augment_fn=augment_fn,
+        passes_fn=passes_fn,
         **config.network.model_kwargs(),
     )
 

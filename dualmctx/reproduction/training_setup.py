@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import jax
 
 import games
-from dualmctx.distributed.devices import choose_devices, spread
-from dualmctx.experiment.assemble import make_evals, record_of
+from dualmctx.distributed.devices import spread
+from dualmctx.experiment.assemble import build_trainer, make_evals, record_of
 from dualmctx.experiment.evals import EvalFn
 from dualmctx.models.game_model import make_search_fn
 from dualmctx.models.network import Network, SeparateTrunks
@@ -19,7 +19,7 @@ from dualmctx.runs.network_record import build_network, missing_architecture, wi
 from dualmctx.training.config import Config, EvalConfig, NetworkOptions
 from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
-from dualmctx.training.trainer import Trainer, TrainState, make_trainer
+from dualmctx.training.trainer import Trainer, TrainState
 from dualmctx.types import Environment
 
 Row = dict[str, Any]
@@ -113,17 +113,7 @@ def make_setup(name: str, algorithm: Algorithm, row: GameRow, size: Size) -> Tra
     config = make_config(algorithm, row, size)
     env = games.make(row.game)
     network = build_network(record_of(name, config), env)
-    trainer = make_trainer(
-        env,
-        network,
-        config.search,
-        config.selfplay,
-        config.learner,
-        num_iterations=config.num_iterations,
-        devices=choose_devices(config.devices),
-        passes_fn=size.passes,
-        **config.network.model_kwargs(),
-    )
+    trainer = build_trainer(config, env, network, size.passes)
     return TrainingSetup(name, env, network, config, size, trainer)
 
 
