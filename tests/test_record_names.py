@@ -19,7 +19,7 @@ from dualmctx.policies import (
     with_options,
 )
 from dualmctx.runs.folder import create_run, flatten, read_config, reopen_run, to_dict
-from dualmctx.runs.record_names import with_current_names
+from dualmctx.runs.record_names import with_current_names, with_current_players
 from dualmctx.runs.saved_network import load_trained, trained_names
 from dualmctx.runs.saved_policy import build_policy
 from dualmctx.training.presets import PRESETS
@@ -147,9 +147,20 @@ def test_an_added_variant_keeps_options_of_the_same_names() -> None:
 
 def test_players_of_an_old_tournament_are_read() -> None:
     """They name the class of the policy in place of the variant."""
-    about = {"search": {"policy": "MuZero", **RECORDS["muzero"][0]}}
-    found = with_current_names({"players": {"me": about}})["players"]["me"]["search"]
-    assert found == {"policy": "MuZero"} | to_dict(RECORDS["muzero"][1])
+    player = {"about": {"search": {"policy": "MuZero", **RECORDS["muzero"][0]}}, "cost": None}
+    found = with_current_players({"players": {"me": player}})["players"]["me"]
+    search = {"policy": "MuZero"} | to_dict(RECORDS["muzero"][1])
+    assert found == {"about": {"search": search}, "cost": None}
+
+
+@pytest.mark.parametrize("name", ["exams", "kept_nodes", "search"])
+def test_names_of_players_and_game_parameters_are_kept(name: str) -> None:
+    players = {name: {"about": {"player": "perfect"}, "cost": None}}
+    settings = {"game": "nim", "players": players}
+    assert with_current_players(settings) == settings
+    assert with_current_names(settings) == settings
+    record = {"game": "nim", "game_parameters": {name: 3}}
+    assert with_current_names(record) == record
 
 
 @pytest.mark.sampled(3)

@@ -7,7 +7,7 @@ from typing import Any
 from dualmctx.matches.game_file import Game
 from dualmctx.runs.atomic_io import atomic_write_text
 from dualmctx.runs.folder import flatten
-from dualmctx.runs.record_names import with_current_names
+from dualmctx.runs.record_names import with_current_players
 
 GAMES, SETTINGS = "games.jsonl", "tournament.json"
 
@@ -50,7 +50,7 @@ def count_finished_pairs(games: list[Game]) -> dict[tuple[str, str], int]:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        return with_current_names(dict(json.loads(file.read_text())))
+        return with_current_players(dict(json.loads(file.read_text())))
     except (ValueError, TypeError) as error:
         raise ValueError(f"{file} cannot be read: {error}") from error
 

@@ -2,8 +2,10 @@
 
 from typing import Any
 
-RENAMED = {"exams": "evals", "kept_nodes": "reuse_capacity"}
-"""Former names of entries, at any depth."""
+RENAMED = {"exams": "evals"}
+"""Former names of the entries of a configuration."""
+RENAMED_OPTIONS = {"kept_nodes": "reuse_capacity"}
+"""Former names of the options of a search."""
 GROUPS = {
     "root": ("dirichlet_fraction", "dirichlet_alpha", "temperature", "visit_weights"),
     "backup": ("window", "explore_fraction", "explore_decay"),
@@ -20,27 +22,43 @@ ADDED: dict[str, dict[str, Any]] = {
 
 
 def with_current_names(record: dict[str, Any]) -> dict[str, Any]:
-    """Returns a configuration with the current names of its entries, at every depth.
+    """Returns a configuration with the current names of its entries.
 
-    The entries `search` are upgraded by `with_current_options`. A current configuration is returned
-    unchanged.
+    The entry `search` is upgraded by `with_current_options`. The content of all other entries, such
+    as game parameters, is kept. A current configuration is returned unchanged.
     """
-    current: dict[str, Any] = {}
-    for name, value in record.items():
-        name = RENAMED.get(name, name)
-        value = with_current_names(value) if isinstance(value, dict) else value
-        is_search = name == "search" and isinstance(value, dict)
-        current[name] = with_current_options(value) if is_search else value
-    return current
+    return _with_current_search({RENAMED.get(name, name): x for name, x in record.items()})
+
+
+def with_current_players(settings: dict[str, Any]) -> dict[str, Any]:
+    """Returns the settings of a tournament; the search options of its players get current names.
+
+    The names of the players are kept.
+    """
+    players = settings.get("players")
+    if not isinstance(players, dict):
+        return settings
+    return settings | {"players": {name: _upgrade_player(x) for name, x in players.items()}}
+
+
+def _upgrade_player(player: Any) -> Any:
+    if not isinstance(player, dict) or not isinstance(player.get("about"), dict):
+        return player
+    return player | {"about": _with_current_search(player["about"])}
+
+
+def _with_current_search(record: dict[str, Any]) -> dict[str, Any]:
+    search = record.get("search")
+    return record | {"search": with_current_options(search)} if isinstance(search, dict) else record
 
 
 def with_current_options(search: dict[str, Any]) -> dict[str, Any]:
-    """Returns the options of a search in their current groups.
+    """Returns the options of a search with their current names, in their current groups.
 
     Args:
       search: the options as JSON values. The entry `variant` or `policy` names the variant.
     """
-    upgraded = dict(search)
+    upgraded = {RENAMED_OPTIONS.get(name, name): x for name, x in search.items()}
     if isinstance(upgraded.get("puct"), dict):
         upgraded["puct"] = dict(upgraded["puct"])
         _move(upgraded["puct"], upgraded, {})
