@@ -58,6 +58,7 @@ def test_other_rollout_mixes_match_twin(rollout_mix: float) -> None:
         assert_twin_agrees(with_options(SINGLE, rollout_mix=rollout_mix), rules)
 
 
+@pytest.mark.slow
 def test_published_options_match_twin() -> None:
     policy = with_options(HashAlphaGo(40), dirichlet_fraction=0.0, leaves_per_step=8)
     published = (policy.puct.c_puct, policy.execution.virtual_loss, policy.root.temperature)
@@ -150,6 +151,7 @@ def test_full_rollout_mix_ignores_value_head() -> None:
     assert set(np.unique(raw)) == {-1.0, 0.0, 1.0}
 
 
+@pytest.mark.slow
 def test_child_limit_and_batch_do_not_change_search() -> None:
     """4 slots hold all legal actions, because one of the 5 actions is never legal."""
     rules = hash_model.Rules(same_player=0.3)

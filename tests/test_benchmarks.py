@@ -614,6 +614,7 @@ def refusal(benchmark: Any, capsys: pytest.CaptureFixture, *arguments: str) -> s
     return capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_strength_benchmark_refuses_bad_run(
     run_folder: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture
 ) -> None:
@@ -625,6 +626,7 @@ def test_strength_benchmark_refuses_bad_run(
     assert "is a run of nim" in error(str(tmp_path))
 
 
+@pytest.mark.slow
 def test_strength_benchmark_uses_requested_search(run_folder: pathlib.Path) -> None:
     asked = ["--variant", "alphazero", "--simulations", "3"]
     _, options = strength.read_options([str(run_folder), *asked])
@@ -633,6 +635,7 @@ def test_strength_benchmark_uses_requested_search(run_folder: pathlib.Path) -> N
     assert subject.iteration == 7
 
 
+@pytest.mark.slow
 def test_strength_benchmark_measures_an_exported_file(
     run_folder: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

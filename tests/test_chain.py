@@ -79,6 +79,7 @@ def test_chain_with_window_matches_twin(window):
         assert total(results, "explored") > 0
 
 
+@pytest.mark.slow
 def test_trees_out_of_nodes_adopt_later_trees_results():
     results = agrees(GREEDY, RULES["same player twice"])
     assert total(results, "fallbacks") > 0

@@ -145,7 +145,7 @@ class PrunedModel(twin.Model):
         return np.where(embedding[1], logits, np.finfo(np.float32).min), value
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("is_restricted", [False, True], ids=["free", "invalid actions"])
 @pytest.mark.parametrize("rules", list(MANY.values()), ids=list(MANY))
 @pytest.mark.parametrize("policy", list(POLICIES.values()), ids=list(POLICIES))

@@ -280,6 +280,7 @@ def test_killed_process_can_be_resumed(setting: Setting, tmp_path: Path, capfd: 
     assert out.read_bytes() == whole.read_bytes()
 
 
+@pytest.mark.slow
 def test_concurrent_process_with_the_same_output_fails(setting: Setting, tmp_path: Path) -> None:
     out, flags = tmp_path / "x.jsonl", ["--network-only", "--batch", str(BATCH_SIZE)]
     both = [start(setting.network, setting.jsonl, "--out", str(out), *flags) for _ in range(2)]

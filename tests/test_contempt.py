@@ -87,6 +87,7 @@ def test_window_with_exploration_matches_twin(window: int, limit: int) -> None:
     assert (explored > 0) == (window < 60)
 
 
+@pytest.mark.slow
 def test_minimax_and_rave_with_window_match_twin() -> None:
     """All post-backup statistics are enabled together."""
     policy = Contempt(40, 3, **grouped(EXPLORES, minimax_mix=0.4, rave_visits=9.0))

@@ -1,11 +1,12 @@
 """Evaluations of positions: read from the trees by hand, and independent of batches."""
 
+import functools
 import hashlib
 import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -292,17 +293,17 @@ def test_all_variants_are_covered() -> None:
 
 # Values of rollouts are random, so they identify the key of the position.
 ROLLOUTS = AlphaGo(6, rollout_mix=1.0, rollout_policy="uniform")
+Evaluators = Callable[[int], Evaluator]
 
 
 @pytest.fixture(scope="module")
-def evaluators(connect2: Positions) -> dict[int, Evaluator]:
-    """Evaluators with batch sizes 1, 7 and 256."""
-    network = make_net(connect2.env)
-    params = opinionated(network, connect2.env)
-    return {
-        size: make_evaluator(connect2.env, network, params, ROLLOUTS, batch_size=size, seed=5)
-        for size in (1, 7, 256)
-    }
+def evaluators(connect2: Positions) -> Evaluators:
+    """Returns a function from a batch size to an evaluator."""
+    env, network = connect2.env, make_net(connect2.env)
+    params = opinionated(network, env)
+    return functools.cache(
+        lambda size: make_evaluator(env, network, params, ROLLOUTS, batch_size=size, seed=5)
+    )
 
 
 def assert_same(one: Evaluations, other: Evaluations) -> None:
@@ -326,18 +327,18 @@ def at(index: Any, tree: Any) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 7])
 def test_evaluation_does_not_depend_on_batch_size(
-    evaluators: dict[int, Evaluator], connect2: Positions, size: int
+    evaluators: Evaluators, connect2: Positions, size: int
 ) -> None:
     ids = [f"position {s}" for s in range(len(connect2.boards))]
-    expected = evaluators[256](connect2.states, ids)
-    assert_same(evaluators[size](connect2.states, ids), expected)
+    expected = evaluators(256)(connect2.states, ids)
+    assert_same(evaluators(size)(connect2.states, ids), expected)
 
 
-@pytest.mark.parametrize("size", [1, 7, 256])
+@pytest.mark.parametrize("size", [7, *(pytest.param(x, marks=pytest.mark.slow) for x in (1, 256))])
 def test_evaluation_does_not_depend_on_order_or_other_positions(
-    evaluators: dict[int, Evaluator], connect2: Positions, size: int
+    evaluators: Evaluators, connect2: Positions, size: int
 ) -> None:
-    evaluate, ids = evaluators[size], np.arange(len(connect2.boards))
+    evaluate, ids = evaluators(size), np.arange(len(connect2.boards))
     expected = evaluate(connect2.states, ids)
     backwards = ids[::-1]
     assert_same(evaluate(at(backwards, connect2.states), backwards), at(backwards, expected))
@@ -348,10 +349,8 @@ def test_evaluation_does_not_depend_on_order_or_other_positions(
 
 
 @pytest.mark.slow
-def test_random_numbers_depend_on_seed_and_id(
-    evaluators: dict[int, Evaluator], connect2: Positions
-) -> None:
-    evaluate = evaluators[7]
+def test_random_numbers_depend_on_seed_and_id(evaluators: Evaluators, connect2: Positions) -> None:
+    evaluate = evaluators(7)
     same = at([1] * 21, connect2.states)
     values = evaluate(same).value
     assert len(set(values.tolist())) > 3
@@ -370,8 +369,8 @@ def test_random_numbers_depend_on_seed_and_id(
     assert (other(same).value != values).any()
 
 
-def test_policy_has_no_noise(evaluators: dict[int, Evaluator]) -> None:
-    assert evaluators[7].policy == ROLLOUTS.for_evaluation() != ROLLOUTS
+def test_policy_has_no_noise(evaluators: Evaluators) -> None:
+    assert evaluators(7).policy == ROLLOUTS.for_evaluation() != ROLLOUTS
 
 
 def test_digests_have_known_values() -> None:
@@ -389,7 +388,7 @@ def test_digests_have_known_values() -> None:
 
 
 def test_calls_do_not_compile(
-    evaluators: dict[int, Evaluator], connect2: Positions, caplog: pytest.LogCaptureFixture
+    evaluators: Evaluators, connect2: Positions, caplog: pytest.LogCaptureFixture
 ) -> None:
     def compiled() -> int:
         return sum("Compiling" in record.getMessage() for record in caplog.records)
@@ -397,22 +396,22 @@ def test_calls_do_not_compile(
     number = len(connect2.boards)
     with caplog.at_level(logging.WARNING), jax.log_compiles():
         for some in (1, 6, 7, 8, 20, number):
-            found = evaluators[7](at(slice(some), connect2.states))
+            found = evaluators(7)(at(slice(some), connect2.states))
             assert all(len(x) == some for x in found)
-            assert evaluators[7].start(at(slice(some), connect2.states)).result().value.any()
+            assert evaluators(7).start(at(slice(some), connect2.states)).result().value.any()
         assert compiled() == 0
         # A compilation is detected.
         jax.jit(lambda x: x + 41)(jnp.ones(3))
         assert compiled() > 0
-    none = evaluators[7](at(slice(0), connect2.states))
+    none = evaluators(7)(at(slice(0), connect2.states))
     assert [x.shape[0] for x in none] == [0] * len(Evaluations._fields)
     assert none.visits.shape == (0, 4)
 
 
 def test_started_positions_can_be_fetched_later(
-    evaluators: dict[int, Evaluator], connect2: Positions
+    evaluators: Evaluators, connect2: Positions
 ) -> None:
-    evaluate, halves = evaluators[7], (slice(0, 20), slice(20, None))
+    evaluate, halves = evaluators(7), (slice(0, 20), slice(20, None))
     ids = range(len(connect2.boards))
     pending = [evaluate.start(at(half, connect2.states), ids[half]) for half in halves]
     # Results can be fetched in any order, and repeatedly.
@@ -435,11 +434,11 @@ def test_next_batch_starts_before_the_previous_is_fetched() -> None:
 
 
 def test_progress_bar_is_optional(
-    evaluators: dict[int, Evaluator], connect2: Positions, capsys: pytest.CaptureFixture
+    evaluators: Evaluators, connect2: Positions, capsys: pytest.CaptureFixture
 ) -> None:
-    evaluators[7](connect2.states)
+    evaluators(7)(connect2.states)
     assert capsys.readouterr() == ("", "")
-    evaluators[7](connect2.states, progress=True)
+    evaluators(7)(connect2.states, progress=True)
     out, shown = capsys.readouterr()
     assert out == ""
     assert "evaluating" in shown
@@ -552,10 +551,8 @@ def test_invalid_options_raise_one_line(file: Path, options: Any, words: str) ->
         load_evaluator(file, **options)
 
 
-def test_invalid_states_raise_one_line(
-    evaluators: dict[int, Evaluator], connect2: Positions
-) -> None:
-    evaluate, states = evaluators[7], connect2.states
+def test_invalid_states_raise_one_line(evaluators: Evaluators, connect2: Positions) -> None:
+    evaluate, states = evaluators(7), connect2.states
     what = "the states are not a batch of states of connect2"
     nim = games.make("nim").init(KEY)
     bad = {

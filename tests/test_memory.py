@@ -299,7 +299,7 @@ def test_an_invalid_limit_is_refused(limit: float) -> None:
         Config(memory_limit=limit)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

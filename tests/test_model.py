@@ -44,10 +44,14 @@ def states_of(env: Any, *plays: tuple[int, ...], seed: int = 0) -> Any:
 def setup(env: Any, states: Any, num_blocks: int = 2, **options: Any) -> tuple[Any, Any, Any]:
     """Returns a network, random parameters and a model."""
     network = make_network(env.num_actions, (1,), width=8, num_blocks=num_blocks)
-    params = network.init(jax.random.key(0), states.observation)
+    return network, random_params(network, states), make_model(env, network, **options)
+
+
+def random_params(network: Any, states: Any) -> Any:
+    """Returns random parameters; the heads of a new network are zero."""
+    shapes = jax.eval_shape(network.init, jax.random.key(0), states.observation)
     draws = np.random.default_rng(1)
-    params = jax.tree.map(lambda x: x + draws.normal(0, 0.5, x.shape).astype("f"), params)
-    return network, params, make_model(env, network, **options)
+    return jax.tree.map(lambda x: jnp.asarray(draws.normal(0, 0.5, x.shape), x.dtype), shapes)
 
 
 TIC_TAC_TOE, CONNECT2, DOUBLE = games.make("tic_tac_toe"), games.make("connect2"), DoubleMoveNim()
@@ -185,9 +189,7 @@ def test_each_function_uses_its_head(is_separate: bool) -> None:
     states = states_of(CONNECT2, (), (0,))
     options = {"width": 8, "num_blocks": 3, "num_heads": 3, "separate_trunks": is_separate}
     network = make_network(4, (1,), **options)
-    params = network.init(jax.random.key(0), states.observation)
-    draws = np.random.default_rng(0)
-    params = jax.tree.map(lambda x: x + draws.normal(0, 0.4, x.shape).astype("f"), params)
+    params = random_params(network, states)
     expected = [output.value for output in network.apply(params, states.observation)]
     for heads in ((0, 1, 2), (0, 1, -1), (1, 2, 0)):
         model = make_model(CONNECT2, network, heads=heads)

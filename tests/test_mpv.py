@@ -38,7 +38,7 @@ POLICIES = {
 agrees = functools.partial(assert_twin_agrees, search=chains.mpv)
 
 
-@pytest.mark.sampled(45)
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", list(POLICIES.values()), ids=list(POLICIES))
 @rules_cases
 def test_mpv_matches_twin(policy, rules):

@@ -117,7 +117,7 @@ def test_search_matches_mctx_under_jax_settings(case: str, setting: str) -> None
     np.testing.assert_allclose(tree.stats[0].node_values, expected.node_values, atol=1e-5)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @every_setting
 def test_search_matches_twin_under_jax_settings(setting: str) -> None:
     with SETTINGS[setting]():

@@ -375,6 +375,7 @@ def assert_same_elements(actual: Any, expected: Any, where: np.ndarray) -> None:
     jax.tree.map(lambda x, y: np.testing.assert_array_equal(x[where], y[where]), actual, expected)
 
 
+@pytest.mark.slow
 def test_get_subtree_has_no_loop_over_nodes() -> None:
     """It has as many steps as the capacity has binary digits, and no loop."""
     _, before, action, _ = played("dual", 1)

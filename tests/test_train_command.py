@@ -280,9 +280,11 @@ def test_every_head_of_several_trees_learns(name: str, tmp_path: Path) -> None:
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(("arguments", "per_move"), [(DUAL, 6), (ALPHAZERO, 2)])
 def test_a_row_has_the_rates_of_its_iteration(
-    arguments: list[str], per_move: int, tmp_path: Path
+    arguments: list[str], per_move: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a fake iteration of 2 + 3 seconds."""
+    monkeypatch.setattr(assemble, "check_memory", lambda *_: None)
+    monkeypatch.setattr(assemble, "make_evals", lambda *_: ((), (), {}))
     config = train.parse([*arguments, "--out", str(tmp_path)])[1]
     run = assemble.assemble("connect2", config)
     took = {"positions": 64, "games": 7, "selfplay_seconds": 2.0, "learn_seconds": 3.0}
@@ -519,7 +521,7 @@ def test_a_second_ctrl_c_stops_immediately(
             raise AssertionError("it continued")
 
     before = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr(loop, "train", interrupted)
+    replace_training(interrupted, monkeypatch)
     monkeypatch.setattr(signals, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     assert run_here(ALPHAZERO, tmp_path, 1) == 130
     said = capsys.readouterr()
@@ -581,8 +583,9 @@ def failure(arguments: list[str], capsys: pytest.CaptureFixture) -> str:
 
 
 def replace_training(train_fn: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replaces the training of a run, and the prediction of its memory."""
+    """Replaces the training of a run, the prediction of its memory, and its evals."""
     monkeypatch.setattr(assemble, "check_memory", lambda *_: None)
+    monkeypatch.setattr(assemble, "make_evals", lambda *_: ((), (), {}))
     monkeypatch.setattr(loop, "train", train_fn)
 
 
@@ -820,8 +823,9 @@ def test_a_run_is_assembled_with_any_seed(
     )
 
 
-@pytest.mark.sampled(10)
-@pytest.mark.parametrize("name", train.PRESETS)
+@pytest.mark.parametrize(
+    "name", ["nim", *(pytest.param(x, marks=pytest.mark.slow) for x in train.PRESETS if x != "nim")]
+)
 def test_every_preset_is_assembled(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -124,6 +124,7 @@ def test_packaged_network_is_loaded_by_name(
         load_trained("go")
 
 
+@pytest.mark.slow
 def test_all_packaged_networks_load() -> None:
     for name in trained_names():
         assert build_policy(load_trained(name).record)
@@ -259,8 +260,9 @@ def test_a_run_records_every_field_of_its_network_and_resumes_with_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(assemble, "check_memory", lambda *_: None)
-    flags = ("--network.width", "4", "--network.num-blocks", "2", "--out", str(tmp_path / "run"))
-    name, config = train.parse(["connect2", *flags])
+    monkeypatch.setattr(assemble, "make_evals", lambda *_: ((), (), {}))
+    flags = ("--search.variant", "alphazero", "--network.width", "4", "--network.num-blocks", "2")
+    name, config = train.parse(["connect2", *flags, "--out", str(tmp_path / "run")])
     record = assemble.assemble(name, config).record
     file = tmp_path / "run" / "config.json"
     saved = json.loads(file.read_text())

@@ -80,7 +80,7 @@ def assert_twin_agrees(name, policy):
     return results
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GAMES)
 def test_dual_matches_twin_on_game(name):
     results = assert_twin_agrees(name, POLICIES[name])

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 import games
 from dualmctx.commands import train
@@ -22,12 +23,12 @@ def make_untrained(preset: str, *flags: str) -> Trained:
     record = record_of(name, config)
     env = games.make(record["game"], **record["game_parameters"])
     network = build_network(record, env)
-    params = network.init(jax.random.PRNGKey(1), jnp.zeros((1, *env.observation_shape)))
-    leaves, structure = jax.tree.flatten(params)
-    keys = jax.random.split(jax.random.PRNGKey(2), len(leaves))
-    noisy = [x + jax.random.normal(key, x.shape) / 4 for x, key in zip(leaves, keys, strict=True)]
+    observation = jnp.zeros((1, *env.observation_shape))
+    params = jax.jit(network.init)(jax.random.PRNGKey(1), observation)
+    noise = np.random.default_rng(2)
+    noisy = jax.tree.map(lambda x: x + noise.normal(0, 0.25, x.shape).astype(x.dtype), params)
     record = with_architecture(record, network)
-    return Trained(env, network, jax.tree.unflatten(structure, noisy), 7, record)
+    return Trained(env, network, noisy, 7, record)
 
 
 def export_untrained(path: Path, preset: str, *flags: str) -> Path:
