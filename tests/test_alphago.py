@@ -51,7 +51,7 @@ def test_whole_trees_match_twin(policy: Any, rules: Any) -> None:
         assert search.rollouts == len(search.nodes) - ends  # one per node, including the root
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("rollout_mix", [0.25, 1.0])
 def test_other_rollout_mixes_match_twin(rollout_mix: float) -> None:
     for rules in FEW_RULES:

@@ -94,6 +94,7 @@ def test_minimax_and_rave_with_window_match_twin() -> None:
     assert sampled(assert_twin_agrees(policy, RULES["same player twice"])) > 10
 
 
+@pytest.mark.slow
 def test_max_depth_matches_twin() -> None:
     policy = with_options(CONTEMPT, max_depth=3)
     results = assert_twin_agrees(policy, RULES["one legal action"])
@@ -136,6 +137,7 @@ def test_no_limit_equals_alphazero(options: dict) -> None:
         jax.tree.map(assert_close, found, expected)
 
 
+@pytest.mark.slow
 def test_samples_depend_only_on_element_and_key() -> None:
     search = fast_jit(functools.partial(call, CONTEMPT))
     seeds = jnp.arange(8)

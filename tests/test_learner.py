@@ -164,6 +164,7 @@ def test_every_head_learns_a_handful_of_positions() -> None:
         assert (middle < one).all()
 
 
+@pytest.mark.slow
 def test_value_weight_scales_the_value_loss() -> None:
     batch, tables = make_positions(6), make_tables(6)
     for weight, moves in ((0.0, False), (1.0, True)):

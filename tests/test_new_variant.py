@@ -66,7 +66,7 @@ def test_it_searches_as_every_variant_does(example: ModuleType) -> None:
     lines = [list(moves) + [-1] * (9 - len(moves)) for moves, _ in POSITIONS.values()]
     states = games.replay(env, np.array(lines))
     network = make_network(env.num_actions, (1,), width=8, num_blocks=2)
-    params = fast_jit(network.init)(jax.random.PRNGKey(0), states.observation)
+    params = network.init(jax.random.PRNGKey(0), states.observation)
     policy = example.UCT(num_simulations=64).for_evaluation()
     search = fast_jit(make_search_fn(env, network, policy))
     output = search(params, jax.random.PRNGKey(0), states)
@@ -113,7 +113,7 @@ def test_its_rule_is_ucb1_tuned(example: ModuleType) -> None:
     env = games.make("nim", pile=7)
     states = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 1))
     network = make_network(env.num_actions, (1,), width=8, num_blocks=1)
-    params = fast_jit(network.init)(jax.random.PRNGKey(0), states.observation)
+    params = network.init(jax.random.PRNGKey(0), states.observation)
 
     def tree(num_simulations: int) -> Tree:
         policy = example.UCT(num_simulations, c_uct=0.8)
@@ -141,7 +141,7 @@ def test_its_statistic_is_the_sum_of_squared_returns(example: ModuleType) -> Non
     env = games.make("tic_tac_toe")
     states = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 3))
     network = make_network(env.num_actions, (1,), width=8, num_blocks=1)
-    params = fast_jit(network.init)(jax.random.PRNGKey(0), states.observation)
+    params = network.init(jax.random.PRNGKey(0), states.observation)
     # A new network's values are all 0.
     params = jax.tree.map(lambda x: x + jnp.sin(jnp.arange(x.size)).reshape(x.shape), params)
     # Fewer simulations than it takes to meet the end of a game, so each one adds a node.

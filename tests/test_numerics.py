@@ -140,6 +140,7 @@ def learn_and_search_on() -> Any:
     return jax.grad(loss)(params), search(policy, keys, search_tree=kept)
 
 
+@pytest.mark.slow
 def test_convolutions_and_reuse_keep_dtypes_under_jax_settings() -> None:
     def types() -> Any:
         shapes = jax.eval_shape(learn_and_search_on)

@@ -115,6 +115,7 @@ def test_what_stands_for_q_is_the_twins_at_every_node() -> None:
             np.testing.assert_allclose(actual, expected, rtol=0, atol=TOLERANCE)
 
 
+@pytest.mark.slow
 def test_options_at_the_edge_of_their_range_change_nothing() -> None:
     """A hundred-millionth of a visit of RAVE is none; and no minimax is nothing at all."""
     key, rules = jax.random.key(0), RULES["same player twice"]
@@ -184,6 +185,7 @@ def test_self_play_acts_by_one_policy_and_learns_another() -> None:
     assert (trajectory.positions.policy.argmax(axis=-1) == 0).all()
 
 
+@pytest.mark.slow
 def test_acting_weights_are_over_actions_where_children_are_limited() -> None:
     policy = having(regularized=("act",), max_children=2)
     output = run_engine(policy, 4, RULES["all legal"], SEEDS, jax.random.key(0))

@@ -328,6 +328,7 @@ def test_reset_elements_start_empty_and_independent(name: str) -> None:
     assert (was_kept & ~some).any()
 
 
+@pytest.mark.slow
 def test_reused_root_with_child_limit() -> None:
     """With fewer slots than actions, moves and weights are still by action."""
     policy = AlphaZero(9, **grouped(CALM, max_children=2), reuse_capacity=6)

@@ -124,6 +124,7 @@ def test_moves_equal_stepping_each_game_by_itself(name: str) -> None:
     assert num_ends >= 2 * MIXED.num_games
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ENVS)
 def test_no_search_starts_from_a_finished_game(name: str) -> None:
     """The auto-reset of pgx leaves `terminated` set, so the first search of a game is empty."""

@@ -554,6 +554,7 @@ def test_random_openings_are_distinct_and_not_over() -> None:
         random_openings(env, 1, plies=0, seed=0)
 
 
+@pytest.mark.slow
 def test_openings_are_limited_by_distinct_positions(monkeypatch: pytest.MonkeyPatch) -> None:
     """The observation of Nim is the pile, so 20 stones minus 4 to 12 give nine positions."""
     nim = games.make("nim")

@@ -115,6 +115,7 @@ def test_dual_reaches_max_depth():
     assert total(results, "depth_hits") > 40
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("policy", list(POLICIES.values()), ids=list(POLICIES))
 def test_dual_with_invalid_root_actions(policy):
     invalid = np.eye(4, dtype=bool)

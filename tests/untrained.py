@@ -24,11 +24,11 @@ def make_untrained(preset: str, *flags: str) -> Trained:
     env = games.make(record["game"], **record["game_parameters"])
     network = build_network(record, env)
     observation = jnp.zeros((1, *env.observation_shape))
-    params = jax.jit(network.init)(jax.random.PRNGKey(1), observation)
-    noise = np.random.default_rng(2)
-    noisy = jax.tree.map(lambda x: x + noise.normal(0, 0.25, x.shape).astype(x.dtype), params)
+    shapes = jax.eval_shape(network.init, jax.random.PRNGKey(0), observation)
+    draws = np.random.default_rng(1)
+    params = jax.tree.map(lambda x: jnp.asarray(draws.normal(0, 0.5, x.shape), x.dtype), shapes)
     record = with_architecture(record, network)
-    return Trained(env, network, noisy, 7, record)
+    return Trained(env, network, params, 7, record)
 
 
 def export_untrained(path: Path, preset: str, *flags: str) -> Path:

@@ -149,7 +149,7 @@ def set_up(name):
 NAMES = pytest.mark.parametrize("name", ENVS)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @NAMES
 def test_random_games_contain_every_kind_of_move(name):
     seen = set()

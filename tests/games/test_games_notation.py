@@ -137,7 +137,10 @@ def test_empty_input_has_no_moves():
         ("hex", "\\u212a1", "is not a move of hex"),
         ("go_9x9", "I5", "is not a move of go_9x9: write one of A9, B9 … pass."),
         ("hsr", "16", "is not a move of hsr: write one of 1, 2 … no-break."),
-        ("shogi", "7g7f", "is not a move of shogi: write one of 0, 1 … 2186."),
+        pytest.param(
+            *("shogi", "7g7f", "is not a move of shogi: write one of 0, 1 … 2186."),
+            marks=pytest.mark.slow,
+        ),
         (
             "chess",
             "4453",
@@ -191,7 +194,7 @@ FUZZED = {
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("name", games.available())
+@pytest.mark.parametrize("name", [*QUICK, *CHESS])
 @hypothesis.settings(max_examples=60)
 @hypothesis.given(data=st.data())
 def test_arbitrary_moves_parse_or_raise_one_line(name, data):
