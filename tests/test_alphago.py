@@ -68,7 +68,7 @@ def test_published_options_match_twin() -> None:
     assert sum(search.collisions for search in searches) > 20
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("key_seed", [0, 1])
 def test_window_and_exploration_match_twin(key_seed: int) -> None:
     policy = HashAlphaGo(40, **EXPLORES)

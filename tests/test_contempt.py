@@ -118,7 +118,7 @@ def call(policy: Any, seeds: Any, key: Any, kept: Any = None, invalid: Any = Non
     return policy(rules, key, root, step, invalid_actions=invalid, search_tree=kept)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [CALM, EXPLORES], ids=["full", "windowed"])
 def test_no_limit_equals_alphazero(options: dict) -> None:
     """A limit that no node reaches also equals AlphaZero, apart from the extra statistics.

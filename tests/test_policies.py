@@ -174,7 +174,7 @@ def test_finished_games_are_worth_nothing_and_stay_finite(game: str, name: str) 
     assert all(np.isfinite(x).all() for x in jax.tree.leaves(out.search_tree.stats))
 
 
-@pytest.mark.sampled(17)
+@pytest.mark.slow
 @pytest.mark.parametrize(("game", "name"), CASES)
 def test_elements_of_the_batch_are_independent(game: str, name: str) -> None:
     """With a key for each: what an element finds depends neither on its place nor on the others."""
