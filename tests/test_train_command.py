@@ -768,6 +768,17 @@ def test_help_lists_the_presets_and_their_fields(capsys: pytest.CaptureFixture) 
     assert train.main([]) == 2
 
 
+def test_help_wraps_the_whole_text_of_a_flag(
+    capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The docstring of the field breaks its line before `needs`."""
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit, match=r"^0$"):
+        train.main(["nim", "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert any("device. A run that needs more is refused" in line for line in lines)
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("command", "program"),

@@ -3,8 +3,10 @@
 import contextlib
 import io
 import re
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
+import docstring_parser
 import tyro
 
 C = TypeVar("C")
@@ -37,7 +39,7 @@ def parse_flags(default: C, arguments: list[str], program: str, description: str
     """
     messages = io.StringIO()
     try:
-        with contextlib.redirect_stderr(messages):
+        with contextlib.redirect_stderr(messages), _joined_lines():
             return tyro.cli(
                 type(default),
                 default=default,
@@ -50,6 +52,27 @@ def parse_flags(default: C, arguments: list[str], program: str, description: str
         if exit_.code in (0, None):
             raise
         raise ValueError(summarize_error(messages.getvalue())) from None
+
+
+@contextlib.contextmanager
+def _joined_lines() -> Iterator[None]:
+    """Joins the lines of each field's docstring, so that `--help` wraps the whole text.
+
+    tyro keeps the line breaks of docstrings whose second line is indented.
+    """
+    parse = docstring_parser.parse_from_object
+
+    def parse_and_join(described: Any) -> docstring_parser.Docstring:
+        docstring = parse(described)
+        for field in docstring.params:
+            field.description = " ".join((field.description or "").split()) or None
+        return docstring
+
+    docstring_parser.parse_from_object = parse_and_join
+    try:
+        yield
+    finally:
+        docstring_parser.parse_from_object = parse
 
 
 def take_flag(arguments: list[str], flag: str) -> tuple[str | None, list[str]]:
