@@ -73,7 +73,7 @@ def test_whole_trees_match_twin_at_every_temperature(limit: int, temperature: fl
         assert sampled(assert_twin_agrees(policy, rules)) > 10
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [1, 2, 60])
 @pytest.mark.parametrize("limit", [3, -2])
 def test_window_with_exploration_matches_twin(window: int, limit: int) -> None:

@@ -128,6 +128,7 @@ def test_options_at_the_edge_of_their_range_change_nothing() -> None:
     assert stats[1].extra.keys() == {"rave"}
 
 
+@pytest.mark.slow
 def test_with_minimax_alone_a_value_is_that_of_the_best_line() -> None:
     """By definition, over the finished tree, which the incremental values must equal."""
     output, _ = run(having(minimax_mix=1.0), "same player twice")

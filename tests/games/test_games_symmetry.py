@@ -153,7 +153,10 @@ def test_symmetries_form_a_group_of_permutations(name, number):
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("name", ["animal_shogi", "gardner_chess", "chess", "shogi"])
+@pytest.mark.parametrize(
+    "name",
+    ["animal_shogi", "gardner_chess", "chess", pytest.param("shogi", marks=pytest.mark.slow)],
+)
 def test_piece_games_have_only_the_identity(name):
     """The left-right reflection, which preserves the sides, changes the initial position."""
     env = games.make(name)
