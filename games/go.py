@@ -11,6 +11,8 @@ valid. Only the computation of a step differs:
 - Positional superko is one comparison with all previous hashes; arrays are updated by selection
   instead of scatter.
 
+Unlike pgx's, this step can also be traced with `jax_enable_x64`.
+
 `python -m benchmarks.go_step` measures both steps and compares their states.
 """
 

@@ -23,6 +23,7 @@ from benchmarks import (
     dual,
     engine,
     evaluation,
+    go_step,
     learning,
     leaves,
     mates,
@@ -129,6 +130,18 @@ def test_evaluation_benchmark_compares_equal_searches(tmp_path: pathlib.Path) ->
     ]
     assert all(row["same"] == 1 and row["per_second"] > 0 for row in found["rows"])
     assert found["saturated"] == {"dualmctx, gumbel": 4, "mctx, gumbel": 4}
+
+
+@pytest.mark.slow
+def test_go_step_benchmark_compares_equal_states(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "rows.json"
+    go_step.main(["--quick", "--json", str(file)])
+    found = json.loads(file.read_text())
+    [row] = found["rows"]
+    assert row["same_states"]
+    assert min(row["pgx_us"], row["ours_us"], row["ours_kernels"], row["pgx_iterations"]) > 0
+    assert row["ours_kernels"] < row["pgx_kernels"]
+    assert [(x["step"], x["while"]) for x in found["lowered"]] == [("pgx", 1), ("ours", 0)]
 
 
 @pytest.mark.slow
