@@ -155,7 +155,7 @@ def count_for_cuda(env: Any) -> dict[str, int]:
     states = jax.eval_shape(jax.vmap(env.init), keys)
     step = jax.jit(jax.vmap(env.step)).trace(states, jax.ShapeDtypeStruct((2,), jnp.int32))
     text = step.lower(lowering_platforms=("cuda",)).as_text()
-    counts = collections.Counter(re.findall(r"stablehlo\.(\w+)", text))
+    counts = collections.Counter(re.findall(r'= "?stablehlo\.(\w+)', text))
     return {name: counts[name] for name in COUNTED} | {"all": sum(counts.values())}
 
 
