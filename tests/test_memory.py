@@ -29,7 +29,7 @@ from dualmctx.experiment import assemble
 from dualmctx.experiment.assemble import eval_memory, savings
 from dualmctx.models.search_memory import SearchMemory
 from dualmctx.runs.saved_network import build_network
-from dualmctx.training.config import Config, EvalConfig
+from dualmctx.training.config import Config, EvalConfig, NetworkOptions
 from dualmctx.training.memory_budget import (
     TrainingMemory,
     describe_memory,
@@ -113,6 +113,9 @@ def test_the_parts_follow_from_the_shapes_of_the_tree() -> None:
     halved = search_memory(env, network, Dual((10, 5), 2), 8, activations_dtype=jnp.bfloat16)
     assert memory.activations == 2 * halved.activations
     assert memory.tree - halved.tree == halved.activations
+    options = NetworkOptions(dtype="bfloat16").model_kwargs()
+    rounded = search_memory(env, network.clone(dtype="bfloat16"), Dual((10, 5), 2), 8, **options)
+    assert (rounded.activations, rounded.tree) == (halved.activations, halved.tree)
     assert memory.activations < memory.embeddings < memory.tree < memory.total
     assert 8 * 16 * memory.node == pytest.approx(memory.tree, rel=0.01)
     plain = search_memory(env, network, AlphaZero(15), 8)

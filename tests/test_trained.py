@@ -38,13 +38,14 @@ RECORD: dict[str, Any] = {
     "network": {
         **{"trunk": "auto", "width": 4, "num_blocks": 2, "num_heads": 2, "head_depths": None},
         **{"separate_trunks": False, "kept_activations": "bfloat16", "compact_states": True},
+        "dtype": "bfloat16",
     },
 }
 ARCHITECTURE: dict[str, Any] = {
     "type": "Network",
     "fields": {
         **{"num_actions": 3, "trunk": "mlp", "width": 4, "num_blocks": 2},
-        "head_depths": [1, 2],
+        **{"head_depths": [1, 2], "dtype": "bfloat16"},
     },
 }
 WHOLE = RECORD | {"architecture": ARCHITECTURE}
@@ -222,6 +223,28 @@ def test_the_fields_decide_and_not_the_options(saved: Saved, tmp_path: Path) -> 
     assert found.network == load_trained(saved.file).network
 
 
+def test_the_dtype_is_saved_and_records_without_one_are_float32(
+    saved: Saved, tmp_path: Path
+) -> None:
+    for source in (saved.file, saved.run):
+        assert load_trained(source).network.dtype == "bfloat16"
+    fields = {k: x for k, x in FIELDS.items() if k != "dtype"}
+    options = {k: x for k, x in RECORD["network"].items() if k != "dtype"}
+    older = WHOLE | {"network": options, "architecture": ARCHITECTURE | {"fields": fields}}
+    file = rewrite(saved.file, tmp_path / "old.npz", record=as_bytes(older))
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "config.json").write_text(json.dumps(older))
+    state = {"params": load_trained(saved.file).params, "iteration": jnp.int32(7)}
+    checkpoints = open_writable_checkpoints(run / "checkpoints", config=older)
+    checkpoints.save(7, state)
+    checkpoints.wait()
+    for source in (file, run):
+        found = load_trained(source)
+        assert found.network == load_trained(saved.file).network.clone(dtype="float32")
+        assert found.record["network"]["dtype"] == "float32"
+
+
 def test_separate_trunks_are_rebuilt_from_their_fields() -> None:
     env = games.make("nim", pile=9)
     network = SeparateTrunks(3, "mlp", 8, (3, 1))
@@ -242,6 +265,7 @@ FIELDS = ARCHITECTURE["fields"]
         ({"fields": FIELDS | {"head_depths": [2, 1]}}, r"head_depths is \(2, 1\); it must incr"),
         ({"fields": FIELDS | {"width": 0}}, "width is 0; it must be at least 1"),
         ({"fields": FIELDS | {"trunk": "tree"}}, "trunk is tree; it must be one of"),
+        ({"fields": FIELDS | {"dtype": "int8"}}, "dtype is int8; it must be one of float32, bf"),
         ({"fields": FIELDS | {"num_actions": 9}}, "network has 9 actions, but nim has 3"),
         ({"type": "Forest"}, "network is Forest; it must be one of Network, SeparateTrunks"),
         ({"fields": None}, "a record that cannot be read: TypeError"),
@@ -274,6 +298,18 @@ def test_a_run_records_every_field_of_its_network_and_resumes_with_them(
     # An earlier version did not write the entry.
     file.write_text(json.dumps({k: x for k, x in saved.items() if k != "architecture"}))
     assert assemble.assemble(name, resumed).record == record
+    # Nor did an earlier version write the dtype, which was float32.
+    older = saved | {"network": dict(saved["network"])}
+    older["architecture"] = {
+        **saved["architecture"],
+        "fields": dict(saved["architecture"]["fields"]),
+    }
+    del older["network"]["dtype"], older["architecture"]["fields"]["dtype"]
+    file.write_text(json.dumps(older))
+    assert assemble.assemble(name, resumed).record == record
+    rounded = dataclasses.replace(config.network, dtype="bfloat16")
+    with pytest.raises(ValueError, match=r"network\.dtype \(float32 → bfloat16\)"):
+        assemble.assemble(name, dataclasses.replace(resumed, network=rounded))
     # A version with fewer fields did not write this one.
     del saved["architecture"]["fields"]["width"]
     file.write_text(json.dumps(saved))
@@ -592,5 +628,7 @@ def test_model_options_come_from_run() -> None:
     assert options == {"activations_dtype": "bfloat16", "compact_states": True}
     older = {"network": {"width": 4}}
     assert model_kwargs_of(older) == {"activations_dtype": "float32", "compact_states": False}
+    rounded = {"network": {"dtype": "bfloat16", "kept_activations": "float32"}}
+    assert model_kwargs_of(rounded)["activations_dtype"] == "bfloat16"
     anew = {"network": {"kept_activations": "none"}}
     assert model_kwargs_of(anew) == {"keep_activations": False, "compact_states": False}

@@ -54,10 +54,11 @@ class TinyBlock(nn.Module):
     """One dense layer."""
 
     features: int
+    dtype: Any
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
-        return x + nn.Dense(self.features)(x)
+        return x + nn.Dense(self.features, dtype=self.dtype)(x)
 
 
 def test_a_new_trunk_is_one_line_of_the_registry(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,8 @@ class HeadOutput(NamedTuple):
     """The evaluation of positions by one head.
 
     Attributes:
-      logits: `[M, A]` policy logits; illegal actions are not masked.
-      value: `[M]` in (-1, 1), from the view of the player to move.
+      logits: `[M, A]` float32 policy logits; illegal actions are not masked.
+      value: `[M]` float32 in (-1, 1), from the view of the player to move.
     """
 
     logits: jax.Array
@@ -20,14 +20,14 @@ class HeadOutput(NamedTuple):
 
 
 class Head(nn.Module):
-    """A policy head and a value head on the activations of a trunk."""
+    """A policy head and a value head on the activations of a trunk, in float32."""
 
     num_actions: int
 
     @nn.compact
     def __call__(self, x: jax.Array) -> HeadOutput:
         """Evaluates `[M, ..., width]` activations."""
-        x = nn.relu(nn.LayerNorm(name="norm")(x))
+        x = nn.relu(nn.LayerNorm(dtype=jnp.float32, name="norm")(x))
         policy, value = x, x
         if x.ndim > 2:
             # One dense layer shared by all cells or tokens, that is, a 1x1 convolution.

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from dualmctx.checks import check_count
+from dualmctx.checks import check, check_count
 from dualmctx.models.head import Head, HeadOutput
 from dualmctx.models.head_depths import (
     check_separate_depths,
@@ -16,7 +16,10 @@ from dualmctx.models.head_depths import (
 )
 from dualmctx.models.trunks import AUTO, choose_trunk, get_trunk
 
-__all__ = ("HeadOutput", "Network", "SeparateTrunks", "make_network")
+__all__ = ("DTYPES", "HeadOutput", "Network", "SeparateTrunks", "make_network")
+
+DTYPES = ("float32", "bfloat16")
+"""The names of the dtypes in which a trunk can compute."""
 
 
 class Network(nn.Module):
@@ -31,6 +34,8 @@ class Network(nn.Module):
       width: features of the trunk, at least 1.
       num_blocks: residual blocks; the paper's network has 4 of width 64.
       head_depths: the number of blocks below each head, increasing, with the last head at the end.
+      dtype: `float32` or `bfloat16`, the dtype of the trunk's activations and products. Parameters,
+        the statistics of layer normalisation and the heads are float32 in both cases.
 
     Raises:
       ValueError: on initialisation or application, if a field is wrong.
@@ -43,6 +48,7 @@ class Network(nn.Module):
     width: int = 64
     num_blocks: int = 4
     head_depths: tuple[int, ...] = (2, 4)
+    dtype: str = "float32"
 
     def setup(self) -> None:
         """Creates the layers."""
@@ -50,8 +56,10 @@ class Network(nn.Module):
         check_count("num_actions", self.num_actions, 1)
         check_count("width", self.width, 1)
         check_shared_depths(self.num_blocks, self.head_depths)
-        self.stem = trunk.make_stem(self.width)
-        self.blocks = [trunk.make_block(self.width) for _ in range(self.num_blocks)]
+        check_dtype(self.dtype)
+        dtype = jnp.dtype(self.dtype)
+        self.stem = trunk.make_stem(self.width, dtype=dtype)
+        self.blocks = [trunk.make_block(self.width, dtype=dtype) for _ in range(self.num_blocks)]
         self.heads = [Head(self.num_actions) for _ in self.head_depths]
 
     def __call__(self, observation: jax.Array) -> tuple[HeadOutput, ...]:
@@ -67,9 +75,10 @@ class Network(nn.Module):
         """Evaluates `[M, ...]` observations by one head; the blocks above it do not run.
 
         Returns:
-          The trunk's activations at the head, `[M, ..., width]`, and the output of the head.
+          The trunk's activations at the head, `[M, ..., width]` of `dtype`, and the output of the
+          head.
         """
-        return self._run(self.stem(observation.astype(jnp.float32)), 0, head)
+        return self._run(self.stem(observation.astype(self.dtype)), 0, head)
 
     def resume(
         self, activations: jax.Array, head: int, next_head: int
@@ -79,7 +88,7 @@ class Network(nn.Module):
         Returns:
           The trunk's activations at the later head and the output of that head.
         """
-        return self._run(activations.astype(jnp.float32), self.head_depths[head], next_head)
+        return self._run(activations.astype(self.dtype), self.head_depths[head], next_head)
 
     def _run(self, x: jax.Array, depth: int, head: int) -> tuple[jax.Array, HeadOutput]:
         for block in self.blocks[depth : self.head_depths[head]]:
@@ -97,6 +106,7 @@ class SeparateTrunks(nn.Module):
       trunk: as in `Network`.
       width: features of each trunk.
       head_depths: residual blocks of each network; MPV-MCTS has networks of 4 and 6 blocks.
+      dtype: as in `Network`.
 
     Raises:
       ValueError: on initialisation or application, if a field is wrong.
@@ -109,12 +119,13 @@ class SeparateTrunks(nn.Module):
     trunk: str = "conv"
     width: int = 64
     head_depths: tuple[int, ...] = (4, 6)
+    dtype: str = "float32"
 
     def setup(self) -> None:
         """Creates the networks."""
         check_separate_depths(self.head_depths)
         self.networks = [
-            Network(self.num_actions, self.trunk, self.width, depth, (depth,))
+            Network(self.num_actions, self.trunk, self.width, depth, (depth,), self.dtype)
             for depth in self.head_depths
         ]
 
@@ -131,6 +142,15 @@ class SeparateTrunks(nn.Module):
         return None, self.networks[head].begin(observation, 0)[1]
 
 
+def check_dtype(dtype: str) -> None:
+    """Checks the name of a trunk's dtype.
+
+    Raises:
+      ValueError: if it is not in `DTYPES`.
+    """
+    check(dtype in DTYPES, "dtype", dtype, f"one of {', '.join(DTYPES)}")
+
+
 def make_network(
     num_actions: int,
     observation_shape: tuple[int, ...],
@@ -141,6 +161,7 @@ def make_network(
     num_heads: int = 1,
     separate_trunks: bool = False,
     trunk: str = AUTO,
+    dtype: str = "float32",
 ) -> Network | SeparateTrunks:
     """Creates a network for a game's observations.
 
@@ -156,6 +177,8 @@ def make_network(
       separate_trunks: whether each head has a trunk of its own; if so, there are at least two.
       trunk: a name in `dualmctx.models.trunks.TRUNKS`. `auto` is `conv` for observations with three
         axes, else `mlp`.
+      dtype: the dtype of the trunk's activations and products, `float32` or `bfloat16`; see
+        `Network`.
 
     Returns:
       A `SeparateTrunks` with `separate_trunks`, else a `Network`.
@@ -165,10 +188,11 @@ def make_network(
     """
     check_count("width", width, 1)
     check_count("num_blocks", num_blocks, 1)
+    check_dtype(dtype)
     trunk = choose_trunk(trunk, observation_shape)
     given = None if head_depths is None else tuple(head_depths)
     if separate_trunks:
         depths = separate_depths(num_blocks, given, num_heads)
-        return SeparateTrunks(num_actions, trunk, width, depths)
+        return SeparateTrunks(num_actions, trunk, width, depths, dtype)
     depths = shared_depths(num_blocks, given, num_heads)
-    return Network(num_actions, trunk, width, num_blocks, depths)
+    return Network(num_actions, trunk, width, num_blocks, depths, dtype)

@@ -6,6 +6,7 @@ from typing import Any
 
 from dualmctx.checks import check
 from dualmctx.models.network import Network, SeparateTrunks, make_network
+from dualmctx.runs.record_names import with_current_names
 from dualmctx.types import Environment, PolicyValueNetwork
 
 ARCHITECTURE = "architecture"
@@ -55,8 +56,8 @@ def build_network(record: dict[str, Any], env: Environment) -> Network | Separat
     """Builds the network of a run from the run's record.
 
     The entry `architecture` holds every field of the network, so no default of the code applies.
-    Records of earlier versions lack this entry. Then the network is built from the options of the
-    run in the entry `network`.
+    Records of earlier versions lack this entry, and the network is built from the options of the
+    run in the entry `network`, or they lack the field `dtype`, which is then float32.
 
     Args:
       record: the content of `config.json`.
@@ -67,6 +68,7 @@ def build_network(record: dict[str, Any], env: Environment) -> Network | Separat
         wrong type, or if the network is not for this game.
       KeyError, TypeError: if the record is malformed.
     """
+    record = with_current_names(record)
     if ARCHITECTURE not in record:
         return _network_from_options(record["network"], env)
     network = _network_from_fields(record[ARCHITECTURE])
@@ -107,6 +109,6 @@ def _fields(kind: type[Network] | type[SeparateTrunks]) -> list[dataclasses.Fiel
 
 
 def _network_from_options(options: dict[str, Any], env: Environment) -> Network | SeparateTrunks:
-    names = ("width", "num_blocks", "head_depths", "num_heads", "separate_trunks", "trunk")
+    names = ("width", "num_blocks", "head_depths", "num_heads", "separate_trunks", "trunk", "dtype")
     chosen = {name: options[name] for name in names}
     return make_network(env.num_actions, env.observation_shape, **chosen)

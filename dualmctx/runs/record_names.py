@@ -19,15 +19,19 @@ ADDED: dict[str, dict[str, Any]] = {
     "execution": {"max_children": None, "leaves_per_step": 1, "virtual_loss": 0},
 }
 """The options of a group that these variants lacked, with the only value they allow."""
+ADDED_TO_NETWORK = {"dtype": "float32"}
+"""Options of a network that earlier versions lacked, with the only value they had."""
 
 
 def with_current_names(record: dict[str, Any]) -> dict[str, Any]:
     """Returns a configuration with the current names of its entries.
 
-    The entry `search` is upgraded by `with_current_options`. The content of all other entries, such
-    as game parameters, is kept. A current configuration is returned unchanged.
+    The entry `search` is upgraded by `with_current_options`. The entries `network` and
+    `architecture` get the options of `ADDED_TO_NETWORK` that they lack. The content of all other
+    entries, such as game parameters, is kept. A current configuration is returned unchanged.
     """
-    return _with_current_search({RENAMED.get(name, name): x for name, x in record.items()})
+    renamed = {RENAMED.get(name, name): x for name, x in record.items()}
+    return _with_current_network(_with_current_search(renamed))
 
 
 def with_current_players(settings: dict[str, Any]) -> dict[str, Any]:
@@ -50,6 +54,21 @@ def _upgrade_player(player: Any) -> Any:
 def _with_current_search(record: dict[str, Any]) -> dict[str, Any]:
     search = record.get("search")
     return record | {"search": with_current_options(search)} if isinstance(search, dict) else record
+
+
+def _with_current_network(record: dict[str, Any]) -> dict[str, Any]:
+    """Upgrades the entry `network` and the fields in `architecture`."""
+    network, architecture = record.get("network"), record.get("architecture")
+    if isinstance(network, dict):
+        record = record | {"network": _add_options(network)}
+    if isinstance(architecture, dict) and isinstance(architecture.get("fields"), dict):
+        fields = _add_options(architecture["fields"])
+        record = record | {"architecture": architecture | {"fields": fields}}
+    return record
+
+
+def _add_options(network: dict[str, Any]) -> dict[str, Any]:
+    return network | {name: x for name, x in ADDED_TO_NETWORK.items() if name not in network}
 
 
 def with_current_options(search: dict[str, Any]) -> dict[str, Any]:

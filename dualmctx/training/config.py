@@ -22,7 +22,7 @@ else:
 
 @dataclasses.dataclass(frozen=True)
 class NetworkOptions:
-    """The size of the network, and the form in which search nodes store states and activations."""
+    """The size and the dtype of the network, and what search nodes store of it."""
 
     trunk: TrunkName = AUTO
     """Trunk of the network; auto is conv for observations of boards, else mlp."""
@@ -37,10 +37,14 @@ class NetworkOptions:
     separate_trunks: bool | None = None
     """Give each head a network of its own: num_blocks in the first one, half as many again in the
     next. By default only for the searches that require it (mpv)."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Type of the trunk's activations and products; parameters, losses, heads and search statistics
+    are float32 in both cases. bfloat16 has three significant digits, and is faster on GPUs only."""
     kept_activations: Literal["float32", "bfloat16", "none"] = "float32"
     """Type of the trunk activations that a search stores for the final head. float32 is exact.
     bfloat16 rounds and takes half the memory. With none, the final head evaluates the whole network
-    again, as in the paper."""
+    again, as in the paper. A trunk of dtype bfloat16 stores bfloat16 in both cases, which is then
+    exact."""
     compact_states: bool = False
     """Store game states in bit-packed form: the same search in less memory if states are large
     (chess, go, shogi)."""
@@ -49,7 +53,8 @@ class NetworkOptions:
         """Returns the options of `make_model`."""
         if self.kept_activations == "none":
             return {"keep_activations": False, "compact_states": self.compact_states}
-        return {"activations_dtype": self.kept_activations, "compact_states": self.compact_states}
+        stored = self.kept_activations if self.dtype == "float32" else self.dtype
+        return {"activations_dtype": stored, "compact_states": self.compact_states}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,9 @@ trunks, so that an untrained block is the identity.
 # Some functions of JAX have incomplete types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
+import functools
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +26,7 @@ class Stem(nn.Module):
     """Maps tokens to features and adds a learned vector per position."""
 
     features: int
+    dtype: Any = jnp.float32
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
@@ -35,7 +38,8 @@ class Stem(nn.Module):
         tokens = x[..., None] if x.ndim == 2 else x.reshape(x.shape[0], -1, x.shape[-1])
         shape = (tokens.shape[1], self.features)
         position = self.param("position", nn.initializers.normal(0.02), shape, jnp.float32)
-        return nn.Dense(self.features, name="token")(tokens) + position
+        x = nn.Dense(self.features, dtype=self.dtype, name="token")(tokens)
+        return x + position.astype(self.dtype)
 
 
 class Block(nn.Module):
@@ -45,20 +49,25 @@ class Block(nn.Module):
     """
 
     features: int
+    dtype: Any = jnp.float32
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         """Maps `[M, T, features]` to the same shape."""
         zeros = nn.initializers.zeros
+        dense = functools.partial(nn.Dense, dtype=self.dtype)
+        norm = functools.partial(nn.LayerNorm, dtype=self.dtype)
         attention = nn.MultiHeadDotProductAttention(
             num_heads=math.gcd(self.features, _MAX_ATTENTION_HEADS),
+            dtype=self.dtype,
+            force_fp32_for_softmax=True,
             out_kernel_init=zeros,
             name="attention",
         )
-        x = x + attention(nn.LayerNorm(name="norm_0")(x))
-        y = nn.LayerNorm(name="norm_1")(x)
-        y = nn.gelu(nn.Dense(_HIDDEN_FACTOR * self.features, name="dense_0")(y))
-        return x + nn.Dense(self.features, kernel_init=zeros, name="dense_1")(y)
+        x = x + attention(norm(name="norm_0")(x))
+        y = norm(name="norm_1")(x)
+        y = nn.gelu(dense(_HIDDEN_FACTOR * self.features, name="dense_0")(y))
+        return x + dense(self.features, kernel_init=zeros, name="dense_1")(y)
 
 
 def _has_axes(shape: tuple[int, ...]) -> bool:

@@ -1,0 +1,172 @@
+"""A trunk in bfloat16: parameters, heads, gradients and search statistics stay float32."""
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.extend.core import jaxprs_in_params
+
+import games
+from dualmctx import Dual, Network, make_network, make_search_fn
+from dualmctx.commands import train
+from dualmctx.experiment.assemble import record_of
+from dualmctx.models.network import SeparateTrunks
+from dualmctx.models.trunks import get_trunk
+from dualmctx.runs.network_record import build_network
+from dualmctx.training.config import NetworkOptions
+from dualmctx.training.learner import Learner
+from dualmctx.training.selfplay import SelfPlay
+from dualmctx.training.trainer import make_trainer
+from test_trunks import optimal_share
+
+SHAPES = {"conv": (4, 3, 2), "mlp": (5, 2), "transformer": (4, 3, 2)}
+# bfloat16 has 8 significant bits: each rounding changes a number by at most 1/256.
+ROUNDING = 2.0**-8
+
+
+@functools.cache
+def setup(trunk: str) -> tuple[Network, Network, Any, jax.Array]:
+    """Returns a network in bfloat16 and in float32, random parameters, and observations."""
+    rounded = Network(6, trunk, 16, 2, (1, 2), "bfloat16")
+    observation = jax.random.bernoulli(jax.random.key(0), 0.5, (16, *SHAPES[trunk]))
+    shapes = jax.eval_shape(rounded.init, jax.random.key(1), observation)
+    draws = np.random.default_rng(2)
+
+    def fill(path: Any, x: Any) -> jax.Array:
+        draw = draws.normal(0, 1 / np.sqrt(np.prod(x.shape[:-1])) if x.ndim > 1 else 0.1, x.shape)
+        return jnp.asarray(draw + ("scale" in jax.tree_util.keystr(path)), jnp.float32)
+
+    params = jax.tree_util.tree_map_with_path(fill, shapes)
+    return rounded, rounded.clone(dtype="float32"), params, observation
+
+
+def dtypes(tree: Any) -> set[str]:
+    return {x.dtype.name for x in jax.tree.leaves(tree)}
+
+
+def relative_error(found: Any, expected: Any) -> float:
+    one, other = (np.concatenate([*map(np.ravel, jax.tree.leaves(t))]) for t in (found, expected))
+    return float(np.linalg.norm(one - other) / np.linalg.norm(other))
+
+
+@pytest.mark.parametrize("trunk", SHAPES)
+def test_outputs_and_gradients_are_float32_and_close_to_those_of_float32(trunk: str) -> None:
+    rounded, exact, params, observation = setup(trunk)
+
+    def run(network: Network) -> Any:
+        def loss(params: Any) -> Any:
+            outputs = network.apply(params, observation)
+            errors = [jnp.mean((x.logits - 1) ** 2) + jnp.mean((x.value - 1) ** 2) for x in outputs]
+            return sum(errors), outputs
+
+        return jax.jit(jax.grad(loss, has_aux=True))(params)
+
+    (gradients, found), (exact_gradients, expected) = run(rounded), run(exact)
+    assert dtypes((params, found, gradients)) == {"float32"}
+    # About ten roundings lie between the observation and a head, twice as many before a gradient.
+    for one, other in zip(found, expected, strict=True):
+        assert 0 < relative_error(one.logits, other.logits) < 4 * ROUNDING
+        assert 0 < relative_error(one.value, other.value) < 4 * ROUNDING
+    assert 0 < relative_error(gradients, exact_gradients) < 10 * ROUNDING
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("trunk", SHAPES)
+def test_resuming_from_bfloat16_activations_is_exact(trunk: str) -> None:
+    rounded, _, params, observation = setup(trunk)
+    whole = rounded.apply(params, observation)
+    kept, output = rounded.apply(params, observation, 0, method="begin")
+    assert kept.dtype == jnp.bfloat16
+    jax.tree.map(np.testing.assert_array_equal, output, whole[0])
+    for stored in (kept, kept.astype(jnp.float32)):
+        later, output = rounded.apply(params, stored, 0, 1, method="resume")
+        assert later.dtype == jnp.bfloat16
+        jax.tree.map(np.testing.assert_array_equal, output, whole[1])
+
+
+def equations(jaxpr: Any) -> Iterator[Any]:
+    for equation in jaxpr.eqns:
+        yield equation
+        for inner in jaxprs_in_params(equation.params):
+            yield from equations(inner)
+
+
+@pytest.mark.parametrize("trunk", SHAPES)
+def test_products_of_a_block_are_bfloat16_and_its_statistics_float32(trunk: str) -> None:
+    block = get_trunk(trunk).make_block(16, dtype=jnp.bfloat16)
+    x = jnp.zeros((5, *SHAPES[trunk][:-1], 16), jnp.bfloat16)
+    x = x.reshape(5, -1, 16) if trunk == "transformer" else x
+    params = jax.eval_shape(block.init, jax.random.key(0), x)
+    kinds: dict[str, set[str]] = {}
+    for equation in equations(jax.make_jaxpr(block.apply)(params, x).jaxpr):
+        kinds.setdefault(equation.primitive.name, set()).add(equation.invars[0].aval.dtype.name)
+    assert kinds["reduce_sum"] == kinds["rsqrt"] == {"float32"}
+    assert kinds.get("exp", {"float32"}) == {"float32"}  # the softmax of attention
+    products = {"dot_general", "conv_general_dilated"} & kinds.keys()
+    assert {dtype for name in products for dtype in kinds[name]} == {"bfloat16"}
+    assert dtypes(params) == {"float32"}
+    assert jax.eval_shape(block.apply, params, x).dtype == jnp.bfloat16
+
+
+def test_search_statistics_are_float32_and_stored_activations_bfloat16() -> None:
+    env, options = games.make("connect_four"), NetworkOptions(dtype="bfloat16").model_kwargs()
+    policy = Dual((4, 2), 2)
+    network = make_network(7, (6, 7, 2), width=8, num_blocks=2, dtype="bfloat16")
+    search = make_search_fn(env, network, policy, **options)
+    key, keys = (jax.ShapeDtypeStruct(shape, jnp.uint32) for shape in ((2,), (3, 2)))
+    states = jax.eval_shape(jax.vmap(env.init), keys)
+    params = jax.eval_shape(network.init, key, states.observation)
+    output = jax.eval_shape(search, params, key, states)
+    assert output.search_tree.embeddings.activations.dtype == jnp.bfloat16
+    tree = dataclasses.replace(output.search_tree, embeddings=None)
+    floats = [x.dtype for x in jax.tree.leaves((tree, output.action_weights))]
+    assert {x.name for x in floats if jnp.issubdtype(x, jnp.floating)} == {"float32"}
+
+
+def test_the_flag_sets_the_dtype_of_every_kind_of_network() -> None:
+    def build(*flags: str) -> Any:
+        name, config = train.parse(["nim", *flags])
+        return build_network(record_of(name, config), games.make("nim"))
+
+    assert build() == build("--network.dtype", "float32")
+    for flags, kind in (([], Network), (["--search.variant", "mpv"], SeparateTrunks)):
+        network = build("--network.dtype", "bfloat16", *flags)
+        assert network == build(*flags).clone(dtype="bfloat16")
+        assert type(network) is kind
+    assert build().dtype == "float32"
+
+
+def test_a_wrong_dtype_is_refused() -> None:
+    with pytest.raises(ValueError, match="dtype is float16; it must be one of float32, bfloat16"):
+        make_network(4, (3, 3, 2), dtype="float16")
+    with pytest.raises(ValueError, match="dtype is int8; it must be one of float32, bfloat16"):
+        Network(4, dtype="int8").init(jax.random.key(0), jnp.zeros((1, 3, 3, 2)))
+
+
+@pytest.mark.slow
+def test_training_in_bfloat16_learns_tic_tac_toe() -> None:
+    env = games.make("tic_tac_toe")
+    options = NetworkOptions(dtype="bfloat16")
+    network = make_network(9, (3, 3, 2), width=32, num_blocks=2, trunk="mlp", dtype="bfloat16")
+    trainer = make_trainer(
+        env,
+        network,
+        Dual((8, 4), 2),
+        SelfPlay(num_games=64, num_steps=8, temperature_plies=6, random_plies=6),
+        Learner(learning_rate=4e-3, batch_size=64, num_updates=24, capacity=4096),
+        num_iterations=10,
+        **options.model_kwargs(),
+    )
+    state = trainer.init(0)
+    iterate = trainer.compile(state)
+    for _ in range(10):
+        state, row = iterate(state)
+    assert dtypes((state.params, state.opt_state)) <= {"float32", "int32"}
+    assert np.isfinite(row["policy_loss_1"])
+    share, by_chance = optimal_share(env, network, state.params)
+    assert share > by_chance + 0.1, (share, by_chance)
