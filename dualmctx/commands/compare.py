@@ -17,6 +17,7 @@ from dualmctx.commands.load_players import LoadedPlayers, load_players
 from dualmctx.commands.opening_rules import choose_openings, is_file
 from dualmctx.commands.standings import describe_test, standings
 from dualmctx.commands.tournament_progress import play, select_games
+from dualmctx.distributed.backend import require_backend
 from dualmctx.matches.game_file import read_games
 from dualmctx.matches.openings import find_starts
 from dualmctx.matches.player_spec import PlayerSpec, parse_player
@@ -38,6 +39,7 @@ _BATCH, _HOST_BATCH = 64, 16
 def main(arguments: list[str]) -> int:
     """Runs the command; returns its exit code."""
     options = parse_flags(Options(), arguments, PROGRAM, DESCRIPTION)
+    require_backend(PROGRAM)
     loaded = _load_players(options)
     with lock_folder(Path(options.out), resume=options.resume):
         return run(options, arguments, loaded)

@@ -14,6 +14,7 @@ from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, par
 from dualmctx.commands.result_writer import Task, write_file, write_out
 from dualmctx.commands.search_options import SearchFlags, load_search
 from dualmctx.commands.source import STANDARD, open_source
+from dualmctx.distributed.backend import require_backend
 from dualmctx.distributed.processes import is_first, join, require_same
 from dualmctx.evaluation.parts import Results, part_file
 from dualmctx.evaluation.results_file import check_results
@@ -68,10 +69,12 @@ def main(arguments: list[str]) -> int:
     """Runs the command; returns its exit code."""
     options = parse_flags(Options(), arguments, _PROGRAM, _DESCRIPTION)
     if options.coordinator is None:
+        require_backend(_PROGRAM)
         return run(options)
     join(options.coordinator, options.num_processes, options.process_id, _PROGRAM)
     with exit_on_failure():
         # Done first, because processes wait at most 30 s for each other to connect.
+        require_backend(_PROGRAM)
         require_same(dataclasses.asdict(options) | {"process_id": None})
         return run(options)
 

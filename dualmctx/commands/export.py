@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from dualmctx.commands.flags import REQUIRED, Positional, named, parse_flags
+from dualmctx.distributed.backend import require_backend
 from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.runs.saved_network import export_trained, load_trained
 
@@ -30,6 +31,7 @@ def main(arguments: list[str]) -> int:
     options = parse_flags(Options(), arguments, _PROGRAM, _DESCRIPTION)
     path = Path(options.file)
     _require_new(path)
+    require_backend(_PROGRAM)
     trained = load_trained(options.run, options.iteration)
     with locked(lock_beside(path), path):
         _require_new(path)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dualmctx.commands.flags import Unprefixed, parse_flags
+from dualmctx.distributed.backend import require_backend
 from dualmctx.matches.report.machine import machine, versions
 from dualmctx.reproduction.experiments import GAMES, make_algorithms
 from dualmctx.reproduction.plan import Experiment, check_experiment
@@ -75,6 +76,7 @@ def main(arguments: list[str]) -> int:
     default = _QUICK if "--quick" in arguments else Options()
     options = parse_flags(default, arguments, _PROGRAM, _DESCRIPTION)
     _require_open_spiel()
+    require_backend(_PROGRAM)
     with lock_folder(Path(options.out), resume=options.resume):
         return run(options, arguments)
 

@@ -10,6 +10,7 @@ import jax
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
 from dualmctx.commands.search_options import SearchFlags, load_search
 from dualmctx.commands.source import open_standard_input
+from dualmctx.distributed.backend import require_backend
 from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.positions_file import Question, read_json_lines
 from dualmctx.evaluation.results_file import to_line
@@ -37,6 +38,7 @@ class Options:
 def main(arguments: list[str]) -> int:
     """Runs the command; returns its exit code."""
     options = parse_flags(Options(), arguments, _PROGRAM, _DESCRIPTION)
+    require_backend(_PROGRAM)
     evaluator, _ = load_search(options.checkpoint, options.search, options.batch)
     # Compiles everything before the first position arrives.
     collections.deque(answer(evaluator, [[Question(0, "ready")]]), maxlen=0)

@@ -7,6 +7,7 @@ import traceback
 
 from dualmctx.commands.flags import parse_flags, take_flag
 from dualmctx.commands.main import fail
+from dualmctx.distributed.backend import require_backend
 from dualmctx.distributed.processes import is_first, join, require_same
 from dualmctx.distributed.signals import sigterm_as_interrupt
 from dualmctx.experiment.assemble import build_worker_trainer, record_of
@@ -53,7 +54,9 @@ def main(arguments: list[str], program: str = PROGRAM) -> int:
             name, config = parse(arguments, program)
             if config.coordinator is not None:
                 join(config.coordinator, config.num_processes, config.process_id, program)
-                require_same(record_of(name, config) | {"devices": config.devices})
+            require_backend(program)
+            # Does nothing in a single process.
+            require_same(record_of(name, config) | {"devices": config.devices})
         except ValueError as error:
             return fail(program, str(error))
         if not is_first():
