@@ -1,5 +1,6 @@
 """The trainer: reproducible, compiled once, and unaffected by an interruption."""
 
+import re
 from collections import namedtuple
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,33 @@ def test_a_state_after_two_iterations(trainer: Trainer, iterate: IterateFn) -> N
         assert all(np.isfinite(x) for x in row.values())
         losses = {f"{kind}_loss_{head}" for kind in ("policy", "value") for head in range(2)}
         assert losses < set(row)
+
+
+def test_positions_stay_on_the_device(trainer: Trainer, iterate: Any) -> None:
+    """The replay buffer is updated in place and learned from without a transfer."""
+    state, (play, learn, *_) = trainer.init(0), iterate.args
+    play_key, learn_key = jax.random.split(state.rng_key)
+    buffers = jax.tree.leaves(state.buffer_state.experience)
+    places = [x.unsafe_buffer_pointer() for x in buffers]
+    with jax.transfer_guard("disallow_explicit"):
+        games, buffer_state, _ = play(state.params, play_key, state.games, state.buffer_state)
+        _, _, losses = learn(state.params, state.opt_state, buffer_state, learn_key)
+        jax.block_until_ready((games, losses))
+    assert [x.unsafe_buffer_pointer() for x in jax.tree.leaves(buffer_state.experience)] == places
+    assert all(x.is_deleted() for x in buffers)
+    for program in (play, learn):
+        assert not re.search(r"infeed|outfeed|callback|\b(send|recv)\b", program.as_text())
+
+
+def test_an_iteration_fetches_only_counts_and_losses(
+    trainer: Trainer, iterate: IterateFn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched = []
+    fetch = jax.device_get
+    monkeypatch.setattr(jax, "device_get", lambda x: fetched.extend(jax.tree.leaves(x)) or fetch(x))
+    state, _ = iterate(trainer.init(0))
+    assert 0 < sum(x.size for x in fetched) < 20
+    assert all(isinstance(x, jax.Array) for x in jax.tree.leaves(state))
 
 
 def test_games_continue_in_the_next_iteration(trainer: Trainer, iterate: IterateFn) -> None:

@@ -4,6 +4,7 @@ import dataclasses
 
 from dualmctx.policies import Dual, Execution, Gumbel
 from dualmctx.training.config import Config, EvalConfig, NetworkOptions
+from dualmctx.training.gpu_presets import GPU_PRESETS
 from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
 
@@ -67,7 +68,8 @@ PRESETS: dict[str, Config] = {
     ),
     # The presets of the larger games show progress on two CPU cores within ten minutes. Strong play
     # needs a GPU with at least 128 features, hundreds of simulations, hundreds of parallel games,
-    # and a buffer of a million positions. The comments below add what each game needs.
+    # and a buffer of a million positions, as in the presets in `gpu_presets`. The comments below
+    # add what each game needs.
     #
     # Beats random play. Strong play needs days on a GPU, and augmentation by symmetries.
     "othello": Config(
@@ -124,4 +126,4 @@ PRESETS: dict[str, Config] = {
         evals=EvalConfig(every=0, num_games=8),
         num_iterations=60,
     ),
-}
+} | GPU_PRESETS

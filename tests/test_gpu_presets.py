@@ -1,0 +1,119 @@
+"""The presets for a GPU: their sizes, their memory, and that they run on a CPU."""
+
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import games
+from documents import table
+from dualmctx import Gumbel
+from dualmctx.commands import train
+from dualmctx.distributed.devices import share
+from dualmctx.experiment import assemble
+from dualmctx.runs.network_record import build_network
+from dualmctx.training.config import Config
+from dualmctx.training.gpu_presets import GPU_PRESETS
+from dualmctx.training.presets import PRESETS
+
+# By default, JAX takes three quarters of the GPU's memory.
+MEMORY = 0.75 * 80e9
+FEW_GAMES = [
+    *("--selfplay.num-games", "2", "--selfplay.num-steps", "2"),
+    *("--learner.batch-size", "4", "--learner.num-updates", "1", "--learner.capacity", "8"),
+]
+
+
+def replay_ratio(config: Config) -> float:
+    learner, selfplay = config.learner, config.selfplay
+    learned = learner.num_updates * learner.batch_size
+    return learned / (selfplay.num_games * selfplay.num_steps)
+
+
+@pytest.mark.parametrize("name", GPU_PRESETS)
+def test_a_preset_for_a_gpu_enlarges_that_of_the_game(name: str) -> None:
+    config, small = PRESETS[name], PRESETS[name.removesuffix("-gpu")]
+    assert (config.game, config.game_parameters) == (small.game, small.game_parameters)
+    assert config.network.dtype == "bfloat16"
+    assert small.network.dtype == "float32"
+    assert config.selfplay.num_games >= 2048
+    assert config.network.width >= 128
+    assert config.learner.capacity % config.selfplay.num_games == 0
+    expected = 8 if name == "connect-four-gpu" else replay_ratio(small)
+    assert replay_ratio(config) == expected
+
+
+def test_the_preset_for_connect_four_is_the_measured_one() -> None:
+    config = PRESETS["connect-four-gpu"]
+    assert config.search == Gumbel(num_simulations=32)
+    network, selfplay = config.network, config.selfplay
+    assert (network.trunk, network.width, network.num_blocks) == ("mlp", 1024, 3)
+    assert (selfplay.num_games, config.learner.batch_size) == (4096, 4096)
+
+
+def test_the_networks_of_the_board_games_have_the_sizes_for_strong_play() -> None:
+    sizes = {name: (x.network.width, x.network.num_blocks) for name, x in GPU_PRESETS.items()}
+    assert sizes["chess-gpu"] == (256, 20)
+    assert sizes["go-9x9-gpu"] == sizes["gardner-chess-gpu"] == (128, 10)
+    assert GPU_PRESETS["go-9x9-gpu"].selfplay.resign_below is not None
+    assert GPU_PRESETS["chess-gpu"].search.execution.max_children == 128
+    assert GPU_PRESETS["gardner-chess-gpu"].search.execution.max_children is None
+
+
+def test_the_page_lists_the_sizes() -> None:
+    rows = table("docs/training.md", "preset | games × moves")
+    assert [row["preset"] for row in rows] == [f"`{name}`" for name in GPU_PRESETS]
+    for row, config in zip(rows, GPU_PRESETS.values(), strict=True):
+        network, selfplay, learner = config.network, config.selfplay, config.learner
+        trunk = "conv" if network.trunk == "auto" else network.trunk
+        assert row["games × moves"] == f"{selfplay.num_games:,} × {selfplay.num_steps}"
+        assert row["trunk"] == f"`{trunk}`, {network.width:,} × {network.num_blocks}"
+        assert row["updates × batch"] == f"{learner.num_updates} × {learner.batch_size:,}"
+        assert row["buffer"] == f"{learner.capacity:,}"
+        budget = config.search.num_simulations
+        numbers = budget if isinstance(budget, tuple) else (budget,)
+        shown = " + ".join(map(str, numbers))
+        assert row["search"] == f"{type(config.search).__name__}, {shown}"
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("name", GPU_PRESETS)
+def test_a_preset_for_a_gpu_is_assembled_on_a_cpu_with_few_games(name: str, tmp_path: Path) -> None:
+    flags = ["--evals.every", "0", "--evals.num-games", "2", "--out", str(tmp_path / "run")]
+    run = assemble.assemble(*train.parse([name, *FEW_GAMES, *flags]))
+    assert run.record["network"]["dtype"] == "bfloat16"
+    assert run.record["architecture"]["fields"]["dtype"] == "bfloat16"
+    assert {x.dtype.name for x in jax.tree.leaves(run.shapes.params)} == {"float32"}
+    assert 0 < run.memory.total < 4e9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GPU_PRESETS)
+def test_a_preset_fits_into_a_gpu_with_80_gb(name: str) -> None:
+    """The temporaries are those of a CPU, which computes bfloat16 products in float32."""
+    _, config = train.parse([name, "--memory-limit", str(MEMORY / 2**30)])
+    env = games.make(config.game)
+    network = build_network(assemble.record_of(name, config), env)
+    trainer = assemble.build_trainer(config, env, network)
+    shapes = share(jax.eval_shape(lambda: trainer.init(0)), trainer.shardings)
+    memory = assemble.check_memory(env, network, config, shapes)
+    print(f"{name}: {memory.total:,}")
+    assert 1e9 < memory.total <= MEMORY
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GPU_PRESETS)
+def test_a_preset_for_a_gpu_trains_on_a_cpu_with_few_games(name: str) -> None:
+    """Smaller trunks and budgets, because the convolutions would take minutes."""
+    flags = ["--network.width", "8", "--network.num-blocks", "2"]
+    budgets = "4" if name == "connect-four-gpu" else "4 2 --search.num-rounds 2"
+    flags += ["--search.num-simulations", *budgets.split()]
+    _, config = train.parse([name, *FEW_GAMES, *flags])
+    env = games.make(config.game)
+    network = build_network(assemble.record_of(name, config), env)
+    trainer = assemble.build_trainer(config, env, network)
+    state = trainer.init(0)
+    state, row = trainer.compile(state)(state)
+    assert all(np.isfinite(row[x]) for x in row if "loss" in x)
+    assert all(np.isfinite(x).all() for x in jax.tree.leaves(state.params))
