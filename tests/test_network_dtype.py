@@ -12,9 +12,10 @@ import pytest
 from jax.extend.core import jaxprs_in_params
 
 import games
-from dualmctx import Dual, Network, make_network, make_search_fn
+from dualmctx import AlphaZero, Dual, Network, make_network, make_search_fn
 from dualmctx.commands import train
 from dualmctx.experiment.assemble import record_of
+from dualmctx.models.dtypes import cast_trunk
 from dualmctx.models.network import SeparateTrunks
 from dualmctx.models.trunks import get_trunk
 from dualmctx.runs.network_record import build_network
@@ -54,6 +55,7 @@ def relative_error(found: Any, expected: Any) -> float:
     return float(np.linalg.norm(one - other) / np.linalg.norm(other))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("trunk", SHAPES)
 def test_outputs_and_gradients_are_float32_and_close_to_those_of_float32(trunk: str) -> None:
     rounded, exact, params, observation = setup(trunk)
@@ -96,6 +98,17 @@ def equations(jaxpr: Any) -> Iterator[Any]:
             yield from equations(inner)
 
 
+def loops(jaxpr: Any) -> list[Any]:
+    """Returns the bodies of all loops."""
+    found = [x for x in equations(jaxpr) if x.primitive.name in ("scan", "while")]
+    return [inner for loop in found for inner in jaxprs_in_params(loop.params)]
+
+
+def is_cast(equation: Any) -> bool:
+    name, dtype = equation.primitive.name, equation.outvars[0].aval.dtype
+    return name == "convert_element_type" and dtype == jnp.bfloat16
+
+
 @pytest.mark.parametrize("trunk", SHAPES)
 def test_products_of_a_block_are_bfloat16_and_its_statistics_float32(trunk: str) -> None:
     block = get_trunk(trunk).make_block(16, dtype=jnp.bfloat16)
@@ -114,9 +127,9 @@ def test_products_of_a_block_are_bfloat16_and_its_statistics_float32(trunk: str)
 
 
 def test_search_statistics_are_float32_and_stored_activations_bfloat16() -> None:
-    env, options = games.make("connect_four"), NetworkOptions(dtype="bfloat16").model_kwargs()
+    env, options = games.make("tic_tac_toe"), NetworkOptions(dtype="bfloat16").model_kwargs()
     policy = Dual((4, 2), 2)
-    network = make_network(7, (6, 7, 2), width=8, num_blocks=2, dtype="bfloat16")
+    network = make_network(9, (3, 3, 2), width=8, num_blocks=2, dtype="bfloat16")
     search = make_search_fn(env, network, policy, **options)
     key, keys = (jax.ShapeDtypeStruct(shape, jnp.uint32) for shape in ((2,), (3, 2)))
     states = jax.eval_shape(jax.vmap(env.init), keys)
@@ -126,6 +139,36 @@ def test_search_statistics_are_float32_and_stored_activations_bfloat16() -> None
     tree = dataclasses.replace(output.search_tree, embeddings=None)
     floats = [x.dtype for x in jax.tree.leaves((tree, output.action_weights))]
     assert {x.name for x in floats if jnp.issubdtype(x, jnp.floating)} == {"float32"}
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("trunk", SHAPES)
+def test_casting_the_parameters_once_changes_no_output(trunk: str) -> None:
+    rounded, exact, params, observation = setup(trunk)
+    cast = cast_trunk(rounded, params)
+    assert cast_trunk(exact, params) is params
+    leaves = jax.tree_util.tree_leaves_with_path(cast["params"])
+    for path, x in leaves:
+        in_trunk = x.ndim > 1 and not path[0].key.startswith("heads")
+        assert x.dtype == (jnp.bfloat16 if in_trunk else jnp.float32)
+    apply = jax.jit(rounded.apply)
+    jax.tree.map(
+        np.testing.assert_array_equal, apply(cast, observation), apply(params, observation)
+    )
+
+
+def test_a_search_casts_the_parameters_outside_of_its_loops() -> None:
+    env = games.make("tic_tac_toe")
+    network = make_network(9, (3, 3, 2), width=24, num_blocks=2, trunk="mlp", dtype="bfloat16")
+    state = jax.eval_shape(jax.vmap(env.init), jax.ShapeDtypeStruct((3, 2), jnp.uint32))
+    key = jax.ShapeDtypeStruct((2,), jnp.uint32)
+    params = jax.eval_shape(network.init, key, state.observation)
+    search = make_search_fn(env, network, AlphaZero(4))
+    jaxpr = jax.make_jaxpr(search)(params, key, state).jaxpr
+    casts = [cast for loop in loops(jaxpr) for cast in equations(loop) if is_cast(cast)]
+    assert casts  # of activations
+    assert (24, 24) not in {cast.invars[0].aval.shape for cast in casts}
+    assert (24, 24) in {cast.invars[0].aval.shape for cast in equations(jaxpr) if is_cast(cast)}
 
 
 def test_the_flag_sets_the_dtype_of_every_kind_of_network() -> None:

@@ -5,7 +5,7 @@ import importlib.metadata
 import re
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 
@@ -46,7 +46,9 @@ def require_backend(program: str) -> None:
       ValueError: if `JAX_PLATFORMS` names a platform that is missing or does not work; the message
         has the cause, what was found and the remedy.
     """
-    asked, cause = jax.config.jax_platforms, ""
+    # The type of `jax.config` lacks the options.
+    settings: Any = jax.config
+    asked, cause = settings.jax_platforms, ""
     try:
         platform = jax.devices()[0].platform
     # AssertionError: JAX looked for NVIDIA GPUs only, and there is no device file of one.

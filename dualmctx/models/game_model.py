@@ -12,6 +12,7 @@ import mctx
 from jax import Array
 
 from dualmctx.checks import check_count
+from dualmctx.models.dtypes import cast_trunk
 from dualmctx.models.head import HeadOutput
 from dualmctx.models.packing import Packing, drop_observation, pack_bits
 from dualmctx.models.rollouts import play_out
@@ -301,6 +302,7 @@ def make_search_fn(
     def search(
         params: Params, rng_key: Array, state: GameState, search_tree: Any = None
     ) -> mctx.PolicyOutput:
+        params = cast_trunk(network, params)
         # Only policies with `reuse_capacity` take a tree.
         reused = {} if search_tree is None else {"search_tree": search_tree}
         return policy(

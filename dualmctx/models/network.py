@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from dualmctx.checks import check, check_count
+from dualmctx.checks import check_count
+from dualmctx.models.dtypes import check_dtype
 from dualmctx.models.head import Head, HeadOutput
 from dualmctx.models.head_depths import (
     check_separate_depths,
@@ -16,10 +17,7 @@ from dualmctx.models.head_depths import (
 )
 from dualmctx.models.trunks import AUTO, choose_trunk, get_trunk
 
-__all__ = ("DTYPES", "HeadOutput", "Network", "SeparateTrunks", "make_network")
-
-DTYPES = ("float32", "bfloat16")
-"""The names of the dtypes in which a trunk can compute."""
+__all__ = ("HeadOutput", "Network", "SeparateTrunks", "make_network")
 
 
 class Network(nn.Module):
@@ -140,15 +138,6 @@ class SeparateTrunks(nn.Module):
           `None` in place of activations, and the output of the network.
         """
         return None, self.networks[head].begin(observation, 0)[1]
-
-
-def check_dtype(dtype: str) -> None:
-    """Checks the name of a trunk's dtype.
-
-    Raises:
-      ValueError: if it is not in `DTYPES`.
-    """
-    check(dtype in DTYPES, "dtype", dtype, f"one of {', '.join(DTYPES)}")
 
 
 def make_network(
