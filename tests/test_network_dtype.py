@@ -122,6 +122,8 @@ def test_products_of_a_block_are_bfloat16_and_its_statistics_float32(trunk: str)
     assert kinds.get("exp", {"float32"}) == {"float32"}  # the softmax of attention
     products = {"dot_general", "conv_general_dilated"} & kinds.keys()
     assert {dtype for name in products for dtype in kinds[name]} == {"bfloat16"}
+    # Attention transposes its heads; nothing else does.
+    assert ("transpose" in kinds) is (trunk == "transformer")
     assert dtypes(params) == {"float32"}
     assert jax.eval_shape(block.apply, params, x).dtype == jnp.bfloat16
 

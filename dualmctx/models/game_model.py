@@ -111,7 +111,8 @@ def make_model(
       keep_activations: whether nodes store activations. If not, a `refine_fn` runs the whole trunk
         again, which takes less memory and gives the same result.
       activations_dtype: the type of stored activations, by default the network's own. `bfloat16`
-        halves their memory and changes the output of the later head from the third digit on.
+        halves the memory of float32 activations and changes the output of the later head from the
+        third digit on. For a trunk in bfloat16 it is exact.
       compact_states: whether nodes store packed states: booleans as bits, and integer arrays with a
         range in the game's `state_ranges` in as few bits as the range needs. The search result is
         the same.
