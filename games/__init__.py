@@ -1,5 +1,6 @@
 """Two-player games as pgx environments, with notation, symmetries, drawings and exact solutions."""
 
+from games.batch_notation import MoveContexts, format_actions, format_lines, move_contexts
 from games.chess_states import from_fen, set_up, to_fen, to_position
 from games.drawing import to_text
 from games.fen import is_chess, read_fen, start_position, write_fen
@@ -13,6 +14,7 @@ from games.solvers import Solution, is_solvable, solve
 from games.symmetry import Symmetries, symmetries
 
 __all__ = [
+    "MoveContexts",
     "Picture",
     "Player",
     "Position",
@@ -20,12 +22,15 @@ __all__ = [
     "Symmetries",
     "available",
     "format_action",
+    "format_actions",
+    "format_lines",
     "format_moves",
     "from_fen",
     "has_asymmetric_roles",
     "is_chess",
     "is_solvable",
     "make",
+    "move_contexts",
     "parse_move",
     "parse_moves",
     "perfect_player",

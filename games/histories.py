@@ -65,7 +65,8 @@ def replay_checked(env: pgx.Env, histories: Any, starts: Any = None) -> tuple[An
 
 
 def _check_histories(histories: Any) -> jax.Array:
-    histories = np.asarray(histories)
+    # An array of JAX stays on its device.
+    histories = histories if isinstance(histories, jax.Array) else np.asarray(histories)
     if histories.ndim != 2 or not np.issubdtype(histories.dtype, np.integer):
         raise ValueError(
             f"histories of shape {histories.shape} and type {histories.dtype}: "

@@ -163,9 +163,11 @@ def _notation(env: pgx.Env) -> _Notation:
 
 
 def _uci(env: pgx.Env, num_actions: int) -> _Notation:
+    initial = uci.begin(start_position(env))
+
     def begin(start: Any) -> uci.Line:
         if start is None:
-            return uci.begin(start_position(env))
+            return initial
         return uci.begin(start if isinstance(start, Position) else to_position(env, start))
 
     return _Notation(

@@ -50,6 +50,20 @@ class _Tables(NamedTuple):
     actions: dict[str, int]
 
 
+class _Arrays(NamedTuple):
+    """The moves of both colours in a game, as `[2, A]` arrays.
+
+    Attributes:
+      texts: the text of each action, without the letter of a promotion to a queen.
+      starts: the square from which the action moves a piece.
+      may_promote: whether a pawn that makes the move becomes a queen.
+    """
+
+    texts: np.ndarray
+    starts: np.ndarray
+    may_promote: np.ndarray
+
+
 def begin(position: Position) -> Line:
     """Returns the context of the first move from a position."""
     pawns = (square for square, piece in enumerate(position.board) if abs(piece) == PAWN)
@@ -98,11 +112,33 @@ def show(game: str, line: Line, action: int) -> str:
     return text + "q" if _promotes(tables, line, action) and not move.promoted else text
 
 
+def show_batch(
+    game: str, pawns: np.ndarray, colors: np.ndarray, rows: np.ndarray, actions: np.ndarray
+) -> np.ndarray:
+    """Formats M actions of S positions.
+
+    Args:
+      game: chess or gardner_chess.
+      pawns: `[S, squares]` bool, whether a pawn of either colour is on a square.
+      colors: `[S]` int, the colour to move.
+      rows: `[M]` int, the index of the position of each action.
+      actions: `[M]` int; none of them leads off the board.
+
+    Returns:
+      `[M]` texts, as those of `show`.
+    """
+    arrays, colors = _arrays(game), colors[rows]
+    texts = arrays.texts[colors, actions]
+    promotes = arrays.may_promote[colors, actions] & pawns[rows, arrays.starts[colors, actions]]
+    texts[promotes] += "q"
+    return texts
+
+
 def play(game: str, line: Line, action: int) -> Line:
     """Returns the context after an action; one that leads off the board changes only the colour."""
     tables = _tables(game, line.color)
     move, pawns = tables.moves[action], line.pawns
-    if move is not None:
+    if move is not None and (move.start in pawns or move.end in pawns):
         stays_pawn = move.start in pawns and not _promotes(tables, line, action)
         pawns = pawns - {move.start, move.end} | ({move.end} if stays_pawn else set())
     return Line(pawns, 1 - line.color)
@@ -137,6 +173,21 @@ def _tables(game: str, color: int) -> _Tables:
     moves = tuple(move(*index) for index in np.ndindex(ends.shape))
     actions = {_text(move, size): action for action, move in enumerate(moves) if move is not None}
     return _Tables(size, moves, actions)
+
+
+@functools.cache
+def _arrays(game: str) -> _Arrays:
+    colors = [_tables(game, color) for color in range(2)]
+    size = colors[0].size
+    moves = [[move or _Move(0, 0, "") for move in tables.moves] for tables in colors]
+    last = (0, size - 1)
+    return _Arrays(
+        np.array([[_text(move, size) for move in row] for row in moves], object),
+        np.array([[move.start for move in row] for row in moves]),
+        np.array(
+            [[move.end % size in last and not move.promoted for move in row] for row in moves]
+        ),
+    )
 
 
 def _text(move: _Move, size: int) -> str:

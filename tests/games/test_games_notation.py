@@ -209,6 +209,55 @@ def test_arbitrary_moves_parse_or_raise_one_line(name, data):
     assert all(0 <= action < num_actions(name) for action in actions)
 
 
+@pytest.mark.parametrize("name", ["connect_four", "go_9x9"])
+def test_moves_of_many_positions_have_fixed_names(name):
+    env, draws = env_of(name), np.random.default_rng(0)
+    names = games.format_moves(env, None, range(num_actions(name)))
+    lines = draws.integers(0, len(names), (5, 6))
+    lines[1, 2:], lines[3] = -1, -1
+    contexts = games.move_contexts(env, None)
+    texts = games.format_lines(env, contexts, lines)
+    assert texts == [[names[action] for action in line if action >= 0] for line in lines]
+    assert games.format_actions(env, contexts, np.arange(5), lines[:, 0] * 0) == [names[0]] * 5
+
+
+# Promotions of White and Black, captures, castling and en passant are legal in some of them.
+FENS = {
+    "chess": (
+        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
+        "1n2k2r/P5P1/8/3pP3/8/8/p5p1/1N2K2R w Kk d6 0 9",
+        "1n2k2r/8/8/3pP3/8/8/p5p1/1N2K2R b Kk - 0 9",
+    ),
+    "gardner_chess": (
+        "rnbqk/ppppp/5/PPPPP/RNBQK w - - 0 1",
+        "1n2k/P1P2/5/p1p2/1N2K w - - 0 9",
+        "1n2k/5/5/p1p2/1N2K b - - 0 9",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHESS)
+def test_moves_of_many_positions_match_single_positions(name):
+    env = env_of(name)
+    positions = [games.read_fen(env, fen) for fen in FENS[name]]
+    states = games.set_up(env, positions)
+    contexts = games.move_contexts(env, states)
+    rows, actions = np.nonzero(np.asarray(states.legal_action_mask))
+    expected = [
+        games.format_action(env, positions[row], action)
+        for row, action in zip(rows, actions, strict=True)
+    ]
+    assert games.format_actions(env, contexts, rows, actions) == expected
+    assert {"q", "n"} <= {text[4:] for text in expected}
+    # The first actions of a position, one after the other, as a line.
+    lines = np.stack([actions[rows == row][:5] for row in range(len(positions))])
+    lines[0, 3:] = -1
+    assert games.format_lines(env, contexts, lines) == [
+        games.format_moves(env, start, line[line >= 0])
+        for start, line in zip(positions, lines, strict=True)
+    ]
+
+
 def test_replay_finds_the_first_illegal_action():
     env = env_of("connect2")
     histories = [
