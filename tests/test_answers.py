@@ -1,6 +1,7 @@
 """Result rows of requested positions: evaluations or errors."""
 
 import dataclasses
+import gc
 import json
 import math
 import re
@@ -14,6 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dualmctx.evaluation.answers
+import dualmctx.evaluation.replay
+import games
 from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.factory import make_evaluator
@@ -177,9 +180,65 @@ def test_fen_of_a_game_without_fens_is_an_error(network: Evaluator) -> None:
 def test_long_games_are_replayed_in_pieces(network: Evaluator, monkeypatch: Any) -> None:
     games_ = ["4545", "123456712345671", "1213141", "12131415", "4444444", "44444443", ""]
     whole = ask(network, *games_)
-    monkeypatch.setattr(dualmctx.evaluation.answers, "_MOVES_AT_ONCE", 3)
+    monkeypatch.setattr(dualmctx.evaluation.replay, "_MOVES_AT_ONCE", 3)
     assert ask(network, *games_) == whole
     assert ["error" in row for row in whole] == [False, False, False, True, True, True, False]
+
+
+def test_moves_after_an_illegal_move_are_ignored(network: Evaluator, monkeypatch: Any) -> None:
+    """Also in later pieces of a long game, even if they would end the game."""
+    monkeypatch.setattr(dualmctx.evaluation.replay, "_MOVES_AT_ONCE", 4)
+    [row] = ask(network, "4444" + "4441" + "71717")
+    assert row["error"] == "move 7 of '4444444171717' is illegal"
+    monkeypatch.setattr(dualmctx.evaluation.replay, "_CALLS_WITHOUT_WAITING", 2)
+    calls: list[Any] = []
+    replay = games.replay_checked
+
+    def counted(*arguments: Any) -> Any:
+        calls.append(arguments)
+        return replay(*arguments)
+
+    monkeypatch.setattr(games, "replay_checked", counted)
+    [row] = ask(network, "1" * 4000)
+    assert row["error"].startswith("move 7 of ")
+    assert len(calls) <= 3
+
+
+def test_starting_a_batch_does_not_wait(network: Evaluator, monkeypatch: Any) -> None:
+    """While JAX traces, arrays have no values, so that fetching one would raise an error."""
+    monkeypatch.setattr(dualmctx.evaluation.replay, "_MOVES_AT_ONCE", 4)
+    evaluator = dataclasses.replace(network, run=lambda digests, states: states)
+    questions = [Question(i, i, moves) for i, moves in enumerate(("445566", "x", "4444444", ""))]
+    shapes = jax.eval_shape(
+        lambda: dualmctx.evaluation.answers._start(evaluator, questions).found.observation
+    )
+    assert shapes.shape == (BATCH_SIZE, *network.env.observation_shape)
+
+
+def test_garbage_collection_is_restored(network: Evaluator) -> None:
+    """Also if the caller abandons the generator."""
+    frozen, thresholds = gc.get_freeze_count(), gc.get_threshold()
+    answered = answer(network, [[Question(1, 1, "4")], [Question(2, 2, "4")]])
+    next(answered)
+    assert gc.get_freeze_count() > frozen
+    assert gc.get_threshold()[0] > thresholds[0]
+    answered.close()
+    assert gc.get_freeze_count() <= frozen
+    assert gc.get_threshold() == thresholds
+
+
+def test_rows_round_numbers_and_replace_missing_ones(network: Evaluator) -> None:
+    def run(digests: Any, states: Any) -> Any:
+        found = jax.device_get(network.run(digests, states))
+        value = np.array([-1e-9, 0.12345678, -1 / 3, 1e-6], np.float32)
+        qvalues = np.full_like(found.qvalues, np.nan)
+        qvalues[1, 2] = np.inf
+        return found._replace(value=value, qvalues=qvalues)
+
+    rows = ask(dataclasses.replace(network, run=run), "", "4", "44", "445")
+    assert [row["value"] for row in rows] == [0.0, 0.123457, -0.333333, 1e-6]
+    assert math.copysign(1, rows[0]["value"]) == 1
+    assert all(move["q"] is None for row in rows for move in row["legal"])
 
 
 def test_chess_positions_start_from_a_fen(chess: Evaluator) -> None:

@@ -36,8 +36,10 @@ from dualmctx import (
     make_evaluator,
 )
 from dualmctx.evaluation import evaluator, factory
+from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.batching import check_states, digest, fill_batches, join, position_keys
 from dualmctx.evaluation.evaluations import by_search, make_evaluate_batch
+from dualmctx.evaluation.positions_file import Question
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.folder import to_dict
 from dualmctx.runs.saved_network import Trained
@@ -620,6 +622,10 @@ def check_devices() -> None:
     assert len(said.value.addressable_shards) == 8
     assert {shard.data.shape for shard in said.visits.addressable_shards} == {(2, 4)}
     assert_same(one(states), eight(states))
+    # The states of requested positions are made on one device.
+    asked = [[Question(i, i, [0, 1, 2][:i]) for i in range(4)]]
+    [first], [second] = answer(one, asked), answer(eight, asked)
+    assert [row["action"] for row in first.rows] == [row["action"] for row in second.rows]
     with pytest.raises(ValueError, match=r"^batch_size is 12; .* 8 devices: use 16, or fewer"):
         make_evaluator(env, network, None, ROLLOUTS, batch_size=12)
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from dualmctx.evaluation import positions_file
 from dualmctx.evaluation.positions_file import MAX_LINE_LENGTH, Question, read_csv, read_json_lines
 
 DEEP = "[" * 100_000
@@ -96,6 +97,24 @@ def test_invalid_json_line_has_an_error(line: bytes, error: str) -> None:
     assert re.fullmatch(error, bad.error)
     assert (bad.line, bad.id) == (1, None)
     assert good == Question(2, 2, [1], end=len(line) + 15)
+
+
+# Lines that orjson alone would read differently, or refuse.
+@pytest.mark.parametrize(
+    ("line", "question"),
+    [
+        (b'{"id": "a:b", "moves": "1"}', ("a:b", "1", None)),
+        (b'{"id": "a", "moves": [" : "]}', ("a", [" : "], None)),
+        (b'{"id": 18446744073709551616, "moves": []}', (2**64, [], None)),
+        (b'{"moves": [-9223372036854775809]}', (1, [-(2**63) - 1], None)),
+        (b'{"moves": "\\ud800"}', (1, "\ud800", None)),
+        (b'{"moves": "\\ud83d\\ude00", "fen": "\xc3\xa9"}', (1, "\U0001f600", "é")),
+    ],
+)
+def test_unusual_json_is_read_exactly(line: bytes, question: tuple) -> None:
+    found = only(json_lines(line))
+    assert (found.id, found.moves, found.fen) == question
+    assert found.error is None
 
 
 def test_error_keeps_a_readable_id() -> None:
@@ -211,6 +230,26 @@ def to_csv(cells: list[str]) -> str:
     file = io.StringIO()
     csv.writer(file).writerow(cells)
     return file.getvalue()
+
+
+def strictly(data: bytes) -> list[Question]:
+    """Reads JSON Lines with Python's parser only."""
+    parsed = positions_file._read_lines(io.BytesIO(data))
+    return [positions_file._to_question(line, positions_file._read_object) for line in parsed]
+
+
+fields = st.sampled_from(["id", "moves", "fen", "x"])
+scalars = st.integers() | st.text() | st.floats() | st.none() | st.lists(st.integers() | st.text())
+objects_of_pairs = st.lists(st.tuples(fields, scalars), max_size=4).map(
+    lambda pairs: "{" + ", ".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in pairs) + "}"
+)
+
+
+@given(st.lists(objects_of_pairs.map(str.encode) | lines, max_size=4).map(b"\n".join))
+@example(b'{"id": 1, "id": 2, "moves": ""}')
+@example(b'{"moves": "1"},{"moves": "2"}')
+def test_fast_reader_equals_strict_reader(data: bytes) -> None:
+    assert repr(json_lines(data)) == repr(strictly(data))
 
 
 @pytest.mark.slow

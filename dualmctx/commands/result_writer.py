@@ -93,7 +93,7 @@ def write_out(task: Task) -> Counts:
     with progress(num_bytes) as show:
         for answered in task.answers():
             counts = counts.add(answered.rows)
-            sys.stdout.buffer.writelines(map(to_line, answered.rows))
+            sys.stdout.buffer.write(b"".join(map(to_line, answered.rows)))
             sys.stdout.buffer.flush()
             show(counts.rows, answered.end)
     return counts
@@ -150,16 +150,16 @@ def merge_parts(results: Results, *, strict: bool) -> None:
     """Waits for the parts of all processes and merges them into the results."""
     parts = [results.part(process) for process in range(jax.process_count())]
     wait_for(lambda: all(map(has_end, parts)) or None)
-    counts = Counts(0, 0)
+    rows = errors = 0
 
-    def count_rows() -> Iterator[Row]:
-        nonlocal counts
+    def lines() -> Iterator[bytes]:
+        nonlocal rows, errors
         for row in join_parts(parts, strict=strict):
-            counts = counts.add([row])
-            yield row
+            rows, errors = rows + 1, errors + row.is_error
+            yield row.data
 
-    write_results(count_rows(), results.path)
-    results.finish(counts)
+    write_results(lines(), results.path)
+    results.finish(Counts(rows, errors))
 
 
 def wait_for(poll: Callable[[], X | None]) -> X:

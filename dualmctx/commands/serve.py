@@ -46,6 +46,6 @@ def main(arguments: list[str]) -> int:
     print(f"{_PROGRAM}: ready, {evaluator.game} on {devices[0].device_kind}", file=sys.stderr)
     questions = read_json_lines(open_standard_input())
     for answered in answer(evaluator, waiting_batches(questions, options.batch)):
-        sys.stdout.buffer.writelines(map(to_line, answered.rows))
+        sys.stdout.buffer.write(b"".join(map(to_line, answered.rows)))
         sys.stdout.buffer.flush()
     return 0

@@ -165,6 +165,16 @@ def make_evaluator(
         require_batch_memory(share, states + needed, free_memory(), has_search=False)
     outputs = jax.eval_shape(function, *inputs, digests, shapes)
     empty = jax.tree.map(lambda x: np.zeros((0, *x.shape[1:]), x.dtype), outputs)
+
+    def run(digests: Any, states: Any) -> Evaluations:
+        # The states may be on one device already.
+        batch = jax.device_put((digests, states), shardings(mesh, SHARDED))
+        found = compiled(*inputs, *batch)
+        # The copies begin as soon as the device has finished, not when the host asks for them.
+        for array in found:
+            array.copy_to_host_async()
+        return found
+
     return Evaluator(
         env=env,
         network=network,
@@ -172,7 +182,7 @@ def make_evaluator(
         batch_size=batch_size,
         shapes=shapes,
         empty=empty,
-        run=lambda digests, states: compiled(*inputs, digests, states),
+        run=run,
     )
 
 

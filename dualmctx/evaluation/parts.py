@@ -7,15 +7,23 @@ complete row. The results can therefore have any format, even one that cannot be
 
 import heapq
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
+
+import orjson
 
 from dualmctx.evaluation.results_file import to_line
 from dualmctx.evaluation.rows import Row
 from dualmctx.runs.atomic_io import atomic_write_text
 from dualmctx.runs.folder import flatten
 from dualmctx.runs.record_names import with_current_names
+
+# The beginning of a row: its id, its line, and the beginning of its error, if it is one.
+_ROW_HEAD = re.compile(
+    rb'\{(?:"id":(?:null|-?[0-9]+|"(?:[^"\\]|\\.)*"),)?"line":([1-9][0-9]*)(,"error":)?'
+)
 
 
 class Counts(NamedTuple):
@@ -47,9 +55,9 @@ class Part(NamedTuple):
 
     def append(self, file: BinaryIO, rows: list[Row]) -> "Part":
         """Appends and flushes rows, so that they survive a kill; returns the updated part."""
-        file.write(b"".join(to_line(row) for row in rows))
+        file.write(b"".join(map(to_line, rows)))
         file.flush()
-        return self._add(rows)
+        return self._replace(counts=self.counts.add(rows), last_line=rows[-1]["line"])
 
     def complete(self, file: BinaryIO) -> "Part":
         """Writes the end marker; returns the updated part."""
@@ -57,11 +65,22 @@ class Part(NamedTuple):
         file.flush()
         return self._replace(is_complete=True)
 
-    def _add(self, rows: list[Row]) -> "Part":
-        return self._replace(counts=self.counts.add(rows), last_line=rows[-1]["line"])
-
     def _end(self) -> Row:
         return {"end": self.counts._asdict()}
+
+
+class SavedRow(NamedTuple):
+    """A row of a part.
+
+    Attributes:
+      line: its input line.
+      is_error: whether it is an error.
+      data: the row as a line of JSON.
+    """
+
+    line: int
+    is_error: bool
+    data: bytes
 
 
 def reopen_part(path: Path) -> Part:
@@ -81,7 +100,7 @@ def reopen_part(path: Path) -> Part:
             if row == part._end():
                 part = part._replace(is_complete=True)
             elif isinstance(row.get("line"), int) and row["line"] > part.last_line:
-                part = part._add([row])
+                part = part._replace(counts=part.counts.add([row]), last_line=row["line"])
             else:
                 break
             size += len(data)
@@ -94,8 +113,8 @@ def _read_row(data: bytes) -> Row | None:
     if not data.endswith(b"\n"):
         return None
     try:
-        row = json.loads(data)
-    except (ValueError, RecursionError):
+        row = orjson.loads(data)
+    except orjson.JSONDecodeError:
         return None
     return row if isinstance(row, dict) else None
 
@@ -111,8 +130,10 @@ def has_end(path: Path) -> bool:
     return bool(last) and "end" in (_read_row(last[0]) or {})
 
 
-def join_parts(paths: list[Path], *, strict: bool) -> Iterator[Row]:
+def join_parts(paths: list[Path], *, strict: bool) -> Iterator[SavedRow]:
     """Merges complete parts; yields their rows in the order of their input lines.
+
+    The rows are not parsed, because `reopen_part` has checked those that were not written since.
 
     Args:
       paths: files of the parts.
@@ -122,38 +143,39 @@ def join_parts(paths: list[Path], *, strict: bool) -> Iterator[Row]:
       ValueError: if an input line has two rows, or a part is damaged.
     """
     last = 0
-    for row in heapq.merge(*map(_read_rows, paths), key=lambda row: row["line"]):
-        if row["line"] <= last:
+    for row in heapq.merge(*map(_read_rows, paths)):
+        if row.line <= last:
             names = " and ".join(path.name for path in paths)
             raise ValueError(f"{names} both have line {last}; remove all parts and start again")
-        last = row["line"]
+        last = row.line
         yield row
-        if strict and "error" in row:
+        if strict and row.is_error:
             return
 
 
-def _read_rows(path: Path) -> Iterator[Row]:
+def _read_rows(path: Path) -> Iterator[SavedRow]:
     """Yields the rows of a complete part.
 
     Raises:
       ValueError: if the part is damaged, or two processes have written to it.
     """
-    part = Part(path)
+    last = rows = errors = 0
     with path.open("rb") as file:
         for data in file:
-            row = _read_row(data)
-            if row == part._end():
-                return
-            if row is None or not isinstance(row.get("line"), int):
+            head = _ROW_HEAD.match(data)
+            if head is None or not data.endswith(b"}\n"):
+                if data == to_line(Part(path, Counts(rows, errors))._end()):
+                    return
                 break
-            if row["line"] <= part.last_line:
+            row = SavedRow(int(head[1]), head[2] is not None, data)
+            if row.line <= last:
                 raise ValueError(
-                    f"{path} has line {row['line']} after line {part.last_line}: two processes "
-                    f"have written to it; {_REMEDY}"
+                    f"{path} has line {row.line} after line {last}: two processes have written to "
+                    f"it; {_REMEDY}"
                 )
-            part = part._add([row])
+            last, rows, errors = row.line, rows + 1, errors + row.is_error
             yield row
-    raise ValueError(f"{path} is damaged after line {part.last_line}; {_REMEDY}")
+    raise ValueError(f"{path} is damaged after line {last}; {_REMEDY}")
 
 
 _REMEDY = "use --resume, which keeps the rows up to there and evaluates the others again"

@@ -6,9 +6,12 @@ import reprlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
+import orjson
+
 MAX_LINE_LENGTH = 2**20
 """Maximum length of a line in bytes."""
 _FIELDS = ("id", "moves", "fen")
+_FIELD_SET, _MOVE_TYPES = frozenset(_FIELDS), frozenset((int, str))
 
 
 class Question(NamedTuple):
@@ -31,13 +34,8 @@ class Question(NamedTuple):
     end: int = 0
 
 
-class _Line(NamedTuple):
-    """A line of a file; `text` is `None` if it cannot be read, and `error` is the reason."""
-
-    number: int
-    text: str | None
-    error: str | None
-    end: int
+_Line = tuple[int, bytes, str | None, int]
+"""The number of a line, its bytes, the reason why it cannot be read, and the offset of its end."""
 
 
 def read_json_lines(file: BinaryIO) -> Iterator[Question]:
@@ -49,7 +47,14 @@ def read_json_lines(file: BinaryIO) -> Iterator[Question]:
     Yields:
       One question per line that is not blank. An invalid line sets its `error`.
     """
-    return (_to_question(line, _read_object) for line in _read_lines(file))
+    for line in _read_lines(file):
+        number, data, _, end = line
+        fields = _read_valid_object(data)
+        if fields is None:
+            yield _to_question(line, _read_object)
+        else:
+            position_id, moves = fields.get("id", number), fields.get("moves", "")
+            yield Question(number, position_id, moves, fields.get("fen"), None, end)
 
 
 def read_csv(file: BinaryIO) -> Iterator[Question]:
@@ -71,11 +76,9 @@ def read_csv(file: BinaryIO) -> Iterator[Question]:
     if header is None:
         return iter(())
     try:
-        if header.text is None:
-            raise ValueError(header.error)
-        columns = [name.strip() for name in _cells(header.text)]
+        columns = [name.strip() for name in _cells(_decode(header))]
     except ValueError as error:
-        raise ValueError(f"line {header.number}, the header: {error}") from None
+        raise ValueError(f"line {header[0]}, the header: {error}") from None
     if not {"moves", "fen"} & set(columns):
         header_text = reprlib.repr(", ".join(columns))
         raise ValueError(f"the header has no column moves or fen; it is {header_text}")
@@ -93,27 +96,56 @@ def _read_lines(file: BinaryIO) -> Iterator[_Line]:
             while data and not data.endswith(b"\n"):
                 data = file.readline(MAX_LINE_LENGTH)
                 end += len(data)
-            yield _Line(number, None, f"the line is longer than {MAX_LINE_LENGTH} bytes", end)
+            yield number, b"", f"the line is longer than {MAX_LINE_LENGTH} bytes", end
         elif data := data.removeprefix(b"\xef\xbb\xbf" if number == 1 else b"").strip():
-            try:
-                yield _Line(number, data.decode(), None, end)
-            except UnicodeDecodeError as error:
-                yield _Line(number, None, f"byte {error.start + 1} is not UTF-8", end)
+            yield number, data, None, end
+
+
+def _decode(line: _Line) -> str:
+    _, data, error, _ = line
+    if error is not None:
+        raise ValueError(error)
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"byte {error.start + 1} is not UTF-8") from None
 
 
 def _to_question(line: _Line, read: Callable[[str], dict[str, Any]]) -> Question:
     """Converts a line to a question; an invalid line keeps its id if that is valid."""
     fields: dict[str, Any] = {}
+    number, _, _, end = line
     try:
-        if line.text is None:
-            raise ValueError(line.error)
-        fields = read(line.text)
-        _check_id(fields.get("id", line.number))
+        fields = read(_decode(line))
+        _check_id(fields.get("id", number))
         _check(fields)
     except ValueError as error:
-        return Question(line.number, _valid_id(fields.get("id")), error=str(error), end=line.end)
-    position_id, moves = fields.get("id", line.number), fields.get("moves", "")
-    return Question(line.number, position_id, moves, fields.get("fen"), end=line.end)
+        return Question(number, _valid_id(fields.get("id")), error=str(error), end=end)
+    position_id, moves = fields.get("id", number), fields.get("moves", "")
+    return Question(number, position_id, moves, fields.get("fen"), end=end)
+
+
+def _read_valid_object(data: bytes) -> dict[str, Any] | None:
+    """Parses a line if it is certainly valid; `None` means that only `_read_object` can tell.
+
+    orjson keeps the last of several equal fields, and converts integers of more than 64 bits to
+    floats. A line with more colons than fields may have equal fields.
+    """
+    try:
+        fields = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    if type(fields) is not dict or data.count(b":") != len(fields) or not fields:
+        return None
+    moves = fields.get("moves", "")
+    is_valid = (
+        fields.keys() <= _FIELD_SET
+        and ("moves" in fields or "fen" in fields)
+        and _valid_id(fields.get("id", 1)) is not None
+        and type(fields.get("fen", "")) is str
+        and (type(moves) is str or _is_list_of_moves(moves))
+    )
+    return fields if is_valid else None
 
 
 def _read_object(text: str) -> dict[str, Any]:
@@ -124,7 +156,7 @@ def _read_object(text: str) -> dict[str, Any]:
 
 
 def _read_json(text: str) -> Any:
-    """Parses strict JSON: no duplicate fields, NaN or infinity."""
+    """Parses strict JSON: no duplicate fields, NaN or infinity; integers are exact."""
     try:
         return json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
@@ -185,7 +217,7 @@ def _check(fields: dict[str, Any]) -> None:
 
 
 def _is_list_of_moves(moves: Any) -> bool:
-    return isinstance(moves, list) and all(type(move) in (int, str) for move in moves)
+    return isinstance(moves, list) and _MOVE_TYPES.issuperset(map(type, moves))
 
 
 def _check_id(value: Any) -> None:
