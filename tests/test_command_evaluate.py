@@ -57,7 +57,7 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Setting:
 def quick(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> Setting:
     """Makes the command use the network that is already compiled."""
 
-    def take(checkpoint: str, options: SearchFlags, batch_size: int) -> LoadedSearch:
+    def take(checkpoint: str, options: SearchFlags, *batch: int | None) -> LoadedSearch:
         return setting.searcher._replace(record=setting.searcher.record | {"seed": options.seed})
 
     monkeypatch.setattr(dualmctx.commands.evaluate, "load_search", take)

@@ -168,7 +168,7 @@ def test_examples_of_the_page_run(
     assert main(shlex.split(COMMANDS[0])[1:]) == 0
     searcher = load_search("connect-four.npz", SearchFlags(network_only=True), 4)
 
-    def take(checkpoint: str, options: SearchFlags, batch_size: int) -> LoadedSearch:
+    def take(checkpoint: str, options: SearchFlags, *batch: int | None) -> LoadedSearch:
         assert checkpoint == "connect-four.npz"
         return searcher
 

@@ -40,8 +40,10 @@ class Options:
     arrive."""
     out: str = STANDARD
     """The file of results, .jsonl, .csv or .parquet; or - for JSON Lines on standard output."""
-    batch: int = 256
-    """Number of positions evaluated at once."""
+    batch: int | None = None
+    """Number of positions evaluated at once. Default: 256 on a CPU; on a GPU, for each device, the
+    largest power of two up to 16384 that needs at most half of the free memory, but no more than
+    the file needs."""
     strict: bool = False
     """Stop at the first invalid position."""
     resume: bool = False
@@ -109,7 +111,9 @@ def claim(out: str) -> contextlib.AbstractContextManager[None]:
 def run(options: Options) -> int:
     """Evaluates the positions; returns the exit code."""
     with open_source(options.positions) as source, claim(options.out):
-        evaluator, record = load_search(options.checkpoint, options.search, options.batch)
+        evaluator, record = load_search(
+            options.checkpoint, options.search, options.batch, source.num_lines
+        )
         task = Task(evaluator, source, strict=options.strict)
         if options.out == STANDARD:
             counts = write_out(task)

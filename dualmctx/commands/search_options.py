@@ -4,6 +4,7 @@ import dataclasses
 from typing import Annotated, Any, NamedTuple
 
 from dualmctx.commands.flags import named
+from dualmctx.evaluation.batch_size import default_batch_size
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.policies import REGISTRY
@@ -50,13 +51,19 @@ class LoadedSearch(NamedTuple):
     record: dict[str, Any]
 
 
-def load_search(checkpoint: str, flags: SearchFlags, batch_size: int) -> LoadedSearch:
+def load_search(
+    checkpoint: str,
+    flags: SearchFlags,
+    batch_size: int | None,
+    max_positions: int | None = None,
+) -> LoadedSearch:
     """Loads a network and compiles its search.
 
     Args:
       checkpoint: a folder, file or name, as in `load_trained`.
       flags: the flags.
-      batch_size: positions per device call.
+      batch_size: positions per device call; by default as in `default_batch_size`.
+      max_positions: an upper bound of the number of positions; `None` if it is unknown.
 
     Raises:
       ValueError: if the checkpoint cannot be loaded, or the flags do not fit it or each other.
@@ -70,6 +77,10 @@ def load_search(checkpoint: str, flags: SearchFlags, batch_size: int) -> LoadedS
     policy = None
     if not flags.network_only:
         policy = build_policy(trained.record, flags.variant, flags.simulations)
+    if batch_size is None:
+        batch_size = default_batch_size(
+            trained, policy, devices=flags.devices, max_positions=max_positions
+        )
     evaluator = build_evaluator(
         trained, policy, batch_size=batch_size, seed=flags.seed, devices=flags.devices
     )

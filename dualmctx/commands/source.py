@@ -21,12 +21,14 @@ class Source(NamedTuple):
       name: name of the file, or -.
       questions: the requested positions, in order.
       num_bytes: size of the file; `None` for standard input.
+      num_lines: an upper bound of the number of its positions; `None` for standard input.
       digest: digest of the content of the file; `None` for standard input.
     """
 
     name: str
     questions: Iterator[Question]
     num_bytes: int | None
+    num_lines: int | None
     digest: str | None
 
     def batches(self, size: int, questions: Iterator[Question]) -> Iterator[list[Question]]:
@@ -46,7 +48,7 @@ def open_source(name: str, flag: str = "positions") -> Iterator[Source]:
       ValueError: if the file does not exist or cannot be parsed.
     """
     if name == STANDARD:
-        yield Source(name, read_json_lines(open_standard_input()), None, None)
+        yield Source(name, read_json_lines(open_standard_input()), None, None, None)
         return
     path = Path(name)
     if path.suffix not in READERS:
@@ -55,10 +57,19 @@ def open_source(name: str, flag: str = "positions") -> Iterator[Source]:
     if not path.is_file():
         raise ValueError(f"{flag} is {name}; the file does not exist")
     with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()[:16]
+        digest, num_lines = _scan(file)
         num_bytes = file.tell()
         file.seek(0)
-        yield Source(name, _questions(name, path.suffix, file), num_bytes, digest)
+        yield Source(name, _questions(name, path.suffix, file), num_bytes, num_lines, digest)
+
+
+def _scan(file: BinaryIO) -> tuple[str, int]:
+    """Reads a file to its end; returns the digest of the content and the number of its lines."""
+    digest, num_lines = hashlib.sha256(), 1
+    while block := file.read(2**20):
+        digest.update(block)
+        num_lines += block.count(b"\n")
+    return digest.hexdigest()[:16], num_lines
 
 
 def _questions(name: str, suffix: str, file: BinaryIO) -> Iterator[Question]:

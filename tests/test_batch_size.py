@@ -1,0 +1,92 @@
+"""The default batch size of `dualmctx evaluate`."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dualmctx.evaluation import batch_size, factory
+from dualmctx.evaluation.batch_size import (
+    CPU_BATCH_SIZE,
+    MAX_SHARE,
+    bytes_per_position,
+    default_batch_size,
+    fitting_batch_size,
+)
+from dualmctx.evaluation.factory import build_evaluator
+from dualmctx.policies import AlphaZero
+from dualmctx.runs.saved_network import Trained
+from untrained import make_untrained
+
+
+@pytest.fixture(scope="module")
+def trained() -> Trained:
+    return make_untrained("connect-four")
+
+
+@pytest.mark.parametrize(
+    ("bytes_each", "free", "fitting"),
+    [
+        (1000, 2_000_000, 512),
+        (1000, 2_048_000, 1024),
+        (1000, 2_047_999, 512),
+        (1, 2**40, MAX_SHARE),
+        (1000, 2000, 1),
+        (1000, 0, 1),
+    ],
+)
+def test_half_of_the_memory_is_used(bytes_each: int, free: int, fitting: int) -> None:
+    assert fitting_batch_size(bytes_each, free) == fitting
+
+
+def test_cpu_has_a_fixed_batch_size(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory is not predicted, because that would compile."""
+    monkeypatch.setattr(batch_size, "bytes_per_position", None)
+    assert default_batch_size(trained, AlphaZero(4)) == CPU_BATCH_SIZE == 256
+    assert default_batch_size(trained, None, max_positions=3) == 256
+
+
+def pretend_gpus(monkeypatch: pytest.MonkeyPatch, number: int, free: int | None) -> None:
+    devices = [SimpleNamespace(platform="gpu", process_index=0)] * number
+    monkeypatch.setattr(batch_size, "choose_devices", lambda number: devices[:number])
+    monkeypatch.setattr(batch_size, "free_memory", lambda: free)
+
+
+@pytest.mark.parametrize(
+    ("number", "free", "max_positions", "expected"),
+    [
+        (1, 10**12, None, MAX_SHARE),
+        (1, 20_000_000, None, 1024),
+        (3, 20_000_000, None, 3072),
+        (1, 20_000_000, 5000, 1024),
+        (1, 20_000_000, 513, 1024),
+        (1, 20_000_000, 512, 512),
+        (2, 20_000_000, 3, 4),
+        (1, 20_000_000, 1, 1),
+        (1, None, None, CPU_BATCH_SIZE),
+    ],
+)
+def test_gpu_batch_fills_memory_or_holds_all_positions(
+    trained: Trained,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    free: int | None,
+    max_positions: int | None,
+    expected: int,
+) -> None:
+    pretend_gpus(monkeypatch, number, free)
+    monkeypatch.setattr(batch_size, "bytes_per_position", lambda trained, policy: 9000)
+    assert default_batch_size(trained, AlphaZero(4), max_positions=max_positions) == expected
+
+
+@pytest.mark.parametrize("policy", [None, pytest.param(AlphaZero(4), marks=pytest.mark.slow)])
+def test_predicted_batch_is_accepted(
+    trained: Trained, monkeypatch: pytest.MonkeyPatch, policy: Any
+) -> None:
+    """The evaluator's own check of the memory accepts the batch."""
+    free = 1024 * bytes_per_position(trained, policy)
+    pretend_gpus(monkeypatch, 1, free)
+    chosen = default_batch_size(trained, policy)
+    assert chosen == 512
+    monkeypatch.setattr(factory, "free_memory", lambda: free)
+    assert build_evaluator(trained, policy, batch_size=chosen).batch_size == 512
