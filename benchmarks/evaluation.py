@@ -10,6 +10,8 @@ between equal visits are broken at random.
 
 Times are medians of whole passes over all positions, in one process and in turns, without
 compilation. A search saturates at the smallest batch that reaches 95 % of its best speed.
+
+`--host` times the work of the host in `dualmctx evaluate` instead (`benchmarks.evaluation_host`).
 """
 
 import functools
@@ -26,6 +28,7 @@ import games
 from benchmarks import pgx_loop
 from benchmarks.common import make_params, make_parser, show, time_in_turns, write_json
 from benchmarks.dual import make_positions
+from benchmarks.evaluation_host import run_host
 from dualmctx.types import Environment, Policy, PolicyValueNetwork
 
 SEARCHES = ("puct", "gumbel")
@@ -172,15 +175,16 @@ def read_options(arguments: list[str] | None) -> tuple[Any, Sizes]:
     add = parser.add_argument
     add("--only", choices=SEARCHES, help="one of the searches")
     add("--repeats", type=int, default=3, help="timed passes of each engine")
-    add("--number", type=int, default=1024, help="number of positions")
-    add("--batches", type=int, nargs="+", default=[32, 64, 128, 256, 512, 1024], metavar="B")
+    add("--host", action="store_true", help="time the work of the host instead")
+    add("--number", type=int, help="number of positions (default: 1024; with --host 65536)")
+    add("--batches", type=int, nargs="+", metavar="B", help="default: 32 … 1024; with --host 4096")
     add("--simulations", type=int, default=32, help="per position")
     add("--trunk", choices=("conv", "mlp"), default="conv", help="of the network")
     add("--width", type=int, default=32, help="features of the network, with four residual blocks")
     options = parser.parse_args(arguments)
-    sizes = Sizes(
-        options.number, tuple(options.batches), options.simulations, options.trunk, options.width, 4
-    )
+    number = options.number or (65_536 if options.host else 1024)
+    batches = options.batches or ([4096] if options.host else [32, 64, 128, 256, 512, 1024])
+    sizes = Sizes(number, tuple(batches), options.simulations, options.trunk, options.width, 4)
     if options.quick:
         options.only, sizes = "gumbel", Sizes(8, (4,), 2, "mlp", 4, 1)
     wrong = [size for size in sizes.batches if size < 1 or sizes.number % size]
@@ -192,6 +196,9 @@ def read_options(arguments: list[str] | None) -> tuple[Any, Sizes]:
 def main(arguments: list[str] | None = None) -> None:
     """Runs the benchmark and prints its table."""
     options, sizes = read_options(arguments)
+    if options.host:
+        run_host(sizes.number, sizes.batches, options.repeats, options.json)
+        return
     searches = [options.only] if options.only else list(SEARCHES)
     device = jax.devices()[0].device_kind
     title = f"{sizes}, mctx {mctx.__version__}, JAX {jax.__version__}, {device}"

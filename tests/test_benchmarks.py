@@ -159,6 +159,18 @@ def test_mating_moves_are_found() -> None:
         assert mates.mating_moves(fen)
 
 
+@pytest.mark.slow
+def test_evaluation_benchmark_times_the_host(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "rows.json"
+    evaluation.main(["--host", "--quick", "--repeats", "1", "--json", str(file)])
+    [rows] = json.loads(file.read_text()).values()
+    times = {row["part"]: row["microseconds_per_row"] for row in rows}
+    *parts, host, command = times
+    assert (host, command) == ("host", "command")
+    assert times[host] == pytest.approx(sum(times[part] for part in parts), abs=0.05)
+    assert all(row["rows_per_second"] > 0 for row in rows)
+
+
 def test_evaluation_benchmark_refuses_partial_batches(capsys: pytest.CaptureFixture) -> None:
     with pytest.raises(SystemExit):
         evaluation.main(["--number", "96"])
