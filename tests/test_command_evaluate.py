@@ -143,6 +143,23 @@ def test_strict_stops_at_first_error(quick: Setting, tmp_path: Path, capfd: Any)
     assert capfd.readouterr().out == (tmp_path / "x.jsonl").read_text()
 
 
+def test_default_batch_is_chosen_for_the_file(
+    quick: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen: list[Any] = []
+    load = dualmctx.commands.evaluate.load_search
+
+    def take(checkpoint: str, options: SearchFlags, *batch: int | None) -> LoadedSearch:
+        chosen.append(batch)
+        return load(checkpoint, options, *batch)
+
+    monkeypatch.setattr(dualmctx.commands.evaluate, "load_search", take)
+    assert evaluate(quick, quick.jsonl, tmp_path / "x.jsonl") == 1
+    assert evaluate(quick, quick.jsonl, tmp_path / "y.jsonl", "--batch", "8") == 1
+    # The last line ends with a line break, so the bound is one too large.
+    assert chosen == [(None, 21), (8, 21)]
+
+
 def test_exit_code_is_0_without_errors(quick: Setting, tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("moves\n4\n44\n")
     assert evaluate(quick, str(tmp_path / "p.csv"), tmp_path / "x.jsonl", "--strict") == 0
@@ -225,7 +242,7 @@ SLOW = """
 import sys, time
 from dualmctx.commands import main
 from dualmctx.commands import result_writer
-from dualmctx.evaluation.parts import Results
+from dualmctx.evaluation.results import Results
 answer = result_writer.answer
 def slow(*arguments):
     for answered in answer(*arguments):

@@ -16,7 +16,8 @@ from dualmctx.commands.search_options import SearchFlags, load_search
 from dualmctx.commands.source import STANDARD, open_source
 from dualmctx.distributed.backend import require_backend
 from dualmctx.distributed.processes import is_first, join, require_same
-from dualmctx.evaluation.parts import Results, part_file
+from dualmctx.evaluation.parts import part_file
+from dualmctx.evaluation.results import Results
 from dualmctx.evaluation.results_file import check_results
 from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.training.config import check_processes

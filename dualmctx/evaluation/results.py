@@ -1,0 +1,98 @@
+"""The state of a file of results: its settings, its parts, and whether it is complete."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dualmctx.evaluation.parts import Counts, part_file
+from dualmctx.runs.atomic_io import atomic_write_text
+from dualmctx.runs.folder import flatten
+from dualmctx.runs.record_names import with_current_names
+
+
+class Results(NamedTuple):
+    """A file of results with its settings and parts.
+
+    Attributes:
+      path: the file of results.
+      settings: the settings on which the rows depend, as JSON values. They are saved beside the
+        file, in `NAME.settings.json`, and stay there when the file is complete.
+    """
+
+    path: Path
+    settings: dict[str, Any]
+
+    def part(self, process: int) -> Path:
+        """Returns the path of the part of a process."""
+        return part_file(self.path, process)
+
+    def claim(self, *, resume: bool) -> None:
+        """Starts or resumes the results; called by the first process only.
+
+        Raises:
+          ValueError: if the results exist and `resume` is false, or they were started with
+            different settings.
+        """
+        if self._cannot_resume():
+            self._settings_file.unlink()
+        if not resume and (self.path.exists() or self._settings_file.exists()):
+            raise ValueError(
+                f"out is {self.path}, which exists or is incomplete; choose another file, or "
+                "continue with --resume"
+            )
+        if not resume or not self._settings_file.exists():
+            if self.path.exists():
+                raise ValueError(
+                    f"{self.path} cannot be resumed without {self._settings_file.name}; choose "
+                    "another file"
+                )
+            self._remove_parts()
+            self._write({"settings": self.settings})
+            return
+        saved, wanted = flatten(self._read()[0]), flatten(self.settings)
+        names = sorted(x for x in saved | wanted if saved.get(x) != wanted.get(x))
+        if names:
+            fields = ", ".join(f"{x} ({saved.get(x)} → {wanted.get(x)})" for x in names)
+            raise ValueError(
+                f"{self.path} was started with different settings: {fields}; choose another file"
+            )
+
+    def finished(self) -> Counts | None:
+        """Returns the counts of the complete file, or `None` if it is not complete."""
+        return self._read()[1]
+
+    def finish(self, counts: Counts) -> None:
+        """Writes the counts of the complete file, and removes the parts."""
+        self._write({"settings": self.settings, "finished": counts._asdict()})
+        self._remove_parts()
+
+    def _cannot_resume(self) -> bool:
+        """Returns whether the results cannot be resumed, because the input was standard input."""
+        if self.path.exists() or not self._settings_file.exists():
+            return False
+        return self._read()[0].get("positions", "") is None
+
+    def _remove_parts(self) -> None:
+        for file in self.path.parent.iterdir():
+            if file.name.startswith(f"{self.path.name}.part-"):
+                file.unlink()
+
+    @property
+    def _settings_file(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.settings.json")
+
+    def _read(self) -> tuple[dict[str, Any], Counts | None]:
+        file = self._settings_file
+        try:
+            content = json.loads(file.read_text())
+            counts = content.get("finished")
+            settings = with_current_names(dict(content["settings"]))
+            return settings, None if counts is None else Counts(**counts)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            reason = f"{type(error).__name__}: {error}".split("\n")[0]
+            raise ValueError(
+                f"{file} cannot be read ({reason}); remove it and start again"
+            ) from error
+
+    def _write(self, content: dict[str, Any]) -> None:
+        atomic_write_text(self._settings_file, json.dumps(content, indent=2) + "\n")
