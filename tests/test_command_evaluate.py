@@ -156,8 +156,9 @@ def test_default_batch_is_chosen_for_the_file(
     monkeypatch.setattr(dualmctx.commands.evaluate, "load_search", take)
     assert evaluate(quick, quick.jsonl, tmp_path / "x.jsonl") == 1
     assert evaluate(quick, quick.jsonl, tmp_path / "y.jsonl", "--batch", "8") == 1
-    # The last line ends with a line break, so the bound is one too large.
-    assert chosen == [(None, 21), (8, 21)]
+    (tmp_path / "p.csv").write_text("moves\n4\n44")
+    assert evaluate(quick, str(tmp_path / "p.csv"), tmp_path / "z.jsonl") == 0
+    assert chosen == [(None, 20), (8, 20), (None, 3)]
 
 
 def test_exit_code_is_0_without_errors(quick: Setting, tmp_path: Path) -> None:

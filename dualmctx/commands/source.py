@@ -65,11 +65,12 @@ def open_source(name: str, flag: str = "positions") -> Iterator[Source]:
 
 def _scan(file: BinaryIO) -> tuple[str, int]:
     """Reads a file to its end; returns the digest of the content and the number of its lines."""
-    digest, num_lines = hashlib.sha256(), 1
+    digest, num_lines, last = hashlib.sha256(), 0, b"\n"
     while block := file.read(2**20):
         digest.update(block)
         num_lines += block.count(b"\n")
-    return digest.hexdigest()[:16], num_lines
+        last = block[-1:]
+    return digest.hexdigest()[:16], num_lines + (last != b"\n")
 
 
 def _questions(name: str, suffix: str, file: BinaryIO) -> Iterator[Question]:
