@@ -4,6 +4,7 @@ import argparse
 import functools
 import json
 import math
+import os
 import pathlib
 import statistics
 import time
@@ -21,6 +22,7 @@ import games
 from dualmctx.types import PolicyValueNetwork
 
 K = TypeVar("K")
+T = TypeVar("T")
 # 95 % of the standard normal distribution lie within this distance of 0.
 Z = 1.96
 
@@ -56,6 +58,40 @@ def write_json(file: pathlib.Path | None, content: Any) -> None:
     """Writes the content as JSON, if a file is given."""
     if file:
         file.write_text(json.dumps(content, indent=2) + "\n")
+
+
+def for_device(cpu: T, accelerator: T) -> T:
+    """Returns the first value if JAX computes on a CPU, the second one on a GPU or a TPU."""
+    return cpu if jax.default_backend() == "cpu" else accelerator
+
+
+def get_environment() -> dict[str, Any]:
+    """Returns the device, the versions of JAX and mctx, and the settings of number types."""
+    device = jax.devices()[0]
+    return {
+        "device": device.device_kind,
+        "platform": device.platform,
+        "cpu_cores": os.cpu_count(),
+        "jax": jax.__version__,
+        "mctx": mctx.__version__,
+        "float": str(jnp.zeros(()).dtype),
+        "matmul_precision": str(jax.config.jax_default_matmul_precision or "default"),
+    }
+
+
+def show_environment() -> None:
+    """Prints the device, the versions and the settings of number types."""
+    found = get_environment()
+    print(
+        f"{found['device']} ({found['cpu_cores']} CPU cores), JAX {found['jax']}, "
+        f"mctx {found['mctx']}, {found['float']}, {found['matmul_precision']} matmul precision",
+        flush=True,
+    )
+
+
+def write_rows(file: pathlib.Path | None, rows: list[dict[str, Any]], **more: Any) -> None:
+    """Writes the rows, with the device, versions and settings, as JSON, if a file is given."""
+    write_json(file, {"environment": get_environment(), **more, "rows": rows})
 
 
 def show(title: str, rows: list[dict[str, Any]], missing: str = "") -> None:

@@ -10,7 +10,8 @@ AlphaZero takes 85 simulations, with our engine and with mctx's MuZero policy on
 the same search with two separate networks of four and six blocks, so it resumes nothing.
 
 Positions are `early`, after four random moves each, or from `all` stages of games, as in self-play.
-The latter include games that are about to end, in which searches find few new nodes.
+The latter include games that are about to end, in which searches find few new nodes. Batches have
+up to 64 positions on a CPU and up to 1,024 on a GPU.
 """
 
 import functools
@@ -22,7 +23,15 @@ import mctx
 
 import dualmctx
 import games
-from benchmarks.common import make_params, make_parser, show, time_in_turns, write_json
+from benchmarks.common import (
+    for_device,
+    make_params,
+    make_parser,
+    show,
+    show_environment,
+    time_in_turns,
+    write_rows,
+)
 from dualmctx import MPV, AlphaZero, Dual, Root
 from dualmctx.models.game_model import Model, make_model
 from dualmctx.policies.mpv import in_rounds
@@ -31,7 +40,8 @@ from dualmctx.types import Environment
 
 SMALL, LARGE = 50, 35
 ROUNDS = (1, 5, 35)
-BATCHES = (("early", 64), ("all", 64), ("early", 1))
+CPU_BATCHES = (("early", 64), ("all", 64), ("early", 1))
+GPU_BATCHES = (("early", 64), ("early", 512), ("early", 1024), ("all", 1024))
 QUIET = Root(dirichlet_fraction=0.0)
 
 
@@ -176,13 +186,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--repeats", type=int, default=7, help="timed runs of each search")
     options = parser.parse_args(arguments)
-    sizes = Sizes(SMALL, LARGE, ROUNDS, BATCHES, width=64)
+    sizes = Sizes(SMALL, LARGE, ROUNDS, for_device(CPU_BATCHES, GPU_BATCHES), width=64)
     if options.quick:
         sizes = Sizes(5, 4, (1, 2), (("early", 2), ("all", 8)), width=8)
-    measured = (measure(*batch, sizes, options.repeats) for batch in sizes.batches)
-    rows = [row._asdict() for part in measured for row in part]
-    show(f"Connect Four, JAX {jax.__version__}, {jax.devices()[0]}", rows)
-    write_json(options.json, rows)
+    show_environment()
+    rows = []
+    for kind, batch_size in sizes.batches:
+        found = measure(kind, batch_size, sizes, options.repeats)
+        rows += [row._asdict() for row in found]
+        show(f"Connect Four, {batch_size} positions ({kind})", rows[-len(found) :])
+    write_rows(options.json, rows)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@
   ratio to mctx's bytes.
 - `dual` and `dual16`: Dual with the same options, with the activations of the training command's
   network kept in float32 and in bfloat16.
-- `check`: the prediction of `dualmctx.search_memory` for the plain search of 1,024 games over the
-  memory that XLA reports, for two games.
+- `check`: the prediction of `dualmctx.search_memory` for the plain search over the memory that XLA
+  reports, for two games: 1,024 of each at once, or 4,096 on a GPU.
 
 All trees have 128 simulations and are traced without compiling. Arrays of the root alone are
 divided among the nodes.
@@ -25,7 +25,7 @@ from rich.table import Table
 
 import dualmctx
 import games
-from benchmarks.common import make_parser, write_json
+from benchmarks.common import for_device, make_parser, show_environment, write_rows
 from dualmctx.models.search_memory import num_bytes
 from dualmctx.types import Environment
 
@@ -114,7 +114,7 @@ def compact_tree(name, game):
     return tree_shapes(game, policy, network, compact_states=True)
 
 
-def predicted_share(name, batch_size=1024):
+def predicted_share(name, batch_size):
     """Returns our prediction for a whole search over the memory that XLA reports."""
     game = open_game(name, batch_size)
     network = make_network(game, width=8, num_blocks=2, trunk="mlp")
@@ -159,7 +159,7 @@ def measure(name, checked=CHECKED):
         share=round(bytes_per_node(compact) / theirs, 3),
         dual=duals[0],
         dual16=duals[1],
-        check=round(predicted_share(name), 3) if name in checked else None,
+        check=round(predicted_share(name, for_device(1024, 4096)), 3) if name in checked else None,
     )
 
 
@@ -168,9 +168,9 @@ def main(arguments=None):
     parser = make_parser(__doc__)
     options = parser.parse_args(arguments)
     console = Console()
-    title = f"mctx {mctx.__version__}, JAX {jax.__version__}"
+    show_environment()
     # Without borders, the table fits into 80 columns.
-    table = Table(*Row._fields, title=title, box=None, padding=(0, 1, 0, 0))
+    table = Table(*Row._fields, box=None, padding=(0, 1, 0, 0))
     for column in table.columns[1:]:
         column.justify = "right"
     rows = []
@@ -182,7 +182,7 @@ def main(arguments=None):
         )
         console.print(f"{name}: {row.share} of mctx's bytes", highlight=False)
     console.print(table)
-    write_json(options.json, rows)
+    write_rows(options.json, rows)
 
 
 if __name__ == "__main__":

@@ -6,11 +6,12 @@ board, which costs almost nothing, or a trained network, by default the packaged
 count the positions that they evaluated. Simulations that end at a terminal node evaluate nothing
 here, while mctx continues below the node.
 
-At a tenth of the budget, all searches run in turns in one process, and medians are reported. At the
-full budget, our searches run once more with the hash. mctx's time grows with the square of the
-budget, so at the full budget it is extrapolated with a n + b n², fitted to smaller budgets. The fit
-is too low if mctx's arrays outgrow the caches (163 s by the fit, 240 s in a full run). Memory is
-the size that XLA allocates for the compiled search at that budget.
+The full budget is 100,000 simulations on a CPU and 30,000 on a GPU. At a tenth of the budget, all
+searches run in turns in one process, and medians are reported. At the full budget, our searches run
+once more with the hash. mctx's time grows with the square of the budget, so at the full budget it
+is extrapolated with a n + b n², fitted to smaller budgets. The fit is too low if mctx's arrays
+outgrow the caches (163 s by the fit, 240 s in a full run). Memory is the size that XLA allocates
+for the compiled search at that budget.
 """
 
 import argparse
@@ -22,7 +23,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import mctx
 import numpy as np
 from rich.console import Console
 from rich.table import Table
@@ -30,11 +30,13 @@ from rich.table import Table
 import dualmctx
 import games
 from benchmarks.common import (
+    for_device,
     make_parser,
     run_in_turns,
     search_by_puct,
+    show_environment,
     untrained_model,
-    write_json,
+    write_rows,
 )
 from dualmctx.models.game_model import make_model
 from dualmctx.models.network import HeadOutput
@@ -206,9 +208,8 @@ def measure_all(options: argparse.Namespace) -> list[Row]:
 
 def show(rows: list[Row]) -> None:
     """Prints the table."""
-    title = f"mctx {mctx.__version__}, JAX {jax.__version__}"
     names = "evaluation", "search", "simulations", "positions", "seconds", "µs per position", "MiB"
-    table = Table(*names, title=title)
+    table = Table(*names)
     for row in rows:
         about = "~" if row.extrapolated else ""
         table.add_row(
@@ -227,15 +228,17 @@ def main(arguments: list[str] | None = None) -> None:
     """Runs the benchmark and prints its table."""
     parser = make_parser(__doc__)
     add = parser.add_argument
-    add("--simulations", type=int, default=100_000, help="simulations of the largest search")
+    simulations = for_device(100_000, 30_000)
+    add("--simulations", type=int, default=simulations, help="simulations of the largest search")
     add("--network", default="connect-four", help="a run's folder, a .npz file, or a name")
     add("--repeats", type=int, default=3, help="runs of each search at a tenth of the budget")
     options = parser.parse_args(arguments)
     if options.quick:
         options.simulations, options.repeats = 60, 1
+    show_environment()
     rows = measure_all(options)
     show(rows)
-    write_json(options.json, [row._asdict() for row in rows])
+    write_rows(options.json, [row._asdict() for row in rows])
 
 
 if __name__ == "__main__":

@@ -17,21 +17,29 @@ example starts new games in each iteration. With as few moves as here, few or no
 nearly all of its values are masked: its optimiser steps take as long, but it learns only policies.
 The last row of a case is the network alone: as many evaluations of as many positions as self-play
 needs, one after another.
+
+On a GPU, 4,096 games run side by side, and OpenSpiel's loop has only the row with our network: its
+own network runs without `jax.jit`, and one of its games would take minutes.
 """
 
 import functools
 import statistics
-import time
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import mctx
 
 import dualmctx
 import games
 from benchmarks import openspiel_loop, pgx_loop
-from benchmarks.common import make_parser, run_in_turns, show, write_json
+from benchmarks.common import (
+    for_device,
+    make_parser,
+    run_in_turns,
+    show,
+    show_environment,
+    write_rows,
+)
 from benchmarks.pgx_loop import Loop, Sizes
 from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
@@ -47,10 +55,14 @@ class Size(NamedTuple):
     num_blocks: int
 
 
-CASES = (
+CPU_CASES = (
     ("gumbel", Sizes(num_games=64, num_steps=16, num_simulations=32, batch_size=256)),
     ("gumbel", Sizes(num_games=512, num_steps=4, num_simulations=32, batch_size=512)),
     ("puct", Sizes(num_games=64, num_steps=8, num_simulations=85, batch_size=256)),
+)
+GPU_CASES = (
+    ("gumbel", Sizes(num_games=4096, num_steps=16, num_simulations=32, batch_size=4096)),
+    ("puct", Sizes(num_games=4096, num_steps=8, num_simulations=85, batch_size=4096)),
 )
 EXAMPLE = {"gumbel": "pgx example", "puct": "pgx example, mctx's MuZero search"}
 QUICK = (("puct", Sizes(num_games=4, num_steps=4, num_simulations=2, batch_size=8)),)
@@ -115,7 +127,10 @@ def medians(rows: list[dict[str, float]]) -> dict[str, float]:
 def network_seconds(
     env: Environment, network: PolicyValueNetwork, batch_size: int, repeats: int = 20
 ) -> float:
-    """Returns the seconds of one evaluation of a batch, in a sequence of `repeats` evaluations."""
+    """Returns the seconds of one evaluation of a batch, in a sequence of `repeats` evaluations.
+
+    The time of the sequence is the median of three runs, after one that is not timed.
+    """
     params = network.init(jax.random.PRNGKey(0), jnp.zeros((1, *env.observation_shape)))
     observation = jnp.zeros((batch_size, *env.observation_shape))
 
@@ -128,13 +143,15 @@ def network_seconds(
 
         return jax.lax.scan(step, observation, None, repeats)[0]
 
-    jax.block_until_ready(run(params, observation))
-    start = time.perf_counter()
-    jax.block_until_ready(run(params, observation))
-    return (time.perf_counter() - start) / repeats
+    sequence = functools.partial(run, params, observation)
+    run_in_turns({"network": sequence}, 1)
+    times = run_in_turns({"network": sequence}, 3)["network"]
+    return statistics.median(seconds for seconds, _ in times) / repeats
 
 
-def measure(case: tuple[str, Sizes], repeats: int, size: Size, *, is_quick: bool) -> list[Row]:
+def measure(
+    case: tuple[str, Sizes], repeats: int, size: Size, *, with_openspiel_network: bool
+) -> list[Row]:
     """Measures all loops on a case; OpenSpiel's loop has no Gumbel search, only PUCT."""
     search, sizes = case
     env = games.make(openspiel_loop.GAME)
@@ -151,8 +168,7 @@ def measure(case: tuple[str, Sizes], repeats: int, size: Size, *, is_quick: bool
     if search == "puct":
         openspiel = functools.partial(openspiel_loop.make_loop, sizes=sizes, **size._asdict())
         loops["OpenSpiel, our network"] = openspiel(network)
-        # Compiling its operations one by one takes longer than everything else.
-        if not is_quick:
+        if with_openspiel_network:
             loops["OpenSpiel"] = openspiel(None)
     found = time_in_turns(loops, repeats)
     calls = (sizes.num_simulations + 1) * sizes.num_steps
@@ -188,18 +204,22 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--width", type=int, default=64, help="features of the network")
     parser.add_argument("--blocks", type=int, default=4, help="residual blocks of the network")
     options = parser.parse_args(arguments)
-    cases, size = CASES, Size(options.trunk, options.width, options.blocks)
+    cases = for_device(CPU_CASES, GPU_CASES)
+    size = Size(options.trunk, options.width, options.blocks)
     if options.quick:
         cases, size = QUICK, Size("mlp", 4, 1)
     cases = [case for case in cases if options.only in (None, case[0])]
-    title = f"{size}, mctx {mctx.__version__}, JAX {jax.__version__}"
+    show_environment()
+    # Compiling the operations of OpenSpiel's network one by one takes longer than a tiny run.
+    with_openspiel_network = for_device(not options.quick, False)
     rows = []
     for case in cases:
-        for row in measure(case, options.repeats, size, is_quick=options.quick):
+        found = measure(case, options.repeats, size, with_openspiel_network=with_openspiel_network)
+        for row in found:
             rows.append(row._asdict())
             print(row, flush=True)
-    show(title, rows)
-    write_json(options.json, rows)
+    show(str(size), rows)
+    write_rows(options.json, rows)
 
 
 if __name__ == "__main__":

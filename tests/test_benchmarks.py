@@ -114,7 +114,7 @@ def test_coverage_true_value_matches_large_sample(luck: str) -> None:
 def test_engine_benchmark_compares_equal_searches(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "rows.json"
     engine.main(["--quick", "--repeats", "1", "--json", str(file)])
-    rows = json.loads(file.read_text())
+    rows = json.loads(file.read_text())["rows"]
     assert [row["rule"] for row in rows] == list(engine.RULES)
     assert all(row["same_visits"] and row["ours_us"] > 0 for row in rows)
 
@@ -188,7 +188,7 @@ def test_saturation_is_smallest_batch_near_best_speed() -> None:
 def test_dual_benchmark_compares_all_searches(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "rows.json"
     dual.main(["--quick", "--repeats", "1", "--json", str(file)])
-    rows = json.loads(file.read_text())
+    rows = json.loads(file.read_text())["rows"]
     names = ["mctx AlphaZero", "AlphaZero", *["Dual", "MPV"] * 2]
     assert [row["search"] for row in rows] == 2 * names
     assert [row["positions"] for row in rows] == ["early"] * 6 + ["all"] * 6
@@ -213,7 +213,7 @@ def test_positions_from_all_stages_are_not_terminal() -> None:
 def test_memory_prediction_matches_xla(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "rows.json"
     memory.main(["--quick", "--json", str(file)])
-    [row] = json.loads(file.read_text())
+    [row] = json.loads(file.read_text())["rows"]
     # The prediction has a margin of 10 % over the parts that it counts.
     assert 1 <= row["check"] <= 1.4
     assert row["compact"] <= row["plain"] < row["mctx"]
@@ -232,7 +232,7 @@ def test_node_is_smaller_than_mctx_node(name: str, share: float) -> None:
 def test_single_root_benchmark_measures_every_search(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "rows.json"
     single_root.main(["--quick", "--json", str(file)])
-    rows = json.loads(file.read_text())
+    rows = json.loads(file.read_text())["rows"]
     searches = ["dualmctx, leaves per step 1", "dualmctx, leaves per step 256", "mctx"]
     parts = [("network", 6), ("hash", 6), ("hash", 60)]
     expected = [(name, search, number) for name, number in parts for search in searches]
@@ -460,7 +460,7 @@ def test_openspiel_network_has_same_depth(trunk: Any, monkeypatch: pytest.Monkey
 def test_throughput_benchmark_measures_every_loop(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "rows.json"
     throughput.main(["--quick", "--repeats", "1", "--json", str(file)])
-    rows = {row["loop"]: row for row in json.loads(file.read_text())}
+    rows = {row["loop"]: row for row in json.loads(file.read_text())["rows"]}
     example = throughput.EXAMPLE["puct"]
     assert list(rows) == ["dualmctx", example, "OpenSpiel, our network", "network alone"]
     for name in ("dualmctx", example, "network alone"):
