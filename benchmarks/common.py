@@ -83,8 +83,9 @@ def show_environment() -> None:
     """Prints the device, the versions and the settings of number types."""
     found = get_environment()
     print(
-        f"{found['device']} ({found['cpu_cores']} CPU cores), JAX {found['jax']}, "
-        f"mctx {found['mctx']}, {found['float']}, {found['matmul_precision']} matmul precision",
+        f"Device: {found['device']}, with {found['cpu_cores']} CPU cores\n"
+        f"JAX {found['jax']}, mctx {found['mctx']}, {found['float']}, "
+        f"{found['matmul_precision']} matmul precision",
         flush=True,
     )
 
@@ -98,7 +99,11 @@ def show(title: str, rows: list[dict[str, Any]], missing: str = "") -> None:
     """Prints rows as a table, with `missing` for `None`; prints nothing without rows."""
     if not rows:
         return
-    table = Table(*map(str, rows[0]), title=title)
+    # Without borders, most tables fit into 80 columns.
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
+    for name in rows[0]:
+        # Headers wrap at spaces, and long cells wrap rather than lose digits.
+        table.add_column(name.replace("_", " "), overflow="fold")
     for row in rows:
         table.add_row(*(missing if cell is None else str(cell) for cell in row.values()))
     Console().print(table)

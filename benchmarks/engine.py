@@ -181,7 +181,7 @@ def main(arguments=None):
             row = measure(rule, size, options.repeats, for_device(options.repeats, 1))
             rows.append(row._asdict())
             print(f"{size} {rule}: {row.ratio}x", flush=True)
-    show("", rows)
+    show("microseconds per simulation, seconds to compile", rows)
     number = sum(row["same_visits"] for row in rows)
     print(f"The visits equal mctx's in {number} of {len(rows)} rows.")
     sizes = ((4, 8, 5), (4, 16, 5)) if options.quick else GROWTH

@@ -110,6 +110,35 @@ def test_coverage_true_value_matches_large_sample(luck: str) -> None:
     assert (table[2, 0] + table[0, 2] == 0) == (luck == "shared")
 
 
+@pytest.mark.parametrize(
+    ("backend", "sizes"), [("cpu", engine.CPU_SIZES), ("gpu", engine.GPU_SIZES)]
+)
+def test_engine_benchmark_chooses_sizes_by_device(
+    backend: str,
+    sizes: tuple,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+    tmp_path: pathlib.Path,
+) -> None:
+    def measure(rule: str, size: tuple, repeats: int, compilations: int = 1) -> engine.Row:
+        return engine.Row(*size, rule, 2.0, 1.0, 2.0, rule != "muzero", 1.0, 1.0)
+
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    monkeypatch.setattr(engine, "measure", measure)
+    row = {"rule": "puct", "sizes": [{"B": 8, "N": 2, "A": 3}], "us": [1.5], "growth": 1.0}
+    monkeypatch.setattr(engine, "measure_growth", lambda *_: row)
+    file = tmp_path / "rows.json"
+    engine.main(["--json", str(file)])
+    found = json.loads(file.read_text())
+    assert {(row["B"], row["N"], row["A"]) for row in found["rows"]} == set(sizes)
+    device = found["environment"]
+    assert (device["platform"], device["jax"]) == (jax.devices()[0].platform, jax.__version__)
+    said = capsys.readouterr().out
+    assert f"Device: {device['device']}" in said
+    # MuZero's third of the rows differs.
+    assert "The visits equal mctx's in 10 of 15 rows." in said
+
+
 @pytest.mark.slow
 def test_engine_benchmark_compares_equal_searches(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "rows.json"
