@@ -178,11 +178,12 @@ def make_programs(subject: Subject, moment: Moment) -> dict[str, Program]:
 
     inputs = subject.params, moment.after.observation
     output = jax.jit(functions.evaluate)(*inputs)
+    # Each call of the backup's loops copies the trees, so its short loop is longer than the others.
     return {
         "walk": Program(walk, moment.tree, moment.path),
         "game step": Program(step, (moment.before, moment.action), moment.after),
         "network": Program(evaluate, inputs, output),
-        "backup": Program(record, (moment.path, moment.found), moment.tree),
+        "backup": Program(record, (moment.path, moment.found), moment.tree, short=64),
         "empty": Program(lambda _, x: x + 1, None, jnp.zeros_like(moment.action)),
     }
 
