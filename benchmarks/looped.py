@@ -69,7 +69,7 @@ class Peak(NamedTuple):
     bytes: float
 
     def seconds(self, cost: Cost, dtype: str = "float32") -> float:
-        """Returns the least time for the operations and the bytes, whichever takes longer."""
+        """Returns the time for the operations or that for the bytes; the longer of the two."""
         return max(cost.operations / getattr(self, dtype), cost.bytes / self.bytes)
 
 
