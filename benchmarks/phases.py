@@ -98,7 +98,7 @@ def measure(subject: Subject, peak: Peak, seconds: float, repeats: int) -> list[
     whole, empty = parts.pop(SIMULATION) / number, parts.pop("empty")
     parts = {part: max(0.0, time - empty) for part, time in parts.items()}
     fields = (subject.preset, len(half.action), number, round(half.depth, 2))
-    dtype = getattr(subject.network, "dtype", "float32")
+    dtype = subject.network.dtype
     costs = count_parts(subject, half)
     least = {part: peak.seconds(costs[part], dtype) for part in parts}
     return make_rows(fields, parts, whole, costs, least)

@@ -226,6 +226,7 @@ REFUSED = [
     (AlphaZero, {"regularized": ("search",), "leaves_per_step": 2}, "1 with regularized search"),
     (Dual, {"regularized": ("act",)}, "empty in Dual, whose action_weights"),
     (AlphaZero, {"visit_weights": "all"}, "visit_weights is all; it must be plain or smoothed"),
+    (AlphaZero, {"kernels": "cuda"}, "kernels is cuda; it must be one of auto, on, off, interpret"),
     (
         AlphaZero,
         {"visit_weights": "smoothed", "regularized": ("learn", "act")},

@@ -41,6 +41,7 @@ VALUES: dict[str, Any] = {
     "reuse_capacity": 10,
     "leaves_per_step": 4,
     "virtual_loss": 3,
+    "kernels": "off",
     "regularized": ("act",),
     "visit_weights": "smoothed",
     "minimax_mix": 0.4,
