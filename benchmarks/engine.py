@@ -13,7 +13,7 @@ rule without noise, which mctx's search is given too.
 
 import functools
 import statistics
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +32,7 @@ from benchmarks.common import (
     time_in_turns,
     write_rows,
 )
+from dualmctx.types import Kernels
 
 # Trees, simulations and actions.
 CPU_SIZES = ((512, 512, 7), (512, 128, 7), (64, 128, 7), (64, 200, 362), (16, 32, 4672))
@@ -96,7 +97,7 @@ def _mix(bits):
     return bits ^ (bits >> 15)
 
 
-def make_searches(rule, batch_size, num_simulations, num_actions):
+def make_searches(rule, batch_size, num_simulations, num_actions, kernels):
     """Makes mctx's search and ours, each `key -> root visits`."""
     root_fn, recurrent_fn = hash_model(num_actions)
 
@@ -117,18 +118,23 @@ def make_searches(rule, batch_size, num_simulations, num_actions):
                 num_simulations=num_simulations, root=dualmctx.Root(dirichlet_fraction=0.0)
             ),
         }[rule]
+        policy = dualmctx.with_options(policy, kernels=kernels)
         output = policy(None, rng_key, root_fn(batch_size), recurrent_fn, None)
         return output.search_tree.summary().visit_counts
 
     return jax.jit(theirs), jax.jit(ours)
 
 
-def measure(rule, size, repeats, compilations=1):
+def measure(rule, size, repeats, compilations=1, kernels="auto"):
     """Times both searches in turns, and as many compilations of each."""
     batch_size, num_simulations, num_actions = size
     key = jax.random.PRNGKey(0)
+
     # Each run compiles anew.
-    compiling = {i: lambda i=i: make_searches(rule, *size)[i].lower(key).compile() for i in (0, 1)}
+    def compile_search(i):
+        return make_searches(rule, *size, kernels)[i].lower(key).compile()
+
+    compiling = {i: functools.partial(compile_search, i) for i in (0, 1)}
     compiled = run_in_turns(compiling, compilations).values()
     compile_seconds = [statistics.median(seconds for seconds, _ in times) for times in compiled]
     searches = {i: functools.partial(times[-1][1], key) for i, times in enumerate(compiled)}
@@ -148,10 +154,12 @@ def measure(rule, size, repeats, compilations=1):
     )
 
 
-def measure_growth(rule, sizes, repeats):
+def measure_growth(rule, sizes, repeats, kernels):
     """Times our search at each size, in turns; the growth is the last time over the first."""
     key = jax.random.PRNGKey(0)
-    searches = {size: functools.partial(make_searches(rule, *size)[1], key) for size in sizes}
+    searches = {
+        size: functools.partial(make_searches(rule, *size, kernels)[1], key) for size in sizes
+    }
     seconds = time_in_turns(searches, repeats)
     times = [1e6 * seconds[size] / size[1] for size in sizes]
     shapes = [dict(zip("BNA", size, strict=True)) for size in sizes]
@@ -171,6 +179,12 @@ def main(arguments=None):
     """Runs the benchmark and prints its tables."""
     parser = make_parser(__doc__)
     parser.add_argument("--repeats", type=int, default=5, help="timed runs of each search")
+    parser.add_argument(
+        "--kernels",
+        choices=get_args(Kernels),
+        default="auto",
+        help="whether our search runs in GPU kernels: off times XLA's loops on a GPU",
+    )
     options = parser.parse_args(arguments)
     show_environment()
     rows = []
@@ -178,14 +192,15 @@ def main(arguments=None):
     measure(RULES[0], (2, 4, 3), repeats=1)
     for size in ((4, 16, 5),) if options.quick else for_device(CPU_SIZES, GPU_SIZES):
         for rule in RULES:
-            row = measure(rule, size, options.repeats, for_device(options.repeats, 1))
+            number = for_device(options.repeats, 1)
+            row = measure(rule, size, options.repeats, number, options.kernels)
             rows.append(row._asdict())
             print(f"{size} {rule}: {row.ratio}x", flush=True)
     show("microseconds per simulation, seconds to compile", rows)
     number = sum(row["same_visits"] for row in rows)
     print(f"The visits equal mctx's in {number} of {len(rows)} rows.")
     sizes = ((4, 8, 5), (4, 16, 5)) if options.quick else GROWTH
-    growth = [measure_growth(rule, sizes, 3 * options.repeats) for rule in RULES]
+    growth = [measure_growth(rule, sizes, 3 * options.repeats, options.kernels) for rule in RULES]
     show_growth(growth)
     write_rows(options.json, rows, growth=growth)
 
