@@ -38,7 +38,8 @@ test-all: .venv/.dev
 
 # Without TF32, which rounds the inputs of matrix products to 10 bits: with it, the network's output
 # for an element alone and for the same element in a batch differ by more than the tests allow.
-GPU_TESTS := kernels mctx mctx_windows twin twin_invariants policies options contempt leaves chain mpv
+GPU_TESTS := kernels mctx mctx_windows twin twin_invariants policies options contempt leaves chain mpv \
+    reuse children window new_variant tree alphago
 test-gpu: .venv/.dev
 	@$(BIN)/python -c 'import jax; jax.devices("cuda")' 2>/dev/null || { \
 	    echo "jax found no NVIDIA GPU. Install CUDA for it: $(BIN)/python -m pip install -e '.[gpu]'"; exit 1; }

@@ -148,10 +148,10 @@ class Execution:
     numbers give more leaves per step and worse moves. Needs a variant with PUCT and one tree."""
 
     kernels: Kernels = "auto"
-    """Whether simulations run in GPU kernels. auto: if the process has an NVIDIA GPU. off: never;
-    XLA's loops give the same search, and on a GPU they take many times as long. on: in programs for
-    CUDA, even if they are lowered by a process without a GPU. interpret: on every platform, slowly,
-    for tests. A search with a qtransform of its own always runs in XLA's loops."""
+    """Whether simulations run in GPU kernels. auto: if JAX's default device is an NVIDIA GPU. off:
+    never; XLA's loops give the same search. on: in programs for CUDA, even if a process without a
+    GPU lowers them. interpret: on every platform, slowly, for tests. A search with a qtransform of
+    its own always runs in XLA's loops."""
 
     def __post_init__(self) -> None:
         """Checks the options."""

@@ -16,8 +16,8 @@ from dualmctx.runs.record_names import with_current_names
 CONFIG = "config.json"
 EDITED = "edited"
 """The field of `config.json` that confirms an edit of the file; see `check_config`."""
-UNRECORDED = ("kernels",)
-"""Options that depend on the machine and do not change the results."""
+UNRECORDED = (("execution", "kernels"),)
+"""Options, each with its group, that depend on the machine and do not change the results."""
 
 
 class RunFolder(NamedTuple):
@@ -187,7 +187,11 @@ def to_dict(config: Any) -> dict[str, Any]:
     """
 
     def record(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-        return {name: value for name, value in fields if name not in UNRECORDED}
+        found = dict(fields)
+        for group, name in UNRECORDED:
+            if isinstance(found.get(group), dict):
+                found[group].pop(name, None)
+        return found
 
     values = dataclasses.asdict(config, dict_factory=record)
     return json.loads(json.dumps(values, default=_name_function))

@@ -12,6 +12,7 @@ from dualmctx.search.arrays import (
     by_edge,
     gather_pair,
     scatter_pair,
+    synchronize,
 )
 from dualmctx.search.climb import Level, climb
 from dualmctx.search.statistics import Statistic
@@ -63,6 +64,7 @@ def backup(
         stats = _update_mean(stats, level, is_windowed=window is not None)
         extra, new_carries = dict(stats.extra), list[Any]()
         for statistic, old in zip(statistics, carries, strict=True):
+            synchronize(tree.edges)  # The statistic may read all that has been written so far.
             values, new = statistic.update(stats, level, extra[statistic.name], old)
             extra[statistic.name] = values
             new_carries.append(new)

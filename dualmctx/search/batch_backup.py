@@ -5,8 +5,6 @@ change the means of the earlier trees. Each function reads and writes whole `[B,
 once per round and tree.
 """
 
-from typing import Any
-
 import jax.numpy as jnp
 from jax import Array
 
@@ -139,12 +137,11 @@ def _sum_paths(
     """Sums over the paths from leaves, in a kernel if possible."""
     zeros = jnp.zeros(tree.edges.shape, jnp.int32)
     sums = Sums(jnp.zeros_like(tree.raw_values), zeros, zeros, zeros)
-    inputs = tree, leaves, values, is_active, sums
-    options: dict[str, Any] = {"window": window, "with_rewards": with_rewards}
     return choose(
         kernels if leaves.shape[1] <= _MAX_LEAVES else "off",
-        None,
         tree,
-        lambda interpret: kernel_sum_paths(*inputs, **options, interpret=interpret),
-        lambda: sum_paths(*inputs, **options),
+        (kernel_sum_paths, sum_paths),
+        *(tree, leaves, values, is_active, sums),
+        window=window,
+        with_rewards=with_rewards,
     )

@@ -4,35 +4,35 @@ XLA runs a loop whose length is not known in advance by asking the GPU after eac
 to go on. A walk and a climb are such loops, so a simulation would wait for the host twice per
 level. Here a kernel runs each of them as a whole, with one program per tree. The programs call the
 functions that run on the other platforms as well, with references in place of arrays (see
-`references`). The simulations are a loop of fixed length, so a search with one tree and one leaf
-per step never waits for the host.
+`references`). The simulations are a loop of fixed length, so the engine never waits for the host in
+a search with one tree and one leaf per step. The noise at the root, the game and the network may
+have loops of their own.
 
-Each function equals the one of the same name in another module, whole trees included; on a GPU,
-sums over actions may be rounded differently.
+Each function gives the same trees as the function of the same name in `select`, `record`,
+`parallel_leaves` or `path_sums`. On a GPU, results may differ in their last bits, so that a choice
+between nearly equal scores may differ.
 """
 
 # Some functions of JAX have incomplete types.
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportAttributeAccessIssue=false
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
 from dualmctx.search import parallel_leaves, path_sums, select
-from dualmctx.search.arrays import mask_lanes, synchronize
-from dualmctx.search.backup import backup
-from dualmctx.search.expand import insert_node
-from dualmctx.search.keys import is_per_element
-from dualmctx.search.launch import launch
-from dualmctx.search.parallel_leaves import Leaves
+from dualmctx.search.arrays import mask_lanes
+from dualmctx.search.parallel_leaves import DescendFn, Leaves
 from dualmctx.search.path_sums import Sums
-from dualmctx.search.references import num_lanes, with_fill
-from dualmctx.search.threefry import TreeKey, can_sample
+from dualmctx.search.per_tree import key_words, run_per_tree, tree_key
+from dualmctx.search.record import record as record_in_loops
+from dualmctx.search.references import num_lanes
+from dualmctx.search.threefry import can_sample
 from dualmctx.search.tree import Tree
 from dualmctx.types import Kernels, NodeInit, Path, SelectFn
 
@@ -43,38 +43,50 @@ _MAX_POSITION = 2**31 - 1
 
 def choose(
     kernels: Kernels,
-    rng_key: Array | None,
     tree: Tree,
-    run_kernel: Callable[[bool], T],
-    run_loops: Callable[[], T],
+    functions: tuple[Callable[..., T], Callable[..., T]],
+    *args: Any,
+    rng_key: Array | None = None,
+    **options: Any,
 ) -> T:
     """Runs a kernel where the platform has kernels, and XLA's loops elsewhere.
 
-    The platform is that for which the program is lowered. If a kernel cannot address the arrays of
-    the trees by int32, or cannot sample the numbers of `jax.random` with the key, the loops run on
-    all platforms.
+    The platform is that for which the program is lowered. The loops run on all platforms if a
+    kernel cannot address the arrays of the trees by int32, if the numbers in them have 16 bits (see
+    `NodeInit.prior`), in 64-bit mode, and if a kernel cannot sample with the key.
 
     Args:
       kernels: the option of the search, see `SearchSpec`.
-      rng_key: the key from which the kernel samples; `None` if it does not.
       tree: the trees.
-      run_kernel: runs the kernel; called with true if it is to be interpreted.
-      run_loops: runs the same computation by XLA's loops.
+      functions: the function that runs the kernel and the one that runs the loops. The first has
+        an additional argument `interpret`.
+      *args: their arguments.
+      rng_key: the key from which they sample; `None` if they do not.
+      **options: their named arguments.
 
     Returns:
       The result of one of the two.
     """
-    # With several statistics, arrays have up to two numbers per edge.
-    is_possible = 2 * tree.children_prior.size <= _MAX_POSITION
-    is_possible &= rng_key is None or can_sample(rng_key)
-    if kernels == "off" or not is_possible:
-        return run_loops()
+    in_kernel, in_loops = functions
+    if kernels == "off" or not _is_possible(tree, rng_key):
+        return in_loops(*args, **options)
     if kernels == "interpret":
-        return run_kernel(True)
+        return in_kernel(*args, **options, interpret=True)
     # A process without a GPU needs no time to trace the kernels.
     if kernels == "auto" and jax.default_backend() != "gpu":
-        return run_loops()
-    return jax.lax.platform_dependent(cuda=lambda: run_kernel(False), default=run_loops)
+        return in_loops(*args, **options)
+    return jax.lax.platform_dependent(
+        cuda=lambda: in_kernel(*args, **options), default=lambda: in_loops(*args, **options)
+    )
+
+
+def _is_possible(tree: Tree, rng_key: Array | None) -> bool:
+    """Returns whether kernels can read the trees, and sample with the key if there is one."""
+    # A statistic may have two numbers per edge.
+    is_small = 2 * tree.children_prior.size <= _MAX_POSITION
+    # Triton cannot divide numbers of 16 bits.
+    is_wide = tree.children_prior.dtype.itemsize >= 4 and not jax.config.jax_enable_x64
+    return is_small and is_wide and (rng_key is None or can_sample(rng_key))
 
 
 def descend(
@@ -105,19 +117,21 @@ def descend(
             return action
 
         return select.descend(
-            _tree_key(rng_key, words),
+            tree_key(rng_key, words),
             tree,
             interior_select_fn if is_same else take_first,
             interior_select_fn,
             max_depth=max_depth,
             tree_index=tree_index,
-            is_active=_as_mask(is_active),
+            is_active=is_active,
         )
 
     shape: Any = jax.ShapeDtypeStruct(root.shape, root.dtype)
     outputs = Path(*(shape,) * len(Path._fields))
-    rows = _key_words(rng_key), first, is_active
-    return _run(walk, tree, rows, outputs=outputs, name="descend", interpret=interpret).outputs
+    rows = key_words(rng_key), first, is_active
+    return run_per_tree(
+        walk, tree, rows, outputs=outputs, name="descend", interpret=interpret
+    ).outputs
 
 
 def record(
@@ -131,50 +145,39 @@ def record(
     interpret: bool = False,
     **options: Any,
 ) -> Tree:
-    """Inserts the new nodes as `expand.insert_node`, and backs them up as `backup.backup`.
+    """Records simulations as `record.record`."""
 
-    The options are those of `backup.backup`.
-    """
-
-    def grow(tree: Tree, rows: tuple[Any, ...], _: None) -> None:
-        path, new, is_new, node_index, is_active = rows
-        tree, leaf = insert_node(tree, path, new, is_new != 0, node_index)
-        synchronize(tree.edges)  # The backup reads the new node.
-        backup(tree, leaf, _as_mask(is_active), **options)
+    def run(tree: Tree, rows: tuple[Any, ...], _: None) -> None:
+        record_in_loops(tree, *rows, **options)
 
     rows = path, new, is_new, jnp.asarray(node_index, jnp.int32), is_active
-    return _run(grow, tree, rows, writes=True, name="record", interpret=interpret).tree
+    return run_per_tree(run, tree, rows, writes=True, name="record", interpret=interpret).tree
 
 
 def select_leaves(
     rng_key: Array,
     tree: Tree,
-    select_fn: SelectFn,
+    descend_fn: DescendFn,
     first_slot: Array,
     limit: Array,
     *,
-    max_depth: int,
     num_leaves: int,
-    tree_index: int = 0,
     interpret: bool = False,
     **options: Any,
 ) -> tuple[Tree, Leaves]:
-    """Selects as `parallel_leaves.select_leaves`, by one rule at all nodes."""
-
-    def walk(rng_key: Array, tree: Tree, is_active: Array) -> Path:
-        limits: dict[str, Any] = {"max_depth": max_depth, "tree_index": tree_index}
-        return select.descend(rng_key, tree, select_fn, select_fn, **limits, is_active=is_active)
+    """Selects as `parallel_leaves.select_leaves`."""
 
     def run(tree: Tree, rows: tuple[Any, ...], _: None) -> Leaves:
         words, first_slot, limit = rows
-        arguments = _tree_key(rng_key, words), tree, walk, first_slot, limit
-        options.update(num_leaves=num_leaves, tree_index=tree_index)
-        return parallel_leaves.select_leaves(*arguments, **options)[1]
+        inputs = tree_key(rng_key, words), tree, descend_fn, first_slot, limit
+        return parallel_leaves.select_leaves(*inputs, num_leaves=num_leaves, **options)[1]
 
     shape: Any = jax.ShapeDtypeStruct((tree.edges.shape[0], num_leaves), jnp.int32)
     outputs = Leaves(*(shape,) * len(Leaves._fields))
-    rows, name = (_key_words(rng_key), first_slot, limit), "select_leaves"
-    found = _run(run, tree, rows, outputs=outputs, writes=True, name=name, interpret=interpret)
+    rows, name = (key_words(rng_key), first_slot, limit), "select_leaves"
+    found = run_per_tree(
+        run, tree, rows, outputs=outputs, writes=True, name=name, interpret=interpret
+    )
     return found.tree, found.outputs._replace(is_new=found.outputs.is_new != 0)
 
 
@@ -186,11 +189,12 @@ def backup_parallel(
 
     def run(tree: Tree, rows: Leaves, _: None) -> None:
         depth = mask_lanes(rows.depth, num_leaves, -1)
-        own = rows._replace(depth=depth, is_new=rows.is_new != 0)
-        parallel_leaves.backup_parallel(tree, own, tree_index=tree_index)
+        parallel_leaves.backup_parallel(tree, rows._replace(depth=depth), tree_index=tree_index)
 
     name, pairs = "backup_parallel", num_lanes(num_leaves) ** 2
-    return _run(run, tree, leaves, writes=True, name=name, lanes=pairs, interpret=interpret).tree
+    return run_per_tree(
+        run, tree, leaves, writes=True, name=name, lanes=pairs, interpret=interpret
+    ).tree
 
 
 def sum_paths(
@@ -207,88 +211,9 @@ def sum_paths(
 
     def run(tree: Tree, rows: tuple[Any, ...], sums: Sums) -> None:
         leaves, values, is_active = rows
-        path_sums.sum_paths(tree, leaves, values, is_active != 0, sums, **options)
+        path_sums.sum_paths(tree, leaves, values, is_active, sums, **options)
 
     rows, pairs = (leaves, values, is_active), num_lanes(leaves.shape[1]) ** 2
-    return _run(run, tree, rows, sums=sums, name="sum_paths", lanes=pairs, interpret=interpret).sums
-
-
-class _Result(NamedTuple):
-    """The results of a kernel: the trees, the sums and the outputs."""
-
-    tree: Tree
-    sums: Any
-    outputs: Any
-
-
-def _run(
-    function: Callable[[Tree, Any, Any], Any],
-    tree: Tree,
-    rows: Any,
-    *,
-    name: str,
-    interpret: bool,
-    lanes: int = 0,
-    writes: bool = False,
-    sums: Any = None,
-    outputs: Any = None,
-) -> _Result:
-    """Calls a function of a tree, its rows and its sums for each tree of the batch.
-
-    The arguments are those of `launch`. `writes` tells whether the function writes to the tree; it
-    may write to the sums in any case.
-    """
-    nodes = tree.replace(embeddings=None, extra_data=None, root_invalid_actions=None)
-
-    def run(read: Any, rows: Any, updated: Any) -> Any:
-        own_rows, invalid = rows
-        own_tree = _tree_of(updated[0] if writes else read, invalid)
-        return function(own_tree, own_rows, updated[1])
-
-    (updated, sums), found = launch(
-        run,
-        None if writes else nodes,
-        (rows, tree.root_invalid_actions),
-        (nodes if writes else None, sums),
-        outputs,
-        name=name,
-        lanes=max(lanes, tree.num_actions),
-        interpret=interpret,
-    )
-    if writes:
-        tree = updated.replace(
-            embeddings=tree.embeddings,
-            extra_data=tree.extra_data,
-            root_invalid_actions=tree.root_invalid_actions,
-        )
-    return _Result(tree, sums, found)
-
-
-def _tree_of(nodes: Tree, root_invalid_actions: Array) -> Tree:
-    """Returns the tree of a program; past the last action, rows are those of illegal actions."""
-    prior = -np.inf if nodes.prior_is_logits else 0.0
-    return nodes.replace(
-        children_index=with_fill(nodes.children_index, Tree.UNVISITED),
-        children_prior=with_fill(nodes.children_prior, prior),
-        root_invalid_actions=mask_lanes(root_invalid_actions, nodes.num_actions, 1),
-    )
-
-
-def _as_mask(numbers: Array | None) -> Array | None:
-    """Returns a mask that a kernel loaded as numbers."""
-    return None if numbers is None else numbers != 0
-
-
-def _key_words(rng_key: Array) -> tuple[Array, Array]:
-    """Returns the two words of a key: scalars, or `[B]` for a key per element."""
-    is_typed = jnp.issubdtype(rng_key.dtype, jax.dtypes.prng_key)
-    data = jax.random.key_data(rng_key) if is_typed else rng_key
-    return data[..., 0], data[..., 1]
-
-
-def _tree_key(rng_key: Array, words: tuple[Array, Array]) -> Any:
-    """Returns the key of a program, from the words that it loaded."""
-    from jax.experimental import pallas
-
-    element = jnp.full((1,), pallas.program_id(0), jnp.uint32)
-    return TreeKey(words, element, is_per_element(rng_key))
+    return run_per_tree(
+        run, tree, rows, sums=sums, name="sum_paths", lanes=pairs, interpret=interpret
+    ).sums

@@ -15,7 +15,6 @@ for walks along pointers.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -42,14 +41,14 @@ def launch(
     Args:
       function: called with the three pytrees below. In place of each array of `read` and `updated`
         it gets a `TreeRef`; in place of each array of `rows`, the row of its tree, `[1]` or
-        `[1, L]`, padded by zeros. Bool rows arrive as int32. It writes to the references in
-        `updated` and returns the outputs, shaped alike.
+        `[1, L]`, padded by zeros or false. It writes to the references in `updated` and returns
+        the outputs, shaped alike.
       read: a pytree of `[B, N, ...]` arrays.
       rows: a pytree of `[B]`, `[B, L]` and scalar arrays.
       updated: a pytree of `[B, N, ...]` arrays, which the kernel may change in place.
       outputs: the shapes and types of the outputs, a pytree of `[B]` or `[B, L]`.
       name: the name of the kernel in a profile.
-      lanes: the number of entries in the longest vector, from which follows the number of warps.
+      lanes: the length of the longest vector; it determines the number of warps.
       interpret: whether XLA operations interpret the kernel, on any platform.
 
     Returns:
@@ -61,7 +60,8 @@ def launch(
     changed, changed_def = jax.tree.flatten(updated)
     kept, kept_def = jax.tree.flatten(read)
     row_leaves, rows_def = jax.tree.flatten(rows)
-    row_leaves = [row.astype(jnp.int32) if row.dtype == jnp.bool_ else row for row in row_leaves]
+    is_mask = [row.dtype == jnp.bool_ for row in row_leaves]
+    row_leaves = [x.astype(jnp.int32) if y else x for x, y in zip(row_leaves, is_mask, strict=True)]
     out_leaves, out_def = jax.tree.flatten(outputs)
     num_inputs = len(changed) + len(kept) + len(row_leaves)
 
@@ -79,10 +79,11 @@ def launch(
         inputs, results = refs[len(changed) : num_inputs], refs[num_inputs:]
         in_place = map(refer_node, results, changed)
         fixed = map(refer_node, inputs, kept)
-        values = map(lambda *x: refer_row(*x).gather(0), inputs[len(kept) :], row_leaves)
+        found_rows = map(lambda *x: refer_row(*x).gather(0), inputs[len(kept) :], row_leaves)
+        values = [x != 0 if y else x for x, y in zip(found_rows, is_mask, strict=True)]
         found = function(
             jax.tree.unflatten(kept_def, list(fixed)),
-            jax.tree.unflatten(rows_def, list(values)),
+            jax.tree.unflatten(rows_def, values),
             jax.tree.unflatten(changed_def, list(in_place)),
         )
         for ref, leaf, value in zip(
@@ -94,8 +95,6 @@ def launch(
     operands: list[Array] = [array.reshape(-1) for array in (*changed, *kept, *row_leaves)]
     flat = [(x.size, x.dtype) for x in (*changed, *out_leaves)]
     memory = pallas.BlockSpec(memory_space=pallas.ANY)
-    # JAX warns when it lowers the kernel, after this call; see the docstring of this module.
-    warnings.filterwarnings("ignore", "The Pallas Triton backend", DeprecationWarning)
     results: list[Array] = pallas.pallas_call(
         kernel,
         grid=(batch_size,),

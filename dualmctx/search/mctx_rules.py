@@ -154,8 +154,8 @@ def muzero(qtransform: QTransform, *, pb_c_init: float, pb_c_base: float) -> Sel
 
     where n is the number of visits of the node. To break ties, mctx samples noise for each action
     at each node, which takes longer than the rest of the rule. This rule samples the same noise,
-    but only if the two best scores in some tree of the batch are so close that the noise can decide
-    between them.
+    but only if the two best scores in some tree of the batch, or in a kernel in its own tree, are
+    so close that the noise can decide between them.
 
     Source: Schrittwieser et al. 2020, appendix B; `mctx.muzero_action_selection`.
     """

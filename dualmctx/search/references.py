@@ -10,7 +10,9 @@ tree. The functions of `arrays` accept both. A rule or statistic can therefore r
   of two; the entries past the last action are those of illegal, unvisited actions. `mask_lanes`
   replaces them where that is not neutral;
 - uses operations that Triton has: elementwise ones, reductions, cumulative sums, `cond` and loops,
-  but no indexing of values, no sorting, and no `jnp.any` or `jnp.all` (see `any_true`).
+  but no indexing of values, no sorting, and no `jnp.any` or `jnp.all` (see `any_true`);
+- does not depend on NaN in a maximum or minimum, which ignore it in a kernel;
+- stores numbers, not bools, in arrays with at most one axis of rows and one of pairs.
 """
 
 # Some functions of JAX have incomplete types.
@@ -47,7 +49,7 @@ class TreeRef:
       start: scalar int32, the position of the first entry of the tree.
       shape: `(1, N, ...)`, the shape of the array of a batch of one; at most one axis of rows, and
         at most one axis of pairs, of length 2, after it.
-      fill: the entries of a row past its last one.
+      fill: the value that a read returns past the end of a row.
       interpret: whether the kernel is interpreted, which needs no barriers.
     """
 

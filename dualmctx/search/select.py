@@ -35,7 +35,9 @@ def argmax(score: Array, actions: Array | None = None) -> Array:
     actions = index if actions is None else actions
     best = jnp.max(score, axis=-1, keepdims=True)
     if jnp.issubdtype(score.dtype, jnp.floating):
-        best = jnp.where(jnp.isnan(best), jnp.finfo(score.dtype).min, best)
+        # Not from `best`, because a maximum ignores NaN in a kernel.
+        has_nan = jnp.sum(jnp.isnan(score), axis=-1, keepdims=True) > 0
+        best = jnp.where(has_nan, jnp.finfo(score.dtype).min, best)
     # NaN is not less than any number.
     is_best = ~(score < best)
     return jnp.min(jnp.where(is_best, actions, jnp.iinfo(jnp.int32).max), axis=-1)

@@ -3,7 +3,7 @@
 # Some functions of JAX have incomplete types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import chex
 import jax
@@ -11,10 +11,11 @@ import jax.numpy as jnp
 from jax import Array
 
 from dualmctx.search import kernels
-from dualmctx.search.backup import backup
-from dualmctx.search.expand import Expansion, evaluate_path, insert_embeddings, insert_node
+from dualmctx.search.expand import Expansion, evaluate_path, insert_embeddings
+from dualmctx.search.kernels import choose
 from dualmctx.search.keys import split_key
 from dualmctx.search.parallel_leaves import Leaves, backup_parallel, expand_leaves, select_leaves
+from dualmctx.search.record import record
 from dualmctx.search.select import descend
 from dualmctx.search.statistics import Statistic
 from dualmctx.search.tree import Tree
@@ -53,16 +54,16 @@ class SearchSpec(NamedTuple):
 
     def descend(self, rng_key: Array, tree: Tree, is_active: Array | None = None) -> Path:
         """Calls `select.descend` with the rules and limits of this record; consumes the key."""
-        rules = rng_key, tree, self.root_select_fn, self.interior_select_fn
-        limits: dict[str, Any] = {"max_depth": self.max_depth, "tree_index": self.tree_index}
-
-        def run_kernel(interpret: bool) -> Path:
-            return kernels.descend(*rules, **limits, is_active=is_active, interpret=interpret)
-
-        def run_loops() -> Path:
-            return descend(*rules, **limits, is_active=is_active)
-
-        return kernels.choose(self.kernels, rng_key, tree, run_kernel, run_loops)
+        return choose(
+            self.kernels,
+            tree,
+            (kernels.descend, descend),
+            *(rng_key, tree, self.root_select_fn, self.interior_select_fn),
+            max_depth=self.max_depth,
+            tree_index=self.tree_index,
+            is_active=is_active,
+            rng_key=rng_key,
+        )
 
     def record(
         self,
@@ -72,58 +73,38 @@ class SearchSpec(NamedTuple):
         node_index: Array | int,
         is_active: Array | None = None,
     ) -> Tree:
-        """Inserts the nodes at the ends of paths and backs up their values."""
-        options: dict[str, Any] = {
-            "window": self.window,
-            "statistics": self.statistics,
-            "tree_index": self.tree_index,
-        }
-
-        def run_kernel(interpret: bool) -> Tree:
-            inputs = tree, path, found.node, found.is_new, node_index, is_active
-            return kernels.record(*inputs, **options, interpret=interpret)
-
-        def run_loops() -> Tree:
-            grown, leaf = insert_node(tree, path, found.node, found.is_new, node_index)
-            return backup(grown, leaf, is_active, **options)
-
-        return kernels.choose(self.kernels, None, tree, run_kernel, run_loops)
+        """Calls `record.record` with the options of this record."""
+        return choose(
+            self.kernels,
+            tree,
+            (kernels.record, record),
+            *(tree, path, found.node, found.is_new, node_index, is_active),
+            window=self.window,
+            statistics=self.statistics,
+            tree_index=self.tree_index,
+        )
 
     def select_leaves(
         self, rng_key: Array, tree: Tree, first_slot: Array, limit: Array
     ) -> tuple[Tree, Leaves]:
-        """Calls `parallel_leaves.select_leaves` with the rule and limits of this record."""
-        options: dict[str, Any] = {
-            "num_leaves": self.leaves_per_step,
-            "virtual_loss": self.virtual_loss,
-            "tree_index": self.tree_index,
-        }
-
-        def run_kernel(interpret: bool) -> tuple[Tree, Leaves]:
-            inputs = rng_key, tree, self.interior_select_fn, first_slot, limit
-            return kernels.select_leaves(
-                *inputs, max_depth=self.max_depth, **options, interpret=interpret
-            )
-
-        def run_loops() -> tuple[Tree, Leaves]:
-            walk = self._replace(kernels="off").descend
-            return select_leaves(rng_key, tree, walk, first_slot, limit, **options)
-
+        """Calls `parallel_leaves.select_leaves` with the rules and limits of this record."""
+        # A root rule of its own may close over arrays of the batch, which a kernel cannot read.
         is_one_rule = self.root_select_fn is self.interior_select_fn
-        mode = self.kernels if is_one_rule else "off"
-        return kernels.choose(mode, rng_key, tree, run_kernel, run_loops)
+        return choose(
+            self.kernels if is_one_rule else "off",
+            tree,
+            (kernels.select_leaves, select_leaves),
+            *(rng_key, tree, self._replace(kernels="off").descend, first_slot, limit),
+            num_leaves=self.leaves_per_step,
+            virtual_loss=self.virtual_loss,
+            tree_index=self.tree_index,
+            rng_key=rng_key,
+        )
 
     def backup_parallel(self, tree: Tree, leaves: Leaves) -> Tree:
         """Calls `parallel_leaves.backup_parallel` with the tree of this record."""
-        return kernels.choose(
-            self.kernels,
-            None,
-            tree,
-            lambda interpret: kernels.backup_parallel(
-                tree, leaves, tree_index=self.tree_index, interpret=interpret
-            ),
-            lambda: backup_parallel(tree, leaves, tree_index=self.tree_index),
-        )
+        functions = kernels.backup_parallel, backup_parallel
+        return choose(self.kernels, tree, functions, tree, leaves, tree_index=self.tree_index)
 
 
 def simulate(

@@ -1,7 +1,7 @@
 """The generator of `jax.random`, Threefry, in plain integer operations.
 
 A kernel samples with it, because `jax.random` cannot be called there. The numbers are those of
-`jax.random` with its default settings; `can_sample` tells whether a key and the settings are such.
+`jax.random` with its default settings; `can_sample` checks this.
 
 Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3", Threefry-2x32 with 20
 rounds; the derivation of keys and numbers from counters is that of `jax.random`.
@@ -85,5 +85,4 @@ def can_sample(rng_key: Array) -> bool:
     """Returns whether a kernel can sample the numbers of `jax.random` with this key."""
     is_typed = jnp.issubdtype(rng_key.dtype, jax.dtypes.prng_key)
     name = jax.random.key_impl(rng_key) if is_typed else jax.config.jax_default_prng_impl
-    is_default = jax.config.jax_threefry_partitionable and not jax.config.jax_enable_x64
-    return str(name) == "threefry2x32" and bool(is_default)
+    return str(name) == "threefry2x32" and bool(jax.config.jax_threefry_partitionable)

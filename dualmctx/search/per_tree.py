@@ -1,0 +1,96 @@
+"""Kernels that run a function on each tree of a batch."""
+
+# Some functions of JAX have incomplete types.
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from dualmctx.search.arrays import mask_lanes
+from dualmctx.search.keys import is_per_element
+from dualmctx.search.launch import launch
+from dualmctx.search.references import with_fill
+from dualmctx.search.threefry import TreeKey
+from dualmctx.search.tree import Tree
+
+
+class Result(NamedTuple):
+    """The results of a kernel: the trees, the sums and the outputs."""
+
+    tree: Tree
+    sums: Any
+    outputs: Any
+
+
+def run_per_tree(
+    function: Callable[[Tree, Any, Any], Any],
+    tree: Tree,
+    rows: Any,
+    *,
+    name: str,
+    interpret: bool,
+    lanes: int = 0,
+    writes: bool = False,
+    sums: Any = None,
+    outputs: Any = None,
+) -> Result:
+    """Calls a function of a tree, its rows and its sums for each tree of the batch.
+
+    The arguments are those of `launch`. `writes` tells whether the function writes to the tree; it
+    may write to the sums in any case.
+    """
+    nodes = tree.replace(embeddings=None, extra_data=None, root_invalid_actions=None)
+
+    def run(read: Any, rows: Any, updated: Any) -> Any:
+        own_rows, invalid = rows
+        own_tree = _tree_of(updated[0] if writes else read, invalid)
+        return function(own_tree, own_rows, updated[1])
+
+    (updated, sums), found = launch(
+        run,
+        None if writes else nodes,
+        (rows, tree.root_invalid_actions),
+        (nodes if writes else None, sums),
+        outputs,
+        name=name,
+        lanes=max(lanes, tree.num_actions),
+        interpret=interpret,
+    )
+    if writes:
+        tree = updated.replace(
+            embeddings=tree.embeddings,
+            extra_data=tree.extra_data,
+            root_invalid_actions=tree.root_invalid_actions,
+        )
+    return Result(tree, sums, found)
+
+
+def _tree_of(nodes: Tree, root_invalid_actions: Array) -> Tree:
+    """Returns the tree of a program; past the last action, rows are those of illegal actions."""
+    prior = -np.inf if nodes.prior_is_logits else 0.0
+    return nodes.replace(
+        children_index=with_fill(nodes.children_index, Tree.UNVISITED),
+        children_prior=with_fill(nodes.children_prior, prior),
+        root_invalid_actions=mask_lanes(root_invalid_actions, nodes.num_actions, 1),
+    )
+
+
+def key_words(rng_key: Array) -> tuple[Array, Array]:
+    """Returns the two words of a key: scalars, or `[B]` for a key per element."""
+    is_typed = jnp.issubdtype(rng_key.dtype, jax.dtypes.prng_key)
+    data = jax.random.key_data(rng_key) if is_typed else rng_key
+    return data[..., 0], data[..., 1]
+
+
+def tree_key(rng_key: Array, words: tuple[Array, Array]) -> Any:
+    """Returns the key of a program, from the words that it loaded."""
+    from jax.experimental import pallas
+
+    element = jnp.full((1,), pallas.program_id(0), jnp.uint32)
+    return TreeKey(words, element, is_per_element(rng_key))
