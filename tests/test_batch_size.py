@@ -7,8 +7,9 @@ import pytest
 
 from dualmctx.evaluation import batch_size, factory
 from dualmctx.evaluation.batch_size import (
-    CPU_BATCH_SIZE,
+    DEFAULT_BATCH_SIZE,
     MAX_SHARE,
+    balanced_share,
     bytes_per_position,
     default_batch_size,
     fitting_batch_size,
@@ -42,8 +43,20 @@ def test_half_of_the_memory_is_used(bytes_each: int, free: int, fitting: int) ->
 def test_cpu_has_a_fixed_batch_size(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
     """The memory is not predicted, because that would compile."""
     monkeypatch.setattr(batch_size, "bytes_per_position", None)
-    assert default_batch_size(trained, AlphaZero(4)) == CPU_BATCH_SIZE == 256
+    assert default_batch_size(trained, AlphaZero(4)) == DEFAULT_BATCH_SIZE == 256
     assert default_batch_size(trained, None, max_positions=3) == 256
+
+
+@pytest.mark.parametrize("fitting", [1, 16, 64, 1024, MAX_SHARE])
+@pytest.mark.parametrize("number", [1, 63, 64, 65, 1025, 4097, 16_384, 16_385, 100_000])
+def test_batches_are_even_and_overlap(number: int, fitting: int) -> None:
+    share = balanced_share(number, fitting)
+    assert 1 <= share <= fitting
+    batches = -(-number // share)
+    assert (batches == 1) == (number <= fitting)
+    if fitting >= 64:
+        assert share % 64 == 0
+        assert share * batches - number < 64 * batches
 
 
 def pretend_gpus(monkeypatch: pytest.MonkeyPatch, number: int, free: int | None) -> None:
@@ -55,18 +68,24 @@ def pretend_gpus(monkeypatch: pytest.MonkeyPatch, number: int, free: int | None)
 @pytest.mark.parametrize(
     ("number", "free", "max_positions", "expected"),
     [
-        (1, 10**12, None, MAX_SHARE),
-        (1, 20_000_000, None, 1024),
-        (3, 20_000_000, None, 3072),
+        (1, 10**12, 10**9, MAX_SHARE),
+        (1, 20_000_000, 10**9, 1024),
+        (3, 20_000_000, 10**9, 3072),
         (1, 20_000_000, 5000, 1024),
-        (1, 20_000_000, 513, 1024),
-        (1, 20_000_000, 512, 512),
-        (2, 20_000_000, 3, 4),
-        (1, 20_000_000, 1, 1),
-        (1, None, None, CPU_BATCH_SIZE),
+        (1, 20_000_000, 1025, 320),
+        (1, 20_000_000, 1024, 1024),
+        (1, 20_000_000, 513, 576),
+        (2, 20_000_000, 3, 128),
+        (1, 20_000_000, 1, 64),
+        (1, 10**12, 8193, 8256),
+        (1, 50_000, 1000, 2),
+        (1, 10**12, None, DEFAULT_BATCH_SIZE),
+        (3, 10**12, None, 258),
+        (1, None, 10**9, DEFAULT_BATCH_SIZE),
+        (3, None, 10**9, 258),
     ],
 )
-def test_gpu_batch_fills_memory_or_holds_all_positions(
+def test_gpu_batch_follows_from_memory_and_positions(
     trained: Trained,
     monkeypatch: pytest.MonkeyPatch,
     number: int,
@@ -86,7 +105,7 @@ def test_predicted_batch_is_accepted(
     """The evaluator's own check of the memory accepts the batch."""
     free = 1024 * bytes_per_position(trained, policy)
     pretend_gpus(monkeypatch, 1, free)
-    chosen = default_batch_size(trained, policy)
+    chosen = default_batch_size(trained, policy, max_positions=10**6)
     assert chosen == 512
     monkeypatch.setattr(factory, "free_memory", lambda: free)
     assert build_evaluator(trained, policy, batch_size=chosen).batch_size == 512

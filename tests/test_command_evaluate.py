@@ -20,6 +20,7 @@ import dualmctx.commands.evaluate
 import dualmctx.commands.result_writer
 from dualmctx.commands.main import SUBCOMMANDS, main
 from dualmctx.commands.search_options import LoadedSearch, SearchFlags, load_search
+from dualmctx.commands.source import Source
 from dualmctx.evaluation.parts import part_file
 from dualmctx.runs.locks import lock_beside, locked
 from untrained import export_untrained
@@ -159,6 +160,20 @@ def test_default_batch_is_chosen_for_the_file(
     (tmp_path / "p.csv").write_text("moves\n4\n44")
     assert evaluate(quick, str(tmp_path / "p.csv"), tmp_path / "z.jsonl") == 0
     assert chosen == [(None, 20), (8, 20), (None, 3)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "processes", "expected"),
+    [(None, 2, None), (20, 1, 20), (20, 2, 20), (2048, 2, 1024), (2049, 2, 2048), (10**4, 3, 4096)],
+)
+def test_processes_count_only_their_own_positions(
+    lines: int | None, processes: int, expected: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They take turns of 1,024 positions."""
+    writer = dualmctx.commands.result_writer
+    monkeypatch.setattr(writer.jax, "process_count", lambda: processes)
+    source = Source("p.jsonl", iter(()), None, lines, None)
+    assert writer.max_own_positions(source) == expected
 
 
 def test_exit_code_is_0_without_errors(quick: Setting, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated
 import jax
 
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
-from dualmctx.commands.result_writer import Task, write_file, write_out
+from dualmctx.commands.result_writer import Task, max_own_positions, write_file, write_out
 from dualmctx.commands.search_options import SearchFlags, load_search
 from dualmctx.commands.source import STANDARD, open_source
 from dualmctx.distributed.backend import require_backend
@@ -42,9 +42,8 @@ class Options:
     out: str = STANDARD
     """The file of results, .jsonl, .csv or .parquet; or - for JSON Lines on standard output."""
     batch: int | None = None
-    """Number of positions evaluated at once. Default: 256 on a CPU; on a GPU, for each device, the
-    largest power of two up to 16384 that needs at most half of the free memory, but no more than
-    the file needs."""
+    """Positions evaluated at once; by default 256 on a CPU and for standard input, and on GPUs as
+    many as half of the free memory holds, at most 16384 each (docs/evaluate.md)."""
     strict: bool = False
     """Stop at the first invalid position."""
     resume: bool = False
@@ -113,7 +112,7 @@ def run(options: Options) -> int:
     """Evaluates the positions; returns the exit code."""
     with open_source(options.positions) as source, claim(options.out):
         evaluator, record = load_search(
-            options.checkpoint, options.search, options.batch, source.num_lines
+            options.checkpoint, options.search, options.batch, max_own_positions(source)
         )
         task = Task(evaluator, source, strict=options.strict)
         if options.out == STANDARD:

@@ -50,6 +50,15 @@ class Task(NamedTuple):
                 return
 
 
+def max_own_positions(source: Source) -> int | None:
+    """Returns an upper bound of the number of positions of each process; `None` if unknown."""
+    if source.num_lines is None:
+        return None
+    turns = -(-source.num_lines // _POSITIONS_PER_TURN)
+    own_turns = -(-turns // jax.process_count())
+    return min(source.num_lines, own_turns * _POSITIONS_PER_TURN)
+
+
 def _until_error(rows: list[Row]) -> Iterator[Row]:
     """Yields rows up to and including the first error."""
     for row in rows:

@@ -63,7 +63,8 @@ def load_search(
       checkpoint: a folder, file or name, as in `load_trained`.
       flags: the flags.
       batch_size: positions per device call; by default as in `default_batch_size`.
-      max_positions: an upper bound of the number of positions; `None` if it is unknown.
+      max_positions: an upper bound of the number of positions of this process; `None` if it is
+        unknown.
 
     Raises:
       ValueError: if the checkpoint cannot be loaded, or the flags do not fit it or each other.

@@ -145,7 +145,7 @@ def make_evaluator(
     mesh = make_mesh([x for x in choose_devices(devices) if x.process_index == process])
     check_split(mesh, batch_size=batch_size)
     share, decide_fn = batch_size // mesh.size, by_network
-    states = num_bytes(_state_shapes(env, share))
+    states = num_bytes(state_shapes(env, share))
     if policy is not None:
         policy = policy.for_evaluation()
         needed = search_memory(env, network, policy, share, **model_options).total
@@ -154,7 +154,7 @@ def make_evaluator(
     specs = (REPLICATED, REPLICATED, SHARDED, SHARDED)
     function = on_each(make_evaluate_batch(network, decide_fn), mesh, specs, SHARDED)
     inputs = jax.device_put((params, jax.random.PRNGKey(seed)), shardings(mesh, REPLICATED))
-    shapes = _state_shapes(env, batch_size)
+    shapes = state_shapes(env, batch_size)
     digests = jax.ShapeDtypeStruct((batch_size, 2), np.uint32)
     jitted = jax.jit(function, in_shardings=shardings(mesh, specs))
     compiled = jitted.lower(*inputs, digests, shapes).compile()
@@ -194,6 +194,7 @@ def _check_numbers(batch_size: int, seed: int) -> None:
         raise ValueError(f"seed is {seed}; it must be from 0 to {2**32 - 1}")
 
 
-def _state_shapes(env: Environment, batch_size: int) -> Any:
+def state_shapes(env: Environment, batch_size: int) -> Any:
+    """Returns the shapes and types of `[batch_size]` states of a game."""
     keys = jax.ShapeDtypeStruct((batch_size, 2), np.uint32)
     return jax.eval_shape(jax.vmap(env.init), keys)
