@@ -25,9 +25,10 @@ import numpy as np
 import dualmctx
 import games
 from benchmarks.common import make_params, show, write_json
+from dualmctx.commands.garbage_collection import rare_collections
 from dualmctx.commands.result_writer import Task, write_file
 from dualmctx.commands.source import open_source
-from dualmctx.evaluation.answers import Outcome, describe, rare_collections
+from dualmctx.evaluation.answers import Outcome, describe
 from dualmctx.evaluation.batching import digest
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.move_parser import parse_batch
@@ -80,8 +81,8 @@ def measure_host(number: int, batch_size: int, repeats: int) -> list[HostRow]:
             "describe and write": _median(lambda: _write(work, file), repeats),
             "merge": _median(lambda: _merge(file), repeats),
         }
-    seconds["host"] = sum(seconds.values())
-    seconds["command"] = _median(lambda: _run_command(work), repeats)
+        seconds["host"] = sum(seconds.values())
+        seconds["command"] = _median(lambda: _run_command(work), repeats)
     each = {part: x / number for part, x in seconds.items()}
     return [HostRow(part, round(1e6 * x, 2), round(1 / x)) for part, x in each.items()]
 

@@ -1,7 +1,6 @@
 """Result rows of requested positions: evaluations or errors."""
 
 import dataclasses
-import gc
 import json
 import math
 import re
@@ -215,16 +214,16 @@ def test_starting_a_batch_does_not_wait(network: Evaluator, monkeypatch: Any) ->
     assert shapes.shape == (BATCH_SIZE, *network.env.observation_shape)
 
 
-def test_garbage_collection_is_restored(network: Evaluator) -> None:
-    """Also if the caller abandons the generator."""
-    frozen, thresholds = gc.get_freeze_count(), gc.get_threshold()
-    answered = answer(network, [[Question(1, 1, "4")], [Question(2, 2, "4")]])
-    next(answered)
-    assert gc.get_freeze_count() > frozen
-    assert gc.get_threshold()[0] > thresholds[0]
-    answered.close()
-    assert gc.get_freeze_count() <= frozen
-    assert gc.get_threshold() == thresholds
+def test_rows_of_a_large_batch_come_in_pieces(network: Evaluator, monkeypatch: Any) -> None:
+    """The errors of each kind stay with their positions."""
+    asked = [Question(i, i, moves, end=i) for i, moves in enumerate(("x", "4", "4444444", "44"), 1)]
+    [whole] = answer(network, [asked])
+    monkeypatch.setattr(dualmctx.evaluation.answers, "_ROWS_AT_ONCE", 3)
+    first, second = answer(network, [asked])
+    assert [first.end, second.end] == [3, 4]
+    assert [len(first.rows), len(second.rows)] == [3, 1]
+    assert first.rows + second.rows == whole.rows
+    assert ["error" in row for row in whole.rows] == [True, False, True, False]
 
 
 def test_rows_round_numbers_and_replace_missing_ones(network: Evaluator) -> None:

@@ -1,6 +1,7 @@
 """The command `dualmctx evaluate`: results, invalid input, and resumption."""
 
 import csv
+import gc
 import json
 import os
 import re
@@ -193,6 +194,27 @@ def stop_after(number: int, monkeypatch: pytest.MonkeyPatch) -> Any:
             yield answered
 
     return monkeypatch.setattr(dualmctx.commands.result_writer, "answer", stopped)
+
+
+def test_garbage_collection_is_rare_during_the_command(
+    quick: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The settings are restored, also after Ctrl-C."""
+    before, frozen = gc.get_threshold(), gc.get_freeze_count()
+    during: list[bool] = []
+    answers = dualmctx.commands.result_writer.answer
+
+    def watched(*arguments: Any) -> Iterator[Any]:
+        during.append(gc.get_threshold()[0] > before[0] and gc.get_freeze_count() > frozen)
+        yield from answers(*arguments)
+
+    monkeypatch.setattr(dualmctx.commands.result_writer, "answer", watched)
+    assert evaluate(quick, quick.jsonl, tmp_path / "x.jsonl") == 1
+    assert (during, gc.get_threshold()) == ([True], before)
+    stop_after(1, monkeypatch)
+    assert evaluate(quick, quick.jsonl, tmp_path / "y.jsonl") == 130
+    assert (during, gc.get_threshold()) == ([True] * 2, before)
+    assert gc.get_freeze_count() <= frozen
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])

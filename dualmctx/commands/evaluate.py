@@ -11,6 +11,7 @@ from typing import Annotated
 import jax
 
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
+from dualmctx.commands.garbage_collection import rare_collections
 from dualmctx.commands.result_writer import Task, max_own_positions, write_file, write_out
 from dualmctx.commands.search_options import SearchFlags, load_search
 from dualmctx.commands.source import STANDARD, open_source
@@ -115,10 +116,12 @@ def run(options: Options) -> int:
             options.checkpoint, options.search, options.batch, max_own_positions(source)
         )
         task = Task(evaluator, source, strict=options.strict)
-        if options.out == STANDARD:
-            counts = write_out(task)
-        else:
-            processes = {"strict": options.strict, "processes": jax.process_count()}
-            settings = record | {"positions": source.digest} | processes
-            counts = write_file(task, Results(Path(options.out), settings), resume=options.resume)
+        with rare_collections():
+            if options.out == STANDARD:
+                counts = write_out(task)
+            else:
+                processes = {"strict": options.strict, "processes": jax.process_count()}
+                settings = record | {"positions": source.digest} | processes
+                results = Results(Path(options.out), settings)
+                counts = write_file(task, results, resume=options.resume)
     return 1 if counts.errors else 0

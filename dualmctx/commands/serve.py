@@ -8,6 +8,7 @@ from typing import Annotated
 import jax
 
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
+from dualmctx.commands.garbage_collection import rare_collections
 from dualmctx.commands.search_options import SearchFlags, load_search
 from dualmctx.commands.source import open_standard_input
 from dualmctx.distributed.backend import require_backend
@@ -45,7 +46,8 @@ def main(arguments: list[str]) -> int:
     devices = jax.local_devices()[: options.search.devices]
     print(f"{_PROGRAM}: ready, {evaluator.game} on {devices[0].device_kind}", file=sys.stderr)
     questions = read_json_lines(open_standard_input())
-    for answered in answer(evaluator, waiting_batches(questions, options.batch)):
-        sys.stdout.buffer.write(b"".join(map(to_line, answered.rows)))
-        sys.stdout.buffer.flush()
+    with rare_collections():
+        for answered in answer(evaluator, waiting_batches(questions, options.batch)):
+            sys.stdout.buffer.write(b"".join(map(to_line, answered.rows)))
+            sys.stdout.buffer.flush()
     return 0

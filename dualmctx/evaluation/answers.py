@@ -1,7 +1,5 @@
 """Evaluates requested positions in batches and converts the results to rows."""
 
-import contextlib
-import gc
 import reprlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -20,7 +18,8 @@ from dualmctx.evaluation.rows import Row, to_rows
 from dualmctx.types import Environment
 
 _MAX_ERROR_LENGTH = 300
-_OBJECTS_PER_COLLECTION = 1_000_000
+# Rows are made in pieces of this size, because they take far more memory than their arrays.
+_ROWS_AT_ONCE = 1024
 _NOT_FINITE = (
     "the output of the network is NaN or infinite for this position or a position below it in the "
     "search; use another checkpoint or train again"
@@ -28,7 +27,7 @@ _NOT_FINITE = (
 
 
 class Answered(NamedTuple):
-    """The result rows of a batch of positions, in order.
+    """The result rows of consecutive positions of a batch, in order.
 
     Attributes:
       rows: the evaluation of each position, or an error.
@@ -60,34 +59,16 @@ def answer(evaluator: Evaluator, batches: Iterable[list[Question]]) -> Iterator[
         progress is finished before the next one is requested (see `streams.waiting_batches`).
 
     Yields:
-      The rows of each non-empty batch, in the same order.
+      The rows of all positions, in the same order, at most 1,024 of a batch at once.
     """
     before = None
-    with rare_collections():
-        for batch in batches:
-            started = _start(evaluator, batch) if batch else None
-            if before is not None:
-                yield _finish(evaluator, before)
-            before = started
+    for batch in batches:
+        started = _start(evaluator, batch) if batch else None
         if before is not None:
-            yield _finish(evaluator, before)
-
-
-@contextlib.contextmanager
-def rare_collections() -> Iterator[None]:
-    """Makes garbage collections rare, and makes them skip the objects that exist already.
-
-    Rows consist of many small objects without cycles. By default, Python collects garbage after
-    every 700 of them and often visits all objects of JAX, which takes longer than making the rows.
-    """
-    thresholds = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(_OBJECTS_PER_COLLECTION, *thresholds[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)
-        gc.unfreeze()
+            yield from _finish(evaluator, before)
+        before = started
+    if before is not None:
+        yield from _finish(evaluator, before)
 
 
 def _start(evaluator: Evaluator, questions: list[Question]) -> _Started:
@@ -115,15 +96,19 @@ class Outcome(NamedTuple):
     contexts: games.MoveContexts | None
 
 
-def _finish(evaluator: Evaluator, started: _Started) -> Answered:
-    """Waits for a batch and converts its evaluations to rows."""
+def _finish(evaluator: Evaluator, started: _Started) -> Iterator[Answered]:
+    """Waits for a batch and converts its evaluations to rows, a piece of the batch at a time."""
     states = started.replayed.states
     evaluations, first_bad, *ends = jax.device_get(
         (started.found, started.replayed.first_bad, states.terminated, states.truncated)
     )
     contexts = games.move_contexts(evaluator.env, states)
     outcome = Outcome(evaluations, first_bad, np.logical_or(*ends), contexts)
-    return describe(evaluator.env, started.questions, started.errors, outcome)
+    for begin in range(0, len(started.questions), _ROWS_AT_ONCE):
+        end = begin + _ROWS_AT_ONCE
+        errors = {i - begin: error for i, error in started.errors.items() if begin <= i < end}
+        part = jax.tree.map(lambda x, piece=slice(begin, end): x[piece], outcome)
+        yield describe(evaluator.env, started.questions[begin:end], errors, part)
 
 
 def describe(
