@@ -31,6 +31,8 @@ BATCH_SIZE = 4
 # Twenty positions, two of them invalid.
 MOVES = ["4", "x", "1213141", "4444444", *(str(i) * j for i in range(1, 5) for j in range(4))]
 ASKED = [{"id": f"q{i}", "moves": moves} for i, moves in enumerate(MOVES)]
+# The message with the batch size, if there is no --batch.
+CHOSEN = f"dualmctx evaluate: using --batch {BATCH_SIZE}\n"
 
 
 class Setting(NamedTuple):
@@ -81,7 +83,7 @@ def names(folder: Path) -> set[str]:
 def test_all_formats_contain_the_rows(quick: Setting, tmp_path: Path, capfd: Any) -> None:
     assert evaluate(quick, quick.jsonl, tmp_path / "x.jsonl") == 1
     said = capfd.readouterr()
-    assert re.fullmatch(r".*x\.jsonl: 20 rows, 2 of them errors, in [\d.]+ s\n", said.err)
+    assert re.fullmatch(f"{CHOSEN}.*x.jsonl: 20 rows, 2 of them errors, in [0-9.]+ s\n", said.err)
     assert said.out == ""
     rows = read(tmp_path / "x.jsonl")
     assert [(x["id"], x["line"]) for x in rows] == [(f"q{i}", i + 1) for i in range(20)]
@@ -145,8 +147,8 @@ def test_strict_stops_at_first_error(quick: Setting, tmp_path: Path, capfd: Any)
     assert capfd.readouterr().out == (tmp_path / "x.jsonl").read_text()
 
 
-def test_default_batch_is_chosen_for_the_file(
-    quick: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_default_batch_is_chosen_for_the_file_and_printed(
+    quick: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
     chosen: list[Any] = []
     load = dualmctx.commands.evaluate.load_search
@@ -157,7 +159,9 @@ def test_default_batch_is_chosen_for_the_file(
 
     monkeypatch.setattr(dualmctx.commands.evaluate, "load_search", take)
     assert evaluate(quick, quick.jsonl, tmp_path / "x.jsonl") == 1
+    assert capfd.readouterr().err.startswith(CHOSEN)
     assert evaluate(quick, quick.jsonl, tmp_path / "y.jsonl", "--batch", "8") == 1
+    assert "--batch" not in capfd.readouterr().err
     (tmp_path / "p.csv").write_text("moves\n4\n44")
     assert evaluate(quick, str(tmp_path / "p.csv"), tmp_path / "z.jsonl") == 0
     assert chosen == [(None, 20), (8, 20), (None, 3)]
@@ -230,7 +234,8 @@ def test_interrupted_results_can_be_resumed(
             assert evaluate(quick, quick.jsonl, out, "--resume") == 130
         part = f"{out}.part-0"
         assert capfd.readouterr().err == (
-            f"dualmctx evaluate: stopped: the rows so far are in {part}; continue with --resume\n"
+            f"{CHOSEN}dualmctx evaluate: stopped: the rows so far are in {part}; "
+            "continue with --resume\n"
         )
         assert not out.exists()
     assert len(Path(part).read_text().splitlines()) == 3 * BATCH_SIZE

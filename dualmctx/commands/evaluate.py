@@ -115,6 +115,8 @@ def run(options: Options) -> int:
         evaluator, record = load_search(
             options.checkpoint, options.search, options.batch, max_own_positions(source)
         )
+        if options.batch is None and is_first():
+            print(f"{_PROGRAM}: using --batch {evaluator.batch_size}", file=sys.stderr)
         task = Task(evaluator, source, strict=options.strict)
         with rare_collections():
             if options.out == STANDARD:
