@@ -97,7 +97,7 @@ def _replay(env: pgx.Env, histories: jax.Array, starts: Any) -> tuple[Any, jax.A
         legal = legal[:, 0] & ~(states.terminated | states.truncated)
         active = is_active(ply, first_bad)
         after = jax.vmap(env.step)(states, jnp.where(active & legal, action, 0))
-        states = jax.tree.map(functools.partial(_select_rows, active & legal), after, states)
+        states = jax.tree.map(functools.partial(select_rows, active & legal), after, states)
         return ply + 1, states, jnp.where(active & ~legal, ply, first_bad)
 
     carry = (jnp.int32(0), starts, jnp.full(len(histories), -1, jnp.int32))
@@ -105,6 +105,6 @@ def _replay(env: pgx.Env, histories: jax.Array, starts: Any) -> tuple[Any, jax.A
     return carry[1], carry[2]
 
 
-def _select_rows(mask: jax.Array, if_true: jax.Array, if_false: jax.Array) -> jax.Array:
+def select_rows(mask: jax.Array, if_true: jax.Array, if_false: jax.Array) -> jax.Array:
     """Selects `[S, ...]` rows of `if_true` where the `[S]` mask is true, else of `if_false`."""
     return jnp.where(mask.reshape(mask.shape + (1,) * (if_true.ndim - 1)), if_true, if_false)

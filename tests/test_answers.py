@@ -179,14 +179,14 @@ def test_fen_of_a_game_without_fens_is_an_error(network: Evaluator) -> None:
 def test_long_games_are_replayed_in_pieces(network: Evaluator, monkeypatch: Any) -> None:
     games_ = ["4545", "123456712345671", "1213141", "12131415", "4444444", "44444443", ""]
     whole = ask(network, *games_)
-    monkeypatch.setattr(dualmctx.evaluation.replay, "_MOVES_AT_ONCE", 3)
+    monkeypatch.setattr(dualmctx.evaluation.replay, "MOVES_AT_ONCE", 3)
     assert ask(network, *games_) == whole
     assert ["error" in row for row in whole] == [False, False, False, True, True, True, False]
 
 
 def test_moves_after_an_illegal_move_are_ignored(network: Evaluator, monkeypatch: Any) -> None:
     """Also in later pieces of a long game, even if they would end the game."""
-    monkeypatch.setattr(dualmctx.evaluation.replay, "_MOVES_AT_ONCE", 4)
+    monkeypatch.setattr(dualmctx.evaluation.replay, "MOVES_AT_ONCE", 4)
     [row] = ask(network, "4444" + "4441" + "71717")
     assert row["error"] == "move 7 of '4444444171717' is illegal"
     monkeypatch.setattr(dualmctx.evaluation.replay, "_CALLS_WITHOUT_WAITING", 2)
@@ -205,7 +205,7 @@ def test_moves_after_an_illegal_move_are_ignored(network: Evaluator, monkeypatch
 
 def test_starting_a_batch_does_not_wait(network: Evaluator, monkeypatch: Any) -> None:
     """While JAX traces, arrays have no values, so that fetching one would raise an error."""
-    monkeypatch.setattr(dualmctx.evaluation.replay, "_MOVES_AT_ONCE", 4)
+    monkeypatch.setattr(dualmctx.evaluation.replay, "MOVES_AT_ONCE", 4)
     evaluator = dataclasses.replace(network, run=lambda digests, states: states)
     questions = [Question(i, i, moves) for i, moves in enumerate(("445566", "x", "4444444", ""))]
     shapes = jax.eval_shape(

@@ -9,10 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
 import pytest
 
+from dualmctx.commands.serve import warm_up
+from dualmctx.evaluation.answers import answer
+from dualmctx.evaluation.factory import build_evaluator
+from dualmctx.evaluation.positions_file import Question
 from dualmctx.evaluation.streams import full_batches, waiting_batches
-from untrained import export_untrained
+from untrained import export_untrained, make_untrained
 
 ROOT = Path(__file__).parents[1]
 
@@ -108,6 +113,34 @@ def test_program_gets_answers_over_pipes(tmp_path: Path) -> None:
     assert (last["id"], last["value"], last["action"]) == ("last", -1.0, None)
     assert errors == "dualmctx serve: ready, connect_four on cpu\n"
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize("preset", ["connect-four", "gardner-chess"])
+def test_nothing_is_compiled_after_the_start(preset: str) -> None:
+    trained = make_untrained(preset)
+    evaluator = build_evaluator(trained, None, batch_size=3)
+    warm_up(evaluator)
+    questions = [Question(1, 1, "") for _ in range(3)]
+    questions += [Question(1, 1, [0] * 200), Question(1, 1, [1] * 64)]
+    if preset == "gardner-chess":
+        fens = ["k4/1Q3/2K2/5/5 b - - 0 9", "rnbqk/ppppp/P4/1PPPP/RNBQK b - - 0 1"]
+        questions += [Question(1, 1, fen=fen) for fen in fens]
+        questions.append(Question(1, 1, "b4b3", fens[1]))
+    events: list[str] = []
+
+    def listen(event: str, duration: float, **details: Any) -> None:
+        if "compile" in event:
+            events.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        for number in (1, 3):
+            assert list(answer(evaluator, full_batches(questions, number)))
+        assert events == []
+        jax.jit(lambda x: x + number)(1.0)
+        assert events, "the listener receives no events"
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
 
 
 # A command that waits for standard input, as `serve` does.

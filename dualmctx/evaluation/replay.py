@@ -1,5 +1,6 @@
 """Replays the moves of a batch of requested positions on the device, without waiting for it."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -10,9 +11,10 @@ import numpy as np
 import games
 from dualmctx.evaluation.move_parser import ParsedMoves
 from dualmctx.types import Environment
+from games.histories import select_rows
 
-# Number of moves per call of the replay; longer games take several calls.
-_MOVES_AT_ONCE = 64
+MOVES_AT_ONCE = 64
+"""Number of moves per call of the replay; longer games take several calls."""
 # After this number of calls, the host waits, and positions with an illegal move are not continued.
 _CALLS_WITHOUT_WAITING = 16
 
@@ -32,10 +34,10 @@ class Replayed(NamedTuple):
 def replay(env: Environment, parsed: ParsedMoves, size: int) -> Replayed:
     """Replays the moves of at most `size` positions on the device, padded to `size`."""
     starts = _make_starts(env, parsed.starts, size)
-    states, first_bad = games.replay_checked(env, parsed.table(0, size, _MOVES_AT_ONCE), starts)
+    states, first_bad = games.replay_checked(env, parsed.table(0, size, MOVES_AT_ONCE), starts)
     longest = int(parsed.lengths.max(initial=0))
-    for call, done in enumerate(range(_MOVES_AT_ONCE, longest, _MOVES_AT_ONCE), start=1):
-        moves = _moves_of_legal(parsed.table(done, size, _MOVES_AT_ONCE), first_bad)
+    for call, done in enumerate(range(MOVES_AT_ONCE, longest, MOVES_AT_ONCE), start=1):
+        moves = _moves_of_legal(parsed.table(done, size, MOVES_AT_ONCE), first_bad)
         if call % _CALLS_WITHOUT_WAITING == 0 and (np.asarray(moves) < 0).all():
             break
         states, bad = games.replay_checked(env, moves, states)
@@ -65,15 +67,11 @@ def _make_starts(env: Environment, starts: Sequence[Any], size: int) -> Any:
     # Padded, because each new size would compile.
     positions = [some if start is None else start for start in starts]
     from_fens = games.set_up(env, positions + [some] * (size - len(positions)))
-    initial = games.replay_checked(env, np.full((size, _MOVES_AT_ONCE), -1, np.int32))[0]
+    initial = games.replay_checked(env, np.full((size, MOVES_AT_ONCE), -1, np.int32))[0]
     return _select(has_fen, from_fens, initial)
 
 
 @jax.jit
 def _select(mask: jax.Array, if_true: Any, if_false: Any) -> Any:
     """Selects rows of `if_true` where the `[B]` mask is true, else of `if_false`."""
-
-    def select(x: jax.Array, y: jax.Array) -> jax.Array:
-        return jnp.where(mask.reshape(-1, *[1] * (x.ndim - 1)), x, y)
-
-    return jax.tree.map(select, if_true, if_false)
+    return jax.tree.map(functools.partial(select_rows, mask), if_true, if_false)
