@@ -19,7 +19,7 @@ import games
 from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.factory import make_evaluator
-from dualmctx.evaluation.positions_file import Question
+from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.results_file import to_line
 from dualmctx.evaluation.streams import full_batches
 from dualmctx.policies import Dual

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import games
 from dualmctx.evaluation import move_parser
 from dualmctx.evaluation.move_parser import ParsedMoves, parse_batch
-from dualmctx.evaluation.positions_file import Question
+from dualmctx.evaluation.questions import Question
 
 GAMES = ("connect_four", "othello", "go_9x9", "hsr", "nim", "gardner_chess")
 START = "rnbqk/ppppp/5/PPPPP/RNBQK w - - 0 1"

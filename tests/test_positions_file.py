@@ -12,7 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dualmctx.evaluation import positions_file
-from dualmctx.evaluation.positions_file import MAX_LINE_LENGTH, Question, read_csv, read_json_lines
+from dualmctx.evaluation.positions_file import read_csv, read_json_lines
+from dualmctx.evaluation.questions import MAX_LINE_LENGTH, Question, read_lines, to_question
 
 DEEP = "[" * 100_000
 
@@ -234,8 +235,8 @@ def to_csv(cells: list[str]) -> str:
 
 def strictly(data: bytes) -> list[Question]:
     """Reads JSON Lines with Python's parser only."""
-    parsed = positions_file._read_lines(io.BytesIO(data))
-    return [positions_file._to_question(line, positions_file._read_object) for line in parsed]
+    read = positions_file._read_object
+    return [to_question(line, read) for line in read_lines(io.BytesIO(data))]
 
 
 fields = st.sampled_from(["id", "moves", "fen", "x"])

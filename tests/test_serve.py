@@ -15,7 +15,7 @@ import pytest
 from dualmctx.commands.serve import warm_up
 from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.factory import build_evaluator
-from dualmctx.evaluation.positions_file import Question
+from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.streams import full_batches, waiting_batches
 from untrained import export_untrained, make_untrained
 

@@ -7,7 +7,7 @@ import numpy as np
 
 import games
 from dualmctx.commands.source import open_source
-from dualmctx.evaluation.positions_file import Question
+from dualmctx.evaluation.questions import Question
 from dualmctx.matches.openings import (
     Opening,
     position_digests,

@@ -15,7 +15,8 @@ from dualmctx.commands.source import open_standard_input
 from dualmctx.distributed.backend import require_backend
 from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.evaluator import Evaluator
-from dualmctx.evaluation.positions_file import Question, read_json_lines
+from dualmctx.evaluation.positions_file import read_json_lines
+from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.replay import MOVES_AT_ONCE
 from dualmctx.evaluation.results_file import to_line
 from dualmctx.evaluation.streams import full_batches, waiting_batches

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from dualmctx.evaluation.positions_file import READERS, Question, read_json_lines
+from dualmctx.evaluation.positions_file import READERS, read_json_lines
+from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.streams import full_batches, waiting_batches
 
 STANDARD = "-"

@@ -12,7 +12,7 @@ from dualmctx.evaluation.batching import digest
 from dualmctx.evaluation.evaluations import Evaluations
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.move_parser import parse_batch
-from dualmctx.evaluation.positions_file import Question
+from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.replay import Replayed, replay
 from dualmctx.evaluation.rows import Row, to_rows
 from dualmctx.types import Environment

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 import games
-from dualmctx.evaluation.positions_file import Question
+from dualmctx.evaluation.questions import Question
 from dualmctx.types import Environment
 from games.move_names import move_names
 

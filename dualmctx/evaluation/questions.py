@@ -1,0 +1,126 @@
+"""Requested positions, and the lines of a file that contain them."""
+
+import reprlib
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO, NamedTuple
+
+MAX_LINE_LENGTH = 2**20
+"""Maximum length of a line in bytes."""
+FIELDS = ("id", "moves", "fen")
+"""The fields of a requested position."""
+_FIELD_SET, _MOVE_TYPES = frozenset(FIELDS), frozenset((int, str))
+
+
+class Question(NamedTuple):
+    """A requested position; its moves and its FEN have not been parsed yet.
+
+    Attributes:
+      line: number of the line, from 1.
+      id: id of the position: by default the number of the line; `None` if it cannot be read.
+      moves: text or a list, as for `games.parse_moves`.
+      fen: FEN of the position in which the moves begin; `None` for the initial position.
+      error: reason why the line is invalid; `None` if it is valid.
+      end: byte offset of the end of the line in the file.
+    """
+
+    line: int
+    id: int | str | None
+    moves: str | list[int | str] = ""
+    fen: str | None = None
+    error: str | None = None
+    end: int = 0
+
+
+class Line(NamedTuple):
+    """A line that is not blank.
+
+    Attributes:
+      number: its number, from 1.
+      data: its bytes, without the line break.
+      error: the reason why it cannot be read; `None` if it can.
+      end: byte offset of its end in the file.
+    """
+
+    number: int
+    data: bytes
+    error: str | None
+    end: int
+
+    def decode(self) -> str:
+        """Returns the text of the line.
+
+        Raises:
+          ValueError: if the line cannot be read, or is not UTF-8.
+        """
+        if self.error is not None:
+            raise ValueError(self.error)
+        try:
+            return self.data.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"byte {error.start + 1} is not UTF-8") from None
+
+
+def read_lines(file: BinaryIO) -> Iterator[Line]:
+    """Yields lines that are not blank; skips a line that is too long, in bounded memory."""
+    number = end = 0
+    while data := file.readline(MAX_LINE_LENGTH + 1):
+        number, end = number + 1, end + len(data)
+        if len(data) > MAX_LINE_LENGTH:
+            while data and not data.endswith(b"\n"):
+                data = file.readline(MAX_LINE_LENGTH)
+                end += len(data)
+            yield Line(number, b"", f"the line is longer than {MAX_LINE_LENGTH} bytes", end)
+        elif data := data.removeprefix(b"\xef\xbb\xbf" if number == 1 else b"").strip():
+            yield Line(number, data, None, end)
+
+
+def to_question(line: Line, read: Callable[[str], dict[str, Any]]) -> Question:
+    """Converts a line to a question; an invalid line keeps its id if that is valid.
+
+    Args:
+      line: the line.
+      read: parses the text of the line to fields; raises a ValueError if it is invalid.
+    """
+    fields: dict[str, Any] = {}
+    try:
+        fields = read(line.decode())
+        position_id = _check_id(fields.get("id", line.number))
+        _check(fields)
+    except ValueError as error:
+        return Question(line.number, _valid_id(fields.get("id")), error=str(error), end=line.end)
+    moves = fields.get("moves", "")
+    return Question(line.number, position_id, moves, fields.get("fen"), end=line.end)
+
+
+def _check(fields: dict[str, Any]) -> None:
+    """Checks the names of the fields, and the types of the moves and the FEN."""
+    if not fields.keys() <= _FIELD_SET:
+        name, known = next(x for x in fields if x not in _FIELD_SET), ", ".join(FIELDS)
+        raise ValueError(f"there is no field {reprlib.repr(name)}; the fields are {known}")
+    if "moves" not in fields and "fen" not in fields:
+        raise ValueError("neither moves nor fen is given")
+    moves, fen = fields.get("moves", ""), fields.get("fen", "")
+    if not isinstance(fen, str):
+        raise ValueError(f"fen is {reprlib.repr(fen)}; it must be text")
+    if not isinstance(moves, str) and not _is_list_of_moves(moves):
+        remedy = "it must be text or a list of integers and texts"
+        raise ValueError(f"moves is {reprlib.repr(moves)}; {remedy}")
+
+
+def _is_list_of_moves(moves: Any) -> bool:
+    return isinstance(moves, list) and _MOVE_TYPES.issuperset(map(type, moves))
+
+
+def _check_id(value: Any) -> int | str:
+    found = _valid_id(value)
+    if found is None:
+        remedy = "it must be an integer or printable text"
+        raise ValueError(f"id is {reprlib.repr(value)}; {remedy}")
+    return found
+
+
+def _valid_id(value: Any) -> int | str | None:
+    """Returns an id that every format of results can store, else `None`."""
+    if type(value) is int or (isinstance(value, str) and value and value.isprintable()):
+        return value
+    return None
