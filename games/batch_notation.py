@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from games import uci
 from games.fen import is_chess
-from games.notation import format_action
+from games.notation import action_names
 from games.positions import PAWN
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ def format_actions(
       M texts, as those of `format_action`.
     """
     if contexts is None:
-        return _names(env)[actions].tolist()
+        return action_names(env)[actions].tolist()
     return uci.show_batch(env.id, contexts.pawns, contexts.colors, rows, actions).tolist()
 
 
@@ -83,7 +82,7 @@ def format_lines(env: pgx.Env, contexts: MoveContexts | None, lines: np.ndarray)
             _show_line(env, uci.Line(frozenset(np.flatnonzero(pawns).tolist()), int(color)), line)
             for pawns, color, line in zip(*contexts, lines.tolist(), strict=True)
         ]
-    texts = _names(env)[lines[is_move]].tolist()
+    texts = action_names(env)[lines[is_move]].tolist()
     ends = np.cumsum(is_move.sum(axis=1)).tolist()
     return [texts[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
 
@@ -96,10 +95,3 @@ def _show_line(env: pgx.Env, context: uci.Line, line: list[int]) -> list[str]:
         texts.append(uci.show(env.id, context, action))
         context = uci.play(env.id, context, action)
     return texts
-
-
-@functools.lru_cache(maxsize=64)
-def _names(env: pgx.Env) -> np.ndarray:
-    """Returns `[A]` names of a game in which the name of an action depends on nothing else."""
-    num_actions = jax.eval_shape(env.init, jax.random.PRNGKey(0)).legal_action_mask.shape[0]
-    return np.array([format_action(env, None, action) for action in range(num_actions)], object)

@@ -64,7 +64,7 @@ def parse_moves(env: pgx.Env, moves: Any, start: Any = None) -> list[int]:
     """
     notation = _notation(env)
     line, actions = notation.begin(start), []
-    for number, move in enumerate(_split(moves, notation.joined), start=1):
+    for number, move in enumerate(split_moves(moves, notation.joined), start=1):
         try:
             actions.append(_read(notation, line, move))
         except ValueError as error:
@@ -109,14 +109,34 @@ def format_action(env: pgx.Env, state: Any, action: int) -> str:
     return format_moves(env, state, [action])[0]
 
 
-def _split(moves: Any, joined: bool) -> Sequence[Any]:
+def split_moves(moves: Any, joined: bool) -> Sequence[Any]:
+    """Splits text into moves; a list or tuple is returned unchanged.
+
+    Args:
+      moves: text with commas or spaces between moves, or a list of moves.
+      joined: whether digits need no separator.
+
+    Raises:
+      ValueError: if `moves` is neither.
+    """
     if isinstance(moves, list | tuple):
         return moves
     if not isinstance(moves, str):
         raise ValueError(f"moves={reprlib.repr(moves)}: pass a list of moves, or text.")
     if joined and moves.isdigit():
-        return list(moves)
-    return moves.split(",") if "," in moves else moves.split()
+        return moves
+    return moves.replace(", ", ",").split(",") if "," in moves else moves.split()
+
+
+@functools.lru_cache(maxsize=64)
+def action_names(env: pgx.Env) -> np.ndarray:
+    """Returns `[A]` names of a game in which an action has the same name in all positions."""
+    return np.array(move_names(env.id).names(num_actions(env)), object)
+
+
+def num_actions(env: pgx.Env) -> int:
+    """Returns A; unlike the property of pgx, it computes nothing."""
+    return jax.eval_shape(env.init, jax.random.PRNGKey(0)).legal_action_mask.shape[0]
 
 
 def _read(notation: _Notation, line: Any, move: Any) -> int:
@@ -136,11 +156,9 @@ def _check_action(notation: _Notation, action: Any) -> int:
 
 @functools.lru_cache(maxsize=64)
 def _notation(env: pgx.Env) -> _Notation:
-    num_actions = jax.eval_shape(env.init, jax.random.PRNGKey(0)).legal_action_mask.shape[0]
     if is_chess(env):
-        return _uci(env, num_actions)
-    row = move_names(env.id)
-    names = row.names(num_actions)
+        return _uci(env)
+    names = action_names(env)
     actions = {name.lower(): action for action, name in enumerate(names)}
 
     def read(line: None, text: str) -> int:
@@ -157,12 +175,12 @@ def _notation(env: pgx.Env) -> _Notation:
         read=read,
         show=lambda line, action: names[action],
         play=lambda line, action: None,
-        num_actions=num_actions,
-        joined=row.joined,
+        num_actions=len(names),
+        joined=move_names(env.id).joined,
     )
 
 
-def _uci(env: pgx.Env, num_actions: int) -> _Notation:
+def _uci(env: pgx.Env) -> _Notation:
     initial = uci.begin(start_position(env))
 
     def begin(start: Any) -> uci.Line:
@@ -175,5 +193,5 @@ def _uci(env: pgx.Env, num_actions: int) -> _Notation:
         read=functools.partial(uci.read, env.id),
         show=functools.partial(uci.show, env.id),
         play=functools.partial(uci.play, env.id),
-        num_actions=num_actions,
+        num_actions=num_actions(env),
     )

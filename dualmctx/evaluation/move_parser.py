@@ -5,13 +5,13 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 import games
 from dualmctx.evaluation.questions import Question
 from dualmctx.types import Environment
 from games.move_names import move_names
+from games.notation import action_names, num_actions, split_moves
 
 _UNKNOWN = -1
 
@@ -53,7 +53,7 @@ def parse_batch(env: Environment, questions: Sequence[Question]) -> ParsedMoves:
     errors: dict[int, str] = {}
     starts: list[Any] = [None] * len(questions)
     is_joined = move_names(env.id).joined
-    moves = [_split(question, is_joined) for question in questions]
+    moves = [split_moves(question.moves, is_joined) for question in questions]
     actions, lengths = _look_up(env, moves)
     apart = {row for row, x in enumerate(questions) if x.fen is not None or x.error is not None}
     apart |= set(_row_of_each_move(lengths)[actions == _UNKNOWN].tolist())
@@ -70,14 +70,6 @@ def _row_of_each_move(lengths: np.ndarray) -> np.ndarray:
     return np.repeat(np.arange(len(lengths)), lengths)
 
 
-def _split(question: Question, is_joined: bool) -> Sequence[int | str]:
-    """Splits the moves of a question as `games.parse_moves` does."""
-    moves = question.moves
-    if not isinstance(moves, str) or (is_joined and moves.isdigit()):
-        return moves
-    return moves.replace(", ", ",").split(",") if "," in moves else moves.split()
-
-
 def _look_up(
     env: Environment, moves: Sequence[Sequence[int | str]]
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -91,18 +83,12 @@ def _look_up(
 @functools.lru_cache(maxsize=64)
 def _action_table(env: Environment) -> Mapping[int | str, int]:
     """Returns the actions by number and, if names do not depend on the position, by name."""
-    shapes = jax.eval_shape(env.init, jax.random.PRNGKey(0))
-    numbers: dict[int | str, int] = {
-        action: action for action in range(shapes.legal_action_mask.shape[0])
-    }
     if games.is_chess(env):
-        return numbers
-    names = {games.format_action(env, None, action): action for action in numbers.values()}
-    spellings = [
-        names,
-        *({change(x): names[x] for x in names} for change in (str.lower, str.upper)),
-    ]
-    return {key: action for table in (*spellings, numbers) for key, action in table.items()}
+        return {action: action for action in range(num_actions(env))}
+    actions = {name: action for action, name in enumerate(action_names(env))}
+    lower, upper = ({change(x): actions[x] for x in actions} for change in (str.lower, str.upper))
+    numbers = {action: action for action in actions.values()}
+    return {**actions, **lower, **upper, **numbers}
 
 
 def _parse(env: Environment, question: Question) -> tuple[Any, list[int]]:
