@@ -35,8 +35,8 @@ from dualmctx.evaluation.move_parser import parse_batch
 from dualmctx.evaluation.parts import Part, join_parts
 from dualmctx.evaluation.positions_file import read_json_lines
 from dualmctx.evaluation.questions import Question
-from dualmctx.evaluation.results import Results
 from dualmctx.evaluation.results_file import write_results
+from dualmctx.evaluation.results_state import Results
 from dualmctx.evaluation.streams import full_batches
 
 _MOVES = 64

@@ -285,7 +285,7 @@ SLOW = """
 import sys, time
 from dualmctx.commands import main
 from dualmctx.commands import result_writer
-from dualmctx.evaluation.results import Results
+from dualmctx.evaluation.results_state import Results
 answer = result_writer.answer
 def slow(*arguments):
     for answered in answer(*arguments):

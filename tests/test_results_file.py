@@ -13,8 +13,8 @@ from pyarrow import parquet
 
 from dualmctx.evaluation import results_file
 from dualmctx.evaluation.parts import Counts, Part, has_end, join_parts, reopen_part
-from dualmctx.evaluation.results import Results
 from dualmctx.evaluation.results_file import WRITERS, check_results, to_line, write_results
+from dualmctx.evaluation.results_state import Results
 
 MOVE = {"action": 1, "move": "2", "network_policy": [0.25, 1.0], "weight": 1.0}
 ROWS: list[dict[str, Any]] = [

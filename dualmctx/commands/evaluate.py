@@ -18,8 +18,8 @@ from dualmctx.commands.source import STANDARD, open_source
 from dualmctx.distributed.backend import require_backend
 from dualmctx.distributed.processes import is_first, join, require_same
 from dualmctx.evaluation.parts import part_file
-from dualmctx.evaluation.results import Results
 from dualmctx.evaluation.results_file import check_results
+from dualmctx.evaluation.results_state import Results
 from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.training.config import check_processes
 from dualmctx.training.divergence import FAILURES, first_line

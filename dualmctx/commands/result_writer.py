@@ -15,8 +15,8 @@ from dualmctx.distributed.processes import is_first, require_same
 from dualmctx.evaluation.answers import Answered, answer
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.parts import Counts, has_end, join_parts, reopen_part
-from dualmctx.evaluation.results import Results
 from dualmctx.evaluation.results_file import to_line, write_results
+from dualmctx.evaluation.results_state import Results
 from dualmctx.evaluation.rows import Row
 from dualmctx.runs.progress import Pace, showing
 
