@@ -33,8 +33,8 @@ from dualmctx.structs import acting_weights as acting_weights
 Kernels = Literal["auto", "on", "off", "interpret"]
 """Whether a search runs in GPU kernels, see `search.kernels`.
 
-auto: on CUDA, if JAX's default device is a GPU. on: on CUDA; a process without a GPU can then lower a
-program for one. off: never. interpret: on all platforms, by XLA operations, slowly, for tests.
+auto: on CUDA, if JAX's default device is a GPU. on: on CUDA; a process without a GPU can then lower
+a program for one. off: never. interpret: on all platforms, by XLA operations, slowly, for tests.
 Without kernels, a search runs in XLA's loops.
 """
 Params = Any
