@@ -20,8 +20,8 @@ from dualmctx.types import Path, SelectFn
 def argmax(score: Array, actions: Array | None = None) -> Array:
     """Returns `[B]` int32, the action with the largest of `[B, A]` scores; ties go to the lowest.
 
-    Without NaN, the result equals that of `jnp.argmax`. Two plain reductions replace XLA's reduction
-    of pairs, which XLA does not vectorise on CPUs. They are 3 to 6 times faster at A = 362.
+    Without NaN, the result equals `jnp.argmax`. Two plain reductions replace XLA's reduction of
+    pairs, which XLA does not vectorise on CPUs. They are 3 to 6 times faster at A = 362.
 
     Args:
       score: the scores; -inf for actions that must not be chosen. If a score is NaN, the result is
