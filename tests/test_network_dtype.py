@@ -9,14 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import linen as nn
 from jax.extend.core import jaxprs_in_params
 
 import games
 from dualmctx import AlphaZero, Dual, Network, make_network, make_search_fn
 from dualmctx.commands import train
 from dualmctx.experiment.assemble import record_of
-from dualmctx.models.dtypes import cast_trunk
-from dualmctx.models.network import SeparateTrunks
+from dualmctx.models.network import SeparateTrunks, cast_trunk
 from dualmctx.models.trunks import get_trunk
 from dualmctx.runs.network_record import build_network
 from dualmctx.training.config import NetworkOptions
@@ -157,6 +157,22 @@ def test_casting_the_parameters_once_changes_no_output(trunk: str) -> None:
     jax.tree.map(
         np.testing.assert_array_equal, apply(cast, observation), apply(params, observation)
     )
+
+
+def test_the_parameters_of_a_network_of_another_class_are_not_cast() -> None:
+    """Its head has another name than the heads of `Network`."""
+
+    class OneHead(nn.Module):
+        dtype: str = "bfloat16"
+        head_depths: tuple[int, ...] = (1,)
+
+        @nn.compact
+        def __call__(self, observation: jax.Array) -> jax.Array:
+            return nn.Dense(3, name="policy_head")(observation)
+
+    network = OneHead()
+    params = network.init(jax.random.key(0), jnp.ones((1, 2)))
+    assert cast_trunk(network, params) is params
 
 
 def test_a_search_casts_the_parameters_outside_of_its_loops() -> None:

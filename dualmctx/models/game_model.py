@@ -12,8 +12,8 @@ import mctx
 from jax import Array
 
 from dualmctx.checks import check_count
-from dualmctx.models.dtypes import cast_trunk
 from dualmctx.models.head import HeadOutput
+from dualmctx.models.network import cast_trunk
 from dualmctx.models.packing import Packing, drop_observation, pack_bits
 from dualmctx.models.rollouts import play_out
 from dualmctx.types import (

@@ -1,6 +1,10 @@
 """The network: a residual trunk with policy-value heads at chosen depths."""
 
+# Some functions of JAX have incomplete types.
+# pyright: reportUnknownMemberType=false
+
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +20,7 @@ from dualmctx.models.head_depths import (
     shared_depths,
 )
 from dualmctx.models.trunks import AUTO, choose_trunk, get_trunk
+from dualmctx.types import Params, PolicyValueNetwork
 
 __all__ = ("HeadOutput", "Network", "SeparateTrunks", "make_network")
 
@@ -185,3 +190,26 @@ def make_network(
         return SeparateTrunks(num_actions, trunk, width, depths, dtype)
     depths = shared_depths(num_blocks, given, num_heads)
     return Network(num_actions, trunk, width, num_blocks, depths, dtype)
+
+
+def cast_trunk(network: PolicyValueNetwork, params: Params) -> Params:
+    """Casts the matrices and kernels of a trunk to the trunk's dtype.
+
+    A trunk casts its parameters in each evaluation. A search evaluates the network many times with
+    the same parameters, so it casts them once; the results are the same bit for bit. Parameters of
+    heads and vectors, such as the scales of normalisation, stay float32.
+
+    Args:
+      network: a network. The parameters of networks of other classes are not cast, because the
+        names of their heads are unknown.
+      params: its parameters.
+    """
+    if not isinstance(network, Network | SeparateTrunks) or network.dtype == "float32":
+        return params
+    dtype = network.dtype
+
+    def cast(path: tuple[Any, ...], x: jax.Array) -> jax.Array:
+        is_of_head = any(str(getattr(key, "key", "")).startswith("heads_") for key in path)
+        return x if is_of_head or x.ndim < 2 else x.astype(dtype)
+
+    return jax.tree_util.tree_map_with_path(cast, params)

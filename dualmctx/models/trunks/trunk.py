@@ -12,7 +12,7 @@ class Trunk(NamedTuple):
     Activations are arrays `[M, ..., width]` with the same shape and dtype after the stem and after
     every block, so that a network can stop at any depth and be resumed there. Their dtype, float32
     or bfloat16, is also that of all products. Parameters and the statistics of normalisation are
-    float32; a search passes matrices and kernels in the dtype of the trunk (`dtypes.cast_trunk`).
+    float32; a search passes matrices and kernels in the dtype of the trunk (`network.cast_trunk`).
 
     Attributes:
       make_stem: `(width, dtype=dtype) -> module` that maps `[M, ...]` observations to activations.
