@@ -85,16 +85,32 @@ def test_the_message_has_the_cause_the_findings_and_the_remedy(
 
 
 def test_device_files_and_driver_are_found(tmp_path: Path) -> None:
-    assert find_gpus(devices=tmp_path, driver=tmp_path / "none")[2:] == ((), None)
-    for name in ("nvidia1", "nvidia0", "nvidiactl", "nvidia-uvm", "null"):
+    none = tmp_path / "none"
+    assert find_gpus(devices=tmp_path, driver=none, wsl=none)[2:] == ((), None)
+    for name in ("nvidia1", "nvidia0", "nvidiactl", "nvidia-uvm", "dxg", "null"):
         (tmp_path / name).touch()
     driver = tmp_path / "version"
     driver.write_text(
         "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.54.03  Tue Jun 6\nGCC 12\n"
     )
     found = find_gpus(devices=tmp_path, driver=driver)
-    assert [Path(x).name for x in found.gpus] == ["nvidia0", "nvidia1", "nvidiactl"]
+    assert [Path(x).name for x in found.gpus] == ["nvidia0", "nvidia1"]
     assert (found.driver, found.jax) == ("535.54.03", jax.__version__)
+
+
+def test_wsl_has_a_gpu_if_it_has_the_library_of_the_driver(tmp_path: Path) -> None:
+    library, devices = tmp_path / "libcuda.so.1", tmp_path / "dev"
+    devices.mkdir()
+    (devices / "dxg").touch()
+    (devices / "nvidiactl").touch()
+    assert find_gpus(devices=devices, driver=devices, wsl=library).gpus == ()
+    library.touch()
+    assert find_gpus(devices=devices, driver=devices, wsl=library).gpus == (str(library),)
+
+
+def test_a_version_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
+    """Reading a folder raises OSError."""
+    assert find_gpus(devices=tmp_path, driver=tmp_path).driver is None
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -121,5 +137,6 @@ def test_the_cpu_is_used_with_a_hint_if_nobody_asked_for_the_gpu(
     cause = "Unable to initialize backend 'cuda': too old; " if fails else ""
     assert capsys.readouterr().err == (
         f"dualmctx train: {cause}JAX uses the CPU; found JAX 0.10.2, jax-cuda12-plugin 0.10.2, "
-        '/dev/nvidia0, NVIDIA driver 535.54.03; to use the GPU: pip install "jax[cuda12]==0.10.2"\n'
+        '/dev/nvidia0, NVIDIA driver 535.54.03; to use the GPU: pip install "jax[cuda12]==0.10.2", '
+        "or set JAX_PLATFORMS=cpu to silence it\n"
     )

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import jax
 
-# Device files of NVIDIA GPUs; the last one is that of WSL. The file with the driver's version.
-_DEVICE_FILES, _DRIVER = ("nvidia[0-9]*", "nvidiactl", "dxg"), Path("/proc/driver/nvidia/version")
+# The file with the driver's version. WSL has the library of NVIDIA's driver if the host has a GPU.
+_DRIVER, _WSL = Path("/proc/driver/nvidia/version"), Path("/usr/lib/wsl/lib/libcuda.so.1")
 _PLUGINS = ("jax-cuda12-plugin", "jax-cuda13-plugin")
 # CUDA 13 needs a driver of at least this version.
 _CUDA13_DRIVER = 580
@@ -22,7 +22,7 @@ class Found(NamedTuple):
     Attributes:
       jax: the version of JAX.
       plugins: the names and versions of the installed CUDA plugins of JAX.
-      gpus: the device files of NVIDIA GPUs.
+      gpus: the device files of NVIDIA GPUs; on WSL, the library of the driver.
       driver: the version of NVIDIA's driver; `None` if unknown.
     """
 
@@ -36,8 +36,8 @@ def require_backend(program: str) -> None:
     """Initialises the devices of JAX.
 
     If `JAX_PLATFORMS` does not name a platform and a GPU cannot be used, JAX uses the CPU, and a
-    hint on standard error says what the GPU needs. Processes of one run must have joined before
-    (`processes.join`).
+    hint on standard error says what the GPU needs. With `JAX_PLATFORMS=cpu` there is no hint.
+    Processes of one run must have joined before (`processes.join`).
 
     Args:
       program: the name of the command, for the hint.
@@ -61,22 +61,25 @@ def require_backend(program: str) -> None:
     found = find_gpus()
     if platform == "cpu" and not asked and found.gpus:
         hint = f"{cause}JAX uses the CPU; {_describe(found)}; to use the GPU: {_install(found)}"
-        print(f"{program}: {hint}", file=sys.stderr)
+        print(f"{program}: {hint}, or set JAX_PLATFORMS=cpu to silence it", file=sys.stderr)
 
 
-def find_gpus(*, devices: Path = Path("/dev"), driver: Path = _DRIVER) -> Found:
+def find_gpus(*, devices: Path = Path("/dev"), driver: Path = _DRIVER, wsl: Path = _WSL) -> Found:
     """Looks for NVIDIA GPUs and for the software that JAX needs for them.
 
     Args:
       devices: the folder of device files.
       driver: the file of Linux with the version of NVIDIA's driver.
+      wsl: the library of NVIDIA's driver on WSL, which has no device file for each GPU.
     """
     plugins: list[str] = []
     for name in _PLUGINS:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             plugins.append(f"{name} {importlib.metadata.version(name)}")
-    files = sorted(file for pattern in _DEVICE_FILES for file in devices.glob(pattern))
-    version = re.search(r"\d{3,}\.[\d.]+", driver.read_text()) if driver.exists() else None
+    files = sorted(devices.glob("nvidia[0-9]*")) or [wsl] * wsl.exists()
+    version = None
+    with contextlib.suppress(OSError):
+        version = re.search(r"\d{3,}\.[\d.]+", driver.read_text())
     return Found(
         jax=jax.__version__,
         plugins=tuple(plugins),
