@@ -44,7 +44,7 @@ def test_a_preset_for_a_gpu_enlarges_that_of_the_game(name: str) -> None:
     assert replay_ratio(config) == expected
 
 
-def test_the_preset_for_connect_four_is_the_measured_one() -> None:
+def test_the_preset_for_connect_four_has_the_sizes_of_the_measured_run() -> None:
     config = PRESETS["connect-four-gpu"]
     assert config.search == Gumbel(num_simulations=32)
     network, selfplay = config.network, config.selfplay
@@ -52,7 +52,7 @@ def test_the_preset_for_connect_four_is_the_measured_one() -> None:
     assert (selfplay.num_games, config.learner.batch_size) == (4096, 4096)
 
 
-def test_the_networks_of_the_board_games_have_the_sizes_for_strong_play() -> None:
+def test_the_networks_of_the_board_games_have_the_sizes_that_the_presets_name() -> None:
     sizes = {name: (x.network.width, x.network.num_blocks) for name, x in GPU_PRESETS.items()}
     assert sizes["chess-gpu"] == (256, 20)
     assert sizes["go-9x9-gpu"] == sizes["gardner-chess-gpu"] == (128, 10)

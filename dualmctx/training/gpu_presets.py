@@ -1,9 +1,10 @@
 """The presets of `dualmctx train` for one GPU with 80 GB.
 
-They differ from the presets of the same games for CPUs in size: thousands of games in parallel, the
-networks that strong play needs, trunks in bfloat16, and hundreds of simulations in the larger
-games. Except in Connect Four, a position is learned as often as in the preset for CPUs. Each needs
-less than three quarters of 80 GB, the part of a GPU's memory that JAX takes by default.
+They differ from the presets of the same games for CPUs in size: thousands of games in parallel,
+networks of the sizes that the comments in `presets` name, trunks in bfloat16, and hundreds of
+simulations in the larger games. Except in Connect Four, a position is learned as often as in the
+preset for CPUs. Each is predicted to need less than three quarters of 80 GB, the part of a GPU's
+memory that JAX takes by default.
 """
 
 from dualmctx.policies import Dual, Execution, Gumbel
@@ -16,9 +17,9 @@ _SEARCH = Dual(num_simulations=(128, 64), num_rounds=8)
 _EVALS = EvalConfig(every=50)
 
 GPU_PRESETS: dict[str, Config] = {
-    # This set-up played 125,000 positions per second on one H100, with a trunk in float32
-    # (2026-11-22, JAX 0.11.2): 320 iterations with self-play and learning took 267 s, so 700 take
-    # about ten minutes (computed).
+    # A run with these games, network, search, batch and replay ratio played 125,000 positions per
+    # second on one H100, with a trunk in float32 (2026-11-22, JAX 0.11.2): 320 iterations with
+    # self-play and learning took 267 s, so 700 take about ten minutes (computed).
     "connect-four-gpu": Config(
         game="connect_four",
         search=Gumbel(num_simulations=32),
