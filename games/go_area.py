@@ -1,9 +1,10 @@
 """Area scoring of Go boards as bit operations on rows.
 
 The area of a colour is its stones, and the empty points that no path of empty points connects to a
-stone of the other colour. This is the definition of pgx 2.6.0, and that of Tromp and Taylor except
-on the empty board. pgx's loop moves one point per iteration until nothing changes. On a GPU, the
-host reads the condition of such a loop back from the device in every iteration.
+stone of the other colour. This is the definition of pgx 2.6.0. It equals Tromp and Taylor's
+definition, except that all points of an empty board count for both colours. pgx's loop moves one
+point per iteration until nothing changes. On a GPU, the host reads the condition of such a loop
+back from the device in every iteration.
 
 Here a row of the board is one word of bits. Two functions find the connected points and return the
 same result:
