@@ -19,6 +19,7 @@ from rich.table import Table
 
 import dualmctx
 import games
+from dualmctx.distributed.backend import require_backend
 from dualmctx.types import PolicyValueNetwork
 
 K = TypeVar("K")
@@ -47,8 +48,16 @@ def estimate(share: float, number: int) -> Estimate:
 
 
 def make_parser(doc: str | None) -> argparse.ArgumentParser:
-    """Makes a parser with the first line of a docstring and the flags that all benchmarks have."""
+    """Makes a parser with the first line of a docstring and the flags that all benchmarks have.
+
+    Initialises the devices of JAX first, because the defaults of some flags depend on them. If the
+    platform in `JAX_PLATFORMS` cannot be used, the program ends with exit code 2 and a message.
+    """
     parser = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
+    try:
+        require_backend(parser.prog)
+    except ValueError as error:
+        parser.exit(2, f"{parser.prog}: {error}\n")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the rows to FILE")
     parser.add_argument("--quick", action="store_true", help="run a tiny size, as a smoke test")
     return parser

@@ -13,6 +13,7 @@ lowered for CUDA, which needs no GPU.
 """
 
 import collections
+import importlib.metadata
 import re
 import time
 from typing import Any, NamedTuple
@@ -20,11 +21,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pgx.go
 from jax import lax
 
 from benchmarks.common import make_parser, show, time_in_turns, write_json
-from games.go import Go
 
 SIZES = ((9, 1), (9, 64), (9, 512), (9, 4096), (19, 64))
 # Instructions of compiled programs that move no data.
@@ -48,6 +47,16 @@ class Row(NamedTuple):
     pgx_iterations: float
     pgx_compile_s: float
     ours_compile_s: float
+
+
+def make_envs(size: int) -> dict[str, Any]:
+    """Makes pgx's environment and ours."""
+    # pgx creates arrays on import, which needs JAX's devices.
+    import pgx.go
+
+    from games.go import Go
+
+    return {"pgx": pgx.go.Go(size=size), "ours": Go(size=size)}
 
 
 def record_games(env: Any, batch_size: int, num_moves: int) -> tuple[Any, Any]:
@@ -94,7 +103,7 @@ def compile_step(env: Any, states: Any, actions: Any) -> tuple[float, int]:
     return seconds, sum(opcode not in FREE for opcode in opcodes)
 
 
-def count_iterations(states: Any, actions: Any, size: int) -> float:
+def count_iterations(env: Any, states: Any, actions: Any, size: int) -> float:
     """Returns the mean number of iterations of pgx's scoring loop over M moves of a batch.
 
     The loop extends the reach of both colours by one point per iteration, for all games of the
@@ -108,7 +117,7 @@ def count_iterations(states: Any, actions: Any, size: int) -> float:
         return reached | (sides & empty)
 
     def count(states: Any, action: Any) -> tuple[Any, Any]:
-        states = jax.vmap(Go(size=size).step)(states, action)
+        states = jax.vmap(env.step)(states, action)
         board = states._x.board.reshape(-1, 1, size, size)
         stones = jnp.concatenate([board > 0, board < 0], axis=1)
 
@@ -124,7 +133,7 @@ def count_iterations(states: Any, actions: Any, size: int) -> float:
 
 def measure(size: int, batch_size: int, num_moves: int, repeats: int) -> Row:
     """Times both steps in turns."""
-    envs = {"pgx": pgx.go.Go(size=size), "ours": Go(size=size)}
+    envs = make_envs(size)
     states, actions = jax.jit(record_games, static_argnums=(0, 1, 2))(
         envs["ours"], batch_size, num_moves
     )
@@ -143,7 +152,7 @@ def measure(size: int, batch_size: int, num_moves: int, repeats: int) -> Row:
         all(map(np.array_equal, *map(jax.tree.leaves, last))),
         compiled["pgx"][1],
         compiled["ours"][1],
-        round(count_iterations(states, actions, size), 1),
+        round(count_iterations(envs["ours"], states, actions, size), 1),
         round(compiled["pgx"][0], 2),
         round(compiled["ours"][0], 2),
     )
@@ -170,7 +179,7 @@ def main(arguments: list[str] | None = None) -> None:
     device = jax.devices()[0].device_kind
     rows = [measure(*size, moves, repeats)._asdict() for size in sizes]
     show(
-        f"{device}, JAX {jax.__version__}, pgx {pgx.__version__}",
+        f"{device}, JAX {jax.__version__}, pgx {importlib.metadata.version('pgx')}",
         [{k: row[k] for k in TIMES} for row in rows],
     )
     show(
@@ -178,9 +187,9 @@ def main(arguments: list[str] | None = None) -> None:
         [{k: v for k, v in row.items() if k not in TIMES[2:]} for row in rows],
     )
     lowered = [
-        {"board": size, "step": name} | count_for_cuda(env(size=size))
+        {"board": size, "step": name} | count_for_cuda(env)
         for size in sorted({size for size, _ in sizes})
-        for name, env in (("pgx", pgx.go.Go), ("ours", Go))
+        for name, env in make_envs(size).items()
     ]
     show("operations of a step lowered for CUDA", lowered)
     write_json(options.json, {"device": device, "rows": rows, "lowered": lowered})

@@ -29,7 +29,6 @@ import jax
 import jax.numpy as jnp
 import mctx
 import optax
-from pgx.experimental import auto_reset
 
 from dualmctx.types import Environment, PolicyValueNetwork
 
@@ -171,6 +170,9 @@ def make_play(
     env: Environment, network: PolicyValueNetwork, search: Callable, sizes: Sizes
 ) -> Callable:
     """Makes `(params, key) -> [T, B] Step`, from new games."""
+    # pgx creates arrays on import, which needs JAX's devices.
+    from pgx.experimental import auto_reset
+
     run = make_search(env, network, search, sizes.num_simulations)
 
     def play(params: Any, rng_key: Any) -> Step:

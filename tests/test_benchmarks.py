@@ -41,6 +41,7 @@ from benchmarks.common import (
     Estimate,
     estimate,
     make_params,
+    make_parser,
     run_in_turns,
     time_in_turns,
     untrained_model,
@@ -75,6 +76,20 @@ def test_timing_alternates_and_skips_first_run(
     assert called == ["a", "b"] * 4
     seconds["a"], seconds["b"] = iter([1]), iter([2])
     assert run_in_turns(runs, 1) == {"a": [(1, "a9")], "b": [(2, "b10")]}
+
+
+def test_a_benchmark_whose_platform_is_missing_ends_with_a_message(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    def fail(program: str) -> None:
+        raise ValueError("JAX found no usable GPU")
+
+    monkeypatch.setattr("benchmarks.common.require_backend", fail)
+    with pytest.raises(SystemExit, match=r"^2$"):
+        make_parser("A benchmark.")
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err.count("\n")) == ("", 1)
+    assert captured.err.endswith(": JAX found no usable GPU\n")
 
 
 def test_coverage_counts_intervals_that_hold(tmp_path: pathlib.Path) -> None:

@@ -106,7 +106,11 @@ def test_import_rule_accepts_and_refuses(module, source, allowed):
 
 
 def test_import_does_not_initialise_jax():
-    modules = [n for n in SOURCES if _inside(n, "dualmctx") or n in ("games", "train")]
+    modules = [
+        n
+        for n in SOURCES
+        if _inside(n, "dualmctx") or _inside(n, "benchmarks") or n in ("games", "train")
+    ]
     program = (
         "import importlib, sys\n"
         "from jax._src import xla_bridge\n"
