@@ -762,13 +762,13 @@ def test_help_lists_the_presets_and_their_fields(capsys: pytest.CaptureFixture) 
     assert all(name in help_text for name in train.PRESETS)
     with pytest.raises(SystemExit, match=r"^0$"):
         train.main(["nim", "--help"])
-    help_text = capsys.readouterr().out
+    help_text = " ".join(capsys.readouterr().out.split())
     for words in ("dualmctx train nim", "--seed", "--search.backup.window", "dual (Dual MCTS"):
         assert words in help_text
     assert train.main([]) == 2
 
 
-def test_help_wraps_the_whole_text_of_a_flag(
+def test_help_wraps_the_description_and_the_whole_text_of_a_flag(
     capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The docstring of the field breaks its line before `needs`."""
@@ -777,6 +777,7 @@ def test_help_wraps_the_whole_text_of_a_flag(
         train.main(["nim", "--help"])
     lines = capsys.readouterr().out.splitlines()
     assert any("device. A run that needs more is refused" in line for line in lines)
+    assert max(map(len, lines)) <= 80
 
 
 @pytest.mark.sampled(2)

@@ -3,6 +3,8 @@
 import contextlib
 import io
 import re
+import shutil
+import textwrap
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
@@ -45,7 +47,7 @@ def parse_flags(default: C, arguments: list[str], program: str, description: str
                 default=default,
                 args=arguments,
                 prog=program,
-                description=description,
+                description=_wrap(description),
                 config=(tyro.conf.AvoidSubcommands,),
             )
     except SystemExit as exit_:
@@ -73,6 +75,21 @@ def _joined_lines() -> Iterator[None]:
         yield
     finally:
         docstring_parser.parse_from_object = parse
+
+
+def _wrap(description: str) -> str:
+    """Wraps a description to the width of the terminal.
+
+    tyro does not wrap it, and keeps the breaks before lines that start with a space.
+    """
+    return textwrap.fill(
+        description,
+        shutil.get_terminal_size().columns,
+        initial_indent=" ",
+        subsequent_indent=" ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def take_flag(arguments: list[str], flag: str) -> tuple[str | None, list[str]]:
