@@ -16,7 +16,7 @@ import pytest
 import games
 from documents import code_blocks, section
 from dualmctx import Tree, make_network, make_search_fn, policies
-from dualmctx.search import kernels
+from dualmctx.search import simulate
 from oracle.cases import fast_jit
 from test_imports import _allowed, _imports
 
@@ -175,13 +175,13 @@ def test_its_rule_and_statistic_run_in_kernels(
         search = fast_jit(make_search_fn(env, network, example.UCT(30)))
         return search(params, jax.random.PRNGKey(0), states).search_tree
 
-    expected, choose, modes = run(), kernels.choose, list[str]()
+    expected, choose, modes = run(), simulate.choose, list[str]()
 
     def interpret(mode: Any, *rest: Any) -> Any:
         modes.append(mode)
         return choose("interpret", *rest)
 
-    monkeypatch.setattr(kernels, "choose", interpret)
+    monkeypatch.setattr(simulate, "choose", interpret)
     actual = run()
     assert set(modes) == {"auto"}
     np.testing.assert_array_equal(actual.edges, expected.edges)
