@@ -177,9 +177,9 @@ def test_its_rule_and_statistic_run_in_kernels(
 
     expected, choose, modes = run(), simulate.choose, list[str]()
 
-    def interpret(mode: Any, *rest: Any) -> Any:
+    def interpret(mode: Any, *rest: Any, **options: Any) -> Any:
         modes.append(mode)
-        return choose("interpret", *rest)
+        return choose("interpret", *rest, **options)
 
     monkeypatch.setattr(simulate, "choose", interpret)
     actual = run()
