@@ -135,7 +135,7 @@ def test_engine_benchmark_chooses_sizes_by_device(
     capsys: pytest.CaptureFixture,
     tmp_path: pathlib.Path,
 ) -> None:
-    def measure(rule: str, size: tuple, *_: Any) -> engine.Row:
+    def measure(rule: str, size: tuple, *_: Any, **__: Any) -> engine.Row:
         return engine.Row(*size, rule, 2.0, 1.0, 2.0, rule != "muzero", 1.0, 1.0)
 
     monkeypatch.setattr(jax, "default_backend", lambda: backend)
