@@ -271,6 +271,7 @@ ONE_TREE = [name for name in HASH_POLICIES if name not in SEVERAL_TREES | SEVERA
 def test_search_for_cuda_never_waits_for_the_host(name: str) -> None:
     text = cuda_text(HASH_POLICIES[name])
     assert "triton" in text
+    assert "output_operand_aliases" in text, "the kernel would copy the trees"
     conditions = loop_conditions(text)
     assert conditions
     assert all(is_counted(condition) for condition in conditions)
