@@ -112,7 +112,7 @@ def show(title: str, rows: list[dict[str, Any]], missing: str = "") -> None:
     table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
     for name in rows[0]:
         # Headers wrap at spaces, and long cells wrap rather than lose digits.
-        table.add_column(name.replace("_", " "), overflow="fold")
+        table.add_column(str(name).replace("_", " "), overflow="fold")
     for row in rows:
         table.add_row(*(missing if cell is None else str(cell) for cell in row.values()))
     Console().print(table)
