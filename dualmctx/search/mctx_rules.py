@@ -133,7 +133,8 @@ def gumbel_interior(qtransform: QTransform) -> SelectFn:
     def select(rng_key: Any, tree: Tree, node_index: Array, depth: Any) -> Array:
         del rng_key, depth
         rows = read_rows(tree, node_index)
-        probs = jax.nn.softmax(rows.logits + transform_qvalues(qtransform, tree, node_index, rows))
+        qvalues = transform_qvalues(qtransform, rows, tree.num_actions)
+        probs = jax.nn.softmax(rows.logits + qvalues)
         score = probs - rows.visits / (1 + jnp.sum(rows.visits, axis=-1, keepdims=True))
         return argmax(mask_lanes(score, tree.num_actions, -jnp.inf))
 
@@ -166,7 +167,7 @@ def muzero(qtransform: QTransform, *, pb_c_init: float, pb_c_base: float) -> Sel
         pb_c = pb_c_init + jnp.log((visits + pb_c_base + 1.0) / pb_c_base)
         probs = jax.nn.softmax(rows.logits)
         policy_score = jnp.sqrt(visits) * pb_c * probs / (rows.visits + 1)
-        score = transform_qvalues(qtransform, tree, node_index, rows) + policy_score
+        score = transform_qvalues(qtransform, rows, tree.num_actions) + policy_score
         is_masked = (tree.root_invalid_actions * (depth == 0)).astype(bool)
 
         def mask(score: Array) -> Array:

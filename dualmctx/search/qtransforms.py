@@ -30,6 +30,7 @@ class NodeRows(NamedTuple):
       node_visits: `[B]` int32 visits of the node.
       node_value: `[B]` mean of the node.
       raw_value: `[B]` value of the node without search.
+      view: the same data as mctx's trees; `None` in a kernel.
     """
 
     logits: Array
@@ -38,10 +39,22 @@ class NodeRows(NamedTuple):
     node_visits: Array
     node_value: Array
     raw_value: Array
+    view: mctx.Tree | None
 
 
 def read_rows(tree: Tree, node_index: Array) -> NodeRows:
     """Reads the data of `[B]` nodes in the first tree."""
+    if not is_reference(tree.edges):
+        view = node_view(tree, node_index)
+        return NodeRows(
+            logits=view.children_prior_logits[:, 0],
+            visits=view.children_visits[:, 0],
+            qvalues=batched_gather(tree.stats[0].children_qvalues, node_index),
+            node_visits=view.node_visits[:, 0],
+            node_value=view.node_values[:, 0],
+            raw_value=view.raw_values[:, 0],
+            view=view,
+        )
     visits, qvalues = get_children(tree, node_index)
     node_visits, node_value = gather_pair(tree.stats[0].node_stats, node_index)
     return NodeRows(
@@ -51,21 +64,20 @@ def read_rows(tree: Tree, node_index: Array) -> NodeRows:
         node_visits=node_visits.astype(jnp.int32),
         node_value=node_value,
         raw_value=batched_gather(tree.raw_values, node_index),
+        view=None,
     )
 
 
-def transform_qvalues(
-    qtransform: QTransform, tree: Tree, node_index: Array, rows: NodeRows
-) -> Array:
-    """Returns the `[B, A]` scores of a qtransform at `[B]` nodes.
+def transform_qvalues(qtransform: QTransform, rows: NodeRows, num_actions: int) -> Array:
+    """Returns the `[B, A]` scores of a qtransform at the nodes of the rows.
 
     Outside of kernels, the qtransform itself is called. In a kernel, the function of this module
     that corresponds to it takes its place.
     """
-    if not is_reference(tree.edges):
-        return jax.vmap(qtransform, in_axes=(0, None))(node_view(tree, node_index), 0)
+    if rows.view is not None:
+        return jax.vmap(qtransform, in_axes=(0, None))(rows.view, 0)
     function, options = _split(qtransform)
-    return _ROW_TRANSFORMS[function](rows, tree.num_actions, **options)
+    return _ROW_TRANSFORMS[function](rows, num_actions, **options)
 
 
 def has_row_transform(qtransform: QTransform) -> bool:
