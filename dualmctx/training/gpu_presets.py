@@ -15,6 +15,8 @@ from dualmctx.training.selfplay import SelfPlay
 # Used by the larger games, none of which has been trained with these presets.
 _SEARCH = Dual(num_simulations=(128, 64), num_rounds=8)
 _EVALS = EvalConfig(every=50)
+# Of Go and Gardner chess.
+_BOARD_NETWORK = NetworkOptions(width=128, num_blocks=10, dtype="bfloat16", compact_states=True)
 
 GPU_PRESETS: dict[str, Config] = {
     # A run with these games, network, search, batch and replay ratio played 125,000 positions per
@@ -52,7 +54,7 @@ GPU_PRESETS: dict[str, Config] = {
     "go-9x9-gpu": Config(
         game="go_9x9",
         search=_SEARCH,
-        network=NetworkOptions(width=128, num_blocks=10, dtype="bfloat16", compact_states=True),
+        network=_BOARD_NETWORK,
         selfplay=SelfPlay(
             num_games=2048,
             num_steps=32,
@@ -69,7 +71,7 @@ GPU_PRESETS: dict[str, Config] = {
     "gardner-chess-gpu": Config(
         game="gardner_chess",
         search=_SEARCH,
-        network=NetworkOptions(width=128, num_blocks=10, dtype="bfloat16", compact_states=True),
+        network=_BOARD_NETWORK,
         selfplay=SelfPlay(num_games=2048, num_steps=32, temperature_plies=16, random_plies=8),
         learner=Learner(batch_size=4096, num_updates=32, capacity=1_048_576),
         evals=_EVALS,
