@@ -29,9 +29,13 @@ from dualmctx import (
     get_subtree,
     with_options,
 )
+from dualmctx.policies.root import root_evaluation
 from dualmctx.search import keys as key_functions
-from dualmctx.search import select, threefry
+from dualmctx.search import mctx_rules, select, threefry
+from dualmctx.search.allocate import allocate
+from dualmctx.search.rule_inputs import find_inputs
 from oracle.cases import CALM, RULES, fast_jit, grouped
+from oracle.compare import with_traced_options
 from test_policies import CASES, POLICIES, Arena, assert_same
 
 # The option with which a search runs in kernels here.
@@ -127,9 +131,9 @@ def in_both(policy: Any, **options: Any) -> tuple[Any, Any]:
     return loops, kernels
 
 
-def kernel_names(search: Any) -> set[str]:
+def kernel_names(search: Any, *inputs: Any) -> set[str]:
     """Returns the names of the kernels of a search."""
-    program = str(search.trace(RULES["plain"], 0).jaxpr)
+    program = str(search.trace(*(inputs or (RULES["plain"], 0))).jaxpr)
     names = ("descend", "record", "select_leaves", "backup_parallel", "sum_paths")
     return {name for name in names if "pallas_call" in program and f"name={name}" in program}
 
@@ -172,6 +176,14 @@ def test_kernels_sample_with_a_key_for_each_element(name: str) -> None:
 def test_kernels_take_any_number_of_trees_and_actions(sizes: tuple[int, int], name: str) -> None:
     batch, actions = sizes
     loops, kernels = in_both(HASH_POLICIES[name], batch=batch, actions=actions)
+    for seed in SEEDS:
+        assert_same_tree(kernels(RULES["plain"], seed), loops(RULES["plain"], seed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gumbel", "gumbel window"])
+def test_kernels_read_only_the_likely_actions_of_a_gumbel_root(name: str) -> None:
+    loops, kernels = in_both(HASH_POLICIES[name], batch=3, actions=70)
     for seed in SEEDS:
         assert_same_tree(kernels(RULES["plain"], seed), loops(RULES["plain"], seed))
 
@@ -308,6 +320,54 @@ def test_kernels_are_left_out_elsewhere() -> None:
     assert " conditional(" not in program.as_text()
     expected = loops(RULES["plain"], 3)
     assert_same_tree(kernels(RULES["plain"], 3), expected)
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        (select.puct(c_puct=1.0), (False, False)),
+        (mctx_rules.gumbel_interior(_completed), (False, False)),
+        (mctx_rules.muzero(_min_max, pb_c_init=1.25, pb_c_base=19652.0), (True, True)),
+        (
+            select.explore_outside_window(
+                select.puct(c_puct=1.0), window=2, explore_fraction=0.5, explore_decay=0.9
+            ),
+            (True, False),
+        ),
+    ],
+    ids=["puct", "gumbel", "muzero", "window"],
+)
+def test_inputs_of_rules_are_found(rule: Any, expected: tuple[bool, bool]) -> None:
+    roots = hash_model.roots(jnp.arange(2), RULES["plain"], ACTIONS)
+    evaluation = root_evaluation(roots, roots.prior_logits)
+    tree = allocate(
+        evaluation,
+        roots.embedding,
+        num_nodes=4,
+        invalid_actions=jnp.zeros((2, ACTIONS)),
+        windowed=True,
+    )
+    assert find_inputs([rule], jax.random.key(0), tree) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("alphazero", {"record"}), ("leaves", {"backup_parallel"}), ("dual window", set())],
+)
+def test_traced_options_run_in_loops(name: str, expected: set[str]) -> None:
+    def make(mode: str) -> Any:
+        def search(c_puct: Any, window: Any) -> Any:
+            policy = with_options(HASH_POLICIES[name], kernels=mode)
+            traced = {"c_puct": c_puct} | ({"window": window} if "window" in name else {})
+            policy = with_traced_options(policy, traced)
+            return make_search(policy).__wrapped__(RULES["plain"], 3)
+
+        return fast_jit(search)
+
+    loops, kernels = make("off"), make(MODE)
+    assert kernel_names(kernels, 2.0, 2) == expected
+    assert_same_tree(kernels(2.0, 2), loops(2.0, 2))
 
 
 @pytest.mark.parametrize(

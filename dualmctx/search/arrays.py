@@ -104,6 +104,10 @@ def write_slot(array: Array, slot: Array | int, row: Array) -> Array:
     """Writes `[B, ...]` rows at the same scalar slot of all trees, as a slice update in place."""
     if isinstance(array, TreeRef):
         return array.scatter(jnp.full((1,), slot, jnp.int32), row)
+    if not isinstance(slot, int):
+        # Unsigned indices need no test for negative ones, which would keep a copy of the counter of
+        # the simulations.
+        slot = slot.astype(jnp.uint32)
     return jax.lax.dynamic_update_slice_in_dim(
         array, row[:, None].astype(array.dtype), slot, axis=1
     )
@@ -169,6 +173,13 @@ def read_edges(array: Array, node: Array) -> Callable[[Array], Array]:
             jnp.where(lane_index(row.shape) == action[:, None], row, 0), axis=-1
         )
     return lambda action: batched_gather(by_edge(array), node * array.shape[2] + action)
+
+
+def take_entry(row: Array, index: Array) -> Array:
+    """Reads `[B, L]` values at `[B]` indices; in a kernel, the batch is one tree."""
+    if row.shape[0] == 1:
+        return jnp.sum(jnp.where(lane_index(row.shape) == index[:, None], row, 0), axis=-1)
+    return jnp.take_along_axis(row, index[:, None], axis=-1)[:, 0]
 
 
 def any_true(mask: Array) -> Array:

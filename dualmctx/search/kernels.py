@@ -26,12 +26,14 @@ import jax.numpy as jnp
 from jax import Array
 
 from dualmctx.search import parallel_leaves, path_sums, select
-from dualmctx.search.arrays import mask_lanes
+from dualmctx.search.arrays import mask_lanes, row_length
 from dualmctx.search.parallel_leaves import DescendFn, Leaves
 from dualmctx.search.path_sums import Sums
 from dualmctx.search.per_tree import key_words, run_per_tree, tree_key
 from dualmctx.search.record import record as record_in_loops
 from dualmctx.search.references import num_lanes
+from dualmctx.search.rule_inputs import captures_arrays, find_inputs
+from dualmctx.search.select import RowRule
 from dualmctx.search.threefry import can_sample
 from dualmctx.search.tree import Tree
 from dualmctx.types import Kernels, NodeInit, Path, SelectFn
@@ -53,7 +55,8 @@ def choose(
 
     The platform is that for which the program is lowered. The loops run on all platforms if a
     kernel cannot address the arrays of the trees by int32, if the numbers in them have 16 bits (see
-    `NodeInit.prior`), in 64-bit mode, and if a kernel cannot sample with the key.
+    `NodeInit.prior`), in 64-bit mode, if a kernel cannot sample with the key, and if a rule closes
+    over an array or a traced number, such as a constant of exploration over which `jax.vmap` maps.
 
     Args:
       kernels: the option of the search, see `SearchSpec`.
@@ -68,13 +71,14 @@ def choose(
       The result of one of the two.
     """
     in_kernel, in_loops = functions
-    if kernels == "off" or not _is_possible(tree, rng_key):
+    # A process without a GPU needs no time to trace the kernels.
+    is_elsewhere = kernels == "auto" and jax.default_backend() != "gpu"
+    if kernels == "off" or is_elsewhere or not _is_possible(tree, rng_key):
+        return in_loops(*args, **options)
+    if captures_arrays(in_loops, args, options):
         return in_loops(*args, **options)
     if kernels == "interpret":
         return in_kernel(*args, **options, interpret=True)
-    # A process without a GPU needs no time to trace the kernels.
-    if kernels == "auto" and jax.default_backend() != "gpu":
-        return in_loops(*args, **options)
     return jax.lax.platform_dependent(
         cuda=lambda: in_kernel(*args, **options), default=lambda: in_loops(*args, **options)
     )
@@ -100,45 +104,56 @@ def descend(
     is_active: Array | None = None,
     interpret: bool = False,
 ) -> Path:
-    """Descends as `select.descend`.
-
-    A root rule that differs from the rule below the root runs before the kernel, because it may
-    close over arrays of the batch.
-    """
-    is_same = root_select_fn is interior_select_fn
-    root = jnp.zeros(tree.edges.shape[0], jnp.int32)
-    first = None if is_same else root_select_fn(rng_key, tree, root, jnp.int32(0))
+    """Descends as `select.descend`; a root rule may be a `RowRule`."""
+    root_rows = root_select_fn.rows if isinstance(root_select_fn, RowRule) else None
+    is_read = find_inputs([root_select_fn, interior_select_fn], rng_key, tree)
 
     def walk(tree: Tree, rows: tuple[Any, ...], _: None) -> Path:
-        words, action, is_active = rows
-
-        def take_first(rng_key: Any, tree: Any, node_index: Any, depth: Any) -> Array:
-            del rng_key, tree, node_index, depth
-            return action
-
+        words, own, is_active = rows
+        if not is_read.invalid_actions:
+            lanes = (1, row_length(tree.children_index))
+            tree = tree.replace(root_invalid_actions=jnp.zeros(lanes, jnp.int32))
+        at_root = root_select_fn
+        if isinstance(at_root, RowRule):
+            at_root = at_root._replace(rows=own)
         return select.descend(
             tree_key(rng_key, words),
             tree,
-            interior_select_fn if is_same else take_first,
+            at_root,
             interior_select_fn,
             max_depth=max_depth,
             tree_index=tree_index,
             is_active=is_active,
         )
 
-    shape: Any = jax.ShapeDtypeStruct(root.shape, root.dtype)
+    shape: Any = jax.ShapeDtypeStruct(tree.edges.shape[:1], jnp.int32)
     outputs = Path(*(shape,) * len(Path._fields))
-    rows = key_words(rng_key), first, is_active
+    rows = key_words(rng_key) if is_read.key else None, root_rows, is_active
     return run_per_tree(
-        walk, tree, rows, outputs=outputs, name="descend", interpret=interpret
+        walk,
+        tree,
+        rows,
+        reads_invalid=is_read.invalid_actions,
+        outputs=outputs,
+        name="descend",
+        interpret=interpret,
     ).outputs
+
+
+def apply_at_root(rule: SelectFn, rng_key: Array, tree: Tree) -> RowRule:
+    """Applies a rule at the roots; returns a rule that chooses these actions.
+
+    The rule itself runs outside of the kernel, so it may close over arrays of the batch.
+    """
+    root = jnp.zeros(tree.edges.shape[0], jnp.int32)
+    return RowRule(lambda action, *_: action, rule(rng_key, tree, root, jnp.int32(0)))
 
 
 def record(
     tree: Tree,
     path: Path,
     new: NodeInit,
-    is_new: Array,
+    is_new: Array | None,
     node_index: Array | int,
     is_active: Array | None = None,
     *,
@@ -176,7 +191,14 @@ def select_leaves(
     outputs = Leaves(*(shape,) * len(Leaves._fields))
     rows, name = (key_words(rng_key), first_slot, limit), "select_leaves"
     found = run_per_tree(
-        run, tree, rows, outputs=outputs, writes=True, name=name, interpret=interpret
+        run,
+        tree,
+        rows,
+        reads_invalid=True,
+        outputs=outputs,
+        writes=True,
+        name=name,
+        interpret=interpret,
     )
     return found.tree, found.outputs._replace(is_new=found.outputs.is_new != 0)
 

@@ -4,20 +4,20 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
+import functools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import mctx
 import numpy as np
 from jax import Array
 
-from dualmctx.search.arrays import any_true, batched_gather, mask_lanes
+from dualmctx.search.arrays import any_true, batched_gather, mask_lanes, take_entry
 from dualmctx.search.keys import mctx_keys, uniform
-from dualmctx.search.mctx_adapter import QTransform, node_view
-from dualmctx.search.qtransforms import has_row_transform, read_rows, transform_qvalues
-from dualmctx.search.select import argmax
+from dualmctx.search.mctx_adapter import QTransform
+from dualmctx.search.qtransforms import has_row_transform, read_row, read_rows, transform_qvalues
+from dualmctx.search.select import RowRule, argmax
 from dualmctx.search.tree import Tree, gather_children
 from dualmctx.types import SelectFn
 
@@ -61,16 +61,14 @@ def gumbel_root(
 
     Source: Danihelka et al. 2022, section 3; `mctx.gumbel_muzero_root_action_selection`.
     """
-    logits, is_invalid = (
-        batched_gather(tree.children_prior, Tree.ROOT_INDEX),
-        tree.root_invalid_actions > 0,
-    )
+    logits = batched_gather(tree.children_prior, Tree.ROOT_INDEX)
+    is_invalid = tree.root_invalid_actions > 0
     max_considered = min(max_num_considered_actions, logits.shape[-1])
     schedules = [_required_visits(n, num_simulations) for n in range(max_considered + 1)]
-    required = np.array(schedules, np.int32)
     num_considered = jnp.minimum(max_considered, jnp.sum(~is_invalid, axis=-1, dtype=jnp.int32))
-    # The scores of mctx's qtransforms depend on the visited actions and on one unvisited action.
+    required = jnp.asarray(np.array(schedules, np.int32))[num_considered]
     noisy_logits = tree.extra_data.root_gumbel + (logits - jnp.max(logits, axis=-1, keepdims=True))
+    # The scores of mctx's qtransforms depend on the visited actions and on one unvisited action.
     # Twice as many as needed, because adding q̂ can make nearly equal scores equal.
     num_top, actions = 2 * max_considered, None
     if has_row_transform(qtransform) and logits.shape[-1] >= 2 * num_top:
@@ -78,26 +76,39 @@ def gumbel_root(
         top, actions = jax.lax.top_k(floored, num_top)
         noisy_logits = jnp.take_along_axis(noisy_logits, actions, axis=-1)
         is_invalid = top == -jnp.inf
-
-    def select(rng_key: Any, tree: Tree, node_index: Array, depth: Any) -> Array:
-        del rng_key, node_index, depth
-        view = node_view(tree, Tree.ROOT_INDEX, actions=actions)
-        visits = _count_passes(tree, view)
-        simulation = jnp.sum(visits, axis=-1)
-        is_due = visits == jnp.asarray(required)[num_considered, simulation][:, None]
-        completed = jax.vmap(qtransform, in_axes=(0, None))(view, 0)
-        score = jnp.maximum(FLOOR, noisy_logits + completed)
-        return argmax(jnp.where(is_invalid | ~is_due, -jnp.inf, score), actions)
-
-    return select
+    select = functools.partial(_select_due, qtransform, noisy_logits.shape[-1])
+    return RowRule(select, _RootRows(noisy_logits, is_invalid, actions, required))
 
 
-def _count_passes(tree: Tree, view: mctx.Tree) -> Array:
-    """Returns `[B, A]` int32, the simulations that passed through each action of the view."""
-    passes = tree.stats[0].path_visits
-    if passes is None:
-        return view.children_visits[:, 0]
-    return gather_children(view.children_index[:, 0], passes)
+class _RootRows(NamedTuple):
+    """The constants of a search at a Gumbel root.
+
+    Attributes:
+      noisy_logits: `[B, K]` Gumbel noise plus logits of the actions that the rule scores.
+      is_invalid: `[B, K]` bool.
+      actions: `[B, K]` int32; `None` for all actions.
+      required: `[B, num_simulations]` int32, for each simulation the visits of the next action.
+    """
+
+    noisy_logits: Array
+    is_invalid: Array
+    actions: Array | None
+    required: Array
+
+
+def _select_due(qtransform: QTransform, number: int, root: _RootRows, *inputs: Any) -> Array:
+    """The rule of `gumbel_root`, for `number` actions."""
+    _, tree, _, _ = inputs
+    rows = read_rows(tree, Tree.ROOT_INDEX, root.actions)
+    visits, passes = rows.visits, tree.stats[0].path_visits
+    if passes is not None:
+        index = read_row(tree.children_index, Tree.ROOT_INDEX, root.actions).astype(jnp.int32)
+        visits = gather_children(index, passes)
+    due = take_entry(root.required, jnp.sum(mask_lanes(visits, number, 0), axis=-1))
+    completed = transform_qvalues(qtransform, rows, number)
+    score = jnp.maximum(FLOOR, root.noisy_logits + completed)
+    is_masked = root.is_invalid | (visits != due[:, None])
+    return argmax(mask_lanes(jnp.where(is_masked, -jnp.inf, score), number, -jnp.inf), root.actions)
 
 
 def _required_visits(num_considered: int, num_simulations: int) -> list[int]:

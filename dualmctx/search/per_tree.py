@@ -37,13 +37,15 @@ def run_per_tree(
     interpret: bool,
     lanes: int = 0,
     writes: bool = False,
+    reads_invalid: bool = False,
     sums: Any = None,
     outputs: Any = None,
 ) -> Result:
     """Calls a function of a tree, its rows and its sums for each tree of the batch.
 
     The arguments are those of `launch`. `writes` tells whether the function writes to the tree; it
-    may write to the sums in any case.
+    may write to the sums in any case. `reads_invalid` tells whether it reads
+    `root_invalid_actions`, which is `None` otherwise.
     """
     nodes = tree.replace(embeddings=None, extra_data=None, root_invalid_actions=None)
 
@@ -55,11 +57,15 @@ def run_per_tree(
     (updated, sums), found = launch(
         run,
         None if writes else nodes,
-        (rows, tree.root_invalid_actions),
+        (rows, tree.root_invalid_actions if reads_invalid else None),
         (nodes if writes else None, sums),
         outputs,
         name=name,
-        lanes=max(lanes, tree.num_actions),
+        lanes=max(
+            lanes,
+            tree.num_actions,
+            *(x.size // x.shape[0] for x in jax.tree.leaves(rows) if x.ndim),
+        ),
         interpret=interpret,
     )
     if writes:
@@ -71,13 +77,15 @@ def run_per_tree(
     return Result(tree, sums, found)
 
 
-def _tree_of(nodes: Tree, root_invalid_actions: Array) -> Tree:
+def _tree_of(nodes: Tree, root_invalid_actions: Array | None) -> Tree:
     """Returns the tree of a program; past the last action, rows are those of illegal actions."""
     prior = -np.inf if nodes.prior_is_logits else 0.0
+    if root_invalid_actions is not None:
+        root_invalid_actions = mask_lanes(root_invalid_actions, nodes.num_actions, 1)
     return nodes.replace(
         children_index=with_fill(nodes.children_index, Tree.UNVISITED),
         children_prior=with_fill(nodes.children_prior, prior),
-        root_invalid_actions=mask_lanes(root_invalid_actions, nodes.num_actions, 1),
+        root_invalid_actions=root_invalid_actions,
     )
 
 
@@ -88,9 +96,11 @@ def key_words(rng_key: Array) -> tuple[Array, Array]:
     return data[..., 0], data[..., 1]
 
 
-def tree_key(rng_key: Array, words: tuple[Array, Array]) -> Any:
-    """Returns the key of a program, from the words that it loaded."""
+def tree_key(rng_key: Array, words: tuple[Array, Array] | None) -> Any:
+    """Returns the key of a program, from the words that it loaded; any key for `None`."""
     from jax.experimental import pallas
 
     element = jnp.full((1,), pallas.program_id(0), jnp.uint32)
+    if words is None:
+        words = jnp.zeros_like(element), jnp.zeros_like(element)
     return TreeKey(words, element, is_per_element(rng_key))

@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import mctx
 from jax import Array
 
-from dualmctx.search.arrays import batched_gather, gather_pair, mask_lanes
+from dualmctx.search.arrays import batched_gather, by_edge, gather_pair, mask_lanes
 from dualmctx.search.mctx_adapter import QTransform, node_view
 from dualmctx.search.references import is_reference
-from dualmctx.search.tree import Tree, get_children
+from dualmctx.search.tree import Tree
 
 
 class NodeRows(NamedTuple):
@@ -42,24 +42,33 @@ class NodeRows(NamedTuple):
     view: mctx.Tree | None
 
 
-def read_rows(tree: Tree, node_index: Array) -> NodeRows:
-    """Reads the data of `[B]` nodes in the first tree."""
+def read_row(array: Array, node_index: Array | int, actions: Array | None) -> Array:
+    """Reads `[B, A]` rows of nodes from a `[B, N, A]` array, or `[B, K]` actions of the root."""
+    if actions is None:
+        return batched_gather(array, node_index)
+    # The edges of the root come first.
+    return batched_gather(by_edge(array), actions)
+
+
+def read_rows(tree: Tree, node_index: Array | int, actions: Array | None = None) -> NodeRows:
+    """Reads the data of `[B]` nodes, or of `[B, K]` actions of the root, in the first tree."""
+    stats = tree.stats[0]
+    qvalues = read_row(stats.children_qvalues, node_index, actions)
     if not is_reference(tree.edges):
-        view = node_view(tree, node_index)
+        view = node_view(tree, node_index, actions=actions)
         return NodeRows(
             logits=view.children_prior_logits[:, 0],
             visits=view.children_visits[:, 0],
-            qvalues=batched_gather(tree.stats[0].children_qvalues, node_index),
+            qvalues=qvalues,
             node_visits=view.node_visits[:, 0],
             node_value=view.node_values[:, 0],
             raw_value=view.raw_values[:, 0],
             view=view,
         )
-    visits, qvalues = get_children(tree, node_index)
-    node_visits, node_value = gather_pair(tree.stats[0].node_stats, node_index)
+    node_visits, node_value = gather_pair(stats.node_stats, node_index)
     return NodeRows(
-        logits=batched_gather(tree.children_prior, node_index),
-        visits=visits,
+        logits=read_row(tree.children_prior, node_index, actions),
+        visits=read_row(stats.children_visits, node_index, actions).astype(jnp.int32),
         qvalues=qvalues,
         node_visits=node_visits.astype(jnp.int32),
         node_value=node_value,

@@ -15,7 +15,7 @@ def record(
     tree: Tree,
     path: Path,
     new: NodeInit,
-    is_new: Array,
+    is_new: Array | None,
     node_index: Array | int,
     is_active: Array | None = None,
     **options: Any,
@@ -26,7 +26,8 @@ def record(
       tree: the trees, with the embeddings of the new nodes.
       path: the last edge of each path.
       new: the evaluations at the ends of the paths.
-      is_new: `[B]` bool, elements that get a new node.
+      is_new: `[B]` bool, elements that get a new node; if `None`, those whose path ends at a node
+        that does not exist yet.
       node_index: scalar, the slot for the new nodes.
       is_active: `[B]` bool, elements that may change; all if `None`.
       **options: further arguments of `backup`.
@@ -34,6 +35,8 @@ def record(
     Returns:
       The trees.
     """
+    if is_new is None:
+        is_new = path.child == Tree.UNVISITED
     tree, leaf = insert_node(tree, path, new, is_new, node_index)
     synchronize(tree.edges)  # The backup reads the new node.
     return backup(tree, leaf, is_active, **options)

@@ -4,6 +4,7 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -43,6 +44,24 @@ def argmax(score: Array, actions: Array | None = None) -> Array:
     found = jnp.min(jnp.where(is_best, index if actions is None else actions, nothing), axis=-1)
     first = 0 if actions is None else jnp.min(actions, axis=-1)
     return jnp.where(found == nothing, first, found)
+
+
+class RowRule(NamedTuple):
+    """A selection rule with arrays of its own, such as the noise of the roots; a `SelectFn`.
+
+    A kernel cannot read arrays over which a function closes. It loads the rows of its tree.
+
+    Attributes:
+      function: takes the arrays, and then the arguments of a `SelectFn`.
+      rows: the arrays, a pytree of `[B]` and `[B, L]`.
+    """
+
+    function: Callable[..., Array]
+    rows: Any
+
+    def __call__(self, rng_key: Any, tree: Tree, node_index: Array, depth: Any) -> Array:
+        """Chooses `[B]` actions."""
+        return self.function(self.rows, rng_key, tree, node_index, depth)
 
 
 class QvaluesFn(Protocol):

@@ -16,7 +16,7 @@ from dualmctx.search.kernels import choose
 from dualmctx.search.keys import split_key
 from dualmctx.search.parallel_leaves import Leaves, backup_parallel, expand_leaves, select_leaves
 from dualmctx.search.record import record
-from dualmctx.search.select import descend
+from dualmctx.search.select import RowRule, descend
 from dualmctx.search.statistics import Statistic
 from dualmctx.search.tree import Tree
 from dualmctx.types import EvaluateFn, Kernels, Params, Path, SelectFn
@@ -54,11 +54,15 @@ class SearchSpec(NamedTuple):
 
     def descend(self, rng_key: Array, tree: Tree, is_active: Array | None = None) -> Path:
         """Calls `select.descend` with the rules and limits of this record; consumes the key."""
+        root_select_fn = self.root_select_fn
+        is_ready = isinstance(root_select_fn, RowRule) or root_select_fn is self.interior_select_fn
+        if self.kernels != "off" and not is_ready:
+            root_select_fn = kernels.apply_at_root(root_select_fn, rng_key, tree)
         return choose(
             self.kernels,
             tree,
             (kernels.descend, descend),
-            *(rng_key, tree, self.root_select_fn, self.interior_select_fn),
+            *(rng_key, tree, root_select_fn, self.interior_select_fn),
             max_depth=self.max_depth,
             tree_index=self.tree_index,
             is_active=is_active,
@@ -74,11 +78,13 @@ class SearchSpec(NamedTuple):
         is_active: Array | None = None,
     ) -> Tree:
         """Calls `record.record` with the options of this record."""
+        # Without `is_active`, a kernel computes the mask itself.
+        is_new = None if is_active is None else found.is_new
         return choose(
             self.kernels,
             tree,
             (kernels.record, record),
-            *(tree, path, found.node, found.is_new, node_index, is_active),
+            *(tree, path, found.node, is_new, node_index, is_active),
             window=self.window,
             statistics=self.statistics,
             tree_index=self.tree_index,

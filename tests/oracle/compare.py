@@ -42,7 +42,7 @@ def run_engine(
     if getattr(policy, "frozen_visit_limit", None) is not None:
         traced["frozen_visit_limit"] = policy.frozen_visit_limit
         traced["frozen_temperature"] = policy.frozen_temperature
-    static = _with_options(policy, dict.fromkeys(traced, 1))
+    static = with_traced_options(policy, dict.fromkeys(traced, 1))
     if invalid is None:
         invalid = np.zeros((len(seeds), num_actions), bool)
     finals = {"nothing": (False, False), "root": (True, False), "all": (True, True)}[final]
@@ -50,7 +50,7 @@ def run_engine(
     return jax.tree.map(np.asarray, output)
 
 
-def _with_options(policy: Any, options: dict[str, Any]) -> Any:
+def with_traced_options(policy: Any, options: dict[str, Any]) -> Any:
     """Returns a policy with traced options, which its own check could not read."""
     policy, known = copy.copy(policy), named_options(policy)
     for name, value in options.items():
@@ -93,7 +93,7 @@ def _run(
 
     root = hash_model.roots(seeds, rules, num_actions)
     root = choose(finals[0], root, root.embedding)
-    policy = _with_options(static, traced)
+    policy = with_traced_options(static, traced)
     later = hash_model.refine_fns(max(2, len(static.heads)), num_actions)
     return policy(rules, rng_key, root, recurrent_fn, later, invalid_actions=invalid)
 
