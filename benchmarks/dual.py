@@ -185,8 +185,17 @@ def main(arguments: list[str] | None = None) -> None:
     """Runs the benchmark and prints its table."""
     parser = make_parser(__doc__)
     parser.add_argument("--repeats", type=int, default=7, help="timed runs of each search")
+    parser.add_argument(
+        "--rounds", type=int, nargs="+", default=ROUNDS, metavar="R", help="rounds of Dual and MPV"
+    )
+    parser.add_argument(
+        "--batch", type=int, metavar="B", help="only this number of early positions"
+    )
     options = parser.parse_args(arguments)
-    sizes = Sizes(SMALL, LARGE, ROUNDS, for_device(CPU_BATCHES, GPU_BATCHES), width=64)
+    batches = for_device(CPU_BATCHES, GPU_BATCHES)
+    if options.batch:
+        batches = (("early", options.batch),)
+    sizes = Sizes(SMALL, LARGE, tuple(options.rounds), batches, width=64)
     if options.quick:
         sizes = Sizes(5, 4, (1, 2), (("early", 2), ("all", 8)), width=8)
     show_environment()
