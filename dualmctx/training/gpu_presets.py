@@ -19,9 +19,8 @@ _EVALS = EvalConfig(every=50)
 _BOARD_NETWORK = NetworkOptions(width=128, num_blocks=10, dtype="bfloat16", compact_states=True)
 
 GPU_PRESETS: dict[str, Config] = {
-    # A run with these games, network, search, batch and replay ratio played 125,000 positions per
-    # second on one H100, with a trunk in float32 (2026-11-22, JAX 0.11.2): 320 iterations with
-    # self-play and learning took 267 s, so 700 take about ten minutes (computed).
+    # Plays 423,000 positions per second on one H100 (2026-11-23, JAX 0.11.2); 900 iterations of
+    # self-play and learning took 356 s, so 700 take less than five minutes (computed).
     "connect-four-gpu": Config(
         game="connect_four",
         search=Gumbel(num_simulations=32),
