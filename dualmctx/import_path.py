@@ -1,0 +1,130 @@
+"""Imports objects that users name as `package.module:attribute`, such as games and networks."""
+
+import importlib
+import inspect
+import os
+import re
+import sys
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+_NAME = r"[^\W\d]\w*"
+_PATH = re.compile(rf"{_NAME}(\.{_NAME})*:{_NAME}(\.{_NAME})*")
+
+
+def is_import_path(name: object) -> bool:
+    """Returns whether a name is meant as `package.module:attribute`: whether it has a colon."""
+    return isinstance(name, str) and ":" in name
+
+
+def call_factory(path: str, parameters: Mapping[str, Any], kind: str) -> Any:
+    """Imports a factory and calls it with keyword arguments.
+
+    Args:
+      path: the factory, a function or class, as for `import_object`.
+      parameters: the keyword arguments.
+      kind: a noun for the messages, such as "game".
+
+    Returns:
+      The value that the factory returns.
+
+    Raises:
+      ValueError: as `import_object`; if the object cannot be called, does not have a parameter or
+        lacks the value of one; or if the call raises an exception.
+    """
+    factory = import_object(path, kind)
+    if not callable(factory):
+        raise ValueError(
+            f"{kind} {path} is of type {type(factory).__name__}; it must be a function or class "
+            f"that returns the {kind}"
+        )
+    _check_parameters(path, factory, parameters, kind)
+    try:
+        return factory(**parameters)
+    except Exception as error:
+        raise ValueError(f"{kind} {path} cannot be built: it raised {describe(error)}") from error
+
+
+def import_object(path: str, kind: str) -> Any:
+    """Imports an object.
+
+    Modules are found as by `python -m`: first in the current folder, then in `sys.path`. The path
+    may come from a file, such as the record of a network. Importing a module runs it, so modules of
+    Python's standard library and private names are refused: they hold nothing of this kind.
+
+    Args:
+      path: `package.module:attribute`; the attribute may have dots.
+      kind: a noun for the messages, such as "game".
+
+    Returns:
+      The object.
+
+    Raises:
+      ValueError: if the path is malformed or refused, or the module or the attribute does not
+        exist, or importing the module raises an exception.
+    """
+    if not _PATH.fullmatch(path):
+        raise ValueError(f"{kind} is {path!r}; write it as package.module:attribute")
+    module_name, attribute = path.split(":")
+    is_private = any(part.startswith("_") for part in re.split(r"[.:]", path))
+    if is_private or module_name.split(".")[0] in sys.stdlib_module_names:
+        raise ValueError(
+            f"{kind} is {path}; it must not be private or a part of Python's standard library"
+        )
+    found: Any = _import_module(module_name, path, kind)
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            file = getattr(sys.modules[module_name], "__file__", None) or module_name
+            raise ValueError(f"{kind} {path} does not exist: {file} has no {attribute}")
+        found = getattr(found, part)
+    return found
+
+
+def _import_module(name: str, path: str, kind: str) -> Any:
+    folder = os.getcwd()
+    if not {"", folder} & set(sys.path):
+        # The console script, unlike `python -m`, does not search the current folder.
+        sys.path.insert(0, folder)
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None and f"{name}.".startswith(f"{missing}."):
+            raise ValueError(
+                f"{kind} {path} does not exist: there is no module {missing!r} in {folder} or "
+                "among the installed packages; run the command in the folder of the module, or "
+                "install it"
+            ) from error
+        raise ValueError(
+            f"{kind} {path} cannot be imported: module {name} raised {describe(error)}"
+        ) from error
+
+
+def _check_parameters(path: str, factory: Any, given: Mapping[str, Any], kind: str) -> None:
+    """Checks the names of keyword arguments."""
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except (TypeError, ValueError):  # some classes written in C have no signature
+        return
+    named = [x for x in parameters if x.kind in (x.POSITIONAL_OR_KEYWORD, x.KEYWORD_ONLY)]
+    names = [x.name for x in named]
+    takes_all = any(x.kind is x.VAR_KEYWORD for x in parameters)
+    for name, value in given.items():
+        if name not in names and not takes_all:
+            known = ", ".join(names) or "no parameters"
+            raise ValueError(
+                f"{kind} {path} has no parameter {name!r} (={value!r}): it takes {known}"
+            )
+    for x in named:
+        if x.default is x.empty and x.name not in given:
+            raise ValueError(f"{kind} {path} needs a value of its parameter {x.name!r}")
+
+
+def describe(error: BaseException) -> str:
+    """Describes an exception of a user's code: its type, first line, file and line number."""
+    message = (str(error).strip() or "no message").split("\n")[0]
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [x for x in frames if not x.filename.startswith("<")]
+    where = f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
+    return f"{type(error).__name__}: {message}{where}"

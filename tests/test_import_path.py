@@ -1,0 +1,111 @@
+"""Objects named as `package.module:attribute`: what is found, and what each error says."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dualmctx.import_path import call_factory, import_object, is_import_path
+
+ROOT = Path(__file__).parents[1]
+MODULE = """
+class Group:
+    @staticmethod
+    def make(size=3):
+        return ("made", size)
+
+def needs(size):
+    return size
+
+def takes_all(**options):
+    return options
+
+def fails():
+    raise RuntimeError("broken rules\\nand a second line")
+
+number = 3
+"""
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """Returns the name of a module in the current folder that no other test has imported."""
+    name = f"own_{tmp_path.name}".replace("-", "_")
+    (tmp_path / f"{name}.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return name
+
+
+def test_a_module_of_the_current_folder_is_imported(module):
+    assert import_object(f"{module}:number", "game") == 3
+    assert call_factory(f"{module}:Group.make", {"size": 5}, "game") == ("made", 5)
+    assert call_factory(f"{module}:takes_all", {"any": 1}, "game") == {"any": 1}
+
+
+@pytest.mark.parametrize(
+    ("attribute", "parameters", "message"),
+    [
+        ("number", {}, "is of type int; it must be a function or class"),
+        ("missing", {}, "does not exist: .*[.]py has no missing"),
+        ("Group.missing", {}, "has no Group.missing"),
+        ("Group.make", {"side": 4}, r"has no parameter 'side' \(=4\): it takes size"),
+        ("fails", {"side": 4}, "it takes no parameters"),
+        ("needs", {}, "needs a value of its parameter 'size'"),
+        ("fails", {}, r"raised RuntimeError: broken rules \(.*[.]py, line 14\)$"),
+    ],
+)
+def test_an_object_that_cannot_be_built_is_named(module, attribute, parameters, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        call_factory(f"{module}:{attribute}", parameters, "game")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["a b:make", "module:", ":make", "a:b:c", "../module:make", "1a:make", "module:make()", ""],
+)
+def test_a_malformed_path_is_refused(path):
+    with pytest.raises(ValueError, match=r"write it as package[.]module:attribute"):
+        import_object(path, "network")
+
+
+@pytest.mark.parametrize("path", ["os:system", "os.path:join", "_thread:exit", "jax._src.core:x"])
+def test_the_standard_library_and_private_names_are_refused(path):
+    with pytest.raises(ValueError, match="must not be private or a part of Python's standard"):
+        import_object(path, "game")
+
+
+def test_a_missing_module_is_told_from_one_that_does_not_import(module, tmp_path):
+    with pytest.raises(ValueError, match=r"there is no module 'no_such_module' in .*install it"):
+        import_object("no_such_module.games:make", "game")
+    (tmp_path / f"{module}_b.py").write_text("import no_such_dependency\n")
+    with pytest.raises(ValueError, match=r"raised ModuleNotFoundError: .*'no_such_dependency'"):
+        import_object(f"{module}_b:make", "game")
+    (tmp_path / f"{module}_c.py").write_text("def make(:\n")
+    with pytest.raises(ValueError, match="raised SyntaxError"):
+        import_object(f"{module}_c:make", "game")
+
+
+def test_console_scripts_find_modules_of_the_current_folder(module, tmp_path):
+    """A script's `sys.path` starts with the folder of the script."""
+    script = tmp_path / "bin" / "script.py"
+    script.parent.mkdir()
+    script.write_text(
+        "from dualmctx.import_path import import_object\n"
+        f"print(import_object('{module}:number', 'game'))\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(script)]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("3\n", "")
+
+
+def test_names_with_a_colon_are_paths():
+    assert is_import_path("module:make")
+    assert not is_import_path("tic_tac_toe")
+    assert not is_import_path(None)
