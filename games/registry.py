@@ -1,4 +1,4 @@
-"""The registry of games: those of this package, and pgx's two-player perfect-information games."""
+"""The registry of games: those of this package, pgx's two-player games, and those of users."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import inspect
 import math
 import numbers
 from typing import TYPE_CHECKING, Any
+
+from dualmctx.import_path import is_import_path
+from games.own_game import ENTRY_POINTS, entry_points, make_own_game
 
 if TYPE_CHECKING:
     import pgx
@@ -61,39 +64,65 @@ _GAMES = {
 
 
 def available() -> tuple[str, ...]:
-    """Returns the names that `make` accepts."""
-    return tuple(_GAMES)
+    """Returns the names that `make` accepts, also those of installed packages.
+
+    Other games are named by import paths, which are not listed.
+    """
+    return (*_GAMES, *(name for name in entry_points() if name not in _GAMES))
 
 
 def make(name: str, /, **parameters: Any) -> pgx.Env:
     """Builds the environment of a game.
 
     Args:
-      name: one of `available()`; "-" and "_" are equivalent.
-      **parameters: keyword arguments of the class of the game: `max_take` and `pile` for nim;
-        `k`, `q` and `n` for hsr; `size` for hex; `komi`, `history_length` and
-        `max_terminal_steps` for go. The other games have no parameters.
+      name: one of `available()`, where "-" and "_" are equivalent; or the import path of a game of
+        your own, `package.module:factory`. The factory is a function or class that returns a
+        `dualmctx.types.Environment`. Its module may be in the current folder.
+      **parameters: keyword arguments of the class or factory of the game: `max_take` and `pile` for
+        nim; `k`, `q` and `n` for hsr; `size` for hex; `komi`, `history_length` and
+        `max_terminal_steps` for go. The other games of this package have no parameters.
 
     Returns:
-      A pgx environment with two players. Its `state_ranges` maps the paths of large integer arrays
-      in the state to the inclusive bounds of their values.
+      A pgx environment with two players, or an `OwnGame`, which wraps a user's environment. Its
+      `state_ranges` maps the paths of large integer arrays in the state to the inclusive bounds of
+      their values.
 
     Raises:
-      ValueError: if the game or the parameter does not exist, or the value is invalid.
+      ValueError: if the game or the parameter does not exist, or the value is invalid; for games
+        outside this package, also if the module cannot be imported or the factory raises.
     """
-    row = _GAMES.get(str(name).replace("-", "_"))
+    if is_import_path(name):
+        return make_own_game(name, name, parameters)
+    known = str(name).replace("-", "_")
+    row = _GAMES.get(known)
     if row is None:
-        raise ValueError(f"no game {name!r}: choose one of {', '.join(_GAMES)}.")
+        return _make_installed(name, known, parameters)
     game_class = getattr(importlib.import_module(row.module), row.class_name)
     defaults = _parameters(game_class, row)
     for key, value in parameters.items():
         if key not in defaults:
-            known = ", ".join(defaults) or "no parameters"
-            raise ValueError(f"{name} has no parameter {key!r} (={value!r}): it takes {known}.")
+            names = ", ".join(defaults) or "no parameters"
+            raise ValueError(f"{name} has no parameter {key!r} (={value!r}): it takes {names}.")
         _check(key, value, defaults[key])
     env = game_class(**dict(row.fixed), **parameters)
     env.state_ranges = dict(row.ranges)
     return env
+
+
+def _make_installed(name: Any, known: str, parameters: dict[str, Any]) -> Any:
+    """Builds a game that an installed package names by an entry point."""
+    point = entry_points().get(known)
+    if point is None:
+        raise ValueError(
+            f"no game {name!r}: choose one of {', '.join(available())}, or name a game of your own "
+            "as package.module:factory. If another package has this game (entry-point group "
+            f"{ENTRY_POINTS}), install that package."
+        )
+    try:
+        return make_own_game(known, f"{point.module}:{point.attr}", parameters)
+    except ValueError as error:
+        package = point.dist.name if point.dist else "unknown"
+        raise ValueError(f"{error} (game {name!r} of the installed package {package})") from error
 
 
 def has_asymmetric_roles(env: pgx.Env) -> bool:

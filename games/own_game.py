@@ -1,0 +1,145 @@
+"""Games outside the package: named by an import path, or by an entry point of another package."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib.metadata
+import inspect
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from dualmctx.import_path import call_factory, describe
+
+ENTRY_POINTS = "dualmctx.games"
+"""The group of entry points by which another package names its games."""
+ABILITIES = ("move_names", "symmetries", "exact_rules", "position_code", "from_fen", "to_fen")
+"""Optional methods of an environment. The module of a game may define them too, as functions whose
+first argument is the environment."""
+_FIELDS = (
+    *("current_player", "observation", "rewards", "terminated", "truncated"),
+    "legal_action_mask",
+)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class OwnGame:
+    """An environment from outside the package, as a `dualmctx.types.Environment`.
+
+    All other attributes are those of the wrapped environment, then the abilities of its module.
+
+    Attributes:
+      wrapped: the environment that the factory returned.
+      id: the import path or the name of the entry point. It differs from the names of the package's
+        games, so nothing of theirs is applied to a game that shares its own name with one of them.
+      module: the module of the factory.
+      num_actions: A, from the legal action mask of the initial state.
+      observation_shape: from the initial state.
+    """
+
+    wrapped: Any
+    id: str
+    module: Any
+    num_actions: int
+    observation_shape: tuple[int, ...]
+
+    def init(self, key: jax.Array) -> Any:
+        """Returns the initial state of a game."""
+        return self.wrapped.init(key)
+
+    def step(self, state: Any, action: jax.Array, key: jax.Array | None = None) -> Any:
+        """Plays an int32 action; returns the next state. Chance is not supported."""
+        del key
+        return self.wrapped.step(state, action)
+
+    def observe(self, state: Any, player_id: jax.Array | None = None) -> jax.Array:
+        """Returns the observation of a state, by default as the player to move sees it."""
+        if player_id is None:
+            return state.observation
+        return self.wrapped.observe(state, player_id)
+
+    @property
+    def state_ranges(self) -> Mapping[str, tuple[int, int]]:
+        """The declared ranges of integer arrays in the state; by default none."""
+        return getattr(self.wrapped, "state_ranges", {})
+
+    def __getattr__(self, name: str) -> Any:
+        """Returns another attribute of the environment, or an ability of its module."""
+        if name.startswith("__") or name == "wrapped":
+            raise AttributeError(name)
+        if name in ABILITIES and not hasattr(self.wrapped, name):
+            function = vars(self.module).get(name)
+            # Not a function that the module imports, such as `games.symmetries`.
+            if inspect.isfunction(function) and function.__module__ == self.module.__name__:
+                return functools.partial(function, self)
+        return getattr(self.wrapped, name)
+
+
+def make_own_game(name: str, path: str, parameters: Mapping[str, Any]) -> OwnGame:
+    """Builds a game from its factory.
+
+    Args:
+      name: the name by which the game is known.
+      path: the factory, as `package.module:attribute`.
+      parameters: the keyword arguments of the factory.
+
+    Returns:
+      The environment.
+
+    Raises:
+      ValueError: if it cannot be imported or built, or its initial state lacks a field.
+    """
+    env = call_factory(path, parameters, "game")
+    state = initial_shapes(env, name)
+    return OwnGame(
+        wrapped=env,
+        id=name,
+        module=sys.modules[path.split(":")[0]],
+        num_actions=int(np.prod(state.legal_action_mask.shape)),
+        observation_shape=tuple(state.observation.shape),
+    )
+
+
+def initial_shapes(env: Any, name: str) -> Any:
+    """Returns the shapes and dtypes of the initial state of a game, without computing it.
+
+    Args:
+      env: the environment.
+      name: the name of the game, for the messages.
+
+    Raises:
+      ValueError: if the environment has no `init` or `step`, if JAX cannot trace `init`, or if its
+        state lacks a field.
+    """
+    for method in ("init", "step"):
+        if not callable(getattr(env, method, None)):
+            raise ValueError(
+                f"game {name} has no method {method}: its factory returned {_kind(env)}; it must "
+                "return an environment with the interface of pgx.Env"
+            )
+    try:
+        # Two words, the shape of a key of `jax.random.PRNGKey`.
+        state = jax.eval_shape(env.init, jax.ShapeDtypeStruct((2,), np.uint32))
+    except Exception as error:
+        raise ValueError(f"game {name}: JAX cannot trace init: {describe(error)}") from error
+    missing = [field for field in _FIELDS if not hasattr(state, field)]
+    if missing:
+        raise ValueError(
+            f"game {name}: init returns {_kind(state)} without the field"
+            f"{'s' * (len(missing) > 1)} {', '.join(missing)}; states need the fields of pgx.State"
+        )
+    return state
+
+
+def entry_points() -> dict[str, importlib.metadata.EntryPoint]:
+    """Returns the games of installed packages, by name; "-" is replaced by "_"."""
+    found = importlib.metadata.entry_points(group=ENTRY_POINTS)
+    return {point.name.replace("-", "_"): point for point in found}
+
+
+def _kind(value: Any) -> str:
+    return "None" if value is None else f"an object of type {type(value).__name__}"
