@@ -6,6 +6,7 @@ import textwrap
 import traceback
 
 from dualmctx.commands.flags import parse_flags, take_flag
+from dualmctx.commands.game_flags import names_game, preset_of_game
 from dualmctx.commands.main import fail
 from dualmctx.distributed.backend import require_backend
 from dualmctx.distributed.processes import is_first, join, require_same
@@ -20,7 +21,9 @@ from dualmctx.training.presets import PRESETS
 
 PROGRAM = "dualmctx train"
 _USAGE = """\
-Trains a network by self-play: `{program} PRESET [--FIELD VALUE ...]`.
+Trains a network by self-play: `{program} PRESET [--FIELD VALUE ...]`, or
+`{program} --game package.module:factory [--FIELD VALUE ...]` for a game
+without a preset, such as one of your own (games/README.md).
 
 Presets:
 {presets}
@@ -82,12 +85,18 @@ def parse(arguments: list[str], program: str = PROGRAM) -> tuple[str, Config]:
       ValueError: if an argument is invalid.
       SystemExit: with code 0, after `--help`.
     """
-    preset, *rest = arguments
-    # Games are named with underscores, presets with hyphens.
-    name = preset.replace("_", "-")
-    if name not in PRESETS:
-        raise ValueError(f"there is no preset {preset!r}; the presets are {', '.join(PRESETS)}")
-    default = PRESETS[name]
+    if names_game(arguments):
+        (name, default), rest = preset_of_game(arguments, program), arguments
+    else:
+        preset, *rest = arguments
+        # Games are named with underscores, presets with hyphens.
+        name = preset.replace("_", "-")
+        if name not in PRESETS:
+            raise ValueError(
+                f"there is no preset {preset!r}; the presets are {', '.join(PRESETS)}; other games "
+                "are named with --game"
+            )
+        default = PRESETS[name]
     # The variant is parsed first, because it decides which other flags exist.
     variant, rest = take_flag(rest, "--search.variant")
     if variant is not None:

@@ -1,0 +1,123 @@
+"""Training on games without a preset: the neutral configuration and how it is chosen."""
+
+import json
+
+import pytest
+
+import games
+from dualmctx.commands import train
+from dualmctx.commands.main import main
+from dualmctx.training.neutral_preset import GameSize, measure_game, neutral_preset
+from dualmctx.training.presets import PRESETS
+
+OWN = "double_move:DoubleMoveNim"
+TINY = [
+    *("--search.variant", "alphazero", "--search.num-simulations", "2"),
+    *("--network.width", "8", "--network.num-blocks", "2", "--selfplay.num-games", "8"),
+    *("--learner.num-updates", "2", "--evals.num-games", "2", "--num-iterations", "1"),
+]
+
+
+def size_of(**changes):
+    size = GameSize(9, (3, 3, 2), 18, 7.5, 9, 1)
+    return size._replace(**changes)
+
+
+def test_random_games_are_measured():
+    size = measure_game(games.make("connect2"))
+    # A game ends with two adjacent stones of one player or a full board: after 3 or 4 plies.
+    assert size.max_plies == 4
+    assert 3 < size.mean_plies < 4
+    assert (size.num_actions, size.observation_shape, size.observation_bytes) == (4, (8,), 8)
+    assert size.num_symmetries == 2
+    nim = measure_game(games.make("nim", pile=8, max_take=1))
+    assert (nim.mean_plies, nim.max_plies) == (8, 8)
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        size_of(),
+        size_of(
+            num_actions=82, observation_shape=(9, 9, 17), observation_bytes=1377, mean_plies=95
+        ),
+        size_of(num_actions=4672, observation_shape=(8, 8, 119), observation_bytes=30464),
+        size_of(num_actions=7, observation_shape=(10**6,), observation_bytes=4 * 10**6),
+        size_of(num_actions=2, observation_shape=(), observation_bytes=4, mean_plies=2),
+    ],
+)
+def test_every_size_gives_a_valid_configuration(size):
+    config = neutral_preset("any:game", size)
+    added = config.selfplay.num_games * config.selfplay.num_steps
+    assert config.learner.capacity >= max(added, config.learner.batch_size)
+    position = size.observation_bytes + 5 * size.num_actions
+    assert config.learner.capacity <= 2 * added or config.learner.capacity * position <= 2**28
+    assert config.selfplay.temperature_plies >= 4
+
+
+def test_the_configuration_follows_from_the_size():
+    small, large = size_of(), size_of(num_actions=4672, observation_shape=(8, 8, 119))
+    assert neutral_preset("a:b", small).network.trunk == "mlp"
+    assert neutral_preset("a:b", large).network.trunk == "auto"
+    assert neutral_preset("a:b", small).search.execution.max_children is None
+    assert neutral_preset("a:b", large).search.execution.max_children == 64
+    assert not neutral_preset("a:b", small).learner.augment
+    assert neutral_preset("a:b", size_of(num_symmetries=8)).learner.augment
+    steps = [neutral_preset("a:b", size_of(mean_plies=x)).selfplay.num_steps for x in (8, 99)]
+    assert steps == [8, 32]
+
+
+def test_a_game_of_its_own_is_named_without_a_preset(capsys):
+    arguments = ["--game", OWN, "--game-parameters", "pile", "5", "--seed", "3"]
+    name, config = train.parse(arguments)
+    assert (name, config.game) == ("double-move-DoubleMoveNim", OWN)
+    assert config.game_parameters == {"pile": 5}
+    assert config.seed == 3
+    said = capsys.readouterr().err
+    assert f"{OWN} has no preset; a neutral one is used for 2 actions, observations of 6" in said
+    # The same configuration again, for --resume; flags change it; the order does not matter.
+    assert train.parse(arguments)[1] == config
+    changed = train.parse(["--num-iterations", "7", f"--game={OWN}", *arguments[2:]])[1]
+    assert changed.num_iterations == 7
+    assert changed.selfplay == config.selfplay
+
+
+def test_a_game_of_the_package_has_its_preset_or_a_neutral_one(capsys):
+    assert train.parse(["--game", "tic_tac_toe"]) == ("tic-tac-toe", PRESETS["tic-tac-toe"])
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--game", "no_such_module:make"], "there is no module 'no_such_module'"),
+        (["--game", "checkers"], "no game 'checkers'"),
+        (["--game", OWN, "--game-parameters", "piles", "3"], "has no parameter 'piles'"),
+        (["--game", OWN, "--game-parameters", "pile", "0"], "raised ValueError: pile=0"),
+        (["--game", OWN, "--game-parameters", "pile", "1"], "have at most 1 plies"),
+        (["--game", OWN, "--coordinator", "auto"], "before the processes of --coordinator"),
+        (["--game"], "--game"),
+        (["checkers"], "other games are named with --game"),
+        ([OWN], "other games are named with --game"),
+    ],
+)
+def test_bad_games_are_refused_with_a_message(arguments, message, capsys):
+    assert main(["train", *arguments]) == 2
+    errors = capsys.readouterr().err.splitlines()
+    assert len(errors) == 1
+    assert message in errors[0]
+
+
+@pytest.mark.slow
+def test_a_run_records_its_game_and_goes_on(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    command = ["train", "--game", OWN, "--game-parameters", "pile", "5", *TINY]
+    assert main(command) == 0
+    folder = tmp_path / "runs" / "double-move-DoubleMoveNim"
+    record = json.loads((folder / "config.json").read_text())
+    assert (record["game"], record["game_parameters"]) == (OWN, {"pile": 5})
+    assert main([*command, "--resume"]) == 0
+    (tmp_path / "positions.jsonl").write_text('{"moves": "1"}\n')
+    assert main(["evaluate", str(folder), "positions.jsonl", "--out", "results.jsonl"]) == 0
+    [row] = map(json.loads, (tmp_path / "results.jsonl").read_text().splitlines())
+    assert row["move"] in ("0", "1")
