@@ -33,7 +33,8 @@ class Options:
     """Checkpoint of the players that do not name one: a run folder, an exported .npz file, or the
     name of a network shipped with dualmctx."""
     game: str | None = None
-    """The game; required if no player has a network. Networks for another game are rejected."""
+    """The game, by name or as package.module:factory; required if no player has a network, or for
+    exported files whose game is package.module:factory. Networks for another game are rejected."""
     game_parameters: dict[str, int | float] = dataclasses.field(default_factory=dict)
     """Parameters of the game, such as `pile 31`, if no player has a network. With a network, its
     own parameters apply, and others are rejected."""

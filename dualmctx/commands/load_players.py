@@ -51,10 +51,10 @@ def load_players(
         if spec.search not in (*NETWORKLESS, OWN):
             with _prefix_errors(spec):
                 _check_variant(spec)
-    loaded = [_load(spec, checkpoint) for spec in specs]
+    loaded = [_load(spec, checkpoint, game) for spec in specs]
     first = next((trained for trained in loaded if trained is not None), None)
     if first is None and checkpoint is not None:
-        first = load_trained(checkpoint)
+        first = load_trained(checkpoint, game=game)
     if first is not None:
         env, parameters = first.env, first.record["game_parameters"]
         _check_game(specs, loaded, first, game, game_parameters)
@@ -93,7 +93,7 @@ def _check_variant(spec: PlayerSpec) -> None:
         ) from None
 
 
-def _load(spec: PlayerSpec, checkpoint: str | None) -> Trained | None:
+def _load(spec: PlayerSpec, checkpoint: str | None, game: str | None) -> Trained | None:
     if spec.search in NETWORKLESS:
         return None
     source = spec.checkpoint or checkpoint
@@ -102,7 +102,7 @@ def _load(spec: PlayerSpec, checkpoint: str | None) -> Trained | None:
             f"player {spec.name!r} has no checkpoint; write CHECKPOINT+{spec.search}, or set "
             "--checkpoint"
         )
-    return load_trained(source, spec.iteration)
+    return load_trained(source, spec.iteration, game=game)
 
 
 def _check_game(

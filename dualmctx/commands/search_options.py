@@ -32,7 +32,8 @@ class SearchFlags:
     iteration: int | None = None
     """Iteration of the run's checkpoint; by default the newest."""
     game: str | None = None
-    """Reject a network for another game."""
+    """Reject a network for another game. Required for an exported file whose game is
+    package.module:factory."""
     seed: int = 0
     """Random seed. The result for a position depends on the seed and the id of the position."""
     devices: int | None = None
@@ -69,7 +70,7 @@ def load_search(
     Raises:
       ValueError: if the checkpoint cannot be loaded, or the flags do not fit it or each other.
     """
-    trained = load_trained(checkpoint, flags.iteration)
+    trained = load_trained(checkpoint, flags.iteration, game=flags.game)
     game = trained.env.id
     if flags.game is not None and flags.game.replace("-", "_") != game:
         raise ValueError(f"game is {flags.game}; {checkpoint} plays {game}")

@@ -37,6 +37,7 @@ def load_evaluator(
     seed: int = 0,
     network_only: bool = False,
     devices: int | None = None,
+    game: str | None = None,
 ) -> Evaluator:
     """Loads a trained network and builds its evaluator, by default with the search of its training.
 
@@ -49,11 +50,12 @@ def load_evaluator(
       seed: seed of the random numbers. There is no noise at the root, but some searches sample.
       network_only: whether the last head of the network decides, without a search.
       devices: number of this process's devices to use; by default all.
+      game: as in `load_trained`, the import path of the game of an exported file.
 
     Raises:
       ValueError: if an argument is invalid, or a batch does not fit into memory.
     """
-    trained = load_trained(path, iteration)
+    trained = load_trained(path, iteration, game=game)
     policy = None if network_only else build_policy(trained.record, variant, simulations)
     return build_evaluator(trained, policy, batch_size=batch_size, seed=seed, devices=devices)
 

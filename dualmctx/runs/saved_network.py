@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 import games
+from dualmctx.import_path import is_import_path
 from dualmctx.runs.archive import Archive, Header, open_archive
 from dualmctx.runs.atomic_io import atomic_path
 from dualmctx.runs.checkpoint import open_checkpoints
@@ -49,15 +50,20 @@ class Trained(NamedTuple):
     record: dict[str, Any]
 
 
-def load_trained(source: Path | str, iteration: int | None = None) -> Trained:
+def load_trained(
+    source: Path | str, iteration: int | None = None, *, game: str | None = None
+) -> Trained:
     """Loads a trained network, without the rest of its training state.
 
-    Only numbers and JSON are read; nothing in a file is executed.
+    Only numbers and JSON are read; nothing in a file is executed. A game that its record names as
+    `package.module:factory` is imported: from the record of a run's folder, and from that of an
+    exported file only if `game` is the same, because such a file may come from a stranger.
 
     Args:
       source: the folder of a run, a file that `export_trained` wrote, or the name of a network that
         comes with the package (see `trained_names`). An existing path takes precedence over a name.
       iteration: the iteration of the checkpoint; by default the newest one. A file has only one.
+      game: the import path of the game of an exported file.
 
     Returns:
       The network with the parameters of that iteration.
@@ -74,6 +80,7 @@ def load_trained(source: Path | str, iteration: int | None = None) -> Trained:
         saved_iteration, params = saved.step, _by_name(saved.state.get("params", {}))
     else:
         record, saved_iteration, params = _read_file(path)
+        _require_named(path, record.get("game"), game)
         if iteration not in (None, saved_iteration):
             raise ValueError(
                 f"iteration is {iteration}; {path} holds that of iteration {saved_iteration}"
@@ -89,6 +96,15 @@ def load_trained(source: Path | str, iteration: int | None = None) -> Trained:
         raise ValueError(f"{path} has a record that cannot be read: {error!r}") from error
     params = _fit(path, shapes, params)
     return Trained(env, network, params, saved_iteration, record)
+
+
+def _require_named(path: Path, saved: Any, named: str | None) -> None:
+    """Checks that the user names the code that an exported file would import."""
+    if is_import_path(saved) and saved != named:
+        raise ValueError(
+            f"{path} plays {saved}, a game outside dualmctx; to import that code, name it: --game "
+            f"{saved} (in Python game={saved!r})"
+        )
 
 
 def export_trained(trained: Trained, path: Path | str) -> None:

@@ -1,0 +1,76 @@
+"""Games named by an import path, in every command: what is recorded, loaded and refused."""
+
+import json
+
+import pytest
+
+from dualmctx import load_evaluator, load_trained
+from dualmctx.commands.main import main
+from untrained import export_untrained, make_run, make_untrained
+
+OWN = "double_move:DoubleMoveNim"
+FLAGS = (f"--game={OWN}", "--game-parameters", "pile", "5", "--search.variant", "alphazero")
+
+
+@pytest.fixture
+def exported(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "positions.jsonl").write_text('{"moves": "1"}\n')
+    return export_untrained(tmp_path / "own.npz", *FLAGS)
+
+
+def read_json(file):
+    return json.loads(file.read_text())
+
+
+def test_an_exported_file_holds_the_path_and_imports_it_only_if_it_is_named(exported, capsys):
+    trained = load_trained(exported, game=OWN)
+    assert (trained.record["game"], trained.record["game_parameters"]) == (OWN, {"pile": 5})
+    assert trained.env.observation_shape == (6,)
+    evaluate = ["evaluate", "own.npz", "positions.jsonl", "--network-only", "--batch", "1"]
+    for game in ([], ["--game", "double_move:Other"], ["--game", "nim"]):
+        assert main([*evaluate, *game]) == 2
+        [error] = capsys.readouterr().err.splitlines()
+        assert f"own.npz plays {OWN}, a game outside dualmctx; to import" in error
+        assert f"--game {OWN}" in error
+    assert main([*evaluate, "--game", OWN]) == 0
+    assert json.loads(capsys.readouterr().out)["move"] in ("0", "1")
+
+
+def test_python_needs_the_path_of_an_exported_file_too(exported):
+    with pytest.raises(ValueError, match=f"game='{OWN}'"):
+        load_evaluator(exported, network_only=True)
+    assert load_evaluator(exported, network_only=True, batch_size=1, game=OWN).game == OWN
+
+
+def test_a_file_with_an_unknown_module_says_which(exported, monkeypatch):
+    record = make_untrained(*FLAGS).record | {"game": "no_such_module:make"}
+    folder = exported.parent / "run"
+    make_run(folder, make_untrained(*FLAGS)._replace(record=record))
+    with pytest.raises(ValueError, match=r"no module 'no_such_module' in .*or install it"):
+        load_trained(folder)
+
+
+def test_a_run_folder_is_loaded_and_exported(exported, capsys):
+    make_run(exported.parent / "run", make_untrained(*FLAGS))
+    assert load_trained("run").env.id == OWN
+    assert main(["export", "run", "other.npz"]) == 0
+    assert f"other.npz: {OWN} after 7 iterations" in capsys.readouterr().out
+    assert load_trained("other.npz", game=OWN).record["game_parameters"] == {"pile": 5}
+
+
+def test_a_tournament_holds_the_path_and_the_parameters(exported, capsys):
+    players = ["compare", "random", "other=random", "--games", "2", "--opening-plies", "1"]
+    flags = ["--game", OWN, "--game-parameters", "pile", "9", "--out", "played"]
+    assert main([*players, *flags]) == 0
+    config, tournament = (
+        read_json(exported.parent / "played" / name) for name in ("config.json", "tournament.json")
+    )
+    assert (config["game"], config["game_parameters"]) == (OWN, {"pile": 9})
+    assert (tournament["game"], tournament["about"]["game_parameters"]) == (OWN, {"pile": 9})
+    with_network = ["compare", "own.npz+alphazero", "random", "--games", "2", "--out", "refused"]
+    capsys.readouterr()
+    assert main(with_network) == 2
+    assert main([*with_network, "--game", "no_such:make"]) == 2
+    assert all(f"--game {OWN}" in x for x in capsys.readouterr().err.splitlines())
+    assert not (exported.parent / "refused").exists()
