@@ -3,7 +3,7 @@
 from games.batch_notation import MoveContexts, format_actions, format_lines, move_contexts
 from games.chess_states import from_fen, set_up, to_fen, to_position
 from games.drawing import to_text
-from games.fen import is_chess, read_fen, start_position, write_fen
+from games.fen import has_fen, is_chess, read_fen, start_position, write_fen
 from games.histories import replay, replay_checked
 from games.notation import format_action, format_moves, parse_move, parse_moves
 from games.pictures import Picture
@@ -27,6 +27,7 @@ __all__ = [
     "format_moves",
     "from_fen",
     "has_asymmetric_roles",
+    "has_fen",
     "is_chess",
     "is_solvable",
     "make",

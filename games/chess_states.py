@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from games.abilities import ability
 from games.fen import read_fen, write_fen
 from games.positions import Position
 
@@ -26,8 +27,8 @@ def from_fen(env: pgx.Env, fen: str) -> Any:
     """Builds the state of a FEN.
 
     Args:
-      env: chess or gardner_chess.
-      fen: all six fields.
+      env: a game that has FENs, see `read_fen`.
+      fen: all six fields of chess, or text in the game's own form.
 
     Returns:
       The state, unbatched. Its ply count follows from the move number of the FEN; its history is
@@ -41,14 +42,17 @@ def from_fen(env: pgx.Env, fen: str) -> Any:
 
 def to_fen(env: pgx.Env, state: Any) -> str:
     """Writes the FEN of an unbatched state; raises the errors of `to_position`."""
+    own = ability(env, "to_fen")
+    if own is not None:
+        return own(state)
     return write_fen(to_position(env, state))
 
 
-def set_up(env: pgx.Env, positions: Sequence[Position]) -> Any:
+def set_up(env: pgx.Env, positions: Sequence[Any]) -> Any:
     """Builds a batch of states from positions.
 
     Args:
-      env: chess or gardner_chess.
+      env: a game that has FENs, see `read_fen`.
       positions: S positions of `read_fen`; S is at least 1.
 
     Returns:
@@ -58,6 +62,8 @@ def set_up(env: pgx.Env, positions: Sequence[Position]) -> Any:
     Raises:
       ValueError: if the game is not chess or gardner_chess, or there are no positions.
     """
+    if positions and ability(env, "from_fen") is not None:
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *positions)
     if env.id not in _SET_UP or not positions:
         raise ValueError(
             f"{len(positions)} positions of {env.id}: pass at least one, of chess or gardner_chess."

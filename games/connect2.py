@@ -11,9 +11,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pgx
 
-from games import adapter, pictures
+from games import adapter, pictures, plain
+from games.move_names import numbers_from_one
+from games.symmetry import Symmetries
 
 CELLS = 4
 
@@ -76,11 +79,31 @@ class State(pgx.State):
 
 
 class Connect2(pgx.Env):
-    """The pgx environment: 4 actions, observations bool `[8]` from the view of the mover."""
+    """The pgx environment: 4 actions, observations bool `[8]` from the view of the mover.
+
+    Attributes:
+      joined_moves: true, because cells are single digits.
+    """
+
+    joined_moves = True
 
     def __init__(self) -> None:
         super().__init__()
         self.game = Game()
+
+    def move_names(self) -> list[str]:
+        """Returns the cells, from 1."""
+        return numbers_from_one(CELLS)
+
+    def symmetries(self) -> Symmetries:
+        """Returns the identity and the mirror image."""
+        cells = np.arange(2 * CELLS).reshape(2, CELLS)
+        pairs = cells, cells[:, ::-1]
+        return Symmetries(np.stack([x.ravel() for x in pairs]), np.stack([x[0] for x in pairs]))
+
+    def exact_rules(self) -> plain.Lines:
+        """Returns the rules in plain Python."""
+        return plain.CONNECT2
 
     def _init(self, key: jax.Array) -> State:
         return adapter.initial_state(State, self.game, key)

@@ -1,12 +1,18 @@
-"""Reads, validates and writes Forsyth-Edwards notation (FEN) of chess and Gardner's chess."""
+"""Reads, validates and writes Forsyth-Edwards notation (FEN) of chess and Gardner's chess.
+
+Other games may have a notation of positions of their own (`games.abilities.HasFen`).
+"""
 
 from __future__ import annotations
 
 import math
 import re
 import reprlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import jax
+
+from games.abilities import ability
 from games.positions import RULES, Position, check_position, parse_square, square_name
 
 if TYPE_CHECKING:
@@ -20,24 +26,37 @@ def is_chess(env: pgx.Env) -> bool:
     return env.id in RULES
 
 
-def read_fen(env: pgx.Env, fen: str) -> Position:
+def has_fen(env: Any) -> bool:
+    """Returns whether positions of the game can be written as text: chess, or its own FEN."""
+    return is_chess(env) or ability(env, "from_fen") is not None
+
+
+def read_fen(env: pgx.Env, fen: str) -> Any:
     """Parses a FEN and checks that the position is possible.
 
     Args:
-      env: chess or gardner_chess.
-      fen: all six fields.
+      env: chess or gardner_chess; or a game with its own `from_fen` (`games.abilities.HasFen`).
+      fen: all six fields; or text in the game's own form.
 
     Returns:
-      The position; `set_up` converts positions to states.
+      The position, a `Position` of chess or a state of a user's game; `set_up` converts positions
+      to states.
 
     Raises:
       ValueError: if the game has no FEN, the FEN is malformed, the position is impossible (see
         `check_position`), or pgx cannot play it.
     """
-    if not is_chess(env):
+    own = ability(env, "from_fen")
+    if own is None and not is_chess(env):
         raise ValueError(f"{env.id} has no FEN: it is for {' and '.join(RULES)}; pass moves.")
     if not isinstance(fen, str):
-        raise ValueError(f"fen={reprlib.repr(fen)}: pass text, such as {RULES[env.id].start!r}.")
+        example = f", such as {RULES[env.id].start!r}" if is_chess(env) else ""
+        raise ValueError(f"fen={reprlib.repr(fen)}: pass text{example}.")
+    if own is not None:
+        try:
+            return own(fen)
+        except ValueError as error:
+            raise ValueError(f"FEN {fen[:100]!r} of {env.id}: {error}") from None
     rules = RULES[env.id]
     try:
         position = _parse(fen, rules.size)
@@ -47,8 +66,15 @@ def read_fen(env: pgx.Env, fen: str) -> Position:
     return position
 
 
-def start_position(env: pgx.Env) -> Position:
-    """Returns the initial position of the game; raises the errors of `read_fen`."""
+def start_position(env: pgx.Env) -> Any:
+    """Returns the initial position of the game; raises the errors of `read_fen`.
+
+    Player 0 moves first in it, as in the positions of `read_fen`.
+    """
+    if ability(env, "from_fen") is not None:
+        # In most games the key decides who moves first.
+        states = map(env.init, jax.random.split(jax.random.PRNGKey(0), 64))
+        return next(state for state in states if int(state.current_player) == 0)
     return read_fen(env, RULES[env.id].start if is_chess(env) else "")
 
 

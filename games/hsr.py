@@ -22,7 +22,8 @@ import jax
 import jax.numpy as jnp
 import pgx
 
-from games import adapter, pictures
+from games import adapter, pictures, plain
+from games.move_names import numbers_from_one
 
 
 class GameState(NamedTuple):
@@ -131,6 +132,9 @@ class State(pgx.State):
 class HSR(pgx.Env):
     """The pgx environment: n + 1 actions, observations bool `[k + q + 2 n + 4]`.
 
+    Attributes:
+      asymmetric_roles: true, because the Proposer and the Opponent have different tasks.
+
     Args:
       k: number of jars, at least 1.
       q: number of tests, at least 1.
@@ -140,9 +144,19 @@ class HSR(pgx.Env):
       ValueError: if a parameter is not an integer in its range.
     """
 
+    asymmetric_roles = True
+
     def __init__(self, *, k: int = 4, q: int = 4, n: int = 16) -> None:
         super().__init__()
         self.game = Game(k=k, q=q, n=n)
+
+    def move_names(self) -> list[str]:
+        """Returns the rungs, then the two answers."""
+        return [*numbers_from_one(self.game.n - 1), "break", "no-break"]
+
+    def exact_rules(self) -> plain.HSR:
+        """Returns the rules in plain Python."""
+        return plain.HSR(k=self.game.k, q=self.game.q, n=self.game.n)
 
     def _init(self, key: jax.Array) -> State:
         return adapter.initial_state(State, self.game, key)

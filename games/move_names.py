@@ -1,11 +1,16 @@
-"""Names of actions, for games in which an action has the same name in all positions."""
+"""Names of actions, for games in which an action has the same name in all positions.
+
+A game may have its own (`games.abilities.HasMoveNames`). A table covers pgx's games.
+"""
 
 from __future__ import annotations
 
 import math
 import string
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from games.abilities import ability
 
 
 class MoveNames(NamedTuple):
@@ -20,8 +25,41 @@ class MoveNames(NamedTuple):
     joined: bool = False
 
 
+def names_of(env: Any, num_actions: int) -> MoveNames:
+    """Returns the notation of a game: its own, or that of the table, or numbers.
+
+    Args:
+      env: any environment.
+      num_actions: A.
+
+    Raises:
+      ValueError: if the game's own names are not A different words.
+    """
+    own = ability(env, "move_names")
+    if own is None:
+        return move_names(env.id)
+    names = list(own())
+    _check(env.id, names, num_actions)
+    return MoveNames(lambda num_actions: names, joined=bool(getattr(env, "joined_moves", False)))
+
+
+def _check(game: str, names: list[Any], num_actions: int) -> None:
+    problem = ""
+    if len(names) != num_actions:
+        problem = f"{len(names)} names for {num_actions} actions"
+    for name in names:
+        if not isinstance(name, str) or not name or set(name) & set(" ,\t\n") or not name.isascii():
+            problem = f"the name {name!r}; a name is ASCII text without spaces and commas"
+    lower = [str(name).lower() for name in names]
+    repeated = [name for name in names if lower.count(str(name).lower()) > 1]
+    if repeated and not problem:
+        problem = f"the name {repeated[0]!r} twice; upper and lower case count as equal"
+    if problem:
+        raise ValueError(f"move_names of game {game} returns {problem}.")
+
+
 def move_names(game: str) -> MoveNames:
-    """Returns the notation of a game, by the name of its environment; by default the numbers."""
+    """Returns the notation of a game of pgx, by its name; by default the numbers."""
     return _MOVE_NAMES.get("go" if game.startswith("go_") else game, MoveNames(_numbers))
 
 
@@ -29,12 +67,9 @@ def _numbers(num_actions: int) -> list[str]:
     return [str(action) for action in range(num_actions)]
 
 
-def _from_one(num_actions: int) -> list[str]:
+def numbers_from_one(num_actions: int) -> list[str]:
+    """Returns the names 1 … A."""
     return [str(action + 1) for action in range(num_actions)]
-
-
-def _hsr(num_actions: int) -> list[str]:
-    return [*_from_one(num_actions - 2), "break", "no-break"]
 
 
 def _othello(num_actions: int) -> list[str]:
@@ -60,11 +95,8 @@ def _go(num_actions: int) -> list[str]:
 
 
 _MOVE_NAMES = {
-    "connect2": MoveNames(_from_one, joined=True),
-    "nim": MoveNames(_from_one),
-    "hsr": MoveNames(_hsr),
-    "tic_tac_toe": MoveNames(_from_one, joined=True),
-    "connect_four": MoveNames(_from_one, joined=True),
+    "tic_tac_toe": MoveNames(numbers_from_one, joined=True),
+    "connect_four": MoveNames(numbers_from_one, joined=True),
     "othello": MoveNames(_othello),
     "hex": MoveNames(_hex),
     "go": MoveNames(_go),

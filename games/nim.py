@@ -12,7 +12,8 @@ import jax
 import jax.numpy as jnp
 import pgx
 
-from games import adapter, pictures
+from games import adapter, pictures, plain
+from games.move_names import numbers_from_one
 
 
 class GameState(NamedTuple):
@@ -101,6 +102,14 @@ class Nim(pgx.Env):
     def __init__(self, *, max_take: int = 3, pile: int = 20) -> None:
         super().__init__()
         self.game = Game(max_take=max_take, pile=pile)
+
+    def move_names(self) -> list[str]:
+        """Returns the numbers of stones taken."""
+        return numbers_from_one(self.game.max_take)
+
+    def exact_rules(self) -> plain.Nim:
+        """Returns the rules in plain Python."""
+        return plain.Nim(pile=self.game.pile, max_take=self.game.max_take)
 
     def _init(self, key: jax.Array) -> State:
         return adapter.initial_state(State, self.game, key)

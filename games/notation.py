@@ -13,7 +13,7 @@ import numpy as np
 from games import uci
 from games.chess_states import to_position
 from games.fen import is_chess, start_position
-from games.move_names import move_names
+from games.move_names import names_of
 from games.positions import Position
 
 if TYPE_CHECKING:
@@ -46,13 +46,14 @@ def parse_moves(env: pgx.Env, moves: Any, start: Any = None) -> list[int]:
     Connect Four: columns, 1 to 7. Tic-tac-toe and Connect2: cells, from 1, row by row. Othello and
     Hex: squares, a1 at the top left, "pass" and "swap". Go: vertices as in GTP, without column I
     and with row 1 at the bottom, and "pass". Nim: the number of stones taken. HSR: the rung,
-    "break", "no-break". Chess and gardner_chess: UCI. All others: the number of the action.
+    "break", "no-break". Chess and gardner_chess: UCI. A user's game: its `move_names`, see
+    `games.abilities`. All others: the number of the action.
 
     Args:
       env: any pgx environment.
       moves: text with commas or spaces between moves, or a list of moves. For Connect Four,
-        tic-tac-toe and Connect2 the text may be digits without separators. A move in a list may
-        also be an int, the number of the action.
+        tic-tac-toe, Connect2 and games with `joined_moves` the text may be digits without
+        separators. A move in a list may also be an int, the number of the action.
       start: for chess, the position from which the moves start: an unbatched state or a
         `Position`; the initial position if None. Ignored for other games.
 
@@ -131,7 +132,12 @@ def split_moves(moves: Any, joined: bool) -> Sequence[Any]:
 @functools.lru_cache(maxsize=64)
 def action_names(env: pgx.Env) -> np.ndarray:
     """Returns `[A]` names of a game in which an action has the same name in all positions."""
-    return np.array(move_names(env.id).names(num_actions(env)), object)
+    return np.array(names_of(env, num_actions(env)).names(num_actions(env)), object)
+
+
+def is_joined(env: pgx.Env) -> bool:
+    """Returns whether moves in text are single digits that need no separator."""
+    return not is_chess(env) and names_of(env, num_actions(env)).joined
 
 
 def num_actions(env: pgx.Env) -> int:
@@ -176,7 +182,7 @@ def _notation(env: pgx.Env) -> _Notation:
         show=lambda line, action: names[action],
         play=lambda line, action: None,
         num_actions=len(names),
-        joined=move_names(env.id).joined,
+        joined=is_joined(env),
     )
 
 

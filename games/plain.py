@@ -16,7 +16,8 @@ Position = Hashable
 class Rules(Protocol):
     """A game that ends after a finite number of plies.
 
-    `code` maps reachable positions to numbers below `num_codes`.
+    `code` maps reachable positions to numbers below `num_codes`. `state_code` maps the states of
+    the game's environment to the same numbers.
     """
 
     @property
@@ -52,6 +53,10 @@ class Rules(Protocol):
 
     def code(self, position: Any) -> int:
         """Returns the number of the position."""
+        ...
+
+    def state_code(self, state: Any) -> Any:
+        """Returns the number of an unbatched state of the environment; may be traced by JAX."""
         ...
 
 
@@ -100,6 +105,10 @@ class Lines:
     def code(self, position: tuple[int, ...]) -> int:
         """Returns Σ (cell + 1) 3^i."""
         return sum((cell + 1) * 3**i for i, cell in enumerate(position))
+
+    def state_code(self, state: Any) -> Any:
+        """Returns `code` of the board."""
+        return sum((state._x.board[i] + 1) * 3**i for i in range(self.num_actions))
 
 
 CONNECT2 = Lines(4, tuple((i, i + 1) for i in range(3)))
@@ -164,6 +173,10 @@ class Nim:
         """Returns the pile."""
         return position[0]
 
+    def state_code(self, state: Any) -> Any:
+        """Returns the pile."""
+        return state._x.pile
+
 
 @dataclasses.dataclass(frozen=True)
 class HSR:
@@ -216,3 +229,7 @@ class HSR:
         """Returns ((k (q₀ + 1) + q) (n₀ + 1) + n) n₀ + m, q₀ and n₀ being the initial q and n."""
         k, q, n, m = position
         return ((k * (self.q + 1) + q) * (self.n + 1) + n) * self.n + m
+
+    def state_code(self, state: Any) -> Any:
+        """Returns `code` of the position of the environment, which has the same fields."""
+        return self.code(state._x)

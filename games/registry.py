@@ -40,7 +40,6 @@ def _go(size: int) -> _Row:
     return _Row("games.go", "Go", (("size", size),), ranges)
 
 
-_ASYMMETRIC = ("hsr",)
 # Six kinds of pieces, signed by their owner.
 _CHESS = (("_x.board", (-6, 6)), ("_x.board_history", (-6, 6)))
 
@@ -129,9 +128,9 @@ def has_asymmetric_roles(env: pgx.Env) -> bool:
     """Returns whether the two sides have different roles, as in HSR.
 
     Such games are rated separately by side, because a player may be strong on one side and weak on
-    the other.
+    the other. The environment says so by its attribute `asymmetric_roles`.
     """
-    return env.id in _ASYMMETRIC
+    return bool(getattr(env, "asymmetric_roles", False))
 
 
 def _parameters(game_class: Any, row: _Row) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""Exact solutions of the small games, by retrograde analysis in plain Python."""
+"""Exact solutions of small games, by retrograde analysis in plain Python.
+
+A game has its own rules (`games.abilities.HasExactRules`), or numbers its positions and is explored
+by its own steps (`HasPositionCode`). A table covers pgx's games.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import plain, retrograde
+from games.abilities import ability
+from games.explored_rules import explored_rules
 
 if TYPE_CHECKING:
     import pgx
@@ -65,17 +71,22 @@ def solve(env: pgx.Env) -> Solution:
     value of its children for the player to move. Solutions are cached by the rules.
 
     Args:
-      env: connect2, nim, hsr or tic_tac_toe, built by `games.make`.
+      env: connect2, nim, hsr or tic_tac_toe, built by `games.make`; or a user's game with one of
+        the abilities.
 
     Returns:
       The solution for the parameters of `env`.
 
     Raises:
-      ValueError: if the game is not supported, or the tables would be too large.
+      ValueError: if the game is not supported, or the tables would be too large; for a user's game
+        also if the codes of its positions are not those that the ability describes.
     """
-    if env.id not in _SOLVABLE:
-        raise ValueError(f"no solver for {env.id!r}: pass one of {', '.join(_SOLVABLE)}.")
-    rules = _SOLVABLE[env.id](env)
+    rules = _rules_of(env)
+    if rules is None:
+        raise ValueError(
+            f"no solver for {env.id!r}: pass one of {', '.join(_SOLVABLE)}, or a game with "
+            "exact_rules or position_code (games/README.md)."
+        )
     cells = _count_cells(rules)
     if cells > _MAX_CELLS:
         raise ValueError(
@@ -87,15 +98,21 @@ def solve(env: pgx.Env) -> Solution:
 
 def is_solvable(env: pgx.Env) -> bool:
     """Returns whether `solve` supports the environment."""
-    return env.id in _SOLVABLE and _count_cells(_SOLVABLE[env.id](env)) <= _MAX_CELLS
+    rules = _rules_of(env)
+    return rules is not None and _count_cells(rules) <= _MAX_CELLS
 
 
-_SOLVABLE: dict[str, Callable[[Any], plain.Rules]] = {
-    "connect2": lambda env: plain.CONNECT2,
-    "nim": lambda env: plain.Nim(pile=env.game.pile, max_take=env.game.max_take),
-    "hsr": lambda env: plain.HSR(k=env.game.k, q=env.game.q, n=env.game.n),
-    "tic_tac_toe": lambda env: plain.TIC_TAC_TOE,
-}
+_SOLVABLE = ("connect2", "nim", "hsr", "tic_tac_toe")
+_PGX_RULES: dict[str, plain.Rules] = {"tic_tac_toe": plain.TIC_TAC_TOE}
+
+
+def _rules_of(env: Any) -> plain.Rules | None:
+    own = ability(env, "exact_rules")
+    if own is not None:
+        return own()
+    if ability(env, "position_code") is not None:
+        return explored_rules(env)
+    return _PGX_RULES.get(env.id)
 
 
 def _count_cells(rules: plain.Rules) -> int:
@@ -126,7 +143,7 @@ def _solve_rules(rules: plain.Rules) -> Solution:
         codes=_freeze(position_codes),
         code_values=_freeze(code_values),
         code_optimal=_freeze(code_optimal),
-        code_fn=_make_code_fn(rules),
+        code_fn=lambda state: jnp.asarray(rules.state_code(state), jnp.int32),
     )
 
 
@@ -171,19 +188,3 @@ def _pad(histories: list[tuple[int, ...]]) -> np.ndarray:
     for row, history in enumerate(histories):
         padded[row, : len(history)] = history
     return _freeze(padded)
-
-
-def _make_code_fn(rules: plain.Rules) -> Callable[[Any], jax.Array]:
-    """Returns the JAX counterpart of `rules.code`, a function of pgx states."""
-    if isinstance(rules, plain.Nim):
-        return lambda state: jnp.asarray(state._x.pile, jnp.int32)
-    if isinstance(rules, plain.HSR):
-        q0, n0 = rules.q, rules.n
-
-        def hsr_code(state: Any) -> jax.Array:
-            k, q, n, m = state._x
-            return jnp.asarray(((k * (q0 + 1) + q) * (n0 + 1) + n) * n0 + m, jnp.int32)
-
-        return hsr_code
-    powers = 3 ** np.arange(rules.num_actions, dtype=np.int32)
-    return lambda state: ((state._x.board + 1) * powers).sum().astype(jnp.int32)

@@ -1,11 +1,16 @@
-"""Symmetries: rotations and reflections of the board that preserve the rules of a game."""
+"""Symmetries: rotations and reflections of the board that preserve the rules of a game.
+
+A game may have its own (`games.abilities.HasSymmetries`). A table covers pgx's games.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
+
+from games.abilities import ability
 
 if TYPE_CHECKING:
     import pgx
@@ -21,7 +26,6 @@ _SQUARE = tuple((mirror, turns) for mirror in (0, 1) for turns in range(4))
 # itself exchanges the sides. The initial positions of both chess and both shogi games are not
 # symmetric from left to right.
 _MOTIONS: dict[str, tuple[_Motion, ...]] = {
-    "connect2": (_STAY, _MIRROR),
     "tic_tac_toe": _SQUARE,
     "connect_four": (_STAY, _MIRROR),
     "othello": (_STAY, _HALF_TURN, (1, 1), (1, 3)),
@@ -51,14 +55,20 @@ def symmetries(env: pgx.Env) -> Symmetries:
     value of a position is unchanged, and a policy is permuted as the actions are.
 
     Args:
-      env: any pgx environment; an unknown one has only the identity.
+      env: any environment; one without symmetries of its own has only the identity.
 
     Returns:
       The group, the identity first. Connect2, Connect Four and Hex have 2 symmetries, Othello 4,
-      tic-tac-toe and Go 8, all other games 1.
+      tic-tac-toe and Go 8, all other games of this package 1.
+
+    Raises:
+      ValueError: if the game's own tables are not permutations of the right sizes.
     """
     state = jax.eval_shape(env.init, jax.random.PRNGKey(0))
     shape, num_actions = state.observation.shape, state.legal_action_mask.shape[0]
+    own = ability(env, "symmetries")
+    if own is not None:
+        return _checked(env.id, own(), int(np.prod(shape)), num_actions)
     motions = _MOTIONS.get(_family(env.id), (_STAY,))
     observed, cells = _grids(env.id, shape)
     # Actions that are not cells, such as the pass, are unchanged.
@@ -67,6 +77,23 @@ def symmetries(env: pgx.Env) -> Symmetries:
         observation=_stack([_move(observed, motion).ravel() for motion in motions]),
         action=_stack([np.append(_move(cells, motion), others) for motion in motions]),
     )
+
+
+def _checked(game: str, tables: Any, num_entries: int, num_actions: int) -> Symmetries:
+    """Checks the tables of a game and returns them as int32."""
+    observation, action = (np.asarray(table) for table in tables)
+    parts = ("observation", observation, num_entries), ("action", action, num_actions)
+    for name, table, size in parts:
+        if table.shape != (len(action), size):
+            raise ValueError(
+                f"symmetries of game {game} returns {name} of shape {table.shape}; it must be "
+                f"[{len(action)}, {size}], one permutation for each symmetry."
+            )
+        if not (np.sort(table, axis=1) == np.arange(size)).all():
+            raise ValueError(f"symmetries of game {game}: a row of {name} is no permutation.")
+        if len(table) == 0 or (table[0] != np.arange(size)).any():
+            raise ValueError(f"symmetries of game {game}: row 0 of {name} must be the identity.")
+    return Symmetries(observation.astype(np.int32), action.astype(np.int32))
 
 
 def _family(name: str) -> str:
@@ -79,8 +106,6 @@ def _grids(name: str, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     entries = np.arange(np.prod(shape))
     if _family(name) not in _MOTIONS:
         return entries.reshape(1, -1), np.zeros((1, 0), int)
-    if name == "connect2":
-        return entries.reshape(2, 4), np.arange(4).reshape(1, 4)
     # The actions of Connect Four are columns.
     board = (1, shape[1]) if name == "connect_four" else shape[:2]
     return entries.reshape(shape), np.arange(np.prod(board)).reshape(board)

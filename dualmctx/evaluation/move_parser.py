@@ -10,8 +10,7 @@ import numpy as np
 import games
 from dualmctx.evaluation.questions import Question
 from dualmctx.types import Environment
-from games.move_names import move_names
-from games.notation import action_names, num_actions, split_moves
+from games.notation import action_names, is_joined, num_actions, split_moves
 
 _UNKNOWN = -1
 
@@ -52,8 +51,8 @@ def parse_batch(env: Environment, questions: Sequence[Question]) -> ParsedMoves:
     """
     errors: dict[int, str] = {}
     starts: list[Any] = [None] * len(questions)
-    is_joined = move_names(env.id).joined
-    moves = [split_moves(question.moves, is_joined) for question in questions]
+    joined = is_joined(env)
+    moves = [split_moves(question.moves, joined) for question in questions]
     actions, lengths = _look_up(env, moves)
     apart = {row for row, x in enumerate(questions) if x.fen is not None or x.error is not None}
     apart |= set(_row_of_each_move(lengths)[actions == _UNKNOWN].tolist())

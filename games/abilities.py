@@ -1,0 +1,120 @@
+"""Optional abilities of a game: methods that its environment may have, and their defaults.
+
+The games of this package have them where they apply. An environment of a user has the same service
+if it has the same methods. For a game named by an import path, the module may define them instead,
+as functions whose first argument is the environment (`games.own_game`).
+
+| method | use | default |
+|---|---|---|
+| `move_names()` | moves as text | the number of the action |
+| `joined_moves` (bool) | text of moves that are single digits, without separators | false |
+| `symmetries()` | augmentation | the identity alone |
+| `exact_rules()`, or `position_code(state)` and `num_codes` | exact solution | none |
+| `from_fen(text)`, `to_fen(state)` | positions as text | none |
+| `asymmetric_roles` (bool) | ratings by side | false |
+| `state_ranges` (mapping) | packed states | none |
+
+A state may have `picture()`, which returns a `games.Picture`; without it, it cannot be drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from dualmctx.import_path import describe
+
+if TYPE_CHECKING:
+    import jax
+    import numpy as np
+
+    from games.plain import Rules
+
+
+class HasMoveNames(Protocol):
+    """A game in which an action has the same name in all positions."""
+
+    def move_names(self) -> Sequence[str]:
+        """Returns A different names, without spaces and commas; upper and lower case are equal."""
+        ...
+
+
+class HasSymmetries(Protocol):
+    """A game whose board can be turned or mirrored; see `games.symmetries` for the meaning."""
+
+    def symmetries(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns `[S, D]` permutations of the flattened observation and `[S, A]` of the actions.
+
+        The first one is the identity. Entry i of the new observation is entry `observation[s, i]`
+        of the old one; new action b is old action `action[s, b]`.
+        """
+        ...
+
+
+class HasExactRules(Protocol):
+    """A small game with a second description of its rules, in plain Python."""
+
+    def exact_rules(self) -> Rules:
+        """Returns the rules; they are hashable, and equal for equal games."""
+        ...
+
+
+class HasPositionCode(Protocol):
+    """A small game that numbers its positions; its solution follows from its own steps.
+
+    Rewards must be zero before the last move of a game.
+    """
+
+    @property
+    def num_codes(self) -> int:
+        """The number of codes; times A it must be at most 2^26."""
+        ...
+
+    def position_code(self, state: Any) -> jax.Array:
+        """Returns the code of an unbatched state, int32 `[]`, from 0 to `num_codes` - 1.
+
+        Two positions with the same code have the same player to move, moves and result. The code
+        does not depend on the identities of the players.
+        """
+        ...
+
+
+class HasFen(Protocol):
+    """A game whose positions can be written as text."""
+
+    def from_fen(self, text: str) -> Any:
+        """Returns an unbatched state; player 0 is the player who moves first in a game.
+
+        Raises:
+          ValueError: if the text is not a position of the game.
+        """
+        ...
+
+    def to_fen(self, state: Any) -> str:
+        """Returns the text of an unbatched state."""
+        ...
+
+
+def ability(env: Any, name: str) -> Callable[..., Any] | None:
+    """Returns an optional method of a game, or `None` if it lacks it.
+
+    Args:
+      env: any environment.
+      name: the name of the method.
+
+    Returns:
+      The method. Its exceptions, except a `ValueError`, are described by a `ValueError`.
+    """
+    method = getattr(env, name, None)
+    if not callable(method):
+        return None
+
+    def call(*arguments: Any) -> Any:
+        try:
+            return method(*arguments)
+        except ValueError:
+            raise
+        except Exception as error:
+            raise ValueError(f"{name} of game {env.id} raised {describe(error)}") from error
+
+    return call

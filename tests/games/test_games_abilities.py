@@ -1,0 +1,209 @@
+"""Optional abilities of a user's game: the same service as for the games of the package."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from double_move import DoubleMoveNim, solve_double_move
+
+import games
+from games import connect2, hsr, nim
+from games.explored_rules import explored_rules
+from games.own_game import OwnGame
+
+
+class WithCode(DoubleMoveNim):
+    """The test game, which numbers its positions; the code has the player who moves."""
+
+    @property
+    def num_codes(self):
+        return 2 * (self.game.pile + 1)
+
+    def position_code(self, state):
+        return 2 * state._x.pile + state._x.color
+
+
+def numbered(env, num_codes, code):
+    """Returns an environment of the package that numbers its positions instead of having rules."""
+
+    class Numbered(type(env)):
+        exact_rules = None
+
+        def position_code(self, state):
+            return code(state)
+
+    Numbered.num_codes = num_codes
+    return Numbered(**vars(env.game) if hasattr(env.game, "__dataclass_fields__") else {})
+
+
+def hsr_code(env, state):
+    k, q, n, m = state._x
+    return ((k * (env.game.q + 1) + q) * (env.game.n + 1) + n) * env.game.n + m
+
+
+@functools.cache
+def both(name):
+    """Returns the solution by the plain rules, and by the steps of the environment."""
+    if name == "connect2":
+        env = connect2.Connect2()
+        powers = 3 ** np.arange(4, dtype=np.int32)
+        other = numbered(env, 81, lambda state: ((state._x.board + 1) * powers).sum())
+    elif name == "hsr":
+        env = hsr.HSR(k=3, q=3, n=7)
+        rules = env.exact_rules()
+        other = numbered(env, rules.num_codes, lambda state: hsr_code(env, state))
+    return games.solve(env), games.solve(other)
+
+
+@pytest.mark.parametrize("name", ["connect2", "hsr"])
+def test_a_game_that_numbers_its_positions_is_solved_as_by_its_rules(name):
+    plain, explored = both(name)
+    for field in ("num_states", "num_terminal"):
+        assert getattr(plain, field) == getattr(explored, field)
+    rows = {code: row for row, code in enumerate(explored.codes.tolist())}
+    order = [rows[code] for code in plain.codes.tolist()]
+    for field in ("values", "optimal_actions", "legal_actions", "on_optimal_path", "one_sided"):
+        np.testing.assert_array_equal(getattr(plain, field), getattr(explored, field)[order])
+    np.testing.assert_array_equal(plain.code_values, explored.code_values)
+
+
+def test_a_game_with_two_moves_in_a_row_is_solved():
+    env, solved = WithCode(pile=12), solve_double_move(12)
+    assert games.is_solvable(env)
+    solution = games.solve(env)
+    for code, value, best in zip(
+        solution.codes, solution.values, solution.optimal_actions, strict=True
+    ):
+        assert (value, frozenset(np.flatnonzero(best).tolist())) == solved[code // 2]
+    player = games.perfect_player(env)
+    state = env.init(jax.random.PRNGKey(0))
+    assert int(player(jax.random.PRNGKey(1), state)) in solved[12][1]
+
+
+@pytest.mark.parametrize(
+    ("code", "num_codes", "message"),
+    [
+        (lambda state: state._x.pile, 9, "position_code is [0-9] for two positions"),
+        (lambda state: 2 * state._x.pile + state._x.color, 8, "code 1[0-9]; codes must be from 0"),
+        (lambda state: -1 - state._x.pile, 9, "code -[0-9]"),
+    ],
+)
+def test_wrong_codes_are_refused(code, num_codes, message):
+    env = WithCode(pile=8)
+    wrong = type("Wrong", (WithCode,), {"position_code": lambda self, state: code(state)})(pile=8)
+    type(wrong).num_codes = num_codes
+    assert games.solve(env).num_states > 8
+    with pytest.raises(ValueError, match=message):
+        games.solve(wrong)
+    too_large = type("Large", (WithCode,), {"num_codes": 2**30})(pile=8)
+    assert not games.is_solvable(too_large)
+
+
+def test_exploring_in_parts_gives_the_same_positions(monkeypatch):
+    env = WithCode(pile=12)
+    whole = explored_rules(env).positions
+    monkeypatch.setattr("games.explored_rules._CHUNK", 2)
+    assert type(explored_rules(env))(env).positions == whole
+
+
+MODULE = """
+import games
+
+def make(pile=8):
+    from double_move import DoubleMoveNim
+    return DoubleMoveNim(pile=pile)
+
+def move_names(env):
+    return ["one", "Two"]
+
+def symmetries(env):
+    return [list(range(env.game.pile + 1))], [[0, 1]]
+
+def from_fen(env, text):
+    import jax
+    state = next(env.init(jax.random.PRNGKey(seed)) for seed in range(9)
+                 if int(env.init(jax.random.PRNGKey(seed)).current_player) == 0)
+    if text != "after one":
+        raise ValueError("not 'after one'")
+    return env.step(state, 0)
+
+def to_fen(env, state):
+    return "after one"
+"""
+
+
+@pytest.fixture
+def env(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "module_with_abilities.py").write_text(MODULE)
+    return games.make("module_with_abilities:make", pile=8)
+
+
+def test_the_module_of_a_game_may_have_the_abilities(env):
+    assert isinstance(env, OwnGame)
+    assert games.parse_moves(env, "ONE two one") == [0, 1, 0]
+    assert games.format_moves(env, None, [1, 0]) == ["Two", "one"]
+    assert games.symmetries(env).observation.tolist() == [list(range(9))]
+    assert games.has_fen(env)
+    assert not games.is_chess(env)
+    assert not games.is_solvable(env)
+    state = games.from_fen(env, "after one")
+    assert int(state._x.pile) == 7
+    assert games.to_fen(env, state) == "after one"
+    starts = games.set_up(env, [games.start_position(env), state])
+    assert starts._x.pile.tolist() == [8, 7]
+    assert starts.current_player.tolist() == [0, 1]
+    states, bad = games.replay_checked(env, np.array([[0], [0]]), starts)
+    assert (states._x.pile.tolist(), bad.tolist()) == ([7, 6], [-1, -1])
+    with pytest.raises(ValueError, match="FEN 'elsewhere' of module_with_abilities:make: not 'aft"):
+        games.read_fen(env, "elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["a"], "returns 1 names for 2 actions"),
+        (["a", "A"], "the name 'a' twice"),
+        (["a", "b c"], "the name 'b c'; a name is ASCII text without spaces"),
+        (["a", ""], "the name ''"),
+        (["a", 3], "the name 3"),
+    ],
+)
+def test_wrong_names_are_refused(names, message):
+    env = type("Named", (DoubleMoveNim,), {"move_names": lambda self: names})()
+    with pytest.raises(ValueError, match=message):
+        games.parse_moves(env, "a")
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        (([[0] * 9], [[0, 1]]), "a row of observation is no permutation"),
+        (([list(range(9))], [[1, 0]]), "row 0 of action must be the identity"),
+        (([list(range(8))], [[0, 1]]), r"observation of shape \(1, 8\); it must be \[1, 9\]"),
+        (([list(range(9))], [[0, 1], [1, 0]]), r"observation of shape \(1, 9\)"),
+    ],
+)
+def test_wrong_symmetries_are_refused(tables, message):
+    env = type("Turned", (DoubleMoveNim,), {"symmetries": lambda self: tables})()
+    with pytest.raises(ValueError, match=message):
+        games.symmetries(env)
+
+
+def test_an_error_inside_an_ability_is_located():
+    env = type("Failing", (DoubleMoveNim,), {"move_names": lambda self: 1 / 0})()
+    with pytest.raises(ValueError, match=r"move_names of game double_move raised ZeroDiv.*line"):
+        games.parse_moves(env, "a")
+
+
+def test_the_games_of_the_package_have_the_abilities_themselves():
+    assert [x.move_names()[-1] for x in (connect2.Connect2(), nim.Nim(), hsr.HSR())] == [
+        "4", "3", "no-break",
+    ]  # fmt: skip
+    assert games.has_asymmetric_roles(hsr.HSR())
+    assert not games.has_asymmetric_roles(nim.Nim())
+    assert jnp.asarray(connect2.Connect2().symmetries().action).tolist() == [
+        [0, 1, 2, 3], [3, 2, 1, 0],
+    ]  # fmt: skip
