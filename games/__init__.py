@@ -2,6 +2,8 @@
 
 from games.batch_notation import MoveContexts, format_actions, format_lines, move_contexts
 from games.chess_states import from_fen, set_up, to_fen, to_position
+from games.contract import Fault
+from games.contract_check import Checked, check_game
 from games.drawing import to_text
 from games.fen import has_fen, is_chess, read_fen, start_position, write_fen
 from games.histories import replay, replay_checked
@@ -14,6 +16,8 @@ from games.solvers import Solution, is_solvable, solve
 from games.symmetry import Symmetries, symmetries
 
 __all__ = [
+    "Checked",
+    "Fault",
     "MoveContexts",
     "Picture",
     "Player",
@@ -21,6 +25,7 @@ __all__ = [
     "Solution",
     "Symmetries",
     "available",
+    "check_game",
     "format_action",
     "format_actions",
     "format_lines",

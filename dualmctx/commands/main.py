@@ -35,6 +35,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
         "dualmctx.commands.reproduce", "repeats the experiments of the Dual MCTS paper"
     ),
     "export": Subcommand("dualmctx.commands.export", "writes the network of a run to one file"),
+    "check-game": Subcommand("dualmctx.commands.check_game", "checks a game of your own"),
 }
 _BROKEN_PIPE = 141
 """The exit code in shells of a program whose output is no longer read."""

@@ -1,0 +1,158 @@
+"""The contract of a game that follows from shapes alone; nothing is computed.
+
+`games.check_game` checks it first, then plays (`games.contract_play`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dualmctx.import_path import describe
+
+# Two words, the shape of a key of `jax.random.PRNGKey`.
+KEY = jax.ShapeDtypeStruct((2,), np.uint32)
+ACTION = jax.ShapeDtypeStruct((), np.int32)
+_FIELDS = (
+    *("current_player", "observation", "rewards", "terminated", "truncated"),
+    "legal_action_mask",
+)
+_TRACE = (
+    "write it with jax.numpy, without Python's if, while, int() or bool() on arrays: use jnp.where "
+    "and jax.lax instead"
+)
+
+
+class Fault(NamedTuple):
+    """A part of the contract that a game does not keep.
+
+    Attributes:
+      problem: what is wrong.
+      remedy: how to mend it.
+    """
+
+    problem: str
+    remedy: str
+
+
+def find_static_faults(env: Any) -> list[Fault]:
+    """Checks the methods of an environment and the shapes and dtypes of its states.
+
+    Args:
+      env: an object with the interface of `dualmctx.types.Environment`, which may be faulty.
+
+    Returns:
+      The faults; later checks are left out if earlier ones make them impossible.
+    """
+    faults = [
+        Fault(f"the game has no method {name}", "give it the interface of pgx.Env")
+        for name in ("init", "step")
+        if not callable(getattr(env, name, None))
+    ]
+    if faults:
+        return faults
+    try:
+        state = jax.eval_shape(env.init, KEY)
+    except Exception as error:
+        return [Fault(f"JAX cannot trace init: {describe(error)}", _TRACE)]
+    missing = [name for name in _FIELDS if not hasattr(state, name)]
+    if missing:
+        problem = f"states lack {', '.join(missing)}"
+        return [Fault(problem, "derive the class of states from pgx.State, or add these fields")]
+    faults = [*_fields(state), *_declared(env, state)]
+    return faults or [*_step(env, state)]
+
+
+def _fields(state: Any) -> Iterator[Fault]:
+    """Checks the shapes and dtypes of the fields of a state."""
+    wanted = {
+        "current_player": ((), jnp.integer, "an integer, 0 or 1"),
+        "terminated": ((), jnp.bool_, "a boolean scalar"),
+        "truncated": ((), jnp.bool_, "a boolean scalar"),
+        "rewards": ((2,), jnp.floating, "two floats, one for each player"),
+    }
+    for name, (shape, kind, words) in wanted.items():
+        leaf = getattr(state, name)
+        actual = f"{leaf.dtype} {list(leaf.shape)}"
+        if name == "rewards" and leaf.ndim == 1 and leaf.shape != shape:
+            remedy = "only games of exactly two players can be searched and trained"
+            yield Fault(f"the game has {leaf.shape[0]} players: rewards is {actual}", remedy)
+        elif leaf.shape != shape or not jnp.issubdtype(leaf.dtype, kind):
+            yield Fault(f"state.{name} is {actual}", f"make it {words}")
+    mask, observation = state.legal_action_mask, state.observation
+    if mask.ndim != 1 or mask.dtype != jnp.bool_ or mask.size < 1:
+        actual = f"{mask.dtype} {list(mask.shape)}"
+        yield Fault(
+            f"state.legal_action_mask is {actual}", "make it boolean, with one entry per action"
+        )
+    if not hasattr(observation, "dtype") or not (
+        jnp.issubdtype(observation.dtype, jnp.number) or observation.dtype == jnp.bool_
+    ):
+        yield Fault("state.observation is not one array of numbers", "join its parts in one array")
+
+
+def _declared(env: Any, state: Any) -> Iterator[Fault]:
+    """Checks attributes of the environment against its states."""
+    actual = {
+        "num_players": 2,
+        "num_actions": state.legal_action_mask.size,
+        "observation_shape": tuple(getattr(state.observation, "shape", ())),
+    }
+    for name, value in actual.items():
+        try:
+            declared = getattr(env, name, value)
+        except Exception as error:
+            yield Fault(f"{name} raised {describe(error)}", "mend it, or leave it out")
+            continue
+        if name == "observation_shape":
+            declared = tuple(declared)
+        if declared != value:
+            remedy = f"states have {value}; make both equal"
+            if name == "num_players":
+                remedy = "only games of exactly two players can be searched and trained"
+            yield Fault(f"{name} is {declared}", remedy)
+
+
+def _step(env: Any, state: Any) -> Iterator[Fault]:
+    """Checks that `step` can be traced, keeps all shapes and does not read the observation."""
+    try:
+        after = jax.eval_shape(env.step, state, ACTION)
+    except Exception as error:
+        remedy = _TRACE
+        if "key" in str(error).lower():
+            remedy = "games with chance, whose step needs a key, are not supported"
+        yield Fault(f"JAX cannot trace step: {describe(error)}", remedy)
+        return
+    yield from _differences(state, after)
+    if not callable(getattr(state, "replace", None)):
+        yield Fault("states have no method replace", "use flax.struct.dataclass or pgx.State")
+        return
+    try:
+        jax.eval_shape(env.step, state.replace(observation=None), ACTION)
+    except Exception as error:
+        yield Fault(
+            f"step reads state.observation: {describe(error)}",
+            "keep what the rules need in other fields: a search stores states without observations",
+        )
+    try:
+        states = jax.eval_shape(jax.vmap(env.init), jax.ShapeDtypeStruct((3, 2), np.uint32))
+        jax.eval_shape(jax.vmap(env.step), states, jax.ShapeDtypeStruct((3,), np.int32))
+    except Exception as error:
+        yield Fault(f"jax.vmap cannot batch the game: {describe(error)}", _TRACE)
+
+
+def _differences(state: Any, after: Any) -> Iterator[Fault]:
+    """Compares the shapes and dtypes of a state and of the next one."""
+    remedy = "a step must keep the structure, shapes and dtypes of a state; convert with .astype"
+    before, later = (
+        {jax.tree_util.keystr(path): f"{x.dtype} {list(x.shape)}" for path, x in leaves}
+        for leaves in map(jax.tree_util.tree_leaves_with_path, (state, after))
+    )
+    for name in before | later:
+        if before.get(name) != later.get(name):
+            change = f"{before.get(name, 'missing')} after init, {later.get(name, 'missing')}"
+            yield Fault(f"state{name} is {change} after step", remedy)

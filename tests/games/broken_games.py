@@ -1,0 +1,215 @@
+"""A correct game outside the package, and games that each break one rule of the contract.
+
+Seven stones; a move takes one or two; who takes the last one wins.
+"""
+
+import flax.struct
+import jax
+import jax.numpy as jnp
+
+
+@flax.struct.dataclass
+class State:
+    stones: jax.Array
+    secret: jax.Array
+    current_player: jax.Array
+    observation: jax.Array
+    rewards: jax.Array
+    terminated: jax.Array
+    truncated: jax.Array
+    legal_action_mask: jax.Array
+
+
+class Good:
+    id, num_actions, observation_shape, num_players = "stones", 3, (9,), 2
+
+    def init(self, key):
+        return self.make(jnp.int32(7), jax.random.bernoulli(key).astype(jnp.int32))
+
+    def make(self, stones, player, rewards=(0.0, 0.0), **changes):
+        state = State(
+            stones=stones,
+            secret=jnp.int32(0),
+            current_player=player,
+            observation=jnp.arange(9) == stones,
+            rewards=jnp.asarray(rewards, jnp.float32),
+            terminated=stones <= 0,
+            truncated=jnp.bool_(False),
+            # The third action is never legal.
+            legal_action_mask=(jnp.arange(3) < jnp.minimum(stones, 2)) | (stones <= 0),
+        )
+        return state.replace(**changes)
+
+    def step(self, state, action):
+        taken = jnp.where(state.terminated, 0, action + 1)
+        illegal = ~state.legal_action_mask[action]
+        stones = jnp.where(illegal, 0, state.stones - taken)
+        mover = state.current_player
+        ends = (stones <= 0) & ~state.terminated
+        sign = jnp.where(illegal, -1.0, 1.0)
+        wins = jnp.where(jnp.arange(2) == mover, sign, -sign)
+        return self.make(stones, 1 - mover, jnp.where(ends, wins, 0.0), secret=state.secret)
+
+
+def static(name, base=Good, **methods):
+    return type(name, (base,), methods)()
+
+
+def change_init(**changes):
+    """Returns a game whose initial state has other fields."""
+    init = lambda self, key: Good.init(self, key).replace(**changes)  # noqa: E731
+    return static("Changed", init=init)
+
+
+def change_step(change):
+    """Returns a game whose `step` is followed by `change(before, action, after)`."""
+    step = lambda self, state, action: change(state, action, Good.step(self, state, action))  # noqa: E731
+    return static("Changed", step=step)
+
+
+def _reads_observation(before, action, after):
+    return after.replace(secret=after.secret + before.observation.sum() * 0)
+
+
+def _hidden(self, key):
+    """The key decides the number of stones, which the observation does not show."""
+    state = Good.init(self, key)
+    secret = jax.random.bernoulli(key).astype(jnp.int32)
+    return state.replace(stones=7 + secret, secret=secret)
+
+
+class Hidden(Good):
+    init = _hidden
+
+    def make(self, stones, player, rewards=(0.0, 0.0), **changes):
+        state = super().make(stones, player, rewards, **changes)
+        return state.replace(observation=jnp.zeros(9, bool))
+
+
+class Chance(Good):
+    """The key in the state decides how many stones a move takes."""
+
+    def step(self, state, action, key=None):
+        key = jax.random.PRNGKey(state.secret + 1) if key is None else key
+        more = jax.random.bernoulli(key).astype(jnp.int32) * (state.stones > 3)
+        after = super().step(state, action)
+        return jax.tree.map(
+            lambda x, y: jnp.where(after.terminated, x, y),
+            after,
+            self.make(after.stones - more, after.current_player, after.rewards),
+        )
+
+
+class Counting(Good):
+    calls = 0
+
+    def init(self, key):
+        self.calls += 1
+        return super().init(key).replace(secret=jnp.int32(self.calls))
+
+
+class Kuhn(Good):
+    num_players = 3
+
+
+STATIC = {
+    "has no method step": type("NoStep", (), {"init": Good.init})(),
+    "JAX cannot trace init: TracerBoolConversionError": static(
+        "If", init=lambda self, key: Good.init(self, key if key[0] > 0 else key + 1)
+    ),
+    "JAX cannot trace step: TracerBoolConversionError": change_step(
+        lambda before, action, after: after if after.stones > 0 else before
+    ),
+    "states lack current_player": static("Bare", init=lambda self, key: {"stones": key}),
+    "state.current_player is float32": change_init(current_player=jnp.float32(0)),
+    "state.terminated is int32": change_init(terminated=jnp.int32(0)),
+    "the game has 3 players: rewards is float32": change_init(rewards=jnp.zeros(3)),
+    r"state.rewards is float32 \[\]": change_init(rewards=jnp.float32(0)),
+    "num_players is 3": Kuhn(),
+    "state.legal_action_mask is int32": change_init(legal_action_mask=jnp.ones(3, jnp.int32)),
+    "num_actions is 4": static("More", num_actions=4),
+    r"observation_shape is \(3, 3\)": static("Square", observation_shape=(3, 3)),
+    "state.observation is not one array": change_init(observation=(jnp.zeros(3),)),
+    "state.stones is int32 .* float32 .* after step": change_step(
+        lambda before, action, after: after.replace(stones=after.stones.astype(jnp.float32))
+    ),
+    "step reads state.observation": change_step(_reads_observation),
+}
+PLAYED = {
+    "the game is over at its start": change_init(terminated=jnp.bool_(True)),
+    "current_player is neither 0 nor 1": change_step(
+        lambda before, action, after: after.replace(current_player=jnp.int32(2))
+    ),
+    "a game that is not over has no legal action": change_step(
+        lambda before, action, after: after.replace(
+            legal_action_mask=after.legal_action_mask & (after.stones != 3)
+        )
+    ),
+    "the observation has NaN": static(
+        "Nan",
+        make=lambda self, *x, **y: Good.make(self, *x, **y).replace(
+            observation=jnp.where(x[0] == 3, jnp.nan, jnp.arange(9.0) * x[0])
+        ),
+    ),
+    "is not in \\[-1, 1\\]": change_step(
+        lambda before, action, after: after.replace(rewards=3 * after.rewards)
+    ),
+    "do not add up to zero": change_step(
+        lambda before, action, after: after.replace(rewards=jnp.maximum(after.rewards, 0))
+    ),
+    "goes on after another step": change_step(
+        lambda before, action, after: after.replace(terminated=(after.stones == 0)).replace(
+            terminated=(after.stones <= 0) & ~before.terminated
+        )
+    ),
+    "gives a reward again": change_step(
+        lambda before, action, after: after.replace(
+            rewards=jnp.where(before.terminated, jnp.array([1.0, -1.0]), after.rewards)
+        )
+    ),
+    "leaves the position and the player to move": change_step(
+        lambda before, action, after: jax.tree.map(
+            lambda x, y: jnp.where((before.stones == 5) & (action == 1), x, y),
+            Good().make(before.stones, before.current_player),
+            after,
+        )
+    ),
+    "that legal_action_mask forbids is played": static(
+        "NoPenalty",
+        step=lambda self, state, action: Good.step(
+            self, state.replace(legal_action_mask=jnp.ones(3, bool)), action
+        ),
+    ),
+    "start in different positions": static(
+        "Shuffled",
+        init=lambda self, key: self.make(jax.random.randint(key, (), 6, 8), jnp.int32(0)),
+    ),
+    "the observation does not determine the position": Hidden(),
+    "the key of a step changes its result": Chance(),
+    "did not end within": change_step(
+        lambda before, action, after: jax.tree.map(
+            lambda x, y: jnp.where(after.stones <= 1, x, y),
+            Good().make(jnp.int32(7), 1 - before.current_player),
+            after,
+        )
+    ),
+    "ended with truncated": change_step(
+        lambda before, action, after: after.replace(truncated=after.terminated)
+    ),
+    "in a batch differ|the same moves give different|with and without jax.jit": Counting(),
+}
+ABILITIES = {
+    "move_names: .* returns 1 names": static("Named", move_names=lambda self: ["a"]),
+    "symmetries: after 0 moves .* an image of it differs": static(
+        "Turned",
+        symmetries=lambda self: ([list(range(9)), [7, *range(7), 8]], [[0, 1, 2], [0, 1, 2]]),
+    ),
+    "exact solution: .* position_code": static(
+        "Coded", num_codes=9, position_code=lambda self, state: jnp.maximum(state.stones, 0)
+    ),
+    "from_fen and to_fen: the state of '7' has another observation": static(
+        "Fen",
+        to_fen=lambda self, state: "7",
+        from_fen=lambda self, text: self.make(jnp.int32(6), jnp.int32(0)),
+    ),
+}

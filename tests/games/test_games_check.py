@@ -1,0 +1,64 @@
+"""`games.check_game` finds each fault of a broken game, and none in a correct one."""
+
+import re
+
+import pytest
+from broken_games import ABILITIES, PLAYED, STATIC, Good
+
+import games
+from dualmctx.commands.main import main
+
+
+def check(env, pattern):
+    checked = games.check_game(env)
+    problems = [fault.problem for fault in checked.faults]
+    assert any(re.search(pattern, problem) for problem in problems), problems
+    assert all(fault.remedy and "\n" not in "".join(fault) for fault in checked.faults)
+    return problems
+
+
+@pytest.mark.parametrize("pattern", STATIC)
+def test_a_fault_of_shapes_is_found(pattern):
+    check(STATIC[pattern], pattern)
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("pattern", PLAYED)
+def test_a_fault_of_play_is_found(pattern):
+    check(PLAYED[pattern], pattern)
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("pattern", ABILITIES)
+def test_a_fault_of_an_ability_is_found(pattern):
+    [problem] = check(ABILITIES[pattern], pattern)
+    assert problem
+
+
+def test_a_correct_game_has_no_fault():
+    checked = games.check_game(Good())
+    assert checked.faults == []
+    assert "3 actions, observations of 9 (bool), players alternate" in checked.facts
+    assert any("random games of 4 to 7 plies" in fact for fact in checked.facts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["connect2", "nim", "hsr", "tic_tac_toe", "connect_four", "othello", "hex", "go_9x9"]
+)
+def test_the_games_of_the_package_have_no_fault(name):
+    assert games.check_game(games.make(name)).faults == []
+
+
+def test_the_command_says_what_is_wrong_and_the_remedy(capsys):
+    assert main(["check-game", "broken_games:Kuhn"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "1. num_players is 3\n   Remedy: only games of exactly two players" in said.err
+    assert said.err.splitlines()[-1] == ("dualmctx check-game: broken_games:Kuhn has 1 fault")
+    assert main(["check-game", "broken_games:Missing"]) == 2
+    assert "has no Missing" in capsys.readouterr().err
+    assert main(["check-game", "broken_games:Good", "--seed", "1"]) == 0
+    said = capsys.readouterr()
+    assert said.out.splitlines()[-1] == "broken_games:Good: nothing is wrong"
+    assert said.err == ""
