@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-# States expanded at once, and the maximum number of positions of a game.
-_CHUNK, _MAX_POSITIONS = 1024, 2**20
+# The numbers of states expanded at once, each compiled once; the maximum number of positions.
+_SMALL_CHUNK, _CHUNK, _MAX_POSITIONS = 64, 1024, 2**20
 
 
 class Position(NamedTuple):
@@ -142,8 +142,8 @@ def _explore(env: Any) -> dict[int, Position]:
 
 
 def _rows(states: Any, rows: np.ndarray) -> Any:
-    """Returns the rows of `[S, ...]` states, padded to a power of two of at most `_CHUNK`."""
-    size = min(_CHUNK, 1 << (len(rows) - 1).bit_length())
+    """Returns at most `_CHUNK` rows of `[S, ...]` states, padded to one of the two sizes."""
+    size = _SMALL_CHUNK if len(rows) <= _SMALL_CHUNK else _CHUNK
     return jax.tree.map(lambda x: np.asarray(x)[np.resize(rows, size)], states)
 
 

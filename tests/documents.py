@@ -13,7 +13,7 @@ PAGES = [
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Up to a comment, a quotation mark or a shell redirection.
 _COMMAND = re.compile(
-    r"(python -m benchmarks\.[a-z_]+|python train\.py|(?<![\w/.-])dualmctx [a-z]+)(?![\w.])"
+    r"(python -m benchmarks\.[a-z_]+|python train\.py|(?<![\w/.-])dualmctx [a-z-]+)(?![\w.])"
     r"([^#'|;<>]*)"
 )
 # Replacements for placeholders.

@@ -141,7 +141,7 @@ def test_the_folders_described_are_those_of_the_repository() -> None:
     [block] = FOLDERS.findall(README)
     described = [line.split()[0] for line in block.splitlines()]
     package = [x for x in (ROOT / "dualmctx").iterdir() if not x.name.startswith(("_", "."))]
-    expected = {"games/", "tests/", "benchmarks/", "docs/", "train.py"}
+    expected = {"games/", "tests/", "benchmarks/", "docs/", "examples/", "train.py"}
     # A folder that was removed may still hold compiled files.
     folders = [x for x in package if x.is_dir() and any(y.is_file() for y in x.iterdir())]
     expected |= {f"dualmctx/{x.name}/" for x in folders}

@@ -1,11 +1,12 @@
 """Builds the wheel, installs it into an empty environment, and uses it from another folder.
 
 `make wheel-check` runs this: a tiny training run, an evaluation of a position with its network, an
-export of it, and a comparison with random play.
+export of it, and a comparison with random play; then the same with a game in the folder.
 """
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,20 +15,31 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+EXAMPLE = ROOT / "examples" / "domineering.py"
 TINY = (
     "--network.width 4 --network.num-blocks 2 --network.trunk mlp --search.variant alphazero "
     "--search.num-simulations 4 --selfplay.num-games 8 --learner.num-updates 2 --evals.num-games 2 "
-    "--num-iterations 2 --out run"
+    "--num-iterations 2"
 )
+OWN = "--game domineering:Domineering --game-parameters rows 3 columns 3"
 COMMANDS = (
     "dualmctx --version",
-    f"dualmctx train connect2 {TINY}",
+    f"dualmctx train connect2 {TINY} --out run",
     "dualmctx evaluate run positions.jsonl --out results.jsonl",
     "dualmctx export run connect2.npz",
     "dualmctx compare alphazero random --checkpoint connect2.npz --games 4 --opening-plies 1 "
     "--out comparison",
+    f"dualmctx check-game {OWN.removeprefix('--game ')}",
+    f"dualmctx train {OWN} {TINY} --out own",
+    "dualmctx evaluate own positions.jsonl --out own.jsonl",
+    "dualmctx export own own.npz",
+    "dualmctx compare alphazero perfect --checkpoint own.npz --game domineering:Domineering "
+    "--games 4 --opening-plies 1 --out own-comparison",
 )
-FILES = ("run/summary.json", "results.jsonl", "connect2.npz", "comparison/report.html")
+FILES = (
+    *("run/summary.json", "results.jsonl", "connect2.npz", "comparison/report.html"),
+    *("own/summary.json", "own.jsonl", "own.npz", "own-comparison/report.html"),
+)
 
 
 def run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
@@ -53,6 +65,7 @@ def main() -> int:
         run([*pip, "--python", str(python), "install", "-q", str(wheel)], folder, clean)
         work = folder / "work"
         work.mkdir()
+        shutil.copy(EXAMPLE, work)
         (work / "positions.jsonl").write_text('{"id": "start", "moves": []}\n')
         for command in COMMANDS:
             program, *arguments = shlex.split(command)

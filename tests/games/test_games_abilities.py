@@ -104,7 +104,8 @@ def test_wrong_codes_are_refused(code, num_codes, message):
 def test_exploring_in_parts_gives_the_same_positions(monkeypatch):
     env = WithCode(pile=12)
     whole = explored_rules(env).positions
-    monkeypatch.setattr("games.explored_rules._CHUNK", 2)
+    for name in ("_CHUNK", "_SMALL_CHUNK"):
+        monkeypatch.setattr(f"games.explored_rules.{name}", 2)
     assert type(explored_rules(env))(env).positions == whole
 
 
