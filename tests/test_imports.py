@@ -13,6 +13,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 ORDER = (
     "dualmctx.import_path",
     "games",
+    "dualmctx.games",
     "dualmctx.structs",
     "dualmctx.types",
     "dualmctx.checks",

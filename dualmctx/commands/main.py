@@ -64,6 +64,10 @@ def main(arguments: list[str] | None = None) -> int:
         return fail(
             "dualmctx", f"there is no command {name!r}; use one of {', '.join(SUBCOMMANDS)}"
         )
+    try:
+        importlib.import_module("dualmctx.games")
+    except ImportError as error:
+        return fail(f"dualmctx {name}", str(error))
     # orbax logs every step of reading a checkpoint.
     logging.getLogger("absl").setLevel(logging.ERROR)
     try:

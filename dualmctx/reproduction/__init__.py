@@ -3,4 +3,7 @@
 No module is public.
 """
 
+# Raises an ImportError if another package hides `games`.
+import dualmctx.games  # noqa: F401
+
 __all__ = ()

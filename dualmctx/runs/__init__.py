@@ -1,3 +1,6 @@
 """What a training run writes and shows: folders, checkpoints, saved networks, logs, progress."""
 
+# Raises an ImportError if another package hides `games`.
+import dualmctx.games  # noqa: F401
+
 __all__ = ("checkpoint", "folder", "saved_network", "saved_policy")
