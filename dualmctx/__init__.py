@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dualmctx.evaluation.factory import evaluate as evaluate
     from dualmctx.evaluation.factory import load_evaluator as load_evaluator
     from dualmctx.evaluation.factory import make_evaluator as make_evaluator
+    from dualmctx.models.adapted_network import adapt_network as adapt_network
     from dualmctx.models.game_model import Model as Model
     from dualmctx.models.game_model import make_model as make_model
     from dualmctx.models.game_model import make_search_fn as make_search_fn
@@ -55,6 +56,7 @@ _NAMES = {
     "dualmctx.evaluation.evaluations": ("Evaluations",),
     "dualmctx.evaluation.evaluator": ("Evaluator",),
     "dualmctx.evaluation.factory": ("evaluate", "load_evaluator", "make_evaluator"),
+    "dualmctx.models.adapted_network": ("adapt_network",),
     "dualmctx.models.game_model": ("Model", "make_model", "make_search_fn"),
     "dualmctx.models.network": ("Network", "make_network"),
     "dualmctx.models.search_memory": ("SearchMemory", "search_memory"),

@@ -43,7 +43,8 @@ def move_cost(policy: Policy, network: HasHeads, *, keep_activations: bool = Tru
     budget = policy.num_simulations
     budgets = budget if isinstance(budget, tuple) else (budget,)
     first, *later = (depths[head] for head in policy.heads)
-    is_resumed = keep_activations and not policy.traits.separate_trunks
+    can_resume = getattr(network, "can_resume", not policy.traits.separate_trunks)
+    is_resumed = keep_activations and can_resume
     blocks = budgets[0] * first
     for number, depth in zip(budgets[1:], later, strict=True):
         blocks += number * (depth - first if is_resumed and depth >= first else depth)

@@ -1,0 +1,150 @@
+"""Adapts a Flax module that returns logits and values to the interface of a search network."""
+
+# Some functions of JAX have incomplete types.
+# pyright: reportUnknownMemberType=false
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+
+from dualmctx.checks import check_count
+from dualmctx.models.head import HeadOutput
+from dualmctx.models.module_checks import check_depths, check_module, count_heads, trace
+from dualmctx.models.module_output import as_pair, read_head, split_heads
+from dualmctx.types import Params
+
+
+@dataclasses.dataclass(frozen=True)
+class AdaptedNetwork:
+    """A Flax module with the interface of `dualmctx.types.PolicyValueNetwork`.
+
+    `adapt_network` makes it, after its checks.
+
+    Attributes:
+      module: the module.
+      num_actions: A.
+      head_depths: one number for each head, see `adapt_network`.
+    """
+
+    # Not a part of the hash, because the fields of a module may be lists.
+    module: nn.Module = dataclasses.field(hash=False)
+    num_actions: int
+    head_depths: tuple[int, ...]
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether a later head continues from the activations at an earlier one."""
+        return hasattr(self.module, "resume")
+
+    def init(self, rngs: Any, observation: jax.Array) -> Params:
+        """Returns parameters for `[M, ...]` observations."""
+        return self.module.init(rngs, observation.astype(jnp.float32))
+
+    def apply(self, variables: Params, *args: Any, method: str | None = None) -> Any:
+        """Evaluates by every head, or runs `begin` or `resume`; see `PolicyValueNetwork`.
+
+        Raises:
+          ValueError: while JAX traces, if an output of the module has the wrong form or shape.
+        """
+        if method is None:
+            return self._evaluate(variables, *args)
+        return {"begin": self._begin, "resume": self._resume}[method](variables, *args)
+
+    def _evaluate(self, params: Params, observation: jax.Array) -> tuple[HeadOutput, ...]:
+        outputs = split_heads(self.module.apply(params, observation.astype(jnp.float32)))
+        return tuple(self._read(output, observation) for output in outputs)
+
+    def _begin(
+        self, params: Params, observation: jax.Array, head: int
+    ) -> tuple[jax.Array | None, HeadOutput]:
+        # Under `jax.jit`, the layers above the head are dropped, because nothing uses them.
+        if not hasattr(self.module, "begin"):
+            return None, self._evaluate(params, observation)[head]
+        observation = observation.astype(jnp.float32)
+        activations, output = as_pair(
+            self.module.apply(params, observation, head, method="begin"), "begin"
+        )
+        return activations if self.can_resume else None, self._read(output, observation)
+
+    def _resume(
+        self, params: Params, activations: jax.Array, head: int, next_head: int
+    ) -> tuple[jax.Array, HeadOutput]:
+        further, output = as_pair(
+            self.module.apply(params, activations, head, next_head, method="resume"), "resume"
+        )
+        return further, self._read(output, activations)
+
+    def _read(self, output: Any, batch: jax.Array) -> HeadOutput:
+        return read_head(output, batch.shape[0], self.num_actions)
+
+
+def adapt_network(
+    module: nn.Module,
+    num_actions: int,
+    observation_shape: tuple[int, ...],
+    *,
+    head_depths: Sequence[int] | None = None,
+) -> AdaptedNetwork:
+    """Makes a search network of a Flax linen module.
+
+    The module is called with `[M, ...]` observations in float32. It returns `(logits, value)`, or a
+    list or tuple of such pairs, one for each head, from the cheapest head to the final one. The
+    logits are `[M, A]`; the values are `[M]` or `[M, 1]`, in [-1, 1], from the view of the player
+    to move. Illegal actions need no mask. Outputs are converted to float32.
+
+    An evaluation must depend on one position and on the parameters alone: not on the other
+    positions of the batch, and not on random numbers or running averages.
+
+    Without further methods, each head is evaluated from the observation. Under `jax.jit`, an early
+    head costs only the layers that it needs, and the final head runs the whole network again. A
+    module that has both of these methods continues instead from stored activations:
+
+      begin(observation, head) -> (activations, (logits, value))
+      resume(activations, head, next_head) -> (activations, (logits, value))
+
+    `head` is a Python integer from 0. `activations` is an array `[M, ...]`; a search may store it
+    in another floating type. A module with `begin` alone cannot continue.
+
+    Args:
+      module: an instance of a subclass of `flax.linen.Module`.
+      num_actions: A.
+      observation_shape: the shape of one observation.
+      head_depths: the cost of each head from the observation, as whole numbers in any unit, such as
+        the number of blocks below it. They are used to compute the cost of a move. By default the
+        module's attribute `head_depths`, or 1, 2, 3 … if it has none. With `resume` they increase.
+
+    Returns:
+      The network. Its parameters are those of the module.
+
+    Raises:
+      ValueError: if the module is not a linen module, cannot evaluate such observations, returns
+        outputs of another form or shape, has variables other than parameters (as batch
+        normalisation has), needs random numbers (as dropout does), or has only `resume`; or if
+        `head_depths` does not fit its heads.
+    """
+    check_module(module)
+    check_count("num_actions", num_actions, 1)
+    num_heads = count_heads(module, num_actions, tuple(observation_shape))
+    depths = getattr(module, "head_depths", None) if head_depths is None else head_depths
+    depths = tuple(range(1, num_heads + 1)) if depths is None else tuple(depths)
+    check_depths(module, depths, num_heads)
+    network = AdaptedNetwork(module, num_actions, depths)
+    if hasattr(module, "begin"):
+        trace(module, observation_shape, _run_methods, network, observation_shape)
+    return network
+
+
+def _run_methods(network: AdaptedNetwork, shape: tuple[int, ...]) -> Any:
+    """Runs `begin` and `resume` for all pairs of heads."""
+    variables = network.init(jax.random.PRNGKey(0), jnp.zeros((1, *shape)))
+    outputs: list[Any] = []
+    for head in range(len(network.head_depths)):
+        found = network.apply(variables, jnp.zeros((3, *shape)), head, method="begin")
+        outputs.append(found)
+        for later in range(head + 1, len(network.head_depths)) if network.can_resume else ():
+            outputs.append(network.apply(variables, found[0], head, later, method="resume"))
+    return outputs
