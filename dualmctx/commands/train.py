@@ -8,6 +8,7 @@ import traceback
 from dualmctx.commands.flags import parse_flags, take_flag
 from dualmctx.commands.game_flags import names_game, preset_of_game
 from dualmctx.commands.main import fail
+from dualmctx.commands.network_flag import DESCRIPTION, expand_network_flag
 from dualmctx.distributed.backend import require_backend
 from dualmctx.distributed.processes import is_first, join, require_same
 from dualmctx.distributed.signals import sigterm_as_interrupt
@@ -107,7 +108,8 @@ def parse(arguments: list[str], program: str = PROGRAM) -> tuple[str, Config]:
         policy = REGISTRY[variant].policy
         if not isinstance(default.search, policy):
             default = dataclasses.replace(default, search=policy())
-    description = f"Trains a network with the preset {name}. {describe_variants()}"
+    rest = expand_network_flag(rest)
+    description = f"Trains a network with the preset {name}. {describe_variants()} {DESCRIPTION}"
     return name, parse_flags(default, rest, f"{program} {name}", description)
 
 

@@ -5,7 +5,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,20 @@ from dualmctx.models.module_output import as_pair, read_head, split_heads
 from dualmctx.types import Params
 
 
+class Origin(NamedTuple):
+    """The factory of a network and its arguments, for the files of the network.
+
+    Attributes:
+      factory: `package.module:factory`.
+      options: names and values of the options.
+      observation_shape: the shape of one observation.
+    """
+
+    factory: str
+    options: tuple[tuple[str, Any], ...]
+    observation_shape: tuple[int, ...]
+
+
 @dataclasses.dataclass(frozen=True)
 class AdaptedNetwork:
     """A Flax module with the interface of `dualmctx.types.PolicyValueNetwork`.
@@ -28,12 +42,14 @@ class AdaptedNetwork:
       module: the module.
       num_actions: A.
       head_depths: one number for each head, see `adapt_network`.
+      origin: the factory, if `import_network` made the network.
     """
 
     # Not a part of the hash, because the fields of a module may be lists.
     module: nn.Module = dataclasses.field(hash=False)
     num_actions: int
     head_depths: tuple[int, ...]
+    origin: Origin | None = dataclasses.field(default=None, compare=False)
 
     @property
     def can_resume(self) -> bool:

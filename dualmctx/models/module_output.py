@@ -20,7 +20,7 @@ def split_heads(output: Any) -> list[Any]:
     """
     if not isinstance(output, tuple | list) or not output:
         raise ValueError(f"it returns {_describe(output)}; it must return {_WANTED}")
-    found = cast("list[Any]", list(cast(Any, output)))
+    found: list[Any] = list(cast(Any, output))
     return [found] if all(map(_is_array, found)) else found
 
 
@@ -68,6 +68,6 @@ def _describe(output: Any) -> str:
     if _is_array(output):
         return f"an array of shape {tuple(output.shape)}"
     if isinstance(output, tuple | list):
-        parts = cast("list[Any]", list(cast(Any, output)))
+        parts: list[Any] = list(cast(Any, output))
         return f"({', '.join(map(_describe, parts))})"
     return f"an object of type {type(output).__name__}"

@@ -12,7 +12,6 @@ from dualmctx.distributed.devices import spread
 from dualmctx.experiment.assemble import build_trainer, make_evals, record_of
 from dualmctx.experiment.evals import EvalFn
 from dualmctx.models.game_model import make_search_fn
-from dualmctx.models.network import Network, SeparateTrunks
 from dualmctx.reproduction.experiments import Algorithm, GameRow, Size
 from dualmctx.runs.folder import CONFIG, RunFolder, create_run, read_config, reopen_run
 from dualmctx.runs.network_record import build_network, missing_architecture, with_architecture
@@ -20,7 +19,7 @@ from dualmctx.training.config import Config, EvalConfig, NetworkOptions
 from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
 from dualmctx.training.trainer import Trainer, TrainState
-from dualmctx.types import Environment
+from dualmctx.types import Environment, PolicyValueNetwork
 
 Row = dict[str, Any]
 """The metrics of a step, by name."""
@@ -43,7 +42,7 @@ class TrainingSetup(NamedTuple):
 
     name: str
     env: Environment
-    network: Network | SeparateTrunks
+    network: PolicyValueNetwork
     config: Config
     size: Size
     trainer: Trainer

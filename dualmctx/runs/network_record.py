@@ -5,6 +5,9 @@ import typing
 from typing import Any
 
 from dualmctx.checks import check
+from dualmctx.models.adapted_network import AdaptedNetwork
+from dualmctx.models.imported_network import import_network
+from dualmctx.models.module_fields import describe_fields
 from dualmctx.models.network import Network, SeparateTrunks, make_network
 from dualmctx.runs.record_names import with_current_names
 from dualmctx.types import Environment, PolicyValueNetwork
@@ -12,7 +15,12 @@ from dualmctx.types import Environment, PolicyValueNetwork
 ARCHITECTURE = "architecture"
 """The entry of a run's record that holds the type and all the fields of its network."""
 
+SavedNetwork = Network | SeparateTrunks | AdaptedNetwork
+"""A network that a record can describe."""
+
 _TYPES = {kind.__name__: kind for kind in (Network, SeparateTrunks)}
+# The type, in records, of a network that is named as `package.module:factory`.
+_IMPORTED = "imported"
 # Fields that Flax adds to every module.
 _FLAX_FIELDS = ("parent", "name")
 
@@ -20,14 +28,36 @@ _FLAX_FIELDS = ("parent", "name")
 def describe_network(network: PolicyValueNetwork) -> dict[str, Any]:
     """Returns the type and all the fields of a network as JSON values.
 
+    Of a network that was imported, these are its factory with its arguments, the depths of its
+    heads, and the fields of its module.
+
     Raises:
-      ValueError: if the network is of a type that cannot be saved.
+      ValueError: if the network is of a type that cannot be saved, or was adapted in Python, so
+        that a file could not name its code.
     """
+    if isinstance(network, AdaptedNetwork):
+        return _describe_imported(network)
     kind = type(network).__name__
     check(kind in _TYPES, "the type of the network", kind, f"one of {', '.join(_TYPES)}")
     fields = {field.name: getattr(network, field.name) for field in _fields(_TYPES[kind])}
     as_json = {name: list(x) if isinstance(x, tuple) else x for name, x in fields.items()}
     return {"type": kind, "fields": as_json}
+
+
+def _describe_imported(network: AdaptedNetwork) -> dict[str, Any]:
+    if network.origin is None:
+        raise ValueError(
+            f"the network {type(network.module).__name__} cannot be saved, because a file could "
+            "not name its code; make it by import_network('package.module:factory', ...)"
+        )
+    return {
+        "type": _IMPORTED,
+        "factory": network.origin.factory,
+        "options": dict(network.origin.options),
+        "observation_shape": list(network.origin.observation_shape),
+        "head_depths": list(network.head_depths),
+        "fields": describe_fields(network.module),
+    }
 
 
 def with_architecture(record: dict[str, Any], network: PolicyValueNetwork) -> dict[str, Any]:
@@ -52,12 +82,15 @@ def missing_architecture(saved: dict[str, Any], record: dict[str, Any]) -> dict[
     return {} if ARCHITECTURE in saved else {ARCHITECTURE: record[ARCHITECTURE]}
 
 
-def build_network(record: dict[str, Any], env: Environment) -> Network | SeparateTrunks:
+def build_network(record: dict[str, Any], env: Environment) -> SavedNetwork:
     """Builds the network of a run from the run's record.
 
     The entry `architecture` holds every field of the network, so no default of the code applies.
     Records of earlier versions lack this entry, and the network is built from the options of the
     run in the entry `network`, or they lack the field `dtype`, which is then float32.
+
+    A network that is named as `package.module:factory` is imported, which runs the code of that
+    module.
 
     Args:
       record: the content of `config.json`.
@@ -65,12 +98,14 @@ def build_network(record: dict[str, Any], env: Environment) -> Network | Separat
 
     Raises:
       ValueError: if the fields are not exactly those of the network's type, if a value has the
-        wrong type, or if the network is not for this game.
+        wrong type, if the network is not for this game, or as `import_network`.
       KeyError, TypeError: if the record is malformed.
     """
     record = with_current_names(record)
     if ARCHITECTURE not in record:
         return _network_from_options(record["network"], env)
+    if record[ARCHITECTURE]["type"] == _IMPORTED:
+        return _imported_from_fields(record[ARCHITECTURE], env)
     network = _network_from_fields(record[ARCHITECTURE])
     if network.num_actions != env.num_actions:
         raise ValueError(
@@ -78,6 +113,23 @@ def build_network(record: dict[str, Any], env: Environment) -> Network | Separat
             f"{env.num_actions}"
         )
     return network
+
+
+def _imported_from_fields(saved: dict[str, Any], env: Environment) -> AdaptedNetwork:
+    shape = tuple(saved["observation_shape"])
+    if shape != env.observation_shape:
+        raise ValueError(
+            f"the saved network is for observations of shape {shape}, but those of {env.id} have "
+            f"the shape {env.observation_shape}"
+        )
+    return import_network(
+        saved["factory"],
+        env.num_actions,
+        shape,
+        options=saved["options"],
+        head_depths=saved["head_depths"],
+        fields=saved["fields"],
+    )
 
 
 def _network_from_fields(saved: dict[str, Any]) -> Network | SeparateTrunks:
@@ -108,7 +160,15 @@ def _fields(kind: type[Network] | type[SeparateTrunks]) -> list[dataclasses.Fiel
     return [field for field in dataclasses.fields(kind) if field.name not in _FLAX_FIELDS]
 
 
-def _network_from_options(options: dict[str, Any], env: Environment) -> Network | SeparateTrunks:
+def _network_from_options(options: dict[str, Any], env: Environment) -> SavedNetwork:
+    if "factory" in options and options["factory"] is not None:
+        return import_network(
+            options["factory"],
+            env.num_actions,
+            env.observation_shape,
+            options=options["options"],
+            head_depths=options["head_depths"],
+        )
     names = ("width", "num_blocks", "head_depths", "num_heads", "separate_trunks", "trunk", "dtype")
     chosen = {name: options[name] for name in names}
     return make_network(env.num_actions, env.observation_shape, **chosen)

@@ -61,7 +61,12 @@ def _with_current_network(record: dict[str, Any]) -> dict[str, Any]:
     network, architecture = record.get("network"), record.get("architecture")
     if isinstance(network, dict):
         record = record | {"network": _add_options(network)}
-    if isinstance(architecture, dict) and isinstance(architecture.get("fields"), dict):
+    # The fields of an imported network are those of a module outside of this package.
+    if (
+        isinstance(architecture, dict)
+        and "factory" not in architecture
+        and isinstance(architecture.get("fields"), dict)
+    ):
         fields = _add_options(architecture["fields"])
         record = record | {"architecture": architecture | {"fields": fields}}
     return record

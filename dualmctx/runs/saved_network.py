@@ -148,7 +148,7 @@ def digest_of(params: Params) -> str:
 
 def model_kwargs_of(record: dict[str, Any]) -> dict[str, Any]:
     """Returns the arguments of `make_model` that a run used, from its `config.json`."""
-    names = ("dtype", "kept_activations", "compact_states")
+    names = ("dtype", "kept_activations", "compact_states", "factory")
     known = {name: record["network"][name] for name in names if name in record["network"]}
     return NetworkOptions(**known).model_kwargs()
 

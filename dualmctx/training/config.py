@@ -48,11 +48,28 @@ class NetworkOptions:
     compact_states: bool = False
     """Store game states in bit-packed form: the same search in less memory if states are large
     (chess, go, shogi)."""
+    factory: str | None = None
+    """A network of your own, as package.module:factory; `--network` is short for this flag
+    (docs/networks.md). The options of its size replace trunk, width, num_blocks, separate_trunks
+    and dtype; head_depths are the costs of its heads."""
+    options: dict[str, int | float | bool | str] = dataclasses.field(default_factory=dict)
+    """Options of that factory, such as `width 128 num_heads 4`."""
+
+    def __post_init__(self) -> None:
+        """Checks the options of a factory."""
+        if self.options and self.factory is None:
+            raise ValueError(
+                f"options is {' '.join(f'{x} {y}' for x, y in self.options.items())}; it "
+                "must be left out without --network package.module:factory"
+            )
 
     def model_kwargs(self) -> dict[str, Any]:
         """Returns the options of `make_model`."""
         if self.kept_activations == "none":
             return {"keep_activations": False, "compact_states": self.compact_states}
+        if self.factory is not None and self.kept_activations == "float32":
+            # The network's own type, which need not be float32.
+            return {"activations_dtype": None, "compact_states": self.compact_states}
         stored = self.kept_activations if self.dtype == "float32" else self.dtype
         return {"activations_dtype": stored, "compact_states": self.compact_states}
 
