@@ -137,17 +137,53 @@ class HasHeads(Protocol):
 
 
 class PolicyValueNetwork(HasHeads, Protocol):
-    """A Flax module with one or more policy-value heads, see `dualmctx.models.network.Network`."""
+    """A network with H policy-value heads, as searches and the learner use it.
+
+    `dualmctx.models.network.Network` implements it, and `dualmctx.adapt_network` makes it of any
+    Flax module that returns `(logits, value)`. `dualmctx.models.network_check.check_network` checks
+    it.
+
+    Heads are ordered from the cheapest to the final one and counted from 0. A search with one tree
+    uses the final head; Dual and MPV use the first and the final one; Chain uses one for each tree.
+    The learner trains all of them.
+
+    A head's output has the attributes `logits`, `[M, A]` float32 without a mask of illegal actions,
+    and `value`, `[M]` float32 in [-1, 1], from the view of the player to move
+    (`dualmctx.models.head.HeadOutput`). It is a function of one position and the parameters: not of
+    the other positions of the batch, of random numbers, or of the device.
+
+    Networks are hashable. Equal networks share compiled programs, so their equality must not
+    include parameters.
+
+    An optional attribute `can_resume` says whether `begin` returns activations. The cost of a move
+    is computed from it; without it, all networks count as able to resume, except in MPV.
+    """
 
     def init(self, rngs: chex.PRNGKey, *args: Any, **kwargs: Any) -> Params:
-        """Returns parameters for `[M, ...]` observations."""
+        """Returns the parameters, a pytree of arrays.
+
+        The argument after the key is an array of observations of any batch size. All arrays are
+        learned; matrices and kernels, which have two axes or more, have weight decay.
+        """
         ...
 
     def apply(self, variables: Params, *args: Any, **kwargs: Any) -> Any:
-        """Evaluates `[M, ...]` observations by every head, or runs the method named `method`.
+        """Evaluates positions; pure, and traced by JAX. There are three forms.
 
-        The methods are `begin(observation, head)` and `resume(activations, head, next_head)`; see
-        `dualmctx.models.network.Network`.
+          apply(params, observation) -> H outputs, first to last
+          apply(params, observation, head, method="begin") -> (activations, output)
+          apply(params, activations, head, next_head, method="resume") -> (activations, output)
+
+        `observation` is `[M, ...]` in the dtype of the game, which may be bool. `head` and
+        `next_head` are Python integers with `head < next_head`. `begin` evaluates one head and
+        gives the output that it has in the first form. `resume` continues from the activations at
+        one head to a later head, with the same output.
+
+        `activations` is one floating array `[M, ...]`, or `None`. A search stores it in every node,
+        which takes its bytes for each node, and evaluates the later head at the cost of the blocks
+        between the two heads. `activations_dtype` of `make_model` may store it in another floating
+        type; `resume` then gets that type. With `None` nodes store nothing, `resume` is not needed,
+        and the later head evaluates the whole network again.
         """
         ...
 

@@ -16,6 +16,7 @@ from dualmctx.experiment.evals import EvalFn, Solution, make_exact_eval, make_ma
 from dualmctx.experiment.multihost import coordinate, gather
 from dualmctx.matches.movers import batched_move_fn
 from dualmctx.models.game_model import make_search_fn
+from dualmctx.models.network_check import check_network
 from dualmctx.models.search_memory import SearchMemory, search_memory
 from dualmctx.policies import REGISTRY, named_options, with_options
 from dualmctx.runs.checkpoint import Checkpoints, open_writable_checkpoints
@@ -96,6 +97,8 @@ def assemble(name: str, config: Config) -> Run:
     network = build_network(record, env)
     record = with_architecture(record, network)
     check_head(config.search, network)
+    if config.network.factory is not None:
+        check_network(network, env)
     options = config.network.model_kwargs()
     search_fn = make_search_fn(env, network, config.search.for_evaluation(), **options)
     evals, final_evals, num_positions = make_evals(env, network, search_fn, config.evals)
@@ -139,14 +142,21 @@ def _defaults(config: Config, path: Path, record: dict[str, Any]) -> dict[str, A
 
 
 def check_head(search: Policy, network: PolicyValueNetwork) -> None:
-    """Checks that the network has the head that the search uses.
+    """Checks that the network has the heads that the search uses.
 
     Raises:
-      ValueError: if `head` is neither -1 nor the index of one of several heads.
+      ValueError: if a search with several trees evaluates more heads, or if `head` is neither -1
+        nor the index of one of several heads.
     """
     head, depths = search.heads[0], network.head_depths
-    # A network with several heads is built for the search.
     if len(search.heads) > 1:
+        # The networks of this package are built with enough heads.
+        if len(depths) < len(search.heads):
+            raise ValueError(
+                f"the search evaluates {len(search.heads)} heads, but the network returns "
+                f"{len(depths)}; return a list of {len(search.heads)} pairs (logits, value), or "
+                "use a search with one tree, as in --search.variant alphazero"
+            )
         return
     is_valid = len(depths) > 1 and -len(depths) <= head < len(depths)
     remedy = (

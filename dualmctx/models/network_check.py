@@ -1,0 +1,133 @@
+"""Checks that a network keeps the contract of `PolicyValueNetwork`, by evaluating positions."""
+
+# Some functions of JAX have incomplete types.
+# pyright: reportUnknownMemberType=false
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from dualmctx.models.module_output import read_head
+from dualmctx.types import Environment, Params, PolicyValueNetwork
+
+# The share of the largest output by which two evaluations of a position may differ. Rounding in
+# bfloat16 stays below it.
+_TOLERANCE = 0.05
+# New networks often have heads of zeros, in which mistakes do not show.
+_NOISE = 0.1
+# Compiles two to three times as fast; each program runs once or twice.
+_QUICK: dict[str, Any] = {"xla_backend_optimization_level": 0}
+
+
+def check_network(network: PolicyValueNetwork, env: Environment) -> None:
+    """Checks a network on two positions of a game: its start, and the position after one move.
+
+    The parameters are new ones, with noise for most checks. It compiles for some seconds.
+
+    Args:
+      network: the network.
+      env: the game, as `games.make` returns it.
+
+    Raises:
+      ValueError: if an output has the wrong shape or is not finite, or a value is not in [-1, 1];
+        if the evaluation of a position depends on the other positions of the batch; or if `begin`
+        or `resume` gives another output than an evaluation by all heads.
+    """
+    key = jax.random.PRNGKey(0)
+    observation = _compile(functools.partial(_two_observations, env), key)(key)
+    params = _compile(network.init, key, observation[:1])(key, observation[:1])
+    noisy = _with_noise(params)
+
+    def evaluate(params: Params, observation: Array) -> list[Array]:
+        outputs = network.apply(params, observation)
+        return [_join(output, observation, env) for output in outputs]
+
+    evaluate_two = _compile(evaluate, params, observation)
+    for head, output in enumerate(evaluate_two(params, observation)):
+        _check_numbers(head, np.asarray(output))
+    whole = evaluate_two(noisy, observation)
+    if len(whole) != len(network.head_depths):
+        depths = len(network.head_depths)
+        raise ValueError(f"the network has {len(whole)} heads, but {depths} head_depths")
+    alone = _compile(evaluate, noisy, observation[:1])(noisy, observation[:1])
+    for head, output in enumerate(alone):
+        batch = f"head {head} evaluates a position differently beside another position"
+        _compare(output, whole[head][:1], f"{batch}; use no normalisation over the batch")
+
+    def evaluate_parts(params: Params, observation: Array) -> dict[str, tuple[Array, Array]]:
+        return _evaluate_parts(network, env, params, observation)
+
+    parts = _compile(evaluate_parts, noisy, observation)(noisy, observation)
+    for name, (head, output) in parts.items():
+        _compare(output, whole[int(head)], f"{name} differs from head {head} of all heads")
+
+
+def _compile(function: Callable[..., Any], *args: Any) -> Any:
+    lowered: Any = jax.jit(function).lower(*args)
+    return lowered.compile(compiler_options=_QUICK)
+
+
+def _two_observations(env: Environment, key: Array) -> Array:
+    start = env.init(key)
+    after = env.step(start, jnp.argmax(start.legal_action_mask).astype(jnp.int32))
+    return jnp.stack([start.observation, env.observe(after)])
+
+
+def _with_noise(params: Params) -> Params:
+    draws = np.random.default_rng(0)
+
+    def add_noise(x: Array) -> Array:
+        return x + jnp.asarray(draws.normal(0, _NOISE, x.shape), x.dtype)
+
+    return jax.tree.map(add_noise, params)
+
+
+def _join(output: Any, batch: Array, env: Environment) -> Array:
+    """Returns `[M, A + 1]`: the logits and the value of a head."""
+    logits, value = read_head(output, batch.shape[0], env.num_actions)
+    return jnp.concatenate([logits, value[:, None]], axis=1)
+
+
+def _evaluate_parts(
+    network: PolicyValueNetwork, env: Environment, params: Params, observation: Array
+) -> dict[str, tuple[Array, Array]]:
+    """Returns the head and the output of `begin` and `resume`, by the name of the call."""
+    found: dict[str, tuple[Array, Array]] = {}
+    heads = range(len(network.head_depths))
+    for head in heads:
+        activations, output = network.apply(params, observation, head, method="begin")
+        name = f"begin(observation, {head})"
+        found[name] = jnp.int32(head), _join(output, observation, env)
+        for later in heads[head + 1 :] if activations is not None else ():
+            output = network.apply(params, activations, head, later, method="resume")[1]
+            name = f"resume(activations, {head}, {later})"
+            found[name] = jnp.int32(later), _join(output, observation, env)
+    return found
+
+
+def _check_numbers(head: int, output: Any) -> None:
+    if not np.isfinite(output).all():
+        wrong = output[~np.isfinite(output)][0]
+        raise ValueError(
+            f"head {head} of a new network returns {wrong}; its logits and values must be finite"
+        )
+    largest = np.abs(output[:, -1]).max()
+    if largest > 1:
+        raise ValueError(
+            f"head {head} of a new network returns a value of size {largest:.3g}; values must be "
+            "in [-1, 1]: apply jnp.tanh to them"
+        )
+
+
+def _compare(output: Any, expected: Any, problem: str) -> None:
+    output, expected = np.asarray(output), np.asarray(expected)
+    difference = np.abs(output - expected)
+    limit = _TOLERANCE * max(1.0, float(np.abs(expected).max()))
+    if (difference > limit).any():
+        place = int(difference.argmax())
+        raise ValueError(f"{problem} ({output.flat[place]:.3g} and {expected.flat[place]:.3g})")

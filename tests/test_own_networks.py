@@ -1,0 +1,293 @@
+"""`--network package.module:factory`: flags, records, exported files, and what the errors say."""
+
+import functools
+import importlib
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import linen as nn
+
+import games
+from dualmctx import adapt_network, export_trained, load_trained
+from dualmctx.commands import train
+from dualmctx.commands.main import main
+from dualmctx.experiment.assemble import check_head, record_of
+from dualmctx.models.imported_network import import_network
+from dualmctx.models.module_fields import describe_fields, restore_fields
+from dualmctx.models.network_check import check_network
+from dualmctx.policies import Chain, Dual
+from dualmctx.runs.network_record import build_network, describe_network, with_architecture
+from dualmctx.runs.record_names import with_current_names
+from dualmctx.runs.saved_network import Trained
+from own_networks import Broken, Dense
+from untrained import make_run
+
+ENV = games.make("tic_tac_toe")
+SHAPE = ENV.observation_shape
+SOURCE = """
+from flax import linen as nn
+import jax.numpy as jnp
+
+class Net(nn.Module):
+    num_actions: int
+    width: int = 4
+    sizes: tuple = (3, 4)
+    activation: object = nn.relu
+
+    @nn.compact
+    def __call__(self, x):
+        x = self.activation(nn.Dense(self.width)(x.reshape(x.shape[0], -1)))
+        return nn.Dense(self.num_actions)(x), jnp.tanh(nn.Dense(1)(x))
+
+def make(num_actions, observation_shape, **options):
+    return Net(num_actions, **options)
+"""
+
+
+def make_trained(*flags: str) -> Trained:
+    """Makes an untrained network of the user with random parameters."""
+    name, config = train.parse(["tic-tac-toe", *flags])
+    record = record_of(name, config)
+    network = build_network(record, ENV)
+    shapes = jax.eval_shape(network.init, jax.random.PRNGKey(0), jnp.zeros((1, *SHAPE)))
+    draws = np.random.default_rng(1)
+    params = jax.tree.map(lambda x: jnp.asarray(draws.normal(0, 0.5, x.shape), x.dtype), shapes)
+    return Trained(ENV, network, params, 7, with_architecture(record, network))
+
+
+DENSE = ("--network", "own_networks:make_dense", "--network.options", "width", "6")
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Writes a module of a user into the current folder; returns its name."""
+    name = re.sub(r"\W", "_", f"own_{tmp_path.name}")
+    (tmp_path / f"{name}.py").write_text(SOURCE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    return name
+
+
+def edit(name: str, old: str, new: str) -> None:
+    """Changes a user's module, as if the next command ran later."""
+    file = Path(f"{name}.py")
+    assert old in file.read_text()
+    file.write_text(file.read_text().replace(old, new))
+    sys.modules.pop(name, None)
+    importlib.invalidate_caches()
+
+
+@pytest.mark.parametrize("is_run", [False, True])
+def test_a_saved_network_is_the_same_bit_for_bit(tmp_path: Path, is_run: bool) -> None:
+    trained = make_trained(*DENSE)
+    source = tmp_path / "net.npz"
+    if is_run:
+        source = make_run(tmp_path / "run", trained)
+        trained = trained._replace(params=jax.tree.map(lambda x: x * 7, trained.params))
+    else:
+        export_trained(trained, source)
+    found = load_trained(source)
+    assert (found.network, found.record) == (trained.network, trained.record)
+    assert found.record["architecture"] == describe_network(trained.network)
+    observation = jnp.ones((3, *SHAPE), bool)
+    evaluate = jax.jit(trained.network.apply)
+    jax.tree.map(
+        np.testing.assert_array_equal,
+        evaluate(trained.params, observation),
+        jax.jit(found.network.apply)(found.params, observation),
+    )
+
+
+def test_the_record_holds_the_factory_and_every_field() -> None:
+    record = make_trained(*DENSE, "--network.head-depths", "2", "5").record
+    assert record["architecture"] == {
+        "type": "imported",
+        "factory": "own_networks:make_dense",
+        "options": {"width": 6},
+        "observation_shape": [3, 3, 2],
+        "head_depths": [2, 5],
+        "fields": {
+            **{"num_actions": 9, "width": 6, "num_heads": 2, "sizes": [8, 4]},
+            "activation": {"object": "jax.relu"},
+        },
+    }
+    assert record["network"]["factory"] == "own_networks:make_dense"
+    assert record["network"]["options"] == {"width": 6}
+    assert json.loads(json.dumps(record)) == with_current_names(record) == record
+
+
+def test_a_later_default_does_not_change_a_saved_network(module: str) -> None:
+    export_trained(make_trained("--network", f"{module}:make"), "net.npz")
+    edit(module, "width: int = 4", "width: int = 32")
+    edit(module, "sizes: tuple = (3, 4)", "sizes: tuple = (1,)")
+    fresh = import_network(f"{module}:make", 9, SHAPE)
+    found = load_trained("net.npz").network
+    assert (fresh.module.width, found.module.width) == (32, 4)
+    assert (fresh.module.sizes, found.module.sizes) == ((1,), (3, 4))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("    sizes: tuple = (3, 4)\n", "", "fields of Net have changed .*: sizes is missing; use"),
+        ("    width", "    depth: int = 2\n    width", "depth is new; use the code that saved it"),
+        ("nn.relu", "nn.gelu", "activation is {'object': 'jax.gelu'}, not {'object': 'jax.relu'}"),
+        (
+            "nn.Dense(1)",
+            "nn.Dense(1, use_bias=False)",
+            "does not fit .*: params/.*/bias is unknown",
+        ),
+        ("return nn.Dense(self.num_actions)", "return nn.Dense(3)", r"the shape \(3, 3\)"),
+        ("def make", "def build", r"has no make"),
+        ("import jax.numpy", "import no_such_module", "raised ModuleNotFoundError: No module"),
+        ("**options", "width", "needs a value of its parameter 'width'"),
+    ],
+    ids=str,
+)
+def test_a_changed_module_is_refused(module: str, old: str, new: str, message: str) -> None:
+    export_trained(make_trained("--network", f"{module}:make"), "net.npz")
+    edit(module, old, new)
+    with pytest.raises(ValueError, match=message) as error:
+        load_trained("net.npz")
+    assert "\n" not in str(error.value)
+    assert str(error.value).startswith("net.npz ")
+
+
+def test_a_missing_module_is_named(module: str) -> None:
+    export_trained(make_trained("--network", f"{module}:make"), "net.npz")
+    Path(f"{module}.py").unlink()
+    sys.modules.pop(module)
+    with pytest.raises(ValueError, match=f"net.npz cannot be used: network {module}:make does not"):
+        load_trained("net.npz")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--network", "mlp"], "write it as package.module:factory; .* use --network.trunk mlp"),
+        (["--network"], "--network is ; write it as"),
+        (["--network=a:b", "--network.width", "3"], "--network.width does not apply to a:b"),
+        (["--network", "a:b", "--network.num_blocks=3"], "network.num_blocks does not apply"),
+        (["--network.options", "width", "3"], "options is width 3; it must be left out without"),
+        (["--network", "a:b", "--network.options", "width"], "--network.options: "),
+    ],
+)
+def test_wrong_flags_are_refused(flags: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        train.parse(["hsr", *flags])
+
+
+def test_options_are_numbers_booleans_and_strings() -> None:
+    flags = ["--network.options", *["width", "8", "rate", "0.5", "gated", "True", "name", "x"]]
+    network = train.parse(["hsr", "--network", "a:b", *flags])[1].network
+    assert network.options == {"width": 8, "rate": 0.5, "gated": True, "name": "x"}
+    assert [type(x) for x in network.options.values()] == [int, float, bool, str]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["no_such_module:make"], "no module 'no_such_module'"),
+        (["own_networks:no_such_name"], "has no no_such_name"),
+        (["os:system"], "must not be private or a part of Python's standard library"),
+        (["own_networks:jax"], "of type module; it must be a function or class"),
+        (["own_networks:Dense"], "has no parameter 'observation_shape'"),
+        (["own_networks:make_dense", "--network.options", "depth", "3"], "no parameter 'depth'"),
+        (["own_networks:make_dense", "--network.options", "num_actions", "3"], "leave it out"),
+        (["own_networks:make_dense", "--network.options", "width", "x"], "own_networks.py, line"),
+        (["own_networks:make_nothing"], "own_networks:make_nothing: the network is of type None"),
+        (["own_networks:make_dense", "--network.head-depths", "3"], "one for each of the 2 heads"),
+    ],
+)
+def test_a_wrong_factory_is_refused(flags: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as error:
+        make_trained("--network", *flags)
+    assert "\n" not in str(error.value)
+
+
+def test_a_command_ends_with_one_line(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "hsr", "--network", "no_such_module:make"]) == 2
+    [line] = capfd.readouterr().err.splitlines()
+    assert line.startswith("dualmctx train: network no_such_module:make does not exist")
+    assert not Path("runs").exists()
+
+
+def test_a_network_adapted_in_python_cannot_be_saved(tmp_path: Path) -> None:
+    trained = make_trained(*DENSE)
+    network = adapt_network(trained.network.module, 9, SHAPE)
+    with pytest.raises(ValueError, match=r"Dense cannot be saved, .*import_network"):
+        export_trained(trained._replace(network=network), tmp_path / "net.npz")
+
+
+def test_a_saved_network_is_for_one_shape_of_observations(tmp_path: Path) -> None:
+    trained = make_trained(*DENSE)
+    record = trained.record | {"game": "nim", "game_parameters": {}}
+    export_trained(trained._replace(record=record), tmp_path / "net.npz")
+    with pytest.raises(ValueError, match=r"observations of shape \(3, 3, 2\), but those of nim"):
+        load_trained(tmp_path / "net.npz")
+
+
+@pytest.mark.parametrize(("search", "num_heads"), [(Dual(), 2), (Chain(), 3)])
+def test_a_search_needs_a_head_for_each_tree(search: Any, num_heads: int) -> None:
+    def check(number: int) -> None:
+        check_head(search, adapt_network(Dense(9, num_heads=number), 9, SHAPE))
+
+    check(num_heads)
+    with pytest.raises(ValueError, match=f"evaluates {num_heads} heads, but the network returns"):
+        check(num_heads - 1)
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ("batch", "head 0 evaluates a position differently beside another position"),
+        ("nan", "head 0 of a new network returns nan"),
+        ("value", r"value of size 5\S*; values must be in \[-1, 1\]: apply jnp.tanh"),
+        ("begin", r"begin\(observation, 0\) differs from head 0"),
+        ("resume", r"resume\(activations, 0, 1\) differs from head 1"),
+    ],
+)
+def test_a_network_that_breaks_the_contract_is_refused(rule: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        check_network(adapt_network(Broken(9, rule=rule), 9, SHAPE), ENV)
+
+
+def test_a_network_that_keeps_the_contract_is_accepted() -> None:
+    check_network(adapt_network(Dense(9), 9, SHAPE), ENV)
+
+
+class Outer(nn.Module):
+    """Has fields of all kinds."""
+
+    inner: nn.Module
+    dtype: Any = jnp.bfloat16
+    init: Any = functools.partial(nn.initializers.normal, 0.02)
+    rates: dict[str, float] | None = None
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> Any:
+        return self.inner(x)
+
+
+def test_fields_of_all_kinds_are_described_and_restored() -> None:
+    module = Outer(Dense(9, width=3), rates={"a": 0.5})
+    fields = json.loads(json.dumps(describe_fields(module)))
+    assert fields["inner"]["fields"]["width"] == 3
+    assert fields["dtype"] == {"object": "dtype bfloat16"}
+    assert fields["init"]["of"][1:] == [[0.02], {}]
+    later = Outer(Dense(9, width=3), rates={"a": 0.25})
+    assert restore_fields(later, fields) == module
+    for other in (Outer(Dense(9, width=4)), Outer(Dense(9, width=3), dtype=jnp.float32)):
+        with pytest.raises(ValueError, match="the fields of Outer have changed"):
+            restore_fields(other, fields)
