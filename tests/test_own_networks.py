@@ -94,7 +94,7 @@ def test_a_saved_network_is_the_same_bit_for_bit(tmp_path: Path, is_run: bool) -
         trained = trained._replace(params=jax.tree.map(lambda x: x * 7, trained.params))
     else:
         export_trained(trained, source)
-    found = load_trained(source)
+    found = load_trained(source, network="own_networks:make_dense")
     assert (found.network, found.record) == (trained.network, trained.record)
     assert found.record["architecture"] == describe_network(trained.network)
     observation = jnp.ones((3, *SHAPE), bool)
@@ -129,7 +129,7 @@ def test_a_later_default_does_not_change_a_saved_network(module: str) -> None:
     edit(module, "width: int = 4", "width: int = 32")
     edit(module, "sizes: tuple = (3, 4)", "sizes: tuple = (1,)")
     fresh = import_network(f"{module}:make", 9, SHAPE)
-    found = load_trained("net.npz").network
+    found = load_trained("net.npz", network=f"{module}:make").network
     assert (fresh.module.width, found.module.width) == (32, 4)
     assert (fresh.module.sizes, found.module.sizes) == ((1,), (3, 4))
 
@@ -156,9 +156,26 @@ def test_a_changed_module_is_refused(module: str, old: str, new: str, message: s
     export_trained(make_trained("--network", f"{module}:make"), "net.npz")
     edit(module, old, new)
     with pytest.raises(ValueError, match=message) as error:
-        load_trained("net.npz")
+        load_trained("net.npz", network=f"{module}:make")
     assert "\n" not in str(error.value)
     assert str(error.value).startswith("net.npz ")
+
+
+def test_an_exported_file_imports_a_network_only_if_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    export_trained(make_trained(*DENSE), "net.npz")
+    Path("positions.jsonl").write_text('{"moves": []}\n')
+    evaluate = ["evaluate", "net.npz", "positions.jsonl", "--network-only", "--batch", "1"]
+    compare = ["compare", "net.npz+dual", "random", "--out", "out"]
+    for arguments in (evaluate, [*evaluate, "--network", "other:make"], compare):
+        assert main(arguments) == 2
+        [line] = capsys.readouterr().err.splitlines()
+        assert "net.npz has the network own_networks:make_dense, which is outside" in line
+        assert "--network own_networks:make_dense" in line
+    assert main([*evaluate, "--network", "other:make", "own_networks:make_dense"]) == 0
+    assert json.loads(capsys.readouterr().out)["move"]
 
 
 def test_a_missing_module_is_named(module: str) -> None:
@@ -166,7 +183,7 @@ def test_a_missing_module_is_named(module: str) -> None:
     Path(f"{module}.py").unlink()
     sys.modules.pop(module)
     with pytest.raises(ValueError, match=f"net.npz cannot be used: network {module}:make does not"):
-        load_trained("net.npz")
+        load_trained("net.npz", network=f"{module}:make")
 
 
 @pytest.mark.parametrize(
@@ -235,7 +252,7 @@ def test_a_saved_network_is_for_one_shape_of_observations(tmp_path: Path) -> Non
     record = trained.record | {"game": "nim", "game_parameters": {}}
     export_trained(trained._replace(record=record), tmp_path / "net.npz")
     with pytest.raises(ValueError, match=r"observations of shape \(3, 3, 2\), but those of nim"):
-        load_trained(tmp_path / "net.npz")
+        load_trained(tmp_path / "net.npz", network="own_networks:make_dense")
 
 
 @pytest.mark.parametrize(("search", "num_heads"), [(Dual(), 2), (Chain(), 3)])

@@ -86,7 +86,12 @@ def _load_players(options: Options) -> LoadedPlayers:
     if options.anchor not in (None, *names):
         raise ValueError(f"anchor is {options.anchor}; it must be one of {', '.join(names)}")
     return load_players(
-        specs, options.checkpoint, options.game, options.game_parameters, options.simulations
+        specs,
+        options.checkpoint,
+        options.game,
+        options.game_parameters,
+        options.simulations,
+        options.network,
     )
 
 

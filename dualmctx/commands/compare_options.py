@@ -38,6 +38,8 @@ class Options:
     game_parameters: dict[str, int | float] = dataclasses.field(default_factory=dict)
     """Parameters of the game, such as `pile 31`, if no player has a network. With a network, its
     own parameters apply, and others are rejected."""
+    network: tuple[str, ...] = ()
+    """The networks that exported files may import, as package.module:factory (docs/networks.md)."""
     budget: Literal["simulations", "network", "seconds"] = "simulations"
     """simulations: use the given simulations; network, seconds: scale simulations so that all
     players have the same cost as the first player that has a cost, in blocks of the network or in

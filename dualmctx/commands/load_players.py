@@ -34,6 +34,7 @@ def load_players(
     game: str | None,
     game_parameters: dict[str, int | float],
     simulations: int,
+    networks: Sequence[str] = (),
 ) -> LoadedPlayers:
     """Loads the players.
 
@@ -43,6 +44,7 @@ def load_players(
       game: the game of all networks; `None` for the game of the first network.
       game_parameters: parameters of the game; they must agree with those of the networks.
       simulations: simulations per move, over all trees, of players that do not specify them.
+      networks: the import paths of networks that exported files may name.
 
     Raises:
       ValueError: if a specification is invalid, or a network plays a different game.
@@ -51,10 +53,10 @@ def load_players(
         if spec.search not in (*NETWORKLESS, OWN):
             with _prefix_errors(spec):
                 _check_variant(spec)
-    loaded = [_load(spec, checkpoint, game) for spec in specs]
+    loaded = [_load(spec, checkpoint, game, networks) for spec in specs]
     first = next((trained for trained in loaded if trained is not None), None)
     if first is None and checkpoint is not None:
-        first = load_trained(checkpoint, game=game)
+        first = load_trained(checkpoint, game=game, network=networks)
     if first is not None:
         env, parameters = first.env, first.record["game_parameters"]
         _check_game(specs, loaded, first, game, game_parameters)
@@ -93,7 +95,9 @@ def _check_variant(spec: PlayerSpec) -> None:
         ) from None
 
 
-def _load(spec: PlayerSpec, checkpoint: str | None, game: str | None) -> Trained | None:
+def _load(
+    spec: PlayerSpec, checkpoint: str | None, game: str | None, networks: Sequence[str]
+) -> Trained | None:
     if spec.search in NETWORKLESS:
         return None
     source = spec.checkpoint or checkpoint
@@ -102,7 +106,7 @@ def _load(spec: PlayerSpec, checkpoint: str | None, game: str | None) -> Trained
             f"player {spec.name!r} has no checkpoint; write CHECKPOINT+{spec.search}, or set "
             "--checkpoint"
         )
-    return load_trained(source, spec.iteration, game=game)
+    return load_trained(source, spec.iteration, game=game, network=networks)
 
 
 def _check_game(

@@ -34,6 +34,8 @@ class SearchFlags:
     game: str | None = None
     """Reject a network for another game. Required for an exported file whose game is
     package.module:factory."""
+    network: tuple[str, ...] = ()
+    """The networks that exported files may import, as package.module:factory (docs/networks.md)."""
     seed: int = 0
     """Random seed. The result for a position depends on the seed and the id of the position."""
     devices: int | None = None
@@ -70,7 +72,7 @@ def load_search(
     Raises:
       ValueError: if the checkpoint cannot be loaded, or the flags do not fit it or each other.
     """
-    trained = load_trained(checkpoint, flags.iteration, game=flags.game)
+    trained = load_trained(checkpoint, flags.iteration, game=flags.game, network=flags.network)
     game = trained.env.id
     if flags.game is not None and flags.game.replace("-", "_") != game:
         raise ValueError(f"game is {flags.game}; {checkpoint} plays {game}")

@@ -38,6 +38,7 @@ def load_evaluator(
     network_only: bool = False,
     devices: int | None = None,
     game: str | None = None,
+    network: str | Sequence[str] = (),
 ) -> Evaluator:
     """Loads a trained network and builds its evaluator, by default with the search of its training.
 
@@ -51,11 +52,12 @@ def load_evaluator(
       network_only: whether the last head of the network decides, without a search.
       devices: number of this process's devices to use; by default all.
       game: as in `load_trained`, the import path of the game of an exported file.
+      network: as in `load_trained`, the import path of the network of an exported file.
 
     Raises:
       ValueError: if an argument is invalid, or a batch does not fit into memory.
     """
-    trained = load_trained(path, iteration, game=game)
+    trained = load_trained(path, iteration, game=game, network=network)
     policy = None if network_only else build_policy(trained.record, variant, simulations)
     return build_evaluator(trained, policy, batch_size=batch_size, seed=seed, devices=devices)
 

@@ -60,6 +60,15 @@ def _describe_imported(network: AdaptedNetwork) -> dict[str, Any]:
     }
 
 
+def factory_of(record: dict[str, Any]) -> str | None:
+    """Returns the `package.module:factory` that `build_network` would import, if any."""
+    for entry in (ARCHITECTURE, "network"):
+        if entry in record:
+            found = record[entry]
+            return found.get("factory") if isinstance(found, dict) else None
+    return None
+
+
 def with_architecture(record: dict[str, Any], network: PolicyValueNetwork) -> dict[str, Any]:
     """Returns a run's record with the entry `architecture` of its network.
 

@@ -5,7 +5,7 @@ import hashlib
 import json
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from dualmctx.runs.archive import Archive, Header, open_archive
 from dualmctx.runs.atomic_io import atomic_path
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.folder import read_config
-from dualmctx.runs.network_record import build_network, with_architecture
+from dualmctx.runs.network_record import build_network, factory_of, with_architecture
 from dualmctx.runs.record_names import with_current_names
 from dualmctx.runs.recorded_config import check_config
 from dualmctx.training.config import NetworkOptions
@@ -51,19 +51,25 @@ class Trained(NamedTuple):
 
 
 def load_trained(
-    source: Path | str, iteration: int | None = None, *, game: str | None = None
+    source: Path | str,
+    iteration: int | None = None,
+    *,
+    game: str | None = None,
+    network: str | Sequence[str] = (),
 ) -> Trained:
     """Loads a trained network, without the rest of its training state.
 
-    Only numbers and JSON are read; nothing in a file is executed. A game that its record names as
-    `package.module:factory` is imported: from the record of a run's folder, and from that of an
-    exported file only if `game` is the same, because such a file may come from a stranger.
+    Only numbers and JSON are read; nothing in a file is executed. A game or a network that its
+    record names as `package.module:factory` is imported: from the record of a run's folder, and
+    from that of an exported file only if `game` or `network` has the same path, because such a file
+    may come from a stranger.
 
     Args:
       source: the folder of a run, a file that `export_trained` wrote, or the name of a network that
         comes with the package (see `trained_names`). An existing path takes precedence over a name.
       iteration: the iteration of the checkpoint; by default the newest one. A file has only one.
       game: the import path of the game of an exported file.
+      network: the import path of the network of an exported file, or several that are allowed.
 
     Returns:
       The network with the parameters of that iteration.
@@ -80,30 +86,39 @@ def load_trained(
         saved_iteration, params = saved.step, _by_name(saved.state.get("params", {}))
     else:
         record, saved_iteration, params = _read_file(path)
-        _require_named(path, record.get("game"), game)
+        _require_named(path, record, game, (network,) if isinstance(network, str) else network)
         if iteration not in (None, saved_iteration):
             raise ValueError(
                 f"iteration is {iteration}; {path} holds that of iteration {saved_iteration}"
             )
     try:
         env = games.make(record["game"], **record["game_parameters"])
-        network = build_network(record, env)
+        built = build_network(record, env)
         observation = jax.ShapeDtypeStruct((1, *env.observation_shape), np.float32)
-        shapes = jax.eval_shape(network.init, jax.random.PRNGKey(0), observation)
+        shapes = jax.eval_shape(built.init, jax.random.PRNGKey(0), observation)
     except ValueError as error:
         raise ValueError(f"{path} cannot be used: {error}") from error
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} has a record that cannot be read: {error!r}") from error
     params = _fit(path, shapes, params)
-    return Trained(env, network, params, saved_iteration, record)
+    return Trained(env, built, params, saved_iteration, record)
 
 
-def _require_named(path: Path, saved: Any, named: str | None) -> None:
+def _require_named(
+    path: Path, record: dict[str, Any], game: str | None, networks: Sequence[str]
+) -> None:
     """Checks that the user names the code that an exported file would import."""
-    if is_import_path(saved) and saved != named:
+    saved = record.get("game")
+    if is_import_path(saved) and saved != game:
         raise ValueError(
             f"{path} plays {saved}, a game outside dualmctx; to import that code, name it: --game "
             f"{saved} (in Python game={saved!r})"
+        )
+    saved = factory_of(record)
+    if saved is not None and saved not in networks:
+        raise ValueError(
+            f"{path} has the network {saved}, which is outside dualmctx; to import that code, name "
+            f"it: --network {saved} (in Python network={saved!r})"
         )
 
 
