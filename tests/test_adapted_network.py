@@ -100,15 +100,20 @@ class OfNnx(flax.nnx.Module):
 adapt = functools.partial(adapt_network, num_actions=NUM_ACTIONS, observation_shape=SHAPE)
 
 
+def random_params(observation: Any) -> Any:
+    """Returns parameters of `PLAIN`; the heads of a new network are zero."""
+    shapes = jax.eval_shape(PLAIN.init, jax.random.PRNGKey(0), observation)
+    draws = np.random.default_rng(1)
+    return jax.tree.map(lambda x: jnp.asarray(draws.normal(0, 0.5, x.shape), x.dtype), shapes)
+
+
 @functools.cache
 def searched(is_adapted: bool, has_methods: bool) -> Any:
     """Returns the actions and weights of Dual on 4 positions of tic-tac-toe."""
     env = games.make("tic_tac_toe")
     states = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 4))
     states = jax.vmap(env.step)(states, jnp.arange(4))
-    shapes = jax.eval_shape(PLAIN.init, jax.random.PRNGKey(0), states.observation)
-    draws = np.random.default_rng(1)
-    params = jax.tree.map(lambda x: jnp.asarray(draws.normal(0, 0.5, x.shape), x.dtype), shapes)
+    params = random_params(states.observation)
     network: Any = PLAIN
     if is_adapted:
         network = adapt(PLAIN if has_methods else Whole())
@@ -119,6 +124,7 @@ def searched(is_adapted: bool, has_methods: bool) -> Any:
     return output.action, output.action_weights, output.search_tree.embeddings.activations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_methods", [True, False])
 def test_an_adapted_network_searches_as_the_network_itself(has_methods: bool) -> None:
     action, weights, stored = searched(is_adapted=False, has_methods=True)
@@ -129,18 +135,34 @@ def test_an_adapted_network_searches_as_the_network_itself(has_methods: bool) ->
     assert (other_stored is not None) == has_methods
 
 
-@pytest.mark.parametrize("num_heads", [1, 2, 3])
+@pytest.mark.parametrize("has_methods", [True, False])
+def test_an_adapted_network_evaluates_as_the_network_itself(has_methods: bool) -> None:
+    network: Any = adapt(PLAIN if has_methods else Whole())
+    observation = np.random.default_rng(0).integers(0, 2, (5, *SHAPE)).astype(bool)
+    params = random_params(observation)
+    own = params if has_methods else {"params": {"inner": params["params"]}}
+
+    def refine(params: Any) -> Any:
+        activations, first = network.apply(params, observation, 0, method="begin")
+        assert (activations is not None) == network.can_resume == has_methods
+        if activations is None:
+            return first, network.apply(params, observation, 1, method="begin")[1]
+        return first, network.apply(params, activations, 0, 1, method="resume")[1]
+
+    found, expected = jax.jit(refine)(own), jax.jit(PLAIN.apply)(params, observation)
+    jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-5), found, expected)
+
+
+@pytest.mark.parametrize("num_heads", [1, 3])
 def test_each_pair_of_a_module_is_a_head(num_heads: int) -> None:
     network = adapt(Heads(num_heads))
     assert network.head_depths == tuple(range(1, num_heads + 1))
     observation = jnp.ones((5, *SHAPE), bool)
-    params = network.init(jax.random.PRNGKey(0), observation[:1])
-    outputs = network.apply(params, observation)
-    for head, output in enumerate(outputs):
+    params = jax.eval_shape(network.init, jax.random.PRNGKey(0), observation[:1])
+    outputs = jax.eval_shape(network.apply, params, observation)
+    assert len(outputs) == num_heads
+    for output in outputs:
         assert (output.logits.shape, output.value.shape) == ((5, NUM_ACTIONS), (5,))
-        activations, alone = network.apply(params, observation, head, method="begin")
-        assert activations is None
-        np.testing.assert_array_equal(alone.logits, output.logits)
 
 
 def test_an_early_head_costs_only_its_own_layers() -> None:

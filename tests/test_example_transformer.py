@@ -1,0 +1,175 @@
+"""`examples/transformer.py` is trained, evaluated and reloaded, as its documentation says."""
+
+import functools
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+from dualmctx import export_trained, load_trained
+from dualmctx.commands import train
+from dualmctx.commands.main import main
+from dualmctx.experiment.assemble import record_of
+from dualmctx.models.game_model import make_model
+from dualmctx.models.network_check import check_network
+from dualmctx.runs.network_record import build_network, with_architecture
+from dualmctx.runs.saved_network import Trained
+from dualmctx.training.batch import TrainingBatch
+from dualmctx.training.learner import compute_losses
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+OPTIONS = ("width", "8", "num_blocks", "2", "attention_heads", "2")
+FLAGS = ("--network", "transformer:make", "--network.options", *OPTIONS)
+ENV = games.make("tic_tac_toe")
+OBSERVATION = np.random.default_rng(0).integers(0, 2, (4, *ENV.observation_shape)).astype(bool)
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Copies the example into an empty folder, in which the command runs."""
+    (tmp_path / "transformer.py").write_text((EXAMPLES / "transformer.py").read_text())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    sys.modules.pop("transformer", None)
+    return tmp_path
+
+
+def make_trained() -> Trained:
+    name, config = train.parse(["tic-tac-toe", *FLAGS])
+    record = record_of(name, config)
+    network = build_network(record, ENV)
+    observation = jnp.zeros((1, *ENV.observation_shape))
+    shapes = jax.eval_shape(network.init, jax.random.PRNGKey(0), observation)
+    draws = np.random.default_rng(1)
+    params = jax.tree.map(lambda x: jnp.asarray(draws.normal(0, 0.3, x.shape), x.dtype), shapes)
+    return Trained(ENV, network, params, 1, with_architecture(record, network))
+
+
+@functools.cache
+def states() -> Any:
+    start = jax.vmap(ENV.init)(jax.random.split(jax.random.PRNGKey(0), 4))
+    return jax.vmap(ENV.step)(start, jnp.arange(4))
+
+
+@pytest.mark.slow
+def test_the_example_keeps_the_contract() -> None:
+    network = make_trained().network
+    assert (network.head_depths, network.can_resume) == ((1, 2), True)
+    check_network(network, ENV)
+
+
+def test_the_final_head_resumes_with_the_output_of_the_whole_network() -> None:
+    trained = make_trained()
+
+    def evaluate(params: Any, observation: Any) -> Any:
+        apply = trained.network.apply
+        activations, first = apply(params, observation, 0, method="begin")
+        final = apply(params, activations, 0, 1, method="resume")[1]
+        return (first, final), apply(params, observation)
+
+    parts, whole = jax.jit(evaluate)(trained.params, OBSERVATION)
+    jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-5), parts, whole)
+    assert np.std(whole[1].logits) > 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("activations_dtype", [None, "bfloat16"])
+def test_dual_resumes_with_the_output_of_the_whole_network(activations_dtype: Any) -> None:
+    trained = make_trained()
+    options = {"heads": (0, -1), "activations_dtype": activations_dtype}
+    model = make_model(ENV, trained.network, **options)
+    root = jax.jit(model.root_fn)(trained.params, states())
+    assert root.embedding.activations.shape == (4, 9, 8)
+    logits, value = jax.jit(model.refine_fn)(trained.params, None, root.embedding)
+    _, whole = jax.jit(trained.network.apply)(trained.params, states().observation)
+    tolerance = 1e-5 if activations_dtype is None else 0.05
+    legal = states().legal_action_mask
+    np.testing.assert_allclose(logits[legal], whole.logits[legal], atol=tolerance)
+    np.testing.assert_allclose(value, whole.value, atol=tolerance)
+
+
+def test_reloading_is_exact_bit_for_bit() -> None:
+    trained = make_trained()
+    export_trained(trained, "net.npz")
+    found = load_trained("net.npz", network="transformer:make")
+    jax.tree.map(np.testing.assert_array_equal, found.params, trained.params)
+    one, other = (jax.jit(x.network.apply)(x.params, OBSERVATION) for x in (trained, found))
+    jax.tree.map(np.testing.assert_array_equal, one, other)
+
+
+@pytest.mark.slow
+def test_a_step_lowers_the_loss_of_both_heads() -> None:
+    trained = make_trained()
+    no, known = jnp.zeros(4, bool), jnp.ones(4)
+    batch = TrainingBatch(
+        observation=states().observation,
+        legal_action_mask=states().legal_action_mask,
+        policy=jax.nn.one_hot(jnp.arange(4) + 4, 9),
+        value=known,
+        remaining_discount=jnp.zeros(4),
+        is_truncated=no,
+        is_random=no,
+        search_value=known,
+    )
+
+    def loss(params: Any) -> Any:
+        losses = compute_losses(trained.network, params, batch)
+        return jnp.sum(losses.policy + losses.value), losses.policy + losses.value
+
+    step = jax.jit(jax.value_and_grad(loss, has_aux=True))
+    (_, before), gradients = step(trained.params)
+    parts = gradients["params"]
+    assert set(parts) == {"tokens", "blocks_0", "blocks_1", "heads_0", "heads_1"}
+    for part in parts.values():
+        assert any(jnp.any(x != 0) for x in jax.tree.leaves(part))
+    stepped = jax.tree.map(lambda x, y: x - 0.01 * y, trained.params, gradients)
+    assert (step(stepped)[0][1] < before).all()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["tic-tac-toe", *FLAGS[:2], "--network.options", "width", "9"], "width is 9; it must be"),
+        (["hsr", *FLAGS], "boards have 3 axes"),
+    ],
+)
+def test_wrong_options_are_refused_in_one_line(
+    flags: list[str], message: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", *flags]) == 2
+    [line] = capfd.readouterr().err.splitlines()
+    assert "network transformer:make cannot be built: it raised ValueError: " in line
+    assert message in line
+
+
+TINY = (
+    *("--search.num-simulations", "6", "3", "--selfplay.num-games", "8"),
+    *("--selfplay.num-steps", "2", "--learner.num-updates", "2", "--learner.batch-size", "8"),
+    *("--evals.num-games", "2", "--num-iterations", "1", "--out", "run"),
+)
+
+
+@pytest.mark.slow
+def test_the_example_trains_evaluates_and_plays(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "tic-tac-toe", *FLAGS, *TINY]) == 0
+    assert main(["train", "tic-tac-toe", *FLAGS, *TINY[:-3], "2", "--out", "run"]) == 2
+    assert "--out run --resume" in capfd.readouterr().err
+    assert main(["export", "run", "net.npz"]) == 0
+    Path("positions.jsonl").write_text('{"moves": [4, 0]}\n')
+    found = []
+    for source in (["run"], ["net.npz", "--network", "transformer:make"]):
+        capfd.readouterr()
+        assert main(["evaluate", source[0], "positions.jsonl", *source[1:]]) == 0
+        found.append(json.loads(capfd.readouterr().out))
+    assert found[0] == found[1]
+    assert len(found[0]["network_value"]) == 2
+    players = ["run+dual", "net.npz+alphazero", "random"]
+    flags = ["--network", "transformer:make", "--games", "2", "--simulations", "4"]
+    assert main(["compare", *players, *flags, "--out", "comparison"]) == 0
+    assert Path("comparison/report.html").exists()
