@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     import pgx
 
 
+# Histories in NumPy arrays are padded to at least this number of moves. The padding takes no time.
+_MIN_MOVES = 64
+# Batches of up to this number of histories are padded to a power of two.
+_MAX_PADDED = 1024
+
+
 def replay(env: pgx.Env, histories: Any, key: jax.Array | None = None) -> Any:
     """Replays a batch of histories from the initial state.
 
@@ -27,20 +33,23 @@ def replay(env: pgx.Env, histories: Any, key: jax.Array | None = None) -> Any:
     Raises:
       ValueError: see `replay_checked`.
     """
-    key = jax.random.PRNGKey(0) if key is None else key
     histories = _check_histories(histories)
-    return _replay(env, histories, _init_states(env, jax.random.split(key, len(histories))))[0]
+    padded, number = _pad(histories), len(histories)
+    return _first_rows(_replay_new(env, padded, key), number)[0]
 
 
 def replay_checked(env: pgx.Env, histories: Any, starts: Any = None) -> tuple[Any, jax.Array]:
     """Replays a batch of histories and finds the illegal ones.
 
-    The program is compiled once for each environment object and shape. Its running time depends on
-    the longest history, not on D.
+    The first call compiles a program, and so does each new environment object. Further calls with
+    other numbers of histories and moves rarely compile: NumPy arrays and lists are padded to at
+    least 64 moves and, up to 1,024 histories, to powers of two. The running time depends on the
+    longest history, not on D.
 
     Args:
       env: any pgx environment.
-      histories: `[S, D]` int32 actions; a history ends at its first negative number.
+      histories: `[S, D]` int32 actions; a history ends at its first negative number. An array of
+        JAX is not padded and stays on its device.
       starts: `[S]` states from which the histories start, such as those of `set_up`. If None, the
         initial state of the game, with the fixed key of `replay`.
 
@@ -54,17 +63,26 @@ def replay_checked(env: pgx.Env, histories: Any, starts: Any = None) -> tuple[An
         `starts` is not S.
     """
     histories = _check_histories(histories)
+    padded, number = _pad(histories), len(histories)
     if starts is None:
-        starts = _init_states(env, jax.random.split(jax.random.PRNGKey(0), len(histories)))
-    if np.shape(starts.current_player) != (len(histories),):
-        raise ValueError(
-            f"starts of shape {np.shape(starts.current_player)} for {len(histories)} histories: "
-            "pass one state for each."
-        )
+        return _first_rows(_replay_new(env, padded), number)
+    _check_starts(starts, number)
+    return _first_rows(_replay(env, padded, _pad_rows(starts, len(padded))), number)
+
+
+def replay_unpadded(env: pgx.Env, histories: Any, starts: Any = None) -> tuple[Any, jax.Array]:
+    """Replays histories as `replay_checked` does, but compiles a program for each shape.
+
+    It never waits for the device. Use it for batches of one fixed shape.
+    """
+    histories = _check_histories(histories)
+    if starts is None:
+        return _replay_new(env, histories)
+    _check_starts(starts, len(histories))
     return _replay(env, histories, starts)
 
 
-def _check_histories(histories: Any) -> jax.Array:
+def _check_histories(histories: Any) -> Any:
     # An array of JAX stays on its device.
     histories = histories if isinstance(histories, jax.Array) else np.asarray(histories)
     if histories.ndim != 2 or not np.issubdtype(histories.dtype, np.integer):
@@ -72,12 +90,57 @@ def _check_histories(histories: Any) -> jax.Array:
             f"histories of shape {histories.shape} and type {histories.dtype}: "
             "pass [S, D] integers, padded with -1."
         )
-    return jnp.asarray(histories, jnp.int32)
+    return histories if histories.dtype == np.int32 else histories.astype(np.int32)
+
+
+def _check_starts(starts: Any, number: int) -> None:
+    if np.shape(starts.current_player) != (number,):
+        raise ValueError(
+            f"starts of shape {np.shape(starts.current_player)} for {number} histories: "
+            "pass one state for each."
+        )
+
+
+def _pad(histories: Any) -> Any:
+    """Pads `[S, D]` histories, so that few shapes occur."""
+    number, depth = histories.shape
+    if isinstance(histories, jax.Array) or not number:
+        return histories
+    rows = _power_of_two(number) if number <= _MAX_PADDED else number
+    columns = max(_MIN_MOVES, _power_of_two(depth))
+    padding = ((0, rows - number), (0, columns - depth))
+    return np.pad(histories, padding, constant_values=-1)
+
+
+def _power_of_two(number: int) -> int:
+    """Returns the smallest power of two that is not smaller than a number."""
+    return 1 << max(number - 1, 0).bit_length()
+
+
+def _pad_rows(states: Any, size: int) -> Any:
+    """Pads `[S]` states to `[size]` by repetition, with NumPy, because JAX would compile."""
+    number = len(states.current_player)
+    if number == size:
+        return states
+    index = np.arange(size) % number
+    return jax.tree.map(lambda x: x[index], jax.device_get(states))
+
+
+def _first_rows(found: Any, number: int) -> Any:
+    """Returns the first rows of arrays; uses NumPy, because JAX would compile for each number."""
+    if len(found[1]) == number:
+        return found
+    return jax.device_put(jax.tree.map(lambda x: x[:number], jax.device_get(found)))
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _init_states(env: pgx.Env, keys: jax.Array) -> Any:
-    return jax.vmap(env.init)(keys)
+def _replay_new(
+    env: pgx.Env, histories: jax.Array, key: jax.Array | None = None
+) -> tuple[Any, jax.Array]:
+    """Replays from the initial state; `key` is consumed to start the games, see `replay`."""
+    key = jax.random.PRNGKey(0) if key is None else key
+    starts = jax.vmap(env.init)(jax.random.split(key, len(histories)))
+    return _replay(env, histories, starts)
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -11,7 +11,7 @@ import numpy as np
 import games
 from dualmctx.evaluation.move_parser import ParsedMoves
 from dualmctx.types import Environment
-from games.histories import select_rows
+from games.histories import replay_unpadded, select_rows
 
 MOVES_AT_ONCE = 64
 """Number of moves per call of the replay; longer games take several calls."""
@@ -34,13 +34,13 @@ class Replayed(NamedTuple):
 def replay(env: Environment, parsed: ParsedMoves, size: int) -> Replayed:
     """Replays the moves of at most `size` positions on the device, padded to `size`."""
     starts = _make_starts(env, parsed.starts, size)
-    states, first_bad = games.replay_checked(env, parsed.table(0, size, MOVES_AT_ONCE), starts)
+    states, first_bad = replay_unpadded(env, parsed.table(0, size, MOVES_AT_ONCE), starts)
     longest = int(parsed.lengths.max(initial=0))
     for call, done in enumerate(range(MOVES_AT_ONCE, longest, MOVES_AT_ONCE), start=1):
         moves = _moves_of_legal(parsed.table(done, size, MOVES_AT_ONCE), first_bad)
         if call % _CALLS_WITHOUT_WAITING == 0 and (np.asarray(moves) < 0).all():
             break
-        states, bad = games.replay_checked(env, moves, states)
+        states, bad = replay_unpadded(env, moves, states)
         first_bad = _first_bad(first_bad, bad, done)
     return Replayed(states, first_bad)
 
@@ -67,7 +67,7 @@ def _make_starts(env: Environment, starts: Sequence[Any], size: int) -> Any:
     # Padded, because each new size would compile.
     positions = [some if start is None else start for start in starts]
     from_fens = games.set_up(env, positions + [some] * (size - len(positions)))
-    initial = games.replay_checked(env, np.full((size, MOVES_AT_ONCE), -1, np.int32))[0]
+    initial = replay_unpadded(env, np.full((size, MOVES_AT_ONCE), -1, np.int32))[0]
     return _select(has_fen, from_fens, initial)
 
 

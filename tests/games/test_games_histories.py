@@ -1,0 +1,63 @@
+import jax
+import numpy as np
+import pytest
+
+import games
+from games import histories
+
+_MOVES = [4, 0, 8, 2, 6]
+
+
+@pytest.fixture(scope="module")
+def env():
+    return games.make("tic-tac-toe")
+
+
+def assert_equal(found, expected):
+    assert jax.tree.structure(found) == jax.tree.structure(expected)
+    for left, right in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        assert isinstance(left, jax.Array)
+        assert left.dtype == right.dtype
+        np.testing.assert_array_equal(left, right)
+
+
+def test_other_lengths_and_similar_sizes_do_not_compile(env):
+    games.replay(env, [_MOVES])
+    games.replay_checked(env, [_MOVES] * 8)
+    compiled = histories._replay_new._cache_size()
+    for length in range(len(_MOVES) + 1):
+        games.replay(env, np.array([_MOVES[:length]], np.int64).reshape(1, -1))
+    for number in range(5, 8):
+        games.replay_checked(env, [_MOVES] * number)
+    assert histories._replay_new._cache_size() == compiled
+
+
+@pytest.mark.parametrize("number", [0, 1, 3, 4])
+def test_padding_changes_no_result(env, number):
+    rows = [[4, 0, 8], [4, 4, -1], [-1, 0, 1], [9, 0, 1]]
+    moves = np.array(rows[:number], np.int32).reshape(-1, 3)
+    states, first_bad = games.replay_checked(env, moves)
+    assert_equal((states, first_bad), histories.replay_unpadded(env, moves))
+    assert first_bad.tolist() == [-1, 1, -1, 0][:number]
+    assert_equal(games.replay(env, moves), states)
+
+
+def test_starts_are_padded_with_their_histories(env):
+    starts = games.replay(env, [[4], [0], [-1]])
+    states, first_bad = games.replay_checked(env, [[0], [0], [4]], starts)
+    assert first_bad.tolist() == [-1, 0, -1]
+    assert_equal(states, games.replay(env, [[4, 0], [0, -1], [4, -1]]))
+
+
+def test_the_key_decides_who_moves_first(env):
+    keys = jax.random.split(jax.random.PRNGKey(1), 20)
+    first = {int(games.replay(env, [[0]], key).current_player[0]) for key in keys}
+    assert first == {0, 1}
+
+
+def test_a_start_for_each_history_is_required(env):
+    starts = games.replay(env, [[4], [0]])
+    with pytest.raises(ValueError, match="for 3 histories"):
+        games.replay_checked(env, [[0], [1], [2]], starts)
+    with pytest.raises(ValueError, match="pass"):
+        games.replay(env, [0, 1])
