@@ -20,6 +20,8 @@ Unprefixed = tyro.conf.OmitArgPrefixes
 """Marks a field of nested options whose flags omit the name of the field."""
 REQUIRED: Any = tyro.MISSING
 """The default of a required field."""
+HELP_HINT = " (--help lists every flag)"
+"""The end of every message about an invalid flag."""
 
 
 def parse_flags(default: C, arguments: list[str], program: str, description: str) -> C:
@@ -117,4 +119,4 @@ def summarize_error(message: str) -> str:
         # tyro repeats the help of each argument.
         names = [part.split()[0] for part in missing[1].split("(required)") if part.strip()]
         text = f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} missing"
-    return f"{text} (--help lists every flag)"
+    return text + HELP_HINT

@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from dualmctx.commands.flags import parse_flags
+from dualmctx.commands.search_spec import set_options
 from dualmctx.matches.external_players import openspiel_mcts, perfect_connect_four
 from dualmctx.matches.player_spec import OPENSPIEL, OWN, PERFECT, RANDOM, PlayerSpec
 from dualmctx.matches.players import Player, perfect_player, random_player, search_player
-from dualmctx.policies import named_options
 from dualmctx.policies.budgets import Simulations, split
 from dualmctx.runs.folder import to_dict
 from dualmctx.runs.saved_network import Trained, digest_of, model_kwargs_of
@@ -106,7 +105,7 @@ def search_builder(spec: PlayerSpec, trained: Trained, simulations: int) -> Play
     elif spec.simulations is not None or not is_own:
         [total] = spec.simulations or [simulations]
         budget = split(total, budget)
-    policy = _with_options(spec, with_simulations(policy, budget))
+    policy = set_options(with_simulations(policy, budget), spec.search, spec.options)
     network = {"network": digest_of(trained.params), "iteration": trained.iteration}
 
     def build(requested: Simulations | None) -> Player:
@@ -123,25 +122,3 @@ def search_builder(spec: PlayerSpec, trained: Trained, simulations: int) -> Play
 def _get_budget(policy: Policy) -> Simulations:
     budget = policy.num_simulations
     return budget if isinstance(budget, tuple) else (budget,)
-
-
-def _with_options(spec: PlayerSpec, policy: Policy) -> Policy:
-    """Sets the options of a policy, by their short names, to the specified values."""
-    flags: list[str] = []
-    known = _list_flags(policy)
-    for name, value in spec.options:
-        if name not in known:
-            raise ValueError(
-                f"{spec.search} has no option {name}; it has simulations, {', '.join(known)}"
-            )
-        flags += [known[name], *("None" if x == "none" else x for x in value.split(","))]
-    return parse_flags(policy, flags, spec.search, "")
-
-
-def _list_flags(policy: Any) -> dict[str, str]:
-    """Returns the flag of each option of a policy by its short name, except the simulations."""
-    return {
-        name: "--" + ".".join(option.path).replace("_", "-")
-        for name, option in named_options(policy).items()
-        if name != "num_simulations" and not callable(option.value)
-    }

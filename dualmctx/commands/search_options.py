@@ -4,18 +4,18 @@ import dataclasses
 from typing import Annotated, Any, NamedTuple
 
 from dualmctx.commands.flags import named
+from dualmctx.commands.search_spec import build_search
 from dualmctx.evaluation.batch_size import default_batch_size
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.folder import to_dict
 from dualmctx.runs.saved_network import Trained, digest_of, load_trained
-from dualmctx.runs.saved_policy import build_policy
 from dualmctx.types import Policy
 
 _VARIANT = (
-    f"Search variant, with its default options: {', '.join(REGISTRY)}. By default, the search that "
-    "the network was trained with, without noise."
+    f"Search variant: {', '.join(REGISTRY)}; also with options, as in dual:num_rounds=10. By "
+    "default own, the search that the network was trained with, without noise."
 )
 
 
@@ -80,7 +80,7 @@ def load_search(
         raise ValueError("network_only excludes a search; leave out variant and simulations")
     policy = None
     if not flags.network_only:
-        policy = build_policy(trained.record, flags.variant, flags.simulations)
+        policy = build_search(trained.record, flags.variant, flags.simulations)
     if batch_size is None:
         batch_size = default_batch_size(
             trained, policy, devices=flags.devices, max_positions=max_positions

@@ -1,14 +1,29 @@
-"""The specification of a player on the command line.
+"""The specifications of players and searches on the command line.
 
-Syntax: `[NAME=][CHECKPOINT[@ITERATION]+]SEARCH[:OPTION=VALUE ...]`.
+A player is `[NAME=][CHECKPOINT[@ITERATION]+]SEARCH[:OPTION=VALUE ...]`, a search is
+`SEARCH[:OPTION=VALUE ...]`.
 """
 
 import dataclasses
-from typing import Self
+from typing import NamedTuple, Self
 
 OWN, RANDOM, PERFECT, OPENSPIEL = "own", "random", "perfect", "openspiel"
 NETWORKLESS = (RANDOM, PERFECT, OPENSPIEL)
 NEWEST = "newest"
+
+
+class SearchSpec(NamedTuple):
+    """The specification of a search.
+
+    Attributes:
+      search: as in `PlayerSpec`.
+      simulations: as in `PlayerSpec`.
+      options: as in `PlayerSpec`.
+    """
+
+    search: str
+    simulations: tuple[int, ...] | None = None
+    options: tuple[tuple[str, str], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,18 +74,42 @@ def _parse(text: str) -> PlayerSpec:
     if source is not None and search in NETWORKLESS:
         raise ValueError(f"{search} plays without a network; remove {source}+")
     checkpoint, iteration = (None, None) if source is None else _split_source(source)
-    options = dict(map(_split_option, parts))
-    if len(options) < len(parts):
-        raise ValueError("an option is given twice")
-    simulations = options.pop("simulations", None)
+    simulations, options = _parse_options(parts)
     return PlayerSpec(
         name=name,
         search=search,
         checkpoint=checkpoint,
         iteration=iteration,
-        simulations=None if simulations is None else _parse_simulations(simulations),
-        options=tuple(options.items()),
+        simulations=simulations,
+        options=options,
     )
+
+
+def parse_search(text: str) -> SearchSpec:
+    """Parses the specification of a search.
+
+    Raises:
+      ValueError: if the syntax is wrong.
+    """
+    search, *parts = text.split(":")
+    try:
+        if not search or "=" in search or "+" in search:
+            raise ValueError("write SEARCH[:OPTION=VALUE ...], such as dual:num_rounds=10")
+        return SearchSpec(search, *_parse_options(parts))
+    except ValueError as error:
+        raise ValueError(f"variant {text!r}: {error}") from None
+
+
+def _parse_options(
+    parts: list[str],
+) -> tuple[tuple[int, ...] | None, tuple[tuple[str, str], ...]]:
+    """Returns the simulations, and the other options as pairs of texts."""
+    options = dict(map(_split_option, parts))
+    if len(options) < len(parts):
+        raise ValueError("an option is given twice")
+    simulations = options.pop("simulations", None)
+    parsed = None if simulations is None else _parse_simulations(simulations)
+    return parsed, tuple(options.items())
 
 
 def _split_source(source: str) -> tuple[str, int | None]:

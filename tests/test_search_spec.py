@@ -1,0 +1,54 @@
+"""Searches that are specified on the command line with options."""
+
+from typing import Any
+
+import pytest
+
+from dualmctx.commands.search_spec import build_search
+from dualmctx.policies import REGISTRY, with_options
+from dualmctx.runs.folder import to_dict
+
+SAVED = with_options(REGISTRY["dual"].policy(), window=7)
+RECORD = {"search": {"variant": "dual"} | to_dict(SAVED)}
+
+
+@pytest.mark.parametrize(
+    ("text", "simulations", "variant", "changes"),
+    [
+        (None, None, "dual", {"window": 7}),
+        ("own:c_puct=2.5", None, "dual", {"window": 7, "c_puct": 2.5}),
+        ("dual", None, "dual", {}),
+        ("dual:num-rounds=10", None, "dual", {"num_rounds": 10}),
+        ("dual:num_rounds=10", (40, 20), "dual", {"num_simulations": (40, 20), "num_rounds": 10}),
+        ("dual:simulations=40,20", None, "dual", {"num_simulations": (40, 20)}),
+        ("alphazero:window=none:simulations=9", None, "alphazero", {"num_simulations": 9}),
+    ],
+)
+def test_options_change_the_search(
+    text: str | None, simulations: Any, variant: str, changes: dict[str, Any]
+) -> None:
+    expected = with_options(REGISTRY[variant].policy(), **changes)
+    assert build_search(RECORD, text, simulations) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("duel:c_puct=1", "^variant is duel; it must be one of dual, "),
+        ("random", "^variant is random; it must be one of dual, "),
+        ("dual:rounds=2", "^variant 'dual:rounds=2': dual has no option rounds; it has simul"),
+        ("dual:num_rounds", "^variant 'dual:num_rounds': option 'num_rounds' must be OPTION="),
+        ("dual:num_rounds=x", "^variant 'dual:num_rounds=x': --num-rounds: 'x' is not an integer$"),
+        ("dual:num_rounds=99", "num_rounds is 99; it must be a whole number from 1 to [^\n]*ns$"),
+        ("net+dual", r"^variant 'net\+dual': write SEARCH\[:OPTION=VALUE"),
+        ("", "^variant '': write SEARCH"),
+    ],
+)
+def test_invalid_specifications_raise(text: str, error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        build_search(RECORD, text)
+
+
+def test_simulations_cannot_be_given_twice() -> None:
+    with pytest.raises(ValueError, match=r"given twice: \(4,\) in the variant, and \(5,\)"):
+        build_search(RECORD, "alphazero:simulations=4", (5,))
