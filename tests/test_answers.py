@@ -19,8 +19,8 @@ import games
 from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.factory import make_evaluator
+from dualmctx.evaluation.lines import to_line
 from dualmctx.evaluation.questions import Question
-from dualmctx.evaluation.results_file import to_line
 from dualmctx.evaluation.streams import full_batches
 from dualmctx.policies import Dual
 from untrained import make_untrained

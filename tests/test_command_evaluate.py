@@ -2,6 +2,7 @@
 
 import csv
 import gc
+import gzip
 import json
 import os
 import re
@@ -221,7 +222,7 @@ def test_garbage_collection_is_rare_during_the_command(
     assert gc.get_freeze_count() <= frozen
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet", "csv.gz"])
 def test_interrupted_results_can_be_resumed(
     quick: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any, suffix: str
 ) -> None:
@@ -278,6 +279,92 @@ def test_resuming_with_other_positions_fails(quick: Setting, tmp_path: Path, cap
     assert evaluate(quick, quick.jsonl, tmp_path / "x.csv") == 1
     assert evaluate(quick, quick.csv, tmp_path / "x.csv", "--resume") == 2
     assert "different settings: positions (" in capfd.readouterr().err
+
+
+EXTRA = [{"player": "Anna", "value": 1}, {}, {"player": "Bo", "tags": [1]}]
+
+
+@pytest.fixture
+def annotated(tmp_path: Path) -> str:
+    """Positions with further fields, compressed: three positions, twice; the second is invalid."""
+    rows = [x | {"moves": moves} for x, moves in zip(EXTRA, ("4", "x", "1213141"), strict=True)] * 2
+    (tmp_path / "in").mkdir()
+    path = tmp_path / "in" / "p.jsonl.gz"
+    path.write_bytes(gzip.compress("".join(json.dumps(x) + "\n" for x in rows).encode()))
+    return str(path)
+
+
+def test_further_fields_pass_through(quick: Setting, annotated: str, tmp_path: Path) -> None:
+    assert evaluate(quick, annotated, tmp_path / "x.jsonl", "--echo") == 1
+    rows = read(tmp_path / "x.jsonl")[:3]
+    kept = [{k: v for k, v in x.items() if k in ("player", "input_value", "tags")} for x in rows]
+    assert kept == [{"player": "Anna", "input_value": 1}, {}, {"player": "Bo", "tags": [1]}]
+    assert [x["moves"] for x in rows] == ["4", "x", "1213141"]
+    assert evaluate(quick, annotated, tmp_path / "x.csv", "--flat") == 1
+    with (tmp_path / "x.csv").open(newline="") as file:
+        records = list(csv.DictReader(file))
+    assert [x["player"] for x in records] == ["Anna", "", "Bo"] * 2
+    assert float(records[0]["network_value_1"]) == rows[0]["network_value"][0]
+    assert "legal" not in records[0]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
+def test_selected_fields_can_be_resumed(
+    quick: Setting,
+    annotated: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: Any,
+    suffix: str,
+) -> None:
+    out, fields = tmp_path / f"x.{suffix}", ("--fields", "move,moves", "player")
+    with monkeypatch.context() as patch:
+        stop_after(1, patch)
+        assert evaluate(quick, annotated, out, *fields) == 130
+    assert evaluate(quick, annotated, out, "--resume") == 2
+    assert (
+        "different settings: fields (['move', 'moves', 'player'] → None)" in capfd.readouterr().err
+    )
+    assert evaluate(quick, annotated, out, "--resume", *fields) == 1
+    error = "move 1, 'x', is not a move of connect_four: write one of 1, 2 … 7."
+    if suffix == "jsonl":
+        assert read(out)[4:] == [
+            {"moves": "x", "error": error},
+            {"move": None, "moves": "1213141", "player": "Bo"},
+        ]
+        assert list(read(out)[0]) == ["move", "moves", "player"]
+    elif suffix == "csv":
+        assert out.read_text().splitlines()[::3] == [
+            "move,moves,player,error",
+            *[",1213141,Bo,"] * 2,
+        ]
+    else:
+        assert parquet.read_table(out).column_names == ["move", "moves", "player", "error"]
+
+
+@pytest.mark.parametrize("name", ["p.jsonl.gz", "-"])
+def test_unknown_fields_name_those_of_the_first_position(
+    quick: Setting, annotated: str, standard_input: Any, tmp_path: Path, capfd: Any, name: str
+) -> None:
+    if name == "-":
+        (tmp_path / "p.jsonl").write_bytes(gzip.decompress(Path(annotated).read_bytes()))
+        standard_input(str(tmp_path / "p.jsonl"))
+    positions = annotated if name != "-" else "-"
+    assert evaluate(quick, positions, "-", "--fields", "move", "playr") == 2
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert "fields has playr, perhaps you meant player; the fields are id, line" in said.err
+
+
+def test_table_is_for_terminals_without_out(
+    quick: Setting, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    assert main(["evaluate", quick.network, quick.jsonl, "--fields", "id,move"]) == 1
+    assert capsys.readouterr().out.split()[:2] == ["id", "move"]
+    assert evaluate(quick, quick.jsonl, "-", "--fields", "id") == 1
+    assert capsys.readouterr().out.startswith('{"id":"q0"}\n')
 
 
 # The command with delays at the start and after each batch.
@@ -412,6 +499,9 @@ def test_two_processes_share_positions(setting: Setting, tmp_path: Path) -> None
         (["--out", "none/x.csv"], "the folder none does not exist"),
         (["--out", "-", "--resume"], "out is -; it must be a file with --resume"),
         (["--outt", "x.csv"], "--outt"),
+        (["--out", "x.parquet.gz"], "out is x.parquet.gz; it must end in"),
+        (["--out", "x.jsonl", "--flat"], "flat is for CSV; out is x.jsonl"),
+        (["--fields", "moev"], "fields has moev, perhaps you meant move; the fields are id, line"),
     ],
 )
 def test_invalid_flags_fail_with_one_line(
@@ -436,10 +526,11 @@ def test_invalid_flags_fail_with_one_line(
     [
         ("c4.npz", "none.jsonl", "positions is none.jsonl; the file does not exist"),
         ("c4.npz", "folder.csv", "positions is folder.csv; the file does not exist"),
-        ("c4.npz", "p.txt", "must end in one of .jsonl, .csv, or be -"),
+        ("c4.npz", "p.txt", "must end in one of .jsonl, .csv, or be -; .gz"),
         ("c4.npz", "empty.jsonl", "empty.jsonl has no positions"),
         ("c4.npz", "empty.csv", "empty.csv has no positions"),
         ("c4.npz", "header.csv", "header.csv: the header has no column moves or fen; it is 'a, b'"),
+        ("c4.npz", "cut.csv.gz", "cut.csv.gz cannot be decompressed: "),
         ("none", "p.jsonl", "none is neither a run's folder, nor an exported .npz file, nor"),
         ("damaged.npz", "p.jsonl", "damaged.npz is damaged, or not an exported network"),
         ("folder.csv", "p.jsonl", "folder.csv has no config.json, so there is no run there"),
@@ -462,6 +553,7 @@ def test_invalid_files_fail_with_one_line(
     Path("empty.csv").write_text("moves\n\n")
     Path("header.csv").write_text("a,b\n1,2\n")
     Path("p.txt").touch()
+    Path("cut.csv.gz").write_bytes(gzip.compress(b"moves\n1\n")[:-1])
     Path("folder.csv").mkdir()
     assert main(["evaluate", checkpoint, positions]) == 2
     said = capfd.readouterr()

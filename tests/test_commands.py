@@ -25,7 +25,7 @@ from dualmctx.commands import export
 from dualmctx.commands.main import main
 from dualmctx.commands.result_writer import progress
 from dualmctx.commands.search_options import LoadedSearch, SearchFlags, load_search
-from dualmctx.evaluation.results_file import _COLUMNS
+from dualmctx.evaluation.fields import RESULT_FIELDS
 from dualmctx.runs.saved_network import export_trained, load_trained
 from untrained import make_run, make_untrained
 
@@ -184,5 +184,5 @@ def test_examples_of_the_page_run(
 
 
 def test_the_page_describes_every_field() -> None:
-    for name in (*_COLUMNS, "weight", "visits", "q", "network_policy"):
+    for name in (*RESULT_FIELDS, "weight", "visits", "q", "network_policy"):
         assert re.search(rf"`\.?(legal\[\]\.)?{name}`|\"{name}\"", read(DOCUMENT)), name

@@ -80,8 +80,8 @@ def test_json_line_is_parsed(text: str, question: tuple) -> None:
         (b'{"moves": [], "id": "\\u0000"}', r"id is '\\x00'; .*"),
         (b'{"moves": [], "id": "\\ud800"}', r"id is '\\ud800'; .*"),
         (
-            b'{"moves": [], "mvoes": []}',
-            r"there is no field 'mvoes'; the fields are id, moves, fen",
+            b'{"mvoes": []}',
+            r"neither moves nor fen is given; there is 'mvoes', perhaps you meant moves",
         ),
         (b'{"moves": [], "moves": [1]}', r"the JSON names a field twice"),
         (b'{"moves": "\xff"}', r"byte 12 is not UTF-8"),

@@ -12,8 +12,10 @@ import pytest
 from pyarrow import parquet
 
 from dualmctx.evaluation import results_file
+from dualmctx.evaluation.fields import RESULT_FIELDS
+from dualmctx.evaluation.lines import to_line
 from dualmctx.evaluation.parts import Counts, Part, has_end, join_parts, reopen_part
-from dualmctx.evaluation.results_file import WRITERS, check_results, to_line, write_results
+from dualmctx.evaluation.results_file import WRITERS, check_results, write_results
 from dualmctx.evaluation.results_state import Results
 
 MOVE = {"action": 1, "move": "2", "network_policy": [0.25, 1.0], "weight": 1.0}
@@ -30,7 +32,7 @@ ROWS: list[dict[str, Any]] = [
         **{"heads_distance": None, "legal": []},
     },
 ]
-EXPECTED = {name: [row.get(name) for row in ROWS] for name in results_file._COLUMNS}
+EXPECTED = {name: [row.get(name) for row in ROWS] for name in RESULT_FIELDS}
 
 
 def write_part(path: Path, rows: list[dict[str, Any]], *, complete: bool = True) -> Part:
@@ -109,7 +111,7 @@ def test_nan_is_written_as_null() -> None:
 @pytest.mark.parametrize(
     ("name", "error"),
     [
-        ("x.txt", r"must end in one of \.jsonl, \.csv, \.parquet, or be -$"),
+        ("x.txt", r"must end in one of \.jsonl, \.csv, \.parquet, or be -; "),
         ("results", r"must end in one of"),
         ("none/x.csv", r"the folder none does not exist$"),
     ],

@@ -6,18 +6,22 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import jax
+from rich.console import Console
 
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
 from dualmctx.commands.garbage_collection import rare_collections
+from dualmctx.commands.result_table import ResultTable
 from dualmctx.commands.result_writer import Task, max_own_positions, write_file, write_out
 from dualmctx.commands.search_options import SearchFlags, load_search
-from dualmctx.commands.source import STANDARD, open_source
+from dualmctx.commands.source import STANDARD, Source, open_source
 from dualmctx.distributed.backend import require_backend
 from dualmctx.distributed.processes import is_first, join, require_same
-from dualmctx.evaluation.parts import part_file
+from dualmctx.evaluation.compression import split_suffix
+from dualmctx.evaluation.fields import ECHOED_FIELDS
+from dualmctx.evaluation.parts import Counts, part_file
 from dualmctx.evaluation.results_file import check_results
 from dualmctx.evaluation.results_state import Results
 from dualmctx.runs.locks import lock_beside, locked
@@ -40,8 +44,16 @@ class Options:
     positions: Positional[Annotated[str, named(metavar="POSITIONS")]] = REQUIRED
     """A .jsonl or .csv file; or - for JSON Lines on standard input, which are evaluated as they
     arrive."""
-    out: str = STANDARD
-    """The file of results, .jsonl, .csv or .parquet; or - for JSON Lines on standard output."""
+    out: str | None = None
+    """The file of results, .jsonl, .csv or .parquet; .gz or .zst may follow the first two. By
+    default, or with -, JSON Lines on standard output; by default a table if that is a terminal."""
+    fields: tuple[str, ...] | None = None
+    """Fields of the results, in this order, such as id move value; by default all. An error is
+    always kept."""
+    echo: bool = False
+    """Repeat the moves and the FEN of each position in its result."""
+    flat: bool = False
+    """In CSV, write one column per number in place of lists (docs/evaluate.md)."""
     batch: int | None = None
     """Positions evaluated at once; by default 256 on a CPU and for standard input, and on GPUs as
     many as half of the free memory holds, at most 16384 each (docs/evaluate.md)."""
@@ -62,7 +74,13 @@ class Options:
     def __post_init__(self) -> None:
         """Checks values that are not checked elsewhere."""
         check_processes(self.coordinator, self.num_processes, self.process_id)
-        streams = [x for x in ("positions", "out") if getattr(self, x) == STANDARD]
+        if self.fields == ():
+            raise ValueError("fields is empty; name at least one field, such as move")
+        if self.flat and (self.out is None or split_suffix(Path(self.out))[0] != ".csv"):
+            raise ValueError(f"flat is for CSV; out is {self.out or STANDARD}")
+        out = self.out or STANDARD
+        given = (("positions", self.positions), ("out", out))
+        streams = [name for name, value in given if value == STANDARD]
         for name, value in (("resume", self.resume), ("coordinator", self.coordinator)):
             if streams and value:
                 raise ValueError(f"{streams[0]} is -; it must be a file with --{name}")
@@ -109,21 +127,53 @@ def claim(out: str) -> contextlib.AbstractContextManager[None]:
     return locked(lock_beside(path), path)
 
 
+Fields = tuple[str, ...] | None
+
+
+def _split(fields: Fields) -> Fields:
+    """Splits names with commas, as in `--fields id,move`."""
+    return None if fields is None else tuple(y for x in fields for y in x.split(",") if y)
+
+
 def run(options: Options) -> int:
     """Evaluates the positions; returns the exit code."""
-    with open_source(options.positions) as source, claim(options.out):
+    out = options.out or STANDARD
+    with open_source(options.positions) as source, claim(out):
+        fields = _split(options.fields)
+        source = source.checked(fields)
+        if options.echo or not set(ECHOED_FIELDS).isdisjoint(fields or ()):
+            source = source.echoed()
         evaluator, record = load_search(
             options.checkpoint, options.search, options.batch, max_own_positions(source)
         )
         if options.batch is None and is_first():
             print(f"{_PROGRAM}: using --batch {evaluator.batch_size}", file=sys.stderr)
-        task = Task(evaluator, source, strict=options.strict)
+        task = Task(evaluator, source, options.strict, fields, options.flat)
         with rare_collections():
-            if options.out == STANDARD:
-                counts = write_out(task)
+            if out == STANDARD:
+                counts = _write_standard(task, shows_table=options.out is None)
             else:
-                processes = {"strict": options.strict, "processes": jax.process_count()}
-                settings = record | {"positions": source.digest} | processes
-                results = Results(Path(options.out), settings)
+                results = Results(Path(out), record | _settings(options, source, fields))
                 counts = write_file(task, results, resume=options.resume)
     return 1 if counts.errors else 0
+
+
+def _write_standard(task: Task, *, shows_table: bool) -> Counts:
+    """Writes results to standard output: as a table if it is a terminal and one is wanted."""
+    if not (shows_table and sys.stdout.isatty()):
+        return write_out(task)
+    table = ResultTable(Console(), task.fields)
+    counts = write_out(task, table)
+    table.close()
+    return counts
+
+
+def _settings(options: Options, source: Source, fields: Fields) -> dict[str, Any]:
+    """Returns what determines the rows apart from the network and the search, as JSON values."""
+    settings = {
+        **{"positions": source.digest, "strict": options.strict},
+        "processes": jax.process_count(),
+    }
+    # Options at their defaults are left out, as in the files of earlier versions.
+    chosen = {"fields": list(fields or ()), "echo": options.echo, "flat": options.flat}
+    return settings | {name: value for name, value in chosen.items() if value}

@@ -14,10 +14,12 @@ from dualmctx.commands.source import Source
 from dualmctx.distributed.processes import is_first, require_same
 from dualmctx.evaluation.answers import Answered, answer
 from dualmctx.evaluation.evaluator import Evaluator
+from dualmctx.evaluation.fields import RESULT_FIELDS, Row, select
+from dualmctx.evaluation.layout import TEXT, Flat, Layout, find_extra
+from dualmctx.evaluation.lines import parse_line, to_line
 from dualmctx.evaluation.parts import Counts, has_end, join_parts, reopen_part
-from dualmctx.evaluation.results_file import to_line, write_results
+from dualmctx.evaluation.results_file import has_columns, write_results
 from dualmctx.evaluation.results_state import Results
-from dualmctx.evaluation.rows import Row
 from dualmctx.runs.progress import Pace, showing
 
 X = TypeVar("X")
@@ -27,11 +29,21 @@ _POLL_SECONDS = 0.2
 
 
 class Task(NamedTuple):
-    """An evaluator, a source of positions, and whether to stop after the first error."""
+    """What to evaluate and which results to write.
+
+    Attributes:
+      evaluator: the network and the search.
+      source: the positions.
+      strict: whether to stop after the first error.
+      fields: the fields of the results, in this order; `None` for all.
+      flat: whether CSV has one column per scalar.
+    """
 
     evaluator: Evaluator
     source: Source
     strict: bool
+    fields: tuple[str, ...] | None = None
+    flat: bool = False
 
     def answers(self, after: int = 0) -> Iterator[Answered]:
         """Evaluates the positions of this process in the lines after `after`."""
@@ -48,6 +60,19 @@ class Task(NamedTuple):
                 where = f"{self.source.name}, line {rows[-1]['line']}"
                 print(f"{where}: {rows[-1]['error']}; stopped there", file=sys.stderr)
                 return
+
+    def layout(self, parts: list[Path]) -> Layout:
+        """Returns the columns of the results that the parts hold."""
+        extra = find_extra(row.data for row in join_parts(parts, strict=False))
+        if self.fields is None:
+            columns = (*RESULT_FIELDS, *extra)
+        else:
+            # Every file has a column of errors.
+            columns = (*self.fields, *(("error",) if "error" not in self.fields else ()))
+            extra = {name: extra.get(name, TEXT) for name in columns if name not in RESULT_FIELDS}
+        num_trees = self.evaluator.empty.tree_values.shape[1]
+        flat = Flat(self.evaluator.num_heads, num_trees) if self.flat else None
+        return Layout(columns, extra, flat)
 
 
 def max_own_positions(source: Source) -> int | None:
@@ -95,18 +120,30 @@ def progress(
         yield show_positions
 
 
-def write_out(task: Task) -> Counts:
-    """Writes rows to standard output, each batch as soon as it is evaluated."""
+def write_out(task: Task, write: Callable[[list[Row]], None] | None = None) -> Counts:
+    """Writes rows to standard output, each batch as soon as it is evaluated.
+
+    Args:
+      task: the positions.
+      write: writes the rows of a batch; by default as JSON Lines.
+    """
+    write = write or write_lines
     counts = Counts(0, 0)
     # On a terminal the rows themselves show the progress.
     num_bytes = None if sys.stdout.isatty() else task.source.num_bytes
     with progress(num_bytes) as show:
         for answered in task.answers():
             counts = counts.add(answered.rows)
-            sys.stdout.buffer.write(b"".join(map(to_line, answered.rows)))
-            sys.stdout.buffer.flush()
+            rows = answered.rows
+            write(rows if task.fields is None else [select(row, task.fields) for row in rows])
             show(counts.rows, answered.end)
     return counts
+
+
+def write_lines(rows: list[Row]) -> None:
+    """Writes rows to standard output as JSON Lines."""
+    sys.stdout.buffer.write(b"".join(map(to_line, rows)))
+    sys.stdout.buffer.flush()
 
 
 def write_file(task: Task, results: Results, *, resume: bool) -> Counts:
@@ -126,7 +163,7 @@ def write_file(task: Task, results: Results, *, resume: bool) -> Counts:
         try:
             write_part(task, path)
             if is_first():
-                merge_parts(results, strict=task.strict)
+                merge_parts(task, results)
         except KeyboardInterrupt:
             remedy = "" if task.source.num_bytes is None else "; continue with --resume"
             raise KeyboardInterrupt(f": the rows so far are in {path}{remedy}") from None
@@ -151,12 +188,17 @@ def write_part(task: Task, path: Path) -> None:
         # A strict task may have been stopped between its last row and the end marker.
         if not (task.strict and part.counts.errors):
             for answered in task.answers(after=part.last_line):
-                part = part.append(file, answered.rows)
+                rows = answered.rows
+                if task.fields is not None:
+                    # A part needs the id and the line of a row, whatever is selected.
+                    kept = dict.fromkeys(("id", "line", "error", *task.fields))
+                    rows = [select(row, kept) for row in rows]
+                part = part.append(file, rows)
                 show(part.counts.rows, answered.end)
         part.complete(file)
 
 
-def merge_parts(results: Results, *, strict: bool) -> None:
+def merge_parts(task: Task, results: Results) -> None:
     """Waits for the parts of all processes and merges them into the results."""
     parts = [results.part(process) for process in range(jax.process_count())]
     wait_for(lambda: all(map(has_end, parts)) or None)
@@ -164,12 +206,18 @@ def merge_parts(results: Results, *, strict: bool) -> None:
 
     def lines() -> Iterator[bytes]:
         nonlocal rows, errors
-        for row in join_parts(parts, strict=strict):
+        for row in join_parts(parts, strict=task.strict):
             rows, errors = rows + 1, errors + row.is_error
-            yield row.data
+            yield row.data if task.fields is None else reselect(row.data, task.fields)
 
-    write_results(lines(), results.path)
+    layout = task.layout(parts) if has_columns(results.path) else None
+    write_results(lines(), results.path, layout)
     results.finish(Counts(rows, errors))
+
+
+def reselect(line: bytes, fields: tuple[str, ...]) -> bytes:
+    """Returns the selected fields of a line of JSON."""
+    return to_line(select(parse_line(line), fields))
 
 
 def wait_for(poll: Callable[[], X | None]) -> X:

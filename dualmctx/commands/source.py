@@ -1,12 +1,21 @@
 """The source of positions: a file or standard input."""
 
 import contextlib
+import functools
 import hashlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from dualmctx.evaluation.compression import (
+    GZIP,
+    ZSTANDARD,
+    open_decompressed,
+    require_compression,
+    split_suffix,
+)
+from dualmctx.evaluation.fields import check_fields
 from dualmctx.evaluation.positions_file import READERS, read_json_lines
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.streams import full_batches, waiting_batches
@@ -21,7 +30,7 @@ class Source(NamedTuple):
     Attributes:
       name: name of the file, or -.
       questions: the requested positions, in order.
-      num_bytes: size of the file; `None` for standard input.
+      num_bytes: size of the file, after decompression; `None` for standard input.
       num_lines: an upper bound of the number of its positions; `None` for standard input.
       digest: digest of the content of the file; `None` for standard input.
     """
@@ -35,6 +44,32 @@ class Source(NamedTuple):
     def batches(self, size: int, questions: Iterator[Question]) -> Iterator[list[Question]]:
         """Splits questions into batches of `size` or, from standard input, also fewer."""
         return (waiting_batches if self.num_bytes is None else full_batches)(questions, size)
+
+    def checked(self, fields: tuple[str, ...] | None) -> "Source":
+        """Checks the names of selected fields with the fields of the first position.
+
+        The first position of a file is read now, that of standard input when it arrives.
+
+        Raises:
+          ValueError: see `check_fields`; from standard input, when the first position is read.
+        """
+        if fields is None:
+            return self
+        questions = _checked(self.questions, fields)
+        if self.num_bytes is not None:
+            questions = itertools.chain([next(questions)], questions)
+        return self._replace(questions=questions)
+
+    def echoed(self) -> "Source":
+        """Returns the source with the moves and FENs of its positions in the results."""
+        return self._replace(questions=map(Question.echoed, self.questions))
+
+
+def _checked(questions: Iterator[Question], fields: tuple[str, ...]) -> Iterator[Question]:
+    for first in questions:
+        check_fields(fields, first.extra or ())
+        yield first
+        yield from questions
 
 
 @contextlib.contextmanager
@@ -52,31 +87,45 @@ def open_source(name: str, flag: str = "positions") -> Iterator[Source]:
         yield Source(name, read_json_lines(open_standard_input()), None, None, None)
         return
     path = Path(name)
-    if path.suffix not in READERS:
+    suffix, _ = split_suffix(path)
+    if suffix not in READERS:
         known = ", ".join(READERS)
-        raise ValueError(f"{flag} is {name}; it must end in one of {known}, or be -")
+        raise ValueError(
+            f"{flag} is {name}; it must end in one of {known}, or be -; {GZIP} and {ZSTANDARD} may "
+            "follow"
+        )
     if not path.is_file():
         raise ValueError(f"{flag} is {name}; the file does not exist")
-    with path.open("rb") as file:
-        digest, num_lines = _scan(file)
-        num_bytes = file.tell()
-        file.seek(0)
-        yield Source(name, _questions(name, path.suffix, file), num_bytes, num_lines, digest)
+    require_compression(path)
+    with open_decompressed(path) as file:
+        scanned = _scan(file)
+    with open_decompressed(path) as file:
+        questions = _questions(name, functools.partial(READERS[suffix], file))
+        yield Source(name, questions, scanned.num_bytes, scanned.num_lines, scanned.digest)
 
 
-def _scan(file: BinaryIO) -> tuple[str, int]:
-    """Reads a file to its end; returns the digest of the content and the number of its lines."""
-    digest, num_lines, last = hashlib.sha256(), 0, b"\n"
+class _Scanned(NamedTuple):
+    """The size of a file in bytes and lines, and the digest of its content."""
+
+    num_bytes: int
+    num_lines: int
+    digest: str
+
+
+def _scan(file: BinaryIO) -> _Scanned:
+    """Reads a file to its end."""
+    digest, num_bytes, num_lines, last = hashlib.sha256(), 0, 0, b"\n"
     while block := file.read(2**20):
         digest.update(block)
+        num_bytes += len(block)
         num_lines += block.count(b"\n")
         last = block[-1:]
-    return digest.hexdigest()[:16], num_lines + (last != b"\n")
+    return _Scanned(num_bytes, num_lines + (last != b"\n"), digest.hexdigest()[:16])
 
 
-def _questions(name: str, suffix: str, file: BinaryIO) -> Iterator[Question]:
+def _questions(name: str, read: Callable[[], Iterable[Question]]) -> Iterator[Question]:
     try:
-        questions = iter(READERS[suffix](file))
+        questions = iter(read())
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
     first = next(questions, None)

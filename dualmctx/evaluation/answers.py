@@ -20,6 +20,7 @@ from dualmctx.types import Environment
 _MAX_ERROR_LENGTH = 300
 # Rows are made in pieces of this size, because they take far more memory than their arrays.
 _ROWS_AT_ONCE = 1024
+_NOTHING: Row = {}
 _NOT_FINITE = (
     "the output of the network is NaN or infinite for this position or a position below it in the "
     "search; use another checkpoint or train again"
@@ -135,6 +136,7 @@ def describe(
     labelled = [
         {"id": question.id, "line": question.line}
         | ({"error": _shorten(errors[place])} if place in errors else next(rows))
+        | (question.extra or _NOTHING)
         for place, question in enumerate(questions)
     ]
     return Answered(labelled, questions[-1].end)

@@ -13,7 +13,7 @@ from typing import BinaryIO, NamedTuple
 
 import orjson
 
-from dualmctx.evaluation.results_file import to_line
+from dualmctx.evaluation.lines import to_line
 from dualmctx.evaluation.rows import Row
 
 # The beginning of a row: its id, its line, and the beginning of its error, if it is one.
@@ -123,7 +123,7 @@ def has_end(path: Path) -> bool:
             last = file.read().splitlines(keepends=True)[-1:]
     except OSError:
         return False
-    return bool(last) and "end" in (_read_row(last[0]) or {})
+    return bool(last) and (_read_row(last[0]) or {}).keys() == {"end"}
 
 
 def join_parts(paths: list[Path], *, strict: bool) -> Iterator[SavedRow]:

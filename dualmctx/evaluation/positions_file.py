@@ -8,11 +8,18 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from dualmctx.evaluation.questions import FIELDS, Question, read_lines, to_question
+from dualmctx.evaluation.fields import POSITION_FIELDS, Row
+from dualmctx.evaluation.questions import Question, read_lines, to_question
+
+_KNOWN = frozenset(POSITION_FIELDS)
+# Values that both parsers read alike.
+_PLAIN = frozenset((str, int, bool, type(None)))
 
 
 def read_json_lines(file: BinaryIO) -> Iterator[Question]:
     """Reads JSON Lines: one object per line with `moves`, `fen` or both, and an optional `id`.
+
+    Other fields are passed through to the results.
 
     Args:
       file: a file opened for reading, at its beginning.
@@ -28,7 +35,8 @@ def read_json_lines(file: BinaryIO) -> Iterator[Question]:
 def read_csv(file: BinaryIO) -> Iterator[Question]:
     """Reads CSV: a header with a column `moves`, `fen` or both, and an optional column `id`.
 
-    Other columns are ignored. A record is one line; quoted cells cannot contain line breaks.
+    Other columns are passed through to the results as text; those without a name are ignored. A
+    record is one line; quoted cells cannot contain line breaks.
 
     Args:
       file: a file opened for reading, at its beginning.
@@ -55,26 +63,52 @@ def read_csv(file: BinaryIO) -> Iterator[Question]:
     return (to_question(line, lambda text: _read_cells(columns, text)) for line in lines)
 
 
-def _read_quickly(text: str) -> dict[str, Any]:
+def _read_quickly(text: str) -> Row:
     """Parses an object with orjson, which keeps the last of several equal fields.
 
-    orjson also converts integers of more than 64 bits to floats, which no field accepts.
+    orjson also converts integers of more than 64 bits to floats, which no field of a position
+    accepts.
 
     Raises:
-      ValueError: if the text is not an object, or has more colons than fields, so that fields may
-        be equal.
+      ValueError: if the text is not an object, has more colons than fields, so that fields may be
+        equal, or has other fields with numbers that are not integers or with nested values.
     """
     fields = orjson.loads(text)
     if type(fields) is not dict or text.count(":") != len(fields):
-        raise ValueError("only a strict parser can read the line")
+        raise ValueError(_STRICT)
+    if not fields.keys() <= _KNOWN:
+        types = {type(value) for name, value in fields.items() if name not in _KNOWN}
+        if not types <= _PLAIN:
+            raise ValueError(_STRICT)
     return fields
 
 
-def _read_object(text: str) -> dict[str, Any]:
+_STRICT = "only a strict parser can read the line"
+
+
+def _read_object(text: str) -> Row:
     fields = _read_json(text)
     if not isinstance(fields, dict):
         raise ValueError(f"not a JSON object but {reprlib.repr(fields)}")
+    for name, value in fields.items():
+        if name not in _KNOWN:
+            _check_extra(name, value)
     return fields
+
+
+def _check_extra(name: str, value: Any) -> None:
+    """Checks that a further field can be stored in every format of results.
+
+    Raises:
+      ValueError: if it has unpaired surrogates, an infinite number or too many nested levels.
+    """
+    try:
+        orjson.loads(json.dumps([name, value], ensure_ascii=False, allow_nan=False).encode())
+    except (ValueError, RecursionError):
+        raise ValueError(
+            f"field {reprlib.repr(name)} is {reprlib.repr(value)}; it must have finite numbers, "
+            "no unpaired surrogates, and at most 1,000 nested levels"
+        ) from None
 
 
 def _read_json(text: str) -> Any:
@@ -99,13 +133,13 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def _read_cells(columns: list[str], text: str) -> dict[str, Any]:
+def _read_cells(columns: list[str], text: str) -> Row:
     """Parses a record; an empty id or FEN counts as absent, and moves may be a JSON list."""
     cells = _cells(text)
     if len(cells) != len(columns):
         raise ValueError(f"{len(cells)} cells; the header has {len(columns)} columns")
-    record = dict(zip(columns, cells, strict=True))
-    fields: dict[str, Any] = {name: record[name] for name in FIELDS if name in record}
+    fields: Row = dict(zip(columns, cells, strict=True))
+    fields.pop("", None)
     for name in ("id", "fen"):
         if not fields.get(name, "").strip():
             fields.pop(name, None)

@@ -4,11 +4,11 @@ import reprlib
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
+from dualmctx.evaluation.fields import ECHOED_FIELDS, Row, extra_fields, perhaps
+
 MAX_LINE_LENGTH = 2**20
 """Maximum length of a line in bytes."""
-FIELDS = ("id", "moves", "fen")
-"""The fields of a requested position."""
-_FIELD_SET, _MOVE_TYPES = frozenset(FIELDS), frozenset((int, str))
+_MOVE_TYPES = frozenset((int, str))
 
 
 class Question(NamedTuple):
@@ -21,6 +21,7 @@ class Question(NamedTuple):
       fen: FEN of the position in which the moves begin; `None` for the initial position.
       error: reason why the line is invalid; `None` if it is valid.
       end: byte offset of the end of the line in the file.
+      extra: further fields of the row of results, by name; `None` if there are none.
     """
 
     line: int
@@ -29,6 +30,14 @@ class Question(NamedTuple):
     fen: str | None = None
     error: str | None = None
     end: int = 0
+    extra: Row | None = None
+
+    def echoed(self) -> "Question":
+        """Returns the question with its moves and its FEN among the fields of the results."""
+        echo: Row = {} if self.error is not None else {"moves": self.moves}
+        if self.fen is not None:
+            echo["fen"] = self.fen
+        return self._replace(extra=echo | (self.extra or {}))
 
 
 class Line(NamedTuple):
@@ -81,24 +90,26 @@ def to_question(line: Line, read: Callable[[str], dict[str, Any]]) -> Question:
       line: the line.
       read: parses the text of the line to fields; raises a ValueError if it is invalid.
     """
-    fields: dict[str, Any] = {}
+    fields: Row = {}
+    extra = None
     try:
         fields = read(line.decode())
+        extra = extra_fields(fields)
         position_id = _check_id(fields.get("id", line.number))
         _check(fields)
     except ValueError as error:
-        return Question(line.number, _valid_id(fields.get("id")), error=str(error), end=line.end)
+        kept = _valid_id(fields.get("id"))
+        return Question(line.number, kept, error=str(error), end=line.end, extra=extra)
     moves = fields.get("moves", "")
-    return Question(line.number, position_id, moves, fields.get("fen"), end=line.end)
+    return Question(line.number, position_id, moves, fields.get("fen"), end=line.end, extra=extra)
 
 
-def _check(fields: dict[str, Any]) -> None:
-    """Checks the names of the fields, and the types of the moves and the FEN."""
-    if not fields.keys() <= _FIELD_SET:
-        name, known = next(x for x in fields if x not in _FIELD_SET), ", ".join(FIELDS)
-        raise ValueError(f"there is no field {reprlib.repr(name)}; the fields are {known}")
+def _check(fields: Row) -> None:
+    """Checks that there is a position, and the types of the moves and the FEN."""
     if "moves" not in fields and "fen" not in fields:
-        raise ValueError("neither moves nor fen is given")
+        hints = (f"{name!r}{perhaps(name, ECHOED_FIELDS)}" for name in fields)
+        hint = next((f"; there is {x}" for x in hints if "perhaps" in x), "")
+        raise ValueError(f"neither moves nor fen is given{hint}")
     moves, fen = fields.get("moves", ""), fields.get("fen", "")
     if not isinstance(fen, str):
         raise ValueError(f"fen is {reprlib.repr(fen)}; it must be text")

@@ -1,87 +1,38 @@
 """Writes result rows as JSON Lines, CSV or Parquet."""
 
-import csv
 import importlib
 import io
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-import orjson
-
-from dualmctx.evaluation.rows import Row
+from dualmctx.evaluation.compression import open_compressed, require_compression, split_suffix
+from dualmctx.evaluation.csv_results import write_csv
+from dualmctx.evaluation.layout import BOOLEAN, INTEGER, JSON, NUMBER, TEXT, Layout
+from dualmctx.evaluation.lines import to_line
 from dualmctx.runs.atomic_io import atomic_path
 
-_COLUMNS = (
-    *("id", "line", "error", "action", "move", "value", "network_value", "tree_values"),
-    *("pv", "heads_agree", "heads_distance", "legal"),
-)
-"""The fields of a row, in this order."""
 _ROWS_PER_GROUP = 4096
-_LEGAL = b',"legal":'
 _NUMBER_ID = re.compile(rb'^\{"id":(-?[0-9]+)')
 
 
-def to_line(row: Row) -> bytes:
-    """Converts a row to a line of JSON in UTF-8."""
-    try:
-        return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
-    except TypeError:
-        # orjson has no integers of more than 64 bits, which an id may have.
-        return json.dumps(row, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
-
-
-def write_json_lines(lines: Iterable[bytes], path: Path) -> None:
+def write_json_lines(lines: Iterable[bytes], file: BinaryIO, layout: Layout) -> None:
     """Writes rows as JSON Lines."""
-    with path.open("wb") as file:
-        file.writelines(lines)
+    del layout
+    file.writelines(lines)
 
 
-def write_csv(lines: Iterable[bytes], path: Path) -> None:
-    """Writes rows as CSV; a list is a cell of JSON, and an absent field is an empty cell."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerow(_COLUMNS)
-        writer = csv.writer(file, lineterminator="")
-        for line in lines:
-            cells, legal = _cells(line)
-            writer.writerow(cells)
-            file.write(f",{legal}\n")
-
-
-def _cells(line: bytes) -> tuple[list[Any], str]:
-    """Returns the cells of a row except the last, and the text of the last cell.
-
-    The last field is by far the longest, and its cell is its JSON, so it is not parsed. A quote
-    inside of a text has a backslash, so the name of the field occurs nowhere else.
-    """
-    head, separator, legal = line.rstrip().partition(_LEGAL)
-    row = _read(head + b"}" if separator else head)
-    cells = [_cell(row.get(name)) for name in _COLUMNS[:-1]]
-    text = legal.decode().removesuffix("}").replace('"', '""')
-    return cells, f'"{text}"' if '"' in text else text
-
-
-def _read(line: bytes) -> Row:
-    """Parses a row; orjson would convert an id of more than 64 bits to a float."""
-    row = orjson.loads(line)
-    return json.loads(line) if isinstance(row["id"], float) else row
-
-
-def _cell(value: Any) -> Any:
-    return orjson.dumps(value).decode() if isinstance(value, list | bool) else value
-
-
-def write_parquet(lines: Iterable[bytes], path: Path) -> None:
+def write_parquet(lines: Iterable[bytes], file: BinaryIO, layout: Layout) -> None:
     """Writes rows as Parquet with nested columns; ids become strings."""
     arrow, parquet = require_arrow()
     reader = importlib.import_module("pyarrow.json")
-    schema = _schema(arrow)
+    schema = _schema(arrow, layout)
     parsing = reader.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
-    lines = map(_with_text_id, lines)
-    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+    lines = _with_texts(map(_with_text_id, lines), layout)
+    with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
         while group := b"".join(itertools.islice(lines, _ROWS_PER_GROUP)):
             reading = reader.ReadOptions(use_threads=False, block_size=len(group))
             table = reader.read_json(io.BytesIO(group), reading, parsing)
@@ -92,7 +43,22 @@ def _with_text_id(line: bytes) -> bytes:
     return _NUMBER_ID.sub(rb'{"id":"\1"', line, count=1)
 
 
-def _schema(arrow: Any) -> Any:
+def _with_texts(lines: Iterable[bytes], layout: Layout) -> Iterator[bytes]:
+    """Replaces values that have no column type of their own by their JSON."""
+    names = [name for name, kind in layout.extra.items() if kind == JSON]
+    if not names:
+        yield from lines
+        return
+    for line in lines:
+        # Python's parser is exact for integers of any size.
+        row = json.loads(line)
+        for name in names:
+            if row.get(name) is not None and not isinstance(row[name], str):
+                row[name] = json.dumps(row[name], separators=(",", ":"), ensure_ascii=False)
+        yield to_line(row)
+
+
+def _schema(arrow: Any, layout: Layout) -> Any:
     numbers, text = arrow.list_(arrow.float64()), arrow.string()
     move = {
         **{"action": arrow.int32(), "move": text, "network_policy": numbers},
@@ -105,7 +71,10 @@ def _schema(arrow: Any) -> Any:
         **{"heads_agree": arrow.bool_(), "heads_distance": arrow.float64()},
         "legal": arrow.list_(arrow.struct(list(move.items()))),
     }
-    return arrow.schema([(name, types[name]) for name in _COLUMNS])
+    kinds = {TEXT: text, JSON: text, INTEGER: arrow.int64(), NUMBER: arrow.float64()}
+    kinds[BOOLEAN] = arrow.bool_()
+    types |= {name: kinds[kind] for name, kind in layout.extra.items()}
+    return arrow.schema([(name, types[name]) for name in layout.columns])
 
 
 def require_arrow() -> tuple[Any, Any]:
@@ -123,18 +92,31 @@ def require_arrow() -> tuple[Any, Any]:
         ) from None
 
 
-WRITERS: dict[str, Callable[[Iterable[bytes], Path], None]] = {
+WRITERS: dict[str, Callable[[Iterable[bytes], BinaryIO, Layout], None]] = {
     ".jsonl": write_json_lines,
     ".csv": write_csv,
     ".parquet": write_parquet,
 }
 """The writer of each file format, by suffix."""
+_COMPRESSED = (".jsonl", ".csv")
 
 
-def write_results(lines: Iterable[bytes], path: Path) -> None:
-    """Writes rows, as lines of `to_line`, atomically to a file in the format of its suffix."""
-    with atomic_path(path) as draft:
-        WRITERS[path.suffix](lines, draft)
+def write_results(lines: Iterable[bytes], path: Path, layout: Layout | None = None) -> None:
+    """Writes rows atomically to a file, in the format and with the compression of its suffixes.
+
+    Args:
+      lines: the rows, as lines of `to_line`.
+      path: the file.
+      layout: the columns of CSV and Parquet; by default the fields of results.
+    """
+    form, compression = split_suffix(path)
+    with atomic_path(path) as draft, open_compressed(draft, compression) as file:
+        WRITERS[form](lines, file, layout or Layout())
+
+
+def has_columns(path: Path) -> bool:
+    """Returns whether the format of a file has columns, which must be known before the rows."""
+    return split_suffix(path)[0] != ".jsonl"
 
 
 def check_results(path: Path) -> None:
@@ -143,10 +125,16 @@ def check_results(path: Path) -> None:
     Raises:
       ValueError: if the format is unknown, or the folder does not exist.
     """
-    if path.suffix not in WRITERS:
+    form, compression = split_suffix(path)
+    if form not in (_COMPRESSED if compression else WRITERS):
         known = ", ".join(WRITERS)
-        raise ValueError(f"out is {path}; it must end in one of {known}, or be -")
+        compressed = " or ".join(_COMPRESSED)
+        raise ValueError(
+            f"out is {path}; it must end in one of {known}, or be -; .gz and .zst may follow "
+            f"{compressed}"
+        )
     if not path.parent.is_dir():
         raise ValueError(f"out is {path}; the folder {path.parent} does not exist")
-    if path.suffix == ".parquet":
+    if form == ".parquet":
         require_arrow()
+    require_compression(path)

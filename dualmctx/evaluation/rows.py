@@ -6,10 +6,10 @@ import numpy as np
 
 import games
 from dualmctx.evaluation.evaluations import Evaluations
+from dualmctx.evaluation.fields import Row
 from dualmctx.types import Environment
 
 X = TypeVar("X")
-Row = dict[str, Any]
 # Number of decimal places; further digits would only show rounding errors.
 _DIGITS = 6
 
