@@ -125,34 +125,39 @@ def make_evaluate_batch(network: PolicyValueNetwork, decide_fn: DecideFn) -> Eva
     def evaluate_batch(
         params: Params, rng_key: chex.PRNGKey, digests: chex.Array, state: GameState
     ) -> Evaluations:
-        heads = _evaluate_heads(network, params, state)
+        heads = evaluate_heads(network, params, state)
         decision = decide_fn(params, position_keys(rng_key, digests), state, heads)
-        agree, distance = _compare_heads(heads)
-        all_finite = decision.is_finite & _are_finite(heads)
-        over = state.terminated | state.truncated
-
-        def unless_over(value: chex.Array, value_if_over: Any) -> chex.Array:
-            return jnp.where(expand_mask(over, value), value_if_over, value)
-
-        result = jnp.take_along_axis(state.rewards, state.current_player[:, None], axis=1)
-        return Evaluations(
-            legal_action_mask=unless_over(state.legal_action_mask, False),
-            action=unless_over(decision.action.astype(jnp.int32), -1),
-            value=unless_over(decision.value, result[:, 0]),
-            action_weights=unless_over(decision.action_weights, 0.0),
-            visits=unless_over(decision.visits, 0),
-            qvalues=unless_over(decision.qvalues, jnp.nan),
-            principal_variation=unless_over(decision.principal_variation, -1),
-            tree_values=unless_over(decision.tree_values, result),
-            network_action=unless_over(heads.action, -1),
-            network_policy=unless_over(heads.policy, 0.0),
-            network_value=unless_over(heads.value, jnp.nan),
-            heads_agree=unless_over(agree, True),
-            heads_distance=unless_over(distance, jnp.nan),
-            is_finite=unless_over(all_finite, True),
-        )
+        return to_evaluations(state, heads, decision)
 
     return evaluate_batch
+
+
+def to_evaluations(state: GameState, heads: Heads, decision: Decision) -> Evaluations:
+    """Returns the evaluations of `[B]` states; if the game is over, its result replaces them."""
+    agree, distance = _compare_heads(heads)
+    all_finite = decision.is_finite & _are_finite(heads)
+    over = state.terminated | state.truncated
+
+    def unless_over(value: chex.Array, value_if_over: Any) -> chex.Array:
+        return jnp.where(expand_mask(over, value), value_if_over, value)
+
+    result = jnp.take_along_axis(state.rewards, state.current_player[:, None], axis=1)
+    return Evaluations(
+        legal_action_mask=unless_over(state.legal_action_mask, False),
+        action=unless_over(decision.action.astype(jnp.int32), -1),
+        value=unless_over(decision.value, result[:, 0]),
+        action_weights=unless_over(decision.action_weights, 0.0),
+        visits=unless_over(decision.visits, 0),
+        qvalues=unless_over(decision.qvalues, jnp.nan),
+        principal_variation=unless_over(decision.principal_variation, -1),
+        tree_values=unless_over(decision.tree_values, result),
+        network_action=unless_over(heads.action, -1),
+        network_policy=unless_over(heads.policy, 0.0),
+        network_value=unless_over(heads.value, jnp.nan),
+        heads_agree=unless_over(agree, True),
+        heads_distance=unless_over(distance, jnp.nan),
+        is_finite=unless_over(all_finite, True),
+    )
 
 
 def by_search(search_fn: SearchFn) -> DecideFn:
@@ -161,21 +166,26 @@ def by_search(search_fn: SearchFn) -> DecideFn:
     def decide(params: Params, rng_keys: chex.PRNGKey, state: GameState, heads: Heads) -> Decision:
         del heads
         output = search_fn(params, rng_keys, state)
-        tree, num_actions = output.search_tree, state.legal_action_mask.shape[-1]
-        visits, qvalues = read_root(tree, num_actions)
-        length = min(tree.num_nodes - 1, _MAX_LINE_LENGTH)
-        return Decision(
-            action=output.action,
-            action_weights=output.action_weights,
-            value=tree.stats[-1].node_values[:, 0],
-            visits=visits,
-            qvalues=qvalues,
-            principal_variation=principal_variation(tree, output.action, length),
-            tree_values=jnp.stack([x.node_values[:, 0] for x in tree.stats], axis=-1),
-            is_finite=is_finite(tree),
-        )
+        return read_decision(output, state.legal_action_mask.shape[-1])
 
     return decide
+
+
+def read_decision(output: Any, num_actions: int) -> Decision:
+    """Reads the decision from an `mctx.PolicyOutput` of `[B]` positions with A actions."""
+    tree = output.search_tree
+    visits, qvalues = read_root(tree, num_actions)
+    length = min(tree.num_nodes - 1, _MAX_LINE_LENGTH)
+    return Decision(
+        action=output.action,
+        action_weights=output.action_weights,
+        value=tree.stats[-1].node_values[:, 0],
+        visits=visits,
+        qvalues=qvalues,
+        principal_variation=principal_variation(tree, output.action, length),
+        tree_values=jnp.stack([x.node_values[:, 0] for x in tree.stats], axis=-1),
+        is_finite=is_finite(tree),
+    )
 
 
 def by_network(params: Params, rng_keys: chex.PRNGKey, state: GameState, heads: Heads) -> Decision:
@@ -194,7 +204,8 @@ def by_network(params: Params, rng_keys: chex.PRNGKey, state: GameState, heads: 
     )
 
 
-def _evaluate_heads(network: PolicyValueNetwork, params: Params, state: GameState) -> Heads:
+def evaluate_heads(network: PolicyValueNetwork, params: Params, state: GameState) -> Heads:
+    """Evaluates `[B]` states by every head of the network."""
     outputs = network.apply(params, state.observation)
     logits = [mask_illegal(output.logits, state.legal_action_mask) for output in outputs]
     logits = jnp.stack(logits, axis=1)

@@ -51,9 +51,7 @@ def get_subtree(
     Source: Silver et al. 2017 (AlphaGo Zero), "Search algorithm", "Play". The fixed capacity, and
     therefore the dropping of nodes, is our deviation.
     """
-    if not 1 <= reuse_capacity < tree.num_nodes:
-        remedy = f"from 1 to the {tree.num_nodes - 1} nodes that a tree has besides its root"
-        raise ValueError(f"reuse_capacity is {reuse_capacity}; it must be {remedy}")
+    _check_capacity(tree, reuse_capacity)
     chex.assert_shape(action, (tree.edges.shape[0],))
     child = _played_child(tree, action)
     is_kept = (child != Tree.UNVISITED) & (
@@ -63,6 +61,29 @@ def get_subtree(
         is_kept &= ~is_reset
     is_top = (jnp.arange(tree.num_nodes)[None] == child[:, None]) & is_kept[:, None]
     return _move(tree, _compact(find_descendants(tree.parents, is_top), 1 + reuse_capacity))
+
+
+def compact_tree(tree: Tree, *, reuse_capacity: int) -> Tree:
+    """Returns whole trees in their first slots, for a longer search from the same roots.
+
+    Nodes keep their order and their statistics. If a tree has more nodes than `reuse_capacity`, the
+    youngest are dropped, as by `get_subtree`.
+
+    Args:
+      tree: the trees after a search.
+      reuse_capacity: the number of nodes to keep, not counting the root; at least 1. The same
+        number as the policy's `reuse_capacity`.
+
+    Returns:
+      Trees of `1 + reuse_capacity` slots, for the argument `search_tree` of a policy.
+
+    Raises:
+      ValueError: if `reuse_capacity` is out of range.
+    """
+    _check_capacity(tree, reuse_capacity)
+    is_root = jnp.arange(tree.num_nodes)[None] == Tree.ROOT_INDEX
+    is_node = (tree.edges != Tree.NO_PARENT) | is_root
+    return _move(tree, _compact(is_node, 1 + reuse_capacity))
 
 
 def empty_tree(search_fn: SearchFn, params: Params, state: Any, *, reuse_capacity: int) -> Tree:
@@ -117,6 +138,12 @@ def find_descendants(parents: Array, is_top: Array) -> Array:
     for _ in range((num_nodes - 1).bit_length()):
         above = batched_gather(above, above)
     return batched_gather(is_top, above)
+
+
+def _check_capacity(tree: Tree, reuse_capacity: int) -> None:
+    if not 1 <= reuse_capacity < tree.num_nodes:
+        remedy = f"from 1 to the {tree.num_nodes - 1} nodes that a tree has besides its root"
+        raise ValueError(f"reuse_capacity is {reuse_capacity}; it must be {remedy}")
 
 
 def _played_child(tree: Tree, action: Array) -> Array:
