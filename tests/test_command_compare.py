@@ -27,11 +27,11 @@ from dualmctx.commands.main import main
 from dualmctx.commands.opening_rules import choose_openings
 from dualmctx.matches.game_file import Game, count_results, read_games
 from dualmctx.matches.player_spec import parse_player
-from dualmctx.matches.report.numbers import show_elo
 from dualmctx.policies import REGISTRY
 from dualmctx.policies.budgets import split
 from dualmctx.ratings.elo import rate
 from dualmctx.ratings.sprt import Sprt, judge_sequentially
+from dualmctx.runs.numbers import show_elo
 from untrained import export_untrained
 
 ROOT = Path(__file__).parents[1]
@@ -102,7 +102,7 @@ def test_report_is_written_and_printed(files: Path, whole: Path, capfd: Any) -> 
     assert "http" not in page
     for row in report["players"]:
         assert row["name"] in shown
-        assert f"<td>{row['name']}</td>" in page
+        assert f'<td class="name">{row["name"]}</td>' in page
         assert 0 < row["seconds"] < 10
     assert run(files, "compare") == 2
     assert "number of players is 0; name at least two players" in capfd.readouterr().err
@@ -490,7 +490,7 @@ def test_players_are_timed_with_the_tournament_batch(
     chosen = [player.cost.simulations for player in tournament.players]
     assert chosen == [sum(row.simulations) for row in budgets.players.values()]
     said = capfd.readouterr().err.splitlines()
-    assert said[0] == "alphazero:simulations=20: 20 simulations, 1.4 ms per move"
+    assert said[0] == "alphazero:simulations=20: 20 simulations, 1.40 ms per move"
     assert len(said) == len(sizes)
 
 

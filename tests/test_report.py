@@ -15,7 +15,6 @@ from dualmctx.matches.game_file import Game, count_results
 from dualmctx.matches.openings import Start
 from dualmctx.matches.player_spec import PlayerSpec, parse_player
 from dualmctx.matches.players import HostMover, Player
-from dualmctx.matches.report.numbers import show_elo, show_interval, show_number
 from dualmctx.matches.report.page import by_strength, make_page
 from dualmctx.matches.report.plots import draw_costs, draw_elo, to_png
 from dualmctx.matches.report.report import Played, make_report
@@ -25,6 +24,7 @@ from dualmctx.ratings.elo import rate
 from dualmctx.ratings.elo_costs import elo_per_doubling
 from dualmctx.ratings.results import count_pairs
 from dualmctx.ratings.sprt import Sprt, judge
+from dualmctx.runs.numbers import show_elo, show_interval, show_number
 
 NAMES = ("<b>&$x_1$", "small", "lost")
 HOST = HostMover(lambda histories, seeds: [0 for _ in histories])
@@ -298,13 +298,15 @@ def test_the_page_links_to_no_other_file(report: dict[str, Any]) -> None:
     assert len(page.sources) == 2
     assert all(source.startswith("data:image/png;base64,iVBOR") for source in page.sources)
     for row in ranked:
-        # In each of four tables, twice in those with a column of its own.
-        assert sum(text == row["name"] for text in page.text) >= 6
+        # In the tables of strength, costs and budgets, and numbered in those of results.
+        assert page.text.count(row["name"]) >= 3
+        numbered = [text for text in page.text if re.fullmatch(r"\d\. (.+)", text)]
+        assert sum(text.endswith(f". {row['name']}") for text in numbered) == 2
         assert show_interval(row) in page.text
     text = " ".join(page.text)
     for words in (
         *("3 players, 306 games", "cost of small: 0.500 seconds per move", "H0"),
-        *(f"Elo of the mean score of {NAMES[0]} in these games: +0", "odds of ten to one"),
+        *(f"Elo of the mean score of {NAMES[0]} in these games: 0.", "odds of ten to one"),
         "evaluations in all",
     ):
         assert words in text
@@ -349,24 +351,6 @@ def test_unbounded_ratings_are_shown_and_drawn() -> None:
         ]
     for draw in (draw_elo, draw_costs):
         assert to_png(draw([row_of("nothing", None, None, None)])).startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (None, "–"),
-        (0, "0"),
-        (0.0, "0"),
-        (12_345, "12,345"),
-        (1234.5, "1,234"),
-        (123.4, "123"),
-        (12.34, "12.3"),
-        (0.001234, "0.00123"),
-        (-0.5, "-0.500"),
-    ],
-)
-def test_numbers_have_three_digits(value: float | None, shown: str) -> None:
-    assert show_number(value) == shown
 
 
 def test_simulations_are_split_in_proportion() -> None:

@@ -411,7 +411,7 @@ def test_wide_intervals_are_shown_as_not_resolved() -> None:
     summary = {"seeds": [0, 1], "algorithms": {name: {"last": x} for name, x in last.items()}}
     assert strength(summary).rows == [
         ("wide", "not resolved", "not resolved"),
-        ("narrow", "-70 [-77, -64]", "not resolved"),
+        ("narrow", "−70 [−77, −64]", "not resolved"),
     ]
 
 

@@ -31,6 +31,7 @@ from dualmctx.matches.tournament_folder import GAMES
 from dualmctx.matches.usage import sample_positions, seconds_per_move
 from dualmctx.ratings.sprt import Sprt
 from dualmctx.runs.folder import RunFolder, create_run, lock_folder, read_config, reopen_run
+from dualmctx.runs.numbers import show_number
 
 # Default number of parallel pairs of games; number of positions for timing a player on the host.
 _BATCH, _HOST_BATCH = 64, 16
@@ -122,7 +123,7 @@ def prepare(options: Options, loaded: LoadedPlayers, batch: int) -> tuple[Tourna
         positions = list(itertools.islice(itertools.cycle(openings), size))
         measured = seconds_per_move(loaded.env, player, positions)
         label = f"{player.name}: {player.cost.simulations:,} simulations" if player.cost else ""
-        print(f"{label}, {1000 * measured:.3g} ms per move", file=sys.stderr)
+        print(f"{label}, {show_number(1000 * measured)} ms per move", file=sys.stderr)
         return measured
 
     known = read_budgets(Path(options.out)) if options.resume else None
@@ -183,7 +184,8 @@ def write_report(
         (folder.path / f"{name}.png").write_bytes(picture)
     (folder.path / "report.html").write_text(make_page(report, pictures), encoding="utf-8")
     console = Console(highlight=False)
-    console.print(standings(report))
+    for table in standings(report, console.width):
+        console.print(table)
     lines = [describe_test(report["sprt"])] if report["sprt"] else []
     files = "report.html, report.json, elo.png, costs.png, games.jsonl"
     for line in (*lines, *report["warnings"], f"results in {folder.path}: {files}"):

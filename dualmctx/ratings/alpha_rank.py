@@ -115,4 +115,5 @@ def _stationary_masses(pairs: np.ndarray, population: int, alpha: float) -> np.n
     # OpenSpiel computes a negligible fixation probability as 1 / ∞ = 0.
     with np.errstate(over="ignore"):
         mass = alpharank.compute([payoffs(pairs)], m=population, alpha=alpha)[2]
-    return np.asarray(mass, float)
+    # Rounding errors of its eigenvectors can lie outside of [0, 1].
+    return np.clip(np.asarray(mass, float), 0, 1)

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-NONE, UNRESOLVED = "–", "not resolved"
+from dualmctx.runs.numbers import NONE, show_decimal, show_number
+
+UNRESOLVED = "not resolved"
 WIDEST_ELO, WIDEST_SHARE, WIDEST_RATIO = 400.0, 0.5, 4.0
 """The maximum width of the interval of a resolved estimate: in Elo, in shares, as a factor."""
 
@@ -55,18 +57,21 @@ def is_wide(estimate: dict[str, Any] | None, widest: float) -> bool:
     )
 
 
-def show_decimal(number: float, digits: int) -> str:
-    """Formats a number with `digits` decimals; zero has no sign."""
-    return f"{round(number, digits) + 0.0:.{digits}f}"
-
-
 def show_paper(published: dict[str, float] | None, name: str) -> str:
     """Formats a number of the paper; a dash if the paper has none."""
-    return NONE if published is None else f"{published[name]:.2f}"
+    return NONE if published is None else show_decimal(published[name], 2)
 
 
 def show_points(points: list[dict[str, float] | None]) -> str:
     """Formats the step and the seconds at which each seed converged."""
     if not any(points):
         return NONE
-    return ", ".join(NONE if x is None else f"{x['step']:.3g}; {x['seconds']:.1f}" for x in points)
+    return ", ".join(
+        NONE if x is None else f"{_show_step(x['step'])}; {show_decimal(x['seconds'], 1)}"
+        for x in points
+    )
+
+
+def _show_step(step: float) -> str:
+    """Formats a step, which is fractional if it is interpolated."""
+    return show_number(int(step) if step == int(step) else step)

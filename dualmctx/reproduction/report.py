@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dualmctx.matches.report.html import Table, inline_png, render_page
+from dualmctx.matches.report.html import inline_png, render_page
+from dualmctx.matches.report.layout import Table
 from dualmctx.reproduction.cells import WIDEST_ELO, WIDEST_RATIO, WIDEST_SHARE
 from dualmctx.reproduction.convergence import NUM_CONSECUTIVE, RULES
 from dualmctx.reproduction.figures import save_curves
@@ -140,8 +141,14 @@ def to_markdown(report: dict[str, Any], sections: list[Section]) -> str:
             lines += [sentence, ""]
         for table in section.tables:
             rows = [table.head, ("---",) * len(table.head), *table.rows]
-            lines += [f"**{table.title}**", "", *(f"| {' | '.join(row)} |" for row in rows), ""]
+            lines += [f"**{table.title}**", "", *map(_to_line, rows), ""]
     return "\n".join(lines)
+
+
+def _to_line(cells: tuple[str, ...]) -> str:
+    """Returns a line of a table; a bar in a cell would end the cell."""
+    escaped = [cell.replace("|", "\\|") for cell in cells]
+    return f"| {' | '.join(escaped)} |"
 
 
 def to_html(report: dict[str, Any], sections: list[Section], folder: Path) -> str:

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from dualmctx.matches.report.html import Table
+from dualmctx.matches.report.layout import Table
 from dualmctx.reproduction.cells import (
-    NONE,
     UNRESOLVED,
     WIDEST_ELO,
     WIDEST_SHARE,
@@ -15,6 +14,7 @@ from dualmctx.reproduction.cells import (
     show_ratio,
 )
 from dualmctx.reproduction.convergence import RULES
+from dualmctx.runs.numbers import NONE, show_decimal
 
 _ALPHAZERO_AIMS, _MPV_AIMS = {"step": 0.55, "total": 0.6}, {"step": 0.45, "total": 0.5}
 AIMS = {
@@ -51,7 +51,7 @@ def convergence(summary: dict[str, Any]) -> Table:
     for name, entry in summary["algorithms"].items():
         cells = [show_points(list(entry["converged"][rule].values())) for rule in RULES]
         paper = entry["paper"]
-        published = NONE if paper is None else f"{paper['steps']}; {paper['total']:.2f}"
+        published = NONE if paper is None else f"{paper['steps']}; {show_paper(paper, 'total')}"
         rows.append((name, *cells, published))
     return Table("Steps and seconds to converge, for each seed", head, rows)
 
@@ -110,7 +110,7 @@ def _ratio_column(
         "time per step, aim": NONE if aim is None else f"≤ {aim['step']}",
         "self-play": show_ratio(entry["selfplay_seconds"]),
         "learning": show_ratio(entry["learn_seconds"]),
-        "blocks per move": f"{entry['blocks']:.2f}",
+        "blocks per move": show_decimal(entry["blocks"], 2),
         **{
             f"{quantity} to converge, {rule}": show_ratio(entry[part][rule], seeds)
             for rule in RULES

@@ -6,27 +6,21 @@ figures. The template of a report extends the former and imports the latter.
 
 import base64
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jinja2
 
-from dualmctx.matches.report.numbers import show_elo, show_interval, show_number
+from dualmctx.matches.report.layout import Table, split_columns
+from dualmctx.runs.numbers import show_elo, show_interval, show_number
 
 _FOLDER = Path(__file__).parent
+# A table of this many characters fits 1,280 pixels, and the width of A4 paper in the printed size.
+_WIDTH, _GAP, _LONGEST = 108, 3, 30
 
 
-class Table(NamedTuple):
-    """A table of a report.
-
-    Attributes:
-      title: the title; empty for no title.
-      head: the column names.
-      rows: the rows, with one cell per column; the first cell names the row.
-    """
-
-    title: str
-    head: tuple[str, ...]
-    rows: list[tuple[str, ...]]
+def fit_page(table: Table) -> list[Table]:
+    """Splits a table into parts that fit the page on a screen and on paper."""
+    return split_columns(table, _WIDTH, gap=_GAP, longest=_LONGEST)
 
 
 def render_page(template: Path, **values: Any) -> str:
@@ -44,7 +38,13 @@ def render_page(template: Path, **values: Any) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"elo": show_elo, "interval": show_interval, "number": show_number}
+    environment.filters |= {
+        "elo": show_elo,
+        "fit_page": fit_page,
+        "interval": show_interval,
+        "is_long": lambda cell: len(cell) > _LONGEST,
+        "number": show_number,
+    }
     return environment.get_template(template.name).render(values)
 
 

@@ -2,18 +2,20 @@
 
 from typing import Any
 
-from dualmctx.matches.report.html import Table
-from dualmctx.matches.report.numbers import (
+from dualmctx.matches.report.layout import Table
+from dualmctx.runs.numbers import (
+    NONE,
     show_elo,
     show_interval,
     show_number,
+    show_probability,
     show_score,
     show_share,
 )
 
-_PLAYERS = (
-    *("games", "points", "α-rank mass", "leads", "simulations per move", "evaluations per move"),
-    *("evaluations in all", "blocks per move", "ms per move", "simulations per second"),
+_COSTS = (
+    *("simulations per move", "evaluations per move", "evaluations in all", "blocks per move"),
+    *("ms per move", "simulations per second"),
 )
 
 
@@ -24,11 +26,11 @@ def make_tables(report: dict[str, Any], ranked: list[dict[str, Any]]) -> dict[st
       report: the content of `report.json`.
       ranked: the rows of its players, best first.
     """
-    names = [row["name"] for row in report["players"]]
     tables = {
-        "players": _players(report, ranked),
-        "crosstable": _matrix(names, report["crosstable"]),
-        "by_side": _matrix(names, report["by_side"]),
+        "strength": _strength(report, ranked),
+        "costs": _costs(ranked),
+        "crosstable": _matrix(report, ranked, "crosstable"),
+        "by_side": _matrix(report, ranked, "by_side"),
         "doublings": _doublings(report),
         "budgets": _budgets(report),
     }
@@ -37,8 +39,9 @@ def make_tables(report: dict[str, Any], ranked: list[dict[str, Any]]) -> dict[st
     return {name: table for name, table in tables.items() if table.rows}
 
 
-def _players(report: dict[str, Any], ranked: list[dict[str, Any]]) -> Table:
-    head = ("player", "Elo", show_share(report["ratings"]["level"]), *_PLAYERS)
+def _strength(report: dict[str, Any], ranked: list[dict[str, Any]]) -> Table:
+    level = show_share(report["ratings"]["level"])
+    head = ("player", "Elo", f"{level} interval", "games", "points", "α-rank mass", "leads")
     rows = [
         (
             row["name"],
@@ -46,8 +49,18 @@ def _players(report: dict[str, Any], ranked: list[dict[str, Any]]) -> Table:
             show_interval(row),
             show_score(row),
             show_share(row["score"], 1),
-            show_number(row["mass"]),
+            show_probability(row["mass"]),
             show_share(row["leads"]),
+        )
+        for row in ranked
+    ]
+    return Table("", head, rows)
+
+
+def _costs(ranked: list[dict[str, Any]]) -> Table:
+    rows = [
+        (
+            row["name"],
             show_number(row["simulations"]),
             show_number(row["evaluations"]),
             show_number(row["evaluations_in_all"]),
@@ -57,17 +70,27 @@ def _players(report: dict[str, Any], ranked: list[dict[str, Any]]) -> Table:
         )
         for row in ranked
     ]
-    return Table("", head, rows)
+    return Table("", ("player", *_COSTS), rows)
 
 
-def _matrix(names: list[str], table: list[list[dict[str, Any] | None]]) -> Table:
-    """Lays out the results of the row player against the column player."""
+def _matrix(report: dict[str, Any], ranked: list[dict[str, Any]], name: str) -> Table:
+    """Lays out the results of the row player against the column player, best players first.
+
+    The columns have the numbers of the rows, so that long names do not widen them.
+    """
 
     def show_result(cell: dict[str, Any] | None) -> str:
-        return "" if cell is None else f"{show_score(cell)}, {cell['points']:g}"
+        return "" if cell is None else f"{show_score(cell)}, {cell['points']:,.10g}"
 
-    rows = [(name, *map(show_result, cells)) for name, cells in zip(names, table, strict=True)]
-    return Table("", ("", *names), rows)
+    places = [report["players"].index(row) for row in ranked]
+    rows = [
+        (
+            f"{number}. {report['players'][i]['name']}",
+            *(show_result(report[name][i][j]) for j in places),
+        )
+        for number, i in enumerate(places, start=1)
+    ]
+    return Table("", ("", *map(str, range(1, len(places) + 1))), rows)
 
 
 def _ratings_by_side(ratings: dict[str, Any]) -> Table:
@@ -86,7 +109,7 @@ def _doublings(report: dict[str, Any]) -> Table:
             row["cost"],
             show_elo(row),
             show_interval(row),
-            "–" if row["percent"] is None else f"{show_number(row['percent'])} % more",
+            NONE if row["percent"] is None else f"{show_number(row['percent'])} % more",
         )
         for row in report["doublings"]
     ]
@@ -95,7 +118,7 @@ def _doublings(report: dict[str, Any]) -> Table:
 
 def _budgets(report: dict[str, Any]) -> Table:
     def show_split(simulations: list[int] | None) -> str:
-        return " + ".join(map(str, simulations or ["–"]))
+        return " + ".join(map(str, simulations or [NONE]))
 
     rows = [
         (
