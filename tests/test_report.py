@@ -15,7 +15,8 @@ from dualmctx.matches.game_file import Game, count_results
 from dualmctx.matches.openings import Start
 from dualmctx.matches.player_spec import PlayerSpec, parse_player
 from dualmctx.matches.players import HostMover, Player
-from dualmctx.matches.report.page import by_strength, make_page
+from dualmctx.matches.report.answer import by_strength
+from dualmctx.matches.report.page import make_page
 from dualmctx.matches.report.plots import draw_costs, draw_elo, to_png
 from dualmctx.matches.report.report import Played, make_report
 from dualmctx.matches.report.warnings import count_games

@@ -22,8 +22,9 @@ from dualmctx.matches.game_file import read_games
 from dualmctx.matches.openings import find_starts
 from dualmctx.matches.player_spec import PlayerSpec, parse_player
 from dualmctx.matches.players import HostMover, Player
+from dualmctx.matches.report.answer import by_strength
 from dualmctx.matches.report.machine import machine, versions
-from dualmctx.matches.report.page import by_strength, make_page
+from dualmctx.matches.report.page import make_page
 from dualmctx.matches.report.plots import draw_costs, draw_elo, to_png
 from dualmctx.matches.report.report import Played, make_report
 from dualmctx.matches.tournament import Tournament, round_robin
@@ -184,6 +185,7 @@ def write_report(
         (folder.path / f"{name}.png").write_bytes(picture)
     (folder.path / "report.html").write_text(make_page(report, pictures), encoding="utf-8")
     console = Console(highlight=False)
+    console.print(" ".join(report["answer"]["sentences"]), markup=False)
     for table in standings(report, console.width):
         console.print(table)
     lines = [describe_test(report["sprt"])] if report["sprt"] else []

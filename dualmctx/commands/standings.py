@@ -6,8 +6,8 @@ import rich.table
 from rich import box
 from rich.text import Text
 
+from dualmctx.matches.report.answer import by_strength
 from dualmctx.matches.report.layout import Table, split_columns
-from dualmctx.matches.report.page import by_strength
 from dualmctx.runs.numbers import (
     show_decimal,
     show_elo,

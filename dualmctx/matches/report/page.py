@@ -1,26 +1,13 @@
 """The HTML page of the report of a tournament."""
 
-import math
 from pathlib import Path
 from typing import Any
 
+from dualmctx.matches.report.answer import by_strength
 from dualmctx.matches.report.html import inline_png, render_page
 from dualmctx.matches.report.tables import make_tables
 
 _TEMPLATE = Path(__file__).with_name("report.html.j2")
-
-
-def by_strength(players: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Sorts rows of a report by Elo, best first; unbounded Elo counts as plus or minus infinity."""
-
-    def strength(row: dict[str, Any]) -> float:
-        if row["elo"] is not None:
-            return row["elo"]
-        if row["low"] is not None:
-            return math.inf
-        return -math.inf
-
-    return sorted(players, key=strength, reverse=True)
 
 
 def make_page(report: dict[str, Any], pictures: dict[str, bytes]) -> str:

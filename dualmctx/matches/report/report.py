@@ -8,7 +8,8 @@ import numpy as np
 from dualmctx.matches.game_file import Game, count_results
 from dualmctx.matches.openings import Opening, Start
 from dualmctx.matches.players import Player
-from dualmctx.matches.report.warnings import count_games, list_warnings
+from dualmctx.matches.report.answer import make_answer
+from dualmctx.matches.report.warnings import count_games, find_repetitions, list_warnings
 from dualmctx.matches.usage import count_usage
 from dualmctx.ratings.alpha_rank import AlphaRank, alpha_rank
 from dualmctx.ratings.elo import Rating, rate, rate_sides
@@ -59,11 +60,19 @@ def make_report(played: Played) -> dict[str, Any]:
     """
     names = [player.name for player in played.players]
     # Games of a player against itself measure only the advantage of a side.
-    results = count_results(names, [game for game in played.games if len(set(game.players)) == 2])
+    between = [game for game in played.games if len(set(game.players)) == 2]
+    results = count_results(names, between)
     ratings = rate(results, anchor=played.anchor)
     ranks = _rank(results)
     rows = [_player(played, place, rating, ranks) for place, rating in enumerate(ratings.players)]
+    answer = make_answer(
+        results,
+        rows,
+        repeats=bool(find_repetitions(between, played.starts)),
+        is_stopped=played.verdict is not None and played.verdict.accepted is not None,
+    )
     report = {
+        "answer": answer._asdict(),
         "players": rows,
         "ratings": ratings._asdict() | {"players": names},
         "ratings_by_side": _rate_sides(played, names) if played.by_side else None,

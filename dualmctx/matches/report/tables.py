@@ -29,6 +29,7 @@ def make_tables(report: dict[str, Any], ranked: list[dict[str, Any]]) -> dict[st
     tables = {
         "strength": _strength(report, ranked),
         "costs": _costs(ranked),
+        "differences": _differences(report),
         "crosstable": _matrix(report, ranked, "crosstable"),
         "by_side": _matrix(report, ranked, "by_side"),
         "doublings": _doublings(report),
@@ -71,6 +72,23 @@ def _costs(ranked: list[dict[str, Any]]) -> Table:
         for row in ranked
     ]
     return Table("", ("player", *_COSTS), rows)
+
+
+def _differences(report: dict[str, Any]) -> Table:
+    answer = report["answer"]
+    rows = [
+        (
+            row["opponent"],
+            show_elo(row),
+            show_interval(row),
+            show_probability(row["superiority"]),
+            "yes" if row["opponent"] in answer["weaker"] else "not shown",
+        )
+        for row in answer["differences"]
+    ]
+    level = show_share(report["ratings"]["level"])
+    head = ("opponent", "lead, Elo", f"{level} interval", "likelihood of superiority", "stronger")
+    return Table("", head, rows)
 
 
 def _matrix(report: dict[str, Any], ranked: list[dict[str, Any]], name: str) -> Table:
@@ -120,17 +138,19 @@ def _budgets(report: dict[str, Any]) -> Table:
     def show_split(simulations: list[int] | None) -> str:
         return " + ".join(map(str, simulations or [NONE]))
 
+    players = report["budgets"]["players"]
     rows = [
-        (
-            name,
-            show_split(row["asked"]),
-            show_split(row["simulations"]),
-            "; ".join(
-                f"{show_split(x['simulations'])}: {show_number(1000 * x['seconds'])}"
-                for x in row["measured"]
-            ),
-        )
-        for name, row in report["budgets"]["players"].items()
+        (name, show_split(row["asked"]), show_split(row["simulations"]), _measured(row))
+        for name, row in players.items()
     ]
-    measured = "measurements, simulations: ms per move"
-    return Table("", ("player", "requested", "played", measured), rows)
+    head = ("player", "requested", "played", "measurements, simulations: ms per move")
+    # Only budgets in seconds are measured.
+    shown = len(head) if any(row[-1] for row in rows) else len(head) - 1
+    return Table("", head[:shown], [row[:shown] for row in rows])
+
+
+def _measured(row: dict[str, Any]) -> str:
+    return "; ".join(
+        f"{' + '.join(map(str, x['simulations']))}: {show_number(1000 * x['seconds'])}"
+        for x in row["measured"]
+    )

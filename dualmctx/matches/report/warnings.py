@@ -70,22 +70,45 @@ def list_warnings(
     return warnings
 
 
-def _game_warnings(games: Sequence[Game], starts: Mapping[Opening, Start]) -> list[str]:
-    """Returns the warnings about the number of games and repeated games."""
-    pairings: dict[tuple[str, ...], list[Game]] = defaultdict(list)
-    for game in games:
-        pairings[tuple(sorted(game.players))].append(game)
-    warnings = []
-    fewest = min(map(len, pairings.values()))
-    if fewest < _FEW_GAMES:
-        warnings.append(f"Two players met in only {fewest} games, so intervals are wide.")
-    for (one, other), played in pairings.items():
+def find_repetitions(
+    games: Sequence[Game], starts: Mapping[Opening, Start]
+) -> dict[tuple[str, str], tuple[int, int]]:
+    """Finds the pairings of which many games repeat others.
+
+    Args:
+      games: the games.
+      starts: the position after each opening.
+
+    Returns:
+      The numbers of distinct games and of games, by pairing.
+    """
+    found = {}
+    for (one, other), played in _by_pairing(games).items():
         # A player without noise plays both games of a pair against itself alike.
         rows = played[::2] if one == other else played
         distinct = count_games(rows, starts)["distinct"]
         if distinct < _DISTINCT * len(rows):
-            warnings.append(
-                f"Only {distinct} of {len(rows)} games of {one} and {other} are distinct. A "
-                "repeated game adds no evidence, so intervals are too narrow."
-            )
+            found[one, other] = distinct, len(rows)
+    return found
+
+
+def _by_pairing(games: Sequence[Game]) -> dict[tuple[str, str], list[Game]]:
+    pairings: dict[tuple[str, str], list[Game]] = defaultdict(list)
+    for game in games:
+        one, other = sorted(game.players)
+        pairings[one, other].append(game)
+    return pairings
+
+
+def _game_warnings(games: Sequence[Game], starts: Mapping[Opening, Start]) -> list[str]:
+    """Returns the warnings about the number of games and repeated games."""
+    warnings = []
+    fewest = min(map(len, _by_pairing(games).values()))
+    if fewest < _FEW_GAMES:
+        warnings.append(f"Two players met in only {fewest} games, so intervals are wide.")
+    for (one, other), (distinct, number) in find_repetitions(games, starts).items():
+        warnings.append(
+            f"Only {distinct} of {number} games of {one} and {other} are distinct. A repeated game "
+            "adds no evidence, so intervals are too narrow."
+        )
     return warnings

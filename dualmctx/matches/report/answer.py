@@ -1,0 +1,118 @@
+"""The answer of a tournament in sentences: who leads, and who cannot be told apart."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from dualmctx.ratings.results import Results
+from dualmctx.ratings.superiority import find_differences, likelihoods_of_superiority
+from dualmctx.runs.numbers import show_decimal, show_interval, show_probability, show_share
+
+_LEVEL = 0.95
+_REPEATS = "Many games repeat others, so the interval is too narrow and the likelihood too extreme."
+_STOPPED = "A sequential test ended the games, which biases the lead away from 0."
+
+
+class Answer(NamedTuple):
+    """The answer, in JSON types.
+
+    Attributes:
+      sentences: the answer as text.
+      leader: name of the player with the highest Elo.
+      level: confidence level of each claim that the leader is stronger than another player. With
+        more than two players it is above 95 %, so that all claims together have 95 %.
+      weaker: names of the players that are weaker than the leader at this level.
+      undecided: names of the players for which the games do not show it.
+      differences: the differences of the leader to all others, the strongest first: `opponent`,
+        `elo`, `low`, `high` (95 % interval) and `superiority`, the likelihood that the leader is
+        stronger.
+    """
+
+    sentences: list[str]
+    leader: str
+    level: float
+    weaker: list[str]
+    undecided: list[str]
+    differences: list[dict[str, Any]]
+
+
+def by_strength(players: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Sorts rows of a report by Elo, best first; unbounded Elo counts as plus or minus infinity."""
+
+    def strength(row: dict[str, Any]) -> float:
+        if row["elo"] is not None:
+            return row["elo"]
+        if row["low"] is not None:
+            return math.inf
+        return -math.inf
+
+    return sorted(players, key=strength, reverse=True)
+
+
+def make_answer(
+    results: Results, players: Sequence[dict[str, Any]], *, repeats: bool, is_stopped: bool
+) -> Answer:
+    """Answers which player is the strongest, as far as the games show it.
+
+    Args:
+      results: results of games between different players.
+      players: the rows of the players in the report.
+      repeats: whether many games repeat others. Intervals are then too narrow, so no player is
+        called weaker.
+      is_stopped: whether a sequential test ended the games.
+    """
+    leader, *opponents = (row["name"] for row in by_strength(players))
+    # Bonferroni's correction for all pairings, because the same games decide who leads.
+    number = len(players) * (len(players) - 1) // 2
+    level = 1 - (1 - _LEVEL) / number
+    claims = find_differences(results, leader, level=level)
+    weaker = [name for name in opponents if claims[name].sign > 0 and not repeats]
+    undecided = [name for name in opponents if name not in weaker]
+    stronger = likelihoods_of_superiority(results, leader)
+    found = find_differences(results, leader, level=_LEVEL)
+    rows = [found[name]._asdict() | {"superiority": stronger[name]} for name in opponents]
+    num_games = 2 * int(results.pairs.sum())
+    claim, *others = _describe_leader(leader, weaker, undecided, num_games)
+    sentences = [
+        claim,
+        _describe_difference(rows[0], is_next=len(players) > 2),
+        *others,
+        *([_REPEATS] if repeats else []),
+        *([_STOPPED] if is_stopped else []),
+    ]
+    return Answer(sentences, leader, level, weaker, undecided, rows)
+
+
+def _describe_leader(
+    leader: str, weaker: list[str], undecided: list[str], num_games: int
+) -> list[str]:
+    """Writes the claims about the leader, which are no wider than the games allow."""
+    stronger = [f"{leader} is stronger than {_list(weaker)}."] if weaker else []
+    if not undecided:
+        return stronger
+    games = f"The {num_games:,} games do not show"
+    if len(undecided) + len(weaker) == 1:
+        return [f"{games} whether {leader} or {undecided[0]} is stronger."]
+    return [f"{games} which of {_list([leader, *undecided])} is the strongest.", *stronger]
+
+
+def _describe_difference(row: dict[str, Any], *, is_next: bool) -> str:
+    """Writes the difference of the leader to the next player, with its interval."""
+    leader = row["player"]
+    opponent = f"{row['opponent']}, the next player," if is_next else row["opponent"]
+    if row["elo"] is not None:
+        start = f"{leader} leads {opponent} by {show_decimal(row['elo'], 0)} Elo"
+    elif row["low"] is not None:
+        start = f"The lead of {leader} over {opponent} has no upper bound"
+    else:
+        start = f"The games do not bound the lead of {leader} over {opponent}"
+    return (
+        f"{start} ({show_share(_LEVEL)} interval {show_interval(row)}; likelihood of superiority "
+        f"{show_probability(row['superiority'])})."
+    )
+
+
+def _list(names: Sequence[str]) -> str:
+    """Joins names as in "A, B and C"."""
+    *rest, last = names
+    return f"{', '.join(rest)} and {last}" if rest else last
