@@ -339,17 +339,26 @@ def test_unbounded_ratings_are_shown_and_drawn() -> None:
     lines = [([*map(float, x.get_xdata())], x.get_marker()) for x in axes.lines]
     assert lines == [
         *(([310.4, most], "None"), ([most], ">")),
-        *(([70.0, most], "None"), ([most], ">"), ([100.0], "o")),
-        *(([-130.0, -70.0], "None"), ([-100.0], "o")),
+        *(([70.0, most], "None"), ([most], ">"), ([100.0], "s")),
+        *(([-130.0, -70.0], "None"), ([-100.0], "^")),
         *(([least, -300.0], "None"), ([least], "<")),
     ]
     blocks, milliseconds = draw_costs(rows).axes
     for axes, cost in ((blocks, 3.0), (milliseconds, 100.0)):
         lines = [(*map(float, x.get_xdata()), *map(float, x.get_ydata())) for x in axes.lines]
+        # Equal costs are placed side by side around the cost.
+        left, right = lines[1][0], lines[3][0]
+        assert left < cost < right < 1.05 * cost
+        assert math.sqrt(left * right) == pytest.approx(cost)
         assert lines == [
-            *((cost, cost, -130.0, -70.0), (cost, -100.0)),
-            *((cost, cost, 70.0, axes.get_ylim()[1]), (cost, 100.0)),
+            *((left, left, -130.0, -70.0), (left, -100.0)),
+            *((right, right, 70.0, axes.get_ylim()[1]), (right, 100.0)),
         ]
+        assert axes.lines[1].get_marker() != axes.lines[3].get_marker()
+    assert [axes.get_xlabel() for axes in draw_costs(rows, rule="seconds").axes] == [
+        "milliseconds per move",
+        "blocks of the network per move",
+    ]
     for draw in (draw_elo, draw_costs):
         assert to_png(draw([row_of("nothing", None, None, None)])).startswith(b"\x89PNG")
 

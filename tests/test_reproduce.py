@@ -606,7 +606,8 @@ def test_the_report_states_the_latest_start_of_three_in_a_row() -> None:
 
 
 def curve_of(elo: list, low: list, high: list, level: list) -> dict[str, Any]:
-    found = {"steps": [0, 2, 4], "optimal": [], "level": level}
+    trained = [1.0, 3.0, 6.0, 10.0]
+    found = {"steps": [0, 2, 4], "optimal": [], "level": level, "trained": trained}
     return {"elo": elo, "low": low, "high": high, "mass": [0.0, 0.5, 1.0], "found": found}
 
 
@@ -616,8 +617,14 @@ def test_figures_show_the_numbers() -> None:
     other = curve_of([None, -200, 20], [None, -250, 10], [-100, -150, 30], [0, 0.75, 0.5])
     found = {"curves": {"0": one, "1": other}, "paper": {"steps": 3}}
     figure = draw_curves({"algorithms": {"alphazero": found}}, "title")
-    elo, mass, play = figure.axes
+    elo, mass, play, *over_time = figure.axes
     thick = {axes: axes.lines[2].get_ydata() for axes in figure.axes}
+    for axes, same in zip(over_time, (elo, mass, play), strict=True):
+        np.testing.assert_array_equal(axes.lines[2].get_ydata(), thick[same])
+        assert [*axes.lines[2].get_xdata()] == [0, 3, 10]
+        assert (axes.get_xlabel(), same.get_xlabel()) == ("seconds of training", "step")
+        assert axes.get_ylim() == same.get_ylim()
+    assert mass.get_ylim() == play.get_ylim() == (-0.02, 1.02)
     np.testing.assert_array_equal(thick[elo], [np.nan, -150, 10])
     np.testing.assert_array_equal(thick[mass], [0, 0.5, 1])
     np.testing.assert_array_equal(thick[play], [0, 0.5, 0.5])

@@ -179,7 +179,11 @@ def write_report(
     environment = {"versions": versions(), "machine": machine()}
     report = {"settings": settings, "budgets": to_json(budgets), **environment, **results}
     ranked = by_strength(results["players"])
-    pictures = {"elo": to_png(draw_elo(ranked)), "costs": to_png(draw_costs(ranked))}
+    title = f"{settings['game']}, {results['games']['played']:,} games"
+    pictures = {
+        "elo": to_png(draw_elo(ranked, title)),
+        "costs": to_png(draw_costs(ranked, title, budgets.rule)),
+    }
     folder.write_json("report.json", report)
     for name, picture in pictures.items():
         (folder.path / f"{name}.png").write_bytes(picture)

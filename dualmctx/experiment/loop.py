@@ -248,7 +248,9 @@ def finish(run: Run, state: TrainState, rows: Rows, display: Display) -> None:
         **results,
     }
     run.folder.write_json("summary.json", summary)
-    plot_training(rows, summary["title"], run.folder.path / "curve.png")
+    game = " ".join([run.config.game, *(f"{x} {y}" for x, y in run.config.game_parameters.items())])
+    title = f"{game}: preset {run.name}, {int(state.iteration)} iterations"
+    plot_training(rows, title, run.folder.path / "curve.png")
     display.console.print(summary_table(summary))
     files = "summary.json, metrics.jsonl, curve.png, checkpoints/, tensorboard/"
     display.say(f"results in {run.folder.path}: {files}")
