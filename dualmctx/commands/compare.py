@@ -26,6 +26,7 @@ from dualmctx.matches.report.answer import by_strength
 from dualmctx.matches.report.machine import machine, versions
 from dualmctx.matches.report.page import make_page
 from dualmctx.matches.report.plots import draw_costs, draw_elo, to_png
+from dualmctx.matches.report.replays import make_replays
 from dualmctx.matches.report.report import Played, make_report
 from dualmctx.matches.tournament import Tournament, round_robin
 from dualmctx.matches.tournament_folder import GAMES
@@ -72,7 +73,8 @@ def run(options: Options, arguments: list[str], loaded: LoadedPlayers) -> int:
             verdict=verdict,
             timed=[name for name, row in budgets.players.items() if row.measured],
         )
-        write_report(RunFolder(folder), report_settings, budgets, make_report(played))
+        replays = make_replays(loaded.env, played.games)
+        write_report(RunFolder(folder), report_settings, budgets, make_report(played), replays)
     except KeyboardInterrupt:
         remedy = f": games so far are in {folder / GAMES}; to continue: {command} --resume"
         raise KeyboardInterrupt(remedy) from None
@@ -173,7 +175,11 @@ def measure(
 
 
 def write_report(
-    folder: RunFolder, settings: dict[str, Any], budgets: Budgets, results: dict[str, Any]
+    folder: RunFolder,
+    settings: dict[str, Any],
+    budgets: Budgets,
+    results: dict[str, Any],
+    replays: dict[str, Any],
 ) -> None:
     """Writes the report and prints a summary."""
     environment = {"versions": versions(), "machine": machine()}
@@ -187,7 +193,7 @@ def write_report(
     folder.write_json("report.json", report)
     for name, picture in pictures.items():
         (folder.path / f"{name}.png").write_bytes(picture)
-    (folder.path / "report.html").write_text(make_page(report, pictures), encoding="utf-8")
+    (folder.path / "report.html").write_text(make_page(report, pictures, replays), encoding="utf-8")
     console = Console(highlight=False)
     console.print(" ".join(report["answer"]["sentences"]), markup=False)
     for table in standings(report, console.width):

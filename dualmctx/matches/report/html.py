@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from jinja2.utils import htmlsafe_json_dumps
 
 from dualmctx.matches.report.layout import Table, split_columns
 from dualmctx.runs.numbers import show_elo, show_interval, show_number
@@ -39,6 +40,7 @@ def render_page(template: Path, **values: Any) -> str:
         keep_trailing_newline=True,
     )
     environment.filters |= {
+        "compact_json": lambda value: htmlsafe_json_dumps(value, separators=(",", ":")),
         "elo": show_elo,
         "fit_page": fit_page,
         "interval": show_interval,

@@ -10,15 +10,17 @@ from dualmctx.matches.report.tables import make_tables
 _TEMPLATE = Path(__file__).with_name("report.html.j2")
 
 
-def make_page(report: dict[str, Any], pictures: dict[str, bytes]) -> str:
+def make_page(report: dict[str, Any], pictures: dict[str, bytes], replays: dict[str, Any]) -> str:
     """Returns the HTML page of a report.
 
     Args:
       report: the content of `report.json`.
       pictures: PNG pictures by name: `elo` and `costs`.
+      replays: games with their boards, as returned by `make_replays`.
     """
     ranked = by_strength(report["players"])
     title = f"{report['settings']['game']}: {', '.join(row['name'] for row in ranked)}"
     inline = {name: inline_png(picture) for name, picture in pictures.items()}
     tables = make_tables(report, ranked)
-    return render_page(_TEMPLATE, **report, title=title, tables=tables, pictures=inline)
+    more = {"title": title, "tables": tables, "pictures": inline, "replays": replays}
+    return render_page(_TEMPLATE, **report, **more)

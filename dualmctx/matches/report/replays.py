@@ -1,0 +1,138 @@
+"""Games in a compact form, for the viewer on the page of a report: see `replay.js`."""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import games
+from dualmctx.matches.game_file import Game
+from dualmctx.matches.openings import set_up_fens, to_action_rows
+from dualmctx.search.arrays import tree_where
+from dualmctx.types import Environment
+from games.pictures import Picture, picture
+
+_MAX_GAMES, _MAX_POSITIONS = 60, 1500
+
+
+def choose_games(played: Sequence[Game]) -> list[Game]:
+    """Chooses pairs of games: the first pair of every pairing, then the second, and so on.
+
+    Args:
+      played: games; the two games of a pair are adjacent.
+
+    Returns:
+      At most 60 games with at most 1,500 positions, and at least one pair, by pairing.
+    """
+    pairs = list(zip(played[::2], played[1::2], strict=True))
+    # Pairs are numbered within a pairing, and the sort is stable.
+    in_turn = sorted(range(len(pairs)), key=lambda i: pairs[i][0].pair)
+    chosen: list[int] = []
+    positions = 0
+    for i in in_turn:
+        positions += sum(len(game.moves) + 1 for game in pairs[i])
+        if chosen and (2 * len(chosen) >= _MAX_GAMES or positions > _MAX_POSITIONS):
+            break
+        chosen.append(i)
+    by_pairing: dict[frozenset[str], list[Game]] = defaultdict(list)
+    for i in chosen:
+        by_pairing[frozenset(pairs[i][0].players)] += pairs[i]
+    return [game for group in by_pairing.values() for game in group]
+
+
+def make_replays(env: Environment, played: Sequence[Game]) -> dict[str, Any]:
+    """Returns games with their boards, in JSON types.
+
+    Args:
+      env: the game.
+      played: games; see `choose_games`.
+
+    Returns:
+      `games`, the chosen games; `cells` and `captions`, the distinct texts to which the numbers in
+      the games refer; `total`, the number of games in `played`. A game has its `players`, `pair`,
+      `result`, `is_over`, `opening` and `moves`, in the notation of the game. `sides` has the side
+      to move in each position. A board is a grid of `width` columns: `start` has the numbers of its
+      cells at the start, row by row, and `changes` has, for each move, the index and the new number
+      of each cell that changes. `shown` has the number of the caption of each position. A game
+      without a drawing has neither boards nor captions.
+    """
+    chosen = choose_games(played)
+    cells: dict[str, int] = {}
+    captions: dict[str, int] = {}
+    drawn: list[list[Picture]] = [[] for _ in chosen]
+    sides: list[list[int]] = [[] for _ in chosen]
+    can_draw = True
+    for ply, (states, side) in enumerate(_replay(env, chosen)):
+        for i, game in enumerate(chosen):
+            if ply <= len(game.moves):
+                sides[i].append(int(side[i]))
+                try:
+                    drawn[i].append(picture(jax.tree.map(lambda x, i=i: np.asarray(x)[i], states)))
+                except ValueError:
+                    can_draw = False
+    rows = [
+        _describe(env, game)
+        | {"sides": sides[i]}
+        | (_encode(drawn[i], cells, captions) if can_draw else {})
+        for i, game in enumerate(chosen)
+    ]
+    return {"games": rows, "cells": [*cells], "captions": [*captions], "total": len(played)}
+
+
+def _replay(env: Environment, chosen: Sequence[Game]) -> Iterator[tuple[Any, np.ndarray]]:
+    """Yields the states `[S]` on the host and the side to move `[S]`, after each ply."""
+    actions = to_action_rows([game.moves for game in chosen])
+    states: Any = set_up_fens(env, [game.history(0) for game in chosen])
+    first: Any = 0
+    if states is None:
+        keys = jax.random.split(jax.random.PRNGKey(0), len(chosen))
+        states = jax.jit(jax.vmap(env.init))(keys)
+        first = np.asarray(states.current_player)
+
+    @jax.jit
+    def play(states: Any, action: jax.Array) -> Any:
+        after = jax.vmap(env.step)(states, jnp.maximum(action, 0))
+        return tree_where(action >= 0, after, states)
+
+    for action in (None, *actions.T):
+        states = states if action is None else play(states, action)
+        on_host = jax.device_get(states)
+        yield on_host, (np.asarray(on_host.current_player) != first).astype(int)
+
+
+def _describe(env: Environment, game: Game) -> dict[str, Any]:
+    start = None if game.fen is None else games.read_fen(env, game.fen)
+    return {
+        "players": list(game.players),
+        "pair": game.pair,
+        "result": game.result,
+        "is_over": game.is_over,
+        "opening": game.opening,
+        "moves": games.format_moves(env, start, game.moves),
+    }
+
+
+def _encode(
+    drawn: Sequence[Picture], cells: dict[str, int], captions: dict[str, int]
+) -> dict[str, Any]:
+    """Encodes the boards of a game, and gives new texts of cells and captions the next numbers.
+
+    Boards become rectangles of equal size, with empty texts beside shorter rows.
+    """
+    width = max(len(row) for shown in drawn for row in shown.rows)
+    height = max(len(shown.rows) for shown in drawn)
+    boards = np.full((len(drawn), height, width), cells.setdefault("", len(cells)))
+    for board, shown in zip(boards, drawn, strict=True):
+        for y, row in enumerate(shown.rows):
+            board[y, : len(row)] = [cells.setdefault(cell, len(cells)) for cell in row]
+    flat = boards.reshape(len(drawn), -1)
+    changes = [
+        [number for i in np.flatnonzero(old != new) for number in (int(i), int(new[i]))]
+        for old, new in itertools.pairwise(flat)
+    ]
+    numbers = [captions.setdefault(shown.caption, len(captions)) for shown in drawn]
+    return {"width": width, "start": flat[0].tolist(), "changes": changes, "shown": numbers}
