@@ -111,12 +111,12 @@ def test_games_without_a_drawing_have_their_moves(
 @pytest.mark.slow
 def test_games_from_a_fen_start_there() -> None:
     env = games.make("gardner_chess")
-    fen = "k4/5/5/5/4K b - - 0 1"
-    [move] = games.parse_moves(env, ["a5b5"], games.read_fen(env, fen))
+    fen = "k4/5/5/5/1R2K b - - 0 1"
+    [move] = games.parse_moves(env, ["a5a4"], games.read_fen(env, fen))
     [game, _] = (found := make_replays(env, [game_of("ab", 0, (move,), 0, fen=fen)] * 2))["games"]
     # Black, the second side, moves first.
     assert game["sides"] == [1, 0]
-    assert game["moves"] == ["a5b5"]
+    assert game["moves"] == ["a5a4"]
     before, after = ([found["cells"][i] for i in board] for board in decode(game))
     assert before != after
     assert len(game["changes"][0]) == 4

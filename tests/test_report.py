@@ -170,6 +170,25 @@ def test_a_pair_of_games_of_a_player_against_itself_counts_once(played: Played) 
     assert warned([3] * 50)
 
 
+def test_many_repeated_pairings_are_summarised(played: Played) -> None:
+    names = "abcd"
+    games = [
+        Game(sides, pair, 0, 1, (3, 7), 1, True, (0, 1))
+        for one, other in itertools.combinations(names, 2)
+        for pair in range(60)
+        for sides in ((one, other), (other, one))
+    ]
+    players = tuple(Player(name, HOST) for name in names)
+    report = make_report(
+        Played(players, games, STARTS, dict.fromkeys(names, 0.1), anchor="a", by_side=False)
+    )
+    repeated = [line for line in report["warnings"] if "repeat" in line]
+    assert len(repeated) == 4
+    assert "2 of 120 games of a and b are distinct" in repeated[0]
+    assert repeated[-1] == "The games of 3 more pairings repeat each other in the same way."
+    assert report["answer"]["weaker"] == []
+
+
 def test_a_game_is_repeated_from_the_same_position_by_the_same_moves() -> None:
     starts = {
         (0, 1, 2): Start(1, b"one"),

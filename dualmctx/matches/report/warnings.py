@@ -9,6 +9,8 @@ from dualmctx.matches.openings import Opening, Start
 
 # Thresholds below which a warning is due: games of two players, share of distinct games.
 _FEW_GAMES, _DISTINCT = 100, 0.9
+# Number of pairings whose repeated games are described one by one.
+_MOST_PAIRINGS = 3
 # Times per move that differ by a larger factor are not equal.
 _SAME_TIME = 1.1
 
@@ -106,9 +108,13 @@ def _game_warnings(games: Sequence[Game], starts: Mapping[Opening, Start]) -> li
     fewest = min(map(len, _by_pairing(games).values()))
     if fewest < _FEW_GAMES:
         warnings.append(f"Two players met in only {fewest} games, so intervals are wide.")
-    for (one, other), (distinct, number) in find_repetitions(games, starts).items():
+    repetitions = list(find_repetitions(games, starts).items())
+    for (one, other), (distinct, number) in repetitions[:_MOST_PAIRINGS]:
         warnings.append(
             f"Only {distinct} of {number} games of {one} and {other} are distinct. A repeated game "
             "adds no evidence, so intervals are too narrow."
         )
+    if len(repetitions) > _MOST_PAIRINGS:
+        rest = len(repetitions) - _MOST_PAIRINGS
+        warnings.append(f"The games of {rest} more pairings repeat each other in the same way.")
     return warnings
