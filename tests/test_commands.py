@@ -6,8 +6,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +27,6 @@ from dualmctx.evaluation.fields import RESULT_FIELDS
 from dualmctx.runs.saved_network import export_trained, load_trained
 from untrained import make_run, make_untrained
 
-ROOT = Path(__file__).parents[1]
 DOCUMENT = "docs/evaluate.md"
 
 
@@ -101,27 +98,6 @@ def test_version_is_that_of_the_package(capfd: Any) -> None:
 @pytest.mark.parametrize("package", [dualmctx, games])
 def test_packages_are_marked_as_typed(package: Any) -> None:
     assert (Path(package.__file__).parent / "py.typed").exists()
-
-
-# A command whose output exceeds the capacity of a pipe.
-WORDY = """
-import sys
-from dualmctx.commands import main
-module = type(sys)("wordy")
-module.main = lambda arguments: [print("x" * 1000) for _ in range(1000)] and 0
-sys.modules["wordy"] = module
-main.SUBCOMMANDS["wordy"] = main.Subcommand("wordy", "")
-sys.exit(main.main(["wordy"]))
-"""
-
-
-def test_a_closed_pipe_ends_a_command_without_a_traceback() -> None:
-    reading, writing = os.pipe()
-    os.close(reading)
-    command = [sys.executable, "-W", "error", "-c", WORDY]
-    done = subprocess.run(command, cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, check=False)
-    os.close(writing)
-    assert (done.returncode, done.stderr) == (141, b"")
 
 
 @pytest.mark.parametrize("error", [MemoryError(), OSError(), ValueError("\nsecond line")])

@@ -2,11 +2,14 @@
 
 import importlib
 import logging
-import os
 import sys
+from collections.abc import Callable
 from typing import NamedTuple
 
 from dualmctx import __version__
+from dualmctx.commands.compilation_cache import FLAG, use_cache
+from dualmctx.commands.standard_streams import standard_streams
+from dualmctx.distributed.signals import signals_as_interrupt
 from dualmctx.training.divergence import FAILURES, first_line
 
 
@@ -37,8 +40,8 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "export": Subcommand("dualmctx.commands.export", "writes the network of a run to one file"),
     "check-game": Subcommand("dualmctx.commands.check_game", "checks a game of your own"),
 }
-_BROKEN_PIPE = 141
-"""The exit code in shells of a program whose output is no longer read."""
+_INTERRUPTED, _OUTPUT_CLOSED = 130, 141
+"""The exit codes in shells of a program that Ctrl-C stopped, or whose output is no longer read."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -49,10 +52,15 @@ def main(arguments: list[str] | None = None) -> int:
 
     Returns:
       The exit code: 0 on success; 2 for bad input or if memory, the disk, the network or a device
-      fails, with a message on standard error; 130 after Ctrl-C; others as documented by the
-      subcommand.
+      fails, with a message on standard error; 130 after Ctrl-C or SIGTERM; 141 if nothing reads
+      standard output any more; others as documented by the subcommand.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
+    program = f"dualmctx {arguments[0]}" if arguments[:1] and arguments[0] in SUBCOMMANDS else ""
+    return run_command(program or "dualmctx", lambda: _dispatch(arguments))
+
+
+def _dispatch(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(describe())
         return 0 if arguments else 2
@@ -70,19 +78,33 @@ def main(arguments: list[str] | None = None) -> int:
         return fail(f"dualmctx {name}", str(error))
     # orbax logs every step of reading a checkpoint.
     logging.getLogger("absl").setLevel(logging.ERROR)
-    try:
-        code = importlib.import_module(SUBCOMMANDS[name].module).main(rest)
-        sys.stdout.flush()
-        return code
-    except BrokenPipeError:
-        # Otherwise Python would try to write the remaining output at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _BROKEN_PIPE
-    except (ValueError, *FAILURES) as error:
-        return fail(f"dualmctx {name}", first_line(error))
-    except KeyboardInterrupt as stop:
-        print(f"dualmctx {name}: stopped{''.join(stop.args)}", file=sys.stderr)
-        return 130
+    rest = use_cache(rest, f"dualmctx {name}")
+    return importlib.import_module(SUBCOMMANDS[name].module).main(rest)
+
+
+def run_command(program: str, command: Callable[[], int]) -> int:
+    """Runs a command: stops it on request, and turns its failures into messages and exit codes.
+
+    Args:
+      program: the name of the command, for messages.
+      command: runs the command and returns its exit code.
+
+    Returns:
+      The exit code, as of `main`.
+    """
+    with standard_streams() as streams, signals_as_interrupt():
+        try:
+            try:
+                code = command()
+            finally:
+                sys.stdout.flush()
+        except (ValueError, *FAILURES) as error:
+            code = fail(program, first_line(error))
+        except KeyboardInterrupt as stop:
+            if not streams.is_closed:
+                print(f"{program}: stopped{''.join(stop.args)}", file=sys.stderr)
+            code = _INTERRUPTED
+        return _OUTPUT_CLOSED if streams.is_closed else code
 
 
 def fail(program: str, message: str) -> int:
@@ -104,5 +126,11 @@ def describe() -> str:
             "",
             "`dualmctx COMMAND --help` describes the arguments of a command.",
             "`dualmctx --version` prints the version.",
+            "",
+            f"{FLAG} turns off the cache of compiled programs, in ~/.cache/dualmctx.",
+            "",
+            "Exit codes: 0 for success; 1 for rows with errors; 2 for bad input, or if",
+            "memory, the disk, the network or a device fails; 3 if training diverges;",
+            "130 after Ctrl-C or SIGTERM; 141 if nothing reads the output any more.",
         ]
     )

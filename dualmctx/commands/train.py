@@ -11,7 +11,7 @@ from dualmctx.commands.main import fail
 from dualmctx.commands.network_flag import DESCRIPTION, expand_network_flag
 from dualmctx.distributed.backend import require_backend
 from dualmctx.distributed.processes import is_first, join, require_same
-from dualmctx.distributed.signals import sigterm_as_interrupt
+from dualmctx.distributed.signals import signals_as_interrupt
 from dualmctx.experiment.assemble import build_worker_trainer, record_of
 from dualmctx.experiment.loop import STOPPED, RunFailed, run_training
 from dualmctx.experiment.multihost import run_coordinator, run_worker
@@ -65,7 +65,7 @@ def main(arguments: list[str], program: str = PROGRAM) -> int:
             return fail(program, str(error))
         if not is_first():
             return run_worker(lambda: build_worker_trainer(name, config), config.seed, program)
-        with sigterm_as_interrupt():
+        with signals_as_interrupt():
             return run_coordinator(lambda: run(name, config, program), program)
     except KeyboardInterrupt as stop:
         print(f"{program}: stopped immediately{''.join(stop.args)}", file=sys.stderr)

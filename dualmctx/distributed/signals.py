@@ -2,6 +2,7 @@
 
 import contextlib
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,13 +14,41 @@ _SECONDS_OF_ONE_REQUEST = 1.0
 
 
 @contextlib.contextmanager
-def sigterm_as_interrupt() -> Iterator[None]:
-    """Makes SIGTERM raise `KeyboardInterrupt`, as Ctrl-C does."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+def signals_as_interrupt() -> Iterator[None]:
+    """Makes SIGTERM raise `KeyboardInterrupt`, as Ctrl-C does.
+
+    Further signals within a second count as the same request, so that they do not disturb the
+    clean-up. Signals that the process ignores, as a background job of a shell script ignores
+    Ctrl-C, stay ignored. Outside the main thread, which alone may handle signals, nothing changes.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    stop: list[float] = []
+
+    def interrupt(number: int, frame: Any) -> None:
+        now = time.monotonic()
+        if not stop or now - stop[0] > _SECONDS_OF_ONE_REQUEST:
+            stop[:] = [now]
+            raise KeyboardInterrupt
+
+    with _handled_by(interrupt):
+        yield
+
+
+@contextlib.contextmanager
+def _handled_by(handler: Callable[[int, Any], None]) -> Iterator[None]:
+    """Handles `SIGNALS`, except ignored ones, by a function."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    heeded = [number for number in SIGNALS if before[number] is not signal.SIG_IGN]
+    for number in heeded:
+        signal.signal(number, handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number in heeded:
+            # A handler that was not installed from Python, which is None here, cannot be restored.
+            signal.signal(number, before[number] or signal.SIG_DFL)
 
 
 @contextlib.contextmanager
@@ -41,13 +70,11 @@ def stopped_on_request(say: Callable[[str], None]) -> Iterator[list[float]]:
         now = time.monotonic()
         if not stop:
             stop.append(now)
-            say("finishing this iteration, then saving (Ctrl-C again stops immediately) …")
+            # The signal may have arrived while the same stream was being written.
+            with contextlib.suppress(RuntimeError):
+                say("finishing this iteration, then saving (Ctrl-C again stops immediately) …")
         elif now - stop[0] > _SECONDS_OF_ONE_REQUEST:
             raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, request) for number in SIGNALS}
-    try:
+    with _handled_by(request):
         yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -1,0 +1,104 @@
+"""Standard streams of a command: a reader that has gone is no error."""
+
+import contextlib
+import io
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TextIO
+
+
+class Output(io.FileIO):
+    """Standard output or standard error, without errors after its reader has gone.
+
+    Attributes:
+      is_closed: whether a write failed because nothing reads the stream any more.
+    """
+
+    def __init__(self, descriptor: int, *, stops: bool) -> None:
+        """Wraps a file descriptor; if `stops`, a gone reader stops the command, as SIGTERM does."""
+        super().__init__(descriptor, "w", closefd=False)
+        self.is_closed = False
+        self._stops, self._has_failed = stops, False
+
+    def write(self, data: Any, /) -> Any:
+        """Writes; does nothing after the first error. May be called from any thread.
+
+        Raises:
+          OSError: if a stream that stops the command cannot be written for another reason than a
+            gone reader, for example because the disk is full.
+        """
+        if self._has_failed:
+            return memoryview(data).nbytes
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            self._has_failed = self.is_closed = True
+            if self._stops and callable(signal.getsignal(signal.SIGTERM)):
+                # A real signal wakes the main thread. A shell's background job ignores SIGINT.
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+            return memoryview(data).nbytes
+        except OSError:
+            self._has_failed = True
+            if self._stops:
+                raise
+            return memoryview(data).nbytes
+
+
+class Streams(NamedTuple):
+    """The state of standard output.
+
+    Attributes:
+      output: the wrapped standard output; `None` if it was replaced before, as in tests.
+    """
+
+    output: Output | None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing reads standard output any more."""
+        return self.output is not None and self.output.is_closed
+
+
+@contextlib.contextmanager
+def standard_streams() -> Iterator[Streams]:
+    """Wraps `sys.stdout` and `sys.stderr`.
+
+    Closed descriptors are opened first: otherwise the next file would take their number, and
+    messages of the C++ runtime would go into it.
+
+    Yields:
+      The state of standard output. Streams that are not those of the process stay unchanged.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
+    before = sys.stdout, sys.stderr
+    output = None
+    if sys.stdout is sys.__stdout__:
+        output = Output(1, stops=True)
+        sys.stdout = _text(output, before[0])
+    if sys.stderr is sys.__stderr__:
+        sys.stderr = _text(Output(2, stops=False), before[1])
+    try:
+        yield Streams(output)
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def _text(output: Output, before: TextIO | None) -> TextIO:
+    """Returns a text stream with the settings of the former one, which is `None` if closed."""
+    if before is not None:
+        before.flush()
+    is_terminal = output.isatty()
+    return io.TextIOWrapper(
+        io.BufferedWriter(output),
+        encoding=getattr(before, "encoding", "utf-8"),
+        errors=getattr(before, "errors", "backslashreplace"),
+        line_buffering=is_terminal or not output._stops,
+        write_through=getattr(before, "write_through", False),
+    )

@@ -1,0 +1,162 @@
+"""Standard streams and signals of commands: closed pipes, a full disk, Ctrl-C and SIGTERM."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dualmctx.commands.main import main, run_command
+from dualmctx.commands.standard_streams import Output
+from dualmctx.distributed import signals
+from dualmctx.distributed.signals import signals_as_interrupt, stopped_on_request
+
+ROOT = Path(__file__).parents[1]
+HANDLED = (signal.SIGINT, signal.SIGTERM)
+
+
+@pytest.fixture
+def closed_pipe() -> Any:
+    reading, writing = os.pipe()
+    os.close(reading)
+    yield writing
+    os.close(writing)
+
+
+# Runs a command given as statements, as the installed program does.
+PROGRAM = """
+import sys, threading
+from rich.console import Console
+from dualmctx.commands.main import run_command
+def command():
+{}
+    return 0
+sys.exit(run_command("dualmctx x", command))
+"""
+
+
+def run_program(statements: str, **streams: Any) -> subprocess.CompletedProcess[bytes]:
+    body = "\n".join(f"    {line}" for line in statements.splitlines())
+    command = [sys.executable, "-W", "error", "-c", PROGRAM.format(body)]
+    return subprocess.run(command, cwd=ROOT, check=False, **streams)
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        'for _ in range(1000): print("x" * 1000)',
+        pytest.param('print("x")', marks=pytest.mark.slow),
+        pytest.param('Console().print("x")', marks=pytest.mark.slow),
+        # The main thread waits for a thread that writes.
+        "def write():\n  print('x', flush=True)\n  threading.Event().wait()\n"
+        "thread = threading.Thread(target=write, daemon=True); thread.start(); thread.join()",
+    ],
+    ids=["long", "short", "rich", "thread"],
+)
+def test_closed_output_ends_a_command_without_a_message(statements: str, closed_pipe: int) -> None:
+    done = run_program(statements, stdout=closed_pipe, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_closed_errors_do_not_stop_a_command(closed_pipe: int) -> None:
+    statements = (
+        "Console(stderr=True).print('lost')\n"
+        "for _ in range(1000): print('y' * 1000, file=sys.stderr)\n"
+        "print('result')"
+    )
+    done = run_program(statements, stdout=subprocess.PIPE, stderr=closed_pipe)
+    assert (done.returncode, done.stdout) == (0, b"result\n")
+
+
+def test_closed_descriptors_are_not_reused_for_files(tmp_path: Path) -> None:
+    """A message to descriptor 2 must not end up in the file that is opened next."""
+    file = tmp_path / "result"
+    statements = (
+        f"with open({str(file)!r}, 'w') as file:\n"
+        "  import os; os.write(2, b'message'); os.write(1, b'message'); file.write('result')\n"
+        "print('lost'); print('lost', file=sys.stderr)"
+    )
+    body = "\n".join(f"    {line}" for line in statements.splitlines())
+    command = ["sh", "-c", 'exec "$0" -c "$1" <&- >&- 2>&-', sys.executable, PROGRAM.format(body)]
+    assert subprocess.run(command, cwd=ROOT, check=False).returncode == 0
+    assert file.read_text() == "result"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk_is_reported() -> None:
+    with open("/dev/full", "wb") as full:
+        done = run_program("print('x')", stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 2
+    assert done.stderr == b"dualmctx x: [Errno 28] No space left on device\n"
+
+
+def test_output_after_its_reader_has_gone_is_dropped(closed_pipe: int) -> None:
+    output = Output(closed_pipe, stops=False)
+    assert not output.is_closed
+    assert [output.write(b"abc"), output.write(memoryview(b"ab"))] == [3, 2]
+    assert output.is_closed
+
+
+@pytest.mark.parametrize("number", HANDLED)
+@pytest.mark.parametrize("name", ["evaluate", "serve", "compare", "reproduce", "export"])
+def test_signals_stop_every_command(
+    number: signal.Signals, name: str, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    def interrupted(_: list[str]) -> int:
+        signal.raise_signal(number)
+        raise AssertionError("it continued")
+
+    monkeypatch.setattr(f"dualmctx.commands.{name}.main", interrupted)
+    before = [signal.getsignal(x) for x in HANDLED]
+    assert main([name]) == 130
+    assert capfd.readouterr() == ("", f"dualmctx {name}: stopped\n")
+    assert [signal.getsignal(x) for x in HANDLED] == before
+
+
+def test_signals_within_a_second_are_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [10.0]
+    monkeypatch.setattr(signals.time, "monotonic", lambda: clock[0])
+    caught = []
+    with signals_as_interrupt():
+        for clock[0] in (10.0, 10.9, 11.1, 12.0):
+            try:
+                signal.raise_signal(signal.SIGTERM)
+            except KeyboardInterrupt:
+                caught.append(clock[0])
+    assert caught == [10.0, 11.1]
+
+
+def test_ignored_signals_stay_ignored() -> None:
+    """A shell script starts a background job with Ctrl-C ignored."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with signals_as_interrupt():
+            signal.raise_signal(signal.SIGINT)
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGTERM)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_signal_during_a_write_is_recorded() -> None:
+    def say(_: str) -> None:
+        raise RuntimeError("reentrant call inside a stream")
+
+    with stopped_on_request(say) as stop:
+        signal.raise_signal(signal.SIGTERM)
+        assert len(stop) == 1
+
+
+def test_commands_run_in_other_threads() -> None:
+    codes: list[int] = []
+    work: Callable[[], None] = lambda: codes.append(run_command("x", lambda: 3))  # noqa: E731
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert codes == [3]
