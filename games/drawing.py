@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
@@ -19,36 +19,67 @@ from games.pictures import Picture, picture
 Theme = Literal["light", "dark"]
 
 _CELL = 40  # side length of a cell in SVG units
-# Background, lines and text, stones of the first player, stones of the second player.
+_CENTRED = {"text_anchor": "middle", "dominant_baseline": "central"}
+_PIECES = {"k": "\u265a", "q": "\u265b", "r": "\u265c", "b": "\u265d", "n": "\u265e", "p": "\u265f"}
+# Asks for the symbol of a text font; some systems show a pawn as an emoji otherwise.
+_AS_TEXT = "\ufe0e"
+_SYMBOLS = "DejaVu Sans, Segoe UI Symbol, Apple Symbols, Noto Sans Symbols 2, sans-serif"
+
+
+class _Colours(NamedTuple):
+    """The colours of a theme; `ink` is that of lines and text."""
+
+    background: str
+    ink: str
+    first: str
+    second: str
+    light_square: str
+    dark_square: str
+    mark: str
+
+
 _COLOURS = {
-    "light": ("white", "black", "black", "white"),
-    "dark": ("#1e1e1e", "gainsboro", "dimgray", "gainsboro"),
+    "light": _Colours("white", "black", "black", "white", "#f0e2c8", "#c19a6b", "#b9d977"),
+    "dark": _Colours(
+        "#1e1e1e", "gainsboro", "dimgray", "gainsboro", "#8a8f98", "#5a5f68", "#52702f"
+    ),
 }
 
 
-def to_text(state: Any) -> str:
+def to_text(state: Any, before: Any = None) -> str:
     """Renders a state as text.
 
     Args:
       state: a pgx state of a game of `games.make`, single or batched.
+      before: the state before the last move, with the same batch; the cells that the move changed
+        are in brackets. `None` marks no cells.
 
     Returns:
-      A caption and the board: "x" for the first player, "o" for the second. Batched states are
-      separated by blank lines.
+      A caption and the board: "x" for the first player, "o" for the second; pieces of chess as in
+      FEN. Batched states are separated by blank lines.
 
     Raises:
       ValueError: if states of this kind cannot be rendered.
     """
-    return "\n\n".join(_text(picture(single)) for single in _singles(state))
+    return "\n\n".join(map(_text, _pictures(state, before)))
 
 
-def to_svg(state: Any, /, *, color_theme: Theme | None = None, scale: float | None = None) -> str:
+def to_svg(
+    state: Any,
+    /,
+    *,
+    color_theme: Theme | None = None,
+    scale: float | None = None,
+    before: Any = None,
+) -> str:
     """Renders a state as SVG; also a method of the states of this package, as in pgx.
 
     Args:
       state: single or batched; batched states are arranged in a square.
       color_theme: "light" (the default) or "dark".
       scale: scale factor, 1.0 by default.
+      before: the state before the last move, with the same batch; the cells that the move changed
+        are coloured. `None` marks no cells.
 
     Returns:
       The SVG document.
@@ -56,7 +87,7 @@ def to_svg(state: Any, /, *, color_theme: Theme | None = None, scale: float | No
     Raises:
       ValueError: if the theme is unknown or states of this kind cannot be rendered.
     """
-    return _document([picture(single) for single in _singles(state)], color_theme, scale).tostring()
+    return _document(_pictures(state, before), color_theme, scale).tostring()
 
 
 def save_svg(
@@ -66,6 +97,7 @@ def save_svg(
     *,
     color_theme: Theme | None = None,
     scale: float | None = None,
+    before: Any = None,
 ) -> None:
     """Writes the output of `to_svg` to a file.
 
@@ -74,13 +106,26 @@ def save_svg(
       filename: path of the file; must end with ".svg".
       color_theme: as in `to_svg`.
       scale: as in `to_svg`.
+      before: as in `to_svg`.
 
     Raises:
       ValueError: if the name does not end with ".svg"; also the errors of `to_svg`.
     """
     if not str(filename).endswith(".svg"):
         raise ValueError(f"filename={str(filename)!r}: pass a name that ends with '.svg'.")
-    Path(filename).write_text(to_svg(state, color_theme=color_theme, scale=scale), encoding="utf-8")
+    svg = to_svg(state, color_theme=color_theme, scale=scale, before=before)
+    Path(filename).write_text(svg, encoding="utf-8")
+
+
+def _pictures(state: Any, before: Any) -> list[Picture]:
+    singles = _singles(state)
+    earlier = [None] * len(singles) if before is None else _singles(before)
+    if len(earlier) != len(singles):
+        raise ValueError(
+            f"before has {len(earlier)} states, but there are {len(singles)}: pass the state "
+            "before the last move of each."
+        )
+    return [picture(single, last) for single, last in zip(singles, earlier, strict=True)]
 
 
 def _singles(state: Any) -> list[Any]:
@@ -94,8 +139,23 @@ def _singles(state: Any) -> list[Any]:
 
 
 def _text(drawn: Picture) -> str:
-    width = max((len(cell) for row in drawn.rows for cell in row), default=0)
-    lines = [" ".join(cell.rjust(width) for cell in row) for row in drawn.rows]
+    labels = drawn.row_labels or ("",) * len(drawn.rows)
+    margin = max(map(len, labels), default=0)
+    width = max(
+        (len(cell) for row in (*drawn.rows, drawn.column_labels) for cell in row), default=0
+    )
+    lines = []
+    for y, (label, row) in enumerate(zip(labels, drawn.rows, strict=True)):
+        marked = {x for x in range(len(row)) if (y, x) in drawn.marked}
+        # A mark takes the place of the spaces around a cell.
+        spaces = ["[" if x in marked else "]" if x - 1 in marked else " " for x in range(len(row))]
+        end = "]" if len(row) - 1 in marked else ""
+        cells = "".join(space + cell.rjust(width) for space, cell in zip(spaces, row, strict=True))
+        line = f"{label.rjust(margin)}{cells}{end}"
+        lines.append(line if margin or drawn.marked else line[1:])
+    if drawn.column_labels:
+        labels_below = "".join(" " + label.rjust(width) for label in drawn.column_labels)
+        lines.append(" " * margin + labels_below if margin or drawn.marked else labels_below[1:])
     return "\n".join([drawn.caption, *lines])
 
 
@@ -112,28 +172,62 @@ def _document(pictures: Sequence[Picture], theme: Theme | None, scale: float | N
     size = (width * columns, height * math.ceil(len(pictures) / columns))
     drawing = svgwrite.Drawing(size=tuple(side * scale for side in size))
     sheet = drawing.add(drawing.g(transform=f"scale({scale})"))
-    sheet.add(drawing.rect((0, 0), size, fill=_COLOURS[theme][0]))
+    sheet.add(drawing.rect((0, 0), size, fill=_COLOURS[theme].background))
     for number, drawn in enumerate(pictures):
         corner = (number % columns * width, number // columns * height)
-        sheet.add(_group(drawing, drawn, corner, theme))
+        sheet.add(_group(drawing, drawn, corner, _COLOURS[theme]))
     return drawing
 
 
-def _group(drawing: Any, drawn: Picture, corner: tuple[int, int], theme: Theme) -> Any:
-    _, ink, first, second = _COLOURS[theme]
+def _group(drawing: Any, drawn: Picture, corner: tuple[int, int], colours: _Colours) -> Any:
     group = drawing.g(transform=f"translate({corner[0]},{corner[1]})", font_family="monospace")
+    ink = colours.ink
     group.add(drawing.text(drawn.caption, insert=(_CELL / 2, _CELL / 2), font_size=12, fill=ink))
-    for y, row in enumerate(drawn.rows, start=1):
+    for y, row in enumerate(drawn.rows):
         for x, cell in enumerate(row):
             if not cell:
                 continue
-            left, top = (x + 0.5) * _CELL, y * _CELL
-            centre = (left + _CELL / 2, top + _CELL / 2)
-            group.add(drawing.rect((left, top), (_CELL, _CELL), fill="none", stroke=ink))
-            if cell in ("x", "o"):
-                fill = first if cell == "x" else second
-                group.add(drawing.circle(centre, 0.4 * _CELL, fill=fill, stroke=ink))
-            elif cell != ".":
-                place = {"text_anchor": "middle", "dominant_baseline": "central"}
-                group.add(drawing.text(cell, insert=centre, font_size=16, fill=ink, **place))
+            left, top = (x + 0.5) * _CELL, (y + 1) * _CELL
+            fill = _square_colour(drawn, colours, y, x)
+            group.add(drawing.rect((left, top), (_CELL, _CELL), fill=fill, stroke=ink))
+            if cell != ".":
+                group.add(
+                    _content(drawing, drawn, cell, (left + _CELL / 2, top + _CELL / 2), colours)
+                )
+    for label, place in _labels(drawn):
+        group.add(drawing.text(label, insert=place, font_size=10, fill=ink, **_CENTRED))
     return group
+
+
+def _square_colour(drawn: Picture, colours: _Colours, y: int, x: int) -> str:
+    if (y, x) in drawn.marked:
+        return colours.mark
+    if not drawn.is_chess:
+        return "none"
+    # The corner at the left of the bottom row is dark.
+    return (colours.light_square, colours.dark_square)[(len(drawn.rows) - y + x) % 2]
+
+
+def _content(
+    drawing: Any, drawn: Picture, cell: str, centre: tuple[float, float], colours: _Colours
+) -> Any:
+    """Draws a stone, a piece of chess, or text."""
+    if cell in ("x", "o"):
+        fill = colours.first if cell == "x" else colours.second
+        return drawing.circle(centre, 0.4 * _CELL, fill=fill, stroke=colours.ink)
+    if drawn.is_chess and cell.lower() in _PIECES:
+        # The solid symbols for both sides; the outline keeps white pieces visible.
+        fill, outline = ("white", "black") if cell.isupper() else ("black", "white")
+        symbol = _PIECES[cell.lower()] + _AS_TEXT
+        style = {"fill": fill, "stroke": outline, "stroke_width": 0.7, "font_family": _SYMBOLS}
+        return drawing.text(symbol, insert=centre, font_size=30, **style, **_CENTRED)
+    size = 22 if len(cell) == 1 else 16
+    return drawing.text(cell, insert=centre, font_size=size, fill=colours.ink, **_CENTRED)
+
+
+def _labels(drawn: Picture) -> Iterator[tuple[str, tuple[float, float]]]:
+    """Yields the labels of rows and columns, with their places."""
+    for y, label in enumerate(drawn.row_labels):
+        yield label, (_CELL / 4, (y + 1.5) * _CELL)
+    for x, label in enumerate(drawn.column_labels):
+        yield label, ((x + 1) * _CELL, (len(drawn.rows) + 1.25) * _CELL)

@@ -123,7 +123,7 @@ class State(pgx.State):
     def picture(self) -> pictures.Picture:
         """Returns the legal rungs, the named rung in brackets; the state must be unbatched."""
         k, q, n, m = (int(value) for value in self._x)
-        question = f", Opponent to answer for rung {m}" if m else ""
+        question = f", rung {m} named" if m else ""
         caption = f"{pictures.caption(self)}, {k} jars, {q} tests, {n} rungs{question}"
         rungs = tuple(f"[{rung}]" if rung == m else str(rung) for rung in range(1, n))
         return pictures.Picture(caption, pictures.split_rows(rungs or (".",), 16))

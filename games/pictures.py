@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+
+Rows = tuple[tuple[str, ...], ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,38 +23,102 @@ class Picture:
       caption: one line with the game and the player to move.
       rows: cells from top to bottom: "x" and "o" for the stones of the first and the second
         player, "." for an empty cell, "" for no cell; any other text is shown unchanged.
+      row_labels: a label for each row, shown to the left of it; may be empty.
+      column_labels: a label for each column, shown below; may be empty.
+      is_chess: whether the cells are pieces as in FEN, on squares of two colours.
+      marked: row and column, from 0, of the cells that the last move changed.
     """
 
     caption: str
-    rows: tuple[tuple[str, ...], ...]
+    rows: Rows
+    row_labels: tuple[str, ...] = ()
+    column_labels: tuple[str, ...] = ()
+    is_chess: bool = False
+    marked: frozenset[tuple[int, int]] = frozenset()
 
 
-def picture(state: Any) -> Picture:
+def picture(state: Any, before: Any = None) -> Picture:
     """Returns the picture of one unbatched state.
+
+    Args:
+      state: a state.
+      before: the state before the last move; `None` marks no cells.
 
     Raises:
       ValueError: if the state has no method `picture()` and its game is not in the table.
     """
-    if hasattr(state, "picture"):
-        return state.picture()
-    env_id = str(getattr(state, "env_id", type(state).__name__))
-    cells = _PGX_CELLS.get("go" if env_id.startswith("go_") else env_id)
-    if cells is None:
-        raise ValueError(
-            f"no drawing for states of {env_id!r}: give the state a method picture() that "
-            f"returns games.Picture; the built-in games are {', '.join(_PGX_CELLS)}."
-        )
-    return Picture(caption(state), cells(state))
+    drawn = state.picture() if hasattr(state, "picture") else _board_picture(state)
+    if before is None:
+        return drawn
+    return dataclasses.replace(drawn, marked=changed_cells(picture(before).rows, drawn.rows))
+
+
+def changed_cells(before: Rows, after: Rows) -> frozenset[tuple[int, int]]:
+    """Returns the row and the column of the cells that a move changed.
+
+    If a move placed stones on empty cells, only these count, not the stones that it turned over or
+    captured. A moved piece counts with the square that it left. Words and numbers do not count.
+    """
+    pairs = {
+        (y, x): (old, new)
+        for y, (old_row, new_row) in enumerate(zip(before, after, strict=False))
+        for x, (old, new) in enumerate(zip(old_row, new_row, strict=False))
+        if old != new and len(old) == len(new) == 1
+    }
+    placed = {place for place, pair in pairs.items() if pair in ((".", "x"), (".", "o"))}
+    return frozenset(placed or pairs)
 
 
 def caption(state: Any) -> str:
-    """Returns the game and the player to move or the winner, identified as in pgx."""
+    """Returns the game and the player to move or the winner, named by the stones or pieces.
+
+    In games without a name for the players, they are the first and the second player.
+    """
+    board = _BOARDS.get(_name(state))
+    names = ("first player", "second player") if board is None else board.players
+    side = _side_to_move(state)
     if not (state.terminated or state.truncated):
-        return f"{state.env_id}: player {int(state.current_player)} to move"
+        return f"{state.env_id}: {names[side]} to move"
     rewards = np.asarray(state.rewards)
     # pgx clears the rewards if `step` is called again on a finished game.
-    result = f"player {rewards.argmax()} won" if rewards.any() else "no winner on record"
-    return f"{state.env_id}: over, {result}"
+    if not rewards.any():
+        return f"{state.env_id}: over, no winner on record"
+    # The rewards are those of players 0 and 1, and either may have the first side.
+    winner = side if rewards.argmax() == state.current_player else 1 - side
+    return f"{state.env_id}: over, {names[winner]} won"
+
+
+def _side_to_move(state: Any) -> int:
+    """Returns 0 for the side that begins the game, 1 for the other."""
+    position = getattr(state, "_x", None)
+    for holder, field in ((position, "color"), (position, "turn"), (state, "_turn")):
+        if hasattr(holder, field):
+            return int(getattr(holder, field))
+    return int(state._step_count) % 2
+
+
+def _name(state: Any) -> str:
+    name = str(getattr(state, "env_id", type(state).__name__))
+    return "go" if name.startswith("go_") else name
+
+
+def _board_picture(state: Any) -> Picture:
+    """Returns the picture of a state of a game in the table below."""
+    board = _BOARDS.get(_name(state))
+    if board is None or board.cells is None:
+        known = ", ".join(name for name, row in _BOARDS.items() if row.cells)
+        raise ValueError(
+            f"no drawing for states of {_name(state)!r}: give the state a method picture() that "
+            f"returns games.Picture; the built-in games are {known}."
+        )
+    rows = board.cells(state)
+    return Picture(
+        caption=caption(state),
+        rows=rows,
+        row_labels=board.row_labels(len(rows)),
+        column_labels=board.column_labels(len(rows[0])),
+        is_chess=board.is_chess,
+    )
 
 
 def stone_cells(board: Any) -> tuple[str, ...]:
@@ -60,13 +126,17 @@ def stone_cells(board: Any) -> tuple[str, ...]:
     return tuple("xo."[int(owner)] for owner in np.asarray(board))
 
 
-def split_rows(cells: Sequence[str], width: int) -> tuple[tuple[str, ...], ...]:
+def split_rows(cells: Sequence[str], width: int) -> Rows:
     """Splits cells into rows of `width` cells; the last row may be shorter."""
     return tuple(tuple(cells[i : i + width]) for i in range(0, len(cells), width))
 
 
-def _absolute(width: int) -> Any:
-    return lambda state: split_rows(stone_cells(state._x.board), width)
+def _tic_tac_toe(state: Any) -> Rows:
+    return split_rows(tuple("XO."[int(owner)] for owner in np.asarray(state._x.board)), 3)
+
+
+def _connect_four(state: Any) -> Rows:
+    return split_rows(stone_cells(state._x.board), 7)
 
 
 def _relative(board: Any, color: Any) -> tuple[str, ...]:
@@ -75,18 +145,18 @@ def _relative(board: Any, color: Any) -> tuple[str, ...]:
     return stone_cells(np.where(np.asarray(board) == 0, -1, owner))
 
 
-def _othello(state: Any) -> tuple[tuple[str, ...], ...]:
+def _othello(state: Any) -> Rows:
     return split_rows(_relative(state._x.board, state._x.turn), 8)
 
 
-def _hex(state: Any) -> tuple[tuple[str, ...], ...]:
+def _hex(state: Any) -> Rows:
     cells = _relative(state._x.board, state._x.color)
     rows = split_rows(cells, math.isqrt(len(cells)))
     # Each row is shifted by half a cell; the grid can only shift by whole cells.
     return tuple(("",) * (y // 2) + row for y, row in enumerate(rows))
 
 
-def _go(state: Any) -> tuple[tuple[str, ...], ...]:
+def _go(state: Any) -> Rows:
     cells = _relative(state._x.board, 0)
     return split_rows(cells, math.isqrt(len(cells)))
 
@@ -96,23 +166,23 @@ def _ranks(fen: str) -> Iterable[tuple[str, ...]]:
         yield tuple("".join("." * int(c) if c.isdigit() else c for c in rank))
 
 
-def _chess(state: Any) -> tuple[tuple[str, ...], ...]:
+def _chess(state: Any) -> Rows:
     from pgx.experimental.chess import to_fen
 
     return tuple(_ranks(to_fen(state)))
 
 
-def _gardner_chess(state: Any) -> tuple[tuple[str, ...], ...]:
+def _gardner_chess(state: Any) -> Rows:
     return tuple(_ranks(state._to_fen()))
 
 
-def _shogi(state: Any) -> tuple[tuple[str, ...], ...]:
+def _shogi(state: Any) -> Rows:
     from pgx.experimental.shogi import to_sfen
 
     return ((to_sfen(state),),)
 
 
-def _animal_shogi(state: Any) -> tuple[tuple[str, ...], ...]:
+def _animal_shogi(state: Any) -> Rows:
     """Pieces from the view of the player to move, whose pieces are capitals, then both hands."""
     columns = np.asarray(state._board).reshape(3, 4)[::-1]  # pgx numbers columns from the right
     pieces = [tuple("PBRKGpbrkg."[piece] for piece in row) for row in columns.T]
@@ -120,14 +190,59 @@ def _animal_shogi(state: Any) -> tuple[tuple[str, ...], ...]:
     return (*pieces, hands[:3], hands[3:])
 
 
-_PGX_CELLS = {
-    "tic_tac_toe": _absolute(3),
-    "connect_four": _absolute(7),
-    "othello": _othello,
-    "hex": _hex,
-    "go": _go,
-    "chess": _chess,
-    "gardner_chess": _gardner_chess,
-    "shogi": _shogi,
-    "animal_shogi": _animal_shogi,
+def _none(number: int) -> tuple[str, ...]:
+    del number
+    return ()
+
+
+def _up(number: int) -> tuple[str, ...]:
+    return tuple(str(i) for i in range(1, number + 1))
+
+
+def _down(number: int) -> tuple[str, ...]:
+    return _up(number)[::-1]
+
+
+def _letters(number: int) -> tuple[str, ...]:
+    return tuple("abcdefghijklmnopqrstuvwxyz"[:number])
+
+
+def _go_letters(number: int) -> tuple[str, ...]:
+    return tuple("ABCDEFGHJKLMNOPQRSTUVWXYZ"[:number])
+
+
+class _Board(NamedTuple):
+    """The drawing of a game.
+
+    Attributes:
+      players: the names of the side that begins and of the other side.
+      cells: from a state, the cells; `None` if the state has a method `picture()`.
+      column_labels: from the number of columns, their labels, as in the game's notation.
+      row_labels: likewise for the rows.
+      is_chess: as in `Picture`.
+    """
+
+    players: tuple[str, str]
+    cells: Callable[[Any], Rows] | None = None
+    column_labels: Callable[[int], tuple[str, ...]] = _none
+    row_labels: Callable[[int], tuple[str, ...]] = _none
+    is_chess: bool = False
+
+
+# Stones are letters in text and discs in SVG.
+_STONES = ("x (black)", "o (white)")
+_CHESS = ("white", "black")
+
+_BOARDS = {
+    "connect2": _Board(_STONES),
+    "hsr": _Board(("Proposer", "Opponent")),
+    "tic_tac_toe": _Board(("X", "O"), _tic_tac_toe),
+    "connect_four": _Board(_STONES, _connect_four, _up),
+    "othello": _Board(_STONES, _othello, _letters, _up),
+    "hex": _Board(_STONES, _hex),
+    "go": _Board(_STONES, _go, _go_letters, _down),
+    "chess": _Board(_CHESS, _chess, _letters, _down, is_chess=True),
+    "gardner_chess": _Board(_CHESS, _gardner_chess, _letters, _down, is_chess=True),
+    "shogi": _Board(("black", "white"), _shogi),
+    "animal_shogi": _Board(("first player", "second player"), _animal_shogi),
 }

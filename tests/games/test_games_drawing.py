@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import games
+from games.drawing import to_svg
+from games.pictures import changed_cells
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -34,8 +36,13 @@ def _default(name):
         ("nim", {"pile": 14}, [1], ["x x x x x x x x x x", "x x"]),
         ("nim", {"pile": 1}, [0], ["."]),
         ("hsr", {"n": 5}, [1], ["  1 [2]   3   4"]),
-        ("tic_tac_toe", {}, [4, 0], ["o . .", ". x .", ". . ."]),
-        ("connect_four", {}, [3, 3, 0], [". . . . . . ."] * 4 + [". . . o . . .", "x . . x . . ."]),
+        ("tic_tac_toe", {}, [4, 0], ["O . .", ". X .", ". . ."]),
+        (
+            "connect_four",
+            {},
+            [3, 3, 0],
+            [*[". . . . . . ."] * 4, ". . . o . . .", "x . . x . . .", "1 2 3 4 5 6 7"],
+        ),
         ("hex", {"size": 3}, [0, 4], ["x . .", ". o .", "  . . ."]),
     ],
 )
@@ -47,24 +54,27 @@ def test_text_rendering(name, parameters, actions, rows):
 
 def test_othello_text_does_not_depend_on_the_mover():
     lines = games.to_text(_single(_after("othello", 19))).splitlines()
-    assert lines[3:6] == [". . . x . . . .", ". . . x x . . .", ". . . x o . . ."]
+    assert lines[3:6] == ["3 . . . x . . . .", "4 . . . x x . . .", "5 . . . x o . . ."]
+    assert lines[9:] == ["  a b c d e f g h"]
 
 
 def test_text_of_unjitted_state():
     """pgx's Othello starts with a Python int among the arrays."""
     start = games.make("othello").init(jax.random.PRNGKey(0))
-    assert games.to_text(start).splitlines()[4:6] == [". . . o x . . .", ". . . x o . . ."]
+    assert games.to_text(start).splitlines()[4:6] == ["4 . . . o x . . .", "5 . . . x o . . ."]
 
 
 @pytest.mark.slow
 def test_text_of_go_chess_and_shogi():
     go = games.to_text(_single(_after("go_9x9", 10, 0))).splitlines()
-    assert go[1:4] == ["o . . . . . . . .", ". x . . . . . . .", ". . . . . . . . ."]
+    assert go[1:4] == ["9 o . . . . . . . .", "8 . x . . . . . . .", "7 . . . . . . . . ."]
+    assert go[10] == "  A B C D E F G H J"
     chess = games.to_text(_default("chess")).splitlines()
-    assert len(chess) == 9
-    assert (chess[1], chess[8]) == ("r n b q k b n r", "R N B Q K B N R")
+    assert len(chess) == 10
+    assert (chess[0], chess[9]) == ("chess: white to move", "  a b c d e f g h")
+    assert (chess[1], chess[8]) == ("8 r n b q k b n r", "1 R N B Q K B N R")
     gardner = games.to_text(_default("gardner_chess")).splitlines()
-    assert (gardner[1], gardner[4]) == ("r n b q k", "P P P P P")
+    assert (gardner[1], gardner[4]) == ("5 r n b q k", "2 P P P P P")
     shogi = games.to_text(_default("shogi")).splitlines()
     assert shogi[1].startswith("lnsgkgsnl/1r5b1/")
     animal = games.to_text(_default("animal_shogi")).splitlines()
@@ -73,12 +83,69 @@ def test_text_of_go_chess_and_shogi():
 
 def test_caption_names_mover_or_result():
     states = _after("nim", 0, pile=1)
-    winner = int(np.argmax(states.rewards[0]))
-    assert games.to_text(_single(states)).startswith(f"nim: over, player {winner} won")
-    start = games.make("nim").init(jax.random.PRNGKey(0))
-    assert games.to_text(start).startswith(f"nim: player {int(start.current_player)} to move")
+    assert games.to_text(_single(states)).startswith("nim: over, first player won")
+    for key in range(4):  # the players' colours are random
+        start = games.make("nim").init(jax.random.PRNGKey(key))
+        assert games.to_text(start).startswith("nim: first player to move")
     draw = _single(_after("connect2", 0, 1, 2, 3))
     assert games.to_text(draw).startswith("connect2: over, no winner")
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "actions", "caption"),
+    [
+        ("tic_tac_toe", {}, [0], "O to move"),
+        ("tic_tac_toe", {}, [0, 3, 1, 4, 2], "over, X won"),
+        ("tic_tac_toe", {}, [0, 3, 1, 4, 8, 5], "over, O won"),
+        ("connect2", {}, [0], "o (white) to move"),
+        ("connect2", {}, [0, 1, 3, 2], "over, o (white) won"),
+        ("hsr", {"n": 5}, [1], "Opponent to move, 4 jars, 4 tests, 5 rungs, rung 2 named"),
+    ],
+)
+def test_caption_names_the_stone(name, parameters, actions, caption):
+    lines = games.to_text(_single(_after(name, *actions, **parameters))).splitlines()
+    assert lines[0] == f"{name}: {caption}"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "marked"),
+    [
+        (["...", "..."], ["...", ".x."], {(1, 1)}),
+        (["xo.", "..."], ["x.x", "..."], {(0, 2)}),  # a capture
+        (["xo."], ["xxx"], {(0, 2)}),  # a stone turned over
+        (["xo"], ["xx"], {(0, 1)}),  # the swap of Hex
+        (["K..R"], [".RK."], {(0, 0), (0, 1), (0, 2), (0, 3)}),  # castling
+        (["pP"], ["P."], {(0, 0), (0, 1)}),
+        ([["1", "2"]], [["1", "[2]"]], set()),
+        (["xxx", "x"], ["xx"], set()),
+    ],
+)
+def test_the_last_move_is_what_changed(before, after, marked):
+    rows = [tuple(map(tuple, grid)) for grid in (before, after)]
+    assert changed_cells(*rows) == marked
+
+
+def test_the_last_move_is_marked():
+    before, after = _single(_after("connect2", 1)), _single(_after("connect2", 1, 3))
+    assert games.to_text(after, before).splitlines()[1] == " . x .[o]"
+    tree = ElementTree.fromstring(after.to_svg(before=before))
+    fills = [cell.get("fill") for cell in tree.iter(f"{SVG}rect")][1:]
+    assert fills[:3] == ["none"] * 3
+    assert fills[3] != "none"
+    with pytest.raises(ValueError, match="before has 1 states, but there are 2"):
+        games.to_text(games.replay(games.make("connect2"), np.array([[0], [1]])), before)
+
+
+def test_chess_is_drawn_with_pieces_and_coordinates():
+    tree = ElementTree.fromstring(to_svg(_default("gardner_chess")))
+    texts = [text.text.rstrip("\ufe0e") for text in tree.iter(f"{SVG}text")]
+    assert texts[0] == "gardner_chess: white to move"
+    assert "".join(texts[1:6]) == "♜♞♝♛♚"
+    assert "".join(texts[-10:]) == "54321abcde"
+    squares = [cell.get("fill") for cell in tree.iter(f"{SVG}rect")][1:]
+    # The corner a1 is dark.
+    assert squares[20] != squares[21] == squares[15]
+    assert len(set(squares)) == 2
 
 
 def test_batched_states_are_rendered_in_order():
