@@ -140,8 +140,7 @@ class PolicyValueNetwork(HasHeads, Protocol):
     """A network with H policy-value heads, as searches and the learner use it.
 
     `dualmctx.models.network.Network` implements it, and `dualmctx.adapt_network` makes it of any
-    Flax module that returns `(logits, value)`. `dualmctx.models.network_check.check_network` checks
-    it.
+    Flax module that returns `(logits, value)`. `dualmctx.check_network` checks it.
 
     Heads are ordered from the cheapest to the final one and counted from 0. A search with one tree
     uses the final head; Dual and MPV use the first and the final one; Chain uses one for each tree.

@@ -67,6 +67,7 @@ def test_every_page_has_commands() -> None:
     "page",
     [
         "README.md",
+        pytest.param("docs/networks.md", marks=pytest.mark.slow),
         pytest.param("docs/search.md", marks=pytest.mark.slow),
         pytest.param("games/README.md", marks=pytest.mark.slow),
     ],

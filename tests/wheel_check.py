@@ -1,7 +1,8 @@
 """Builds the wheel, installs it into an empty environment, and uses it from another folder.
 
 `make wheel-check` runs this: a tiny training run, an evaluation of a position with its network, an
-export of it, and a comparison with random play; then the same with a game in the folder.
+export of it, and a comparison with random play; then the same with a game in the folder, and with a
+network in the folder.
 """
 
 import os
@@ -15,7 +16,7 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-EXAMPLE = ROOT / "examples" / "domineering.py"
+EXAMPLES = [ROOT / "examples" / name for name in ("domineering.py", "transformer.py")]
 TINY = (
     "--network.width 4 --network.num-blocks 2 --network.trunk mlp --search.variant alphazero "
     "--search.num-simulations 4 --selfplay.num-games 8 --learner.num-updates 2 --evals.num-games 2 "
@@ -36,7 +37,18 @@ COMMANDS = (
     "dualmctx compare alphazero perfect --checkpoint own.npz --game domineering:Domineering "
     "--games 4 --opening-plies 1 --out own-comparison",
 )
+NETWORK = "--network transformer:make"
+SMALL = "--network.options width 4 num_blocks 2 attention_heads 1 --search.num-simulations 6 3"
+NETWORK_COMMANDS = (
+    f"dualmctx train tic-tac-toe {NETWORK} {SMALL} --selfplay.num-games 8 --learner.num-updates 2 "
+    "--evals.num-games 2 --num-iterations 1 --out net",
+    "dualmctx export net net.npz",
+    f"dualmctx evaluate net.npz positions.jsonl {NETWORK} --out net.jsonl",
+    f"dualmctx compare net+dual net.npz+alphazero {NETWORK} --games 2 --simulations 9 "
+    "--out net-comparison",
+)
 FILES = (
+    *("net/summary.json", "net.jsonl", "net-comparison/report.html"),
     *("run/summary.json", "results.jsonl", "connect2.npz", "comparison/report.html"),
     *("own/summary.json", "own.jsonl", "own.npz", "own-comparison/report.html"),
 )
@@ -65,9 +77,10 @@ def main() -> int:
         run([*pip, "--python", str(python), "install", "-q", str(wheel)], folder, clean)
         work = folder / "work"
         work.mkdir()
-        shutil.copy(EXAMPLE, work)
+        for example in EXAMPLES:
+            shutil.copy(example, work)
         (work / "positions.jsonl").write_text('{"id": "start", "moves": []}\n')
-        for command in COMMANDS:
+        for command in (*COMMANDS, *NETWORK_COMMANDS):
             program, *arguments = shlex.split(command)
             run([str(python.with_name(program)), *arguments], work, clean)
         missing = [file for file in FILES if not (work / file).exists()]
