@@ -149,7 +149,8 @@ def test_wrong_options_are_refused_in_one_line(
 
 
 TINY = (
-    *("--search.num-simulations", "6", "3", "--selfplay.num-games", "8"),
+    *("--search.num-simulations", "6", "3", "--search.num-rounds", "3"),
+    *("--selfplay.num-games", "8"),
     *("--selfplay.num-steps", "2", "--learner.num-updates", "2", "--learner.batch-size", "8"),
     *("--evals.num-games", "2", "--num-iterations", "1", "--out", "run"),
 )

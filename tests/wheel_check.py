@@ -38,17 +38,15 @@ COMMANDS = (
     "--games 4 --opening-plies 1 --out own-comparison",
 )
 NETWORK = "--network transformer:make"
-SMALL = "--network.options width 4 num_blocks 2 attention_heads 1 --search.num-simulations 6 3"
 NETWORK_COMMANDS = (
-    f"dualmctx train tic-tac-toe {NETWORK} {SMALL} --selfplay.num-games 8 --learner.num-updates 2 "
-    "--evals.num-games 2 --num-iterations 1 --out net",
+    f"dualmctx train tic-tac-toe {NETWORK} --network.options width 4 num_blocks 2 "
+    "attention_heads 1 --search.num-simulations 6 3 --search.num-rounds 3 --selfplay.num-games 8 "
+    "--learner.num-updates 2 --evals.num-games 2 --num-iterations 1 --out net",
     "dualmctx export net net.npz",
-    f"dualmctx evaluate net.npz positions.jsonl {NETWORK} --out net.jsonl",
-    f"dualmctx compare net+dual net.npz+alphazero {NETWORK} --games 2 --simulations 9 "
-    "--out net-comparison",
+    f"dualmctx evaluate net.npz positions.jsonl {NETWORK} --network-only --out net.jsonl",
 )
 FILES = (
-    *("net/summary.json", "net.jsonl", "net-comparison/report.html"),
+    *("net/summary.json", "net.npz", "net.jsonl"),
     *("run/summary.json", "results.jsonl", "connect2.npz", "comparison/report.html"),
     *("own/summary.json", "own.jsonl", "own.npz", "own-comparison/report.html"),
 )
