@@ -289,6 +289,8 @@ class Outer(nn.Module):
 
     inner: nn.Module
     dtype: Any = jnp.bfloat16
+    kind: Any = dict
+    numpy_dtype: Any = np.float16
     init: Any = functools.partial(nn.initializers.normal, 0.02)
     rates: dict[str, float] | None = None
 
@@ -302,6 +304,8 @@ def test_fields_of_all_kinds_are_described_and_restored() -> None:
     fields = json.loads(json.dumps(describe_fields(module)))
     assert fields["inner"]["fields"]["width"] == 3
     assert fields["dtype"] == {"object": "dtype bfloat16"}
+    assert fields["numpy_dtype"] == {"object": "dtype float16"}
+    assert fields["kind"] == {"object": "builtins.dict"}
     assert fields["init"]["of"][1:] == [[0.02], {}]
     later = Outer(Dense(9, width=3), rates={"a": 0.25})
     assert restore_fields(later, fields) == module

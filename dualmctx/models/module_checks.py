@@ -65,8 +65,15 @@ def _check_variables(variables: Any) -> None:
             f"it has the variables {', '.join(others)}, which are not learned or saved; use "
             "parameters only, and in place of BatchNorm use LayerNorm or GroupNorm"
         )
-    if not jax.tree.leaves(variables):
+    leaves = jax.tree.leaves(variables)
+    if not leaves:
         raise ValueError("it has no parameters, so there is nothing to learn")
+    others = sorted({str(x.dtype) for x in leaves} - {"float32"})
+    if others:
+        raise ValueError(
+            f"it has parameters of type {', '.join(others)}; they must be float32, as by "
+            "param_dtype=jnp.float32. Layers may compute in another type, as by dtype=jnp.bfloat16"
+        )
 
 
 def trace(module: nn.Module, shape: Any, function: Callable[..., Any], *args: Any) -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import jax.numpy as jnp
+import numpy as np
 from flax import linen as nn
 
 # Fields that Flax adds to every module.
@@ -82,10 +83,14 @@ def _describe(value: Any) -> Any:
         partial = cast("functools.partial[Any]", value)
         parts = [partial.func, partial.args, partial.keywords]
         return {"object": "functools.partial", "of": [_describe(x) for x in parts]}
-    try:
-        return {"object": f"dtype {jnp.dtype(value).name}"}
-    except TypeError:
-        return {"object": _path(value if hasattr(value, "__qualname__") else type(value))}
+    # jnp.float32 has a dtype, np.float32 is a class of NumPy's, and np.dtype is neither.
+    if hasattr(value, "dtype") or isinstance(value, np.dtype) or _is_numpy_type(value):
+        return {"object": f"dtype {jnp.dtype(cast(Any, value)).name}"}
+    return {"object": _path(value if hasattr(value, "__qualname__") else type(value))}
+
+
+def _is_numpy_type(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, np.generic)
 
 
 def _path(value: Any) -> str:
