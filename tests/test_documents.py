@@ -13,11 +13,14 @@ from typing import Any
 import pytest
 
 from documents import PAGES, ROOT, Command, blocks, commands, read, shell_lines
-from dualmctx.commands import train
+from dualmctx.commands import flags, train_settings
 from dualmctx.commands.flags import parse_flags
 from dualmctx.commands.main import SUBCOMMANDS, main
+from dualmctx.commands.train_settings import read_request, settle
+from dualmctx.experiment.assemble import record_of
 from dualmctx.matches.player_spec import parse_player
 from dualmctx.policies import REGISTRY
+from dualmctx.training.presets import PRESETS
 from untrained import make_run, make_untrained
 
 README = read("README.md")
@@ -39,13 +42,24 @@ def parse_benchmark(name: str, arguments: list[str], monkeypatch: pytest.MonkeyP
         importlib.import_module(name).main(arguments)
 
 
+def parse_training(arguments: list[str]) -> None:
+    """Parses a training command; there is a run in the folder of `--resume`."""
+    request = read_request(arguments)
+    name = request.preset or "hsr"
+    is_new = request.resume in (None, "auto")
+    settle(request, None if is_new else record_of(name, PRESETS[name]), "")
+
+
 @pytest.mark.parametrize("command", commands(PAGES), ids=" ".join)
 def test_commands_are_valid(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The files of settings in the examples do not exist.
+    for module in (flags, train_settings):
+        monkeypatch.setattr(module, "read_settings", lambda _: {})
     arguments, name = shlex.split(command.arguments), command.program.split()[-1]
     if name.startswith("benchmarks."):
         parse_benchmark(name, arguments, monkeypatch)
     elif name in ("train", "train.py") and arguments:
-        train.parse([x for x in arguments if x != "--help"])
+        parse_training([x for x in arguments if x != "--help"])
     elif arguments:
         module: Any = importlib.import_module(SUBCOMMANDS[name].module)
         options = parse_flags(module.Options(), arguments, command.program, "")

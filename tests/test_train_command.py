@@ -377,12 +377,15 @@ def test_a_search_may_use_any_of_several_heads(head: int, tmp_path: Path) -> Non
 # Arguments, and a part of the message that refuses them.
 BAD = [
     (["checkers"], "there is no preset 'checkers'; the presets are connect2, nim"),
-    (["--seed", "3"], "'--seed'"),
+    (["--seed", "3"], "there is no preset; name one of connect2, nim"),
     (["nim", "--game", "checkers"], "no game 'checkers'"),
     (["nim", "--game-parameters", "pile", "0"], "pile=0"),
     (["nim", "--game-parameters", "pile", "many"], "--game-parameters"),
     (["nim", "--game-parameters", "height", "3"], "'height'"),
-    (["nim", "--sede", "3"], "--sede"),
+    (["nim", "--sede", "3"], "no flag --sede; perhaps you meant --seed"),
+    (["nim", "--learning-rate", "1"], "perhaps you meant --learner.learning-rate"),
+    (["nim", "--selfplay.num_game=1"], "--selfplay.num_game; perhaps you meant --selfplay.num-ga"),
+    (["nim", "--zzz", "1"], "there is no flag --zzz (--help lists"),
     (["nim", "--seed", "three"], "'three'"),
     (["nim", "--seed", "-1"], "seed is -1"),
     (["nim", "--seed", str(10**30)], f"seed is {10**30}"),

@@ -5,19 +5,40 @@ import io
 import re
 import shutil
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 import docstring_parser
 import tyro
 
+from dualmctx.commands.option_names import (
+    Positional,
+    Unprefixed,
+    flat_names,
+    hints_of,
+    is_marked,
+    nearest_names,
+)
+from dualmctx.commands.settings import apply_settings
+from dualmctx.commands.settings_file import read_settings
+
+__all__ = (
+    "CONFIG",
+    "HELP_HINT",
+    "REQUIRED",
+    "Positional",
+    "Unprefixed",
+    "named",
+    "parse_flags",
+    "summarize_error",
+    "take_flag",
+)
+
 C = TypeVar("C")
-Positional = tyro.conf.Positional
-"""Marks a field as a positional argument."""
+CONFIG = "--config"
+"""The flag that names a file of settings."""
 named = tyro.conf.arg
 """Annotates a field with the name of its value in `--help`: `metavar=...`."""
-Unprefixed = tyro.conf.OmitArgPrefixes
-"""Marks a field of nested options whose flags omit the name of the field."""
 REQUIRED: Any = tyro.MISSING
 """The default of a required field."""
 HELP_HINT = " (--help lists every flag)"
@@ -26,6 +47,8 @@ HELP_HINT = " (--help lists every flag)"
 
 def parse_flags(default: C, arguments: list[str], program: str, description: str) -> C:
     """Parses flags that change the fields of a configuration.
+
+    The flag `--config FILE` applies the settings in a file before the other flags.
 
     Args:
       default: a frozen dataclass, possibly nested. Every field is a flag. A field whose type is a
@@ -38,9 +61,13 @@ def parse_flags(default: C, arguments: list[str], program: str, description: str
       The configuration.
 
     Raises:
-      ValueError: if a flag is invalid.
+      ValueError: if a flag or an entry of the file is invalid.
       SystemExit: with code 0, after `--help`.
     """
+    file, arguments = take_flag(arguments, CONFIG)
+    if file is not None:
+        default = apply_settings(default, read_settings(file), file)
+    description = f"{description} {_ABOUT_CONFIG}"
     messages = io.StringIO()
     try:
         with contextlib.redirect_stderr(messages), _joined_lines():
@@ -55,7 +82,15 @@ def parse_flags(default: C, arguments: list[str], program: str, description: str
     except SystemExit as exit_:
         if exit_.code in (0, None):
             raise
-        raise ValueError(summarize_error(messages.getvalue())) from None
+        positional = {x for x, hint in hints_of(default).items() if is_marked(hint, Positional)}
+        known = [name for name in flat_names(default) if name not in positional]
+        raise ValueError(summarize_error(messages.getvalue(), known)) from None
+
+
+_ABOUT_CONFIG = (
+    f"{CONFIG} FILE reads settings from a TOML or JSON file, in which they have the names of the "
+    "flags; flags take precedence."
+)
 
 
 @contextlib.contextmanager
@@ -105,12 +140,17 @@ def take_flag(arguments: list[str], flag: str) -> tuple[str | None, list[str]]:
     return None, arguments
 
 
-def summarize_error(message: str) -> str:
-    """Reduces tyro's boxed message to its first sentence, as one line of text."""
-    lines = [line.strip("│╭╰╮╯ \t") for line in message.splitlines()]
-    lines = [line for line in lines if not re.match(r"─.*─$", line) or set(line) == {"─"}]
-    text = " ".join(line for line in "\n".join(lines).split("─" * 10)[0].splitlines() if line)
+def summarize_error(message: str, known: Sequence[str] = ()) -> str:
+    """Reduces tyro's boxed message to its first sentence, as one line of text.
+
+    Args:
+      message: the message.
+      known: the dotted names of the options, from which a misspelt one is guessed.
+    """
+    text = " ".join(_first_section(message))
     text = re.sub(r"^Error parsing ((Config|Options): )?", "", text)
+    if unknown := re.match(r"Unrecognized options: (--[^\s,=]+)", text):
+        text = f"there is no flag {unknown[1]}{_guess(unknown[1], known)}"
     text = re.sub(r"invalid literal for int\(\) with base 10: (.*)", r"\1 is not an integer", text)
     text = re.sub(r"could not convert string to float: (.*)", r"\1 is not a number", text)
     optional = r"no type matching \{None\}\|(\{.*?\}|\S+) could be instantiated from \[(.*?)\]\..*"
@@ -120,3 +160,23 @@ def summarize_error(message: str) -> str:
         names = [part.split()[0] for part in missing[1].split("(required)") if part.strip()]
         text = f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} missing"
     return text + HELP_HINT
+
+
+def _first_section(message: str) -> list[str]:
+    """Returns the lines of tyro's message between its title and the next rule.
+
+    tyro draws a box, or, if the terminal is not in UTF-8, only rules of hyphens.
+    """
+    lines = [line.strip("│╰╯ \t") for line in message.splitlines()]
+    # The title stands in the upper edge of the box, or above the first rule.
+    is_rule = [re.fullmatch(r"╭.*╮|[─-]{10,}", line) is not None for line in lines]
+    start = is_rule.index(True) + 1 if True in is_rule else 0
+    end = is_rule.index(True, start) if True in is_rule[start:] else len(lines)
+    return [line for line in lines[start:end] if line and not set(line) <= {"─"}]
+
+
+def _guess(flag: str, known: Sequence[str]) -> str:
+    """Names the flags nearest to an unknown one."""
+    near = nearest_names(flag.removeprefix("--").replace("-", "_"), known)
+    flags = " or ".join(f"--{name.replace('_', '-')}" for name in near)
+    return f"; perhaps you meant {flags}" if near else ""

@@ -31,28 +31,31 @@ class Preset(NamedTuple):
     config: Config
 
 
-def names_game(arguments: list[str]) -> bool:
-    """Returns whether arguments start with a flag and name a game."""
-    return arguments[0].startswith("--") and bool(_take(arguments, "game"))
-
-
-def preset_of_game(arguments: list[str], program: str) -> Preset:
+def preset_of_game(
+    arguments: list[str], program: str, default: GameFlags | None = None
+) -> Preset | None:
     """Returns the preset of the game that flags name, or a neutral preset for that game.
 
     A neutral preset follows from random games, which are played here. It is described on standard
     error.
 
     Args:
-      arguments: the flags, with `--game`, perhaps `--game-parameters`, and others.
+      arguments: the flags, perhaps with `--game`, `--game-parameters`, and others.
       program: the program's name, for messages.
+      default: the game without these flags.
+
+    Returns:
+      The preset; `None` if no game is named.
 
     Raises:
       ValueError: if the game cannot be built, or the run has several processes: these must join
         before any computation.
     """
     given = [*_take(arguments, "game"), *_take(arguments, "game-parameters")]
-    flags = parse_flags(GameFlags(), given, program, "")
-    name = re.sub(r"[^A-Za-z0-9]+", "-", flags.game).strip("-")
+    flags = parse_flags(default or GameFlags(), given, program, "")
+    if not flags.game:
+        return None
+    name = run_name(flags.game)
     if name in PRESETS and not is_import_path(flags.game):
         return Preset(name, PRESETS[name])
     if _take(arguments, "coordinator"):
@@ -67,6 +70,11 @@ def preset_of_game(arguments: list[str], program: str) -> Preset:
     config = neutral_preset(flags.game, size)
     print(f"{program}: {describe_neutral_preset(config, size)}", file=sys.stderr)
     return Preset(name, config)
+
+
+def run_name(game: str) -> str:
+    """Returns the name of the runs of a game that has no preset, also of their folder."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", game).strip("-")
 
 
 def _take(arguments: list[str], name: str) -> list[str]:

@@ -7,7 +7,8 @@ import shlex
 from pathlib import Path
 from typing import Any, Literal
 
-from dualmctx.commands.flags import Unprefixed, parse_flags
+from dualmctx.commands.flags import CONFIG, Unprefixed, parse_flags, take_flag
+from dualmctx.commands.settings_file import read_settings
 from dualmctx.distributed.backend import require_backend
 from dualmctx.matches.report.machine import machine, versions
 from dualmctx.reproduction.experiments import GAMES, make_algorithms
@@ -73,7 +74,7 @@ _QUICK = Options(
 @silence_orbax()
 def main(arguments: list[str]) -> int:
     """Runs the command; returns its exit code."""
-    default = _QUICK if "--quick" in arguments else Options()
+    default = _QUICK if _is_quick(arguments) else Options()
     options = parse_flags(default, arguments, _PROGRAM, _DESCRIPTION)
     _require_open_spiel()
     require_backend(_PROGRAM)
@@ -116,6 +117,13 @@ def run(options: Options, arguments: list[str]) -> int:
         ) from None
     print(f"results in {', '.join(map(str, files))}")
     return 0
+
+
+def _is_quick(arguments: list[str]) -> bool:
+    """Returns whether a flag or the file of settings asks for the quick size."""
+    file, _ = take_flag(arguments, CONFIG)
+    in_file = file is not None and read_settings(file).get("quick") is True
+    return "--quick" in arguments or in_file
 
 
 def _require_open_spiel() -> None:

@@ -1,21 +1,24 @@
 """Command line of training: `dualmctx train PRESET`, or `python train.py PRESET`."""
 
-import dataclasses
 import sys
 import textwrap
 import traceback
 
-from dualmctx.commands.flags import parse_flags, take_flag
-from dualmctx.commands.game_flags import names_game, preset_of_game
 from dualmctx.commands.main import fail
-from dualmctx.commands.network_flag import DESCRIPTION, expand_network_flag
+from dualmctx.commands.settings_toml import to_toml
+from dualmctx.commands.train_settings import (
+    PRINT_CONFIG,
+    processes_of,
+    read_request,
+    read_resumed,
+    settle,
+)
 from dualmctx.distributed.backend import require_backend
-from dualmctx.distributed.processes import is_first, join, require_same
+from dualmctx.distributed.processes import from_first, is_first, join, require_same
 from dualmctx.distributed.signals import signals_as_interrupt
 from dualmctx.experiment.assemble import build_worker_trainer, record_of
 from dualmctx.experiment.loop import STOPPED, RunFailed, run_training
 from dualmctx.experiment.multihost import run_coordinator, run_worker
-from dualmctx.policies import REGISTRY
 from dualmctx.runs.checkpoint import silence_orbax
 from dualmctx.training.config import Config
 from dualmctx.training.presets import PRESETS
@@ -55,9 +58,10 @@ def main(arguments: list[str], program: str = PROGRAM) -> int:
         return 0 if arguments else 2
     try:
         try:
-            name, config = parse(arguments, program)
-            if config.coordinator is not None:
-                join(config.coordinator, config.num_processes, config.process_id, program)
+            if PRINT_CONFIG in arguments:
+                print(to_toml(*parse(arguments, program)), end="")
+                return 0
+            name, config = join_and_parse(arguments, program)
             require_backend(program)
             # Does nothing in a single process.
             require_same(record_of(name, config) | {"devices": config.devices})
@@ -73,50 +77,42 @@ def main(arguments: list[str], program: str = PROGRAM) -> int:
 
 
 def parse(arguments: list[str], program: str = PROGRAM) -> tuple[str, Config]:
-    """Parses a preset and the flags that change its fields.
+    """Parses a command line of a single process; see `settle`.
 
     Args:
-      arguments: the arguments after the program's name; not empty.
+      arguments: the arguments after the program's name.
       program: the program's name, for `--help`.
 
     Returns:
       The preset's name and the configuration.
 
     Raises:
-      ValueError: if an argument is invalid.
+      ValueError: if an argument, the file of settings or the run to resume is invalid.
       SystemExit: with code 0, after `--help`.
     """
-    if names_game(arguments):
-        (name, default), rest = preset_of_game(arguments, program), arguments
-    else:
-        preset, *rest = arguments
-        # Games are named with underscores, presets with hyphens.
-        name = preset.replace("_", "-")
-        if name not in PRESETS:
-            raise ValueError(
-                f"there is no preset {preset!r}; the presets are {', '.join(PRESETS)}; other games "
-                "are named with --game"
-            )
-        default = PRESETS[name]
-    # The variant is parsed first, because it decides which other flags exist.
-    variant, rest = take_flag(rest, "--search.variant")
-    if variant is not None:
-        if variant not in REGISTRY:
-            raise ValueError(
-                f"there is no search variant {variant!r}; the variants are {', '.join(REGISTRY)}"
-            )
-        policy = REGISTRY[variant].policy
-        if not isinstance(default.search, policy):
-            default = dataclasses.replace(default, search=policy())
-    rest = expand_network_flag(rest)
-    description = f"Trains a network with the preset {name}. {describe_variants()} {DESCRIPTION}"
-    return name, parse_flags(default, rest, f"{program} {name}", description)
+    request = read_request(arguments)
+    return settle(request, read_resumed(request), program)
 
 
-def describe_variants() -> str:
-    """Describes the flag `--search.variant`, which is parsed before the others, for `--help`."""
-    variants = "; ".join(f"{name} ({row.summary})" for name, row in REGISTRY.items())
-    return f"--search.variant NAME chooses the search: {variants}."
+def join_and_parse(arguments: list[str], program: str) -> tuple[str, Config]:
+    """Joins the other processes, if there are any, and parses the command line.
+
+    The first process reads the configuration of a run to resume, and sends it to the others, which
+    may have no access to the folder.
+
+    Raises:
+      ValueError: as `parse`, or if a process cannot be joined.
+      SystemExit: as `parse`; or in the other processes, if the first one cannot read the run.
+    """
+    request = read_request(arguments)
+    processes = processes_of(request)
+    if processes.coordinator is None:
+        return settle(request, read_resumed(request), program)
+    if request.resume is None:
+        # Bad flags are refused before waiting for the other processes.
+        settle(request, None, program)
+    join(processes.coordinator, processes.num_processes, processes.process_id, program)
+    return settle(request, from_first(lambda: read_resumed(request)), program)
 
 
 def run(name: str, config: Config, program: str) -> int:

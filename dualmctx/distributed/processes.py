@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,30 @@ def join(coordinator: str, num_processes: int | None, process_id: int | None, pr
 def is_first() -> bool:
     """Returns whether this is the first or only process."""
     return not jax.distributed.is_initialized() or jax.process_index() == 0
+
+
+def from_first(read: Callable[[], Any]) -> Any:
+    """Returns a JSON value that the first process reads; the others receive it.
+
+    Raises:
+      ValueError: in the first process, if it cannot read the value.
+      SystemExit: in the other processes in that case, with code 2.
+    """
+    if not jax.distributed.is_initialized():
+        return read()
+    error, text = None, ""
+    if is_first():
+        try:
+            text = json.dumps({"value": read()})
+        except ValueError as raised:
+            error = raised
+    size = int(multihost_utils.broadcast_one_to_all(np.array(len(text.encode()), np.int32)))
+    if error is not None:
+        raise error
+    if not size:
+        raise SystemExit(2)
+    own = np.frombuffer(text.encode() or bytes(size), np.uint8)
+    return json.loads(np.asarray(multihost_utils.broadcast_one_to_all(own)).tobytes())["value"]
 
 
 def require_same(settings: dict[str, Any]) -> None:

@@ -177,8 +177,7 @@ def record_of(name: str, config: Config) -> dict[str, Any]:
     record["preset"] = name
     search, separate_trunks = config.search, config.network.separate_trunks
     # The options do not identify the variant: two variants may have the same options.
-    [variant] = [key for key, row in REGISTRY.items() if type(search) is row.policy]
-    record["search"] = {"variant": variant} | record["search"]
+    record["search"] = {"variant": variant_of(search)} | record["search"]
     if separate_trunks is None:
         separate_trunks = search.traits.separate_trunks
     record["network"] |= {
@@ -186,6 +185,12 @@ def record_of(name: str, config: Config) -> dict[str, Any]:
         "separate_trunks": separate_trunks,
     }
     return record
+
+
+def variant_of(search: Policy) -> str:
+    """Returns the name of the variant of a search."""
+    [variant] = [name for name, row in REGISTRY.items() if type(search) is row.policy]
+    return variant
 
 
 def build_trainer(

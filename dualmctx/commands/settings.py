@@ -1,0 +1,168 @@
+"""Applies settings from a file to a dataclass of options, with checks of names and types."""
+
+import dataclasses
+import math
+import types
+import typing
+from typing import Any, TypeVar
+
+from dualmctx.commands.option_names import (
+    Unprefixed,
+    flat_names,
+    group_prefix,
+    hints_of,
+    is_marked,
+    nearest_names,
+)
+from dualmctx.commands.settings_file import Settings
+
+C = TypeVar("C")
+NONE = "none"
+"""The text that stands for no value, because TOML has no null."""
+
+
+class _Unfit(Exception):
+    """A value is not of the wanted type."""
+
+
+def apply_settings(default: C, settings: Settings, file: str) -> C:
+    """Returns options with the values of a file; the others keep their defaults.
+
+    Names may have hyphens in place of underscores. `"none"` and JSON's null mean no value. Null
+    also stands for an infinite number, as in the `config.json` of a run.
+
+    Args:
+      default: a frozen dataclass, possibly nested.
+      settings: its fields by name, nested as the dataclass is. Fields of an `Unprefixed` field may
+        stand beside it, as their flags do.
+      file: the name of the file, for messages.
+
+    Raises:
+      ValueError: if an entry is unknown or its value is wrong; the message names the file, the
+        entry and the remedy.
+    """
+    return _apply(default, settings, file, "", list(flat_names(default)))
+
+
+def _apply(options: Any, settings: Settings, file: str, prefix: str, known: list[str]) -> Any:
+    hints = hints_of(options)
+    settings = _nest({name.replace("-", "_"): x for name, x in settings.items()}, options, hints)
+    changes: dict[str, Any] = {}
+    for name, value in settings.items():
+        full = prefix + name
+        if name not in hints:
+            raise ValueError(_unknown(full, file, known))
+        current = getattr(options, name)
+        if dataclasses.is_dataclass(current):
+            if not isinstance(value, dict):
+                raise ValueError(f"{file}: {full} is {value!r}; it must be a table of settings")
+            inner = group_prefix(hints[name], name, prefix)
+            changes[name] = _apply(current, value, file, inner, known)
+        else:
+            changes[name] = _checked(hints[name], current, value, full, file)
+    try:
+        return dataclasses.replace(options, **changes)
+    except ValueError as error:
+        where = f"{file}: [{prefix[:-1]}] " if prefix else f"{file}: "
+        raise ValueError(f"{where}{error}") from error
+
+
+def _nest(settings: Settings, options: Any, hints: dict[str, Any]) -> Settings:
+    """Moves settings of unprefixed groups into their groups."""
+    for group, hint in hints.items():
+        if is_marked(hint, Unprefixed):
+            names = {field.name for field in dataclasses.fields(getattr(options, group))}
+            moved = {name: x for name, x in settings.items() if name.replace("-", "_") in names}
+            rest = {name: x for name, x in settings.items() if name not in moved}
+            settings = rest | ({group: rest.get(group, {}) | moved} if moved else {})
+    return settings
+
+
+def _unknown(name: str, file: str, known: list[str]) -> str:
+    near = nearest_names(name, known)
+    if near:
+        return f"{file}: there is no entry {name!r}; perhaps you meant {' or '.join(near)}"
+    group = name.rpartition(".")[0]
+    beside = [x for x in known if x.startswith(f"{group}.")] if group else []
+    tops = sorted({x.split(".")[0] for x in known})
+    return f"{file}: there is no entry {name!r}; the entries are {', '.join(beside or tops)}"
+
+
+def _checked(hint: Any, current: Any, value: Any, name: str, file: str) -> Any:
+    if callable(current):
+        expected = getattr(current, "__name__", None)
+        if value == expected:
+            return current
+        raise ValueError(
+            f"{file}: {name} is {value!r}; it must be {expected!r}, as a file cannot hold another "
+            "function"
+        )
+    try:
+        return _convert(hint, value)
+    except _Unfit:
+        raise ValueError(f"{file}: {name} is {value!r}; it must be {_describe(hint)}") from None
+
+
+def _convert(hint: Any, value: Any) -> Any:
+    """Converts a TOML or JSON value to a type.
+
+    Raises:
+      _Unfit: if it is not of that type.
+    """
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        return _convert(parts[0], value)
+    if origin in (typing.Union, types.UnionType):
+        return _convert_union(parts, value)
+    if origin is typing.Literal and value in parts and type(value) is not bool:
+        return value
+    if origin is tuple and isinstance(value, list):
+        kinds = [parts[0]] * len(value) if parts[-1] is Ellipsis else list(parts)
+        if len(kinds) == len(value):
+            return tuple(map(_convert, kinds, value))
+    if origin is dict and isinstance(value, dict):
+        return {key: _convert(parts[1], x) for key, x in value.items()}
+    if hint is float:
+        if value is None:
+            return math.inf
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+    if hint in (bool, int, str) and type(value) is hint:
+        return value
+    raise _Unfit
+
+
+def _convert_union(parts: tuple[Any, ...], value: Any) -> Any:
+    if type(None) in parts and (value is None or value in (NONE, "None")):
+        return None
+    for part in parts:
+        # An integer is a number too, but keeps its type if both are allowed.
+        try:
+            return _convert(part, value)
+        except _Unfit:
+            continue
+    raise _Unfit
+
+
+_WORDS: dict[Any, str] = {
+    **{int: "a whole number", float: "a number", bool: "true or false", str: "a string"},
+    type(None): f'"{NONE}"',
+}
+
+
+def _describe(hint: Any) -> str:
+    """Describes the values of a type, for messages."""
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        return _describe(parts[0])
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(map(_describe, parts))
+    if origin is typing.Literal:
+        return f"one of {', '.join(map(repr, parts))}"
+    if origin is tuple and parts[-1] is Ellipsis:
+        return f"a list, each element {_describe(parts[0])}"
+    if origin is tuple:
+        return f"a list of {len(parts)}: {', '.join(map(_describe, parts))}"
+    if origin is dict:
+        return f"a table, each value {_describe(parts[1])}"
+    return _WORDS.get(hint, str(hint))

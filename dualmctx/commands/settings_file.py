@@ -1,0 +1,56 @@
+"""Settings from a TOML or JSON file: the entries have the names of a command's options."""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from dualmctx.runs.folder import EDITED
+from dualmctx.runs.record_names import with_current_names
+
+Settings = dict[str, Any]
+"""Nested dictionaries of settings, as TOML or JSON values."""
+
+
+def read_settings(file: str) -> Settings:
+    """Reads the settings in a TOML or JSON file, for example in the `config.json` of a run.
+
+    Entries of a `config.json` that are no settings, such as the field `edited`, are left out. Those
+    of earlier versions get the current names.
+
+    Raises:
+      ValueError: if the file cannot be read, or is of neither format.
+    """
+    path = Path(file)
+    if file and path.is_dir():
+        raise ValueError(
+            f"--config {file} is a folder; name a file, such as {path / 'config.json'}"
+        )
+    if path.suffix not in _PARSERS:
+        known = " or ".join(_PARSERS)
+        raise ValueError(f"--config is {file!r}; it must be a file that ends in {known}")
+    try:
+        settings = _PARSERS[path.suffix](path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"--config {file} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        kind = path.suffix[1:].upper()
+        raise ValueError(f"--config {file} is not valid {kind}: {error}") from error
+    if not isinstance(settings, dict):
+        raise ValueError(f"--config {file} has no entries; it must hold an object with settings")
+    return {name: x for name, x in with_current_names(settings).items() if name != EDITED}
+
+
+def _parse_json(text: str) -> Any:
+    return json.loads(text, object_pairs_hook=_unique)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    entries = dict(pairs)
+    for name in entries:
+        if sum(name == other for other, _ in pairs) > 1:
+            raise ValueError(f"the entry {name!r} occurs twice")
+    return entries
+
+
+_PARSERS = {".toml": tomllib.loads, ".json": _parse_json}

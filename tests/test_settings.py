@@ -1,0 +1,241 @@
+"""Settings from files: TOML and JSON, names and types, precedence, and the printed TOML."""
+
+import dataclasses
+import json
+import math
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dualmctx import Dual, Gumbel
+from dualmctx.commands import compare, evaluate, reproduce, train
+from dualmctx.commands.flags import parse_flags
+from dualmctx.commands.settings_toml import to_toml
+from dualmctx.experiment.assemble import record_of
+from dualmctx.policies import REGISTRY
+from dualmctx.training.config import Config
+from dualmctx.training.presets import PRESETS
+
+
+def written(path: Path, content: Any) -> str:
+    """Writes a file of settings; a dictionary is written as JSON."""
+    text = content if isinstance(content, str) else json.dumps(content)
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def train_with(path: Path, content: Any, *arguments: str) -> Config:
+    suffix = ".toml" if isinstance(content, str) else ".json"
+    file = written(path / f"settings{suffix}", content)
+    return train.parse([*arguments, "--config", file])[1]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_the_printed_settings_of_a_preset_are_read_back(name: str, tmp_path: Path) -> None:
+    text = to_toml(name, PRESETS[name])
+    file = written(tmp_path / "printed.toml", text)
+    assert train.parse(["--config", file]) == (name, PRESETS[name])
+    # Every setting is printed, so the preset may change later.
+    nothing = dataclasses.replace(PRESETS[name], search=Dual(), game="")
+    settings = {x: y for x, y in tomllib.loads(text).items() if x != "preset"}
+    assert settings.keys() >= {
+        x.name for x in dataclasses.fields(Config) if getattr(nothing, x.name)
+    }
+
+
+@pytest.mark.parametrize("variant", REGISTRY)
+def test_the_printed_settings_of_a_variant_are_read_back(variant: str, tmp_path: Path) -> None:
+    arguments = ["nim", "--search.variant", variant, "--out", 'a "b\\c" ü\t']
+    limit = ["--learner.max-gradient-norm", "inf", "--game-parameters", "komi", "6.0", "pile", "9"]
+    name, config = train.parse([*arguments, *limit, "--memory-limit", "1e-05"])
+    file = written(tmp_path / "printed.toml", to_toml(name, config))
+    assert train.parse(["--config", file]) == (name, config)
+    assert train.parse(["nim", "--config", file, "--seed", "7"])[1].seed == 7
+
+
+def test_print_config_applies_preset_file_and_flags(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    file = written(tmp_path / "some.toml", "seed = 3\nkeep = 4\n[selfplay]\nnum-games = 32\n")
+    flags = ["--config", file, "--keep", "5", "--print-config", "--evals.every", "1"]
+    assert train.main(["nim", *flags]) == 0
+    printed = capsys.readouterr().out
+    name, config = train.parse(["--config", written(tmp_path / "all.toml", printed)])
+    expected = dataclasses.replace(
+        PRESETS["nim"],
+        seed=3,
+        keep=5,
+        selfplay=dataclasses.replace(PRESETS["nim"].selfplay, num_games=32),
+        evals=dataclasses.replace(PRESETS["nim"].evals, every=1),
+    )
+    assert (name, config) == ("nim", expected)
+
+
+@pytest.mark.parametrize("variant", ["dual", "gumbel"])
+def test_the_config_of_a_run_starts_another_one(variant: str, tmp_path: Path) -> None:
+    arguments = ["hsr", "--search.variant", variant, "--learner.max-gradient-norm", "inf"]
+    name, config = train.parse([*arguments, "--selfplay.resign-below", "-0.9"])
+    record = record_of(name, config) | {"architecture": {}, "edited": "0"}
+    # JSON has no infinite numbers.
+    assert math.isinf(record["learner"]["max_gradient_norm"])
+    record["learner"]["max_gradient_norm"] = None
+    file = written(tmp_path / "config.json", record)
+    name, again = train.parse(["--config", file])
+    assert name == "hsr"
+    # The record has the type of the network that the variant chose.
+    network = dataclasses.replace(config.network, separate_trunks=False)
+    assert again == dataclasses.replace(config, network=network)
+
+
+def test_a_file_with_all_groups_needs_no_preset(tmp_path: Path) -> None:
+    lines = to_toml("mine", PRESETS["nim"]).splitlines()
+    file = written(tmp_path / "mine.toml", "\n".join(lines))
+    assert train.parse(["--config", file]) == ("mine", PRESETS["nim"])
+    file = written(tmp_path / "none.toml", "\n".join(lines[1:]))
+    assert train.parse(["--config", file]) == ("nim", PRESETS["nim"])
+
+
+def test_the_variant_of_a_flag_replaces_that_of_the_file(tmp_path: Path) -> None:
+    settings = {"preset": "nim", "search": {"variant": "gumbel", "num_simulations": 9}}
+    assert train_with(tmp_path, settings).search == Gumbel(num_simulations=9)
+    flags = ["--search.variant", "dual", "--search.num-rounds", "7"]
+    assert train_with(tmp_path, settings, "nim", *flags).search == Dual(num_rounds=7)
+    kept = train_with(tmp_path, settings, "nim", "--search.variant", "gumbel").search
+    assert kept == Gumbel(num_simulations=9)
+
+
+# A file of settings, and the parts of the message that refuses it.
+BAD = {
+    "unknown": ("sede = 1", "no entry 'sede'; perhaps you meant seed"),
+    "unknown in a group": ("[learner]\nrate=1", "no entry 'learner.rate'"),
+    "group left out": ("learning_rate = 1", "'learning_rate'; perhaps you meant learner.learning"),
+    "far from all": ("[network]\nzzz = 1", "the entries are network.trunk, network.width"),
+    "text for a number": ('seed = "1"', "seed is '1'; it must be a whole number"),
+    "float for a whole number": ("seed = 1.0", "seed is 1.0; it must be a whole number"),
+    "true for a number": ("[learner]\nlearning_rate = true", "is True; it must be a number"),
+    "number for true": ("[learner]\naugment = 1", "augment is 1; it must be true or false"),
+    "too few": ("[search]\nnum_simulations = [3]", "a list of 2: a whole number, a whole number"),
+    "no list": ("[network]\nhead_depths = 3", 'must be a list, each element a whole number or "no'),
+    "word": ('[network]\ntrunk = "tree"', "network.trunk is 'tree'; it must be one of 'auto'"),
+    "group for a number": ("[seed]\na = 1", "seed is {'a': 1}"),
+    "number for a group": ("learner = 1", "learner is 1; it must be a table of settings"),
+    "out of range": (
+        "[learner]\nlearning_rate = -1",
+        "[learner] learning_rate is -1.0; it must be",
+    ),
+    "contradiction": ("[evals]\nevery = 0", "stop_when_solved is 4; it must be 0 with evals.every"),
+    "variant": ('[search]\nvariant = "x"', "there is no search variant 'x'; the variants are dual"),
+    "function": ('[search]\nvariant = "gumbel"\nqtransform = "f"', "cannot hold another function"),
+    "resume": ("resume = true", "resume is a flag only"),
+    "another preset": ('preset = "hsr"', "preset is 'hsr', but the command names nim"),
+    "not TOML": ("seed = ", "is not valid TOML"),
+    "twice": ("seed = 1\nseed = 2", "is not valid TOML"),
+    "not JSON": ([1], "has no entries"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_file_is_refused_with_its_name(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    content, words = BAD[name]
+    with pytest.raises(ValueError, match="settings") as error:
+        train_with(tmp_path, content, "nim")
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.json", '{"seed": 1, "seed": 2}', "the entry 'seed' occurs twice"),
+        ("a.json", "{", "is not valid JSON"),
+        ("a.json", "\ufeff{}", "is not valid JSON"),
+        ("a.yaml", "seed: 1", "ends in .toml or .json"),
+    ],
+)
+def test_a_file_of_another_format_is_refused(
+    name: str, content: str, words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=r"^--config ") as error:
+        train.parse(["nim", "--config", written(tmp_path / name, content)])
+    assert words in str(error.value)
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="No such file"):
+        train.parse(["nim", "--config", str(tmp_path / "none.toml")])
+    with pytest.raises(ValueError, match=r"is a folder; name a file, such as .*config\.json"):
+        train.parse(["nim", "--config", str(tmp_path)])
+    (tmp_path / "binary.toml").write_bytes(b"\xff\x00")
+    with pytest.raises(ValueError, match="is not valid TOML"):
+        train.parse(["nim", "--config", str(tmp_path / "binary.toml")])
+    with pytest.raises(ValueError, match="--config is ''"):
+        train.parse(["nim", "--config"])
+    with pytest.raises(ValueError, match="there is no preset 'mine'"):
+        train.parse(["--config", written(tmp_path / "a.toml", 'preset = "mine"')])
+
+
+@pytest.mark.parametrize(
+    ("default", "settings", "arguments", "expected"),
+    [
+        (
+            evaluate.Options(),
+            {"checkpoint": "nim", "positions": "a.csv", "variant": "dual", "seed": 1, "batch": 2},
+            ["--seed", "4"],
+            {"checkpoint": "nim", "positions": "a.csv", "batch": 2},
+        ),
+        (
+            compare.Options(),
+            {"players": ["random", "perfect"], "sprt": [0, 10], "opening-plies": [2, 4]},
+            ["--games", "10"],
+            {"players": ("random", "perfect"), "sprt": (0.0, 10.0), "opening_plies": (2, 4)},
+        ),
+        (
+            compare.Options(),
+            {"game": "nim", "game_parameters": {"pile": 9}, "sprt": None, "budget": "seconds"},
+            ["random", "perfect"],
+            {"players": ("random", "perfect"), "game_parameters": {"pile": 9}},
+        ),
+        (reproduce.Options(), {"seeds": [4], "steps": 2}, [], {"seeds": (4,)}),
+        (reproduce.Options(), {"size": {"steps": 2}}, ["--seeds", "4"], {"seeds": (4,)}),
+    ],
+)
+def test_other_commands_read_settings(
+    default: Any, settings: dict, arguments: list[str], expected: dict, tmp_path: Path
+) -> None:
+    file = written(tmp_path / "settings.json", settings)
+    options = parse_flags(default, [*arguments, "--config", file], "", "")
+    assert {name: getattr(options, name) for name in expected} == expected
+    if isinstance(options, evaluate.Options):
+        assert (options.search.variant, options.search.seed) == ("dual", 4)
+    if isinstance(options, reproduce.Options):
+        assert options.size.steps == 2
+
+
+def test_other_commands_refuse_bad_settings(tmp_path: Path) -> None:
+    file = written(tmp_path / "settings.json", {"simulation": 3})
+    for default in (evaluate.Options(), compare.Options()):
+        with pytest.raises(ValueError, match=r"'simulation'; perhaps you meant simulations$"):
+            parse_flags(default, ["--config", file], "", "")
+    with pytest.raises(ValueError, match=r"perhaps you meant --simulations \(--help"):
+        parse_flags(compare.Options(), ["random", "perfect", "--simulation", "3"], "", "")
+    file = written(tmp_path / "few.json", {"players": ["random"]})
+    with pytest.raises(ValueError, match=r"few\.json: number of players is 1"):
+        parse_flags(compare.Options(), ["--config", file], "", "")
+
+
+def test_a_file_may_ask_for_the_quick_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    found = []
+    monkeypatch.setattr(reproduce, "_require_open_spiel", lambda: None)
+    monkeypatch.setattr(reproduce, "require_backend", lambda _: None)
+    monkeypatch.setattr(reproduce, "run", lambda options, _: found.append(options) or 0)
+    file = written(tmp_path / "settings.toml", "quick = true\nwidth = 16\n")
+    assert reproduce.main(["--config", file, "--out", str(tmp_path / "out")]) == 0
+    [options] = found
+    assert options.size == dataclasses.replace(reproduce.QUICK, width=16)
+    assert options.quick
