@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+import dualmctx
 from dualmctx.runs import display
 from dualmctx.runs.atomic_io import atomic_path, atomic_write_text
 from dualmctx.runs.checkpoint import (
@@ -52,7 +53,8 @@ def test_a_new_folder_holds_the_configuration(tmp_path: Path) -> None:
         if path.name == "empty":
             path.mkdir()
         folder = create_run(path, CONFIG)
-        assert json.loads(contents(path).pop("config.json")) == CONFIG
+        versions = {"format_version": 1, "package_version": dualmctx.__version__}
+        assert json.loads(contents(path).pop("config.json")) == versions | CONFIG
         assert list(contents(path)) == ["config.json"]
         assert reopen_run(path, CONFIG) == folder
 

@@ -5,8 +5,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from dualmctx.runs.folder import EDITED
-from dualmctx.runs.record_names import with_current_names
+from dualmctx.runs.folder import current_config
 
 Settings = dict[str, Any]
 """Nested dictionaries of settings, as TOML or JSON values."""
@@ -15,11 +14,11 @@ Settings = dict[str, Any]
 def read_settings(file: str) -> Settings:
     """Reads the settings in a TOML or JSON file, for example in the `config.json` of a run.
 
-    Entries of a `config.json` that are no settings, such as the field `edited`, are left out. Those
-    of earlier versions get the current names.
+    The versions and the field `edited` in a `config.json` are left out, and entries of earlier
+    versions get their current names.
 
     Raises:
-      ValueError: if the file cannot be read, or is of neither format.
+      ValueError: if the file cannot be read, or is of neither format or of another version.
     """
     path = Path(file)
     if file and path.is_dir():
@@ -38,7 +37,7 @@ def read_settings(file: str) -> Settings:
         raise ValueError(f"--config {file} is not valid {kind}: {error}") from error
     if not isinstance(settings, dict):
         raise ValueError(f"--config {file} has no entries; it must hold an object with settings")
-    return {name: x for name, x in with_current_names(settings).items() if name != EDITED}
+    return current_config(settings, path)
 
 
 def _parse_json(text: str) -> Any:

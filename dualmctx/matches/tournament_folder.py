@@ -8,6 +8,7 @@ from dualmctx.matches.game_file import Game
 from dualmctx.runs.atomic_io import atomic_write_text
 from dualmctx.runs.folder import flatten
 from dualmctx.runs.record_names import with_current_players
+from dualmctx.runs.versions import with_versions, without_versions
 
 GAMES, SETTINGS = "games.jsonl", "tournament.json"
 
@@ -26,7 +27,7 @@ def save_settings(folder: Path, settings: dict[str, Any]) -> None:
     if file.exists():
         settings = _merge(_read(file), json.loads(json.dumps(settings)), folder)
     folder.mkdir(parents=True, exist_ok=True)
-    atomic_write_text(file, json.dumps(settings) + "\n")
+    atomic_write_text(file, json.dumps(with_versions(settings)) + "\n")
 
 
 def count_finished_pairs(games: list[Game]) -> dict[tuple[str, str], int]:
@@ -50,9 +51,10 @@ def count_finished_pairs(games: list[Game]) -> dict[tuple[str, str], int]:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        return with_current_players(dict(json.loads(file.read_text())))
+        content = dict(json.loads(file.read_text()))
     except (ValueError, TypeError) as error:
         raise ValueError(f"{file} cannot be read: {error}") from error
+    return with_current_players(without_versions(content, file))
 
 
 def _merge(old: dict[str, Any], new: dict[str, Any], folder: Path) -> dict[str, Any]:

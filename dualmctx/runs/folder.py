@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from dualmctx.runs.atomic_io import atomic_write_text, is_draft
 from dualmctx.runs.locks import LOCK, locked
 from dualmctx.runs.record_names import with_current_names
+from dualmctx.runs.versions import with_versions, without_versions
 
 CONFIG = "config.json"
 EDITED = "edited"
@@ -115,7 +116,7 @@ def create_run(path: Path, config: dict[str, Any]) -> RunFolder:
     check_new(path)
     path.mkdir(parents=True, exist_ok=True)
     folder = RunFolder(path)
-    folder.write_json(CONFIG, config)
+    folder.write_json(CONFIG, with_versions(config))
     return folder
 
 
@@ -165,19 +166,37 @@ def reopen_run(
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Reads the configuration of the run in a folder, without the field `EDITED`.
+    """Reads the configuration of the run in a folder, without versions and the field `EDITED`.
 
     Raises:
-      ValueError: if there is no run, or its configuration cannot be read.
+      ValueError: if there is no run, or its configuration cannot be read or has another format.
     """
     file = path / CONFIG
     if not file.exists():
         raise ValueError(f"{path} has no {CONFIG}, so there is no run there")
     try:
-        config = with_current_names(json.loads(file.read_text()))
-        return {name: value for name, value in config.items() if name != EDITED}
+        content = dict(json.loads(file.read_text()))
     except (ValueError, TypeError) as error:
         raise ValueError(f"{file} cannot be read: {error}") from error
+    return current_config(content, file)
+
+
+def current_config(content: dict[str, Any], file: Path) -> dict[str, Any]:
+    """Returns the configuration in a `config.json`, with the current names of its entries.
+
+    Args:
+      content: the content of the file.
+      file: the file, for messages.
+
+    Raises:
+      ValueError: if the content cannot be read or has another format.
+    """
+    content = without_versions(content, file)
+    try:
+        config = with_current_names(content)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"{file} cannot be read: {error}") from error
+    return {name: value for name, value in config.items() if name != EDITED}
 
 
 def to_dict(config: Any) -> dict[str, Any]:

@@ -17,10 +17,10 @@ from dualmctx.import_path import is_import_path
 from dualmctx.runs.archive import Archive, Header, open_archive
 from dualmctx.runs.atomic_io import atomic_path
 from dualmctx.runs.checkpoint import open_checkpoints
-from dualmctx.runs.folder import read_config
+from dualmctx.runs.folder import current_config, read_config
 from dualmctx.runs.network_record import build_network, factory_of, with_architecture
-from dualmctx.runs.record_names import with_current_names
 from dualmctx.runs.recorded_config import check_config
+from dualmctx.runs.versions import with_versions
 from dualmctx.training.config import NetworkOptions
 from dualmctx.training.divergence import check_parameters
 from dualmctx.types import Environment, Params, PolicyValueNetwork
@@ -126,8 +126,8 @@ def export_trained(trained: Trained, path: Path | str) -> None:
     """Writes a trained network to one file, atomically.
 
     The file is a NumPy `.npz`. It holds each parameter array under its path, such as
-    `params/stem/kernel`; the record of the run as JSON bytes, including the type and all fields of
-    the network; and the iteration.
+    `params/stem/kernel`; the record of the run as JSON bytes, including the versions of the format
+    and of the package, and the type and all fields of the network; and the iteration.
 
     Args:
       trained: the network to write.
@@ -141,7 +141,7 @@ def export_trained(trained: Trained, path: Path | str) -> None:
         raise ValueError(f"the file is {path}; its name must end in .npz")
     path.parent.mkdir(parents=True, exist_ok=True)
     arrays = {name: np.asarray(x) for name, x in _by_name(trained.params).items()}
-    record = with_architecture(trained.record, trained.network)
+    record = with_versions(with_architecture(trained.record, trained.network))
     arrays[_RECORD] = np.frombuffer(json.dumps(record).encode(), np.uint8)
     arrays[_ITERATION] = np.array(trained.iteration, np.int64)
     with atomic_path(path) as draft, draft.open("wb") as file:
@@ -196,10 +196,10 @@ def _read_file(path: Path) -> tuple[dict[str, Any], int, dict[str, Header]]:
             size = file.headers[name].size
             if size > limit:
                 raise ValueError(f"its {name} has {size:,} bytes")
-        record = with_current_names(json.loads(file.read(_RECORD).tobytes()))
+        record = dict(json.loads(file.read(_RECORD).tobytes()))
         iteration = int(file.read(_ITERATION))
         headers = {x: y for x, y in file.headers.items() if x not in (_RECORD, _ITERATION)}
-    return record, iteration, headers
+    return current_config(record, path), iteration, headers
 
 
 def _read_params(path: Path, names: Iterable[str]) -> dict[str, np.ndarray]:

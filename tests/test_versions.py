@@ -1,0 +1,91 @@
+"""Files hold the versions of their format and of the package that wrote them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dualmctx
+from dualmctx.commands import train
+from dualmctx.matches.tournament_folder import save_settings
+from dualmctx.runs.folder import create_run, read_config
+from dualmctx.runs.saved_network import export_trained, load_trained
+from dualmctx.runs.versions import FORMAT_VERSION
+
+SETTINGS = {"seed": 3, "openings": [[1]], "players": {}}
+VERSIONS = {"format_version": FORMAT_VERSION, "package_version": dualmctx.__version__}
+NEWER = {"format_version": FORMAT_VERSION + 1, "package_version": "9.8.7"}
+
+
+def write_config(path: Path) -> Path:
+    create_run(path / "run", {"seed": 3})
+    return path / "run" / "config.json"
+
+
+def write_tournament(path: Path) -> Path:
+    save_settings(path, SETTINGS)
+    return path / "tournament.json"
+
+
+def write_network(path: Path) -> Path:
+    export_trained(load_trained("connect2"), path / "net.npz")
+    return path / "net.npz"
+
+
+def read_versions(file: Path) -> dict[str, Any]:
+    if file.suffix == ".json":
+        return json.loads(file.read_text())
+    return json.loads(np.load(file)["record"].tobytes())
+
+
+def set_versions(file: Path, versions: dict[str, Any]) -> None:
+    content = {x: y for x, y in read_versions(file).items() if x not in VERSIONS} | versions
+    if file.suffix == ".json":
+        file.write_text(json.dumps(content))
+        return
+    arrays = dict(np.load(file)) | {"record": np.frombuffer(json.dumps(content).encode(), np.uint8)}
+    np.savez(file, allow_pickle=False, **arrays)
+
+
+FILES: dict[str, tuple[Callable[[Path], Path], Callable[[Path], Any]]] = {
+    "config.json": (write_config, lambda file: read_config(file.parent)),
+    "settings": (write_config, lambda file: train.parse(["nim", "--config", str(file)])[1].seed),
+    "tournament.json": (write_tournament, lambda file: save_settings(file.parent, SETTINGS)),
+    "exported network": (write_network, lambda file: load_trained(file).record),
+}
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_files_hold_versions_and_are_read_with_and_without_them(kind: str, tmp_path: Path) -> None:
+    write, read = FILES[kind]
+    file = write(tmp_path)
+    content = read_versions(file)
+    assert {name: content[name] for name in VERSIONS} == VERSIONS
+    found = read(file)
+    set_versions(file, {})
+    assert read(file) == found
+    assert not isinstance(found, dict) or not found.keys() & VERSIONS.keys()
+    # A change that keeps the format is no reason to refuse a file.
+    set_versions(file, VERSIONS | {"package_version": "9.8.7"})
+    assert read(file) == found
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_another_format_is_refused_with_its_writer(kind: str, tmp_path: Path) -> None:
+    write, read = FILES[kind]
+    file = write(tmp_path)
+    set_versions(file, NEWER)
+    before = file.read_bytes()
+    with pytest.raises(ValueError, match="has format version 2, written by dualmctx") as error:
+        read(file)
+    assert str(error.value) == (
+        f"{file} has format version 2, written by dualmctx 9.8.7; dualmctx "
+        f"{dualmctx.__version__} reads version 1: use dualmctx 9.8.7"
+    )
+    assert file.read_bytes() == before
+    set_versions(file, {"format_version": "x"})
+    with pytest.raises(ValueError, match="format version x, written by another dualmctx"):
+        read(file)
