@@ -231,11 +231,11 @@ def test_a_run_stopped_by_ctrl_c_resumes_to_the_same_results(
 def test_a_run_is_not_resumed_with_other_settings(
     finished: Finished, capsys: pytest.CaptureFixture
 ) -> None:
-    """The learning rate schedule depends on the number of iterations, for example."""
     before = {x.name: x.stat().st_mtime_ns for x in finished.out.iterdir()}
-    more = ["--num-iterations", "9", "--keep", "2", "--resume"]
-    line = refusal([*ON_THE_WAY, *more, "--out", str(finished.out)], capsys)
-    assert "keep (1 → 2), num_iterations (7 → 9)" in line
+    others = ["--seed", "4", "--learner.num-updates", "3", "--evals.num-games", "6"]
+    line = refusal([*ON_THE_WAY, *others, "--resume", str(finished.out)], capsys)
+    assert "evals.num_games (4 → 6), learner.num_updates (2 → 3), seed (0 → 4)" in line
+    assert "preset (connect2 → nim)" in refusal(["nim", "--resume", str(finished.out)], capsys)
     assert {x.name: x.stat().st_mtime_ns for x in finished.out.iterdir()} == before
 
 
@@ -801,18 +801,19 @@ def test_each_entry_point_prints_its_own_name(command: list[str], program: str) 
 
 
 @pytest.mark.parametrize(
-    ("script", "is_resumed", "expected"),
+    ("script", "arguments", "expected"),
     [
-        ("train.py", False, ["train.py", "nim", "--resume"]),
-        ("train.py", True, ["train.py", "nim"]),
-        ("/lib/dualmctx/__main__.py", False, ["-m", "dualmctx", "nim", "--resume"]),
+        ("train.py", ["nim"], ["train.py", "nim", "--resume"]),
+        ("train.py", ["nim", "--resume"], ["train.py", "nim", "--resume"]),
+        ("train.py", ["--resume=auto", "nim"], ["train.py", "--resume=auto", "nim"]),
+        ("/lib/dualmctx/__main__.py", ["nim"], ["-m", "dualmctx", "nim", "--resume"]),
     ],
 )
 def test_the_command_that_resumes_can_be_run(
-    script: str, is_resumed: bool, expected: list[str], monkeypatch: pytest.MonkeyPatch
+    script: str, arguments: list[str], expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "argv", [script, "nim"])
-    assert shlex.split(resume_command(is_resumed=is_resumed))[1:] == expected
+    monkeypatch.setattr(sys, "argv", [script, *arguments])
+    assert shlex.split(resume_command())[1:] == expected
 
 
 def test_a_flag_sets_the_dtype_of_kept_activations(

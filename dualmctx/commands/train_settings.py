@@ -14,9 +14,10 @@ from dualmctx.commands.network_flag import DESCRIPTION as ABOUT_NETWORK
 from dualmctx.commands.network_flag import expand_network_flag
 from dualmctx.commands.settings import NONE, apply_settings
 from dualmctx.commands.settings_file import Settings, read_settings
-from dualmctx.experiment.assemble import variant_of
+from dualmctx.experiment.assemble import record_of, variant_of
 from dualmctx.policies import REGISTRY
 from dualmctx.runs import folder
+from dualmctx.runs.fixed_settings import fixed_settings
 from dualmctx.training.config import Config, check_processes
 from dualmctx.training.presets import PRESETS
 
@@ -177,11 +178,24 @@ def settle(request: Request, saved: Settings | None, program: str) -> tuple[str,
     about = f"{_describe_variants()} {ABOUT_NETWORK}"
     description = f"Trains a network with the preset {name}. {about}"
     config = parse_flags(config, request.flags, f"{program} {name}", description)
-    if saved is not None:
-        config = dataclasses.replace(config, resume=True, out=str(resumed_folder(request)))
-    elif request.resume == AUTO:
+    if request.resume is not None:
         config = dataclasses.replace(config, out=str(resumed_folder(request)))
+    if saved is None:
+        return name, config
+    config = _as_resumed(config, base)
+    # The folder is checked again when it is opened; this check is before any computation.
+    records = (record_of(str(saved["preset"]), base), record_of(name, config))
+    before, after = (folder.flatten(fixed_settings(record)) for record in records)
+    folder.require_same_settings(Path(config.out or ""), before, after)
     return name, config
+
+
+def _as_resumed(config: Config, saved: Config) -> Config:
+    """Keeps the learning rates of a run that gets another number of iterations."""
+    schedule = config.schedule_iterations
+    if schedule is None and config.num_iterations != saved.num_iterations:
+        schedule = saved.num_iterations
+    return dataclasses.replace(config, resume=True, schedule_iterations=schedule)
 
 
 def _default(request: Request, program: str) -> tuple[str, Config]:

@@ -13,6 +13,7 @@ from dualmctx.distributed.devices import choose_devices, share
 from dualmctx.distributed.free_memory import free_memory
 from dualmctx.evaluation.evaluations import make_evaluate
 from dualmctx.experiment.evals import EvalFn, Solution, make_exact_eval, make_match_eval
+from dualmctx.experiment.initial_params import load_initial_params
 from dualmctx.experiment.multihost import coordinate, gather
 from dualmctx.matches.movers import batched_move_fn
 from dualmctx.models.game_model import make_search_fn
@@ -34,7 +35,7 @@ from dualmctx.training.memory_budget import (
     training_memory,
 )
 from dualmctx.training.trainer import PassesFn, Trainer, TrainState, make_trainer
-from dualmctx.types import Environment, Policy, PolicyValueNetwork
+from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
 
 # Games with at least 512 actions have few legal ones; for them, 128 children are suggested.
 _MANY_ACTIONS, _FEW_CHILDREN = 512, 128
@@ -62,6 +63,8 @@ class Run(NamedTuple):
       final_evals: run once, at the end.
       num_positions: the numbers of positions in the exact solution, for the summary.
       memory: the predicted memory per device.
+      initial_params: the parameters to start from, as NumPy arrays; `None` for random ones, and if
+        the run has a checkpoint.
     """
 
     config: Config
@@ -76,6 +79,7 @@ class Run(NamedTuple):
     final_evals: tuple[EvalFn, ...]
     num_positions: dict[str, int]
     memory: TrainingMemory
+    initial_params: Params | None = None
 
 
 def assemble(name: str, config: Config) -> Run:
@@ -107,6 +111,7 @@ def assemble(name: str, config: Config) -> Run:
     shapes = jax.eval_shape(lambda: trainer.init(config.seed))
     memory = check_memory(env, network, config, share(shapes, trainer.shardings))
     path = folder_of(name, config)
+    initial = _load_initial(config, path, env, network)
     folder = (
         reopen_run(path, record, _defaults(config, path, record))
         if config.resume
@@ -128,7 +133,18 @@ def assemble(name: str, config: Config) -> Run:
         final_evals=final_evals,
         num_positions=num_positions,
         memory=memory,
+        initial_params=initial,
     )
+
+
+def _load_initial(
+    config: Config, path: Path, env: Environment, network: PolicyValueNetwork
+) -> Params | None:
+    """Loads the parameters of `init_from`, unless the run continues from a checkpoint."""
+    has_checkpoint = config.resume and any(RunFolder(path).checkpoints.glob("[0-9]*"))
+    if config.init_from is None or has_checkpoint:
+        return None
+    return load_initial_params(config, env, network)
 
 
 def _defaults(config: Config, path: Path, record: dict[str, Any]) -> dict[str, Any]:
@@ -214,7 +230,7 @@ def build_trainer(
         config.search,
         config.selfplay,
         config.learner,
-        num_iterations=config.num_iterations,
+        num_iterations=config.schedule_iterations or config.num_iterations,
         devices=choose_devices(config.devices),
         augment_fn=augment_fn,
         passes_fn=passes_fn,

@@ -11,10 +11,12 @@ from dualmctx.distributed.devices import local
 from dualmctx.distributed.signals import stopped_on_request
 from dualmctx.experiment.assemble import Run, assemble, folder_of
 from dualmctx.experiment.evals import is_solved, run_evals
+from dualmctx.experiment.initial_params import with_params
 from dualmctx.experiment.messages import (
     describe_divergence,
     describe_failure,
     describe_run,
+    describe_schedule,
     resume_command,
 )
 from dualmctx.experiment.multihost import spread
@@ -101,6 +103,8 @@ def initial_state(run: Run, warn: Callable[[str], None]) -> tuple[TrainState, Ro
     # A run that was stopped before its first checkpoint starts from the beginning.
     if not run.config.resume or run.checkpoints.latest() is None:
         state = run.trainer.init(run.config.seed)
+        if run.initial_params is not None:
+            state = with_params(state, run.initial_params, run.trainer)
         return state, run.folder.keep_rows(int(state.iteration))
     # Only shapes are passed, because a device may not have room for two states.
     restored = run.checkpoints.restore(run.shapes)
@@ -147,9 +151,14 @@ def train(run: Run, state: TrainState, rows: Rows, loggers: Sequence[Logger]) ->
     with Display(config.num_iterations, int(state.iteration)) as display:
         display.say(f"{run.name}: {describe_run(run)}; writing to {run.folder.path}")
         display.say(describe_memory(run.memory))
+        if run.initial_params is not None:
+            display.say(f"starting from the parameters of {config.init_from}")
+        if config.schedule_iterations is not None:
+            display.say(describe_schedule(config))
         start = time.perf_counter()
         iterate = run.trainer.compile(state)
         display.say(f"compiled in {time.perf_counter() - start:.0f} s")
+        is_due = checkpoint_rule(config)
         outputs = (run.folder.append_row, *loggers, display.show)
         with stopped_on_request(display.say) as stop:
             while int(state.iteration) < config.num_iterations and not stop:
@@ -157,14 +166,11 @@ def train(run: Run, state: TrainState, rows: Rows, loggers: Sequence[Logger]) ->
                 if 0 < config.evals.stop_when_solved <= streak:
                     display.say(f"optimal play in {streak} consecutive evals: training ends early")
                     break
-                state = train_iteration(run, iterate, state, rows, outputs)
+                state = train_iteration(run, iterate, state, rows, outputs, is_due)
             run.checkpoints.save(int(state.iteration), state)
             run.checkpoints.wait()
     if stop:
-        display.say(
-            f"saved iteration {int(state.iteration)}; continue with: "
-            f"{resume_command(is_resumed=config.resume)}"
-        )
+        display.say(f"saved iteration {int(state.iteration)}; continue with: {resume_command()}")
         return STOPPED
     finish(run, state, rows, display)
     return 0
@@ -176,8 +182,11 @@ def train_iteration(
     state: TrainState,
     rows: Rows,
     outputs: Sequence[Callable[[dict[str, Any]], None]],
+    is_due: Callable[[int], bool],
 ) -> TrainState:
     """Runs one iteration, writes its row to `outputs`, and saves a checkpoint if one is due.
+
+    `is_due` says so for an iteration; see `checkpoint_rule`.
 
     Raises:
       RunFailed: if training diverges; the row is written first.
@@ -192,9 +201,29 @@ def train_iteration(
     if divergence:
         run.checkpoints.wait()
         raise RunFailed(describe_divergence(run, row["iteration"], divergence), exit_code=3)
-    if row["iteration"] % run.config.checkpoint_every == 0:
+    if is_due(row["iteration"]):
         run.checkpoints.save(row["iteration"], state)
     return state
+
+
+def checkpoint_rule(config: Config) -> Callable[[int], bool]:
+    """Returns a function that tells, after each iteration, whether a checkpoint is due.
+
+    The minutes count from the last checkpoint of this process, or from this call.
+    """
+    every, minutes = config.checkpoint_every, config.checkpoint_minutes
+    last = time.monotonic()
+
+    def is_due(iteration: int) -> bool:
+        nonlocal last
+        now = time.monotonic()
+        is_late = minutes is not None and now - last >= 60 * minutes
+        if iteration % every and not is_late:
+            return False
+        last = now
+        return True
+
+    return is_due
 
 
 def iterate_once(

@@ -10,6 +10,7 @@ import jax
 
 from dualmctx.distributed.devices import choose_devices
 from dualmctx.experiment.assemble import Run
+from dualmctx.training.config import Config
 from dualmctx.training.divergence import first_line
 
 
@@ -28,18 +29,22 @@ def describe_run(run: Run) -> str:
     )
 
 
-def resume_command(*, is_resumed: bool) -> str:
+def describe_schedule(config: Config) -> str:
+    """Describes the learning rates of a run whose schedule has a length of its own."""
+    rate, length = config.learner.learning_rate, config.schedule_iterations
+    return f"the learning rate falls to {rate / 10:g} over {length} iterations, then stays there"
+
+
+def resume_command() -> str:
     """Returns this process's command line with `--resume`.
 
     It names this interpreter, because there may be no `python` on the path.
-
-    Args:
-      is_resumed: whether the command line already has `--resume`.
     """
     script, *arguments = sys.argv
     # Under `python -m dualmctx`, the script is a file that cannot be run by its path.
     program = ["-m", "dualmctx"] if Path(script).name == "__main__.py" else [script]
     python = min(sys.executable, os.path.relpath(sys.executable), key=len)
+    is_resumed = any(x.split("=")[0] == "--resume" for x in arguments)
     return shlex.join([python, *program, *arguments, *([] if is_resumed else ["--resume"])])
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dualmctx.runs.atomic_io import atomic_write_text, is_draft
+from dualmctx.runs.fixed_settings import fixed_settings, with_changes
 from dualmctx.runs.locks import LOCK, locked
 from dualmctx.runs.record_names import with_current_names
 from dualmctx.runs.versions import with_versions, without_versions
@@ -142,6 +143,8 @@ def reopen_run(
 ) -> RunFolder:
     """Opens the folder of a run to resume it.
 
+    Settings that may change (see `fixed_settings`) are written to its `config.json`.
+
     Args:
       path: the folder.
       config: the configuration of the resumed run.
@@ -154,15 +157,36 @@ def reopen_run(
       ValueError: if there is no run, or its configuration differs; the message names the fields.
     """
     # JSON has no infinite numbers; they were saved as null.
-    saved, wanted = flatten(read_config(path)), flatten(_replace_non_finite(config))
+    current, config = read_config(path), _replace_non_finite(config)
+    saved, wanted = flatten(fixed_settings(current)), flatten(fixed_settings(config))
     newer = wanted.keys() - saved.keys()
-    known = flatten(_replace_non_finite(defaults or {}))
+    known = flatten(fixed_settings(_replace_non_finite(defaults or {})))
     saved |= {name: value for name, value in known.items() if name in newer}
+    require_same_settings(path, saved, wanted)
+    folder = RunFolder(path)
+    changed = with_changes(current, config)
+    if changed != current:
+        content = _read_json(path / CONFIG)
+        edited = {EDITED: content[EDITED]} if EDITED in content else {}
+        folder.write_json(CONFIG, with_versions(changed | edited))
+    return folder
+
+
+def require_same_settings(path: Path, saved: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Checks the settings of a resumed run.
+
+    Args:
+      path: the folder of the run, for the message.
+      saved: the flat settings of the run.
+      wanted: the flat settings with which it is resumed.
+
+    Raises:
+      ValueError: if they differ; the message names the fields.
+    """
     names = sorted(name for name in saved | wanted if saved.get(name) != wanted.get(name))
     if names:
         fields = ", ".join(f"{name} ({saved.get(name)} → {wanted.get(name)})" for name in names)
         raise ValueError(f"the run in {path} has another configuration: {fields}")
-    return RunFolder(path)
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -174,11 +198,14 @@ def read_config(path: Path) -> dict[str, Any]:
     file = path / CONFIG
     if not file.exists():
         raise ValueError(f"{path} has no {CONFIG}, so there is no run there")
+    return current_config(_read_json(file), file)
+
+
+def _read_json(file: Path) -> dict[str, Any]:
     try:
-        content = dict(json.loads(file.read_text()))
+        return dict(json.loads(file.read_text()))
     except (ValueError, TypeError) as error:
         raise ValueError(f"{file} cannot be read: {error}") from error
-    return current_config(content, file)
 
 
 def current_config(content: dict[str, Any], file: Path) -> dict[str, Any]:

@@ -6,11 +6,14 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from dualmctx.runs.fixed_settings import fixed_settings
 from dualmctx.runs.folder import CONFIG, EDITED, flatten, read_config
 
 
 def check_config(path: Path, step: int, saved: dict[str, Any] | None) -> None:
     """Checks the `config.json` of a run against one of its checkpoints.
+
+    Settings that may change when a run is resumed are not compared; see `fixed_settings`.
 
     To confirm an intended edit, set the field `edited` of `config.json` to the digest that the
     error message gives; it covers both configurations. Checkpoints of earlier versions hold no
@@ -29,18 +32,20 @@ def check_config(path: Path, step: int, saved: dict[str, Any] | None) -> None:
         note = "%s is not checked: the checkpoint of iteration %d holds no configuration"
         logging.getLogger(__name__).warning(note, file, step)
         return
-    if _digest(saved) == _digest(current):
+    # The digests of earlier versions cover all settings.
+    pairs = [(fixed_settings(saved), fixed_settings(current)), (saved, current)]
+    if _digest(pairs[0][0]) == _digest(pairs[0][1]):
         return
-    digest = _digest([saved, current])
-    if json.loads(file.read_text()).get(EDITED) == digest:
+    digests = [_digest(list(pair)) for pair in pairs]
+    if json.loads(file.read_text()).get(EDITED) in digests:
         return
-    before, after = flatten(saved), flatten(current)
+    before, after = map(flatten, pairs[0])
     names = sorted(x for x in before | after if _text(before.get(x)) != _text(after.get(x)))
     fields = ", ".join(f"{x} ({before.get(x)} → {after.get(x)})" for x in names) or "its structure"
     raise ValueError(
         f"{file} is not the configuration that the checkpoint of iteration {step} was saved with: "
         f"{fields}; put the old values back, or, if the change is intended, add "
-        f'"{EDITED}": "{digest}" to it'
+        f'"{EDITED}": "{digests[0]}" to it'
     )
 
 

@@ -111,17 +111,28 @@ class Config:
     evals: EvalConfig = dataclasses.field(default_factory=EvalConfig)
     """Options of the evals."""
     num_iterations: int = 100
-    """Iterations of self-play and learning."""
+    """Iterations of self-play and learning. A resumed run may have more."""
+    schedule_iterations: int | None = None
+    """Iterations of the learning rate's schedule, which ends at a tenth of the peak; later
+    iterations keep that rate. By default num_iterations of the new run, also if it gets more when
+    it is resumed."""
     checkpoint_every: int = 20
     """Iterations between checkpoints; the end of the run is always saved."""
+    checkpoint_minutes: float | None = None
+    """Also save a checkpoint after the first iteration that ends this many minutes after the last
+    one. By default only checkpoint_every counts."""
     keep: int = 2
     """Number of checkpoints to keep, the newest ones."""
     seed: int = 0
     """Seed of all random numbers; the same seed gives the same run."""
+    init_from: str | None = None
+    """Start from the parameters of a network: the folder of a run, an exported .npz file, or the
+    name of a network shipped with dualmctx. FOLDER@ITERATION names an earlier checkpoint."""
     out: str | None = None
     """The folder of the run; by default runs/PRESET."""
     resume: bool = False
-    """Continue the run in the folder `out`."""
+    """Continue the run in the folder `out` with its own settings. `--resume FOLDER` names the
+    folder; `--resume auto` continues a run if there is one, and starts it if there is none."""
     wandb: str | None = None
     """Also log to this project of Weights & Biases (needs dualmctx[wandb])."""
     memory_limit: float | None = None
@@ -141,6 +152,11 @@ class Config:
         """Checks the fields that are checked nowhere else."""
         for name in ("num_iterations", "checkpoint_every", "keep"):
             check_count(name, getattr(self, name), 1)
+        check_count("schedule_iterations", self.schedule_iterations, 1, "for num_iterations")
+        minutes = self.checkpoint_minutes
+        # The comparison is false for NaN.
+        is_time = minutes is None or 0 < minutes < math.inf
+        check(is_time, "checkpoint_minutes", minutes, "positive and finite, or none")
         budgets = self.search.num_simulations
         if isinstance(budgets, tuple) and min(budgets) < 1:
             raise ValueError(
@@ -151,7 +167,6 @@ class Config:
         is_seed = is_whole(self.seed) and 0 <= self.seed < 2**32
         check(is_seed, "seed", self.seed, f"a whole number from 0 to {2**32 - 1}")
         _check_evals(self.evals)
-        # The comparison is false for NaN.
         limit = self.memory_limit
         is_limit = limit is None or 0 < limit < math.inf
         check(is_limit, "memory_limit", limit, "above 0 and finite")

@@ -1,0 +1,280 @@
+"""Runs that are resumed with their own settings, prolonged, or started from a network."""
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+from dualmctx.commands import train
+from dualmctx.distributed import devices
+from dualmctx.experiment import assemble, loop
+from dualmctx.experiment.initial_params import load_initial_params
+from dualmctx.runs.folder import create_run, read_config, reopen_run
+from dualmctx.runs.network_record import build_network
+from dualmctx.runs.recorded_config import check_config
+from dualmctx.runs.saved_network import export_trained, load_trained
+from dualmctx.training.config import Config
+from dualmctx.training.presets import PRESETS
+from dualmctx.training.train_state import TrainState
+from dualmctx.training.trainer import Trainer
+
+FLAGS = ["hsr", "--search.variant", "gumbel", "--seed", "3", "--learner.max-gradient-norm", "inf"]
+
+
+def record(arguments: list[str]) -> dict[str, Any]:
+    return assemble.record_of(*train.parse(arguments))
+
+
+def make_run(path: Path, arguments: list[str] = FLAGS) -> Config:
+    """Writes the `config.json` of a run; returns the configuration that resumes it."""
+    create_run(path, record(arguments))
+    config = train.parse(arguments)[1]
+    network = dataclasses.replace(config.network, separate_trunks=False)
+    return dataclasses.replace(config, resume=True, out=str(path), network=network)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--resume", "{}"],
+        ["--resume={}"],
+        ["--resume", "--out", "{}"],
+        ["--out={}", "--resume"],
+        ["hsr", "--resume", "{}", "--seed", "3"],
+        ["--resume", "auto", "--out", "{}"],
+        [*FLAGS, "--resume=auto", "--out", "{}"],
+    ],
+)
+def test_a_run_is_resumed_with_its_own_settings(arguments: list[str], tmp_path: Path) -> None:
+    config = make_run(tmp_path)
+    assert train.parse([x.format(tmp_path) for x in arguments]) == ("hsr", config)
+
+
+def test_a_run_is_found_by_its_preset_and_in_the_present_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = make_run(tmp_path / "runs" / "hsr")
+    monkeypatch.chdir(tmp_path)
+    out = str(Path("runs", "hsr"))
+    assert train.parse(["hsr", "--resume"]) == ("hsr", dataclasses.replace(config, out=out))
+    monkeypatch.chdir(tmp_path / "runs" / "hsr")
+    assert train.parse(["--resume"]) == ("hsr", dataclasses.replace(config, out="."))
+
+
+def test_resume_auto_starts_a_run_that_does_not_exist(tmp_path: Path) -> None:
+    out = str(tmp_path / "run")
+    new = train.parse([*FLAGS, "--resume", "auto", "--out", out])
+    assert new == train.parse([*FLAGS, "--out", out])
+    assert not new[1].resume
+    create_run(tmp_path / "run", assemble.record_of(*new))
+    resumed = train.parse([*FLAGS, "--resume", "auto", "--out", out])
+    assert resumed[1].resume
+    reopen_run(tmp_path / "run", assemble.record_of(*resumed))
+
+
+BAD = [
+    (["--resume"], "--resume needs the folder of a run: --resume FOLDER, or --out FOLDER"),
+    (["--resume", "auto"], "--resume needs the folder of a run"),
+    (["--resume", "none"], "none has no config.json, so there is no run there"),
+    (["--resume", "run", "--out", "other"], "--out is other, but --resume names run; leave one"),
+    (["checkers", "--resume", "run"], "there is no preset 'checkers'; the run in run has hsr"),
+    (["--resume", "matches"], "matches is not the folder of a training run"),
+    (["--resume", "steps"], "steps is a run of `dualmctx reproduce`; resume it with that command"),
+    (["--resume", "broken"], "config.json: there is no entry 'sede'; perhaps you meant seed"),
+    (["--resume", "run", "--sede", "3"], "perhaps you meant --seed"),
+    (["--resume", "run", "--init-from", "nim"], "init_from (None → nim)"),
+    (["nim", "--resume", "run"], "preset (hsr → nim)"),
+    (["--resume", "run", "--seed", "4", "--keep", "9"], "configuration: seed (3 → 4)"),
+    (["--resume", "run", "--search.variant", "muzero"], "search.variant (gumbel → muzero)"),
+    (["--resume", "run", "--schedule-iterations", "9"], "schedule_iterations (100 → 9)"),
+    (["--resume", "run", "--config", "some.toml"], "learner.capacity (16384 → 8192)"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), BAD, ids=[" ".join(x) for x, _ in BAD])
+def test_a_bad_request_to_resume_is_refused(
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    make_run(Path("run"))
+    make_run(Path("steps"))
+    Path("steps", "steps").mkdir()
+    create_run(Path("matches"), {"game": "nim", "batch": 4})
+    create_run(Path("broken"), record(FLAGS) | {"sede": 3})
+    Path("some.toml").write_text("[learner]\ncapacity = 8192\n")
+    before = Path("run", "config.json").read_bytes()
+    assert train.main(arguments) == 2
+    said = capsys.readouterr()
+    assert words in said.err
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert Path("run", "config.json").read_bytes() == before
+
+
+def test_a_prolonged_run_keeps_its_schedule(tmp_path: Path) -> None:
+    make_run(tmp_path)
+    first = read_config(tmp_path)
+    assert (first["num_iterations"], first["schedule_iterations"]) == (100, None)
+    changes = ["--num-iterations", "300", "--keep", "7", "--checkpoint-minutes", "5"]
+    name, config = train.parse(["--resume", str(tmp_path), *changes, "--evals.every", "50"])
+    assert (config.num_iterations, config.schedule_iterations) == (300, 100)
+    reopen_run(tmp_path, assemble.record_of(name, config))
+    second = read_config(tmp_path)
+    changed = {"num_iterations": 300, "schedule_iterations": 100, "keep": 7}
+    changed |= {"checkpoint_minutes": 5.0, "evals": first["evals"] | {"every": 50}}
+    assert second == first | changed
+    # The checkpoints so far hold the first configuration, the next ones the second.
+    check_config(tmp_path, 20, first)
+    check_config(tmp_path, 120, second)
+    # A second change keeps the schedule too, and resuming without flags keeps all settings.
+    resume = ["--resume", str(tmp_path)]
+    assert train.parse(resume)[1] == config
+    assert train.parse([*resume, "--num-iterations", "200"])[1].schedule_iterations == 100
+    # A new run from this file has its schedule as well.
+    file = str(tmp_path / "config.json")
+    again = train.parse(["--config", file, "--num-iterations", "100"])[1]
+    assert (again.schedule_iterations, again.resume) == (100, False)
+
+
+def test_a_run_of_an_earlier_version_is_prolonged(tmp_path: Path) -> None:
+    config = record(FLAGS[:-2])
+    added = ("schedule_iterations", "checkpoint_minutes", "init_from")
+    old = {name: x for name, x in config.items() if name not in added}
+    create_run(tmp_path, old | {"edited": "0123"})
+    name, config = train.parse(["--resume", str(tmp_path), "--num-iterations", "300"])
+    defaults = record(["hsr", "--search.variant", "gumbel"])
+    reopen_run(tmp_path, assemble.record_of(name, config), defaults)
+    assert json.loads((tmp_path / "config.json").read_text())["edited"] == "0123"
+    changed = {"num_iterations": 300, "schedule_iterations": 100}
+    assert read_config(tmp_path) == old | changed
+    check_config(tmp_path, 20, old)
+    check_config(tmp_path, 120, old | changed)
+    with pytest.raises(ValueError, match=r"seed \(3 → 4\)"):
+        reopen_run(tmp_path, assemble.record_of(name, dataclasses.replace(config, seed=4)))
+
+
+def test_an_unchanged_config_is_not_written_again(tmp_path: Path) -> None:
+    make_run(tmp_path)
+    before = (tmp_path / "config.json").stat().st_mtime_ns
+    reopen_run(tmp_path, assemble.record_of(*train.parse(["--resume", str(tmp_path)])))
+    assert (tmp_path / "config.json").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, 60), (40, 40), (90, 90)])
+def test_the_schedule_has_a_length_of_its_own(
+    given: int | None, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[dict[str, Any]] = []
+    monkeypatch.setattr(assemble, "make_trainer", lambda *_, **options: found.append(options))
+    config = dataclasses.replace(PRESETS["nim"], schedule_iterations=given)
+    env = games.make("nim")
+    assemble.build_trainer(config, env, build_network(assemble.record_of("nim", config), env))
+    assert found[0]["num_iterations"] == expected
+
+
+def test_checkpoints_are_due_by_iterations_and_by_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    rules = {
+        minutes: loop.checkpoint_rule(Config(checkpoint_every=4, checkpoint_minutes=minutes))
+        for minutes in (None, 1.0, 1e-9)
+    }
+    due: dict[float | None, list[int]] = {minutes: [] for minutes in rules}
+    for iteration in range(1, 10):
+        # An iteration takes 25 seconds.
+        clock[0] += 25
+        for minutes, is_due in rules.items():
+            due[minutes] += [iteration] if is_due(iteration) else []
+    # Minutes count from the last checkpoint of either kind.
+    assert due == {None: [4, 8], 1.0: [3, 4, 7, 8], 1e-9: list(range(1, 10))}
+
+
+@pytest.mark.parametrize("minutes", ["0", "-1", "nan", "inf"])
+def test_bad_minutes_are_refused(minutes: str) -> None:
+    with pytest.raises(ValueError, match="checkpoint_minutes is"):
+        train.parse(["nim", "--checkpoint-minutes", minutes])
+
+
+def connect2(*flags: str) -> Config:
+    """Returns a run for which the packaged network fits."""
+    options = load_trained("connect2").record["network"]
+    size = ["--network.width", str(options["width"]), "--network.num-blocks"]
+    return train.parse(["connect2", *size, str(options["num_blocks"]), *flags])[1]
+
+
+def small_trainer() -> Trainer:
+    """Returns a trainer whose states have no games and no positions."""
+    trained = load_trained("connect2")
+    params = jax.tree.map(jnp.zeros_like, trained.params)
+    state = TrainState(params, (), (), (), jnp.zeros(2, jnp.uint32), jnp.int32(0))  # pyright: ignore
+    specs = jax.tree.map(lambda _: devices.REPLICATED, state)
+    shardings = devices.shardings(devices.make_mesh(jax.devices()[:1]), specs)
+    return Trainer(lambda _: state, lambda _: pytest.fail("it trains"), shardings)
+
+
+def test_a_run_starts_from_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assemble, "check_memory", lambda *_: None)
+    monkeypatch.setattr(assemble, "make_evals", lambda *_: ((), (), {}))
+    monkeypatch.setattr(assemble, "make_trainer", lambda *_, **__: small_trainer())
+    trained = load_trained("connect2")
+    export_trained(trained, tmp_path / "exported.npz")
+    config = connect2("--init-from", str(tmp_path / "exported.npz"), "--out", str(tmp_path / "run"))
+    run = assemble.assemble("connect2", config)
+    assert read_config(tmp_path / "run")["init_from"] == str(tmp_path / "exported.npz")
+    state, rows = loop.initial_state(run, warn=pytest.fail)
+    assert (int(state.iteration), rows) == (0, [])
+    jax.tree.map(np.testing.assert_array_equal, state.params, trained.params)
+    # A run that was stopped before its first checkpoint starts there again; a later one does not.
+    resumed = dataclasses.replace(config, resume=True)
+    assert assemble.assemble("connect2", resumed).initial_params is not None
+    run.checkpoints.save(3, state)
+    run.checkpoints.wait()
+    (tmp_path / "exported.npz").unlink()
+    again = assemble.assemble("connect2", resumed)
+    assert again.initial_params is None
+    state, _ = loop.initial_state(again, warn=pytest.fail)
+    jax.tree.map(np.testing.assert_array_equal, state.params, trained.params)
+
+
+@pytest.mark.parametrize(
+    ("source", "flags", "words"),
+    [
+        ("none", [], "none is neither a run's folder, nor an exported"),
+        ("hsr", [], "init_from is hsr, a network for hsr; the run needs one for connect2"),
+        ("connect2@x", [], "init_from is connect2@x; the iteration after @ must be a whole"),
+        ("connect2@3", [], "iteration is 3; "),
+        ("connect2", ["--network.width", "5"], "(here 5): choose the same --network options"),
+        ("connect2", ["--network.num-blocks", "7"], "num_blocks 4 (here 7)"),
+        ("connect2", ["--search.variant", "mpv"], "do not fit the network of the run: params/"),
+    ],
+)
+def test_a_network_that_does_not_fit_is_refused(source: str, flags: list[str], words: str) -> None:
+    config = connect2(*flags)
+    env = games.make("connect2")
+    network = build_network(assemble.record_of("connect2", config), env)
+    with pytest.raises(ValueError, match=f"^[^\n]*{re.escape(words)}[^\n]*$"):
+        load_initial_params(dataclasses.replace(config, init_from=source), env, network)
+
+
+def test_an_iteration_of_a_network_is_named(tmp_path: Path) -> None:
+    env, config = games.make("connect2"), connect2()
+    network = build_network(assemble.record_of("connect2", config), env)
+    trained = load_trained("connect2")
+    config = dataclasses.replace(config, init_from=f"connect2@{trained.iteration}")
+    found = load_initial_params(config, env, network)
+    jax.tree.map(np.testing.assert_array_equal, found, trained.params)
+    # A path with @ is a path.
+    export_trained(trained, tmp_path / "a@b.npz")
+    config = dataclasses.replace(config, init_from=str(tmp_path / "a@b.npz"))
+    load_initial_params(config, env, network)
