@@ -1,6 +1,7 @@
 """The documents are correct: commands parse, examples run, named files and folders exist."""
 
 import argparse
+import dataclasses
 import importlib
 import io
 import json
@@ -13,13 +14,13 @@ from typing import Any
 import pytest
 
 from documents import PAGES, ROOT, Command, blocks, commands, read, shell_lines
-from dualmctx.commands import flags, train_settings
+from dualmctx.commands import flags, train, train_settings
 from dualmctx.commands.flags import parse_flags
 from dualmctx.commands.main import SUBCOMMANDS, main
 from dualmctx.commands.train_settings import read_request, settle
 from dualmctx.experiment.assemble import record_of
 from dualmctx.matches.player_spec import parse_player
-from dualmctx.policies import REGISTRY
+from dualmctx.policies import REGISTRY, Dual
 from dualmctx.training.presets import PRESETS
 from untrained import make_run, make_untrained
 
@@ -53,8 +54,8 @@ def parse_training(arguments: list[str]) -> None:
 @pytest.mark.parametrize("command", commands(PAGES), ids=" ".join)
 def test_commands_are_valid(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     # The files of settings in the examples do not exist.
-    for module in (flags, train_settings):
-        monkeypatch.setattr(module, "read_settings", lambda _: {})
+    monkeypatch.setattr(flags, "read_settings", lambda _: {})
+    monkeypatch.setattr(train_settings, "read_settings", lambda _: {"preset": "connect-four"})
     arguments, name = shlex.split(command.arguments), command.program.split()[-1]
     if name.startswith("benchmarks."):
         parse_benchmark(name, arguments, monkeypatch)
@@ -67,6 +68,21 @@ def test_commands_are_valid(command: Command, monkeypatch: pytest.MonkeyPatch) -
         assert searches <= {*REGISTRY, "own", "random", "perfect", "openspiel"}
     else:
         assert name in SUBCOMMANDS
+
+
+def test_settings_of_the_page_are_read(tmp_path: pathlib.Path) -> None:
+    [text] = blocks("docs/training.md", "toml")
+    file = tmp_path / "mine.toml"
+    file.write_text(text, encoding="utf-8")
+    name, config = train.parse(["--config", str(file)])
+    expected = PRESETS["connect-four"]
+    assert name == "connect-four"
+    assert config == dataclasses.replace(
+        expected,
+        num_iterations=500,
+        search=Dual(num_simulations=(32, 16)),
+        learner=dataclasses.replace(expected.learner, learning_rate=1e-3),
+    )
 
 
 def test_every_page_has_commands() -> None:
