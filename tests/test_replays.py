@@ -99,13 +99,15 @@ def test_the_first_pairs_of_every_pairing_are_chosen() -> None:
 def test_games_without_a_drawing_have_their_moves(
     env: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(state: Any) -> None:
-        raise ValueError("no drawing")
+    def fail(state: Any) -> None:
+        raise KeyError("board")
 
-    monkeypatch.setattr(module, "picture", refuse)
-    [game, _] = make_replays(env, [game_of("ab", 0, (1, 3, 2), 1)] * 2)["games"]
-    assert game["moves"] == ["2", "4", "3"]
-    assert "start" not in game
+    monkeypatch.setattr(module, "picture", fail)
+    found = make_replays(env, [game_of("ab", 0, (1, 3, 2), 1)] * 2)
+    assert found["undrawn"] == "KeyError: 'board'"
+    for game in found["games"]:
+        assert game["moves"] == ["2", "4", "3"]
+        assert "start" not in game
 
 
 @pytest.mark.slow

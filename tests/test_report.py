@@ -311,7 +311,7 @@ def test_the_page_links_to_no_other_file(report: dict[str, Any]) -> None:
     pictures = {"elo": to_png(draw_elo(ranked)), "costs": to_png(draw_costs(ranked))}
     assert all(picture.startswith(b"\x89PNG") for picture in pictures.values())
     moves = {"moves": ["</script>"], "opening": 0, "sides": [0, 1], "result": 1, "is_over": True}
-    replays = {"games": [moves | {"players": NAMES[:2]}], "cells": [], "captions": [], "total": 306}
+    replays = {"games": [moves | {"players": NAMES[:2]}], "total": 306, "undrawn": "no drawing"}
     html = make_page(report, pictures, replays)
     assert "http" not in html
     page = Page()
@@ -327,7 +327,12 @@ def test_the_page_links_to_no_other_file(report: dict[str, Any]) -> None:
         assert show_interval(row) in page.text
     text = " ".join(page.text)
     for words in (
-        *("1 of the 306 games", "function startViewer", r"\u003c/script\u003e"),
+        *(
+            "1 of the 306 games",
+            "cannot be drawn: no drawing",
+            "function startViewer",
+            r"\u003c/script\u003e",
+        ),
         *("3 players, 306 games", "cost of small: 0.500 seconds per move", "H0"),
         *(f"Elo of the mean score of {NAMES[0]} in these games: 0.", "odds of ten to one"),
         "evaluations in all",

@@ -57,30 +57,33 @@ def make_replays(env: Environment, played: Sequence[Game]) -> dict[str, Any]:
       `result`, `is_over`, `opening` and `moves`, in the notation of the game. `sides` has the side
       to move in each position. A board is a grid of `width` columns: `start` has the numbers of its
       cells at the start, row by row, and `changes` has, for each move, the index and the new number
-      of each cell that changes. `shown` has the number of the caption of each position. A game
-      without a drawing has neither boards nor captions.
+      of each cell that changes. `shown` has the number of the caption of each position. If the game
+      cannot be drawn, there are neither boards nor captions, and `undrawn` has the reason.
     """
     chosen = choose_games(played)
     cells: dict[str, int] = {}
     captions: dict[str, int] = {}
     drawn: list[list[Picture]] = [[] for _ in chosen]
     sides: list[list[int]] = [[] for _ in chosen]
-    can_draw = True
+    undrawn = ""
     for ply, (states, side) in enumerate(_replay(env, chosen)):
         for i, game in enumerate(chosen):
             if ply <= len(game.moves):
                 sides[i].append(int(side[i]))
+                state = jax.tree.map(lambda x, i=i: np.asarray(x)[i], states)
                 try:
-                    drawn[i].append(picture(jax.tree.map(lambda x, i=i: np.asarray(x)[i], states)))
-                except ValueError:
-                    can_draw = False
+                    drawn[i].append(picture(state))
+                # The drawing of a game from outside the package may fail in any way.
+                except Exception as error:
+                    undrawn = f"{type(error).__name__}: {error}"
     rows = [
         _describe(env, game)
         | {"sides": sides[i]}
-        | (_encode(drawn[i], cells, captions) if can_draw else {})
+        | ({} if undrawn else _encode(drawn[i], cells, captions))
         for i, game in enumerate(chosen)
     ]
-    return {"games": rows, "cells": [*cells], "captions": [*captions], "total": len(played)}
+    texts = {"cells": [*cells], "captions": [*captions], "undrawn": undrawn}
+    return {"games": rows, "total": len(played)} | texts
 
 
 def _replay(env: Environment, chosen: Sequence[Game]) -> Iterator[tuple[Any, np.ndarray]]:
