@@ -68,7 +68,9 @@ def test_boards_equal_the_drawings_of_the_game(env: Any, found: dict[str, Any]) 
             cells = [found["cells"][number] for number in board]
             assert cells == [cell for row in shown.rows for cell in row]
             assert game["sides"][ply] == ply % 2
-            assert found["captions"][game["shown"][ply]].startswith("connect2")
+            assert found["captions"][game["shown"][ply]] == shown.caption
+            if ply:
+                assert game["marked"][ply - 1] == [actions[ply - 1]]
     assert json.loads(json.dumps(found)) == found
 
 
@@ -142,13 +144,16 @@ def run_script(found: dict[str, Any], expression: str) -> Any:
 
 
 def test_the_viewer_decodes_and_describes_every_position(found: dict[str, Any]) -> None:
+    labels = {"row_labels": ["2", "1"], "column_labels": ["a", "b"]}
+    board = {"cells": ["x", "o", "<k>", ""], "is_chess": False, **labels}
+    chess = {"cells": ["K", "k", ".", "Q"], "is_chess": True, "row_labels": [], "column_labels": []}
     parts = (
         "boards: data.games.map(decodeBoards)",
         "texts: data.games.map((g) => [0, 1, 2, g.moves.length].map("
         "(p) => describePosition(g, p)))",
         "titles: data.games.map(titleOf)",
-        "marked: [0, 1, 2].map((p) => markedCells(data.games[0], p))",
-        'svg: drawBoard([0, 1, 2, 3], 2, ["x", "o", "<k>", ""], [1])',
+        f"svg: drawBoard([0, 1, 2, 3], 2, {json.dumps(board)}, [1])",
+        f"chess: drawBoard([0, 1, 2, 3], 2, {json.dumps(chess)}, [])",
     )
     shown = SimpleNamespace(**run_script(found, f"({{{', '.join(parts)}}})"))
     assert shown.boards == [decode(game) for game in found["games"]]
@@ -166,10 +171,14 @@ def test_the_viewer_decodes_and_describes_every_position(found: dict[str, Any]) 
         "The game is drawn.",
         "The game was cut short and counts as drawn.",
     ]
-    assert shown.marked == [[], [1], [3]]
     assert shown.svg.count("<rect") == 3
     assert shown.svg.count("<circle") == 2
     assert "&#60;k&#62;" in shown.svg
+    assert shown.svg.count("<text") == 5
+    assert shown.svg.count("#b9d977") == 1
+    # Pieces of both sides are solid symbols; a1 is a dark square.
+    assert [shown.chess.count(x) for x in ("♚", "♛", "#c19a6b", "#f0e2c8")] == [2, 1, 2, 2]
+    assert "#c19a6b" in shown.chess.split("<rect")[3]
 
 
 VIEWER = """

@@ -2,6 +2,8 @@
 // Steps through the games of a report. `make_replays` describes the data.
 
 const CELL = 40;
+// The solid symbols for both sides, as text and not as coloured pictures.
+const PIECES = Object.fromEntries([..."kqrbnp"].map((piece, i) => [piece, "♚♛♜♝♞♟"[i] + "\ufe0e"]));
 
 // Returns the boards of a game, one array of the numbers of cells per position.
 function decodeBoards(game) {
@@ -12,14 +14,6 @@ function decodeBoards(game) {
     boards.push(board);
   }
   return boards;
-}
-
-// Returns the indices of the cells that the move before a position has changed. Where most of the
-// board changes, as in drawings from the view of the player to move, none is marked.
-function markedCells(game, position) {
-  const changes = position > 0 ? game.changes[position - 1] : [];
-  const indices = changes.filter((_, i) => i % 2 === 0);
-  return indices.length * 3 <= game.start.length ? indices : [];
 }
 
 // Describes a position: the last move, the player to move, and the result at the end.
@@ -48,27 +42,39 @@ function escapeText(text) {
   return text.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
 }
 
-// Returns the drawing of a board as SVG.
-function drawBoard(board, width, cells, marked) {
+// Returns the drawing of a board as SVG: the cells, the stones or pieces, and the labels.
+function drawBoard(board, width, data, marked) {
   const height = board.length / width;
-  const parts = board.map((number, i) => {
-    const cell = cells[number];
+  const cells = board.map((number, i) => {
+    const cell = data.cells[number];
     if (cell === "") return "";
-    const x = (i % width) * CELL;
-    const y = Math.floor(i / width) * CELL;
-    const fill = marked.includes(i) ? "#ffe9a8" : "#fff";
-    const square = `<rect x="${x}" y="${y}" width="${CELL}" height="${CELL}" fill="${fill}" stroke="#888"/>`;
-    const middle = `x="${x + CELL / 2}" y="${y + CELL / 2}"`;
-    if (cell === "x" || cell === "o") {
-      const stone = cell === "x" ? "#222" : "#fff";
-      return `${square}<circle cx="${x + CELL / 2}" cy="${y + CELL / 2}" r="${0.38 * CELL}" fill="${stone}" stroke="#222"/>`;
-    }
-    if (cell === ".") return square;
-    const size = [...cell].length > 1 ? 14 : 26;
-    return `${square}<text ${middle} font-size="${size}" text-anchor="middle" dominant-baseline="central">${escapeText(cell)}</text>`;
+    const [x, y] = [i % width, Math.floor(i / width)];
+    const fill = marked.includes(i) ? "#b9d977" : data.is_chess ? ["#f0e2c8", "#c19a6b"][(height - y + x) % 2] : "#fff";
+    const square = `<rect x="${x * CELL}" y="${y * CELL}" width="${CELL}" height="${CELL}" fill="${fill}" stroke="#888"/>`;
+    return square + drawCell(cell, (x + 0.5) * CELL, (y + 0.5) * CELL, data.is_chess);
   });
-  const box = `-1 -1 ${width * CELL + 2} ${height * CELL + 2}`;
-  return `<svg viewBox="${box}" width="${width * CELL}" role="img" aria-label="board">${parts.join("")}</svg>`;
+  const labels = [
+    ...data.row_labels.map((label, y) => drawText(label, -CELL / 4, (y + 0.5) * CELL, 12)),
+    ...data.column_labels.map((label, x) => drawText(label, (x + 0.5) * CELL, (height + 0.3) * CELL, 12)),
+  ];
+  const margin = labels.length ? CELL / 2 : 1;
+  const size = [width * CELL + 2 * margin, height * CELL + 2 * margin];
+  return `<svg viewBox="${-margin} ${-margin} ${size.join(" ")}" width="${size[0]}" role="img" aria-label="board">${[...cells, ...labels].join("")}</svg>`;
+}
+
+function drawCell(cell, x, y, isChess) {
+  if (cell === ".") return "";
+  if (cell === "x" || cell === "o") {
+    return `<circle cx="${x}" cy="${y}" r="${0.4 * CELL}" fill="${cell === "x" ? "#000" : "#fff"}" stroke="#000"/>`;
+  }
+  const piece = isChess && PIECES[cell.toLowerCase()];
+  if (!piece) return drawText(cell, x, y, [...cell].length > 1 ? 14 : 24);
+  const isWhite = cell === cell.toUpperCase();
+  return drawText(piece, x, y, 32, `fill="${isWhite ? "#fff" : "#000"}" stroke="${isWhite ? "#000" : "#fff"}" stroke-width="0.7"`);
+}
+
+function drawText(text, x, y, size, style = "") {
+  return `<text x="${x}" y="${y}" font-size="${size}" text-anchor="middle" dominant-baseline="central" ${style}>${escapeText(text)}</text>`;
 }
 
 function startViewer(root, data) {
@@ -81,7 +87,7 @@ function startViewer(root, data) {
   function show(next) {
     position = Math.min(Math.max(next, 0), game.moves.length);
     if (boards.length) {
-      part("board").innerHTML = drawBoard(boards[position], game.width, data.cells, markedCells(game, position));
+      part("board").innerHTML = drawBoard(boards[position], game.width, data, position ? game.marked[position - 1] : []);
       part("caption").textContent = data.captions[game.shown[position]];
     }
     part("status").textContent = describePosition(game, position);

@@ -14,7 +14,7 @@ from dualmctx.matches.game_file import Game
 from dualmctx.matches.openings import set_up_fens, to_action_rows
 from dualmctx.search.arrays import tree_where
 from dualmctx.types import Environment
-from games.pictures import Picture, picture
+from games.pictures import Picture, changed_cells, picture
 
 _MAX_GAMES, _MAX_POSITIONS = 60, 1500
 
@@ -57,8 +57,10 @@ def make_replays(env: Environment, played: Sequence[Game]) -> dict[str, Any]:
       `result`, `is_over`, `opening` and `moves`, in the notation of the game. `sides` has the side
       to move in each position. A board is a grid of `width` columns: `start` has the numbers of its
       cells at the start, row by row, and `changes` has, for each move, the index and the new number
-      of each cell that changes. `shown` has the number of the caption of each position. If the game
-      cannot be drawn, there are neither boards nor captions, and `undrawn` has the reason.
+      of each cell that changes. `marked` has the indices of the cells to mark after each move, and
+      `shown` the number of the caption of each position. If the game cannot be drawn, there are
+      neither boards nor captions, and `undrawn` has the reason. `row_labels`, `column_labels` and
+      `is_chess` are those of `games.Picture`.
     """
     chosen = choose_games(played)
     cells: dict[str, int] = {}
@@ -83,7 +85,7 @@ def make_replays(env: Environment, played: Sequence[Game]) -> dict[str, Any]:
         for i, game in enumerate(chosen)
     ]
     texts = {"cells": [*cells], "captions": [*captions], "undrawn": undrawn}
-    return {"games": rows, "total": len(played)} | texts
+    return {"games": rows, "total": len(played)} | texts | _describe_board(drawn)
 
 
 def _replay(env: Environment, chosen: Sequence[Game]) -> Iterator[tuple[Any, np.ndarray]]:
@@ -137,5 +139,17 @@ def _encode(
         [number for i in np.flatnonzero(old != new) for number in (int(i), int(new[i]))]
         for old, new in itertools.pairwise(flat)
     ]
+    marked = [
+        sorted(y * width + x for y, x in changed_cells(before.rows, after.rows))
+        for before, after in itertools.pairwise(drawn)
+    ]
     numbers = [captions.setdefault(shown.caption, len(captions)) for shown in drawn]
-    return {"width": width, "start": flat[0].tolist(), "changes": changes, "shown": numbers}
+    board = {"width": width, "start": flat[0].tolist(), "changes": changes}
+    return board | {"marked": marked, "shown": numbers}
+
+
+def _describe_board(drawn: Sequence[Sequence[Picture]]) -> dict[str, Any]:
+    """Returns the labels of the board, which are the same in all positions."""
+    shown = next((pictures[0] for pictures in drawn if pictures), Picture("", ()))
+    labels = {"row_labels": [*shown.row_labels], "column_labels": [*shown.column_labels]}
+    return labels | {"is_chess": shown.is_chess}
