@@ -57,12 +57,17 @@ def read_fen(env: pgx.Env, fen: str) -> Any:
             return own(fen)
         except ValueError as error:
             raise ValueError(f"FEN {fen[:100]!r} of {env.id}: {error}") from None
-    rules = RULES[env.id]
+    return parse_fen(env.id, fen)
+
+
+def parse_fen(game: str, fen: str) -> Position:
+    """Parses a FEN of chess or gardner_chess, by the name of the game; see `read_fen`."""
+    rules = RULES[game]
     try:
         position = _parse(fen, rules.size)
         check_position(position, rules)
     except ValueError as error:
-        raise ValueError(f"FEN {fen[:100]!r} of {env.id}: {error}.") from None
+        raise ValueError(f"FEN {fen[:100]!r} of {game}: {error}.") from None
     return position
 
 

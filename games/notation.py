@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
-from games import uci
+from games import san, uci
 from games.chess_states import to_position
 from games.fen import is_chess, start_position
 from games.move_names import names_of
@@ -46,7 +46,7 @@ def parse_moves(env: pgx.Env, moves: Any, start: Any = None) -> list[int]:
     Connect Four: columns, 1 to 7. Tic-tac-toe and Connect2: cells, from 1, row by row. Othello and
     Hex: squares, a1 at the top left, "pass" and "swap". Go: vertices as in GTP, without column I
     and with row 1 at the bottom, and "pass". Nim: the number of stones taken. HSR: the rung,
-    "break", "no-break". Chess and gardner_chess: UCI. A user's game: its `move_names`, see
+    "break", "no-break". Chess and gardner_chess: UCI or SAN. A user's game: its `move_names`, see
     `games.abilities`. All others: the number of the action.
 
     Args:
@@ -64,8 +64,11 @@ def parse_moves(env: pgx.Env, moves: Any, start: Any = None) -> list[int]:
       ValueError: if a move is not in the notation of the game, or `start` is not a state of it.
     """
     notation = _notation(env)
+    moves = split_moves(moves, notation.joined)
+    if is_chess(env) and not all(map(san.is_uci, moves)):
+        moves = san.to_uci(env.id, _position(env, start), moves)
     line, actions = notation.begin(start), []
-    for number, move in enumerate(split_moves(moves, notation.joined), start=1):
+    for number, move in enumerate(moves, start=1):
         try:
             actions.append(_read(notation, line, move))
         except ValueError as error:
@@ -186,13 +189,18 @@ def _notation(env: pgx.Env) -> _Notation:
     )
 
 
+def _position(env: pgx.Env, start: Any) -> Position:
+    """Returns the position of a state, a `Position` or None for the start of a game."""
+    if start is None:
+        return start_position(env)
+    return start if isinstance(start, Position) else to_position(env, start)
+
+
 def _uci(env: pgx.Env) -> _Notation:
     initial = uci.begin(start_position(env))
 
     def begin(start: Any) -> uci.Line:
-        if start is None:
-            return initial
-        return uci.begin(start if isinstance(start, Position) else to_position(env, start))
+        return initial if start is None else uci.begin(_position(env, start))
 
     return _Notation(
         begin=begin,

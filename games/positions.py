@@ -127,7 +127,7 @@ def _check_rights(position: Position, size: int) -> None:
 def _check_play(position: Position, rules: Rules) -> None:
     board, sign = position.board, 1 - 2 * position.color
     own = [square for square, piece in enumerate(board) if piece * sign > 0]
-    targets = [board[to] * sign for square in own for to in _attacks(board, square)]
+    targets = [board[to] * sign for square in own for to in attacks(board, square)]
     if -KING in targets:
         raise ValueError("the side that has just moved is in check")
     plies = 2 * (position.fullmoves - 1) + position.color
@@ -142,7 +142,7 @@ def _check_play(position: Position, rules: Rules) -> None:
         raise ValueError(f"more moves than the {rules.max_moves} that pgx can store")
 
 
-def _attacks(board: Sequence[int], square: int) -> Iterator[int]:
+def attacks(board: Sequence[int], square: int) -> Iterator[int]:
     """Yields the squares that a piece attacks, up to the first piece in each direction."""
     size, piece = math.isqrt(len(board)), board[square]
     forward = 1 if piece > 0 else -1

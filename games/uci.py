@@ -112,6 +112,11 @@ def show(game: str, line: Line, action: int) -> str:
     return text + "q" if _promotes(tables, line, action) and not move.promoted else text
 
 
+def num_actions(game: str) -> int:
+    """Returns A."""
+    return len(_tables(game, 0).moves)
+
+
 def show_batch(
     game: str, pawns: np.ndarray, colors: np.ndarray, rows: np.ndarray, actions: np.ndarray
 ) -> np.ndarray:

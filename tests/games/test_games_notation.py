@@ -144,9 +144,10 @@ def test_empty_input_has_no_moves():
         (
             "chess",
             "4453",
-            "move 1, '4453', is not a move of chess: write UCI, such as e2e4 or e7e8q.",
+            "move 1, '4453', is not a move of chess: write UCI, such as e2e4 or e7e8q, or SAN, "
+            "such as Nf3 or e8=Q.",
         ),
-        ("chess", "e2e4 Nf6", "move 2, 'Nf6', is not a move of chess"),
+        ("chess", "e2e4 Nf5", "move 2, 'Nf5', is not possible: no knight can move to f5."),
         ("chess", "E2E4", "is not a move of chess"),
         ("chess", "e2b4", "is not a move of chess"),
         ("chess", "e2e4q", "move 1, 'e2e4q', is not a promotion: write e2e4."),

@@ -1,0 +1,200 @@
+"""Standard algebraic notation (SAN) of chess and Gardner's chess: converts moves to UCI notation.
+
+Source: the PGN standard (1994), section 8.2.3. Also read: long algebraic notation, castling with
+zeros, and promotions without "=". Check and mate signs and comments such as "!" are ignored.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import reprlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from games import uci
+from games.positions import (
+    BISHOP,
+    KING,
+    KNIGHT,
+    PAWN,
+    QUEEN,
+    ROOK,
+    Position,
+    attacks,
+    parse_square,
+    square_name,
+)
+
+_UCI = re.compile("[a-h][1-8][a-h][1-8][qrbn]?")
+_MOVE = re.compile(r"([KQRBN]?)([a-h]?)([1-8]?)[x:-]?([a-h][1-8])(?:[=/]?\(?([QRBNqrbn])\)?)?")
+_NUMBER = re.compile(r"\d+\.+")
+_KINDS = {"": PAWN, "N": KNIGHT, "B": BISHOP, "R": ROOK, "Q": QUEEN, "K": KING}
+_NAMES = dict(zip(_KINDS, ("pawn", "knight", "bishop", "rook", "queen", "king"), strict=True))
+_CASTLING = {"O-O": "g", "O-O-O": "c"}
+# The right that is lost when a piece leaves or reaches a corner or the square of a king.
+_RIGHTS = {"a1": "Q", "h1": "K", "e1": "KQ", "a8": "q", "h8": "k", "e8": "kq"}
+
+
+def is_uci(move: int | str) -> bool:
+    """Returns whether a move needs no conversion: the number of an action, or UCI notation."""
+    return not isinstance(move, str) or _UCI.fullmatch(move.strip()) is not None
+
+
+def to_uci(game: str, start: Position, moves: Sequence[int | str]) -> list[int | str]:
+    """Converts moves to UCI notation.
+
+    Args:
+      game: chess or gardner_chess.
+      start: the position in which the moves begin.
+      moves: texts in SAN or UCI notation, or numbers of actions. Move numbers are left out.
+
+    Returns:
+      The moves in UCI notation; numbers are unchanged. The legality of a move is not checked if
+      only one piece can make it.
+
+    Raises:
+      ValueError: if a text is not a move, or does not name one piece.
+    """
+    position, converted = start, []
+    for number, move in enumerate(moves, start=1):
+        try:
+            text = _to_text(game, position, move)
+        except ValueError as error:
+            raise ValueError(f"move {number}, {reprlib.repr(move)}, is {error}.") from None
+        if text is not None:
+            converted.append(move if not isinstance(move, str) else text)
+            position = play(position, text)
+    return converted
+
+
+def _to_text(game: str, position: Position, move: int | str) -> str | None:
+    """Returns a move in UCI notation; `None` for the number of a move."""
+    if not isinstance(move, str):
+        last = uci.num_actions(game) - 1
+        if not isinstance(move, int | np.integer) or not 0 <= move <= last:
+            raise ValueError(f"not an action: pass text, or a number from 0 to {last}")
+        return uci.show(game, uci.begin(position), int(move))
+    text = move.strip()
+    if (number := _NUMBER.match(text)) is not None:
+        text = text[number.end() :]
+        if not text:
+            return None
+    found = text if is_uci(text) else read(game, position, text)
+    size = math.isqrt(len(position.board))
+    if any("abcdefgh".index(found[i]) >= size or int(found[i + 1]) > size for i in (0, 2)):
+        raise ValueError(_describe(game))
+    return found
+
+
+def read(game: str, position: Position, text: str) -> str:
+    """Converts one move in SAN to UCI notation; see `to_uci`."""
+    text = text.rstrip("+#!?")
+    castling = _CASTLING.get(text.upper().replace("0", "O"))
+    if castling is not None:
+        return _castle(position, castling)
+    match = _MOVE.fullmatch(text)
+    if match is None:
+        raise ValueError(_describe(game))
+    piece, file, rank, end, promoted = match.groups(default="")
+    size = math.isqrt(len(position.board))
+    if end[0] >= "abcdefghi"[size] or int(end[1]) > size:
+        raise ValueError(_describe(game))
+    starts = [
+        start
+        for start in _candidates(position, _KINDS[piece], parse_square(end, size))
+        if file in ("", square_name(start, size)[0]) and rank in ("", square_name(start, size)[1])
+    ]
+    if len(starts) > 1:
+        target = parse_square(end, size)
+        starts = [start for start in starts if not _leaves_check(position, start, target)]
+    if not starts:
+        raise ValueError(f"not possible: no {_NAMES[piece]} can move to {end}")
+    if len(starts) > 1:
+        names = " or ".join(f"{piece}{square_name(start, size)}{end}" for start in starts)
+        raise ValueError(f"ambiguous: write {names}")
+    step = square_name(starts[0], size) + end
+    promotes = piece == "" and end[1] in ("1", str(size))
+    if promotes and not promoted:
+        raise ValueError(f"a pawn's promotion: write {end}=Q, {end}=R, {end}=B or {end}=N")
+    if promoted and not promotes:
+        raise ValueError(f"not a promotion: write {piece}{end}")
+    return step + promoted.lower()
+
+
+def _describe(game: str) -> str:
+    return f"not a move of {game}: write UCI, such as e2e4 or e7e8q, or SAN, such as Nf3 or e8=Q"
+
+
+def _castle(position: Position, file: str) -> str:
+    rank = "18"[position.color]
+    king = KING * (1 - 2 * position.color)
+    if len(position.board) != 64 or position.board[parse_square(f"e{rank}", 8)] != king:
+        raise ValueError("not possible: the king is not on its initial square")
+    return f"e{rank}{file}{rank}"
+
+
+def _candidates(position: Position, kind: int, end: int) -> Iterator[int]:
+    """Yields the squares of own pieces that can move to a square; checks are ignored."""
+    board, sign = position.board, 1 - 2 * position.color
+    if board[end] * sign > 0:
+        return
+    for start, piece in enumerate(board):
+        if piece != sign * kind:
+            continue
+        if kind == PAWN:
+            if _pawn_can_move(position, start, end, sign):
+                yield start
+        elif end in attacks(board, start):
+            yield start
+
+
+def _pawn_can_move(position: Position, start: int, end: int, sign: int) -> bool:
+    board, size = position.board, math.isqrt(len(position.board))
+    across, up = end // size - start // size, (end % size - start % size) * sign
+    if abs(across) == 1 and up == 1:
+        return board[end] != 0 or end == position.en_passant
+    if across != 0 or board[end] != 0:
+        return False
+    first = 1 if sign == 1 else size - 2
+    jumps = size == 8 and up == 2 and start % size == first and board[start + sign] == 0
+    return up == 1 or jumps
+
+
+def _leaves_check(position: Position, start: int, end: int) -> bool:
+    """Returns whether a move of another piece than the king leaves the own king in check."""
+    size = math.isqrt(len(position.board))
+    after = play(position, square_name(start, size) + square_name(end, size))
+    board, sign = after.board, 1 - 2 * position.color
+    enemies = (square for square, piece in enumerate(board) if piece * sign < 0)
+    return any(board[to] == sign * KING for square in enemies for to in attacks(board, square))
+
+
+def play(position: Position, move: str) -> Position:
+    """Returns the position after a move in UCI notation; its legality is not checked."""
+    size, sign = math.isqrt(len(position.board)), 1 - 2 * position.color
+    start, end = parse_square(move[:2], size), parse_square(move[2:4], size)
+    board = list(position.board)
+    piece, captured = board[start], board[end]
+    board[start], board[end] = 0, piece
+    en_passant = -1
+    if abs(piece) == PAWN:
+        if end == position.en_passant and start // size != end // size:
+            board[end - sign] = 0
+        if abs(end - start) == 2:
+            en_passant = (start + end) // 2
+        if end % size in (0, size - 1):
+            board[end] = sign * _KINDS[move[4:].upper() or "Q"]
+    if abs(piece) == KING and abs(end - start) == 2 * size:
+        rook = (7 if end > start else 0) * size + start % size
+        board[(start + end) // 2], board[rook] = board[rook], 0
+    lost = _RIGHTS.get(move[:2], "") + _RIGHTS.get(move[2:4], "")
+    return Position(
+        board=tuple(board),
+        color=1 - position.color,
+        castling="".join(right for right in position.castling if right not in lost),
+        en_passant=en_passant,
+        halfmoves=0 if captured or abs(piece) == PAWN else position.halfmoves + 1,
+        fullmoves=position.fullmoves + position.color,
+    )

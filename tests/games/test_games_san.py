@@ -1,0 +1,111 @@
+import random
+
+import chess
+import pytest
+
+import games
+from games import san
+from games.fen import parse_fen, write_fen
+from games.positions import RULES
+
+START = RULES["chess"].start
+
+
+def test_san_of_random_games_matches_python_chess():
+    """Includes castling, promotions, captures en passant, pins and ambiguous moves."""
+    draws = random.Random(1)
+    seen = set()
+    for number in range(30):
+        board, position = chess.Board(), parse_fen("chess", START)
+        for _ in range(120):
+            moves = list(board.legal_moves)
+            if not moves:
+                break
+            # Rare moves come first in some games.
+            rare = [
+                x for x in moves if board.is_castling(x) or board.is_en_passant(x) or x.promotion
+            ]
+            move = draws.choice(rare if rare and number % 2 else moves)
+            text = board.san(move)
+            assert san.read("chess", position, text) == move.uci()
+            seen.update(set("Ox=NBRQK+#") & set(text))
+            position = san.play(position, move.uci())
+            board.push(move)
+            fields = write_fen(position).split()
+            assert fields[:3] + fields[4:] == [
+                x for i, x in enumerate(board.fen().split()) if i != 3
+            ]
+    assert seen >= set("Ox=NBRQK+")
+
+
+@pytest.mark.parametrize(
+    ("fen", "text", "uci"),
+    [
+        (START, "Nf3!?", "g1f3"),
+        (START, "e2-e4", "e2e4"),
+        (START, "Ng1-f3", "g1f3"),
+        ("r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1", "0-0-0", "e1c1"),
+        ("r3k2r/8/8/8/8/8/8/R3K2R b KQkq - 0 1", "O-O+", "e8g8"),
+        ("4k3/P7/8/8/8/8/8/4K3 w - - 0 1", "a8Q", "a7a8q"),
+        ("4k3/P7/8/8/8/8/8/4K3 w - - 0 1", "a8=N", "a7a8n"),
+        ("4k3/P7/8/8/8/8/8/4K3 w - - 0 1", "a8(R)", "a7a8r"),
+        # The knight on d2 is pinned.
+        ("4k3/8/8/b7/8/8/3N4/4K1N1 w - - 0 1", "Nf3", "g1f3"),
+        ("4k3/8/8/8/N7/8/N7/4K3 w - - 0 1", "N4c3", "a4c3"),
+        ("4k3/8/8/3pP3/8/8/8/4K3 w - d6 0 1", "exd6", "e5d6"),
+        # A bishop, and a pawn from file b.
+        ("4k3/8/8/8/8/2p5/1P1B4/4K3 w - - 0 1", "Bxc3", "d2c3"),
+        ("4k3/8/8/8/8/2p5/1P1B4/4K3 w - - 0 1", "bxc3", "b2c3"),
+    ],
+)
+def test_move_is_read(fen, text, uci):
+    assert san.read("chess", parse_fen("chess", fen), text) == uci
+
+
+@pytest.mark.parametrize(
+    ("fen", "text", "error"),
+    [
+        (
+            START,
+            "Nf9",
+            "not a move of chess: write UCI, such as e2e4 or e7e8q, or SAN, such as Nf3",
+        ),
+        (START, "--", "not a move of chess"),
+        (START, "Ne4", "not possible: no knight can move to e4"),
+        (START, "e5", "not possible: no pawn can move to e5"),
+        (START, "Nd2", "not possible: no knight can move to d2"),
+        ("4k3/8/8/8/N7/8/N7/4K3 w - - 0 1", "Nc3", "ambiguous: write Na2c3 or Na4c3"),
+        ("4k3/P7/8/8/8/8/8/4K3 w - - 0 1", "a8", "a pawn's promotion: write a8=Q, "),
+        (START, "e4=Q", "not a promotion: write e4"),
+        ("4k3/8/8/8/8/8/8/3K4 w - - 0 1", "O-O", "not possible: the king is not on its initial"),
+    ],
+)
+def test_impossible_moves_raise(fen, text, error):
+    with pytest.raises(ValueError, match=error):
+        san.read("chess", parse_fen("chess", fen), text)
+
+
+def test_notations_may_be_mixed():
+    env = games.make("chess")
+    expected = games.parse_moves(env, "e2e4 e7e5 g1f3 b8c6")
+    assert games.parse_moves(env, "1.e4 e5 2. Nf3 Nc6") == expected
+    assert games.parse_moves(env, ["e2e4", "e5", expected[2], "Nc6"]) == expected
+    start = games.read_fen(env, "4k3/P7/8/8/8/8/8/4K3 w - - 0 40")
+    assert games.parse_moves(env, "a8=Q+ Kd7", start) == games.parse_moves(env, "a7a8q e8d7", start)
+    with pytest.raises(
+        ValueError, match=r"^move 3, 'Ke3', is not possible: no king can move to e3"
+    ):
+        games.parse_moves(env, "e4 e5 Ke3")
+    with pytest.raises(ValueError, match=r"^move 2, 99999, is not an action"):
+        games.parse_moves(env, ["e4", 99999])
+
+
+def test_gardner_chess_has_san():
+    env = games.make("gardner-chess")
+    assert games.parse_moves(env, "b3 axb3") == games.parse_moves(env, "b2b3 a4b3")
+    with pytest.raises(ValueError, match=r"move 1, 'e6', is not a move of gardner_chess"):
+        games.parse_moves(env, "e6")
+    with pytest.raises(ValueError, match=r"move 1, 'O-O', is not possible"):
+        games.parse_moves(env, "O-O")
+    with pytest.raises(ValueError, match=r"move 2, 'a4b9', is not a move"):
+        games.parse_moves(env, "Nc3 a4b9")
