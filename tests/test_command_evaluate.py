@@ -367,6 +367,22 @@ def test_table_is_for_terminals_without_out(
     assert capsys.readouterr().out.startswith('{"id":"q0"}\n')
 
 
+@pytest.mark.parametrize(("flags", "ids"), [([], ["1.0", "1.1", "2"]), (["last"], ["1.1", "2"])])
+def test_positions_of_games_are_rows(
+    quick: Setting, tmp_path: Path, flags: list[str], ids: list[str]
+) -> None:
+    (tmp_path / "p.pgn").write_text('[White "A"]\n1. e4 *\n\n[White "B"]\n1. e5 *\n')
+    flags = ["--game-positions", *flags] if flags else []
+    assert evaluate(quick, str(tmp_path / "p.pgn"), tmp_path / "x.jsonl", *flags) == 1
+    rows = read(tmp_path / "x.jsonl")
+    assert [row["id"] for row in rows] == ids
+    assert [row["line"] for row in rows] == list(range(1, len(ids) + 1))
+    assert rows[0]["error"] == "the game is chess, but the network plays connect_four"
+    assert (rows[-1]["white"], rows[-1]["game"]) == ("B", 2)
+    assert rows[-1]["error"].startswith("game 2: move 1, 'e5', is not possible")
+    assert evaluate(quick, str(tmp_path / "p.pgn"), tmp_path / "x.jsonl", "--resume", *flags) == 1
+
+
 # The command with delays at the start and after each batch.
 SLOW = """
 import sys, time
@@ -526,7 +542,7 @@ def test_invalid_flags_fail_with_one_line(
     [
         ("c4.npz", "none.jsonl", "positions is none.jsonl; the file does not exist"),
         ("c4.npz", "folder.csv", "positions is folder.csv; the file does not exist"),
-        ("c4.npz", "p.txt", "must end in one of .jsonl, .csv, or be -; .gz"),
+        ("c4.npz", "p.txt", "must end in one of .jsonl, .csv, .epd, .pgn, .sgf, or be -; .gz"),
         ("c4.npz", "empty.jsonl", "empty.jsonl has no positions"),
         ("c4.npz", "empty.csv", "empty.csv has no positions"),
         ("c4.npz", "header.csv", "header.csv: the header has no column moves or fen; it is 'a, b'"),

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from dualmctx.checks import check_count
 from dualmctx.commands.flags import REQUIRED, Positional, named
 from dualmctx.commands.opening_rules import BALANCED, RANDOM, RULES, is_file
-from dualmctx.evaluation.positions_file import READERS
+from dualmctx.commands.source import SUFFIXES
+from dualmctx.evaluation.compression import split_suffix
 from dualmctx.matches.arena import MAX_PLIES
 from dualmctx.ratings.sprt import Sprt
 
@@ -83,8 +84,8 @@ class Options:
                 check_count(name, value, 1)
         if not 1 <= self.max_plies < 2**31:
             raise ValueError(f"max_plies is {self.max_plies}; it must be from 1 to {2**31 - 1}")
-        if is_file(self.openings) and Path(self.openings).suffix not in READERS:
-            known = ", ".join((*RULES, *(f"a {suffix} file" for suffix in READERS)))
+        if is_file(self.openings) and split_suffix(Path(self.openings))[0] not in SUFFIXES:
+            known = ", ".join((*RULES, *(f"a {suffix} file" for suffix in SUFFIXES)))
             raise ValueError(f"openings is {self.openings}; it must be one of {known}")
         # Checked before sampling, which is slow for long openings.
         longest = max(self.opening_plies, default=0)

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import jax
 from rich.console import Console
@@ -42,14 +42,16 @@ class Options:
     checkpoint: Positional[Annotated[str, named(metavar="CHECKPOINT")]] = REQUIRED
     """A run folder, an exported .npz file, or the name of a network shipped with dualmctx."""
     positions: Positional[Annotated[str, named(metavar="POSITIONS")]] = REQUIRED
-    """A .jsonl or .csv file; or - for JSON Lines on standard input, which are evaluated as they
-    arrive."""
+    """A .jsonl, .csv, .pgn, .sgf or .epd file, also with .gz or .zst; or - for JSON Lines on
+    standard input, which are evaluated as they arrive."""
     out: str | None = None
     """The file of results, .jsonl, .csv or .parquet; .gz or .zst may follow the first two. By
     default, or with -, JSON Lines on standard output; by default a table if that is a terminal."""
     fields: tuple[str, ...] | None = None
     """Fields of the results, in this order, such as id move value; by default all. An error is
     always kept."""
+    game_positions: Literal["all", "last"] = "all"
+    """The positions of each game in a PGN or SGF file that are evaluated."""
     echo: bool = False
     """Repeat the moves and the FEN of each position in its result."""
     flat: bool = False
@@ -138,7 +140,9 @@ def _split(fields: Fields) -> Fields:
 def run(options: Options) -> int:
     """Evaluates the positions; returns the exit code."""
     out = options.out or STANDARD
-    with open_source(options.positions) as source, claim(out):
+    every_position = options.game_positions == "all"
+    opened = open_source(options.positions, every_position=every_position)
+    with opened as source, claim(out):
         fields = _split(options.fields)
         source = source.checked(fields)
         if options.echo or not set(ECHOED_FIELDS).isdisjoint(fields or ()):
@@ -175,5 +179,11 @@ def _settings(options: Options, source: Source, fields: Fields) -> dict[str, Any
         "processes": jax.process_count(),
     }
     # Options at their defaults are left out, as in the files of earlier versions.
-    chosen = {"fields": list(fields or ()), "echo": options.echo, "flat": options.flat}
+    games = options.game_positions.replace("all", "")
+    chosen = {
+        "game_positions": games,
+        "fields": list(fields or ()),
+        "echo": options.echo,
+        "flat": options.flat,
+    }
     return settings | {name: value for name, value in chosen.items() if value}

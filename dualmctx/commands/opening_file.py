@@ -7,6 +7,7 @@ import numpy as np
 
 import games
 from dualmctx.commands.source import open_source
+from dualmctx.evaluation.move_parser import board_mismatch
 from dualmctx.evaluation.questions import Question
 from dualmctx.matches.openings import (
     Opening,
@@ -56,6 +57,9 @@ def _parse(env: Environment, question: Question, file: str) -> _ParsedLine:
     try:
         if question.error is not None:
             raise ValueError(question.error)
+        mismatch = None if question.board is None else board_mismatch(env, question.board)
+        if mismatch is not None:
+            raise ValueError(mismatch)
         start = None if question.fen is None else games.read_fen(env, question.fen)
         moves = games.parse_moves(env, question.moves, start)
     except ValueError as error:

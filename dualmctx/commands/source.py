@@ -15,13 +15,21 @@ from dualmctx.evaluation.compression import (
     require_compression,
     split_suffix,
 )
+from dualmctx.evaluation.epd_file import read_epd
 from dualmctx.evaluation.fields import check_fields
+from dualmctx.evaluation.game_record import ReadGamesFn, to_questions
+from dualmctx.evaluation.pgn_file import read_pgn
 from dualmctx.evaluation.positions_file import READERS, read_json_lines
 from dualmctx.evaluation.questions import Question
+from dualmctx.evaluation.sgf_file import read_sgf
 from dualmctx.evaluation.streams import full_batches, waiting_batches
 
 STANDARD = "-"
 """The name of standard input and standard output on the command line."""
+_LINE_READERS = READERS | {".epd": read_epd}
+_GAME_READERS: dict[str, ReadGamesFn] = {".pgn": read_pgn, ".sgf": read_sgf}
+SUFFIXES = (*_LINE_READERS, *_GAME_READERS)
+"""The suffixes of files of positions; one for compression may follow."""
 
 
 class Source(NamedTuple):
@@ -31,7 +39,8 @@ class Source(NamedTuple):
       name: name of the file, or -.
       questions: the requested positions, in order.
       num_bytes: size of the file, after decompression; `None` for standard input.
-      num_lines: an upper bound of the number of its positions; `None` for standard input.
+      num_lines: an upper bound of the number of its positions; `None` for standard input and for
+        games.
       digest: digest of the content of the file; `None` for standard input.
     """
 
@@ -73,12 +82,15 @@ def _checked(questions: Iterator[Question], fields: tuple[str, ...]) -> Iterator
 
 
 @contextlib.contextmanager
-def open_source(name: str, flag: str = "positions") -> Iterator[Source]:
+def open_source(
+    name: str, flag: str = "positions", *, every_position: bool = False
+) -> Iterator[Source]:
     """Opens a source of positions.
 
     Args:
       name: name of the file, or - for standard input.
       flag: name of the flag, for error messages.
+      every_position: whether to read all positions of a game in PGN or SGF; otherwise the last.
 
     Raises:
       ValueError: if the file does not exist or cannot be parsed.
@@ -88,8 +100,8 @@ def open_source(name: str, flag: str = "positions") -> Iterator[Source]:
         return
     path = Path(name)
     suffix, _ = split_suffix(path)
-    if suffix not in READERS:
-        known = ", ".join(READERS)
+    if suffix not in SUFFIXES:
+        known = ", ".join(SUFFIXES)
         raise ValueError(
             f"{flag} is {name}; it must end in one of {known}, or be -; {GZIP} and {ZSTANDARD} may "
             "follow"
@@ -100,8 +112,16 @@ def open_source(name: str, flag: str = "positions") -> Iterator[Source]:
     with open_decompressed(path) as file:
         scanned = _scan(file)
     with open_decompressed(path) as file:
-        questions = _questions(name, functools.partial(READERS[suffix], file))
-        yield Source(name, questions, scanned.num_bytes, scanned.num_lines, scanned.digest)
+        has_games = suffix in _GAME_READERS
+        read = functools.partial(_read_games, suffix, every_position)
+        read = read if has_games else _LINE_READERS[suffix]
+        questions = _questions(name, functools.partial(read, file))
+        num_positions = None if has_games else scanned.num_lines
+        yield Source(name, questions, scanned.num_bytes, num_positions, scanned.digest)
+
+
+def _read_games(suffix: str, every: bool, file: BinaryIO) -> Iterator[Question]:
+    return to_questions(_GAME_READERS[suffix](file), every=every)
 
 
 class _Scanned(NamedTuple):

@@ -2,13 +2,14 @@
 
 import functools
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import games
-from dualmctx.evaluation.questions import Question
+from dualmctx.evaluation.questions import Board, Question
 from dualmctx.types import Environment
 from games.notation import action_names, is_joined, num_actions, split_moves
 
@@ -54,15 +55,36 @@ def parse_batch(env: Environment, questions: Sequence[Question]) -> ParsedMoves:
     joined = is_joined(env)
     moves = [split_moves(question.moves, joined) for question in questions]
     actions, lengths = _look_up(env, moves)
+    boards = {x.board for x in questions if x.board is not None}
+    wrong: dict[Board | None, str] = {
+        x: text for x in boards if (text := board_mismatch(env, x)) is not None
+    }
     apart = {row for row, x in enumerate(questions) if x.fen is not None or x.error is not None}
+    if wrong:
+        apart |= {row for row, x in enumerate(questions) if x.board in wrong}
     apart |= set(_row_of_each_move(lengths)[actions == _UNKNOWN].tolist())
     for row in apart:
         try:
+            board = questions[row].board
+            if board in wrong:
+                raise ValueError(wrong[board])
             starts[row], moves[row] = _parse(env, questions[row])
         except ValueError as error:
             moves[row], errors[row] = (), str(error)
     actions, lengths = _look_up(env, moves) if apart else (actions, lengths)
     return ParsedMoves(actions, lengths, starts, errors)
+
+
+def board_mismatch(env: Environment, board: Board) -> str | None:
+    """Returns why moves on a board are not moves of a game; `None` if they are."""
+    if env.id != board.game and not env.id.startswith(f"{board.game}_"):
+        return f"the game is {board.game}, but the network plays {env.id}"
+    # One action per cell, and perhaps one more to pass or to swap.
+    cells, size = num_actions(env), board.size
+    if not games.is_chess(env) and cells not in (size * size, size * size + 1):
+        side = math.isqrt(cells)
+        return f"the board is {size}×{size}, but the network plays {env.id} on {side}×{side}"
+    return None
 
 
 def _row_of_each_move(lengths: np.ndarray) -> np.ndarray:

@@ -11,6 +11,18 @@ MAX_LINE_LENGTH = 2**20
 _MOVE_TYPES = frozenset((int, str))
 
 
+class Board(NamedTuple):
+    """The board on which the game of a file is played.
+
+    Attributes:
+      game: the name of the game; that of its environment may continue with an underscore.
+      size: the number of its rows and columns.
+    """
+
+    game: str
+    size: int
+
+
 class Question(NamedTuple):
     """A requested position; its moves and its FEN have not been parsed yet.
 
@@ -22,6 +34,7 @@ class Question(NamedTuple):
       error: reason why the line is invalid; `None` if it is valid.
       end: byte offset of the end of the line in the file.
       extra: further fields of the row of results, by name; `None` if there are none.
+      board: the board for which the moves are meant; `None` if it is unknown.
     """
 
     line: int
@@ -31,6 +44,7 @@ class Question(NamedTuple):
     error: str | None = None
     end: int = 0
     extra: Row | None = None
+    board: Board | None = None
 
     def echoed(self) -> "Question":
         """Returns the question with its moves and its FEN among the fields of the results."""
