@@ -2,24 +2,38 @@
 
 import collections
 import dataclasses
+import functools
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import jax
 
 import games
+from dualmctx import __version__
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
 from dualmctx.commands.garbage_collection import rare_collections
 from dualmctx.commands.search_options import SearchFlags, load_search
+from dualmctx.commands.search_spec import build_search
 from dualmctx.commands.source import open_standard_input
 from dualmctx.distributed.backend import require_backend
 from dualmctx.evaluation.answers import answer
+from dualmctx.evaluation.deepening_search import DeepeningSearch
 from dualmctx.evaluation.evaluator import Evaluator
-from dualmctx.evaluation.positions_file import read_json_lines
+from dualmctx.evaluation.factory import build_evaluator
+from dualmctx.evaluation.inbox import Inbox
+from dualmctx.evaluation.lines import to_line
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.replay import MOVES_AT_ONCE
-from dualmctx.evaluation.results_file import to_line
-from dualmctx.evaluation.streams import full_batches, waiting_batches
+from dualmctx.evaluation.requests import read_requests
+from dualmctx.evaluation.restarting_search import RestartingSearch
+from dualmctx.evaluation.rows import Row
+from dualmctx.evaluation.scheduler import Scheduler, Setup
+from dualmctx.evaluation.streams import full_batches
+from dualmctx.evaluation.tasks import Planner, Program, TaskSearch
+from dualmctx.evaluation.tree_pool import TreePool
+from dualmctx.runs.saved_network import Trained, load_trained
+from dualmctx.types import Policy
 
 _PROGRAM = "dualmctx serve"
 _DESCRIPTION = """Evaluates positions until the input ends. Reads JSON Lines from standard input and
@@ -38,22 +52,110 @@ class Options:
     """Number of positions evaluated at once; a partial batch takes as long as a full one."""
     search: Unprefixed[SearchFlags] = dataclasses.field(default_factory=SearchFlags)
     """The search."""
+    chunk: int = 32
+    """Simulations per step of a request with settings of its own. Other requests run between
+    steps."""
+    max_simulations: int = 1024
+    """Largest number of simulations of a request with settings of its own."""
+    max_programs: int = 8
+    """Number of compiled searches that are kept for requests with settings of their own."""
+    tree_memory: int = 128
+    """Memory in MiB for the kept trees of each compiled search; at least two batches are kept."""
+
+    def __post_init__(self) -> None:
+        """Checks the numbers."""
+        for name in ("batch", "chunk", "max_simulations", "max_programs", "tree_memory"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
 
 
 def main(arguments: list[str]) -> int:
     """Runs the command; returns its exit code."""
     options = parse_flags(Options(), arguments, _PROGRAM, _DESCRIPTION)
     require_backend(_PROGRAM)
-    evaluator, _ = load_search(options.checkpoint, options.search, options.batch)
+    trained = load_trained(options.checkpoint, options.search.iteration)
+    # A run may write another checkpoint meanwhile.
+    search = dataclasses.replace(options.search, iteration=trained.iteration)
+    evaluator, _ = load_search(options.checkpoint, search, options.batch)
     warm_up(evaluator)
     devices = jax.local_devices()[: options.search.devices]
     print(f"{_PROGRAM}: ready, {evaluator.game} on {devices[0].device_kind}", file=sys.stderr)
-    questions = read_json_lines(open_standard_input())
     with rare_collections():
-        for answered in answer(evaluator, waiting_batches(questions, options.batch)):
-            sys.stdout.buffer.write(b"".join(map(to_line, answered.rows)))
-            sys.stdout.buffer.flush()
+        serve(Inbox(read_requests(open_standard_input())), evaluator, trained, options, _write)
     return 0
+
+
+def serve(
+    inbox: Inbox,
+    evaluator: Evaluator,
+    trained: Trained,
+    options: Options,
+    write: Callable[[list[Row]], None],
+) -> None:
+    """Answers requests until the input ends.
+
+    Args:
+      inbox: the requests.
+      evaluator: evaluates the requests without settings of their own.
+      trained: the network of the other searches.
+      options: the options of the command.
+      write: writes rows.
+    """
+    scheduler = Scheduler(inbox, make_setup(evaluator, trained, options), write)
+    for answered in answer(evaluator, scheduler.batches()):
+        write(answered.rows)
+        scheduler.release(len(answered.rows))
+
+
+def make_setup(evaluator: Evaluator, trained: Trained, options: Options) -> Setup:
+    """Returns the setup of a scheduler."""
+    planner = Planner(_search_builder(trained, options), options.chunk, options.max_simulations)
+    parameters = trained.record["game_parameters"]
+    about: Row = {"version": __version__, "game": evaluator.game, "game_parameters": parameters}
+
+    def load(program: Program) -> TaskSearch:
+        policy, seed = program.policy, options.search.seed
+        if not program.deepens:
+            return RestartingSearch(
+                build_evaluator(
+                    trained,
+                    policy,
+                    batch_size=options.batch,
+                    seed=seed,
+                    devices=options.search.devices,
+                )
+            )
+        pool = TreePool(
+            trained,
+            policy,
+            capacity=options.max_simulations,
+            batch_size=options.batch,
+            num_bytes_kept=options.tree_memory * 2**20,
+            seed=seed,
+        )
+        return DeepeningSearch(evaluator, pool)
+
+    return Setup(planner, load, options.batch, options.max_programs, about)
+
+
+def _search_builder(trained: Trained, options: Options) -> Callable[[str | None], Policy]:
+    """Returns the function that builds the search that a request names, without noise."""
+    flags = options.search
+
+    @functools.lru_cache(maxsize=256)
+    def build(variant: str | None) -> Policy:
+        if variant is None:
+            policy = build_search(trained.record, flags.variant, flags.simulations)
+        else:
+            policy = build_search(trained.record, variant)
+        return policy.for_evaluation()
+
+    return build
+
+
+def _write(rows: list[Row]) -> None:
+    sys.stdout.buffer.write(b"".join(map(to_line, rows)))
+    sys.stdout.buffer.flush()
 
 
 def warm_up(evaluator: Evaluator) -> None:

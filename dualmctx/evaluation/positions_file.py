@@ -9,11 +9,17 @@ from typing import Any, BinaryIO
 import orjson
 
 from dualmctx.evaluation.fields import POSITION_FIELDS, Row
-from dualmctx.evaluation.questions import Question, read_lines, to_question
+from dualmctx.evaluation.questions import Line, Question, read_lines, to_question
 
+SelectFields = Callable[[Row], Row]
+"""Takes all fields of a line and returns those of a position."""
 _KNOWN = frozenset(POSITION_FIELDS)
 # Values that both parsers read alike.
 _PLAIN = frozenset((str, int, bool, type(None)))
+
+
+def _all(fields: Row) -> Row:
+    return fields
 
 
 def read_json_lines(file: BinaryIO) -> Iterator[Question]:
@@ -24,12 +30,24 @@ def read_json_lines(file: BinaryIO) -> Iterator[Question]:
     Args:
       file: a file opened for reading, at its beginning.
 
-    Yields:
+    Returns:
       One question per line that is not blank. An invalid line sets its `error`.
     """
-    for line in read_lines(file):
-        question = to_question(line, _read_quickly)
-        yield question if question.error is None else to_question(line, _read_object)
+    return map(read_json_line, read_lines(file))
+
+
+def read_json_line(line: Line, select: SelectFields = _all) -> Question:
+    """Reads a line of JSON Lines; an invalid line sets its `error`.
+
+    Args:
+      line: the line.
+      select: takes the fields of the line and returns those of a position. It is called again with
+        the fields of a strict parser if the question is invalid.
+    """
+    question = to_question(line, lambda text: select(_read_quickly(text)))
+    if question.error is None:
+        return question
+    return to_question(line, lambda text: select(_read_object(text)))
 
 
 def read_csv(file: BinaryIO) -> Iterator[Question]:

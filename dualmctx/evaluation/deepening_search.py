@@ -1,0 +1,181 @@
+"""Tasks whose search continues from kept trees, in chunks of simulations."""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+import games
+from dualmctx.evaluation.answers import Outcome, describe
+from dualmctx.evaluation.batching import digest
+from dualmctx.evaluation.evaluator import Evaluator
+from dualmctx.evaluation.kept_trees import KeptTree, KeptTrees, Position
+from dualmctx.evaluation.move_parser import ParsedMoves, parse_batch
+from dualmctx.evaluation.questions import Question
+from dualmctx.evaluation.replay import replay
+from dualmctx.evaluation.rows import Row
+from dualmctx.evaluation.tasks import Task
+from dualmctx.evaluation.tree_pool import TreePool
+
+
+class _Opened(NamedTuple):
+    """The positions of new tasks after their moves.
+
+    Attributes:
+      parsed: the moves.
+      states: `[B]` states, on the device.
+      ends: an `Outcome` of B positions without evaluations.
+    """
+
+    parsed: ParsedMoves
+    states: Any
+    ends: Outcome
+
+    def position(self, index: int, question: Question) -> Position:
+        """Returns the position of a question."""
+        end = int(np.sum(self.parsed.lengths[: index + 1]))
+        moves = self.parsed.actions[end - int(self.parsed.lengths[index]) : end]
+        fen = None if question.fen is None else " ".join(question.fen.split())
+        return Position(fen, moves.astype(np.int32).tobytes())
+
+    def end(self, index: int) -> Outcome:
+        """Returns the outcome of one position."""
+        return _piece(self.ends, index)
+
+
+class DeepeningSearch:
+    """Runs steps on a pool, and keeps the trees of finished tasks; a `TaskSearch`."""
+
+    def __init__(self, evaluator: Evaluator, pool: TreePool) -> None:
+        """Takes an empty pool, and an evaluator of the same game and batch size."""
+        self._env, self._empty = evaluator.env, evaluator.empty
+        self._pool, self._trees = pool, KeptTrees(pool.num_rows)
+        self._ends: dict[Task, Outcome] = {}
+
+    @property
+    def num_kept(self) -> int:
+        """The number of trees of finished tasks."""
+        return len(self._trees)
+
+    def step(self, tasks: list[Task]) -> None:
+        """Adds a chunk of simulations; see `TaskSearch`."""
+        running = self._trees.running
+        self._begin([task for task in tasks if task not in running], tasks)
+        tasks = [task for task in tasks if task in running]
+        if not tasks:
+            return
+        trees, size = [running[task] for task in tasks], self._pool.batch_size
+        rows, chunks = np.full(size, self._pool.num_rows), np.zeros(size)
+        rows[: len(trees)] = [tree.row for tree in trees]
+        chunks[: len(trees)] = [tree.chunks for tree in trees]
+        digests = np.zeros((size, 2), np.uint32)
+        digests[: len(trees)] = digest(task.request.question.id or 0 for task in tasks)
+        deepened = jax.device_get(self._pool.deepen(rows, digests, chunks))
+        for i, (task, tree) in enumerate(zip(tasks, trees, strict=True)):
+            tree.evaluations, tree.chunks = _piece(deepened.evaluations, i), tree.chunks + 1
+            tree.simulations = task.simulations = int(deepened.simulations[i])
+            end = self._ends[task]._replace(evaluations=tree.evaluations)
+            task.result = self._describer(task, end)
+            task.is_over = bool(end.is_over[0]) or not end.evaluations.is_finite[0]
+
+    def finish(self, task: Task) -> None:
+        """Keeps the tree of a task if it can be continued."""
+        tree = self._trees.running.pop(task, None)
+        self._ends.pop(task, None)
+        if tree is None:
+            return
+        if task.is_over or tree.evaluations is None:
+            self._trees.free(tree)
+            return
+        # A view would keep the results of the whole batch in memory.
+        tree.evaluations = jax.tree.map(np.copy, tree.evaluations)
+        self._trees.keep(tree)
+
+    def clear(self) -> None:
+        """Drops the trees of finished tasks."""
+        self._trees.clear()
+
+    def _begin(self, tasks: list[Task], batch: list[Task]) -> None:
+        """Gives new tasks a tree; a task that needs no search gets its result.
+
+        Args:
+          tasks: at most a batch of new tasks.
+          batch: all tasks of the step.
+        """
+        if not tasks:
+            return
+        opened = self._open(tasks)
+        new, sources = dict[int, KeptTree](), dict[int, KeptTree]()
+        for i, task in enumerate(tasks):
+            end, error = opened.end(i), opened.parsed.errors.get(i)
+            if error is not None or end.first_bad[0] >= 0:
+                task.is_over, task.result = True, self._describer(task, end, error)
+                continue
+            position = opened.position(i, task.request.question)
+            if self._resume(task, position, end):
+                continue
+            source = self._trees.find_before(position) if _reuses(task) else None
+            if source is not None:
+                sources[i] = source
+            in_use = {tree.row for tree in sources.values()}
+            new[i] = KeptTree(position, self._trees.allocate(batch, in_use))
+            self._run(task, new[i], end)
+        rows = np.full(self._pool.batch_size, self._pool.num_rows)
+        rows[list(new)] = [tree.row for tree in new.values()]
+        self._pool.place(rows, opened.states)
+        for i, source in sources.items():
+            self._continue_from(source, new[i], tasks[i])
+
+    def _open(self, tasks: list[Task]) -> _Opened:
+        questions = [task.request.question for task in tasks]
+        parsed = parse_batch(self._env, questions)
+        states, first_bad = replay(self._env, parsed, self._pool.batch_size)
+        first_bad, *over = jax.device_get((first_bad, states.terminated, states.truncated))
+        contexts = games.move_contexts(self._env, states)
+        ends = Outcome(self._empty, first_bad, np.logical_or(*over), contexts)
+        return _Opened(parsed, states, ends)
+
+    def _resume(self, task: Task, position: Position, end: Outcome) -> bool:
+        """Continues from the tree of the same position, if there is one."""
+        tree = self._trees.take(position) if _reuses(task) else None
+        if tree is None:
+            return False
+        task.reused = task.simulations = tree.simulations
+        if tree.simulations < task.target:
+            self._run(task, tree, end)
+        else:
+            task.result = self._describer(task, end._replace(evaluations=tree.evaluations))
+            self._trees.keep(tree)
+        return True
+
+    def _run(self, task: Task, tree: KeptTree, end: Outcome) -> None:
+        self._trees.running[task], self._ends[task] = tree, end
+
+    def _continue_from(self, source: KeptTree, tree: KeptTree, task: Task) -> None:
+        """Copies the subtree of a position that continues from that of another tree."""
+        row, moves = source.row, tree.position.length - source.position.length
+        for action in tree.position.last_moves(moves):
+            tree.simulations = self._pool.advance(row, tree.row, action)
+            row = tree.row
+        task.reused = task.simulations = tree.simulations
+
+    def _describer(self, task: Task, end: Outcome, error: str | None = None) -> Any:
+        """Returns a function that returns the row of a task."""
+        errors = {} if error is None else {0: error}
+        question = task.request.question
+        return functools.partial(_describe, self._env, question, errors, end)
+
+
+def _describe(env: Any, question: Question, errors: dict[int, str], end: Outcome) -> Row:
+    return describe(env, [question], errors, end).rows[0]
+
+
+def _reuses(task: Task) -> bool:
+    analysis = task.request.analysis
+    return analysis is None or analysis.reuse
+
+
+def _piece(tree: Any, index: int) -> Any:
+    """Returns the arrays of one position, with an axis of length 1; of none if there is none."""
+    return jax.tree.map(lambda x: x[index : index + 1], tree)

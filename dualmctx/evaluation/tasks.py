@@ -1,0 +1,137 @@
+"""Tasks: requests with a search of their own, which runs in steps."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from dualmctx.evaluation.chunks import can_deepen, to_bucket, to_chunk, total_simulations
+from dualmctx.evaluation.requests import Analysis, Request
+from dualmctx.evaluation.rows import Row
+from dualmctx.runs.saved_policy import with_simulations
+from dualmctx.types import Policy
+
+
+class Program(NamedTuple):
+    """What is compiled for tasks of one kind, which share batches.
+
+    Attributes:
+      policy: the search of one step, without noise.
+      deepens: whether steps continue from trees; otherwise each step is a search from the start.
+    """
+
+    policy: Policy
+    deepens: bool
+
+
+@dataclasses.dataclass(eq=False)
+class Task:
+    """A request in progress.
+
+    Attributes:
+      request: the request.
+      order: its number in the order of arrival.
+      policy: the search, with the budget of one whole search.
+      program: the program of the next step.
+      target: the number of simulations after which the task is finished.
+      simulations: simulations of all trees of the position so far.
+      reused: those that were in a kept tree when the task began.
+      started: the time of the first step in seconds, from any origin; `None` before it.
+      reported: the time of the last report, or of the first step.
+      is_over: whether further steps would change nothing: the game is over, or there is an error.
+      result: returns the row of the result so far; `None` before the first step.
+    """
+
+    request: Request
+    order: int
+    policy: Policy
+    program: Program
+    target: int
+    simulations: int = 0
+    reused: int = 0
+    started: float | None = None
+    reported: float = 0.0
+    is_over: bool = False
+    result: Callable[[], Row] | None = None
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Tasks with a smaller rank are served first."""
+        return -self.request.priority, self.order
+
+
+class TaskSearch(Protocol):
+    """A compiled program, which runs the steps of tasks."""
+
+    def step(self, tasks: list[Task]) -> None:
+        """Runs a step of at most a batch of tasks, and updates them."""
+        ...
+
+    def finish(self, task: Task) -> None:
+        """Ends a task, whether it has had a step or not."""
+        ...
+
+    def clear(self) -> None:
+        """Drops the trees of finished tasks."""
+        ...
+
+    @property
+    def num_kept(self) -> int:
+        """The number of kept trees."""
+        ...
+
+
+class Planner(NamedTuple):
+    """Chooses the programs of tasks.
+
+    Attributes:
+      build: builds the search that a request names; `None` for the default search. Raises a
+        ValueError if there is no such search.
+      chunk_size: about the number of simulations of a step.
+      max_simulations: the largest number of simulations of a position.
+    """
+
+    build: Callable[[str | None], Policy]
+    chunk_size: int
+    max_simulations: int
+
+    def plan(self, request: Request, analysis: Analysis, order: int) -> Task:
+        """Returns the task of a request.
+
+        Raises:
+          ValueError: if the network has no such search, or its budget is too large.
+        """
+        policy, numbers = self.build(analysis.variant), analysis.simulations
+        if numbers is not None and len(numbers) > 1:
+            policy = with_simulations(policy, numbers)
+        target = total_simulations(policy)
+        if numbers is not None:
+            target = sum(numbers)
+        elif analysis.max_time is not None:
+            target = self.max_simulations
+        self._check(target, "simulations")
+        program = self._first_program(policy, target, analysis)
+        return Task(request, order, policy, program, target)
+
+    def _first_program(self, policy: Policy, target: int, analysis: Analysis) -> Program:
+        if can_deepen(policy):
+            chunk = to_chunk(policy, self.chunk_size)
+            self._check(total_simulations(chunk), "a round of the search")
+            return Program(chunk, deepens=True)
+        # Without a limit of time, smaller searches would be of no use.
+        is_staged = analysis.max_time is not None or analysis.report_every is not None
+        first = min(target, self.chunk_size) if is_staged else target
+        return Program(to_bucket(policy, first, self.chunk_size), deepens=False)
+
+    def _check(self, number: int, name: str) -> None:
+        if number > self.max_simulations:
+            raise ValueError(
+                f"{name} is {number}; it must be at most {self.max_simulations}, unless the server"
+                " is started with a larger --max-simulations"
+            )
+
+    def advance(self, task: Task) -> None:
+        """Chooses the program of the next step of a task that is not finished."""
+        if not task.program.deepens:
+            budget = 2 * total_simulations(task.program.policy)
+            policy = to_bucket(task.policy, budget, self.chunk_size)
+            task.program = Program(policy, deepens=False)

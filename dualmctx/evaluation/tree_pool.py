@@ -1,0 +1,223 @@
+"""Searches that continue from kept trees: programs on a device and the trees in its memory."""
+
+# Some functions of JAX have incomplete types.
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from dualmctx.distributed.free_memory import free_memory
+from dualmctx.evaluation.batching import position_keys
+from dualmctx.evaluation.chunks import keeping_trees, total_simulations
+from dualmctx.evaluation.evaluations import (
+    Evaluations,
+    evaluate_heads,
+    read_decision,
+    to_evaluations,
+)
+from dualmctx.evaluation.factory import state_shapes
+from dualmctx.models.game_model import make_search_fn
+from dualmctx.models.search_memory import num_bytes, search_memory
+from dualmctx.runs.saved_network import Trained, model_kwargs_of
+from dualmctx.search.subtree import compact_tree, empty_tree, get_subtree
+from dualmctx.search.tree import Tree, root_passes
+from dualmctx.training.memory_budget import require_batch_memory
+from dualmctx.types import Policy, SearchFn
+
+
+class Rows(NamedTuple):
+    """The memory of a pool: positions and their trees, `[P, ...]` each."""
+
+    states: Any
+    trees: Tree
+
+
+class Deepened(NamedTuple):
+    """The results of a chunk for `[B]` positions, on the device.
+
+    Attributes:
+      evaluations: the evaluations, which describe the whole trees.
+      simulations: `[B]` int32, simulations of all trees of a position together.
+    """
+
+    evaluations: Evaluations
+    simulations: Array
+
+
+class TreePool:
+    """Trees of P positions on one device, and the programs that deepen them in batches of B.
+
+    The trees are arrays of a fixed size, so the pool never grows. A row that does not exist, such
+    as P, stands for no row in the arguments of the methods.
+
+    Attributes:
+      chunk: simulations that one call of `deepen` adds to each position.
+      capacity: the largest number of simulations of a position.
+      batch_size: B.
+      num_rows: P.
+    """
+
+    def __init__(
+        self,
+        trained: Trained,
+        chunk: Policy,
+        *,
+        capacity: int,
+        batch_size: int,
+        num_bytes_kept: int,
+        seed: int,
+    ) -> None:
+        """Allocates the trees and compiles the programs.
+
+        Args:
+          trained: the network with its game.
+          chunk: the search of a chunk, see `chunks.to_chunk`.
+          capacity: the largest number of simulations of a position; rounded up to whole chunks.
+          batch_size: B.
+          num_bytes_kept: memory for the trees; at least 2 B trees are allocated.
+          seed: seed of the random numbers.
+
+        Raises:
+          ValueError: if the trees of a batch do not fit into memory.
+        """
+        self.chunk, self.batch_size = total_simulations(chunk), batch_size
+        self.capacity = -(-capacity // self.chunk) * self.chunk
+        policy = keeping_trees(chunk, self.capacity)
+        # Activations would be most of the memory; without them the results are the same.
+        options = model_kwargs_of(trained.record) | {"keep_activations": False}
+        _check_memory(trained, policy, batch_size, options)
+        search_fn = make_search_fn(trained.env, trained.network, policy, **options)
+        shapes = _row_shapes(trained, search_fn, self.capacity)
+        self.num_rows = max(2 * batch_size, num_bytes_kept // num_bytes(shapes))
+        programs = _Programs(trained, search_fn, self.capacity)
+        self._inputs = jax.device_put((trained.params, jax.random.PRNGKey(seed)))
+        allocate = jax.jit(lambda: jax.tree.map(self._zeros, shapes))
+        self._rows: Rows = allocate()
+        index = jax.ShapeDtypeStruct((), np.int32)
+        indices = jax.ShapeDtypeStruct((batch_size,), np.int32)
+        digests = jax.ShapeDtypeStruct((batch_size, 2), np.uint32)
+        states = state_shapes(trained.env, batch_size)
+        self._place = _compile(programs.place, self._rows, indices, states)
+        self._advance = _compile(programs.advance, self._rows, index, index, index)
+        self._deepen = _compile(
+            programs.deepen, self._rows, self._inputs, indices, digests, indices
+        )
+
+    def _zeros(self, shape: Any) -> Array:
+        return jnp.zeros((self.num_rows, *shape.shape[1:]), shape.dtype)
+
+    def place(self, rows: np.ndarray, states: Any) -> None:
+        """Writes `[B]` states to `[B]` rows, with empty trees."""
+        self._rows = self._place(self._rows, rows.astype(np.int32), states)
+
+    def advance(self, source: int, target: int, action: int) -> int:
+        """Copies the tree below an action of one row to another row; may be the same row.
+
+        Returns:
+          The simulations of the copy, which is empty if the search has not visited the action.
+        """
+        indices = (np.int32(x) for x in (source, target, action))
+        self._rows, simulations = self._advance(self._rows, *indices)
+        return int(simulations)
+
+    def deepen(self, rows: np.ndarray, digests: np.ndarray, number: np.ndarray) -> Deepened:
+        """Adds a chunk of simulations to `[B]` rows, which must differ if they exist.
+
+        Args:
+          rows: `[B]` rows.
+          digests: `[B, 2]` digests of the ids, from which the random keys are derived.
+          number: `[B]` number of chunks before this one, which changes the keys.
+
+        Returns:
+          The results, without waiting for the device.
+        """
+        number = number.astype(np.int32)
+        rows = rows.astype(np.int32)
+        self._rows, deepened = self._deepen(self._rows, self._inputs, rows, digests, number)
+        return deepened
+
+
+def _compile(function: Any, rows: Rows, *shapes: Any) -> Any:
+    """Compiles a function that replaces the rows in place."""
+    return jax.jit(function, donate_argnums=0).lower(rows, *shapes).compile()
+
+
+def _check_memory(trained: Trained, policy: Policy, batch_size: int, options: Any) -> None:
+    needed = search_memory(trained.env, trained.network, policy, batch_size, **options).total
+    require_batch_memory(batch_size, needed, free_memory())
+
+
+def _row_shapes(trained: Trained, search_fn: SearchFn, capacity: int) -> Rows:
+    """Returns the shapes of a pool with one row."""
+    states = state_shapes(trained.env, 1)
+
+    def make(states: Any) -> Rows:
+        trees = empty_tree(search_fn, trained.params, states, reuse_capacity=capacity)
+        return Rows(states, trees)
+
+    return jax.eval_shape(make, states)
+
+
+class _Programs(NamedTuple):
+    """The pure functions of a pool, to be compiled. The first argument is the pool's memory."""
+
+    trained: Trained
+    search_fn: SearchFn
+    capacity: int
+
+    def place(self, rows: Rows, index: Array, states: Any) -> Rows:
+        empty = jax.tree.map(lambda x: jnp.zeros((len(index), *x.shape[1:]), x.dtype), rows.trees)
+        return _write(rows, index, Rows(states, empty))
+
+    def advance(self, rows: Rows, source: Array, target: Array, action: Array) -> Any:
+        tree = _read(rows.trees, source[None])
+        subtree = get_subtree(tree, action[None], reuse_capacity=self.capacity)
+        trees = _write(rows.trees, target[None], subtree)
+        return rows._replace(trees=trees), _count(subtree)[0]
+
+    def deepen(
+        self, rows: Rows, inputs: Any, index: Array, digests: Array, number: Array
+    ) -> tuple[Rows, Deepened]:
+        params, rng_key = inputs
+        states, trees = _read(rows, index)
+        keys = _chunk_keys(position_keys(rng_key, digests), number)
+        output = self.search_fn(params, keys, states, trees)
+        tree: Any = output.search_tree
+        heads = evaluate_heads(self.trained.network, params, states)
+        decision = read_decision(output, self.trained.env.num_actions)
+        evaluations = to_evaluations(states, heads, decision)
+        kept = compact_tree(tree, reuse_capacity=self.capacity)
+        rows = rows._replace(trees=_write(rows.trees, index, kept))
+        return rows, Deepened(evaluations, _count(tree))
+
+
+def _read(rows: Any, index: Array) -> Any:
+    return jax.tree.map(lambda x: x.at[index].get(mode="clip"), rows)
+
+
+def _write(rows: Any, index: Array, values: Any) -> Any:
+    # A row that does not exist is not written.
+    write = functools.partial(_write_array, index)
+    return jax.tree.map(write, rows, values)
+
+
+def _write_array(index: Array, array: Array, values: Array) -> Array:
+    return array.at[index].set(values.astype(array.dtype), mode="drop")
+
+
+def _chunk_keys(rng_keys: Array, number: Array) -> Array:
+    """Returns the keys of a chunk; the first chunk has the keys of a search of its own."""
+    folded = jax.vmap(jax.random.fold_in)(rng_keys, number)
+    return jnp.where((number == 0)[:, None], rng_keys, folded)
+
+
+def _count(tree: Tree) -> Array:
+    """Returns `[B]` int32, the simulations of all trees that passed through an action."""
+    passes = [jnp.sum(root_passes(tree, i), axis=-1) for i in range(len(tree.stats))]
+    return jnp.sum(jnp.stack(passes), axis=0).astype(jnp.int32)
