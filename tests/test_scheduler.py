@@ -2,7 +2,8 @@
 
 import io
 import json
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -10,100 +11,351 @@ import pytest
 from dualmctx.commands.search_spec import build_search
 from dualmctx.evaluation import inbox as inboxes
 from dualmctx.evaluation import scheduler as schedulers
+from dualmctx.evaluation.chunks import total_simulations
 from dualmctx.evaluation.inbox import Inbox
 from dualmctx.evaluation.requests import Request, read_requests
 from dualmctx.evaluation.scheduler import Scheduler, Setup
 from dualmctx.evaluation.tasks import Planner, Program, Task
 
 
-def requests_of(*lines: Any) -> list[Request]:
+def read(*lines: Any) -> list[Request]:
     text = "\n".join(x if isinstance(x, str) else json.dumps(x) for x in lines)
     return list(read_requests(io.BytesIO(text.encode())))
 
 
-class Clock:
-    """A clock that a step moves on by a second."""
+def task(name: Any, **fields: Any) -> dict[str, Any]:
+    """Returns a request that takes two steps of the fake search."""
+    return {"id": name, "moves": "", "variant": "alphazero", "simulations": 20} | fields
 
-    now = 100.0
 
-    def monotonic(self) -> float:
-        return self.now
+class Arrivals:
+    """An inbox from which each call takes the next list of lines."""
+
+    def __init__(self, *arrivals: list[Any]) -> None:
+        lines = [line for lines in arrivals for line in lines]
+        requests = iter(read(*lines))
+        self.waiting = [[next(requests) for _ in lines] for lines in arrivals]
+        self.number = len(lines)
+        self.size = sum(request.size for x in self.waiting for request in x)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.waiting
+
+    def take(self, *, wait: bool) -> list[Request]:
+        while wait and self.waiting and not self.waiting[0]:
+            self.waiting.pop(0)
+        return self.waiting.pop(0) if self.waiting else []
+
+    def release(self, number: int, size: int) -> None:
+        self.number -= number
+        self.size -= size
 
 
 class FakeSearch:
-    """Adds 10 simulations to each task of a step and takes a second."""
+    """Adds 10 simulations to each task of a step, or searches anew; it takes a second."""
 
     num_kept = 0
 
-    def __init__(self, program: Program, log: list[Any], clock: Clock) -> None:
-        self.program, self.log, self.clock = program, log, clock
+    def __init__(self, served: "Served", program: Program) -> None:
+        self.served, self.program = served, program
 
     def step(self, tasks: list[Task]) -> None:
-        self.clock.now += 1
-        self.log.append([task.request.question.id for task in tasks])
+        self.served.now += 1
+        self.served.steps.append([task.request.question.id for task in tasks])
         for task in tasks:
-            task.simulations += 10
+            before = task.simulations if self.program.deepens else 0
+            task.simulations = before + total_simulations(self.program.policy)
             question = task.request.question
             task.result = lambda question=question: {"id": question.id, "line": question.line}
 
     def finish(self, task: Task) -> None:
-        self.log.append(("finished", task.request.question.id))
+        self.served.finished.append(task.request.question.id)
 
     def clear(self) -> None:
-        self.log.append("cleared")
+        self.served.finished.append("cleared")
 
 
 class Served:
-    """A scheduler after it has served all requests.
+    """A scheduler that has served all requests.
 
     Attributes:
-      log: the steps of tasks and the batches of plain requests, as lists of ids.
-      rows: the rows that the scheduler wrote.
+      steps: the ids of each step of tasks and of each batch of plain requests.
+      rows: all rows, in order.
+      finished: the ids of the tasks for which `finish` was called.
+      loaded: the programs, in the order of their compilation.
     """
 
     def __init__(
         self,
-        requests: Any,
-        *,
+        monkeypatch: pytest.MonkeyPatch,
+        *arrivals: list[Any],
         batch_size: int = 2,
         max_programs: int = 2,
-        load: Callable[[Program], Any] | None = None,
-        monkeypatch: pytest.MonkeyPatch | None = None,
+        error: str | None = None,
     ) -> None:
-        self.log: list[Any] = []
-        self.rows: list[Any] = []
-        clock = Clock()
-        if monkeypatch is not None:
-            monkeypatch.setattr(schedulers, "time", clock)
-
-        def fake(program: Program) -> FakeSearch:
-            return FakeSearch(program, self.log, clock)
+        self.steps, self.rows = list[list[Any]](), list[Any]()
+        self.finished, self.loaded, self.error = list[Any](), list[Program](), error
+        self.now = 100.0
+        monkeypatch.setattr(schedulers.time, "monotonic", lambda: self.now)
 
         def build(variant: str | None) -> Any:
             return build_search({}, variant or "alphazero").for_evaluation()
 
         planner = Planner(build, chunk_size=10, max_simulations=100)
-        setup = Setup(planner, load or fake, batch_size, max_programs, {"version": "1"})
-        self.scheduler = Scheduler(Inbox(requests), setup, self.rows.extend)
-        for batch in self.scheduler.batches():
+        inbox: Any = Arrivals(*arrivals)
+        setup = Setup(planner, self.load, batch_size, max_programs, {"version": "1"})
+        scheduler = Scheduler(inbox, setup, self.rows.extend)
+        for batch in scheduler.batches():
             if batch:
-                self.log.append([question.id for question in batch])
+                self.steps.append([question.id for question in batch])
                 self.rows += [{"id": x.id, "line": x.line, "error": x.error} for x in batch]
-                self.scheduler.release(len(batch))
+                scheduler.release(len(batch))
+        # Every request has been answered and released.
+        assert (inbox.number, inbox.size) == (0, 0)
+        final = [x["line"] for x in self.rows if x.get("final", True)]
+        assert sorted(final) == list(range(1, 1 + sum(map(len, arrivals))))
 
-    @property
-    def steps(self) -> list[list[Any]]:
-        return [x for x in self.log if isinstance(x, list)]
+    def load(self, program: Program) -> Any:
+        if self.error is not None:
+            raise ValueError(self.error)
+        self.loaded.append(program)
+        return FakeSearch(self, program)
 
     def row(self, name: Any) -> Any:
-        [row] = [x for x in self.rows if x["id"] == name]
+        [row] = [x for x in self.rows if x["id"] == name and x.get("final", True)]
         return row
 
 
-def wait_for_all(count: int) -> Callable[[Any], Any]:
-    """Returns requests that all arrive before the first one is taken."""
-    raise NotImplementedError
+def test_higher_priority_is_served_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    requests = [task("low", priority=-1), {"id": "plain", "moves": ""}, task("high", priority=7)]
+    served = Served(monkeypatch, requests, batch_size=1)
+    assert served.steps == [["high"], ["high"], ["plain"], ["low"], ["low"]]
 
 
-def task(name: Any, **fields: Any) -> dict[str, Any]:
-    return {"id": name, "moves": "", "variant": "alphazero", "simulations": 20} | fields
+def test_requests_of_one_search_share_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of simulations does not matter; the first requests come first."""
+    requests = [task("a", simulations=40), task("b", simulations=11), task("c")]
+    served = Served(monkeypatch, requests)
+    assert served.steps == [["a", "b"], ["a", "b"], ["a", "c"], ["a", "c"]]
+    simulations = {x["id"]: x["simulations"] for x in served.rows}
+    assert simulations == {"a": 40, "b": 20, "c": 20}
+    assert len(served.loaded) == 1
+
+
+def test_searches_of_equal_priority_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = [{"id": "x", "moves": ""}]
+    requests = [task("a"), task("b", variant="muzero"), *plain]
+    served = Served(monkeypatch, requests, [], plain)
+    assert served.steps == [["x"], ["a"], ["b"], ["x"], ["a"], ["b"]]
+
+
+def test_urgent_request_interrupts_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interrupted search goes on where it was."""
+    served = Served(monkeypatch, [task("slow", simulations=30)], [task("urgent", priority=1)])
+    assert served.steps == [["slow"], ["urgent", "slow"], ["urgent", "slow"]]
+    served = Served(
+        monkeypatch, [task("slow", simulations=30)], [task("urgent", priority=1)], batch_size=1
+    )
+    assert served.steps == [["slow"], ["urgent"], ["urgent"], ["slow"], ["slow"]]
+
+
+def test_time_limit_is_not_exceeded_by_a_further_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    fields = {"id": 1, "moves": "", "variant": "alphazero"}
+    for limit, steps in ((0.01, 1), (1.9, 1), (3.5, 3), (1e300, 10)):
+        served = Served(monkeypatch, [fields | {"max_time": limit}])
+        assert len(served.steps) == steps
+        assert served.rows == [
+            {"id": 1, "line": 1, "final": True, "simulations": 10 * steps, "reused": 0}
+        ]
+    served = Served(monkeypatch, [fields | {"max_time": 9, "simulations": 15}])
+    assert served.rows[0]["simulations"] == 20
+
+
+def test_interim_results_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    served = Served(monkeypatch, [task("a", simulations=60, report_every=1.5)])
+    assert [(x["final"], x["simulations"]) for x in served.rows] == [
+        *((False, 20), (False, 40), (True, 60))
+    ]
+
+
+def test_searches_that_cannot_deepen_start_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a time limit the budget is rounded up; with one it grows until the time is up."""
+    gumbel = {"variant": "gumbel", "simulations": 60}
+    requests = [task("a", **gumbel), task("b", **gumbel, max_time=100)]
+    served = Served(monkeypatch, requests, max_programs=9)
+    budgets = [x.policy.num_simulations for x in served.loaded]
+    assert budgets == [80, 10, 20, 40]
+    assert [x["simulations"] for x in served.rows] == [80, 80]
+    assert served.finished == ["a", "b"]
+
+
+def test_requests_are_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    requests = [task(1, simulations=100), task("b", simulations=100), task("b")]
+    plain = {"id": "p", "moves": ""}
+    cancel = {"id": "c", "command": "cancel", "target": "b"}
+    served = Served(monkeypatch, [*requests, plain, {**cancel, "target": "p"}], [], [cancel])
+    assert served.row("p") == {"id": "p", "line": 4, "cancelled": True}
+    rows = [x for x in served.rows if x["id"] == "b"]
+    assert rows[0] == {
+        **{"id": "b", "line": 2, "final": True, "simulations": 20, "reused": 0},
+        "cancelled": True,
+    }
+    # The second request with this id has not run.
+    assert rows[1] == {"id": "b", "line": 3, "cancelled": True}
+    assert [x["cancelled"] for x in served.rows if "command" in x] == [1, 2]
+    assert served.row(1)["simulations"] == 100
+    # Ids are compared as text; unknown ids cancel nothing.
+    served = Served(monkeypatch, requests, [cancel | {"target": "1"}, cancel | {"target": "?"}])
+    assert [x["cancelled"] for x in served.rows if "command" in x] == [1, 0]
+
+
+def test_commands_are_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    requests = [task(1, simulations=100), task(2), {"id": 3, "moves": ""}]
+    served = Served(
+        monkeypatch,
+        [*requests, {"id": "s", "command": "status"}],
+        [{"command": "version"}],
+        [{"id": "t", "command": "status"}, {"command": "clear"}, {"command": "cancel_all"}],
+    )
+    status = {"id": "s", "line": 4, "command": "status"}
+    counts = {"waiting": 3, "running": 0, "programs": 0, "kept_trees": 0}
+    assert served.row("s") == status | counts
+    assert served.row(5) == {"id": 5, "line": 5, "command": "version", "version": "1"}
+    # The plain request was first, then a step of both tasks.
+    assert (served.row("t")["waiting"], served.row("t")["running"]) == (0, 2)
+    assert served.row("t")["programs"] == 1
+    assert served.row(7) == {"id": 7, "line": 7, "command": "clear"}
+    assert served.row(8)["cancelled"] == 2
+    assert served.finished == ["cleared", 1, 2]
+
+
+def test_programs_are_dropped_when_unused(monkeypatch: pytest.MonkeyPatch) -> None:
+    requests = [task(x, variant=f"alphazero:c_puct={x}") for x in (1, 2, 1, 3, 1)]
+    served = Served(monkeypatch, *([x] for x in requests), max_programs=2)
+    constants = [x.policy.puct.c_puct for x in served.loaded]
+    assert sorted(constants[:3]) == [1, 2, 3]
+    assert len(constants) <= 4
+
+
+def test_more_searches_than_programs_do_not_drop_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    requests = [task(x, variant=f"alphazero:c_puct={x}") for x in (1, 2, 3, 4)]
+    served = Served(monkeypatch, requests, max_programs=2)
+    assert sorted(x.policy.puct.c_puct for x in served.loaded) == [1, 2, 3, 4]
+
+
+def test_urgent_search_replaces_another_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search whose program is dropped starts again."""
+    urgent = task("urgent", variant="muzero", priority=1)
+    served = Served(monkeypatch, [task("slow")], [urgent], max_programs=1)
+    assert served.steps == [["slow"], ["urgent"], ["urgent"], ["slow"], ["slow"]]
+    assert served.row("slow")["simulations"] == 20
+    assert len(served.loaded) == 3
+
+
+def test_search_that_does_not_fit_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    served = Served(monkeypatch, [task("a"), task("b"), {"id": "c", "moves": ""}], error="too big")
+    errors = {x["id"]: x["error"] for x in served.rows}
+    assert errors == {"a": "too big", "b": "too big", "c": None}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"variant": 3}, "variant is 3; it must be text"),
+        ({"variant": ""}, "variant is ''; it must be text"),
+        ({"variant": "x" * 10_000}, "it must be text of at most 300"),
+        ({"variant": "alpha"}, "it must be one of dual"),
+        ({"variant": "alphazero:c=1"}, "alphazero has no option c"),
+        ({"variant": "alphazero:c_puct=-1"}, "c_puct is -1.0; it must be positive"),
+        ({"variant": "runs/a+alphazero"}, "runs/a+alphazero"),
+        ({"simulations": 0}, "simulations is 0; it must be a whole number of at least 1"),
+        ({"simulations": True}, "simulations is True"),
+        ({"simulations": 1e30}, "simulations is 1e+30"),
+        ({"simulations": 10**40}, "simulations is 1"),
+        ({"simulations": []}, "simulations is []"),
+        ({"simulations": [50, 35]}, "simulations is [50, 35]; the search has one tree"),
+        ({"simulations": 101}, "simulations is 101; it must be at most 100"),
+        ({"variant": "dual:num_simulations=400,400"}, "has no option num_simulations"),
+        ({"max_time": 0}, "max_time is 0; it must be a positive number of seconds"),
+        ({"max_time": "1"}, "max_time is '1'"),
+        ({"report_every": -2}, "report_every is -2"),
+        ({"reuse": 1}, "reuse is 1; it must be true or false"),
+        ({"priority": 1.5}, "priority is 1.5; it must be a whole number"),
+        ({"priority": 10**30}, "priority is 1"),
+        ({"command": "stop"}, "command is 'stop'; it must be one of cancel, cancel_all"),
+        ({"command": ["cancel"]}, "command is ['cancel']"),
+        ({"command": "cancel"}, "the command cancel needs a target"),
+        ({"command": "status", "target": 1}, "others have none"),
+        ({"command": "status", "priority": 1}, "the command status has no field priority"),
+        ({"target": 1}, "others have none"),
+    ],
+    ids=str,
+)
+def test_invalid_settings_are_errors(
+    fields: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = Served(monkeypatch, [{"id": "q", "moves": ""} | fields])
+    assert message in served.row("q")["error"]
+
+
+def test_settings_of_null_are_absent() -> None:
+    names = ("variant", "simulations", "max_time", "report_every", "reuse", "priority", "command")
+    [request] = read({"moves": "4", "id": 1} | dict.fromkeys(names))
+    assert request == Request(request.question, request.size)
+
+
+def blocked(requests: list[Request]) -> tuple[Iterator[Request], Callable[[], int]]:
+    """Returns the requests, and a function that returns how many were read."""
+    read: list[Request] = []
+
+    def items() -> Iterator[Request]:
+        for request in requests:
+            read.append(request)
+            yield request
+
+    return items(), lambda: len(read)
+
+
+def test_inbox_reads_ahead_in_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inboxes, "MAX_REQUESTS", 3)
+    requests = read(*({"moves": ""} for _ in range(10)))
+    items, num_read = blocked(requests)
+    inbox, taken = Inbox(items), list[Request]()
+    while len(taken) < 3:
+        taken += inbox.take(wait=True)
+    assert inbox.take(wait=False) == []
+    assert num_read() <= 4
+    while len(taken) < 10:
+        inbox.release(1, taken[0].size)
+        taken += inbox.take(wait=True)
+    assert taken == requests
+    assert inbox.take(wait=True) == []
+
+
+def test_inbox_bounds_the_bytes_but_takes_any_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inboxes, "MAX_BYTES", 100)
+    requests = read(*({"moves": "4" * 200} for _ in range(3)))
+    items, num_read = blocked(requests)
+    inbox = Inbox(items)
+    for number in range(3):
+        assert inbox.take(wait=True) == requests[number : number + 1]
+        assert num_read() <= number + 2
+        inbox.release(1, requests[number].size)
+
+
+def test_inbox_raises_the_error_of_the_reader_after_the_requests() -> None:
+    done = threading.Event()
+
+    def items() -> Iterator[Request]:
+        yield from read({"moves": ""})
+        done.wait()
+        raise OSError("gone")
+
+    inbox = Inbox(items())
+    assert len(inbox.take(wait=True)) == 1
+    done.set()
+    with pytest.raises(OSError, match="gone"):
+        inbox.take(wait=True)

@@ -74,9 +74,8 @@ class Scheduler:
     def _serve(self) -> Iterator[list[Question]]:
         """Serves the requests whose turn it is, if there are any."""
         heads = {key: min(tasks, key=_rank).rank[0] for key, tasks in self._tasks.items()}
-        turns: dict[Program | None, int] = {**heads}
-        if self._plain:
-            turns[None] = self._plain[0][0]
+        plain = {None: self._plain[0][0]} if self._plain else {}
+        turns: dict[Program | None, int] = {**plain, **heads}
         for key in sorted(turns, key=lambda key: (turns[key], self._turns.get(key, -1))):
             if key is None:
                 self._take_turn(None)
@@ -258,7 +257,9 @@ def _is_finished(task: Task, now: float, duration: float) -> bool:
     """Returns whether a task has reached a limit, or would exceed its time by another step."""
     limit = _analysis(task).max_time
     assert task.started is not None
-    is_late = limit is not None and now - task.started + duration > limit
+    # A search from the start has twice the budget of the one before it.
+    expected = duration if task.program.deepens else 2 * duration
+    is_late = limit is not None and now - task.started + expected > limit
     return task.is_over or task.simulations >= task.target or is_late
 
 

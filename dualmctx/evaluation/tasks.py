@@ -102,6 +102,11 @@ class Planner(NamedTuple):
         """
         policy, numbers = self.build(analysis.variant), analysis.simulations
         if numbers is not None and len(numbers) > 1:
+            if not isinstance(policy.num_simulations, tuple):
+                raise ValueError(
+                    f"simulations is {list(numbers)}; the search has one tree, so it must be a"
+                    " single number"
+                )
             policy = with_simulations(policy, numbers)
         target = total_simulations(policy)
         if numbers is not None:
