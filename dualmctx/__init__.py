@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from dualmctx.evaluation.factory import evaluate as evaluate
     from dualmctx.evaluation.factory import load_evaluator as load_evaluator
     from dualmctx.evaluation.factory import make_evaluator as make_evaluator
+    from dualmctx.evaluation.stablehlo import export_network as export_network
+    from dualmctx.evaluation.stablehlo import export_search as export_search
     from dualmctx.models.adapted_network import adapt_network as adapt_network
     from dualmctx.models.game_model import Model as Model
     from dualmctx.models.game_model import make_model as make_model
@@ -58,6 +60,7 @@ _NAMES = {
     "dualmctx.evaluation.evaluations": ("Evaluations",),
     "dualmctx.evaluation.evaluator": ("Evaluator",),
     "dualmctx.evaluation.factory": ("evaluate", "load_evaluator", "make_evaluator"),
+    "dualmctx.evaluation.stablehlo": ("export_network", "export_search"),
     "dualmctx.models.adapted_network": ("adapt_network",),
     "dualmctx.models.game_model": ("Model", "make_model", "make_search_fn"),
     "dualmctx.models.imported_network": ("import_network",),

@@ -53,7 +53,7 @@ def principal_variation(tree: Tree, action: chex.Array, length: int) -> chex.Arr
       `[B, D]` int32 actions of the game: the first action, then the most visited action of each
       following node in that tree, the lowest action on ties; padded with -1.
     """
-    root, first = jnp.zeros(len(action), jnp.int32), slot_of_action(tree, action)
+    root, first = jnp.zeros(action.shape, jnp.int32), slot_of_action(tree, action)
     is_visited = [
         _at(get_children(tree, root, i).visits, first) > 0 for i in range(len(tree.stats))
     ]

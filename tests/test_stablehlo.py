@@ -1,0 +1,251 @@
+"""Exported programs give the package's results in processes that have only JAX and NumPy."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from jax import export
+
+import dualmctx
+import games
+from documents import ROOT
+from dualmctx.commands.main import main
+from dualmctx.policies import REGISTRY, with_options
+from dualmctx.runs.saved_network import model_kwargs_of
+from dualmctx.runs.saved_policy import build_policy
+from untrained import export_untrained, make_untrained
+
+# Runs the program in its second argument on the arrays in the third; writes the results.
+PROGRAM = r"""
+import sys
+from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
+
+ALLOWED = {*sys.stdlib_module_names, *sys.argv[1].split(",")}
+
+class AllowedFinder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name.split(".")[0] in ALLOWED or name.startswith("_sysconfigdata"):
+            return PathFinder.find_spec(name, path, target)
+
+sys.meta_path[:] = [BuiltinImporter, FrozenImporter, AllowedFinder]
+for name in ("dualmctx", "games", "pgx", "flax", "mctx", "chex"):
+    try:
+        __import__(name)
+    except ModuleNotFoundError:
+        continue
+    raise AssertionError(f"{name} can be imported")
+
+import jax
+import numpy as np
+
+with open(sys.argv[2], "rb") as file:
+    program = jax.export.deserialize(file.read())
+with np.load(sys.argv[3]) as arrays:
+    results = program.call(*arrays.values())
+np.savez(sys.argv[4], **results)
+"""
+ALPHAZERO = ("--search.variant", "alphazero")
+# flatbuffers is the format of serialised programs.
+ALLOWED = ("jax", "jaxlib", "numpy", "ml_dtypes", "opt_einsum", "scipy", "flatbuffers")
+# The initial position; five moves; an illegal move at index 1; a move after the end of the game.
+MOVES = np.array([[-1] * 6, [4, 0, 8, 1, 3, -1], [4, 4, 0, -1, -1, -1], [0, 3, 1, 4, 2, 5]])
+SEEDS = np.array([0, 1, 2, 2**32 - 1], np.uint32)
+
+
+def run_elsewhere(folder: Path, file: Path, *inputs: Any) -> dict[str, np.ndarray]:
+    """Runs an exported program in a process that cannot import this package."""
+    np.savez(folder / "inputs.npz", *inputs)
+    arguments = (",".join(ALLOWED), str(file), "inputs.npz", "results.npz")
+    command = [sys.executable, "-c", PROGRAM, *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    with np.load(folder / "results.npz") as results:
+        return dict(results)
+
+
+def expected_search(trained: Any, policy: Any) -> dict[str, Any]:
+    """Returns the results of the package's own replay and search."""
+    env, network, params = trained.env, trained.network, trained.params
+    states, first_illegal = games.replay_checked(env, MOVES)
+    options = model_kwargs_of(trained.record)
+    search = jax.jit(dualmctx.make_search_fn(env, network, policy.for_evaluation(), **options))
+    output = search(params, jax.vmap(jax.random.PRNGKey)(SEEDS), states)
+    is_over = np.asarray(states.terminated)
+    legal = np.asarray(states.legal_action_mask) & ~is_over[:, None]
+    result = np.take_along_axis(states.rewards, np.asarray(states.current_player)[:, None], 1)
+    value = output.search_tree.stats[-1].node_values[:, 0]
+    return {
+        "action": np.where(is_over, -1, output.action),
+        "action_weights": np.where(is_over[:, None], 0, output.action_weights),
+        "value": np.where(is_over, result[:, 0], value),
+        "legal_action_mask": legal,
+        "first_illegal": first_illegal,
+    }
+
+
+def assert_equal(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    for name, x in expected.items():
+        np.testing.assert_array_equal(found[name], x, err_msg=name, strict=True)
+
+
+def test_exported_search_needs_only_jax(tmp_path: Path) -> None:
+    file = export_untrained(tmp_path / "network.npz", "tic-tac-toe", *ALPHAZERO)
+    trained, out = dualmctx.load_trained(file), tmp_path / "search.stablehlo"
+    command = ("export", str(file), str(out), "--search", "own", "--simulations", "6")
+    assert main([*command, "--batch", str(len(MOVES))]) == 0
+    found = run_elsewhere(tmp_path, out, MOVES.astype(np.int32), SEEDS)
+    assert_equal(found, expected_search(trained, build_policy(trained.record, None, 6)))
+    assert found["first_illegal"].tolist() == [-1, -1, 1, 5]
+    assert found["legal_action_mask"].sum(axis=1).tolist() == [9, 4, 8, 0]
+
+
+def test_exported_network_needs_only_jax(tmp_path: Path) -> None:
+    file = export_untrained(tmp_path / "network.npz", "tic-tac-toe")
+    trained, out = dualmctx.load_trained(file), tmp_path / "deep" / "network.stablehlo"
+    assert main(["export", str(file), str(out), "--platforms", "cpu"]) == 0
+    observation = np.random.default_rng(0).random((3, 3, 3, 2)) < 0.5
+    found = run_elsewhere(tmp_path, out, observation)
+    outputs = jax.jit(trained.network.apply)(trained.params, observation)
+    stacked = {
+        "logits": np.stack([x.logits for x in outputs], axis=1),
+        "value": np.stack([x.value for x in outputs], axis=1),
+    }
+    assert stacked["logits"].shape == (3, 2, 9)
+    assert_equal(found, stacked)
+
+
+def test_programs_accept_any_batch_unless_it_is_fixed() -> None:
+    trained = make_untrained("connect2")
+    parts = (trained.env, trained.network, trained.params, None)
+    anything = dualmctx.export_search(*parts, platforms=["cpu"])
+    program = export.deserialize(anything.serialize())
+    # A row ends at its first negative number.
+    moves = np.array([[0, -1], [-1, 3], [1, 1]], np.int32)
+    evaluator = dualmctx.make_evaluator(*parts, batch_size=3)
+    expected = evaluator(games.replay(trained.env, moves))._asdict()
+    for size in (1, 3):
+        found = program.call(moves[:size], SEEDS[:size])
+        for name, x in expected.items():
+            np.testing.assert_allclose(found[name], x[:size], rtol=1e-5, err_msg=name)
+    assert found["legal_action_mask"].tolist()[:2] == [[False, True, True, True], [True] * 4]
+    assert found["first_illegal"].tolist() == [-1, -1, 1]
+    fixed = dualmctx.export_search(*parts, platforms=["cpu"], batch_size=2)
+    with pytest.raises(ValueError, match=r"\(2,|2 == 3|= 3"):
+        fixed.call(moves, SEEDS[:3])
+
+
+CASES: list[tuple[str, dict[str, Any]]] = [
+    *((variant, {}) for variant in REGISTRY),
+    ("alphazero", {"max_children": 4, "leaves_per_step": 3}),
+    ("alphazero", {"window": 2, "reuse_capacity": 8}),
+    ("alphazero", {"regularized": ("act", "search", "learn")}),
+    ("alphazero", {"minimax_mix": 0.4, "rave_visits": 100.0}),
+    ("dual", {"window": 2, "max_children": 4}),
+    ("dual", {"kernels": "on"}),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", range(len(CASES)), ids=[str(case) for case in CASES])
+def test_every_search_is_exported_exactly(case: int) -> None:
+    """In a process without the tests' flags for XLA, which change the order of operations."""
+    program = f"import test_stablehlo; test_stablehlo.compare_program({case})"
+    paths = os.pathsep.join((str(ROOT), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")))
+    command = [sys.executable, "-c", program]
+    environment = {**os.environ, "PYTHONPATH": paths, "XLA_FLAGS": ""}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def compare_program(case: int) -> None:
+    """Compares an exported search, of any batch size and of one, with the package's own search."""
+    variant, options = CASES[case]
+    flags = ("--search.variant", variant, "--network.num-blocks", "3")
+    trained = make_untrained("tic-tac-toe", *flags)
+    budget = (3, 2, 2) if variant == "chain" else 6
+    policy = with_options(build_policy(trained.record, None, budget), **options)
+    expected = expected_search(trained, with_options(policy, kernels="off"))
+    parts = (trained.env, trained.network, trained.params, policy)
+    for batch_size in (None, len(MOVES)):
+        program = dualmctx.export_search(
+            *parts, batch_size=batch_size, **model_kwargs_of(trained.record)
+        )
+        found = export.deserialize(program.serialize()).call(MOVES.astype(np.int32), SEEDS)
+        assert_equal({name: np.asarray(found[name]) for name in expected}, expected)
+
+
+def test_programs_have_no_kernels() -> None:
+    """Pallas kernels are custom calls, which JAX does not keep compatible between versions."""
+    trained = make_untrained("connect2", *ALPHAZERO)
+    policy = with_options(build_policy(trained.record, None, 3), kernels="on")
+    parts = (trained.env, trained.network, trained.params)
+    program = dualmctx.export_search(*parts, policy, platforms=["cuda"])
+    assert program.platforms == ("cuda",)
+    assert "triton" not in program.mlir_module()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("out.onnx", r"FILE is out.onnx; its name must end in .npz \(.*\) or .stablehlo \("),
+        ("there.npz", "there.npz exists; choose another file"),
+        ("out.npz --search dual", "search is dual; leave it out, or write to .* .stablehlo"),
+        ("out.npz --platforms cpu cuda", "platforms is cpu cuda; leave it out"),
+        ("out.stablehlo --search best", "search is best; it must be one of own, network, dual"),
+        ("out.stablehlo --simulations 8", "simulations is 8; choose a --search for it"),
+        ("out.stablehlo --search network --simulations 8", "simulations is 8; choose a --search"),
+        ("out.stablehlo --search dual --simulations 0", "num_simulations is 0; it must be at"),
+        ("out.stablehlo --platforms gpu", "platform is gpu; it must be one of cpu, cuda, rocm"),
+        ("out.stablehlo --batch 0", "batch_size is 0; it must be at least 1, or none for any"),
+    ],
+)
+def test_bad_requests_are_refused(
+    flags: str,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("there.npz").touch()
+    assert main(["export", "tic-tac-toe", *flags.split()]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("dualmctx export: ")
+    with pytest.raises(ValueError, match=message):
+        raise ValueError(line)
+    assert [x.name for x in tmp_path.iterdir()] == ["there.npz"]
+
+
+def test_searches_that_cannot_be_exported_are_refused() -> None:
+    """A network that needs the size of the batch, and one that calls Python."""
+    trained = make_untrained("connect2", *ALPHAZERO)
+
+    class Sized:
+        head_depths = (1,)
+
+        def __init__(self, change: Any) -> None:
+            self.change = change
+
+        def apply(self, params: Any, observation: Any, *args: Any, **kwargs: Any) -> Any:
+            observation = self.change(observation)
+            return trained.network.apply(params, observation, *args, **kwargs)
+
+    def call_python(x: Any) -> Any:
+        return jax.pure_callback(lambda y: y, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+    sized: Any = Sized(lambda x: x.reshape(len(x), -1))
+    message = r"^the network of connect2 cannot be exported: .*; a fixed batch size may help$"
+    with pytest.raises(ValueError, match=message):
+        dualmctx.export_network(trained.env, sized, trained.params)
+    program = dualmctx.export_network(trained.env, sized, trained.params, batch_size=2)
+    assert program.in_avals[0].shape[0] == 2
+    policy, calls = build_policy(trained.record, None, 3), Sized(call_python)
+    parts: Any = (trained.env, calls, trained.params)
+    with pytest.raises(ValueError, match=r"^the search AlphaZero of connect2 cannot be exported: "):
+        dualmctx.export_search(*parts, policy, batch_size=2)
