@@ -13,7 +13,7 @@ from dualmctx import make_network
 from dualmctx.models.network import HeadOutput
 from dualmctx.training.batch import TrainingBatch
 from dualmctx.training.learner import Learner, compute_losses, make_learn, make_optimizer
-from dualmctx.training.replay import add, draw, make_replay
+from dualmctx.training.replay import Replay, make_replay
 from dualmctx.training.targets import propagate_rewards
 
 NUM_ACTIONS = 5
@@ -131,14 +131,19 @@ def test_illegal_actions_and_unknown_values_have_no_gradient() -> None:
 def learn_on(network: Any, params: Any, batch: TrainingBatch, options: Learner) -> tuple:
     """Takes the optimiser steps of an iteration on a buffer with these positions; jitted."""
     num_positions = len(batch.policy)
-    buffer = make_replay(num_positions, options.batch_size, 1, num_positions)
+    replay = make_replay(
+        capacity=num_positions,
+        batch_size=options.batch_size,
+        num_games=1,
+        num_steps=num_positions,
+    )
     optimizer = make_optimizer(options, options.num_updates)
-    learn = make_learn(network, optimizer, buffer, options)
+    learn = make_learn(network, optimizer, replay, options)
 
     @jax.jit
     def fill_and_learn(params: Any, batch: TrainingBatch, rng_key: Any) -> tuple:
-        rows = jax.tree.map(lambda x: x[None], batch)
-        state = buffer.add(buffer.init(jax.tree.map(lambda x: x[0], batch)), rows)
+        column = jax.tree.map(lambda x: x[:, None], batch)
+        state = replay.add(replay.init(column), column)
         return learn(params, optimizer.init(params), state, rng_key)
 
     return fill_and_learn(params, jax.tree.map(jnp.asarray, batch), jax.random.PRNGKey(0))
@@ -231,14 +236,10 @@ def numbers(first: int, num_steps: int, num_games: int) -> TrainingBatch:
     return TrainingBatch(x, two, two, x, 0 * x, x < 0, x < 0, x)
 
 
-def one_of(batch: TrainingBatch) -> TrainingBatch:
-    return jax.tree.map(lambda x: x[0, 0], batch)
-
-
-def draw_often(buffer: Any, state: Any, num_samples: int = 100) -> TrainingBatch:
-    """Draws many batches; returns their positions on one axis."""
+def sample_often(replay: Replay, state: Any, num_samples: int = 100) -> TrainingBatch:
+    """Samples many batches; returns their positions on one axis."""
     keys = jax.random.split(jax.random.PRNGKey(0), num_samples)
-    found = jax.vmap(lambda key: draw(buffer, state, key))(keys)
+    found = jax.vmap(lambda key: replay.sample(state, key))(keys)
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), found)
 
 
@@ -249,11 +250,11 @@ def draw_often(buffer: Any, state: Any, num_samples: int = 100) -> TrainingBatch
 def test_replay_holds_the_latest_positions_of_each_game(
     capacity: int, num_games: int, num_steps: int
 ) -> None:
-    buffer = make_replay(capacity, 4, num_games, num_steps)
-    state = buffer.init(one_of(numbers(0, 1, 1)))
-    add_to, sample = (jax.jit(functools.partial(f, buffer)) for f in (add, draw_often))
+    replay = make_replay(capacity=capacity, batch_size=4, num_games=num_games, num_steps=num_steps)
+    state = replay.init(numbers(0, 1, 1))
+    add, sample = jax.jit(replay.add), jax.jit(functools.partial(sample_often, replay))
     for i in range(1, 7):
-        state = add_to(state, numbers(num_steps * i, num_steps, num_games))
+        state = add(state, numbers(num_steps * i, num_steps, num_games))
         found = sample(state)
         newest = num_steps * (i + 1)
         oldest = max(num_steps, newest - capacity // num_games)
@@ -265,12 +266,12 @@ def test_replay_holds_the_latest_positions_of_each_game(
 
 
 def test_replay_samples_uniformly_and_by_its_key() -> None:
-    buffer = make_replay(8, 8, 2, 4)
-    state = add(buffer, buffer.init(one_of(numbers(0, 1, 1))), numbers(0, 4, 2))
-    one, two, three = (draw(buffer, state, jax.random.PRNGKey(i)).value for i in (0, 0, 1))
+    replay = make_replay(capacity=8, batch_size=8, num_games=2, num_steps=4)
+    state = replay.add(replay.init(numbers(0, 1, 1)), numbers(0, 4, 2))
+    one, two, three = (replay.sample(state, jax.random.PRNGKey(i)).value for i in (0, 0, 1))
     np.testing.assert_array_equal(one, two)
     assert (one != three).any()
-    found = draw_often(buffer, state, 1000).value
+    found = sample_often(replay, state, 1000).value
     share = [np.mean(found == 100 * game + t) for game in range(2) for t in range(4)]
     np.testing.assert_allclose(share, [1 / 8] * 8, atol=0.02)
 
@@ -296,11 +297,11 @@ def test_outcomes_reach_older_positions_in_the_buffer(num_steps: int) -> None:
         )
 
     whole = batch(reward, discount, stop)
-    buffer = make_replay(60, 4, 5, num_steps)
-    state = buffer.init(one_of(whole))
+    replay = make_replay(capacity=60, batch_size=4, num_games=5, num_steps=num_steps)
+    state = replay.init(whole)
     for t in range(0, 12, num_steps):
         piece = (x[t : t + num_steps] for x in (reward, discount, stop))
-        state = add(buffer, state, batch(*piece))
+        state = replay.add(state, batch(*piece))
     for field in ("value", "remaining_discount", "is_truncated"):
         found = getattr(state.experience, field)
         np.testing.assert_array_equal(found, np.asarray(getattr(whole, field)).T)
@@ -318,8 +319,9 @@ def test_outcomes_reach_older_positions_in_the_buffer(num_steps: int) -> None:
     ],
 )
 def test_a_replay_buffer_that_is_too_small_is_an_error(sizes: tuple, words: str) -> None:
+    names = ("capacity", "batch_size", "num_games", "num_steps")
     with pytest.raises(ValueError, match=words) as error:
-        make_replay(*sizes)
+        make_replay(**dict(zip(names, sizes, strict=True)))
     assert "\n" not in str(error.value)
 
 

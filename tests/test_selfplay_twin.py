@@ -14,7 +14,7 @@ from double_move import DoubleMoveNim
 
 import games
 from dualmctx import AlphaZero, make_model, make_network, make_search_fn
-from dualmctx.training.replay import add, make_replay
+from dualmctx.training.replay import make_replay
 from dualmctx.training.selfplay import SelfPlay, make_play, start_games
 from dualmctx.training.targets import make_training_batch
 from dualmctx.types import ActingOutput
@@ -128,8 +128,10 @@ def assert_twin_agrees(
     """Plays some iterations with the engine, and each table separately with the twin."""
     number, length = options.num_games, 5 * options.num_steps // 2 + 1
     play = fast_jit(make_play(env, search_fn, options))
-    buffer = make_replay(number * length, 1, number, options.num_steps)
-    keep = fast_jit(lambda state, trajectory: add(buffer, state, make_training_batch(trajectory)))
+    replay = make_replay(
+        capacity=number * length, batch_size=1, num_games=number, num_steps=options.num_steps
+    )
+    keep = fast_jit(lambda state, moves: replay.add(state, make_training_batch(moves)))
     found = fast_jit(lambda keys: start_games(env, keys, options))(keys_of(0, number))
     tables = [Table(env, search_one, options, key) for key in keys_of(0, number)]
     state = None
@@ -137,8 +139,7 @@ def assert_twin_agrees(
         keys = keys_of(call, number)
         found, trajectory = play(params, keys, found)
         if state is None:
-            one = jax.tree.map(lambda x: x[0, 0], make_training_batch(trajectory))
-            state = buffer.init(one)
+            state = replay.init(make_training_batch(trajectory))
         state = keep(state, trajectory)
         trajectory, experience = jax.device_get((trajectory, state.experience))
         for b, table in enumerate(tables):

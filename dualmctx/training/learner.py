@@ -18,7 +18,7 @@ from dualmctx.checks import (
 )
 from dualmctx.models.game_model import mask_illegal
 from dualmctx.training.batch import TrainingBatch
-from dualmctx.training.replay import draw
+from dualmctx.training.replay import Replay
 from dualmctx.types import Params, PolicyValueNetwork
 
 
@@ -150,7 +150,7 @@ def compute_losses(
 def make_learn(
     network: PolicyValueNetwork,
     optimizer: optax.GradientTransformation,
-    buffer: Any,
+    replay: Replay,
     options: Learner,
     *,
     augment_fn: AugmentFn = lambda rng_key, batch: batch,
@@ -159,14 +159,15 @@ def make_learn(
 
     Args:
       network: a `dualmctx.models.network.Network`.
-      optimizer: as `make_optimizer` returns it.
-      buffer: the replay buffer, which must hold at least one position.
-      options: options of the learner.
-      augment_fn: transforms each batch before it is learned.
+      optimizer: an optimiser of optax, such as that of `make_optimizer`.
+      replay: the replay buffer, which must hold at least one position when the function is called.
+      options: options of the learner; those of the optimiser and the buffer are not used.
+      augment_fn: transforms each batch before it is learned, see `make_augment`.
 
     Returns:
-      `(params, opt_state, buffer_state, rng_key) -> (params, opt_state, losses)`, to be jitted.
-      The losses are means over the steps. The key is consumed.
+      `(params, opt_state, buffer_state, rng_key) -> (params, opt_state, losses)`, to be jitted,
+      where `buffer_state` is the state of `replay`. The losses are means over the steps. The key is
+      consumed.
     """
 
     def loss_fn(params: Params, batch: TrainingBatch) -> tuple[chex.Array, Losses]:
@@ -176,8 +177,8 @@ def make_learn(
     def learn(params: Params, opt_state: Any, buffer_state: Any, rng_key: chex.PRNGKey) -> tuple:
         def step(carry: tuple[Params, Any], key: chex.PRNGKey) -> tuple:
             params, opt_state = carry
-            draw_key, augment_key = jax.random.split(key)
-            batch = augment_fn(augment_key, draw(buffer, buffer_state, draw_key))
+            sample_key, augment_key = jax.random.split(key)
+            batch = augment_fn(augment_key, replay.sample(buffer_state, sample_key))
             gradients, losses = jax.grad(loss_fn, has_aux=True)(params, batch)
             updates, opt_state = optimizer.update(gradients, opt_state, params)
             return (optax.apply_updates(params, updates), opt_state), losses

@@ -1,6 +1,7 @@
 """The replay buffer: the latest positions, on the device."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import chex
 import flashbax
@@ -11,19 +12,35 @@ from dualmctx.training.batch import TrainingBatch
 from dualmctx.training.targets import propagate_outcome
 
 
-def make_replay(capacity: int, batch_size: int, num_games: int, num_steps: int) -> Any:
-    """Returns a ring buffer of positions, one row per game, sampled uniformly with replacement.
+class Replay(NamedTuple):
+    """A replay buffer as three pure functions of its state, a pytree of arrays.
+
+    Attributes:
+      init: `(batch) -> state`: an empty buffer for positions like those of a `[T, B]` batch, of
+        which only the shapes and dtypes are read.
+      add: `(state, batch) -> state`: adds `[T, B]` positions to the rows of their games, and their
+        outcomes to older positions. Rows are independent, so a device can add its share of them.
+      sample: `(state, rng_key) -> batch`: samples `[batch_size]` positions uniformly, with
+        replacement; consumes the key. The buffer must hold at least one position.
+    """
+
+    init: Callable[[TrainingBatch], Any]
+    add: Callable[[Any, TrainingBatch], Any]
+    sample: Callable[[Any, chex.PRNGKey], TrainingBatch]
+
+
+def make_replay(*, capacity: int, batch_size: int, num_games: int, num_steps: int) -> Replay:
+    """Returns a ring buffer of positions with one row of the latest moves per game.
 
     Args:
       capacity: number of positions, at least `num_games` times `num_steps`. Each of the parallel
         games gets an equal share; a remainder stays unused.
-      batch_size: positions per batch, at most `capacity`.
-      num_games: number of parallel games.
-      num_steps: moves of each game that are added at once.
+      batch_size: positions per sampled batch, at most `capacity`.
+      num_games: B, the number of parallel games.
+      num_steps: T, the moves of each game that are added at once.
 
     Returns:
-      A flashbax buffer of `[num_games, capacity // num_games]` positions: `init(position)`,
-      `add(state, batch)`, `sample(state, rng_key)`.
+      The buffer. Its state is that of flashbax's trajectory buffer.
 
     Raises:
       ValueError: if the buffer is too small.
@@ -37,7 +54,7 @@ def make_replay(capacity: int, batch_size: int, num_games: int, num_steps: int) 
         raise ValueError(
             f"batch_size is {batch_size}; it must be at most the capacity of {capacity} positions"
         )
-    return flashbax.make_trajectory_buffer(
+    buffer = flashbax.make_trajectory_buffer(
         add_batch_size=num_games,
         sample_batch_size=batch_size,
         sample_sequence_length=1,
@@ -46,22 +63,20 @@ def make_replay(capacity: int, batch_size: int, num_games: int, num_steps: int) 
         max_length_time_axis=capacity // num_games,
     )
 
+    def init(batch: TrainingBatch) -> Any:
+        return buffer.init(jax.tree.map(lambda x: jnp.zeros(x.shape[2:], x.dtype), batch))
 
-def add(buffer: Any, state: Any, batch: TrainingBatch) -> Any:
-    """Adds `[T, B]` positions to the rows of their games, and their outcomes to older positions.
-
-    Rows are independent, so the function can also be applied to one device's share of them.
-    """
-    batch = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), batch)
-    first = jax.tree.map(lambda x: x[:, :1], batch)
-    state = state.replace(experience=propagate_outcome(state.experience, first))
-    with jax.numpy_rank_promotion("allow"):
-        return buffer.add(state, batch)
-
-
-def draw(buffer: Any, state: Any, rng_key: chex.PRNGKey) -> TrainingBatch:
-    """Samples a batch of `[batch_size]` positions; consumes the key."""
     # flashbax adds arrays of different ranks, which a program's settings of JAX may forbid.
-    with jax.numpy_rank_promotion("allow"):
-        experience = buffer.sample(state, rng_key).experience
-    return jax.tree.map(lambda x: x[:, 0], experience)
+    def add(state: Any, batch: TrainingBatch) -> Any:
+        batch = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), batch)
+        first = jax.tree.map(lambda x: x[:, :1], batch)
+        state = state.replace(experience=propagate_outcome(state.experience, first))
+        with jax.numpy_rank_promotion("allow"):
+            return buffer.add(state, batch)
+
+    def sample(state: Any, rng_key: chex.PRNGKey) -> TrainingBatch:
+        with jax.numpy_rank_promotion("allow"):
+            experience = buffer.sample(state, rng_key).experience
+        return jax.tree.map(lambda x: x[:, 0], experience)
+
+    return Replay(init, add, sample)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import optax
 
 from dualmctx.distributed.devices import REPLICATED, SHARDED
+from dualmctx.training.replay import Replay
 from dualmctx.training.selfplay import PlayFn, SelfPlay, SelfPlayState, start_games
 from dualmctx.training.targets import make_training_batch
 from dualmctx.types import Environment, Params, PolicyValueNetwork
@@ -39,7 +40,7 @@ def make_init(
     network: PolicyValueNetwork,
     selfplay: SelfPlay,
     play: PlayFn,
-    buffer: Any,
+    replay: Replay,
     optimizer: optax.GradientTransformation,
 ) -> Callable[[chex.PRNGKey], TrainState]:
     """Returns a function that makes the initial state from a key, which is consumed."""
@@ -51,11 +52,10 @@ def make_init(
         params = network.init(params_key, games.state.observation[:1])
         trajectory = jax.eval_shape(play, params, keys, games)[1]
         batch = jax.eval_shape(make_training_batch, trajectory)
-        position = jax.tree.map(lambda x: jnp.zeros(x.shape[2:], x.dtype), batch)
         return TrainState(
             params=params,
             opt_state=optimizer.init(params),
-            buffer_state=buffer.init(position),
+            buffer_state=replay.init(batch),
             games=games,
             rng_key=rng_key,
             iteration=jnp.int32(0),

@@ -3,12 +3,14 @@
 import functools
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import chex
 import jax
+import optax
 from jax.sharding import Mesh
 
+from dualmctx.checks import check_count
 from dualmctx.distributed.devices import (
     REPLICATED,
     SHARDED,
@@ -22,7 +24,7 @@ from dualmctx.models.game_model import make_search_fn
 from dualmctx.training.batch import TrainingBatch
 from dualmctx.training.learner import AugmentFn, Learner, make_learn, make_optimizer
 from dualmctx.training.metrics import count_games, make_metrics
-from dualmctx.training.replay import add, make_replay
+from dualmctx.training.replay import Replay, make_replay
 from dualmctx.training.selfplay import PlayFn, SelfPlay, SelfPlayState, make_play
 from dualmctx.training.targets import make_training_batch
 from dualmctx.training.train_state import TrainState, make_init, partition_specs
@@ -56,7 +58,8 @@ def make_trainer(
     selfplay: SelfPlay,
     learner: Learner,
     *,
-    num_iterations: int,
+    num_iterations: int | None = None,
+    optimizer: optax.GradientTransformation | None = None,
     devices: Sequence[Any] | None = None,
     augment_fn: AugmentFn | None = None,
     passes_fn: PassesFn | None = None,
@@ -74,7 +77,9 @@ def make_trainer(
       policy: the search variant, with its noise.
       selfplay: options of self-play.
       learner: options of the learner.
-      num_iterations: length of the run, for the schedule of the learning rate.
+      num_iterations: length of the run, for the schedule of the learning rate; needed unless there
+        is an `optimizer`.
+      optimizer: an optimiser of optax, in place of `make_optimizer(learner, ...)`.
       devices: the devices to use; by default all.
       augment_fn: transforms each batch, keeping its values; `None` leaves batches unchanged.
       passes_fn: the number of passes of each iteration, where a pass is `learner.num_updates`
@@ -88,19 +93,26 @@ def make_trainer(
       ValueError: if options contradict each other or do not fit the devices.
     """
     num_games = selfplay.num_games
-    buffer = make_replay(learner.capacity, learner.batch_size, num_games, selfplay.num_steps)
+    replay = make_replay(
+        capacity=learner.capacity,
+        batch_size=learner.batch_size,
+        num_games=num_games,
+        num_steps=selfplay.num_steps,
+    )
     mesh = make_mesh(devices)
     check_split(mesh, num_games=num_games, batch_size=learner.batch_size)
-    num_passes = sum(map(passes_fn or _one_pass, range(1, num_iterations + 1)))
-    optimizer = make_optimizer(learner, num_passes * learner.num_updates)
+    if optimizer is None:
+        check_count("num_iterations", num_iterations, 1)
+        num_passes = sum(map(passes_fn or _one_pass, range(1, cast(int, num_iterations) + 1)))
+        optimizer = make_optimizer(learner, num_passes * learner.num_updates)
     search_fn = make_search_fn(env, network, policy, **model_options)
     play = make_play(env, search_fn, selfplay, reuse_capacity=policy.traits.reuse_capacity)
     augment_shard = functools.partial(_augment_sharded, shardings(mesh, SHARDED), augment_fn)
-    learn = make_learn(network, optimizer, buffer, learner, augment_fn=augment_shard)
+    learn = make_learn(network, optimizer, replay, learner, augment_fn=augment_shard)
 
-    init = make_init(env, network, selfplay, play, buffer, optimizer)
+    init = make_init(env, network, selfplay, play, replay, optimizer)
     specs = partition_specs(jax.eval_shape(init, jax.random.PRNGKey(0)))
-    play_all = _make_play_all(play, buffer, mesh, specs, num_games)
+    play_all = _make_play_all(play, replay, mesh, specs, num_games)
 
     def compile_for(state: TrainState) -> IterateFn:
         params, rng_key = state.params, state.rng_key
@@ -117,7 +129,7 @@ def make_trainer(
 
 
 def _make_play_all(
-    play: PlayFn, buffer: Any, mesh: Mesh, specs: TrainState, num_games: int
+    play: PlayFn, replay: Replay, mesh: Mesh, specs: TrainState, num_games: int
 ) -> Callable[..., tuple]:
     """Returns a function with which every device plays its share of the games and stores them.
 
@@ -127,7 +139,7 @@ def _make_play_all(
 
     def play_shard(params: Params, rng_keys: Any, games: SelfPlayState, buffer_state: Any) -> tuple:
         games, trajectory = play(params, rng_keys, games)
-        buffer_state = add(buffer, buffer_state, make_training_batch(trajectory))
+        buffer_state = replay.add(buffer_state, make_training_batch(trajectory))
         return games, buffer_state, total(count_games(trajectory))
 
     def play_all(
