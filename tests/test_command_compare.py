@@ -124,7 +124,7 @@ def test_report_is_written_and_printed(files: Path, whole: Path, capfd: Any) -> 
 
 def stop_after(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Raises KeyboardInterrupt after a number of batches of a tournament."""
-    play_all = tournament_progress.play_tournament
+    play_all = tournament_progress.play_batches
 
     def play(*given: Any) -> Any:
         chunks = play_all(*given)
@@ -132,7 +132,7 @@ def stop_after(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
             yield next(chunks)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tournament_progress, "play_tournament", play)
+    monkeypatch.setattr(tournament_progress, "play_batches", play)
 
 
 def test_interrupted_comparison_can_be_resumed(
@@ -155,7 +155,7 @@ def test_interrupted_comparison_can_be_resumed(
 def test_folder_is_locked_during_the_games(
     files: Path, whole: Path, tmp_path: Path, no_timing: None, capfd: Any
 ) -> None:
-    out, play_all, codes = tmp_path / "out", tournament_progress.play_tournament, []
+    out, play_all, codes = tmp_path / "out", tournament_progress.play_batches, []
 
     def play(*given: Any) -> Any:
         patch.undo()
@@ -165,7 +165,7 @@ def test_folder_is_locked_during_the_games(
         yield from chunks
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tournament_progress, "play_tournament", play)
+        patch.setattr(tournament_progress, "play_batches", play)
         assert run(files, *COMMAND, "--out", str(out)) == 0
     assert codes == [2]
     assert f"compare: {out} is being written by process {os.getpid()} on" in capfd.readouterr().err

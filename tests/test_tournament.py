@@ -39,6 +39,7 @@ from dualmctx.matches.players import Player, perfect_player, random_player, sear
 from dualmctx.matches.tournament import (
     Tournament,
     pair_keys,
+    play_batches,
     play_tournament,
     round_robin,
 )
@@ -68,12 +69,20 @@ HOST = Player("host", host_mover(free_cell), about={"kind": "any free cell"})
 
 def tournament(**changes: Any) -> Tournament:
     players = (search_player("net", ENV, *network(), SEARCH), perfect_player(ENV), HOST)
-    made = Tournament(ENV, players, round_robin(3), OPENINGS, seed=1, batch_size=2)
+    made = Tournament(ENV, players, OPENINGS, round_robin(3), seed=1, batch_size=2)
     return dataclasses.replace(made, **changes)
 
 
 def play_all(folder: pathlib.Path, **changes: Any) -> list[Game]:
-    return [x for games in play_tournament(tournament(**changes), folder) for x in games]
+    return [x for games in play_batches(tournament(**changes), folder) for x in games]
+
+
+def test_tournament_without_a_folder_returns_its_games(whole: tuple[bytes, list[Game]]) -> None:
+    names = [player.name for player in tournament().players]
+    made = tournament(players=list(tournament().players), pairings=())
+    assert list(made.pairings) == [(0, 1), (0, 2), (1, 2)]
+    assert play_tournament(made) == whole[1]
+    assert count_results(names, whole[1]).players == tuple(names)
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +133,7 @@ def test_opening_rows_are_computed_once(
     made = tournament(players=players, pairings=((0, 1), (0, 2)))
     rows = Mock(wraps=to_action_rows)
     monkeypatch.setattr(tournaments, "to_action_rows", rows)
-    played = [game for games in play_tournament(made, tmp_path) for game in games]
+    played = [game for games in play_batches(made, tmp_path) for game in games]
     assert rows.call_count == 1
     assert {game.pair: game.moves[: game.opening] for game in played} == dict(enumerate(OPENINGS))
 
@@ -224,7 +233,7 @@ def test_games_do_not_depend_on_batch_size(whole: Any, tmp_path: pathlib.Path) -
 def test_different_tournament_in_folder_raises(
     changes: dict, line: str, whole: Any, tmp_path: pathlib.Path
 ) -> None:
-    next(play_tournament(tournament(), tmp_path))
+    next(play_batches(tournament(), tmp_path))
     (tmp_path / "games.jsonl").write_bytes(whole[0])
     with pytest.raises(ValueError, match=re.escape(f"the tournament in {tmp_path} {line}") + "$"):
         play_all(tmp_path, **changes)
@@ -295,13 +304,13 @@ def test_duplicate_pair_raises(read: Any, whole: Any, tmp_path: pathlib.Path) ->
 
 
 def test_missing_pair_raises(whole: Any, tmp_path: pathlib.Path) -> None:
-    next(play_tournament(tournament(), tmp_path))
+    next(play_batches(tournament(), tmp_path))
     lines = whole[0].splitlines(keepends=True)
     (tmp_path / "games.jsonl").write_bytes(b"".join(lines[2:]))
     with pytest.raises(
         ValueError, match=r"^games.jsonl has pair 1 of net and perfect instead of pair 0"
     ):
-        next(play_tournament(tournament(), tmp_path))
+        next(play_batches(tournament(), tmp_path))
 
 
 @pytest.mark.slow
@@ -313,7 +322,7 @@ def test_large_batches_play_the_same_games(tmp_path: pathlib.Path) -> None:
         "openings": OPENINGS[:2] * 1024,
         "batch_size": 2048,
     }
-    [played] = play_tournament(tournament(**made), tmp_path / "large")
+    [played] = play_batches(tournament(**made), tmp_path / "large")
     assert len(played) == 4096
     some = play_all(tmp_path / "small", **made | {"openings": OPENINGS[:2] * 4, "batch_size": 8})
     assert some == played[:16]
@@ -407,7 +416,7 @@ def test_non_finite_network_ends_the_tournament(
         search_player("ok", ENV, made, params, SEARCH),
     )
     both = tournament(players=players, pairings=((1, 2), (0, 1)), openings=OPENINGS[:2])
-    games = play_tournament(both, tmp_path)
+    games = play_batches(both, tmp_path)
     assert len(next(games)) == 4
     with pytest.raises(ValueError, match=r"^player 'net' could not choose a move, .* NaN") as error:
         next(games)
@@ -433,7 +442,7 @@ def test_players_share_programs_but_not_parameters(tmp_path: pathlib.Path) -> No
     players = tuple(Player(name, prefer, jnp.int32(cell)) for name, cell in cells.items())
     made = tournament(players=players, pairings=round_robin(3), openings=((),))
     before = tournaments._compile.cache_info().misses
-    played = [game for games in play_tournament(made, tmp_path) for game in games]
+    played = [game for games in play_batches(made, tmp_path) for game in games]
     assert len(played) == 6
     for game in played:
         assert game.moves[:2] == tuple(cells[name] for name in game.players)
@@ -479,8 +488,8 @@ HANDICAPS = (
 def test_games_start_from_fens(tmp_path: pathlib.Path) -> None:
     env = games.make("gardner_chess")
     players = random_player("one"), random_player("other")
-    made = Tournament(env, players, ((0, 1),), HANDICAPS, batch_size=4, max_plies=9)
-    played = [game for some in play_tournament(made, tmp_path) for game in some]
+    made = Tournament(env, players, HANDICAPS, batch_size=4, max_plies=9)
+    played = [game for some in play_batches(made, tmp_path) for game in some]
     assert read_games(tmp_path / "games.jsonl") == played
     assert [game.history(game.opening) for game in played[::2]] == list(HANDICAPS)
     assert [game.fen is None for game in played[::2]] == [False, False, False, True]

@@ -164,7 +164,7 @@ def measure(
     for builder in loaded.builders:
         kin.setdefault(builder.spec.without_budget(), []).append(builder.spec.name)
     return Played(
-        players=tournament.players,
+        players=tuple(tournament.players),
         games=played,
         starts=find_starts(tournament.env, (game.history(game.opening) for game in played)),
         seconds=seconds,

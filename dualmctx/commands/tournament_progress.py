@@ -10,7 +10,7 @@ from dualmctx.matches.game_file import Game, repair_games
 from dualmctx.matches.tournament import (
     Tournament,
     count_played,
-    play_tournament,
+    play_batches,
     save_tournament_settings,
 )
 from dualmctx.matches.tournament_folder import GAMES
@@ -47,7 +47,7 @@ def play(
         return verdict
     total = 2 * len(tournament.openings) * len(tournament.pairings)
     with progress(total, count_played(tournament, played), console) as show:
-        for games in play_tournament(tournament, folder):
+        for games in play_batches(tournament, folder):
             played += games
             show(games)
             if test is not None:

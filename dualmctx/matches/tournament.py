@@ -1,9 +1,11 @@
 """Tournaments: pairings of players play pairs of games from openings; every batch is saved."""
 
+import contextlib
 import dataclasses
 import functools
+import tempfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import numpy as np
 
 from dualmctx.matches.arena import MAX_PLIES, make_games
 from dualmctx.matches.boards import Record
-from dualmctx.matches.game_file import Game, append_games, repair_games
+from dualmctx.matches.game_file import Game, append_games, read_games, repair_games
 from dualmctx.matches.host_games import play_on_host
 from dualmctx.matches.openings import (
     Opening,
@@ -40,12 +42,13 @@ class Tournament:
 
     env: Environment
     """A game of `games.make`."""
-    players: tuple[Player, ...]
+    players: Sequence[Player]
     """The players; their names differ."""
-    pairings: tuple[tuple[int, int], ...]
-    """Pairs of indices of players; see `round_robin`."""
-    openings: tuple[Opening, ...]
-    """Legal actions from the initial position or from a FEN; see `openings`."""
+    openings: Sequence[Opening]
+    """Legal actions from the initial position or from a FEN, see `random_openings`. Players that
+    sample nothing play the same two games from equal openings."""
+    pairings: Sequence[tuple[int, int]] = ()
+    """Pairs of indices of players; by default all pairs of different players, see `round_robin`."""
     seed: int = 0
     """Seed of the random numbers of all games."""
     batch_size: int = 256
@@ -56,7 +59,9 @@ class Tournament:
     """Other settings that must not change on resumption, such as game parameters; JSON values."""
 
     def __post_init__(self) -> None:
-        """Validates the fields."""
+        """Completes and validates the fields."""
+        if not self.pairings:
+            object.__setattr__(self, "pairings", round_robin(len(self.players)))
         names = [player.name for player in self.players]
         for name in names:
             if not name or names.count(name) > 1:
@@ -92,12 +97,17 @@ def round_robin(number: int, *, with_self: bool = False) -> tuple[tuple[int, int
     return tuple((i, j) for i in range(number) for j in range(i + start, number))
 
 
-def count_played(tournament: Tournament, played: Iterable[Game]) -> int:
-    """Counts the games that belong to a tournament, by players and openings."""
+def games_of(tournament: Tournament, played: Iterable[Game]) -> list[Game]:
+    """Returns the games that belong to a tournament, by players and openings."""
     names = [player.name for player in tournament.players]
     wanted = {frozenset((names[i], names[j])) for i, j in tournament.pairings}
     number = len(tournament.openings)
-    return sum(game.pair < number and frozenset(game.players) in wanted for game in played)
+    return [x for x in played if x.pair < number and frozenset(x.players) in wanted]
+
+
+def count_played(tournament: Tournament, played: Iterable[Game]) -> int:
+    """Counts the games that belong to a tournament; see `games_of`."""
+    return len(games_of(tournament, played))
 
 
 def save_tournament_settings(tournament: Tournament, folder: Path) -> None:
@@ -109,8 +119,30 @@ def save_tournament_settings(tournament: Tournament, folder: Path) -> None:
     save_settings(folder, _settings(tournament))
 
 
-def play_tournament(tournament: Tournament, folder: Path) -> Iterator[list[Game]]:
-    """Plays the remaining games of a tournament; saves games before yielding them.
+def play_tournament(tournament: Tournament, folder: Path | str | None = None) -> list[Game]:
+    """Plays a tournament to its end.
+
+    Args:
+      tournament: the tournament.
+      folder: its folder, see `play_batches`; with `None`, the games are not saved.
+
+    Returns:
+      All games of the tournament, those of earlier calls included: for each pairing and opening two
+      games, which follow one another.
+
+    Raises:
+      ValueError: see `play_batches`.
+    """
+    with contextlib.ExitStack() as stack:
+        if folder is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+        for _ in play_batches(tournament, folder):
+            pass
+        return games_of(tournament, read_games(Path(folder) / GAMES))
+
+
+def play_batches(tournament: Tournament, folder: Path | str) -> Iterator[list[Game]]:
+    """Plays the remaining games of a tournament batch by batch; saves games before yielding them.
 
     Games are saved in `games.jsonl`, settings in `tournament.json`. An interrupted tournament can
     be continued by another call, which plays the same games in the same order as without the
@@ -128,6 +160,7 @@ def play_tournament(tournament: Tournament, folder: Path) -> Iterator[list[Game]
       ValueError: if the folder contains a different tournament, or the output of a player's
         network is not finite.
     """
+    folder = Path(folder)
     file = folder / GAMES
     save_tournament_settings(tournament, folder)
     done = count_finished_pairs(repair_games(file))

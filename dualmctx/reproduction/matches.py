@@ -83,8 +83,8 @@ def make_matches(
     return Tournament(
         env,
         tuple(_make_player(env, setups[name], folders[name], step) for name, step in players),
-        pair_up([name for name, _ in players], chosen),
         make_openings(env, row, size, seed),
+        pair_up([name for name, _ in players], chosen),
         seed=seed,
         batch_size=size.openings,
         about={"seed": seed},

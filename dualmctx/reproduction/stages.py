@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dualmctx.matches.game_file import read_games
-from dualmctx.matches.tournament import count_played, play_tournament
+from dualmctx.matches.tournament import count_played, play_batches
 from dualmctx.matches.tournament_folder import GAMES as GAMES_FILE
 from dualmctx.reproduction.equal_seconds import EQUAL, MEASURED, find_equal
 from dualmctx.reproduction.experiments import GAMES, Algorithm
@@ -109,7 +109,7 @@ def play_all(
     done = count_played(matches, read_games(file)) if file.exists() else 0
     task = f"{experiment.game}: games of seed {seed}"
     show(task, done, total)
-    for played in play_tournament(matches, experiment.match_folder(seed)):
+    for played in play_batches(matches, experiment.match_folder(seed)):
         done += len(played)
         show(task, done, total)
 
