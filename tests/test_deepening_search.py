@@ -187,13 +187,13 @@ def test_cancelled_task_keeps_its_tree() -> None:
 
 @pytest.mark.slow
 def test_chess_positions_continue_from_a_fen() -> None:
-    search, fen = new_search("gardner-chess"), "k4/1Q3/2K2/5/5 w - - 0 9"
+    search, fen = new_search("gardner-chess"), "k4/5/1QK2/5/5 w - - 0 9"
     start = task("", 64, fen=fen)
     run(search, start)
-    moved = task("b4b1", 16, fen=f" {fen}  ")
+    moved = task("b3b1", 16, fen=f" {fen}  ")
     [row] = run(search, moved)
     assert row["move"].startswith("a5")
-    elsewhere = task("b4b1", 16, fen="k4/1Q3/2K2/5/5 w - - 1 9")
+    elsewhere = task("b3b1", 16, fen="k4/5/1QK2/5/5 w - - 1 9")
     run(search, elsewhere)
     assert elsewhere.reused == 0
     same = task("", 64, fen=fen)

@@ -291,6 +291,7 @@ def test_search_that_does_not_fit_is_an_error(monkeypatch: pytest.MonkeyPatch) -
         ({"command": "status", "target": 1}, "others have none"),
         ({"command": "status", "priority": 1}, "the command status has no field priority"),
         ({"target": 1}, "others have none"),
+        ({"simulation": 5}, "there is no field 'simulation'"),
     ],
     ids=str,
 )

@@ -1,5 +1,6 @@
 """`dualmctx serve`: waiting requests form a batch, and a single request is answered at once."""
 
+import contextlib
 import json
 import queue
 import signal
@@ -12,6 +13,7 @@ from typing import Any
 import jax
 import pytest
 
+from documents import code_blocks, section
 from dualmctx.commands.serve import warm_up
 from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.factory import build_evaluator
@@ -72,47 +74,96 @@ def test_read_errors_are_raised_in_order() -> None:
         next(batches)
 
 
-def test_program_gets_answers_over_pipes(tmp_path: Path) -> None:
-    network = export_untrained(tmp_path / "c4.npz", "connect-four")
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-W", "error", "-m", "dualmctx", "serve", str(network)),
-            *("--network-only", "--batch", "4"),
-        ],
+@contextlib.contextmanager
+def serving(network: Path | str, *flags: str) -> Iterator[Any]:
+    """Starts `dualmctx serve` with pipes; ends it if the test has not."""
+    with subprocess.Popen(
+        [sys.executable, "-W", "error", "-m", "dualmctx", "serve", str(network), *flags],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
-    def send(line: str) -> None:
-        process.stdin.write(line + "\n")
-        process.stdin.flush()
 
-    try:
+def send(process: Any, *lines: Any) -> None:
+    for line in lines:
+        process.stdin.write((line if isinstance(line, str) else json.dumps(line)) + "\n")
+    process.stdin.flush()
+
+
+def receive(process: Any) -> Any:
+    return json.loads(process.stdout.readline())
+
+
+def test_program_gets_answers_over_pipes(tmp_path: Path) -> None:
+    network = export_untrained(tmp_path / "c4.npz", "connect-four")
+    with serving(network, "--network-only", "--batch", "4") as process:
         # Each answer arrives before the next request is sent.
         for i, moves in enumerate(["", "4", "44"]):
-            send(json.dumps({"id": f"q{i}", "moves": moves}))
-            row = json.loads(process.stdout.readline())
+            send(process, {"id": f"q{i}", "moves": moves})
+            row = receive(process)
             assert (row["id"], row["line"]) == (f"q{i}", i + 1)
             assert len(row["legal"]) == 7
-        for line in ("nonsense", '{"id": "bad", "moves": "9"}', "", '{"moves": "1"}'):
-            send(line)
-        rows = [json.loads(process.stdout.readline()) for _ in range(3)]
-        assert [(x["id"], x["line"], "error" in x) for x in rows] == [
-            *((None, 4, True), ("bad", 5, True), (7, 7, False))
+        send(process, "nonsense", {"id": "bad", "moves": "9"}, "", {"moves": "1"})
+        rows = [receive(process) for _ in range(3)]
+        assert sorted((x["line"], x["id"], "error" in x) for x in rows) == [
+            *((4, None, True), (5, "bad", True), (7, 7, False))
         ]
-        send('{"id": "last", "moves": "1213141"}')
+        hostile(process)
+        send(process, {"id": "last", "moves": "1213141"})
         out, errors = process.communicate(timeout=600)
-    finally:
-        process.kill()
     [last] = map(json.loads, out.splitlines())
     assert (last["id"], last["value"], last["action"]) == ("last", -1.0, None)
     assert errors == "dualmctx serve: ready, connect_four on cpu\n"
     assert process.returncode == 0
+
+
+# Lines that are answered with an error, without a search.
+HOSTILE = (
+    "{",
+    "[1]",
+    "null",
+    "\x00",
+    '"moves"',
+    '{"moves": "4", "moves": "4"}',
+    '{"moves": "4", "simulations": NaN}',
+    '{"moves": "4", "simulations": 1e999}',
+    '{"moves": "4", "simulations": -5}',
+    '{"moves": "4", "simulations": 99999999999999999999999}',
+    '{"moves": "4", "simulations": [[1]]}',
+    '{"moves": "4", "max_time": {"s": 1}}',
+    '{"moves": "4", "priority": "high"}',
+    '{"moves": "4", "variant": "../../etc:x=y"}',
+    '{"moves": "4", "variant": "dual:num_rounds=999999999999"}',
+    '{"moves": "4", "variant": "alphazero:max_depth=0"}',
+    '{"moves": "4", "variant": "alphazero:kernels=fast"}',
+    '{"moves": "4", "variant": "' + "x" * 100_000 + '"}',
+    '{"moves": "' + "4" * 100_000 + '", "id": 1}',
+    '{"moves": "4", "id": "' + "i" * 100_000 + '", "priority": 0.5}',
+    '{"command": "shutdown"}',
+    '{"command": {}}',
+    '{"command": "cancel", "target": null}',
+    "[" * 100_000,
+    "x" * (2**20 + 1),
+)
+
+
+def hostile(process: Any) -> None:
+    """Sends each of the lines several times; all are answered with errors."""
+    for _ in range(4):
+        send(process, *HOSTILE)
+        rows = [receive(process) for _ in HOSTILE]
+        assert [x for x in rows if "error" not in x or len(str(x["error"])) > 400] == []
+    send(process, {"command": "status"}, {"command": "cancel_all"}, {"command": "clear"})
+    status, cancelled, _ = (receive(process) for _ in range(3))
+    assert (status["waiting"], status["running"], status["programs"]) == (0, 0, 0)
+    assert cancelled["cancelled"] == 0
 
 
 @pytest.mark.parametrize("preset", ["connect-four", "gardner-chess"])
@@ -166,6 +217,33 @@ sys.exit(dualmctx_command.main(["waiting"]))
 """
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_drops_running_requests(tmp_path: Path, number: int) -> None:
+    with serving(
+        export_untrained(tmp_path / "c4.npz", "connect-four"), "--network-only"
+    ) as process:
+        fields = {"moves": "4", "variant": "alphazero", "max_time": 1000, "report_every": 0.001}
+        send(process, fields, fields | {"variant": "muzero"})
+        assert receive(process)["final"] is False
+        process.send_signal(number)
+        assert process.wait(600) == 130
+        assert process.stderr.read().endswith("dualmctx serve: stopped\n")
+
+
+@pytest.mark.slow
+def test_closed_output_ends_the_command(tmp_path: Path) -> None:
+    with serving(
+        export_untrained(tmp_path / "c4.npz", "connect-four"), "--network-only"
+    ) as process:
+        fields = {"moves": "4", "variant": "alphazero", "max_time": 1000, "report_every": 0.001}
+        send(process, fields)
+        assert receive(process)["final"] is False
+        process.stdout.close()
+        assert process.wait(600) == 141
+        assert process.stderr.read() == "dualmctx serve: ready, connect_four on cpu\n"
+
+
 def test_ctrl_c_ends_a_waiting_process() -> None:
     process = subprocess.Popen(
         [sys.executable, "-W", "error", "-c", WAITING],
@@ -185,3 +263,25 @@ def test_ctrl_c_ends_a_waiting_process() -> None:
         assert process.communicate() == ("", "dualmctx waiting: stopped\n")
     finally:
         process.kill()
+
+
+SESSION = section("docs/evaluate.md", "Serving another program").split("### A session\n")[1]
+
+
+@pytest.mark.slow
+def test_documented_session() -> None:
+    """Each answer has the fields that the page shows; interim results may come in between."""
+    [session] = code_blocks(SESSION, "text")
+    with serving("connect-four") as process:
+        for line in session.splitlines():
+            mark, shown = line[0], json.loads(line[2:])
+            if mark == ">":
+                send(process, shown)
+                continue
+            row = receive(process)
+            while row.get("final") is False and shown.get("final") is not False:
+                row = receive(process)
+            assert shown.items() <= row.items()
+        out, errors = process.communicate(timeout=600)
+    assert (out, process.returncode) == ("", 0)
+    assert errors.startswith("dualmctx serve: ready, connect_four on ")

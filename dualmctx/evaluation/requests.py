@@ -1,10 +1,13 @@
 """Requests of `dualmctx serve`: a position with the settings of its search, or a command."""
 
+import difflib
+import functools
 import math
 import reprlib
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
+from dualmctx.evaluation.fields import POSITION_FIELDS, Row
 from dualmctx.evaluation.positions_file import read_json_line
 from dualmctx.evaluation.questions import Line, Question, read_lines
 
@@ -67,12 +70,14 @@ def _read_request(line: Line) -> Request:
     settings: dict[str, Any] = {}
 
     def select(fields: dict[str, Any]) -> dict[str, Any]:
-        if not _NAMES.isdisjoint(fields):
-            settings.clear()
-            settings.update((name, fields.pop(name)) for name in _NAMES if name in fields)
-            if settings.get("command") is not None:
-                fields.setdefault("moves", "")
-        return fields
+        if fields.keys() <= _POSITION:
+            return fields
+        settings.clear()
+        settings.update(fields)
+        position = {name: x for name, x in fields.items() if name not in _NAMES}
+        if fields.get("command") is not None:
+            position.setdefault("moves", "")
+        return position
 
     question, size = read_json_line(line, select), len(line.data)
     if not settings or question.error is not None:
@@ -84,12 +89,15 @@ def _read_request(line: Line) -> Request:
 
 
 def _with_settings(question: Question, size: int, settings: dict[str, Any]) -> Request:
-    """Checks the settings of a request.
+    """Checks the settings of a request, which are among all fields of a line.
 
     Raises:
       ValueError: if a value is invalid; the message has the field, the value and the remedy.
     """
-    values = {name: _CHECKS[name](name, x) for name, x in settings.items() if x is not None}
+    for name in settings.keys() - _NAMES - _POSITION:
+        _check_name(name[:_MAX_TEXT])
+    given = {name: x for name, x in settings.items() if name in _NAMES and x is not None}
+    values = {name: _CHECKS[name](name, x) for name, x in given.items()}
     command, target = values.pop("command", None), values.pop("target", None)
     if (command == "cancel") != (target is not None):
         raise ValueError("the command cancel needs a target, the id of a request; others have none")
@@ -98,6 +106,14 @@ def _with_settings(question: Question, size: int, settings: dict[str, Any]) -> R
     priority = values.pop("priority", 0)
     analysis = Analysis(**values) if values else None
     return Request(question, size, priority, analysis, command, target)
+
+
+@functools.lru_cache(maxsize=1024)
+def _check_name(name: str) -> None:
+    """Refuses a field whose name is nearly that of a setting, which would have no effect."""
+    close = difflib.get_close_matches(name, _NAMES, 1, cutoff=0.8)
+    if close:
+        raise ValueError(f"there is no field {reprlib.repr(name)}; perhaps {close[0]}")
 
 
 def _refuse(name: str, value: Any, remedy: str) -> ValueError:
@@ -159,4 +175,4 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "command": _check_command,
     "target": _check_target,
 }
-_NAMES = frozenset(_CHECKS)
+_NAMES, _POSITION = frozenset(_CHECKS), frozenset(POSITION_FIELDS)
