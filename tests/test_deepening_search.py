@@ -15,7 +15,7 @@ from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.requests import Analysis, Request
 from dualmctx.evaluation.tasks import Program, Task
-from dualmctx.evaluation.tree_pool import TreePool
+from dualmctx.evaluation.tree_pool import PoolSize, TreePool, choose_pool_size
 from dualmctx.policies import AlphaZero, Dual
 from untrained import make_untrained
 
@@ -28,8 +28,7 @@ def parts(preset: str, policy: Any = AlphaZero()) -> tuple[Evaluator, TreePool]:
     """Returns an evaluator of one chunk, and a pool with room for four trees."""
     trained = make_untrained(preset)
     chunk = to_chunk(policy.for_evaluation(), CHUNK)
-    pool = TreePool(trained, chunk, capacity=CAPACITY, batch_size=BATCH, num_bytes_kept=0, seed=0)
-    assert pool.num_rows == 2 * BATCH
+    pool = TreePool(trained, chunk, PoolSize(CAPACITY, 2 * BATCH), batch_size=BATCH, seed=0)
     return build_evaluator(trained, chunk, batch_size=BATCH), pool
 
 
@@ -211,3 +210,32 @@ def test_dual_deepens_by_rounds() -> None:
     [answered] = answer(evaluator, [[Question(1, "q", "4")]])
     assert_same_rows(row, answered.rows[0])
     np.testing.assert_allclose(row["tree_values"], answered.rows[0]["tree_values"], atol=1e-5)
+
+
+def test_pool_fits_into_its_memory() -> None:
+    trained, chunk = make_untrained("connect-four"), to_chunk(AlphaZero().for_evaluation(), 16)
+
+    def choose(num_bytes: int) -> PoolSize:
+        return choose_pool_size(
+            trained, chunk, max_simulations=1000, batch_size=2, num_bytes=num_bytes
+        )
+
+    capacity, num_rows = choose(2**24)
+    assert capacity == 1008
+    assert num_rows > 4
+    # Twice as many trees take twice the memory.
+    assert choose(2**25).num_rows in (2 * num_rows, 2 * num_rows + 1)
+    capacity, num_rows = choose(2**18)
+    assert (capacity % 16, capacity < 1008, num_rows >= 4) == (0, True, True)
+    with pytest.raises(ValueError, match=r"4 trees of 16 simulations need .* larger --tree-memory"):
+        choose(2**12)
+
+
+def test_simulations_beyond_the_capacity_are_an_error() -> None:
+    search, timed = new_search(), task("4", 1000, max_time=9.0)
+    [row] = run(search, task("4", 65))
+    assert "simulations is 65; with this search it must be at most 64" in row["error"]
+    analysis = timed.request.analysis._replace(simulations=None)
+    timed.request = timed.request._replace(analysis=analysis)
+    run(search, timed)
+    assert timed.simulations == 64

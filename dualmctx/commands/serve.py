@@ -31,7 +31,7 @@ from dualmctx.evaluation.rows import Row
 from dualmctx.evaluation.scheduler import Scheduler, Setup
 from dualmctx.evaluation.streams import full_batches
 from dualmctx.evaluation.tasks import Planner, Program, TaskSearch
-from dualmctx.evaluation.tree_pool import TreePool
+from dualmctx.evaluation.tree_pool import TreePool, choose_pool_size
 from dualmctx.runs.saved_network import Trained, load_trained
 from dualmctx.types import Policy
 
@@ -60,7 +60,8 @@ class Options:
     max_programs: int = 8
     """Number of compiled searches that are kept for requests with settings of their own."""
     tree_memory: int = 128
-    """Memory in MiB for the kept trees of each compiled search; at least two batches are kept."""
+    """Memory in MiB for the kept trees of each compiled search. It must hold two batches of trees,
+    which limits the simulations in games with many actions."""
 
     def __post_init__(self) -> None:
         """Checks the numbers."""
@@ -125,14 +126,14 @@ def make_setup(evaluator: Evaluator, trained: Trained, options: Options) -> Setu
                     devices=options.search.devices,
                 )
             )
-        pool = TreePool(
+        size = choose_pool_size(
             trained,
             policy,
-            capacity=options.max_simulations,
+            max_simulations=options.max_simulations,
             batch_size=options.batch,
-            num_bytes_kept=options.tree_memory * 2**20,
-            seed=seed,
+            num_bytes=options.tree_memory * 2**20,
         )
+        pool = TreePool(trained, policy, size, batch_size=options.batch, seed=seed)
         return DeepeningSearch(evaluator, pool)
 
     return Setup(planner, load, options.batch, options.max_programs, about)

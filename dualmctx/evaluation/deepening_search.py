@@ -108,7 +108,7 @@ class DeepeningSearch:
         opened = self._open(tasks)
         new, sources = dict[int, KeptTree](), dict[int, KeptTree]()
         for i, task in enumerate(tasks):
-            end, error = opened.end(i), opened.parsed.errors.get(i)
+            end, error = opened.end(i), opened.parsed.errors.get(i) or self._limit(task)
             if error is not None or end.first_bad[0] >= 0:
                 task.is_over, task.result = True, self._describer(task, end, error)
                 continue
@@ -126,6 +126,18 @@ class DeepeningSearch:
         self._pool.place(rows, opened.states)
         for i, source in sources.items():
             self._continue_from(source, new[i], tasks[i])
+
+    def _limit(self, task: Task) -> str | None:
+        """Limits the simulations of a task; returns the error if it asks for more."""
+        capacity, analysis = self._pool.capacity, task.request.analysis
+        if task.target > capacity and analysis is not None and analysis.simulations is None:
+            task.target = capacity
+        if task.target <= capacity:
+            return None
+        return (
+            f"simulations is {task.target}; with this search it must be at most {capacity}, unless"
+            " the server is started with a larger --tree-memory or a smaller --batch"
+        )
 
     def _open(self, tasks: list[Task]) -> _Opened:
         questions = [task.request.question for task in tasks]

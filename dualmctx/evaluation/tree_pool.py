@@ -23,11 +23,12 @@ from dualmctx.evaluation.evaluations import (
 )
 from dualmctx.evaluation.factory import state_shapes
 from dualmctx.models.game_model import make_search_fn
-from dualmctx.models.search_memory import num_bytes, search_memory
+from dualmctx.models.search_memory import num_bytes as size_in_bytes
+from dualmctx.models.search_memory import search_memory
 from dualmctx.runs.saved_network import Trained, model_kwargs_of
 from dualmctx.search.subtree import compact_tree, empty_tree, get_subtree
 from dualmctx.search.tree import Tree, root_passes
-from dualmctx.training.memory_budget import require_batch_memory
+from dualmctx.training.memory_budget import readable, require_batch_memory
 from dualmctx.types import Policy, SearchFn
 
 
@@ -50,6 +51,52 @@ class Deepened(NamedTuple):
     simulations: Array
 
 
+class PoolSize(NamedTuple):
+    """The size of a pool.
+
+    Attributes:
+      capacity: the largest number of simulations of a tree, a multiple of those of a chunk.
+      num_rows: P, the number of trees.
+    """
+
+    capacity: int
+    num_rows: int
+
+
+def choose_pool_size(
+    trained: Trained, chunk: Policy, *, max_simulations: int, batch_size: int, num_bytes: int
+) -> PoolSize:
+    """Chooses the size of a pool for a limit of memory.
+
+    Trees have room for `max_simulations`, rounded up to whole chunks, or for as many as let two
+    batches of trees fit. If more trees fit, there are more.
+
+    Args:
+      trained: the network with its game.
+      chunk: the search of a chunk.
+      max_simulations: the largest number of simulations of a position.
+      batch_size: the number of positions in a batch.
+      num_bytes: the memory for all trees.
+
+    Raises:
+      ValueError: if two batches of trees with one chunk do not fit; the message has the remedy.
+    """
+    step = total_simulations(chunk)
+    policy, options = keeping_trees(chunk, step), _model_options(trained)
+    search_fn = make_search_fn(trained.env, trained.network, policy, **options)
+    per_node = -(-size_in_bytes(_row_shapes(trained, search_fn, step)) // (1 + step))
+    fitting = num_bytes // (2 * batch_size * per_node) - 1
+    if fitting < step:
+        needed = 2 * batch_size * per_node * (1 + step)
+        raise ValueError(
+            f"{2 * batch_size} trees of {step} simulations need {readable(needed)}, and the server"
+            f" has {readable(num_bytes)} for them: start it with a larger --tree-memory or a"
+            " smaller --batch"
+        )
+    capacity = min(-(-max_simulations // step), fitting // step) * step
+    return PoolSize(capacity, num_bytes // (per_node * (1 + capacity)))
+
+
 class TreePool:
     """Trees of P positions on one device, and the programs that deepen them in batches of B.
 
@@ -57,44 +104,32 @@ class TreePool:
     as P, stands for no row in the arguments of the methods.
 
     Attributes:
-      chunk: simulations that one call of `deepen` adds to each position.
       capacity: the largest number of simulations of a position.
       batch_size: B.
       num_rows: P.
     """
 
     def __init__(
-        self,
-        trained: Trained,
-        chunk: Policy,
-        *,
-        capacity: int,
-        batch_size: int,
-        num_bytes_kept: int,
-        seed: int,
+        self, trained: Trained, chunk: Policy, size: PoolSize, *, batch_size: int, seed: int
     ) -> None:
         """Allocates the trees and compiles the programs.
 
         Args:
           trained: the network with its game.
           chunk: the search of a chunk, see `chunks.to_chunk`.
-          capacity: the largest number of simulations of a position; rounded up to whole chunks.
-          batch_size: B.
-          num_bytes_kept: memory for the trees; at least 2 B trees are allocated.
+          size: the number of trees and their capacity.
+          batch_size: B, at most half of the number of trees.
           seed: seed of the random numbers.
 
         Raises:
-          ValueError: if the trees of a batch do not fit into memory.
+          ValueError: if the search of a batch does not fit into memory.
         """
-        self.chunk, self.batch_size = total_simulations(chunk), batch_size
-        self.capacity = -(-capacity // self.chunk) * self.chunk
+        self.capacity, self.num_rows, self.batch_size = size.capacity, size.num_rows, batch_size
         policy = keeping_trees(chunk, self.capacity)
-        # Activations would be most of the memory; without them the results are the same.
-        options = model_kwargs_of(trained.record) | {"keep_activations": False}
+        options = _model_options(trained)
         _check_memory(trained, policy, batch_size, options)
         search_fn = make_search_fn(trained.env, trained.network, policy, **options)
         shapes = _row_shapes(trained, search_fn, self.capacity)
-        self.num_rows = max(2 * batch_size, num_bytes_kept // num_bytes(shapes))
         programs = _Programs(trained, search_fn, self.capacity)
         self._inputs = jax.device_put((trained.params, jax.random.PRNGKey(seed)))
         allocate = jax.jit(lambda: jax.tree.map(self._zeros, shapes))
@@ -146,6 +181,11 @@ class TreePool:
 def _compile(function: Any, rows: Rows, *shapes: Any) -> Any:
     """Compiles a function that replaces the rows in place."""
     return jax.jit(function, donate_argnums=0).lower(rows, *shapes).compile()
+
+
+def _model_options(trained: Trained) -> dict[str, Any]:
+    # Activations would be most of the memory; without them the results are the same.
+    return model_kwargs_of(trained.record) | {"keep_activations": False}
 
 
 def _check_memory(trained: Trained, policy: Policy, batch_size: int, options: Any) -> None:
