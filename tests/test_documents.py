@@ -98,12 +98,16 @@ def test_every_page_has_commands() -> None:
     [
         "README.md",
         pytest.param("docs/networks.md", marks=pytest.mark.slow),
+        "docs/python.md",
         pytest.param("docs/search.md", marks=pytest.mark.slow),
         pytest.param("games/README.md", marks=pytest.mark.slow),
     ],
 )
-def test_python_examples_run(page: str) -> None:
-    """Runs the examples of a page in order."""
+def test_python_examples_run(
+    page: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs the examples of a page in order, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
     code = "\n".join(blocks(page, "python"))
     assert code
     exec(compile(code, page, "exec"), {})

@@ -105,6 +105,7 @@ def test_exported_search_needs_only_jax(tmp_path: Path) -> None:
     assert found["legal_action_mask"].sum(axis=1).tolist() == [9, 4, 8, 0]
 
 
+@pytest.mark.slow
 def test_exported_network_needs_only_jax(tmp_path: Path) -> None:
     file = export_untrained(tmp_path / "network.npz", "tic-tac-toe")
     trained, out = dualmctx.load_trained(file), tmp_path / "deep" / "network.stablehlo"
@@ -120,6 +121,7 @@ def test_exported_network_needs_only_jax(tmp_path: Path) -> None:
     assert_equal(found, stacked)
 
 
+@pytest.mark.slow
 def test_programs_accept_any_batch_unless_it_is_fixed() -> None:
     trained = make_untrained("connect2")
     parts = (trained.env, trained.network, trained.params, None)
@@ -180,6 +182,7 @@ def compare_program(case: int) -> None:
         assert_equal({name: np.asarray(found[name]) for name in expected}, expected)
 
 
+@pytest.mark.slow
 def test_programs_have_no_kernels() -> None:
     """Pallas kernels are custom calls, which JAX does not keep compatible between versions."""
     trained = make_untrained("connect2", *ALPHAZERO)
