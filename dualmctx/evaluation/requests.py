@@ -7,7 +7,7 @@ import reprlib
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
-from dualmctx.evaluation.fields import POSITION_FIELDS, Row
+from dualmctx.evaluation.fields import POSITION_FIELDS
 from dualmctx.evaluation.positions_file import read_json_line
 from dualmctx.evaluation.questions import Line, Question, read_lines
 
