@@ -64,9 +64,11 @@ def import_object(path: str, kind: str) -> Any:
       ValueError: if the path is malformed or refused, or the module or the attribute does not
         exist, or importing the module raises an exception.
     """
-    if not _PATH.fullmatch(path):
-        raise ValueError(f"{kind} is {path!r}; write it as package.module:attribute")
-    module_name, attribute = path.split(":")
+    module_name, _, attribute = path.partition(":")
+    if not _PATH.fullmatch(path) or module_name.endswith(".py"):
+        raise ValueError(
+            f"{kind} is {path!r}; write it as package.module:attribute, without .py and slashes"
+        )
     is_private = any(part.startswith("_") for part in re.split(r"[.:]", path))
     if is_private or module_name.split(".")[0] in sys.stdlib_module_names:
         raise ValueError(

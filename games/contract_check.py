@@ -23,6 +23,8 @@ from games.solvers import is_solvable, solve
 from games.symmetry import symmetries
 
 _NUM_GAMES, _MAX_PLIES = 128, 1024
+# Rules that a search does not need: it plays legal actions only, and stops at the end of a game.
+_FOR_OTHERS = ("illegal", "late_reward")
 # Moves of the games that are repeated one by one and turned by symmetries.
 _NUM_MOVES = 24
 
@@ -65,8 +67,26 @@ def check_game(env: Any, *, seed: int = 0) -> Checked:
     return Checked(faults, _facts(env, played) + _known_abilities(env))
 
 
-def _broken_rules(played: Played) -> Iterator[Fault]:
+def play_and_check(
+    env: Any, key: jax.Array, num_games: int, max_plies: int
+) -> tuple[Played, list[Fault]]:
+    """Plays random games; returns them, and the faults that make a search or training wrong.
+
+    Args:
+      env: an environment with correct shapes.
+      key: consumed.
+      num_games: B, the number of games.
+      max_plies: T, the maximum length of a game.
+    """
+    played = jax.device_get(play(env, key, num_games, max_plies))
+    faults = [*_broken_rules(played, _FOR_OTHERS), *_start(env, key), *_information(played)]
+    return played, faults
+
+
+def _broken_rules(played: Played, left_out: tuple[str, ...] = ()) -> Iterator[Fault]:
     for name, (problem, remedy) in RULES.items():
+        if name in left_out:
+            continue
         plies = played.first_bad[name]
         games = np.flatnonzero(plies >= 0)
         if len(games):

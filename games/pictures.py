@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dualmctx.import_path import describe
+
 Rows = tuple[tuple[str, ...], ...]
 
 
@@ -47,10 +49,18 @@ def picture(state: Any, before: Any = None) -> Picture:
     Raises:
       ValueError: if the state has no method `picture()` and its game is not in the table.
     """
-    drawn = state.picture() if hasattr(state, "picture") else _board_picture(state)
+    drawn = _own_picture(state) if hasattr(state, "picture") else _board_picture(state)
     if before is None:
         return drawn
     return dataclasses.replace(drawn, marked=changed_cells(picture(before).rows, drawn.rows))
+
+
+def _own_picture(state: Any) -> Picture:
+    """Returns the picture that the state draws itself; describes an exception of a user's code."""
+    try:
+        return state.picture()
+    except Exception as error:
+        raise ValueError(f"picture() of {type(state).__name__} raised {describe(error)}") from error
 
 
 def changed_cells(before: Rows, after: Rows) -> frozenset[tuple[int, int]]:

@@ -65,7 +65,17 @@ def test_an_object_that_cannot_be_built_is_named(module, attribute, parameters, 
 
 @pytest.mark.parametrize(
     "path",
-    ["a b:make", "module:", ":make", "a:b:c", "../module:make", "1a:make", "module:make()", ""],
+    [
+        "a b:make",
+        "module.py:make",
+        "module:",
+        ":make",
+        "a:b:c",
+        "../module:make",
+        "1a:make",
+        "module:make()",
+        "",
+    ],
 )
 def test_a_malformed_path_is_refused(path):
     with pytest.raises(ValueError, match=r"write it as package[.]module:attribute"):

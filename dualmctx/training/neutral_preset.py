@@ -4,8 +4,6 @@ import math
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 
 import games
 from dualmctx.policies import Dual, Execution
@@ -13,6 +11,8 @@ from dualmctx.training.config import Config, EvalConfig, NetworkOptions
 from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
 from dualmctx.types import Environment
+from games.contract import KEY
+from games.contract_check import play_and_check
 
 _NUM_GAMES, _MAX_PLIES = 64, 1024
 # The replay buffer takes at most this many bytes.
@@ -45,42 +45,27 @@ def measure_game(env: Environment) -> GameSize:
     """Measures a game by 64 random games, of at most 1,024 plies each, with a fixed key.
 
     Raises:
-      ValueError: if all games are over after the first move, so that there is nothing to learn.
+      ValueError: if the games break the contract of games, for example by hidden information, or
+        are all over after the first move, so that there is nothing to learn.
     """
-    plies = np.asarray(jax.jit(lambda key: _play_randomly(env, key))(jax.random.PRNGKey(0)))
-    if plies.max() < 2:
+    played, faults = play_and_check(env, jax.random.PRNGKey(0), _NUM_GAMES, _MAX_PLIES)
+    problem = faults[0].problem if faults else ""
+    if not problem and played.plies.max() < 2:
+        problem = f"random games have at most {played.plies.max()} plies"
+    if problem:
         raise ValueError(
-            f"random games of {env.id} have at most {plies.max()} plies; run `dualmctx check-game "
-            f"{env.id}` to check the game"
+            f"{env.id} cannot be trained: {problem}; `dualmctx check-game {env.id}`, with the same "
+            "--game-parameters, says more"
         )
-    observation: Any = jax.eval_shape(env.init, jax.random.PRNGKey(0)).observation
+    observation: Any = jax.eval_shape(env.init, KEY).observation
     return GameSize(
         num_actions=env.num_actions,
         observation_shape=tuple(env.observation_shape),
         observation_bytes=observation.size * observation.dtype.itemsize,
-        mean_plies=float(plies.mean()),
-        max_plies=int(plies.max()),
+        mean_plies=float(played.plies.mean()),
+        max_plies=int(played.plies.max()),
         num_symmetries=len(games.symmetries(env).action),
     )
-
-
-def _play_randomly(env: Environment, rng_key: jax.Array) -> jax.Array:
-    """Returns the lengths of random games."""
-    player = jax.vmap(games.random_player())
-
-    def is_running(carry: Any) -> jax.Array:
-        ply, state, _ = carry
-        return (ply < _MAX_PLIES) & ~(state.terminated | state.truncated).all()
-
-    def play(carry: Any) -> Any:
-        ply, state, lengths = carry
-        keys = jax.random.split(jax.random.fold_in(rng_key, ply), _NUM_GAMES)
-        after = jax.vmap(env.step)(state, player(keys, state))
-        return ply + 1, after, lengths + ~(state.terminated | state.truncated)
-
-    state = jax.vmap(env.init)(jax.random.split(rng_key, _NUM_GAMES))
-    carry = (jnp.int32(0), state, jnp.zeros(_NUM_GAMES, jnp.int32))
-    return jax.lax.while_loop(is_running, play, carry)[2]
 
 
 def neutral_preset(game: str, size: GameSize) -> Config:
