@@ -30,12 +30,10 @@ COMMANDS = (
     "dualmctx export run connect2.npz",
     "dualmctx compare alphazero random --checkpoint connect2.npz --games 4 --opening-plies 1 "
     "--out comparison",
-    f"dualmctx check-game {OWN.removeprefix('--game ')}",
     f"dualmctx train {OWN} {TINY} --out own",
     "dualmctx evaluate own positions.jsonl --out own.jsonl",
-    "dualmctx export own own.npz",
-    "dualmctx compare alphazero perfect --checkpoint own.npz --game domineering:Domineering "
-    "--games 4 --opening-plies 1 --out own-comparison",
+    "dualmctx compare alphazero perfect --checkpoint own --games 4 --opening-plies 1 "
+    "--out own-comparison",
 )
 NETWORK = "--network transformer:make"
 NETWORK_COMMANDS = (
@@ -48,7 +46,7 @@ NETWORK_COMMANDS = (
 FILES = (
     *("net/summary.json", "net.npz", "net.jsonl"),
     *("run/summary.json", "results.jsonl", "connect2.npz", "comparison/report.html"),
-    *("own/summary.json", "own.jsonl", "own.npz", "own-comparison/report.html"),
+    *("own/summary.json", "own.jsonl", "own-comparison/report.html"),
 )
 
 
