@@ -86,6 +86,16 @@ class WrongBegin(Heads):
         return self(observation)[head][0]
 
 
+class WrongActivations(Heads):
+    """`begin` keeps nothing."""
+
+    def begin(self, observation: jax.Array, head: int) -> Any:
+        return None, self(observation)[head]
+
+    def resume(self, activations: jax.Array, head: int, next_head: int) -> Any:
+        raise AssertionError
+
+
 class OfNnx(flax.nnx.Module):
     """A module of the other interface of Flax."""
 
@@ -231,6 +241,7 @@ def test_a_module_of_nnx_is_used_after_its_conversion() -> None:
         (Training(), "missing 1 required positional argument: 'train'"),
         (ResumeOnly(), "has the method resume but not begin"),
         (WrongBegin(2), "begin returns an array .*activations, .logits, value"),
+        (WrongActivations(2), "positions an object of type NoneType; they must be one floating"),
         (OfNnx, r"NNX module; convert .* flax.nnx.bridge.to_linen\(OfNnx, ...\)"),
         (OfNnx(flax.nnx.Rngs(0)), "OfNnx is a Flax NNX module"),
         (Heads, r"Heads is a class; pass an instance, as in Heads\(...\)"),

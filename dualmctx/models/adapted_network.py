@@ -14,7 +14,7 @@ from flax import linen as nn
 from dualmctx.checks import check_count
 from dualmctx.models.head import HeadOutput
 from dualmctx.models.module_checks import check_depths, check_module, count_heads, trace
-from dualmctx.models.module_output import as_pair, read_head, split_heads
+from dualmctx.models.module_output import as_pair, read_activations, read_head, split_heads
 from dualmctx.types import Params
 
 
@@ -84,7 +84,8 @@ class AdaptedNetwork:
         activations, output = as_pair(
             self.module.apply(params, observation, head, method="begin"), "begin"
         )
-        return activations if self.can_resume else None, self._read(output, observation)
+        stored = read_activations(activations, observation.shape[0]) if self.can_resume else None
+        return stored, self._read(output, observation)
 
     def _resume(
         self, params: Params, activations: jax.Array, head: int, next_head: int

@@ -6,6 +6,7 @@
 from typing import Any, cast
 
 import jax.numpy as jnp
+from jax import Array
 
 from dualmctx.models.head import HeadOutput
 
@@ -44,6 +45,21 @@ def read_head(output: Any, num_positions: int, num_actions: int) -> HeadOutput:
             f"{(num_positions,)} or {(num_positions, 1)}"
         )
     return HeadOutput(logits.astype(jnp.float32), value.reshape(num_positions).astype(jnp.float32))
+
+
+def read_activations(activations: Any, num_positions: int) -> Array:
+    """Returns the activations of `begin`.
+
+    Raises:
+      ValueError: if they are not a floating array `[M, ...]`.
+    """
+    is_array = _is_array(activations) and jnp.issubdtype(activations.dtype, jnp.floating)
+    if not is_array or activations.shape[:1] != (num_positions,):
+        raise ValueError(
+            f"begin returns as activations of {num_positions} positions {_describe(activations)}; "
+            f"they must be one floating array whose first axis has length {num_positions}"
+        )
+    return activations
 
 
 def as_pair(output: Any, name: str) -> tuple[Any, Any]:
