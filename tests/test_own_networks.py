@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import io
 import json
 import re
 import sys
@@ -169,13 +170,17 @@ def test_an_exported_file_imports_a_network_only_if_it_is_named(
     Path("positions.jsonl").write_text('{"moves": []}\n')
     evaluate = ["evaluate", "net.npz", "positions.jsonl", "--network-only", "--batch", "1"]
     compare = ["compare", "net.npz+dual", "random", "--out", "out"]
-    for arguments in (evaluate, [*evaluate, "--network", "other:make"], compare):
+    export, serve = ["export", "net.npz", "other.npz"], ["serve", "net.npz"]
+    for arguments in (evaluate, [*evaluate, "--network", "other:make"], compare, export, serve):
         assert main(arguments) == 2
         [line] = capsys.readouterr().err.splitlines()
         assert "net.npz has the network own_networks:make_dense, which is outside" in line
         assert "--network own_networks:make_dense" in line
-    assert main([*evaluate, "--network", "other:make", "own_networks:make_dense"]) == 0
+    named = ["--network", "other:make", "own_networks:make_dense"]
+    assert main([*evaluate, *named]) == 0
     assert json.loads(capsys.readouterr().out)["move"]
+    monkeypatch.setattr("dualmctx.commands.serve.open_standard_input", io.BytesIO)
+    assert main([*serve, "--network-only", "--batch", "1", *named]) == 0
 
 
 def test_a_missing_module_is_named(module: str) -> None:

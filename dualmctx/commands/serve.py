@@ -74,9 +74,12 @@ def main(arguments: list[str]) -> int:
     """Runs the command; returns its exit code."""
     options = parse_flags(Options(), arguments, _PROGRAM, _DESCRIPTION)
     require_backend(_PROGRAM)
-    trained = load_trained(options.checkpoint, options.search.iteration)
+    search = options.search
+    trained = load_trained(
+        options.checkpoint, search.iteration, game=search.game, network=search.network
+    )
     # A run may write another checkpoint meanwhile.
-    search = dataclasses.replace(options.search, iteration=trained.iteration)
+    search = dataclasses.replace(search, iteration=trained.iteration)
     evaluator, _ = load_search(options.checkpoint, search, options.batch)
     warm_up(evaluator)
     devices = jax.local_devices()[: options.search.devices]
