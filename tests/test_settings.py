@@ -132,6 +132,9 @@ BAD = {
     "another preset": ('preset = "hsr"', "preset is 'hsr', but the command names nim"),
     "not TOML": ("seed = ", "is not valid TOML"),
     "twice": ("seed = 1\nseed = 2", "is not valid TOML"),
+    "in two spellings": ("[selfplay]\nnum_games=1\nnum-games=1", "selfplay.num_games occurs twice"),
+    "list of tables": ("[[learner]]\naugment = true", "must be a table of settings"),
+    "date": ("seed = 2026-11-23", "it must be a whole number"),
     "not JSON": ([1], "has no entries"),
 }
 
@@ -172,6 +175,8 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
     (tmp_path / "binary.toml").write_bytes(b"\xff\x00")
     with pytest.raises(ValueError, match="is not valid TOML"):
         train.parse(["nim", "--config", str(tmp_path / "binary.toml")])
+    with pytest.raises(ValueError, match="--config is given twice; write all settings into one"):
+        train.parse(["nim", "--config", "a.toml", "--config=b.toml"])
     with pytest.raises(ValueError, match="--config is ''"):
         train.parse(["nim", "--config"])
     with pytest.raises(ValueError, match="there is no preset 'mine'"):

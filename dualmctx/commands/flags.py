@@ -31,6 +31,7 @@ __all__ = (
     "named",
     "parse_flags",
     "summarize_error",
+    "take_config",
     "take_flag",
 )
 
@@ -64,7 +65,7 @@ def parse_flags(default: C, arguments: list[str], program: str, description: str
       ValueError: if a flag or an entry of the file is invalid.
       SystemExit: with code 0, after `--help`.
     """
-    file, arguments = take_flag(arguments, CONFIG)
+    file, arguments = take_config(arguments)
     if file is not None:
         default = apply_settings(default, read_settings(file), file)
     description = f"{description} {_ABOUT_CONFIG}"
@@ -138,6 +139,18 @@ def take_flag(arguments: list[str], flag: str) -> tuple[str | None, list[str]]:
             value = arguments[i + 1] if i + 1 < len(arguments) else ""
             return value, arguments[:i] + arguments[i + 2 :]
     return None, arguments
+
+
+def take_config(arguments: list[str]) -> tuple[str | None, list[str]]:
+    """Removes `--config` from the arguments; returns its file, if any, and the other arguments.
+
+    Raises:
+      ValueError: if it is given twice.
+    """
+    file, rest = take_flag(arguments, CONFIG)
+    if take_flag(rest, CONFIG)[0] is not None:
+        raise ValueError(f"{CONFIG} is given twice; write all settings into one file")
+    return file, rest
 
 
 def summarize_error(message: str, known: Sequence[str] = ()) -> str:

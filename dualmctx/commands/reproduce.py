@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Any, Literal
 
-from dualmctx.commands.flags import CONFIG, Unprefixed, parse_flags, take_flag
+from dualmctx.commands.flags import Unprefixed, parse_flags, take_config
 from dualmctx.commands.settings_file import read_settings
 from dualmctx.distributed.backend import require_backend
 from dualmctx.matches.report.machine import machine, versions
@@ -121,7 +121,7 @@ def run(options: Options, arguments: list[str]) -> int:
 
 def _is_quick(arguments: list[str]) -> bool:
     """Returns whether a flag or the file of settings asks for the quick size."""
-    file, _ = take_flag(arguments, CONFIG)
+    file, _ = take_config(arguments)
     in_file = file is not None and read_settings(file).get("quick") is True
     return "--quick" in arguments or in_file
 

@@ -46,7 +46,7 @@ def apply_settings(default: C, settings: Settings, file: str) -> C:
 
 def _apply(options: Any, settings: Settings, file: str, prefix: str, known: list[str]) -> Any:
     hints = hints_of(options)
-    settings = _nest({name.replace("-", "_"): x for name, x in settings.items()}, options, hints)
+    settings = _nest(_with_underscores(settings, prefix, file), options, hints)
     changes: dict[str, Any] = {}
     for name, value in settings.items():
         full = prefix + name
@@ -67,12 +67,20 @@ def _apply(options: Any, settings: Settings, file: str, prefix: str, known: list
         raise ValueError(f"{where}{error}") from error
 
 
+def _with_underscores(settings: Settings, prefix: str, file: str) -> Settings:
+    names = [name.replace("-", "_") for name in settings]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{file}: the entry {prefix}{name} occurs twice")
+    return dict(zip(names, settings.values(), strict=True))
+
+
 def _nest(settings: Settings, options: Any, hints: dict[str, Any]) -> Settings:
     """Moves settings of unprefixed groups into their groups."""
     for group, hint in hints.items():
         if is_marked(hint, Unprefixed):
             names = {field.name for field in dataclasses.fields(getattr(options, group))}
-            moved = {name: x for name, x in settings.items() if name.replace("-", "_") in names}
+            moved = {name: x for name, x in settings.items() if name in names}
             rest = {name: x for name, x in settings.items() if name not in moved}
             settings = rest | ({group: rest.get(group, {}) | moved} if moved else {})
     return settings

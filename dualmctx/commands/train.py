@@ -32,6 +32,8 @@ without a preset, such as one of your own (games/README.md).
 Presets:
 {presets}
 `{program} PRESET --help` describes every field, with its default.
+--config FILE reads fields from a TOML or JSON file, and --print-config
+prints them all. `{program} --resume FOLDER` continues a run.
 
 Ctrl-C or SIGTERM finishes the iteration, saves a checkpoint and stops.
 A second signal stops immediately. The same command with --resume continues.

@@ -8,7 +8,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dualmctx.commands.flags import CONFIG, parse_flags, take_flag
+from dualmctx.commands.flags import CONFIG, parse_flags, take_config, take_flag
 from dualmctx.commands.game_flags import GameFlags, preset_of_game, run_name
 from dualmctx.commands.network_flag import DESCRIPTION as ABOUT_NETWORK
 from dualmctx.commands.network_flag import expand_network_flag
@@ -58,7 +58,7 @@ def read_request(arguments: list[str]) -> Request:
     if flags and not flags[0].startswith("-"):
         # Games are named with underscores, presets with hyphens.
         preset, flags = flags[0].replace("_", "-"), flags[1:]
-    file, flags = take_flag(flags, CONFIG)
+    file, flags = take_config(flags)
     settings = {} if file is None else read_settings(file)
     # The variant decides which other flags exist.
     variant, flags = take_flag(flags, "--search.variant")
@@ -149,7 +149,7 @@ def read_resumed(request: Request) -> Settings | None:
     if path is None or (request.resume == AUTO and not (path / folder.CONFIG).exists()):
         return None
     record = folder.read_config(path)
-    if not record.keys() >= _GROUPS:
+    if not record.keys() >= {*_GROUPS, "preset"}:
         raise ValueError(f"{path} is not the folder of a training run")
     if (path / "steps").is_dir():
         raise ValueError(f"{path} is a run of `dualmctx reproduce`; resume it with that command")
