@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from documents import PAGES, ROOT, Command, blocks, commands, read, shell_lines
-from dualmctx.commands import flags, train, train_settings
+from dualmctx.commands import flags, train, train_request
 from dualmctx.commands.flags import parse_flags
 from dualmctx.commands.main import SUBCOMMANDS, main
-from dualmctx.commands.train_settings import read_request, settle
+from dualmctx.commands.train_request import read_request
+from dualmctx.commands.train_settings import settle
 from dualmctx.experiment.assemble import record_of
 from dualmctx.matches.player_spec import parse_player
 from dualmctx.policies import REGISTRY, Dual
@@ -55,7 +56,7 @@ def parse_training(arguments: list[str]) -> None:
 def test_commands_are_valid(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     # The files of settings in the examples do not exist.
     monkeypatch.setattr(flags, "read_settings", lambda _: {})
-    monkeypatch.setattr(train_settings, "read_settings", lambda _: {"preset": "connect-four"})
+    monkeypatch.setattr(train_request, "read_settings", lambda _: {"preset": "connect-four"})
     arguments, name = shlex.split(command.arguments), command.program.split()[-1]
     if name.startswith("benchmarks."):
         parse_benchmark(name, arguments, monkeypatch)

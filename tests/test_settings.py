@@ -32,6 +32,7 @@ def train_with(path: Path, content: Any, *arguments: str) -> Config:
     return train.parse([*arguments, "--config", file])[1]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PRESETS)
 def test_the_printed_settings_of_a_preset_are_read_back(name: str, tmp_path: Path) -> None:
     text = to_toml(name, PRESETS[name])
@@ -45,6 +46,7 @@ def test_the_printed_settings_of_a_preset_are_read_back(name: str, tmp_path: Pat
     }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("variant", REGISTRY)
 def test_the_printed_settings_of_a_variant_are_read_back(variant: str, tmp_path: Path) -> None:
     arguments = ["nim", "--search.variant", variant, "--out", 'a "b\\c" ü\t']
@@ -127,6 +129,8 @@ BAD = {
     ),
     "contradiction": ("[evals]\nevery = 0", "stop_when_solved is 4; it must be 0 with evals.every"),
     "variant": ('[search]\nvariant = "x"', "there is no search variant 'x'; the variants are dual"),
+    "variants": ('[search]\nvariant = ["dual"]', "there is no search variant ['dual']; the"),
+    "number as preset": ("preset = 3", "preset is 3; it must be a string"),
     "function": ('[search]\nvariant = "gumbel"\nqtransform = "f"', "cannot hold another function"),
     "resume": ("resume = true", "resume is a flag only"),
     "another preset": ('preset = "hsr"', "preset is 'hsr', but the command names nim"),

@@ -6,13 +6,13 @@ import traceback
 
 from dualmctx.commands.main import fail
 from dualmctx.commands.settings_toml import to_toml
-from dualmctx.commands.train_settings import (
+from dualmctx.commands.train_request import (
     PRINT_CONFIG,
     processes_of,
     read_request,
     read_resumed,
-    settle,
 )
+from dualmctx.commands.train_settings import settle
 from dualmctx.distributed.backend import require_backend
 from dualmctx.distributed.processes import from_first, is_first, join, require_same
 from dualmctx.distributed.signals import signals_as_interrupt
