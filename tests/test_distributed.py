@@ -131,6 +131,16 @@ def start_both(program: str, *arguments: str, num_devices: int = 1) -> list[subp
     return [start(program, *arguments, *flags, i, num_devices=num_devices) for i in ("0", "1")]
 
 
+# Runs train.py in the folder that its first argument names.
+ELSEWHERE = """
+import os, sys
+from dualmctx.commands import train
+
+os.chdir(sys.argv.pop(1))
+sys.exit(train.main(sys.argv[1:], "train.py"))
+"""
+
+
 def slurm(process: int, port: int) -> dict[str, str]:
     """Returns the variables that SLURM sets for a task, and a free port."""
     return {
@@ -182,6 +192,32 @@ def last_line(errors: str) -> str:
 
 def loss_line(program: str) -> str:
     return f"{program}: another process was lost, so this one ended; continue with --resume"
+
+
+@pytest.mark.slow
+def test_processes_that_do_not_see_the_run_receive_its_settings(tmp_path: Path) -> None:
+    """Also if the run cannot be resumed, which the first process reports."""
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for folder in folders:
+        folder.mkdir()
+    out = folders[0] / "run"
+    assert train.main([*ARGUMENTS, "--num-iterations", "1", "--out", str(out)]) == 0
+
+    def resume(*flags: str) -> list[tuple[int, str, str]]:
+        several = ["--coordinator", f"localhost:{free_port()}", "--num-processes", "2"]
+        arguments = [*flags, *several, "--process-id"]
+        both = [start(ELSEWHERE, str(x), *arguments, str(i)) for i, x in enumerate(folders)]
+        return [said(process, 300) for process in both]
+
+    ended = resume("--resume", "run", "--num-iterations", "2")
+    assert [code for code, _, _ in ended] == [0, 0], ended
+    assert [row["iteration"] for row in untimed_rows(out)] == [1, 2]
+    assert json.loads((out / "config.json").read_text())["schedule_iterations"] == 1
+    assert list(folders[1].iterdir()) == []
+    ended = resume("--resume", "nowhere")
+    assert [code for code, _, _ in ended] == [2, 2]
+    assert last_line(ended[0][2]).startswith("train.py: nowhere has no config.json")
+    assert last_line(ended[1][2]) == ""
 
 
 @pytest.mark.slow
