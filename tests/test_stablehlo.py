@@ -90,8 +90,25 @@ def expected_search(trained: Any, policy: Any) -> dict[str, Any]:
 
 
 def assert_equal(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Compares results bit for bit."""
     for name, x in expected.items():
         np.testing.assert_array_equal(found[name], x, err_msg=name, strict=True)
+
+
+def assert_close(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Compares results up to rounding, as the tests' flags for XLA change the order of sums."""
+    for name, x in expected.items():
+        assert found[name].dtype == x.dtype, name
+        np.testing.assert_allclose(found[name], x, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def expected_network(trained: Any, observation: Any) -> dict[str, Any]:
+    """Returns the results of the package's own network."""
+    outputs = jax.jit(trained.network.apply)(trained.params, observation)
+    return {
+        "logits": np.stack([x.logits for x in outputs], axis=1),
+        "value": np.stack([x.value for x in outputs], axis=1),
+    }
 
 
 def test_exported_search_needs_only_jax(tmp_path: Path) -> None:
@@ -100,7 +117,7 @@ def test_exported_search_needs_only_jax(tmp_path: Path) -> None:
     command = ("export", str(file), str(out), "--search", "own", "--simulations", "6")
     assert main([*command, "--batch", str(len(MOVES))]) == 0
     found = run_elsewhere(tmp_path, out, MOVES.astype(np.int32), SEEDS)
-    assert_equal(found, expected_search(trained, build_policy(trained.record, None, 6)))
+    assert_close(found, expected_search(trained, build_policy(trained.record, None, 6)))
     assert found["first_illegal"].tolist() == [-1, -1, 1, 5]
     assert found["legal_action_mask"].sum(axis=1).tolist() == [9, 4, 8, 0]
 
@@ -112,13 +129,8 @@ def test_exported_network_needs_only_jax(tmp_path: Path) -> None:
     assert main(["export", str(file), str(out), "--platforms", "cpu"]) == 0
     observation = np.random.default_rng(0).random((3, 3, 3, 2)) < 0.5
     found = run_elsewhere(tmp_path, out, observation)
-    outputs = jax.jit(trained.network.apply)(trained.params, observation)
-    stacked = {
-        "logits": np.stack([x.logits for x in outputs], axis=1),
-        "value": np.stack([x.value for x in outputs], axis=1),
-    }
-    assert stacked["logits"].shape == (3, 2, 9)
-    assert_equal(found, stacked)
+    assert found["logits"].shape == (3, 2, 9)
+    assert_close(found, expected_network(trained, observation))
 
 
 @pytest.mark.slow
@@ -133,8 +145,8 @@ def test_programs_accept_any_batch_unless_it_is_fixed() -> None:
     expected = evaluator(games.replay(trained.env, moves))._asdict()
     for size in (1, 3):
         found = program.call(moves[:size], SEEDS[:size])
-        for name, x in expected.items():
-            np.testing.assert_allclose(found[name], x[:size], rtol=1e-5, err_msg=name)
+        found = {name: np.asarray(x) for name, x in found.items()}
+        assert_close(found, {name: x[:size] for name, x in expected.items()})
     assert found["legal_action_mask"].tolist()[:2] == [[False, True, True, True], [True] * 4]
     assert found["first_illegal"].tolist() == [-1, -1, 1]
     fixed = dualmctx.export_search(*parts, platforms=["cpu"], batch_size=2)
@@ -146,10 +158,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     *((variant, {}) for variant in REGISTRY),
     ("alphazero", {"max_children": 4, "leaves_per_step": 3}),
     ("alphazero", {"window": 2, "reuse_capacity": 8}),
-    ("alphazero", {"regularized": ("act", "search", "learn")}),
-    ("alphazero", {"minimax_mix": 0.4, "rave_visits": 100.0}),
-    ("dual", {"window": 2, "max_children": 4}),
-    ("dual", {"kernels": "on"}),
+    ("alphazero", {"minimax_mix": 0.4, "rave_visits": 100.0, "kernels": "on"}),
 ]
 
 
@@ -166,20 +175,22 @@ def test_every_search_is_exported_exactly(case: int) -> None:
 
 
 def compare_program(case: int) -> None:
-    """Compares an exported search, of any batch size and of one, with the package's own search."""
+    """Compares an exported search and its network with the package's own results."""
     variant, options = CASES[case]
     flags = ("--search.variant", variant, "--network.num-blocks", "3")
     trained = make_untrained("tic-tac-toe", *flags)
     budget = (3, 2, 2) if variant == "chain" else 6
     policy = with_options(build_policy(trained.record, None, budget), **options)
+    parts = (trained.env, trained.network, trained.params)
+    search = dualmctx.export_search(*parts, policy, **model_kwargs_of(trained.record))
+    found = export.deserialize(search.serialize()).call(MOVES.astype(np.int32), SEEDS)
     expected = expected_search(trained, with_options(policy, kernels="off"))
-    parts = (trained.env, trained.network, trained.params, policy)
-    for batch_size in (None, len(MOVES)):
-        program = dualmctx.export_search(
-            *parts, batch_size=batch_size, **model_kwargs_of(trained.record)
-        )
-        found = export.deserialize(program.serialize()).call(MOVES.astype(np.int32), SEEDS)
-        assert_equal({name: np.asarray(found[name]) for name in expected}, expected)
+    assert_equal({name: np.asarray(found[name]) for name in expected}, expected)
+    observation = np.random.default_rng(0).random((4, 3, 3, 2)) < 0.5
+    network = dualmctx.export_network(*parts)
+    found = export.deserialize(network.serialize()).call(observation)
+    expected = expected_network(trained, observation)
+    assert_equal({name: np.asarray(found[name]) for name in expected}, expected)
 
 
 @pytest.mark.slow

@@ -8,13 +8,14 @@ from jax.export import Exported
 
 from dualmctx.checks import check, show
 from dualmctx.commands.flags import REQUIRED, Positional, named, parse_flags
+from dualmctx.commands.search_spec import build_search
 from dualmctx.distributed.backend import require_backend
 from dualmctx.evaluation.stablehlo import PLATFORMS, export_network, export_search
+from dualmctx.matches.player_spec import OWN
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.atomic_io import atomic_path
 from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.runs.saved_network import Trained, export_trained, load_trained, model_kwargs_of
-from dualmctx.runs.saved_policy import build_policy
 from dualmctx.types import Policy
 
 _PROGRAM = "dualmctx export"
@@ -23,11 +24,12 @@ parameters and the configuration; the other commands accept it instead of the ru
 that ends in .stablehlo holds a program, which runs in JAX without dualmctx: the network, or with
 --search the search of positions."""
 _PARAMETERS, _PROGRAMS = ".npz", ".stablehlo"
-# Values of --search that are no variants.
-_OWN, _NETWORK = "own", "network"
+# The value of --search for the network without a search.
+_NETWORK = "network"
 _SEARCH = (
     f"For a .stablehlo file: the program takes moves from the start of the game. Its search is a "
-    f"variant ({', '.join(REGISTRY)}), without noise; {_OWN}, the search of the training; or "
+    f"variant ({', '.join(REGISTRY)}), without noise, also with options, as in "
+    f"dual:num_rounds=10; {OWN}, the search of the training; or "
     f"{_NETWORK}, the network's choice without a search. By default, the program is the network "
     "alone, and takes observations."
 )
@@ -53,6 +55,10 @@ class Options:
     tpu; by default cpu and cuda. No GPU is needed to export."""
     iteration: int | None = None
     """Iteration of the checkpoint; by default the newest."""
+    game: str | None = None
+    """The game of an exported file, if it is package.module:factory."""
+    network: tuple[str, ...] = ()
+    """The network of an exported file, if it is package.module:factory."""
 
 
 def main(arguments: list[str]) -> int:
@@ -62,7 +68,8 @@ def main(arguments: list[str]) -> int:
     _check(options, path)
     _require_new(path)
     require_backend(_PROGRAM)
-    trained = load_trained(options.run, options.iteration)
+    run, iteration = options.run, options.iteration
+    trained = load_trained(run, iteration, game=options.game, network=options.network)
     content = f"{trained.env.id} after {trained.iteration} iterations"
     program = None
     if path.suffix == _PROGRAMS:
@@ -98,9 +105,10 @@ def _check(options: Options, path: Path) -> None:
                     f"{name} is {show(value)}; leave it out, or write to a file that ends in "
                     f"{_PROGRAMS}"
                 )
-    searches = (_OWN, _NETWORK, *REGISTRY)
-    is_search = options.search in (None, *searches)
-    check(is_search, "search", options.search, f"one of {', '.join(searches)}")
+    searches = (OWN, _NETWORK, *REGISTRY)
+    # Options may follow the name of a variant.
+    is_known = options.search is None or options.search.split(":")[0] in searches
+    check(is_known, "search", options.search, f"one of {', '.join(searches)}")
     if options.simulations is not None and options.search in (None, _NETWORK):
         raise ValueError(
             f"simulations is {show(options.simulations)}; choose a --search for it, or leave it out"
@@ -127,8 +135,7 @@ def _export(trained: Trained, options: Options) -> Exported:
 def _policy(trained: Trained, options: Options) -> Policy | None:
     if options.search == _NETWORK:
         return None
-    variant = None if options.search == _OWN else options.search
-    return build_policy(trained.record, variant, options.simulations)
+    return build_search(trained.record, options.search, options.simulations)
 
 
 def _describe(exported: Exported) -> str:

@@ -61,9 +61,11 @@ class Network(nn.Module):
         check_shared_depths(self.num_blocks, self.head_depths)
         check_dtype(self.dtype)
         dtype = jnp.dtype(self.dtype)
-        self.stem = trunk.make_stem(self.width, dtype=dtype)
-        self.blocks = [trunk.make_block(self.width, dtype=dtype) for _ in range(self.num_blocks)]
-        self.heads = [Head(self.num_actions) for _ in self.head_depths]
+        self.stem: nn.Module = trunk.make_stem(self.width, dtype=dtype)
+        self.blocks: Any = [
+            trunk.make_block(self.width, dtype=dtype) for _ in range(self.num_blocks)
+        ]
+        self.heads: Any = [Head(self.num_actions) for _ in self.head_depths]
 
     def __call__(self, observation: jax.Array) -> tuple[HeadOutput, ...]:
         """Evaluates `[M, ...]` observations by every head, first to last."""
@@ -127,7 +129,7 @@ class SeparateTrunks(nn.Module):
     def setup(self) -> None:
         """Creates the networks."""
         check_separate_depths(self.head_depths)
-        self.networks = [
+        self.networks: Any = [
             Network(self.num_actions, self.trunk, self.width, depth, (depth,), self.dtype)
             for depth in self.head_depths
         ]
