@@ -45,7 +45,7 @@ def test_an_unclear_difference_is_no_claim() -> None:
         assert (found.weaker, found.undecided) == ([], ["B"])
         claim = f"The {number} games do not show whether A or B is stronger."
         assert found.sentences[0] == claim
-    assert "A leads B by 0 Elo (95% interval −" in found.sentences[1]
+    assert "A and B have equal Elo (95% interval −" in found.sentences[1]
     assert found.sentences[1].endswith("likelihood of superiority 0.500).")
 
 

@@ -100,7 +100,9 @@ def _describe_difference(row: dict[str, Any], *, is_next: bool) -> str:
     """Writes the difference of the leader to the next player, with its interval."""
     leader = row["player"]
     opponent = f"{row['opponent']}, the next player," if is_next else row["opponent"]
-    if row["elo"] is not None:
+    if row["elo"] is not None and round(row["elo"]) == 0:
+        start = f"{leader} and {opponent} have equal Elo"
+    elif row["elo"] is not None:
         start = f"{leader} leads {opponent} by {show_decimal(row['elo'], 0)} Elo"
     elif row["low"] is not None:
         start = f"The lead of {leader} over {opponent} has no upper bound"
