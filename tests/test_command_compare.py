@@ -350,7 +350,7 @@ def test_game_parameters_must_match_the_network(
 ) -> None:
     trained = loading.load_trained(str(files / "connect2.npz"))
     sized = trained._replace(record=trained.record | {"game_parameters": {"size": 4, "win": 2}})
-    monkeypatch.setattr(loading, "load_trained", lambda *given: sized)
+    monkeypatch.setattr(loading, "load_trained", lambda *given, **options: sized)
     asked = [parse_player("dual")], "sized.npz", None
     found = load_players(*asked, {"size": 4}, 85)
     assert found.game_parameters == {"size": 4, "win": 2}
