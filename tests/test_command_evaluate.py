@@ -517,6 +517,7 @@ def test_two_processes_share_positions(setting: Setting, tmp_path: Path) -> None
         (["--outt", "x.csv"], "--outt"),
         (["--out", "x.parquet.gz"], "out is x.parquet.gz; it must end in"),
         (["--out", "x.jsonl", "--flat"], "flat is for CSV; out is x.jsonl"),
+        (["--fields", ","], "fields is empty; name at least one field, such as move"),
         (["--fields", "moev"], "fields has moev, perhaps you meant move; the fields are id, line"),
     ],
 )

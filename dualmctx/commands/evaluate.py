@@ -76,7 +76,7 @@ class Options:
     def __post_init__(self) -> None:
         """Checks values that are not checked elsewhere."""
         check_processes(self.coordinator, self.num_processes, self.process_id)
-        if self.fields == ():
+        if self.fields is not None and not _split(self.fields):
             raise ValueError("fields is empty; name at least one field, such as move")
         if self.flat and (self.out is None or split_suffix(Path(self.out))[0] != ".csv"):
             raise ValueError(f"flat is for CSV; out is {self.out or STANDARD}")
