@@ -74,7 +74,8 @@ def test_names_match_openspiel(name):
 def test_moves_name_the_rendered_cell(name, text, row, column):
     state = games.replay(env_of(name), [games.parse_moves(env_of(name), [text])])
     rows = games.to_text(jax.tree.map(lambda leaf: leaf[0], state)).splitlines()[1:]
-    assert rows[row].split()[column] == "x"
+    # The last move has a capital letter.
+    assert rows[row].split()[column].lower() == "x"
 
 
 def test_names_of_larger_boards():
