@@ -138,11 +138,13 @@ def action_names(env: pgx.Env) -> np.ndarray:
     return np.array(names_of(env, num_actions(env)).names(num_actions(env)), object)
 
 
+@functools.lru_cache(maxsize=64)
 def is_joined(env: pgx.Env) -> bool:
     """Returns whether moves in text are single digits that need no separator."""
     return not is_chess(env) and names_of(env, num_actions(env)).joined
 
 
+@functools.lru_cache(maxsize=64)
 def num_actions(env: pgx.Env) -> int:
     """Returns A; unlike the property of pgx, it computes nothing."""
     return jax.eval_shape(env.init, jax.random.PRNGKey(0)).legal_action_mask.shape[0]
