@@ -146,7 +146,7 @@ def is_joined(env: pgx.Env) -> bool:
 
 @functools.lru_cache(maxsize=64)
 def num_actions(env: pgx.Env) -> int:
-    """Returns A; unlike the property of pgx, it computes nothing."""
+    """Returns A; unlike the property of pgx, it computes nothing, and traces a game once."""
     return jax.eval_shape(env.init, jax.random.PRNGKey(0)).legal_action_mask.shape[0]
 
 
