@@ -6,19 +6,24 @@ import queue
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
 import pytest
 
 from documents import code_blocks, section
+from dualmctx.commands import serve
 from dualmctx.commands.serve import warm_up
 from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.streams import full_batches, waiting_batches
+from dualmctx.evaluation.tasks import Program
+from dualmctx.policies import AlphaZero
 from untrained import export_untrained, make_untrained
 
 ROOT = Path(__file__).parents[1]
@@ -217,6 +222,18 @@ sys.exit(dualmctx_command.main(["waiting"]))
 """
 
 
+def test_search_without_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: Any, **options: Any) -> Any:
+        raise MemoryError("no room for\nthe trees")
+
+    monkeypatch.setattr(serve, "choose_pool_size", fail)
+    trained: Any = SimpleNamespace(record={"game_parameters": {}})
+    evaluator: Any = SimpleNamespace(game="hsr")
+    setup = serve.make_setup(evaluator, trained, serve.Options(checkpoint="hsr"))
+    with pytest.raises(ValueError, match="no room for"):
+        setup.load(Program(AlphaZero(), deepens=True))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_drops_running_requests(tmp_path: Path, number: int) -> None:
@@ -257,6 +274,8 @@ def test_ctrl_c_ends_a_waiting_process() -> None:
     try:
         # Before the process waits.
         assert process.stdout.readline() == "0\n"
+        # A signal during the flush of this line would make Python write it again at exit.
+        time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         # Standard input stays open.
         assert process.wait(600) == 130

@@ -33,6 +33,7 @@ from dualmctx.evaluation.streams import full_batches
 from dualmctx.evaluation.tasks import Planner, Program, TaskSearch
 from dualmctx.evaluation.tree_pool import TreePool, choose_pool_size
 from dualmctx.runs.saved_network import Trained, load_trained
+from dualmctx.training.divergence import first_line
 from dualmctx.types import Policy
 
 _PROGRAM = "dualmctx serve"
@@ -118,6 +119,13 @@ def make_setup(evaluator: Evaluator, trained: Trained, options: Options) -> Setu
     about: Row = {"version": __version__, "game": evaluator.game, "game_parameters": parameters}
 
     def load(program: Program) -> TaskSearch:
+        try:
+            return compile_search(program)
+        except (jax.errors.JaxRuntimeError, MemoryError) as error:
+            # The server goes on without this search.
+            raise ValueError(first_line(error)) from None
+
+    def compile_search(program: Program) -> TaskSearch:
         policy, seed = program.policy, options.search.seed
         if not program.deepens:
             return RestartingSearch(
