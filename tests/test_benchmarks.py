@@ -33,6 +33,7 @@ from benchmarks import (
     readouts,
     scaling,
     single_root,
+    startup,
     strength,
     throughput,
     variants,
@@ -174,6 +175,16 @@ def test_evaluation_benchmark_compares_equal_searches(tmp_path: pathlib.Path) ->
     ]
     assert all(row["same"] == 1 and row["per_second"] > 0 for row in found["rows"])
     assert found["saturated"] == {"dualmctx, gumbel": 4, "mctx, gumbel": 4}
+
+
+@pytest.mark.slow
+def test_startup_benchmark_runs_every_kind(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "rows.json"
+    startup.main(["--quick", "--json", str(file)])
+    rows = json.loads(file.read_text())["rows"]
+    assert [row["cache"] for row in rows] == list(startup.KINDS)
+    cpu = {row["cache"]: row["cpu_seconds"] for row in rows}
+    assert 0 < 2 * cpu["filled cache"] < cpu["empty cache"]
 
 
 @pytest.mark.slow
