@@ -28,6 +28,7 @@ COMMANDS = (
     f"dualmctx train connect2 {TINY} --out run",
     "dualmctx evaluate run positions.jsonl --out results.jsonl",
     "dualmctx export run connect2.npz",
+    "dualmctx export run connect2.stablehlo --search own",
     "dualmctx compare alphazero random --checkpoint connect2.npz --games 4 --opening-plies 1 "
     "--out comparison",
     f"dualmctx train {OWN} {TINY} --out own",
@@ -46,6 +47,7 @@ NETWORK_COMMANDS = (
 FILES = (
     *("net/summary.json", "net.npz", "net.jsonl"),
     *("run/summary.json", "results.jsonl", "connect2.npz", "comparison/report.html"),
+    "connect2.stablehlo",
     *("own/summary.json", "own.jsonl", "own-comparison/report.html"),
 )
 

@@ -127,7 +127,7 @@ def export_search(
         decide_fn = by_search(make_search_fn(env, network, policy, **model_options))
         name, num_nodes = f"the search {type(policy).__name__}", _count_nodes(policy)
     limit = _MAX_ENTRIES // (2 * num_nodes * env.num_actions)
-    rows, width = _sizes(batch_size, limit)
+    rows, width = _sizes(batch_size, max(1, limit))
     replay = jax.vmap(_make_replay(env))
 
     def search(moves: chex.Array, seeds: chex.Array) -> dict[str, chex.Array]:
@@ -224,11 +224,11 @@ def _export(
     """
     known = ", ".join(_KNOWN_PLATFORMS)
     check(bool(platforms), "platforms", "empty", f"some of {known}")
-    for platform in platforms:
+    # JAX refuses a platform that is named twice.
+    chosen = (platforms,) if isinstance(platforms, str) else tuple(dict.fromkeys(platforms))
+    for platform in chosen:
         check(platform in _KNOWN_PLATFORMS, "platform", platform, f"one of {known}")
     try:
-        # A platform that is named twice would be refused.
-        chosen = tuple(dict.fromkeys(platforms))
         return export.export(jax.jit(function), platforms=chosen)(*shapes)
     except _NOT_EXPORTED as error:
         # The messages of JAX have several lines.
