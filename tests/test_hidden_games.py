@@ -27,7 +27,7 @@ def test_both_names_have_the_same_objects():
         assert getattr(dualmctx.games, name) is getattr(games, name)
 
 
-@pytest.fixture(params=["games.py", "games/__init__.py"])
+@pytest.fixture(params=[pytest.param("games.py", marks=pytest.mark.slow), "games/__init__.py"])
 def folder(request, tmp_path):
     file = tmp_path / request.param
     file.parent.mkdir(exist_ok=True)
@@ -53,6 +53,7 @@ def test_python_names_the_module_that_hides_the_games(tmp_path):
         assert last.startswith(f"ImportError: {tmp_path}/games.py hides the package games")
 
 
+@pytest.mark.slow
 def test_a_folder_of_that_name_without_python_files_hides_nothing(tmp_path):
     (tmp_path / "games").mkdir()
     done = run(tmp_path, "-c", "from dualmctx import games; print(games.make('nim').id)")

@@ -30,6 +30,10 @@ def test_random_games_are_measured():
     assert 3 < size.mean_plies < 4
     assert (size.num_actions, size.observation_shape, size.observation_bytes) == (4, (8,), 8)
     assert size.num_symmetries == 2
+
+
+@pytest.mark.slow
+def test_the_length_of_random_games_of_one_move_is_exact():
     nim = measure_game(games.make("nim", pile=8, max_take=1))
     assert (nim.mean_plies, nim.max_plies) == (8, 8)
 

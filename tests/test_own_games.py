@@ -1,22 +1,28 @@
 """Games named by an import path, in every command: what is recorded, loaded and refused."""
 
 import json
+import shutil
 
 import pytest
 
 from dualmctx import load_evaluator, load_trained
 from dualmctx.commands.main import main
-from untrained import export_untrained, make_run, make_untrained
+from untrained import export_untrained, make_run
 
 OWN = "double_move:DoubleMoveNim"
 FLAGS = (f"--game={OWN}", "--game-parameters", "pile", "5", "--search.variant", "alphazero")
 
 
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    return export_untrained(tmp_path_factory.mktemp("networks") / "own.npz", *FLAGS)
+
+
 @pytest.fixture
-def exported(tmp_path, monkeypatch):
+def exported(network, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "positions.jsonl").write_text('{"moves": "1"}\n')
-    return export_untrained(tmp_path / "own.npz", *FLAGS)
+    return shutil.copy(network, tmp_path / "own.npz")
 
 
 def read_json(file):
@@ -44,21 +50,22 @@ def test_python_needs_the_path_of_an_exported_file_too(exported):
 
 
 def test_a_file_with_an_unknown_module_says_which(exported, monkeypatch):
-    record = make_untrained(*FLAGS).record | {"game": "no_such_module:make"}
-    folder = exported.parent / "run"
-    make_run(folder, make_untrained(*FLAGS)._replace(record=record))
+    trained, folder = load_trained(exported, game=OWN), exported.parent / "run"
+    record = trained.record | {"game": "no_such_module:make"}
+    make_run(folder, trained._replace(record=record))
     with pytest.raises(ValueError, match=r"no module 'no_such_module' in .*or install it"):
         load_trained(folder)
 
 
 def test_a_run_folder_is_loaded_and_exported(exported, capsys):
-    make_run(exported.parent / "run", make_untrained(*FLAGS))
+    make_run(exported.parent / "run", load_trained(exported, game=OWN))
     assert load_trained("run").env.id == OWN
     assert main(["export", "run", "other.npz"]) == 0
     assert f"other.npz: {OWN} after 7 iterations" in capsys.readouterr().out
     assert load_trained("other.npz", game=OWN).record["game_parameters"] == {"pile": 5}
 
 
+@pytest.mark.slow
 def test_a_tournament_holds_the_path_and_the_parameters(exported, capsys):
     players = ["compare", "random", "other=random", "--games", "2", "--opening-plies", "1"]
     flags = ["--game", OWN, "--game-parameters", "pile", "9", "--out", "played"]
@@ -68,8 +75,10 @@ def test_a_tournament_holds_the_path_and_the_parameters(exported, capsys):
     )
     assert (config["game"], config["game_parameters"]) == (OWN, {"pile": 9})
     assert (tournament["game"], tournament["about"]["game_parameters"]) == (OWN, {"pile": 9})
+
+
+def test_a_comparison_needs_the_path_of_an_exported_file(exported, capsys):
     with_network = ["compare", "own.npz+alphazero", "random", "--games", "2", "--out", "refused"]
-    capsys.readouterr()
     assert main(with_network) == 2
     assert main([*with_network, "--game", "no_such:make"]) == 2
     assert all(f"--game {OWN}" in x for x in capsys.readouterr().err.splitlines())

@@ -22,13 +22,13 @@ def test_a_fault_of_shapes_is_found(pattern):
     check(STATIC[pattern], pattern)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("pattern", PLAYED)
 def test_a_fault_of_play_is_found(pattern):
     check(PLAYED[pattern], pattern)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", ABILITIES)
 def test_a_fault_of_an_ability_is_found(pattern):
     [problem] = check(ABILITIES[pattern], pattern)
@@ -58,6 +58,10 @@ def test_the_command_says_what_is_wrong_and_the_remedy(capsys):
     assert said.err.splitlines()[-1] == ("dualmctx check-game: broken_games:Kuhn has 1 fault")
     assert main(["check-game", "broken_games:Missing"]) == 2
     assert "has no Missing" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_command_says_that_nothing_is_wrong(capsys):
     assert main(["check-game", "broken_games:Good", "--seed", "1"]) == 0
     said = capsys.readouterr()
     assert said.out.splitlines()[-1] == "broken_games:Good: nothing is wrong"
