@@ -1,10 +1,9 @@
-"""Searches that continue from kept trees: programs on a device and the trees in its memory."""
+"""Trees of many positions in the memory of a device, which searches continue."""
 
 # Some functions of JAX have incomplete types.
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
-import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -13,42 +12,16 @@ import numpy as np
 from jax import Array
 
 from dualmctx.distributed.free_memory import free_memory
-from dualmctx.evaluation.batching import position_keys
 from dualmctx.evaluation.chunks import keeping_trees, total_simulations
-from dualmctx.evaluation.evaluations import (
-    Evaluations,
-    evaluate_heads,
-    read_decision,
-    to_evaluations,
-)
 from dualmctx.evaluation.factory import state_shapes
+from dualmctx.evaluation.pool_programs import Deepened, PoolPrograms, Rows
 from dualmctx.models.game_model import make_search_fn
 from dualmctx.models.search_memory import num_bytes as size_in_bytes
 from dualmctx.models.search_memory import search_memory
 from dualmctx.runs.saved_network import Trained, model_kwargs_of
-from dualmctx.search.subtree import compact_tree, empty_tree, get_subtree
-from dualmctx.search.tree import Tree, root_passes
+from dualmctx.search.subtree import empty_tree
 from dualmctx.training.memory_budget import readable, require_batch_memory
 from dualmctx.types import Policy, SearchFn
-
-
-class Rows(NamedTuple):
-    """The memory of a pool: positions and their trees, `[P, ...]` each."""
-
-    states: Any
-    trees: Tree
-
-
-class Deepened(NamedTuple):
-    """The results of a chunk for `[B]` positions, on the device.
-
-    Attributes:
-      evaluations: the evaluations, which describe the whole trees.
-      simulations: `[B]` int32, simulations of all trees of a position together.
-    """
-
-    evaluations: Evaluations
-    simulations: Array
 
 
 class PoolSize(NamedTuple):
@@ -130,7 +103,7 @@ class TreePool:
         _check_memory(trained, policy, batch_size, options)
         search_fn = make_search_fn(trained.env, trained.network, policy, **options)
         shapes = _row_shapes(trained, search_fn, self.capacity)
-        programs = _Programs(trained, search_fn, self.capacity)
+        programs = PoolPrograms(trained, search_fn, self.capacity)
         self._inputs = jax.device_put((trained.params, jax.random.PRNGKey(seed)))
         allocate = jax.jit(lambda: jax.tree.map(self._zeros, shapes))
         self._rows: Rows = allocate()
@@ -202,62 +175,3 @@ def _row_shapes(trained: Trained, search_fn: SearchFn, capacity: int) -> Rows:
         return Rows(states, trees)
 
     return jax.eval_shape(make, states)
-
-
-class _Programs(NamedTuple):
-    """The pure functions of a pool, to be compiled. The first argument is the pool's memory."""
-
-    trained: Trained
-    search_fn: SearchFn
-    capacity: int
-
-    def place(self, rows: Rows, index: Array, states: Any) -> Rows:
-        empty = jax.tree.map(lambda x: jnp.zeros((len(index), *x.shape[1:]), x.dtype), rows.trees)
-        return _write(rows, index, Rows(states, empty))
-
-    def advance(self, rows: Rows, source: Array, target: Array, action: Array) -> Any:
-        tree = _read(rows.trees, source[None])
-        subtree = get_subtree(tree, action[None], reuse_capacity=self.capacity)
-        trees = _write(rows.trees, target[None], subtree)
-        return rows._replace(trees=trees), _count(subtree)[0]
-
-    def deepen(
-        self, rows: Rows, inputs: Any, index: Array, digests: Array, number: Array
-    ) -> tuple[Rows, Deepened]:
-        params, rng_key = inputs
-        states, trees = _read(rows, index)
-        keys = _chunk_keys(position_keys(rng_key, digests), number)
-        output = self.search_fn(params, keys, states, trees)
-        tree: Any = output.search_tree
-        heads = evaluate_heads(self.trained.network, params, states)
-        decision = read_decision(output, self.trained.env.num_actions)
-        evaluations = to_evaluations(states, heads, decision)
-        kept = compact_tree(tree, reuse_capacity=self.capacity)
-        rows = rows._replace(trees=_write(rows.trees, index, kept))
-        return rows, Deepened(evaluations, _count(tree))
-
-
-def _read(rows: Any, index: Array) -> Any:
-    return jax.tree.map(lambda x: x.at[index].get(mode="clip"), rows)
-
-
-def _write(rows: Any, index: Array, values: Any) -> Any:
-    # A row that does not exist is not written.
-    write = functools.partial(_write_array, index)
-    return jax.tree.map(write, rows, values)
-
-
-def _write_array(index: Array, array: Array, values: Array) -> Array:
-    return array.at[index].set(values.astype(array.dtype), mode="drop")
-
-
-def _chunk_keys(rng_keys: Array, number: Array) -> Array:
-    """Returns the keys of a chunk; the first chunk has the keys of a search of its own."""
-    folded = jax.vmap(jax.random.fold_in)(rng_keys, number)
-    return jnp.where((number == 0)[:, None], rng_keys, folded)
-
-
-def _count(tree: Tree) -> Array:
-    """Returns `[B]` int32, the simulations of all trees that passed through an action."""
-    passes = [jnp.sum(root_passes(tree, i), axis=-1) for i in range(len(tree.stats))]
-    return jnp.sum(jnp.stack(passes), axis=0).astype(jnp.int32)
