@@ -99,11 +99,13 @@ def _acquire(file: Path, output: Path) -> int:
 
 
 def _open(file: Path) -> int:
-    while True:
+    for _ in range(_ATTEMPTS):
         file.parent.mkdir(parents=True, exist_ok=True)
         # Another process may have just removed the folder.
         with contextlib.suppress(FileNotFoundError):
             return os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+    # The folder exists, but files cannot be created in it, as in /proc.
+    return os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
 
 
 def _flock(descriptor: int) -> int:
