@@ -107,7 +107,7 @@ def test_every_failure_prints_one_line(
 ) -> None:
     """Also errors without a message, and in one of several processes."""
 
-    def fail(*_: Any) -> Any:
+    def fail(*_: Any, **_options: Any) -> Any:
         raise error
 
     def leave(code: int) -> Any:

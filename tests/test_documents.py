@@ -99,7 +99,7 @@ def test_every_page_has_commands() -> None:
     [
         "README.md",
         pytest.param("docs/networks.md", marks=pytest.mark.slow),
-        "docs/python.md",
+        pytest.param("docs/python.md", marks=pytest.mark.slow),
         pytest.param("docs/search.md", marks=pytest.mark.slow),
         pytest.param("games/README.md", marks=pytest.mark.slow),
     ],

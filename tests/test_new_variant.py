@@ -92,7 +92,13 @@ def test_the_training_command_knows_it(
 ) -> None:
     monkeypatch.setattr(policies, "REGISTRY", registry(example))
     # The configuration reads the registry when it is imported.
-    for name in ("training.config", "training.presets", "experiment.assemble"):
+    names = (
+        "training.config",
+        "training.presets",
+        "experiment.assemble",
+        "commands.train_settings",
+    )
+    for name in names:
         module = importlib.import_module(f"dualmctx.{name}")
         folder, last = module.__name__.rsplit(".", 1)
         monkeypatch.setattr(sys.modules[folder], last, module)
