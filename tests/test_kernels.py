@@ -151,7 +151,7 @@ def assert_same_tree(actual: Any, expected: Any) -> None:
     jax.tree_util.tree_map_with_path(compare, actual, expected)
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(23)
 @pytest.mark.parametrize("name", HASH_POLICIES)
 def test_whole_trees_match_loops(name: str) -> None:
     loops, kernels = in_both(HASH_POLICIES[name])
