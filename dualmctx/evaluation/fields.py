@@ -68,9 +68,15 @@ def check_fields(fields: Iterable[str], extra: Iterable[str]) -> None:
             raise ValueError(f"fields has {name} twice; name it once")
 
 
-def perhaps(name: str, known: Collection[str]) -> str:
-    """Returns `, perhaps you meant NAME` with the most similar known name, or an empty text."""
-    similar = difflib.get_close_matches(name, known, n=1)
+def perhaps(name: str, known: Collection[str], cutoff: float = 0.6) -> str:
+    """Returns `, perhaps you meant NAME` with the most similar known name, or an empty text.
+
+    Args:
+      name: the unknown name.
+      known: the known names.
+      cutoff: the smallest similarity, from 0 to 1, of a name that is meant.
+    """
+    similar = difflib.get_close_matches(name, known, n=1, cutoff=cutoff)
     return f", perhaps you meant {similar[0]}" if similar else ""
 
 

@@ -1,13 +1,12 @@
 """Requests of `dualmctx serve`: a position with the settings of its search, or a command."""
 
-import difflib
 import functools
 import math
 import reprlib
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
-from dualmctx.evaluation.fields import POSITION_FIELDS
+from dualmctx.evaluation.fields import POSITION_FIELDS, perhaps
 from dualmctx.evaluation.positions_file import read_json_line
 from dualmctx.evaluation.questions import Line, Question, read_lines
 
@@ -111,9 +110,9 @@ def _with_settings(question: Question, size: int, settings: dict[str, Any]) -> R
 @functools.lru_cache(maxsize=1024)
 def _check_name(name: str) -> None:
     """Refuses a field whose name is nearly that of a setting, which would have no effect."""
-    close = difflib.get_close_matches(name, _NAMES, 1, cutoff=0.8)
-    if close:
-        raise ValueError(f"there is no field {reprlib.repr(name)}; perhaps {close[0]}")
+    meant = perhaps(name, _NAMES, cutoff=0.8)
+    if meant:
+        raise ValueError(f"there is no field {reprlib.repr(name)}{meant}")
 
 
 def _refuse(name: str, value: Any, remedy: str) -> ValueError:
