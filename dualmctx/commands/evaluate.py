@@ -32,7 +32,8 @@ _PROGRAM = "dualmctx evaluate"
 _DESCRIPTION = """Evaluates positions with a network and a search. Each result has the best move,
 values, visits and Q-values of all legal moves, the principal variation, and the output of the
 network. The result of an invalid position is an error. Exit codes: 0 for success, 1 if some rows
-are errors, 2 for invalid input, 130 after Ctrl-C. docs/evaluate.md describes formats and fields."""
+are errors, 2 for invalid input, 130 after Ctrl-C or SIGTERM. docs/evaluate.md describes formats and
+fields."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -27,7 +27,8 @@ _DESCRIPTION = """Trains AlphaZero, MPV-MCTS and Dual MCTS on the games of the p
 between their checkpoints, and writes a report that compares the results with the numbers of the
 paper: report.html, report.md and report.json. --quick runs a tiny size in minutes, to show that
 everything works. docs/reproduce.md describes the measurements and the time that the full size
-takes. Exit codes: 0 for success, 2 for invalid input, 130 after Ctrl-C; --resume continues."""
+takes. Exit codes: 0 for success, 2 for invalid input, 130 after Ctrl-C or SIGTERM; --resume
+continues."""
 
 
 @dataclasses.dataclass(frozen=True)

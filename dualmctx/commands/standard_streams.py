@@ -1,4 +1,4 @@
-"""Standard streams of a command: a reader that has gone is no error."""
+"""Standard streams of a command, without errors after their readers have closed them."""
 
 import contextlib
 import io
@@ -11,14 +11,14 @@ from typing import Any, NamedTuple, TextIO
 
 
 class Output(io.FileIO):
-    """Standard output or standard error, without errors after its reader has gone.
+    """Standard output or standard error, without errors after its reader has closed it.
 
     Attributes:
       is_closed: whether a write failed because nothing reads the stream any more.
     """
 
     def __init__(self, descriptor: int, *, stops: bool) -> None:
-        """Wraps a file descriptor; if `stops`, a gone reader stops the command, as SIGTERM does."""
+        """Wraps a file descriptor; if `stops`, a closed reader stops the command like SIGTERM."""
         super().__init__(descriptor, "w", closefd=False)
         self.is_closed = False
         self._stops, self._has_failed = stops, False
@@ -27,8 +27,8 @@ class Output(io.FileIO):
         """Writes; does nothing after the first error. May be called from any thread.
 
         Raises:
-          OSError: if a stream that stops the command cannot be written for another reason than a
-            gone reader, for example because the disk is full.
+          OSError: if a stream that stops the command cannot be written although its reader is
+            open, for example because the disk is full.
         """
         if self._has_failed:
             return memoryview(data).nbytes

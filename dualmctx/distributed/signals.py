@@ -40,13 +40,13 @@ def signals_as_interrupt() -> Iterator[None]:
 def _handled_by(handler: Callable[[int, Any], None]) -> Iterator[None]:
     """Handles `SIGNALS`, except ignored ones, by a function."""
     before = {number: signal.getsignal(number) for number in SIGNALS}
-    heeded = [number for number in SIGNALS if before[number] is not signal.SIG_IGN]
-    for number in heeded:
+    handled = [number for number in SIGNALS if before[number] is not signal.SIG_IGN]
+    for number in handled:
         signal.signal(number, handler)
     try:
         yield
     finally:
-        for number in heeded:
+        for number in handled:
             # A handler that was not installed from Python, which is None here, cannot be restored.
             signal.signal(number, before[number] or signal.SIG_DFL)
 
