@@ -30,7 +30,7 @@ def test_rows_follow_one_header() -> None:
     header, rule, row, over, bad, again, *note = show([ROW, OVER, BAD], [ROW])
     assert header.split() == ["id", "move", "value", "network", "moves", "principal", "variation"]
     assert set(rule) == {"─"}
-    assert row.split()[:8] == ["opening", "4", "-0.317", "-0.250", "0.500", "1", "70%,", "2"]
+    assert row.split()[:8] == ["opening", "4", "−0.317", "−0.250", "0.500", "1", "70%,", "2"]
     assert row.rstrip().endswith("…")
     assert over.split() == ["2", "1.000"]
     assert bad == "3: move 1, '[x]', is wrong"
@@ -43,11 +43,16 @@ def test_lines_fit_the_terminal(width: int) -> None:
     assert max(map(len, show([ROW, OVER, BAD], width=width))) <= width
 
 
+def test_a_rounded_zero_has_no_sign() -> None:
+    *_, row = show([ROW | {"value": -1e-5}], fields=("line", "value"))
+    assert row.split() == ["1", "0.000"]
+
+
 def test_selected_fields_are_the_columns() -> None:
     rows = [ROW | {"player": "Anna", "tags": ["a", 1]}, BAD]
     header, _, row, bad = show(rows, fields=("line", "player", "tags", "value"))
     assert header.split() == ["line", "player", "tags", "value"]
-    assert row.split() == ["1", "Anna", "a", "1", "-0.317"]
+    assert row.split() == ["1", "Anna", "a", "1", "−0.317"]
     assert bad.startswith("3: ")
 
 

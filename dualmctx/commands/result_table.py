@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from dualmctx.evaluation.fields import Row
+from dualmctx.runs.numbers import show_decimal, show_share
 
 _FIELDS = ("id", "move", "value", "network_value", "legal", "pv")
 # The most likely moves that the column of legal moves names.
@@ -31,7 +32,7 @@ class _Column(NamedTuple):
 
 
 def _number(value: Any) -> str:
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+    return show_decimal(value, 3) if isinstance(value, float) else str(value)
 
 
 def _join(values: Sequence[Any]) -> str:
@@ -41,7 +42,7 @@ def _join(values: Sequence[Any]) -> str:
 def _likely_moves(legal: list[Row]) -> str:
     """Returns the moves with the largest shares, without those that round to 0 %."""
     best = sorted(legal, key=lambda move: -move["weight"])[:_MOVES_SHOWN]
-    shares = ((move["move"], f"{move['weight']:.0%}") for move in best)
+    shares = ((move["move"], show_share(move["weight"])) for move in best)
     return ", ".join(f"{move} {share}" for move, share in shares if share != "0%")
 
 
