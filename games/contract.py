@@ -63,8 +63,17 @@ def find_static_faults(env: Any) -> list[Fault]:
     if missing:
         problem = f"states lack {', '.join(missing)}"
         return [Fault(problem, "derive the class of states from pgx.State, or add these fields")]
-    faults = [*_fields(state), *_declared(env, state)]
-    return faults or [*_step(env, state)]
+    return find_initial_faults(env, state) or [*_step(env, state)]
+
+
+def find_initial_faults(env: Any, state: Any) -> list[Fault]:
+    """Checks the initial state of a game, and the attributes of the environment against it.
+
+    Args:
+      env: the environment.
+      state: the shapes and dtypes of the initial state, which has all fields.
+    """
+    return [*_fields(state), *_declared(env, state)]
 
 
 def _fields(state: Any) -> Iterator[Fault]:
@@ -138,11 +147,36 @@ def _step(env: Any, state: Any) -> Iterator[Fault]:
             f"step reads state.observation: {describe(error)}",
             "keep what the rules need in other fields: a search stores states without observations",
         )
+    yield from _observe(env, state)
     try:
         states = jax.eval_shape(jax.vmap(env.init), jax.ShapeDtypeStruct((3, 2), np.uint32))
         jax.eval_shape(jax.vmap(env.step), states, jax.ShapeDtypeStruct((3,), np.int32))
     except Exception as error:
         yield Fault(f"jax.vmap cannot batch the game: {describe(error)}", _TRACE)
+
+
+def has_observe(env: Any) -> bool:
+    """Returns whether a game, or the game that an `OwnGame` wraps, has the method `observe`."""
+    return callable(getattr(getattr(env, "wrapped", env), "observe", None))
+
+
+def _observe(env: Any, state: Any) -> Iterator[Fault]:
+    """Checks the shape of `observe`, if the game has it, for a state without observation."""
+    if not has_observe(env):
+        return
+    remedy = (
+        "let it take a state alone, and compute the observation from the other fields: a search "
+        "stores states without observations"
+    )
+    try:
+        found = jax.eval_shape(env.observe, state.replace(observation=None))
+        actual = f"{found.dtype} {list(found.shape)}"
+    except Exception as error:
+        yield Fault(f"observe(state) raised {describe(error)}", remedy)
+        return
+    wanted = f"{state.observation.dtype} {list(state.observation.shape)}"
+    if actual != wanted:
+        yield Fault(f"observe(state) returns {actual}", f"return state.observation, {wanted}")
 
 
 def _differences(state: Any, after: Any) -> Iterator[Fault]:

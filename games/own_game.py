@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from dualmctx.import_path import call_factory, describe
+from games.contract import KEY, find_initial_faults, has_observe
 
 ENTRY_POINTS = "dualmctx.games"
 """The group of entry points by which another package names its games."""
@@ -57,10 +58,23 @@ class OwnGame:
         return self.wrapped.step(state, action)
 
     def observe(self, state: Any, player_id: jax.Array | None = None) -> jax.Array:
-        """Returns the observation of a state, by default as the player to move sees it."""
-        if player_id is None:
+        """Returns the observation of a state, by default as the player to move sees it.
+
+        Raises:
+          ValueError: if the state is one of a search, which stores states without observations, and
+            the environment has no method `observe`.
+        """
+        if player_id is not None:
+            return self.wrapped.observe(state, player_id)
+        if state.observation is not None:
             return state.observation
-        return self.wrapped.observe(state, player_id)
+        if not has_observe(self):
+            raise ValueError(
+                f"game {self.id} has no method observe, which a search with several heads needs to "
+                "evaluate a stored position again; add observe(state), or choose a search with one "
+                "head, such as alphazero"
+            )
+        return self.wrapped.observe(state)
 
     @property
     def state_ranges(self) -> Mapping[str, tuple[int, int]]:
@@ -91,10 +105,13 @@ def make_own_game(name: str, path: str, parameters: Mapping[str, Any]) -> OwnGam
       The environment.
 
     Raises:
-      ValueError: if it cannot be imported or built, or its initial state lacks a field.
+      ValueError: if it cannot be imported or built, if its initial state lacks a field or has one
+        of a wrong shape or type, or if it has other than two players.
     """
     env = call_factory(path, parameters, "game")
     state = initial_shapes(env, name)
+    for fault in find_initial_faults(env, state):
+        raise ValueError(f"game {name}: {fault.problem}; {fault.remedy}")
     return OwnGame(
         wrapped=env,
         id=name,
@@ -122,8 +139,7 @@ def initial_shapes(env: Any, name: str) -> Any:
                 "return an environment with the interface of pgx.Env"
             )
     try:
-        # Two words, the shape of a key of `jax.random.PRNGKey`.
-        state = jax.eval_shape(env.init, jax.ShapeDtypeStruct((2,), np.uint32))
+        state = jax.eval_shape(env.init, KEY)
     except Exception as error:
         raise ValueError(f"game {name}: JAX cannot trace init: {describe(error)}") from error
     missing = [field for field in _FIELDS if not hasattr(state, field)]

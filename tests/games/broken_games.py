@@ -134,6 +134,12 @@ STATIC = {
         lambda before, action, after: after.replace(stones=after.stones.astype(jnp.float32))
     ),
     "step reads state.observation": change_step(_reads_observation),
+    r"observe\(state\) raised AttributeError": static(
+        "Stored", observe=lambda self, state: state.observation.astype(bool)
+    ),
+    r"observe\(state\) returns int32 \[\]": static(
+        "Count", observe=lambda self, state: state.stones
+    ),
 }
 PLAYED = {
     "the game is over at its start": change_init(terminated=jnp.bool_(True)),
@@ -173,6 +179,9 @@ PLAYED = {
             Good().make(before.stones, before.current_player),
             after,
         )
+    ),
+    r"observe\(state\) differs from state.observation after 0 moves": static(
+        "OffByOne", observe=lambda self, state: jnp.arange(9) == state.stones - 1
     ),
     "that legal_action_mask forbids is played": static(
         "NoPenalty",

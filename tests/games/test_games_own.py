@@ -29,6 +29,28 @@ def test_a_path_builds_the_game_with_its_parameters():
     assert games.parse_moves(env, "1 0") == [1, 0]
 
 
+def test_a_state_stored_without_its_observation_is_observed():
+    """A search stores such states; a later head evaluates them again."""
+    env = games.make(PATH, pile=5)
+    state = env.step(env.init(jax.random.PRNGKey(3)), 1)
+    again = env.observe(state.replace(observation=None))
+    np.testing.assert_array_equal(again, state.observation)
+
+
+def test_a_game_without_observe_says_so_where_a_search_needs_it():
+    env = games.make("broken_games:Good")
+    state = env.init(jax.random.PRNGKey(0))
+    np.testing.assert_array_equal(env.observe(state), state.observation)
+    with pytest.raises(ValueError, match=r"has no method observe.* alphazero"):
+        env.observe(state.replace(observation=None))
+
+
+def test_a_game_of_three_players_is_refused(module):
+    module.write_text("import pgx\ndef make():\n    return pgx.make('sparrow_mahjong')\n")
+    with pytest.raises(ValueError, match=r"the game has 3 players.* exactly two players"):
+        games.make(f"{module.stem}:make")
+
+
 def test_nothing_of_the_package_is_applied_to_a_game_with_the_same_id(module):
     """A user's Othello may have other rules than the package's."""
     module.write_text("import pgx\ndef make():\n    return pgx.make('othello')\n")
