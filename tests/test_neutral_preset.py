@@ -32,6 +32,13 @@ def test_random_games_are_measured():
     assert size.num_symmetries == 2
 
 
+def test_a_game_of_chance_is_refused():
+    """In pgx's backgammon, step needs a key."""
+    backgammon = games.make("pgx:make", env_id="backgammon")
+    with pytest.raises(ValueError, match=r"cannot be trained: JAX cannot trace step.*check-game"):
+        measure_game(backgammon)
+
+
 @pytest.mark.slow
 def test_the_length_of_random_games_of_one_move_is_exact():
     nim = measure_game(games.make("nim", pile=8, max_take=1))

@@ -3,8 +3,11 @@
 import json
 import shutil
 
+import jax
 import pytest
 
+import dualmctx
+import games
 from dualmctx import load_evaluator, load_trained
 from dualmctx.commands.main import main
 from untrained import export_untrained, make_run
@@ -47,6 +50,31 @@ def test_python_needs_the_path_of_an_exported_file_too(exported):
     with pytest.raises(ValueError, match=f"game='{OWN}'"):
         load_evaluator(exported, network_only=True)
     assert load_evaluator(exported, network_only=True, batch_size=1, game=OWN).game == OWN
+
+
+def test_dual_searches_a_game_and_a_network_of_the_user():
+    """The network cannot resume, so the final head observes stored states again."""
+    env = games.make(OWN, pile=5)
+    network = dualmctx.import_network("own_networks:make_dense", 2, env.observation_shape)
+    policy = dualmctx.Dual(num_simulations=(4, 2), num_rounds=1)
+    search = dualmctx.make_search_fn(env, network, policy)
+    states = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 3))
+    params = network.init(jax.random.PRNGKey(1), states.observation)
+    found = jax.eval_shape(search, params, jax.random.PRNGKey(2), states)
+    assert found.action_weights.shape == (3, 2)
+
+
+def test_a_comparison_without_networks_refuses_a_game_of_chance(tmp_path, monkeypatch, capsys):
+    """In pgx's backgammon, step needs a key."""
+    (tmp_path / "dice.py").write_text(
+        "import pgx\ndef make():\n    return pgx.make('backgammon')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    compare = ["compare", "random", "other=random", "--games", "4", "--out", str(tmp_path / "out")]
+    assert main([*compare, "--game", "dice:make"]) == 2
+    [error] = capsys.readouterr().err.splitlines()
+    assert "dice:make cannot be played: JAX cannot trace step" in error
+    assert "check-game dice:make" in error
 
 
 def test_a_file_with_an_unknown_module_says_which(exported, monkeypatch):

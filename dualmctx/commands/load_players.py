@@ -10,6 +10,8 @@ from dualmctx.matches.player_spec import NETWORKLESS, OWN, PlayerSpec
 from dualmctx.runs.saved_network import Trained, load_trained
 from dualmctx.runs.saved_policy import build_policy
 from dualmctx.types import Environment
+from games.contract import find_static_faults
+from games.own_game import OwnGame
 
 
 class LoadedPlayers(NamedTuple):
@@ -66,6 +68,7 @@ def load_players(
         raise ValueError("no player has a network; name the game with --game")
     else:
         env, parameters = games.make(game, **game_parameters), game_parameters
+        _check_own_game(env)
     builders = []
     for spec, trained in zip(specs, loaded, strict=True):
         with _prefix_errors(spec):
@@ -74,6 +77,15 @@ def load_players(
             else:
                 builders.append(search_builder(spec, trained, simulations))
     return LoadedPlayers(env, parameters, tuple(builders), first)
+
+
+def _check_own_game(env: Environment) -> None:
+    """Checks a game of the user that no network has been trained for."""
+    for fault in find_static_faults(env) if isinstance(env, OwnGame) else ():
+        raise ValueError(
+            f"{env.id} cannot be played: {fault.problem}; `dualmctx check-game {env.id}`, with the "
+            "same --game-parameters, says more"
+        )
 
 
 @contextlib.contextmanager

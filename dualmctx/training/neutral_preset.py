@@ -11,7 +11,7 @@ from dualmctx.training.config import Config, EvalConfig, NetworkOptions
 from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
 from dualmctx.types import Environment
-from games.contract import KEY
+from games.contract import KEY, find_static_faults
 from games.contract_check import play_and_check
 
 _NUM_GAMES, _MAX_PLIES = 64, 1024
@@ -48,15 +48,13 @@ def measure_game(env: Environment) -> GameSize:
       ValueError: if the games break the contract of games, for example by hidden information, or
         are all over after the first move, so that there is nothing to learn.
     """
+    if faults := find_static_faults(env):
+        raise _not_trained(env, faults[0].problem)
     played, faults = play_and_check(env, jax.random.PRNGKey(0), _NUM_GAMES, _MAX_PLIES)
-    problem = faults[0].problem if faults else ""
-    if not problem and played.plies.max() < 2:
-        problem = f"random games have at most {played.plies.max()} plies"
-    if problem:
-        raise ValueError(
-            f"{env.id} cannot be trained: {problem}; `dualmctx check-game {env.id}`, with the same "
-            "--game-parameters, says more"
-        )
+    if faults:
+        raise _not_trained(env, faults[0].problem)
+    if played.plies.max() < 2:
+        raise _not_trained(env, f"random games have at most {played.plies.max()} plies")
     observation: Any = jax.eval_shape(env.init, KEY).observation
     return GameSize(
         num_actions=env.num_actions,
@@ -65,6 +63,13 @@ def measure_game(env: Environment) -> GameSize:
         mean_plies=float(played.plies.mean()),
         max_plies=int(played.plies.max()),
         num_symmetries=len(games.symmetries(env).action),
+    )
+
+
+def _not_trained(env: Environment, problem: str) -> ValueError:
+    return ValueError(
+        f"{env.id} cannot be trained: {problem}; `dualmctx check-game {env.id}`, with the same "
+        "--game-parameters, says more"
     )
 
 
