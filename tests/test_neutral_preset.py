@@ -39,6 +39,14 @@ def test_a_game_of_chance_is_refused():
         measure_game(backgammon)
 
 
+def test_the_message_leaves_out_the_network_of_the_preset_if_the_user_has_one(capsys):
+    own = [f"--game={OWN}", "--network", "own_networks:make_dense", "--print-config"]
+    assert main(["train", *own]) == 0
+    message = capsys.readouterr().err
+    assert "has no preset; a neutral one is used" in message
+    assert "blocks of width" not in message
+
+
 @pytest.mark.slow
 def test_the_length_of_random_games_of_one_move_is_exact():
     nim = measure_game(games.make("nim", pile=8, max_take=1))

@@ -68,7 +68,9 @@ def preset_of_game(
     env = games.make(flags.game, **flags.game_parameters)
     size = measure_game(env)
     config = neutral_preset(flags.game, size)
-    print(f"{program}: {describe_neutral_preset(config, size)}", file=sys.stderr)
+    has_network = not _take(arguments, "network.factory")
+    text = describe_neutral_preset(config, size, has_network=has_network)
+    print(f"{program}: {text}", file=sys.stderr)
     return Preset(name, config)
 
 

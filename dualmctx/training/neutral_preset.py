@@ -107,18 +107,25 @@ def neutral_preset(game: str, size: GameSize) -> Config:
     )
 
 
-def describe_neutral_preset(config: Config, size: GameSize) -> str:
-    """Describes the measurements and the choices, for the user."""
+def describe_neutral_preset(config: Config, size: GameSize, *, has_network: bool = True) -> str:
+    """Describes the measurements and the choices, for the user.
+
+    Args:
+      config: the preset.
+      size: the measurements of the game.
+      has_network: whether the network of the preset is used, not one of the user.
+    """
     shape = " × ".join(map(str, size.observation_shape)) or "1"
     search, network = config.search, config.network
     simulations = search.num_simulations
     total = sum(simulations) if isinstance(simulations, tuple) else simulations
     symmetries = f", {size.num_symmetries} symmetries" if size.num_symmetries > 1 else ""
+    blocks = f"{network.num_blocks} blocks of width {network.width}, " if has_network else ""
     return (
         f"{config.game} has no preset; a neutral one is used for {size.num_actions} actions, "
         f"observations of {shape}, and random games of {size.mean_plies:.0f} plies on average (at "
         f"most {size.max_plies}){symmetries}: {type(search).__name__} with {total} simulations, "
-        f"{network.num_blocks} blocks of width {network.width}, {config.selfplay.num_games} games "
+        f"{blocks}{config.selfplay.num_games} games "
         f"of {config.selfplay.num_steps} moves per iteration, buffer of "
         f"{config.learner.capacity:,} positions. Flags change each value"
     )
