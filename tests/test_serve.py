@@ -284,7 +284,7 @@ def test_ctrl_c_ends_a_waiting_process() -> None:
         process.kill()
 
 
-SESSION = section("docs/evaluate.md", "Serving another program").split("### A session\n")[1]
+SESSION = section("docs/serve.md", "A session")
 
 
 @pytest.mark.slow

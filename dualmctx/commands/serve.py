@@ -40,7 +40,7 @@ _PROGRAM = "dualmctx serve"
 _DESCRIPTION = """Evaluates positions until the input ends. Reads JSON Lines from standard input and
 writes JSON Lines to standard output, each with the id of its position and a result or an error.
 Results may arrive in a different order than the positions. A batch starts when it is full or when
-no further position is waiting. docs/evaluate.md describes the fields."""
+no further position is waiting. docs/serve.md describes the fields."""
 
 
 @dataclasses.dataclass(frozen=True)
