@@ -261,6 +261,14 @@ def test_search_that_does_not_fit_is_an_error(monkeypatch: pytest.MonkeyPatch) -
     assert errors == {"a": "too big", "b": "too big", "c": None}
 
 
+def test_errors_do_not_wait_for_other_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = [{"id": "w", "moves": "", "simulations": 0}, "nonsense", task("v", variant="x")]
+    served = Served(monkeypatch, [task("a", simulations=100), {"id": "p", "moves": ""}, *wrong])
+    assert [x["line"] for x in served.rows] == [3, 4, 5, 2, 1]
+    assert all(x["error"] for x in served.rows[:3])
+    assert served.steps == [["p"], *[["a"]] * 10]
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

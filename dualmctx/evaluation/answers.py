@@ -134,12 +134,18 @@ def describe(
     found, contexts = jax.tree.map(lambda x: x[places], (evaluations, contexts))
     rows = iter(to_rows(env, contexts, found))
     labelled = [
-        {"id": question.id, "line": question.line}
-        | ({"error": _shorten(errors[place])} if place in errors else next(rows))
-        | (question.extra or _NOTHING)
+        error_row(question, errors[place])
+        if place in errors
+        else {"id": question.id, "line": question.line} | next(rows) | (question.extra or _NOTHING)
         for place, question in enumerate(questions)
     ]
     return Answered(labelled, questions[-1].end)
+
+
+def error_row(question: Question, error: str) -> Row:
+    """Returns the row of a question that has no evaluation."""
+    row: Row = {"id": question.id, "line": question.line, "error": _shorten(error)}
+    return row | (question.extra or _NOTHING)
 
 
 def _describe_illegal(question: Question, index: int, *, is_over: bool) -> str:

@@ -3,15 +3,17 @@
 import heapq
 import itertools
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from dualmctx.evaluation.answers import error_row
+from dualmctx.evaluation.compiled_searches import CompiledSearches
 from dualmctx.evaluation.inbox import Inbox
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.requests import Analysis, Request
 from dualmctx.evaluation.rows import Row
-from dualmctx.evaluation.tasks import Planner, Program, Task, TaskSearch
+from dualmctx.evaluation.tasks import Planner, Program, Task, TaskSearch, cancelled_row
 
 
 class Setup(NamedTuple):
@@ -38,7 +40,8 @@ class Scheduler:
     Plain requests have no settings of their own. They wait for `batches`, whose caller evaluates
     them. The other requests are tasks, which run here. Requests with the highest priority are
     served first. At equal priority, the plain requests and the programs of tasks take turns, and
-    within these the request that came first is first.
+    within these the request that came first is first. Commands and invalid lines are answered at
+    once.
     """
 
     def __init__(self, inbox: Inbox, setup: Setup, write: Callable[[list[Row]], None]) -> None:
@@ -48,7 +51,7 @@ class Scheduler:
         self._plain: list[tuple[int, int, Request]] = []
         self._sizes: deque[int] = deque()
         self._tasks: dict[Program, list[Task]] = {}
-        self._searches: OrderedDict[Program, TaskSearch] = OrderedDict()
+        self._searches = CompiledSearches(setup.load, setup.max_programs)
         self._turns: dict[Program | None, int] = {}
 
     def batches(self) -> Iterator[list[Question]]:
@@ -81,7 +84,7 @@ class Scheduler:
                 self._take_turn(None)
                 yield self._pop_plain()
                 return
-            if self._make_room(key, heads):
+            if self._searches.make_room(key, self._tasks):
                 self._take_turn(key)
                 yield []
                 self._run(key)
@@ -101,26 +104,25 @@ class Scheduler:
     # Receiving
 
     def _receive(self, request: Request) -> None:
-        if request.question.error is None and request.command is not None:
-            self._write([self._obey(request)])
-            self._inbox.release(1, request.size)
-        elif request.question.error is None and request.analysis is not None:
+        if request.question.error is not None:
+            self._answer(request, error_row(request.question, request.question.error))
+        elif request.command is not None:
+            self._answer(request, self._obey(request))
+        elif request.analysis is not None:
             self._add_task(request, request.analysis)
         else:
-            self._add_plain(request)
+            heapq.heappush(self._plain, (-request.priority, next(self._order), request))
 
-    def _add_plain(self, request: Request) -> None:
-        heapq.heappush(self._plain, (-request.priority, next(self._order), request))
-
-    def _refuse(self, request: Request, error: str) -> None:
-        """Answers a request with an error, among the plain requests."""
-        self._add_plain(request._replace(question=request.question._replace(error=error)))
+    def _answer(self, request: Request, row: Row) -> None:
+        """Writes the last row of a request, and makes room for another one."""
+        self._write([row])
+        self._inbox.release(1, request.size)
 
     def _add_task(self, request: Request, analysis: Analysis) -> None:
         try:
             task = self._setup.planner.plan(request, analysis, next(self._order))
         except ValueError as error:
-            self._refuse(request, str(error))
+            self._answer(request, error_row(request.question, str(error)))
         else:
             self._tasks.setdefault(task.program, []).append(task)
 
@@ -137,8 +139,7 @@ class Scheduler:
             case "cancel_all":
                 return row | {"cancelled": self._cancel(lambda other: True)}
             case "clear":
-                for search in self._searches.values():
-                    search.clear()
+                self._searches.clear()
                 return row
             case "status":
                 return row | self._status()
@@ -152,8 +153,7 @@ class Scheduler:
             self._plain = [x for x in self._plain if not matches(x[2].question)]
             heapq.heapify(self._plain)
         for request in waiting:
-            self._write([_cancelled(request.question)])
-            self._inbox.release(1, request.size)
+            self._answer(request, cancelled_row(request.question))
         running = [x for tasks in self._tasks.values() for x in tasks]
         running = [x for x in running if matches(x.request.question)]
         for task in running:
@@ -167,58 +167,38 @@ class Scheduler:
             "waiting": len(self._plain) + len(tasks) - running,
             "running": running,
             "programs": len(self._searches),
-            "kept_trees": sum(search.num_kept for search in self._searches.values()),
+            "kept_trees": self._searches.num_kept,
         }
 
     # Tasks
 
-    def _make_room(self, key: Program, priorities: dict[Program, int]) -> bool:
-        """Returns whether a program is compiled or may be; drops another program if necessary.
-
-        A program is dropped if it has no tasks, the least recently used one first, or if its tasks
-        have a lower priority.
-        """
-        if key in self._searches or len(self._searches) < self._setup.max_programs:
-            return True
-        unused = [x for x in self._searches if x not in priorities]
-        lower = [x for x in self._searches if priorities.get(x, 0) > priorities[key]]
-        for dropped in (*unused, *sorted(lower, key=lambda x: -priorities[x]))[:1]:
-            for task in self._tasks.get(dropped, ()):
-                self._searches[dropped].finish(task)
-                task.simulations = task.reused = 0
-            del self._searches[dropped]
-            return True
-        return False
-
     def _run(self, key: Program) -> None:
         """Runs a step of the first tasks of a program."""
-        if key not in self._searches:
-            try:
-                self._searches[key] = self._setup.load(key)
-            except ValueError as error:
-                for task in self._tasks.pop(key):
-                    self._refuse(task.request, str(error))
-                return
-        self._searches.move_to_end(key)
+        try:
+            search = self._searches.use(key)
+        except ValueError as error:
+            for task in self._tasks.pop(key):
+                self._answer(task.request, error_row(task.request.question, str(error)))
+            return
         tasks = sorted(self._tasks[key], key=_rank)[: self._setup.batch_size]
         begin = time.monotonic()
         for task in tasks:
             if task.started is None:
                 task.started = task.reported = begin
-        self._searches[key].step(tasks)
+        search.step(tasks)
         now = time.monotonic()
         for task in tasks:
-            if _is_finished(task, now, now - begin):
+            if task.is_finished(now, now - begin):
                 self._finish(task)
             else:
                 self._go_on(task, now)
 
     def _go_on(self, task: Task, now: float) -> None:
         """Reports an interim result if it is due, and chooses the next step."""
-        every = _analysis(task).report_every
+        every = task.analysis.report_every
         if every is not None and now - task.reported >= every:
             task.reported = now
-            self._write([_label(task, is_final=False)])
+            self._write([task.row(is_final=False)])
         before = task.program
         self._setup.planner.advance(task)
         if task.program != before:
@@ -228,15 +208,12 @@ class Scheduler:
     def _finish(self, task: Task, *, is_cancelled: bool = False) -> None:
         """Writes the last row of a task."""
         if task.result is None:
-            row = _cancelled(task.request.question)
+            row = cancelled_row(task.request.question)
         else:
-            row = _label(task, is_final=True) | ({"cancelled": True} if is_cancelled else {})
+            row = task.row(is_final=True) | ({"cancelled": True} if is_cancelled else {})
         self._remove(task, task.program)
-        search = self._searches.get(task.program)
-        if search is not None:
-            search.finish(task)
-        self._write([row])
-        self._inbox.release(1, task.request.size)
+        self._searches.finish(task)
+        self._answer(task.request, row)
 
     def _remove(self, task: Task, key: Program) -> None:
         self._tasks[key].remove(task)
@@ -246,33 +223,3 @@ class Scheduler:
 
 def _rank(task: Task) -> tuple[int, int]:
     return task.rank
-
-
-def _analysis(task: Task) -> Analysis:
-    assert task.request.analysis is not None
-    return task.request.analysis
-
-
-def _is_finished(task: Task, now: float, duration: float) -> bool:
-    """Returns whether a task has reached a limit, or would exceed its time by another step."""
-    limit = _analysis(task).max_time
-    assert task.started is not None
-    # A search from the start has twice the budget of the one before it.
-    expected = duration if task.program.deepens else 2 * duration
-    is_late = limit is not None and now - task.started + expected > limit
-    return task.is_over or task.simulations >= task.target or is_late
-
-
-def _label(task: Task, *, is_final: bool) -> Row:
-    """Returns the row of a task with the state of its search; an error stays as it is."""
-    assert task.result is not None
-    row = task.result()
-    if "error" in row:
-        return row
-    state: dict[str, Any] = {"final": is_final, "simulations": task.simulations}
-    return row | state | {"reused": task.reused}
-
-
-def _cancelled(question: Question) -> Row:
-    """Returns the row of a request that was cancelled before its first step."""
-    return {"id": question.id, "line": question.line, "cancelled": True}

@@ -2,9 +2,10 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from dualmctx.evaluation.chunks import can_deepen, to_bucket, to_chunk, total_simulations
+from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.requests import Analysis, Request
 from dualmctx.evaluation.rows import Row
 from dualmctx.runs.saved_policy import with_simulations
@@ -57,6 +58,40 @@ class Task:
     def rank(self) -> tuple[int, int]:
         """Tasks with a smaller rank are served first."""
         return -self.request.priority, self.order
+
+    @property
+    def analysis(self) -> Analysis:
+        """The settings of the search."""
+        assert self.request.analysis is not None
+        return self.request.analysis
+
+    def is_finished(self, now: float, duration: float) -> bool:
+        """Returns whether a limit is reached, or another step would exceed the limit of time.
+
+        Args:
+          now: the time after the last step, in seconds, from the origin of `started`.
+          duration: the seconds that the last step took.
+        """
+        assert self.started is not None
+        # A search from the start has twice the budget of the one before it.
+        expected = duration if self.program.deepens else 2 * duration
+        limit = self.analysis.max_time
+        is_late = limit is not None and now - self.started + expected > limit
+        return self.is_over or self.simulations >= self.target or is_late
+
+    def row(self, *, is_final: bool) -> Row:
+        """Returns the result so far with the state of the search; an error stays as it is."""
+        assert self.result is not None
+        row = self.result()
+        if "error" in row:
+            return row
+        state: dict[str, Any] = {"final": is_final, "simulations": self.simulations}
+        return row | state | {"reused": self.reused}
+
+
+def cancelled_row(question: Question) -> Row:
+    """Returns the row of a request that was cancelled before its first step."""
+    return {"id": question.id, "line": question.line, "cancelled": True}
 
 
 class TaskSearch(Protocol):
