@@ -18,8 +18,8 @@ from dualmctx.commands.opening_file import read_openings
 from dualmctx.commands.source import open_source
 from dualmctx.evaluation import sgf_file
 from dualmctx.evaluation.epd_file import read_epd
-from dualmctx.evaluation.game_record import GameRecord, to_questions
-from dualmctx.evaluation.move_parser import board_mismatch, parse_batch
+from dualmctx.evaluation.game_record import GameRecord, reject_other_boards, to_questions
+from dualmctx.evaluation.move_parser import board_mismatch
 from dualmctx.evaluation.pgn_file import read_pgn
 from dualmctx.evaluation.questions import Board, Question
 from dualmctx.evaluation.sgf_file import read_sgf
@@ -230,16 +230,23 @@ def test_positions_name_game_and_ply() -> None:
 
 def test_moves_of_another_game_or_board_are_errors() -> None:
     env = games.make("connect_four")
-    asked = [Question(1, 1, [0], board=x) for x in (Board("chess", 8), Board("go", 9), None)]
-    assert parse_batch(env, asked).errors == {
-        0: "the game is chess, but the network plays connect_four",
-        1: "the game is go, but the network plays connect_four",
-    }
+    assert board_mismatch(env, Board("chess", 8)) == (
+        "the game is chess, but the network plays connect_four"
+    )
     go = games.make("go_9x9")
     assert board_mismatch(go, Board("go", 9)) is None
     assert board_mismatch(go, Board("go", 19)) == (
         "the board is 19×19, but the network plays go_9x9 on 9×9"
     )
+    # A game on another board is one error; the games around it remain.
+    large = GameRecord([1, 2], ["b", "c"], None, Board("go", 19), {"white": "B"}, None, 15)
+    asked = to_questions([RECORDS[0], large, large, RECORDS[1]], every=True)
+    found = list(reject_other_boards(go, asked))
+    assert [x.id for x in found] == ["1.0", "1.1", "1.2", "2", "3", "4"]
+    assert found[3].error == "game 2: the board is 19×19, but the network plays go_9x9 on 9×9"
+    assert found[3].extra == {"game": 2, "ply": None, "played": None, "white": "B"}
+    plain = [Question(1, 1, [0])]
+    assert list(reject_other_boards(go, plain)) == plain
 
 
 @pytest.mark.slow
@@ -249,13 +256,13 @@ def test_command_evaluates_games(tmp_path: Path, capfd: Any) -> None:
     arguments = ["evaluate", "hex", str(path), "--network-only", "--batch", "4", "--echo"]
     assert main([*arguments, "--fields", "id,line,game,ply,played,moves"]) == 1
     rows = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
-    assert [row["id"] for row in rows] == ["1.0", "1.1", "1.2", "2.0", "2.1", "2.2", "3.0", "3.1"]
+    assert [row["id"] for row in rows] == ["1.0", "1.1", "1.2", "2.0", "2.1", "2.2", "3"]
     assert rows[1] == {
         **{"id": "1.1", "line": 2, "game": 1, "ply": 1, "played": "swap", "moves": [7]},
     }
     assert [row.get("error") for row in rows[5:]] == [
         "move 2 of [7, 7] is illegal",
-        *["the board is 11×11, but the network plays hex on 7×7"] * 2,
+        "game 3: the board is 11×11, but the network plays hex on 7×7",
     ]
 
 

@@ -146,11 +146,12 @@ def run(options: Options) -> int:
     with opened as source, claim(out):
         fields = _split(options.fields)
         source = source.checked(fields)
-        if options.echo or not set(ECHOED_FIELDS).isdisjoint(fields or ()):
-            source = source.echoed()
         evaluator, record = load_search(
             options.checkpoint, options.search, options.batch, max_own_positions(source)
         )
+        source = source.for_game(evaluator.env)
+        if options.echo or not set(ECHOED_FIELDS).isdisjoint(fields or ()):
+            source = source.echoed()
         if options.batch is None and is_first():
             print(f"{_PROGRAM}: using --batch {evaluator.batch_size}", file=sys.stderr)
         task = Task(evaluator, source, options.strict, fields, options.flat)

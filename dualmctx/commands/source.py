@@ -17,12 +17,13 @@ from dualmctx.evaluation.compression import (
 )
 from dualmctx.evaluation.epd_file import read_epd
 from dualmctx.evaluation.fields import check_fields
-from dualmctx.evaluation.game_record import ReadGamesFn, to_questions
+from dualmctx.evaluation.game_record import ReadGamesFn, reject_other_boards, to_questions
 from dualmctx.evaluation.pgn_file import read_pgn
 from dualmctx.evaluation.positions_file import READERS, read_json_lines
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.sgf_file import read_sgf
 from dualmctx.evaluation.streams import full_batches, waiting_batches
+from dualmctx.types import Environment
 
 STANDARD = "-"
 """The name of standard input and standard output on the command line."""
@@ -68,6 +69,10 @@ class Source(NamedTuple):
         if self.num_bytes is not None:
             questions = itertools.chain([next(questions)], questions)
         return self._replace(questions=questions)
+
+    def for_game(self, env: Environment) -> "Source":
+        """Returns the source with an error in place of each game on another board."""
+        return self._replace(questions=reject_other_boards(env, self.questions))
 
     def echoed(self) -> "Source":
         """Returns the source with the moves and FENs of its positions in the results."""

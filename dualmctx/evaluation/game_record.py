@@ -1,11 +1,14 @@
 """Games of a file, and the positions of a game as questions."""
 
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
 from dualmctx.evaluation.fields import Row
+from dualmctx.evaluation.move_parser import board_mismatch
 from dualmctx.evaluation.questions import Board, Question
+from dualmctx.types import Environment
 
 
 class GameRecord(NamedTuple):
@@ -47,8 +50,7 @@ def to_questions(records: Iterable[GameRecord], *, every: bool) -> Iterator[Ques
     for game, record in enumerate(records, start=1):
         extra: Row = {"game": game, "ply": None, "played": None} | (record.about or {})
         if record.error is not None:
-            error = f"game {game}: {record.error}"
-            yield Question(next(numbers), str(game), error=error, end=record.end, extra=extra)
+            yield _invalid_game(next(numbers), extra, record.error, record.end)
             continue
         last = len(record.moves)
         for ply in range(last + 1) if every else [last]:
@@ -62,6 +64,32 @@ def to_questions(records: Iterable[GameRecord], *, every: bool) -> Iterator[Ques
                 extra=extra | {"ply": ply, "played": played},
                 board=record.board,
             )
+
+
+def reject_other_boards(env: Environment, questions: Iterable[Question]) -> Iterator[Question]:
+    """Yields questions, with one error in place of the positions of each game on another board.
+
+    Args:
+      env: the game that is evaluated.
+      questions: questions, those of a game in a row; questions without a board remain.
+    """
+    mismatch = functools.cache(functools.partial(board_mismatch, env))
+    rejected: int | None = None
+    for question in questions:
+        error = None if question.board is None else mismatch(question.board)
+        if error is None:
+            yield question
+            continue
+        extra = dict(question.extra or {})
+        if extra["game"] != rejected:
+            rejected = extra["game"]
+            yield _invalid_game(question.line, extra, error, question.end)
+
+
+def _invalid_game(line: int, extra: Row, error: str, end: int) -> Question:
+    """Returns the one question of a game that cannot be read; `extra` has the game's number."""
+    game, extra = extra["game"], extra | {"ply": None, "played": None}
+    return Question(line, str(game), error=f"game {game}: {error}", end=end, extra=extra)
 
 
 def decode(data: bytes) -> str:

@@ -55,19 +55,10 @@ def parse_batch(env: Environment, questions: Sequence[Question]) -> ParsedMoves:
     joined = is_joined(env)
     moves = [split_moves(question.moves, joined) for question in questions]
     actions, lengths = _look_up(env, moves)
-    boards = {x.board for x in questions if x.board is not None}
-    wrong: dict[Board | None, str] = {
-        x: text for x in boards if (text := board_mismatch(env, x)) is not None
-    }
     apart = {row for row, x in enumerate(questions) if x.fen is not None or x.error is not None}
-    if wrong:
-        apart |= {row for row, x in enumerate(questions) if x.board in wrong}
     apart |= set(_row_of_each_move(lengths)[actions == _UNKNOWN].tolist())
     for row in apart:
         try:
-            board = questions[row].board
-            if board in wrong:
-                raise ValueError(wrong[board])
             starts[row], moves[row] = _parse(env, questions[row])
         except ValueError as error:
             moves[row], errors[row] = (), str(error)
