@@ -64,9 +64,11 @@ def test_fields_newer_than_a_run_have_their_defaults(tmp_path: Path) -> None:
     newer = CONFIG | {"search": CONFIG["search"] | {"head": -1}}
     assert reopen_run(folder.path, newer, newer) == folder
     other = CONFIG | {"search": CONFIG["search"] | {"head": 0}}
-    with pytest.raises(ValueError, match=r"another configuration: search.head \(-1 → 0\)$"):
+    with pytest.raises(
+        ValueError, match=r"another configuration: search.head \(-1 → 0\); resume it"
+    ):
         reopen_run(folder.path, other, newer)
-    with pytest.raises(ValueError, match=r"search.head \(None → -1\)$"):
+    with pytest.raises(ValueError, match=r"search.head \(None → -1\);"):
         reopen_run(folder.path, newer)
 
 
@@ -108,7 +110,8 @@ def test_a_run_is_reopened_only_with_its_configuration(tmp_path: Path) -> None:
     search = {"num_simulations": [4, 3], "backup": {"window": 2}}
     with pytest.raises(ValueError, match="another configuration") as error:
         reopen_run(tmp_path / "run", {**CONFIG, "search": search, "new": 1})
-    _, fields = str(error.value).split("configuration: ")
+    fields, remedy = str(error.value).split("configuration: ")[1].split("; ")
+    assert remedy == "resume it with its own settings, or choose another folder"
     assert fields == (
         "new (None → 1), search.backup.window (None → 2), search.num_simulations ([4, 2] → [4, 3])"
     )

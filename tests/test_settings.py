@@ -116,9 +116,9 @@ BAD = {
     "far from all": ("[network]\nzzz = 1", "the entries are network.trunk, network.width"),
     "text for a number": ('seed = "1"', "seed is '1'; it must be a whole number"),
     "float for a whole number": ("seed = 1.0", "seed is 1.0; it must be a whole number"),
-    "true for a number": ("[learner]\nlearning_rate = true", "is True; it must be a number"),
+    "true for a number": ("[learner]\nlearning_rate = true", "is true; it must be a number"),
     "number for true": ("[learner]\naugment = 1", "augment is 1; it must be true or false"),
-    "too few": ("[search]\nnum_simulations = [3]", "a list of 2: a whole number, a whole number"),
+    "too few": ("[search]\nnum_simulations = [3]", "a list of 2, each element a whole number"),
     "no list": ("[network]\nhead_depths = 3", 'must be a list, each element a whole number or "no'),
     "word": ('[network]\ntrunk = "tree"', "network.trunk is 'tree'; it must be one of 'auto'"),
     "group for a number": ("[seed]\na = 1", "seed is {'a': 1}"),
@@ -139,7 +139,7 @@ BAD = {
     "in two spellings": ("[selfplay]\nnum_games=1\nnum-games=1", "selfplay.num_games occurs twice"),
     "list of tables": ("[[learner]]\naugment = true", "must be a table of settings"),
     "date": ("seed = 2026-11-23", "it must be a whole number"),
-    "not JSON": ([1], "has no entries"),
+    "not JSON": ([1], "holds no object"),
 }
 
 
@@ -177,7 +177,7 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"is a folder; name a file, such as .*config\.json"):
         train.parse(["nim", "--config", str(tmp_path)])
     (tmp_path / "binary.toml").write_bytes(b"\xff\x00")
-    with pytest.raises(ValueError, match="is not valid TOML"):
+    with pytest.raises(ValueError, match="is not UTF-8 text, at byte 0"):
         train.parse(["nim", "--config", str(tmp_path / "binary.toml")])
     with pytest.raises(ValueError, match="--config is given twice; write all settings into one"):
         train.parse(["nim", "--config", "a.toml", "--config=b.toml"])

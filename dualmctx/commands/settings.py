@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import reprlib
 import types
 import typing
 from typing import Any, TypeVar
@@ -55,7 +56,9 @@ def _apply(options: Any, settings: Settings, file: str, prefix: str, known: list
         current = getattr(options, name)
         if dataclasses.is_dataclass(current):
             if not isinstance(value, dict):
-                raise ValueError(f"{file}: {full} is {value!r}; it must be a table of settings")
+                raise ValueError(
+                    f"{file}: {full} is {_show(value)}; it must be a table of settings"
+                )
             inner = group_prefix(hints[name], name, prefix)
             changes[name] = _apply(current, value, file, inner, known)
         else:
@@ -102,13 +105,22 @@ def _checked(hint: Any, current: Any, value: Any, name: str, file: str) -> Any:
         if value == expected:
             return current
         raise ValueError(
-            f"{file}: {name} is {value!r}; it must be {expected!r}, as a file cannot hold another "
-            "function"
+            f"{file}: {name} is {_show(value)}; it must be {expected!r}, as a file cannot hold "
+            "another function"
         )
     try:
         return _convert(hint, value)
     except _Unfit:
-        raise ValueError(f"{file}: {name} is {value!r}; it must be {_describe(hint)}") from None
+        raise ValueError(
+            f"{file}: {name} is {_show(value)}; it must be {_describe(hint)}"
+        ) from None
+
+
+def _show(value: Any) -> str:
+    """Shows a value in a message: booleans and null as the file has them."""
+    words: dict[Any, str] = {True: "true", False: "false", None: "null"}
+    is_word = value is None or isinstance(value, bool)
+    return words[value] if is_word else reprlib.repr(value)
 
 
 def _convert(hint: Any, value: Any) -> Any:
@@ -170,7 +182,10 @@ def _describe(hint: Any) -> str:
     if origin is tuple and parts[-1] is Ellipsis:
         return f"a list, each element {_describe(parts[0])}"
     if origin is tuple:
-        return f"a list of {len(parts)}: {', '.join(map(_describe, parts))}"
+        kinds = list(map(_describe, parts))
+        if len(set(kinds)) == 1:
+            return f"a list of {len(parts)}, each element {kinds[0]}"
+        return f"a list of {len(parts)}: {', '.join(kinds)}"
     if origin is dict:
         return f"a table, each value {_describe(parts[1])}"
     return _WORDS.get(hint, str(hint))

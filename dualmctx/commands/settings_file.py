@@ -32,11 +32,16 @@ def read_settings(file: str) -> Settings:
         settings = _PARSERS[path.suffix](path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ValueError(f"--config {file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"--config {file} is not UTF-8 text, at byte {error.start}") from error
     except (ValueError, RecursionError) as error:
         kind = path.suffix[1:].upper()
         raise ValueError(f"--config {file} is not valid {kind}: {error}") from error
     if not isinstance(settings, dict):
-        raise ValueError(f"--config {file} has no entries; it must hold an object with settings")
+        raise ValueError(
+            f"--config {file} holds no object; it must be a JSON object of settings, as the "
+            "config.json of a run"
+        )
     return current_config(settings, path)
 
 

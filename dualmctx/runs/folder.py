@@ -181,12 +181,15 @@ def require_same_settings(path: Path, saved: dict[str, Any], wanted: dict[str, A
       wanted: the flat settings with which it is resumed.
 
     Raises:
-      ValueError: if they differ; the message names the fields.
+      ValueError: if they differ; the message names the fields and the remedy.
     """
     names = sorted(name for name in saved | wanted if saved.get(name) != wanted.get(name))
     if names:
         fields = ", ".join(f"{name} ({saved.get(name)} → {wanted.get(name)})" for name in names)
-        raise ValueError(f"the run in {path} has another configuration: {fields}")
+        raise ValueError(
+            f"the run in {path} has another configuration: {fields}; resume it with its own "
+            "settings, or choose another folder"
+        )
 
 
 def read_config(path: Path) -> dict[str, Any]:
