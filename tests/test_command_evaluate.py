@@ -367,17 +367,17 @@ def test_table_is_for_terminals_without_out(
     assert capsys.readouterr().out.startswith('{"id":"q0"}\n')
 
 
-@pytest.mark.parametrize(("flags", "ids"), [([], ["1.0", "1.1", "2"]), (["last"], ["1.1", "2"])])
-def test_positions_of_games_are_rows(
-    quick: Setting, tmp_path: Path, flags: list[str], ids: list[str]
+@pytest.mark.parametrize(("flags", "lines"), [([], [1, 3]), (["last"], [1, 2])])
+def test_games_that_cannot_be_read_are_rows(
+    quick: Setting, tmp_path: Path, flags: list[str], lines: list[int]
 ) -> None:
     (tmp_path / "p.pgn").write_text('[White "A"]\n1. e4 *\n\n[White "B"]\n1. e5 *\n')
     flags = ["--game-positions", *flags] if flags else []
     assert evaluate(quick, str(tmp_path / "p.pgn"), tmp_path / "x.jsonl", *flags) == 1
     rows = read(tmp_path / "x.jsonl")
-    assert [row["id"] for row in rows] == ids
-    assert [row["line"] for row in rows] == list(range(1, len(ids) + 1))
-    assert rows[0]["error"] == "the game is chess, but the network plays connect_four"
+    assert [(row["id"], row["line"]) for row in rows] == list(zip("12", lines, strict=True))
+    expected = "game 1: the game is chess, but the network plays connect_four"
+    assert rows[0]["error"] == expected
     assert (rows[-1]["white"], rows[-1]["game"]) == ("B", 2)
     assert rows[-1]["error"].startswith("game 2: move 1, 'e5', is not possible")
     assert evaluate(quick, str(tmp_path / "p.pgn"), tmp_path / "x.jsonl", "--resume", *flags) == 1

@@ -187,7 +187,7 @@ def test_a_run_is_not_resumed_with_another_variant(tmp_path: Path) -> None:
         for name in ("dual", "chain")
     )
     create_run(tmp_path / "run", dual)
-    with pytest.raises(ValueError, match=r"configuration: search.variant \(dual → chain\)$"):
+    with pytest.raises(ValueError, match=r"configuration: search.variant \(dual → chain\);"):
         reopen_run(tmp_path / "run", chain)
 
 
