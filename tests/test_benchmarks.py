@@ -184,7 +184,7 @@ def test_startup_benchmark_runs_every_kind(tmp_path: pathlib.Path) -> None:
     rows = json.loads(file.read_text())["rows"]
     assert [row["cache"] for row in rows] == list(startup.KINDS)
     cpu = {row["cache"]: row["cpu_seconds"] for row in rows}
-    assert 0 < 2 * cpu["filled cache"] < cpu["empty cache"]
+    assert 0 < cpu["filled cache"] < cpu["empty cache"]
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ import pytest
 from dualmctx import Dual, Gumbel
 from dualmctx.commands import compare, evaluate, reproduce, train
 from dualmctx.commands.flags import parse_flags
+from dualmctx.commands.game_flags import GameFlags
 from dualmctx.commands.settings_toml import to_toml
 from dualmctx.experiment.assemble import record_of
 from dualmctx.policies import REGISTRY
@@ -248,3 +249,10 @@ def test_a_file_may_ask_for_the_quick_size(
     [options] = found
     assert options.size == dataclasses.replace(reproduce.QUICK, width=16)
     assert options.quick
+
+
+def test_a_flag_replaces_the_parameters_of_a_game() -> None:
+    default = GameFlags("nim", {"pile": 5})
+    assert parse_flags(default, [], "train", "") == default
+    changed = parse_flags(default, ["--game-parameters", "pile", "7"], "train", "")
+    assert changed.game_parameters == {"pile": 7}

@@ -1,6 +1,7 @@
 """Parses command lines: one flag per field of a dataclass; bad input gives a short message."""
 
 import contextlib
+import dataclasses
 import io
 import re
 import shutil
@@ -72,20 +73,50 @@ def parse_flags(default: C, arguments: list[str], program: str, description: str
     messages = io.StringIO()
     try:
         with contextlib.redirect_stderr(messages), _joined_lines():
-            return tyro.cli(
+            parsed = tyro.cli(
                 type(default),
-                default=default,
+                default=_without_dicts(default),
                 args=arguments,
                 prog=program,
                 description=_wrap(description),
                 config=(tyro.conf.AvoidSubcommands,),
             )
+            return _with_dicts(parsed, default)
     except SystemExit as exit_:
         if exit_.code in (0, None):
             raise
         positional = {x for x, hint in hints_of(default).items() if is_marked(hint, Positional)}
         known = [name for name in flat_names(default) if name not in positional]
         raise ValueError(summarize_error(messages.getvalue(), known)) from None
+
+
+def _without_dicts(options: Any) -> Any:
+    """Empties the dicts of nested dataclasses; tyro would make a flag of each of their entries."""
+    changes: dict[str, Any] = {}
+    for name, value in _fields(options).items():
+        emptied = {} if isinstance(value, dict) else _without_dicts(value)
+        if emptied is not value and value != {}:
+            changes[name] = emptied
+    return dataclasses.replace(options, **changes) if changes else options
+
+
+def _with_dicts(parsed: Any, default: Any) -> Any:
+    """Restores the dicts that no flag replaced."""
+    changes: dict[str, Any] = {}
+    before = _fields(default)
+    for name, value in _fields(parsed).items():
+        known = before.get(name)
+        restored = (known or value) if value == {} else _with_dicts(value, known)
+        if restored is not value:
+            changes[name] = restored
+    return dataclasses.replace(parsed, **changes) if changes else parsed
+
+
+def _fields(options: Any) -> dict[str, Any]:
+    """Returns the fields of a dataclass that its constructor takes; of other values, none."""
+    if not dataclasses.is_dataclass(options):
+        return {}
+    return {x.name: getattr(options, x.name) for x in dataclasses.fields(options) if x.init}
 
 
 _ABOUT_CONFIG = (
