@@ -1,0 +1,1 @@
+"""The local web application of `dualmctx play`: the server and its page."""
