@@ -108,7 +108,8 @@ def to_position(env: pgx.Env, state: Any) -> Position:
     if color:
         size = math.isqrt(board.size)
         board, rights = -board.reshape(size, size)[:, ::-1].ravel(), rights[::-1]
-        en_passant += (size - 1 - 2 * (en_passant % size)) * (en_passant >= 0)
+        # Not in place: the array may be that of the state.
+        en_passant = en_passant + (size - 1 - 2 * (en_passant % size)) * (en_passant >= 0)
     (queen, king), (black_queen, black_king) = rights
     named_rights = zip("KQkq", (king, queen, black_king, black_queen), strict=True)
     castling = "".join(name for name, right in named_rights if right)
