@@ -104,14 +104,21 @@ class Domineering(pgx.Env):
         """The number of players."""
         return 2
 
-    # Optional abilities: names of moves, symmetries, and a number for each position, from which
-    # the exact solution of small boards follows.
+    # Optional abilities: names of moves, their cells on the picture, symmetries, and a number for
+    # each position, from which the exact solution of small boards follows.
 
     def move_names(self):
         """Returns the two cells of each domino, such as a1a2, with a1 at the top left."""
         columns = self.shape[1]
         names = [f"{chr(97 + cell % columns)}{cell // columns + 1}" for cell in self.pairs.ravel()]
         return [one + other for one, other in zip(names[::2], names[1::2], strict=True)]
+
+    def board_input(self, state):
+        """Returns the two cells of each legal domino; the first one is chosen first."""
+        actions = np.flatnonzero(state.legal_action_mask).tolist()
+        ends = [[divmod(cell, self.shape[1]) for cell in self.pairs[a].tolist()] for a in actions]
+        cells = (games.Cells(one, (other,), one) for one, other in ends)
+        return dict(zip(actions, cells, strict=True))
 
     def symmetries(self):
         """Returns the identity, the mirror images and the half turn."""

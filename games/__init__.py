@@ -1,6 +1,7 @@
 """Two-player games as pgx environments, with notation, symmetries, drawings and exact solutions."""
 
 from games.batch_notation import MoveContexts, format_actions, format_lines, move_contexts
+from games.board_input import Cells, Entry, entries
 from games.chess_states import from_fen, set_up, to_fen, to_position
 from games.contract import Fault
 from games.contract_check import Checked, check_game
@@ -16,7 +17,9 @@ from games.solvers import Solution, is_solvable, solve
 from games.symmetry import Symmetries, symmetries
 
 __all__ = [
+    "Cells",
     "Checked",
+    "Entry",
     "Fault",
     "MoveContexts",
     "Picture",
@@ -26,6 +29,7 @@ __all__ = [
     "Symmetries",
     "available",
     "check_game",
+    "entries",
     "format_action",
     "format_actions",
     "format_lines",

@@ -13,13 +13,14 @@ as functions whose first argument is the environment (`games.own_game`).
 | `from_fen(text)`, `to_fen(state)` | positions as text | none |
 | `asymmetric_roles` (bool) | ratings by side | false |
 | `state_ranges` (mapping) | packed states | none |
+| `board_input(state)` | moves entered on the drawn board | moves entered by their names |
 
 A state may have `picture()`, which returns a `games.Picture`; without it, it cannot be drawn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dualmctx.import_path import describe
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     import jax
     import numpy as np
 
+    from games.board_input import Cells
     from games.plain import Rules
 
 
@@ -92,6 +94,18 @@ class HasFen(Protocol):
 
     def to_fen(self, state: Any) -> str:
         """Returns the text of an unbatched state."""
+        ...
+
+
+class HasBoardInput(Protocol):
+    """A game whose moves can be entered on the picture of a state."""
+
+    def board_input(self, state: Any) -> Mapping[int, Cells]:
+        """Returns the cells of legal moves, by action; see `games.Cells`.
+
+        The state is unbatched and not over. A cell is a pair of a row and a column of
+        `Picture.rows`, from 0. An action without cells is entered by its name.
+        """
         ...
 
 

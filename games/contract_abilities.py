@@ -11,11 +11,13 @@ import numpy as np
 
 from dualmctx.import_path import describe
 from games.abilities import ability
+from games.board_input import entries
 from games.chess_states import from_fen, to_fen
 from games.contract import Fault
 from games.drawing import to_text
 from games.fen import has_fen
 from games.notation import action_names
+from games.pictures import picture
 from games.players import random_player
 from games.solvers import is_solvable, solve
 from games.symmetry import symmetries
@@ -32,6 +34,7 @@ def find_ability_faults(env: Any, key: jax.Array) -> Iterator[Fault]:
         "exact solution": lambda: is_solvable(env) and solve(env),
         "from_fen and to_fen": lambda: _check_fen(env, key),
         "picture": lambda: _check_picture(env, key),
+        "board_input": lambda: _check_board_input(env, key),
     }
     for name, check in checks.items():
         try:
@@ -91,6 +94,17 @@ def _check_picture(env: Any, key: jax.Array) -> None:
         to_text(state)
 
 
+def _check_board_input(env: Any, key: jax.Array) -> None:
+    if ability(env, "board_input") is None:
+        return
+    state = jax.device_get(env.init(key))
+    rows = picture(state).rows
+    for entry in entries(env, state):
+        for row, column in (*entry.targets, *filter(None, (entry.start, entry.shown))):
+            if row >= len(rows) or column >= len(rows[row]):
+                raise ValueError(f"move {entry.name} has cell {(row, column)} outside the picture")
+
+
 def describe_abilities(env: Any) -> list[str]:
     """Lists the optional abilities that the game has and lacks."""
     has = {
@@ -98,6 +112,7 @@ def describe_abilities(env: Any) -> list[str]:
         f"{len(symmetries(env).action)} symmetries": len(symmetries(env).action) > 1,
         "an exact solution": is_solvable(env),
         "FEN": has_fen(env),
+        "moves on the board": ability(env, "board_input") is not None,
         "a picture": hasattr(env.init(jax.random.PRNGKey(0)), "picture"),
     }
     found = [name for name, value in has.items() if value]

@@ -18,7 +18,10 @@ from games.contract import KEY, find_initial_faults, has_observe
 
 ENTRY_POINTS = "dualmctx.games"
 """The group of entry points by which another package names its games."""
-ABILITIES = ("move_names", "symmetries", "exact_rules", "position_code", "from_fen", "to_fen")
+ABILITIES = (
+    *("move_names", "symmetries", "exact_rules", "position_code", "from_fen", "to_fen"),
+    "board_input",
+)
 """Optional methods of an environment. The module of a game may define them too, as functions whose
 first argument is the environment."""
 _FIELDS = (

@@ -187,17 +187,35 @@ def _gardner_chess(state: Any) -> Rows:
 
 
 def _shogi(state: Any) -> Rows:
-    from pgx.experimental.shogi import to_sfen
-
-    return ((to_sfen(state),),)
+    """The board as Black, who begins, sees it; then the pieces in hand of Black and of White."""
+    names = ("P", "L", "N", "S", "B", "R", "G", "K", "+P", "+L", "+N", "+S", "+B", "+R")
+    x = state._x
+    return _shogi_rows(np.asarray(x.board).reshape(9, 9), np.asarray(x.hand), int(x.color), names)
 
 
 def _animal_shogi(state: Any) -> Rows:
-    """Pieces from the view of the player to move, whose pieces are capitals, then both hands."""
-    columns = np.asarray(state._board).reshape(3, 4)[::-1]  # pgx numbers columns from the right
-    pieces = [tuple("PBRKGpbrkg."[piece] for piece in row) for row in columns.T]
-    hands = tuple(str(count) for count in np.asarray(state._hand).ravel())
-    return (*pieces, hands[:3], hands[3:])
+    """The board as the first player sees it; then the pieces in hand of both players."""
+    board, hands = np.asarray(state._board).reshape(3, 4), np.asarray(state._hand)
+    return _shogi_rows(board, hands, int(state._turn), ("P", "B", "R", "K", "G"))
+
+
+def _shogi_rows(board: Any, hands: Any, color: int, names: Sequence[str]) -> Rows:
+    """Pieces of the side that begins are capitals; a piece in hand has its number, as in "P2".
+
+    Args:
+      board: `[columns, rows]` int, the columns from the right, from the view of the player to move,
+        whose pieces have the first numbers; -1 for an empty cell.
+      hands: `[2, kinds]` the numbers of pieces in hand, of the player to move first.
+      color: the side to move.
+      names: the letters of the pieces, by number.
+    """
+    both = [*names, *map(str.lower, names)]
+    if color:
+        board, hands, both = board[::-1, ::-1], hands[::-1], both[len(names) :] + both[: len(names)]
+    rows = tuple(tuple("." if x < 0 else both[x] for x in row) for row in board[::-1].T)
+    letters = names[: hands.shape[1]], [name.lower() for name in names[: hands.shape[1]]]
+    pairs = (zip(*pair, strict=True) for pair in zip(letters, hands.tolist(), strict=True))
+    return (*rows, *(tuple(f"{name}{n}" if n else "" for name, n in hand) for hand in pairs))
 
 
 def _none(number: int) -> tuple[str, ...]:
@@ -211,6 +229,11 @@ def _up(number: int) -> tuple[str, ...]:
 
 def _down(number: int) -> tuple[str, ...]:
     return _up(number)[::-1]
+
+
+def _shogi_ranks(number: int) -> tuple[str, ...]:
+    """The ranks, and no labels for the pieces in hand."""
+    return (*_letters(number - 2), "", "")
 
 
 def _letters(number: int) -> tuple[str, ...]:
@@ -253,6 +276,6 @@ _BOARDS = {
     "go": _Board(_STONES, _go, _go_letters, _down),
     "chess": _Board(_CHESS, _chess, _letters, _down, is_chess=True),
     "gardner_chess": _Board(_CHESS, _gardner_chess, _letters, _down, is_chess=True),
-    "shogi": _Board(("black", "white"), _shogi),
+    "shogi": _Board(("black", "white"), _shogi, _down, _shogi_ranks),
     "animal_shogi": _Board(("first player", "second player"), _animal_shogi),
 }

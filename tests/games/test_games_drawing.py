@@ -76,7 +76,8 @@ def test_text_of_go_chess_and_shogi():
     gardner = games.to_text(_default("gardner_chess")).splitlines()
     assert (gardner[1], gardner[4]) == ("5 r n b q k", "2 P P P P P")
     shogi = games.to_text(_default("shogi")).splitlines()
-    assert shogi[1].startswith("lnsgkgsnl/1r5b1/")
+    assert shogi[1:3] == ["a l n s g k g s n l", "b . r . . . . . b ."]
+    assert shogi[12] == "  9 8 7 6 5 4 3 2 1"
     animal = games.to_text(_default("animal_shogi")).splitlines()
     assert animal[1:5] == ["r k b", ". p .", ". P .", "B K R"]
 
