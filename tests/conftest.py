@@ -11,6 +11,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from browser import chromium  # noqa: F401, a fixture
+
 # On a GPU, sums have another order and the exact comparisons with mctx fail.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
