@@ -1,1 +1,6 @@
-"""Recordings of searches, step by step, and pictures of their trees."""
+"""Recordings of searches, step by step, and pictures of trees."""
+
+# Raises an ImportError if another package hides `games`.
+import dualmctx.games  # noqa: F401
+
+__all__ = ("draw_tree", "drawing")

@@ -1,0 +1,116 @@
+"""Names of moves and pictures of positions for the nodes of a search tree."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+import games
+from dualmctx.visualization.search_tree import SearchTree
+from games import Picture
+from games.pictures import changed_cells
+
+# Boards are drawn by default up to this number of cells, with at most this text in a cell.
+_MAX_CELLS, _MAX_TEXT = 49, 2
+
+
+def choose_state(state: Any, index: int) -> Any:
+    """Returns one state on the host, from a state or a batch of states.
+
+    Args:
+      state: a state of a game, with or without a batch axis.
+      index: the element of the batch; ignored without a batch axis.
+
+    Raises:
+      ValueError: if `state` is not a state of a game, or the batch does not have the element.
+    """
+    if not hasattr(state, "current_player"):
+        raise ValueError(
+            f"state is of type {type(state).__name__}; pass the state of the game that was searched"
+        )
+    state = jax.device_get(state)
+    shape = np.shape(state.current_player)
+    if not shape:
+        return state
+    if len(shape) > 1 or index >= shape[0]:
+        raise ValueError(
+            f"state has the batch shape {shape}, and index is {index}; pass the states that were "
+            "searched"
+        )
+    return jax.tree.map(lambda x: np.asarray(x)[index], state)
+
+
+def name_moves(env: Any, state: Any, tree: SearchTree) -> dict[int, str]:
+    """Names the moves that lead to the nodes.
+
+    Args:
+      env: the game; `None` names a move by the number of its action.
+      state: the unbatched state at the root, or `None`. Chess needs it; without it, moves of chess
+        are named by numbers.
+      tree: a search tree.
+
+    Returns:
+      The text of each move in the notation of the game, by the index of the node.
+
+    Raises:
+      ValueError: if the game does not have an action of the tree.
+    """
+    is_chess = env is not None and games.is_chess(env)
+    moves = [index for index in tree.nodes if index]
+    if env is None or (is_chess and state is None):
+        return {index: str(tree.nodes[index].action) for index in moves}
+    start = games.to_position(env, state) if is_chess else None
+    try:
+        if not is_chess:
+            texts = games.format_moves(env, None, [tree.nodes[index].action for index in moves])
+            return dict(zip(moves, texts, strict=True))
+        return {index: games.format_moves(env, start, tree.path(index))[-1] for index in moves}
+    except ValueError as error:
+        raise ValueError(f"env is {env.id}, which is not the game of the tree: {error}") from None
+
+
+def draw_positions(env: Any, state: Any, histories: Sequence[Sequence[int]]) -> list[Picture]:
+    """Returns pictures of the positions after some moves.
+
+    Args:
+      env: the game.
+      state: an unbatched state.
+      histories: the actions that lead from the state to each position. Where the history without
+        its last action is among them too, the picture marks the cells that the last move changed.
+
+    Raises:
+      ValueError: if an action is illegal, or states of the game cannot be drawn.
+    """
+    depth = max(map(len, histories), default=0)
+    padded = np.full((len(histories), max(depth, 1)), -1, np.int32)
+    for row, history in enumerate(histories):
+        padded[row, : len(history)] = history
+    starts = jax.tree.map(lambda x: np.broadcast_to(x, (len(histories), *np.shape(x))), state)
+    states, first_bad = games.replay_checked(env, padded, starts)
+    states, first_bad = jax.device_get((states, first_bad))
+    if (first_bad >= 0).any():
+        row = int(np.argmax(first_bad >= 0))
+        raise ValueError(
+            f"state is not the position that was searched: action {padded[row, first_bad[row]]} is "
+            "illegal there"
+        )
+    drawn = {
+        tuple(history): games.pictures.picture(jax.tree.map(lambda x, i=row: x[i], states))
+        for row, history in enumerate(histories)
+    }
+    return [_mark(drawn, tuple(history)) for history in histories]
+
+
+def _mark(drawn: dict[tuple[int, ...], Picture], history: tuple[int, ...]) -> Picture:
+    before, after = drawn.get(history[:-1]), drawn[history]
+    if not history or before is None:
+        return after
+    return dataclasses.replace(after, marked=changed_cells(before.rows, after.rows))
+
+
+def is_small(picture: Picture) -> bool:
+    """Returns whether a board is small enough to be drawn in every node."""
+    cells = [cell for row in picture.rows for cell in row]
+    return len(cells) <= _MAX_CELLS and max(map(len, cells), default=0) <= _MAX_TEXT
