@@ -1,0 +1,174 @@
+// The page: the tabs, the choice of the network, the connection, and messages.
+//
+// Each view is a module with a function start…(root, context), called when its tab is first
+// opened. It may return { show, hide }, called when the tab is opened again and left.
+//
+// root: the view's own element, empty.
+// context:
+//   socket        request(message, {onProgress, signal}) and stream(message, onAnswer, onError);
+//                 see socket.js. Requests survive an interruption of the connection.
+//   store         get(), set(changes, {push}), subscribe(listener), position(ply), addField(…); see
+//                 store.js. The views share the game (checkpoint, fen, moves, ply) and the search
+//                 (variant, simulations); `store.get().opened` is the server's description of the
+//                 network, or null while it is loading.
+//   getPosition(position)   promise of the server's answer `position`; answers are kept
+//   playMove(name, {push})  plays a move in the position that is shown; see game.js
+//   makeBoard(root, options)  a board: draw(position), setOverlay(items), …; see board.js
+//   announce(text)          reads a text to users of screen readers
+//   showError(error)        shows an Error or a text above the view; null removes it
+//   showProgress(answer)    shows a message `progress`; null removes it
+
+import { makeBoard } from "./board.js";
+import { make, setOptions } from "./dom.js";
+import { createPositions, playMove } from "./game.js";
+import { connect, socketAddress } from "./socket.js";
+import { createStore } from "./store.js";
+
+// Imported when a tab is first opened, so that a fault in one leaves the others.
+const VIEWS = {
+  play: () => import("./play.js").then((module) => module.startPlay),
+  analyse: () => import("./analyse.js").then((module) => module.startAnalyse),
+  trees: () => import("./trees.js").then((module) => module.startTrees),
+};
+
+const part = (name) => document.getElementById(name);
+
+function announce(text) {
+  part("announcement").textContent = text;
+}
+
+function showError(error) {
+  if (error?.name === "AbortError") return;
+  const text = error === null ? "" : error.message ?? String(error);
+  part("error").hidden = !text;
+  part("error").replaceChildren(...text.split("\n").map((line) => make("p", {}, line)));
+}
+
+function showProgress(answer) {
+  part("progress").hidden = !answer;
+  if (!answer) return;
+  const share = answer.total ? ` ${answer.done} of ${answer.total}` : "";
+  const time = answer.seconds === undefined ? "" : ` (${Math.round(answer.seconds)} s)`;
+  part("progress").textContent = `${sentence(answer.stage)}${share}${time} …`;
+}
+
+function sentence(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+function showConnection({ isOpen, text }) {
+  part("connection").textContent = isOpen ? "Connected" : text ? `${text} Trying again …` : "Connecting …";
+  part("connection").classList.toggle("lost", !isOpen && text !== "");
+  if (!isOpen && text) announce(text);
+}
+
+// Shows the view of the state and hides the others; starts it if it is new.
+function createTabs(context) {
+  const started = {};
+  let shown = null;
+  async function start(name) {
+    try {
+      const startView = await VIEWS[name]();
+      return startView(part(`view-${name}`), context) ?? {};
+    } catch (error) {
+      started[name] = undefined; // the next click tries again
+      showError(`The view could not be loaded: ${error.message}`);
+      return {};
+    }
+  }
+  async function show(name) {
+    if (name === shown) return;
+    const before = shown;
+    shown = name;
+    for (const key of Object.keys(VIEWS)) {
+      part(`view-${key}`).hidden = key !== name;
+      part(`tab-${key}`).setAttribute("aria-selected", String(key === name));
+      part(`tab-${key}`).tabIndex = key === name ? 0 : -1;
+    }
+    (await started[before])?.hide?.();
+    if (started[name]) (await started[name]).show?.();
+    else await (started[name] = start(name));
+  }
+  listenToTabs(context.store);
+  return show;
+}
+
+function listenToTabs(store) {
+  const names = Object.keys(VIEWS);
+  names.forEach((name, place) => {
+    part(`tab-${name}`).addEventListener("click", () => store.set({ view: name }));
+    part(`tab-${name}`).addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (!step) return;
+      const next = names.at((place + step) % names.length);
+      store.set({ view: next });
+      part(`tab-${next}`).focus();
+    });
+  });
+}
+
+// Asks for the networks, then opens the chosen one whenever the choice changes.
+function createNetworks({ socket, store }) {
+  let opening = null;
+  async function open(checkpoint) {
+    opening?.abort();
+    opening = new AbortController();
+    const { signal } = opening;
+    store.set({ opened: null });
+    try {
+      const opened = await socket.request({ type: "open", checkpoint }, { onProgress: showProgress, signal });
+      showProgress(null);
+      store.set({ opened });
+    } catch (error) {
+      showProgress(null);
+      showError(error);
+    }
+  }
+  async function welcome() {
+    try {
+      const answer = await socket.request({ type: "hello" });
+      const options = answer.checkpoints.map((row) => [row.name, row.title]);
+      setOptions(part("checkpoint"), options, store.get().checkpoint ?? answer.default);
+      store.set({ welcome: answer, checkpoint: store.get().checkpoint ?? answer.default });
+      open(store.get().checkpoint);
+    } catch (error) {
+      showError(error);
+    }
+  }
+  store.subscribe((state, before) => {
+    part("checkpoint").value = state.checkpoint;
+    if (!state.welcome || state.checkpoint === before.checkpoint) return;
+    showError(null);
+    open(state.checkpoint);
+  });
+  part("checkpoint").addEventListener("change", () => chooseNetwork(store, part("checkpoint").value));
+  return welcome;
+}
+
+// Another network of the same game continues the game; another game begins a new one.
+function chooseNetwork(store, name) {
+  const { welcome, checkpoint } = store.get();
+  const gameOf = (key) => welcome.checkpoints.find((row) => row.name === key)?.game;
+  const search = { checkpoint: name, variant: null, simulations: null };
+  const fresh = { moves: [], ply: null, fen: null, lines: [], resigned: null, paused: false };
+  store.set(gameOf(name) === gameOf(checkpoint) ? search : { ...search, ...fresh }, { push: true });
+}
+
+function startPage() {
+  const store = createStore();
+  const socket = connect(socketAddress(), showConnection);
+  const getPosition = createPositions(socket);
+  const context = {
+    socket, store, getPosition, makeBoard, announce, showError, showProgress,
+    playMove: (name, options) => playMove(store, name, options),
+  };
+  const showView = createTabs(context);
+  if (store.problems().length) showError(store.problems().join("\n"));
+  store.subscribe((state, before) => {
+    if (state.view !== before.view) showView(state.view);
+  });
+  createNetworks(context)();
+  showView(store.get().view);
+}
+
+startPage();

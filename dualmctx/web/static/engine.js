@@ -1,0 +1,76 @@
+// The engine as a player: its search, its strength, and the words for its answers.
+
+// Levels of strength: a factor of the variant's default simulations, and the temperature at which
+// the move is sampled from the visits (0: the best move).
+const LEVELS = [
+  ["Beginner", 1 / 16, 1],
+  ["Easy", 1 / 4, 0.5],
+  ["Normal", 1, 0],
+  ["Strong", 4, 0],
+];
+
+// Returns the search of the state: { variant, simulations, temperature }, null for the defaults.
+export function searchOptions({ variant, simulations, temperature }) {
+  return { variant, simulations, temperature };
+}
+
+// Returns the server's description of the chosen variant.
+export function chosenVariant({ opened, variant }) {
+  return opened.variants.find((row) => row.name === (variant ?? opened.own.variant)) ?? opened.variants[0];
+}
+
+// Returns the default simulations of the chosen variant, one number per tree.
+export function defaultSimulations(state) {
+  const { opened } = state;
+  const chosen = chosenVariant(state);
+  const own = chosen.name === opened.own.variant ? opened.own.simulations : null;
+  return [own ?? chosen.simulations].flat();
+}
+
+// Returns the levels of the chosen variant as { name, simulations, temperature, text }.
+export function strengthLevels(state) {
+  const limit = state.welcome.limits.simulations;
+  return LEVELS.map(([name, factor, temperature]) => {
+    const simulations = defaultSimulations(state).map((number) => (
+      Math.min(limit, Math.max(1, Math.round(number * factor)))));
+    return { name, simulations, temperature, text: `${name}: ${describeStrength({ simulations, temperature })}` };
+  });
+}
+
+export function describeStrength({ simulations, temperature }) {
+  return `${simulations.join(" + ")} simulations, temperature ${temperature}`;
+}
+
+// Returns a value in [-1, 1] with its sign.
+export function formatValue(value) {
+  return `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`;
+}
+
+// Describes an answer `searched`; `view` says whose the value is.
+export function describeSearch({ value, simulations, line }, view) {
+  const count = [simulations].flat().join(" + ");
+  const rest = line?.length > 1 ? ` Expected line: ${line.slice(0, 6).join(" ")}.` : "";
+  return `value ${formatValue(value)} for ${view} (−1 loss, +1 win), ${count} simulations.${rest}`;
+}
+
+// Returns { search(position, options), stop() }; a new search stops the one before.
+export function createEngine({ socket, showProgress }) {
+  let running = null;
+  function stop() {
+    running?.abort();
+    running = null;
+    showProgress(null);
+  }
+  async function search(position, options) {
+    stop();
+    const mine = new AbortController();
+    running = mine;
+    try {
+      const message = { type: "search", ...position, ...options };
+      return await socket.request(message, { signal: mine.signal, onProgress: showProgress });
+    } finally {
+      if (running === mine) stop();
+    }
+  }
+  return { search, stop };
+}

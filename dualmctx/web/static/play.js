@@ -1,0 +1,167 @@
+// The Play view: a game of humans and the engine.
+
+import { make, makeButton } from "./dom.js";
+import { createEngine, describeSearch, searchOptions } from "./engine.js";
+import { startNewGame, undoMove } from "./game.js";
+import { makeMoveList } from "./move_list.js";
+import { makeRecord } from "./record.js";
+import { makeSettings } from "./settings.js";
+
+// A change of these fields changes the position or who is to move.
+const RELEVANT = [
+  "welcome", "checkpoint", "fen", "moves", "ply", "first", "second", "variant", "simulations", "temperature",
+  "resigned", "paused", "view",
+];
+// Pause between the moves of two engines, in milliseconds.
+const WAIT = 400;
+
+export function startPlay(root, context) {
+  const { store, showError } = context;
+  const view = makeLayout(root, context);
+  const engine = createEngine(context);
+  let version = 0; // counts the updates, so that late answers to earlier ones are dropped
+
+  async function update() {
+    version += 1;
+    const mine = version;
+    engine.stop();
+    const state = store.get();
+    if (!state.welcome || state.view !== "play") return;
+    view.status.textContent ||= "Loading the board …";
+    try {
+      const position = await context.getPosition(store.position());
+      if (mine !== version) return;
+      showPosition(view, position, state);
+      context.announce(view.status.textContent);
+      if (isEngineToMove(position, state)) await playEngine(position, state, mine);
+    } catch (error) {
+      if (mine !== version) return;
+      view.status.textContent = "The game has stopped. Start a new game, or take back a move.";
+      showError(error);
+    }
+  }
+
+  async function playEngine(position, state, mine) {
+    if (state.first === state.second) await new Promise((resolve) => setTimeout(resolve, WAIT));
+    if (mine !== version) return;
+    const answer = await engine.search(store.position(), searchOptions(state));
+    if (mine !== version) return;
+    view.comment.textContent = `The engine played ${answer.name}: ${describeSearch(answer, "itself")}`;
+    context.playMove(answer.name, { push: false });
+  }
+
+  async function hint() {
+    const mine = version;
+    view.comment.textContent = "Searching for a hint …";
+    try {
+      const options = { ...searchOptions(store.get()), temperature: 0 };
+      const answer = await engine.search(store.position(), options);
+      if (mine !== version) return;
+      view.board.setArrow(view.position.entries.find((entry) => entry.action === answer.action));
+      view.comment.textContent = `Hint: ${answer.name}, ${describeSearch(answer, "the side to move")}`;
+      context.announce(view.comment.textContent);
+    } catch (error) {
+      if (mine === version) showError(error);
+    }
+  }
+
+  view.actions.hint.addEventListener("click", hint);
+  store.subscribe((state, before) => {
+    view.updates.forEach((listener) => listener(state));
+    if (state.moves !== before.moves || state.checkpoint !== before.checkpoint) {
+      showError(null);
+      if (state.moves.length < before.moves.length) view.comment.textContent = "";
+    }
+    if (RELEVANT.some((name) => state[name] !== before[name])) update();
+    else if (view.position && (state.flip !== before.flip || state.opened !== before.opened)) {
+      showPosition(view, view.position, state);
+    }
+  });
+  view.updates.forEach((listener) => listener(store.get()));
+  update();
+  return { show: update, hide: engine.stop };
+}
+
+function makeLayout(root, context) {
+  const { store, getPosition, showError } = context;
+  const status = make("p", { class: "status", id: "status" });
+  const banner = make("p", { class: "banner", hidden: true });
+  const comment = make("p", { class: "comment" });
+  const boardRoot = make("div", { class: "board-area" });
+  const actions = {
+    new: makeButton("New game", () => startNewGame(store), { class: "main" }),
+    undo: makeButton("Undo", () => undoMove(store, getPosition).catch(showError)),
+    hint: makeButton("Hint", () => {}),
+    resign: makeButton("Resign", () => store.set({ resigned: resigningSide(view.position, store.get()) }, { push: true })),
+    pause: makeButton("Pause", () => store.set({ paused: !store.get().paused })),
+    flip: makeButton("Flip board", () => store.set({ flip: !store.get().flip })),
+  };
+  const [moves, settings, record] = ["Moves", "Settings", "Record"].map((title) => (
+    make("details", { class: "panel", open: title !== "Record" }, make("summary", {}, title))));
+  root.append(make("div", { class: "split" },
+    make("div", { class: "board-side" }, status, banner, boardRoot, comment,
+      make("div", { class: "row actions", role: "group", "aria-label": "Game" }, Object.values(actions))),
+    make("div", { class: "panels" }, moves, settings, record)));
+  const board = context.makeBoard(boardRoot, { onMove: (entry) => context.playMove(entry.name) });
+  const updates = [makeMoveList(moves, context), makeSettings(settings, context), makeRecord(record, context)];
+  const view = { status, banner, comment, actions, board, updates, position: null };
+  return view;
+}
+
+function showPosition(view, position, state) {
+  const { players, isOver } = describePlayers(position, state);
+  const isLast = state.ply === null || state.ply === state.moves.length;
+  const isHuman = players[position.side] === "human";
+  const isActive = !isOver && (isHuman || !isLast);
+  view.position = position;
+  view.board.draw(position, { game: gameOf(state), flip: state.flip, isActive });
+  view.status.textContent = describeTurn(position, state, { isLast, isHuman, isOver });
+  view.banner.hidden = !isOver;
+  view.banner.textContent = isOver ? describeResult(position, state) : "";
+  const { actions } = view;
+  actions.undo.disabled = state.moves.length === 0 && state.resigned === null;
+  actions.hint.disabled = !isActive;
+  actions.resign.disabled = isOver || !isLast || !players.includes("human");
+  actions.pause.hidden = !players.includes("engine");
+  actions.pause.textContent = state.paused ? "Continue" : "Pause";
+  actions.flip.hidden = !position.picture.is_chess;
+}
+
+// Returns the players of both sides, and whether the game is over in this position.
+function describePlayers(position, state) {
+  const isResigned = state.resigned !== null && (state.ply === null || state.ply === state.moves.length);
+  return { players: [state.first, state.second], isOver: position.is_over || isResigned };
+}
+
+function isEngineToMove(position, state) {
+  const { players, isOver } = describePlayers(position, state);
+  return !isOver && !state.paused && state.ply === null && players[position.side] === "engine";
+}
+
+// The side that gives up: the human's, or the side to move if both are human.
+function resigningSide(position, { first, second }) {
+  if (first === second) return position.side;
+  return first === "human" ? 0 : 1;
+}
+
+const gameOf = ({ welcome, checkpoint }) => (
+  welcome.checkpoints.find((row) => row.name === checkpoint)?.game ?? "");
+
+const nameSide = ({ opened }, side) => opened?.players[side] ?? ["first side", "second side"][side];
+
+function describeTurn(position, state, { isLast, isHuman, isOver }) {
+  if (isOver) return "The game is over.";
+  const side = nameSide(state, position.side);
+  if (!isLast) return `Position after move ${state.ply} of ${state.moves.length}: ${side} to move. A move starts a new line.`;
+  if (isHuman) return state.first === state.second ? `${side} to move.` : `Your move (${side}).`;
+  return state.paused ? `The engine (${side}) is paused.` : `The engine (${side}) is thinking …`;
+}
+
+function describeResult({ result }, state) {
+  const players = [state.first, state.second];
+  const winner = state.resigned === null ? result?.winner ?? null : 1 - state.resigned;
+  const text = state.resigned === null ? result?.text ?? "" : `${nameSide(state, state.resigned)} resigned`;
+  if (winner === null) return `Draw. ${text}`;
+  const who = players[0] === players[1] ? `${nameSide(state, winner)} wins` : players[winner] === "human" ? "You win" : "The engine wins";
+  return `${who}. ${text}`;
+}

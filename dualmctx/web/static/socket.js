@@ -1,0 +1,115 @@
+// One WebSocket to the server: requests, streams, and reconnection.
+//
+// The server keeps no game, so each message is complete in itself. Messages without an answer are
+// sent again after a reconnection, and the caller does not notice the interruption.
+
+const FIRST_DELAY = 250; // milliseconds
+const LONGEST_DELAY = 8_000;
+// A message that loses the connection this often is not sent again.
+const MAX_ATTEMPTS = 5;
+
+// Returns the address of the socket of this page, with the token of the page's address.
+export function socketAddress(place = window.location) {
+  const scheme = place.protocol === "https:" ? "wss:" : "ws:";
+  return `${scheme}//${place.host}/socket${place.search}`;
+}
+
+// Connects and stays connected.
+//
+// onState: called with { isOpen, text } after each change; `text` says why there is no connection.
+// Returns { request, stream }.
+export function connect(address, onState) {
+  const pending = new Map(); // from the id of a message to { message, attempts, onAnswer, onError }
+  let socket = null;
+  let nextId = 1;
+  let delay = FIRST_DELAY;
+  let timer = null;
+
+  function open() {
+    clearTimeout(timer);
+    socket = new WebSocket(address);
+    socket.addEventListener("open", () => {
+      onState({ isOpen: true, text: "" });
+      [...pending.values()].forEach(send);
+    });
+    socket.addEventListener("message", (event) => receive(event.data));
+    socket.addEventListener("close", (event) => {
+      onState({ isOpen: false, text: event.reason || "No connection to the server." });
+      timer = setTimeout(open, delay * (0.75 + 0.5 * Math.random()));
+      delay = Math.min(2 * delay, LONGEST_DELAY);
+    });
+  }
+
+  function send(entry) {
+    if (socket.readyState !== WebSocket.OPEN) return;
+    entry.attempts += 1;
+    if (entry.attempts > MAX_ATTEMPTS) fail(entry, "The connection broke at each attempt to send this request.");
+    else socket.send(JSON.stringify(entry.message));
+  }
+
+  function fail(entry, text) {
+    pending.delete(entry.message.id);
+    entry.onError(new Error(text));
+  }
+
+  function receive(text) {
+    delay = FIRST_DELAY;
+    const answer = JSON.parse(text);
+    const entry = pending.get(answer.id);
+    if (!entry) return;
+    if (answer.type === "error") fail(entry, answer.message);
+    else if (entry.onAnswer(answer)) pending.delete(answer.id);
+  }
+
+  // Sends a message; `onAnswer` returns whether the answer is the last one. Returns the id.
+  function start(message, onAnswer, onError) {
+    const entry = { message: { ...message, id: nextId++ }, attempts: 0, onAnswer, onError };
+    pending.set(entry.message.id, entry);
+    send(entry);
+    return entry.message.id;
+  }
+
+  function stop(id) {
+    if (!pending.delete(id) || socket.readyState !== WebSocket.OPEN) return;
+    socket.send(JSON.stringify({ type: "stop", id: nextId++, target: id }));
+  }
+
+  // Returns a promise of the answer to a message, which is given without an id.
+  //
+  // onProgress: called with each message of type "progress".
+  // signal: of an AbortController; its abortion stops the work of the server, and the promise is
+  //   rejected with an error of the name "AbortError".
+  function request(message, { onProgress = () => {}, signal = null } = {}) {
+    return new Promise((resolve, reject) => {
+      const id = start(message, (answer) => {
+        if (answer.type === "progress") onProgress(answer);
+        else resolve(answer);
+        return answer.type !== "progress";
+      }, reject);
+      signal?.addEventListener("abort", () => {
+        stop(id);
+        reject(new DOMException("The request was stopped.", "AbortError"));
+      });
+    });
+  }
+
+  // Sends a message with several answers. Returns { stop }.
+  //
+  // onAnswer: called with each answer, until one has `final` or the type "stopped".
+  // onError: called with an Error; the stream has then ended.
+  function stream(message, onAnswer, onError) {
+    const id = start(message, (answer) => {
+      onAnswer(answer);
+      return answer.final === true || answer.type === "stopped";
+    }, onError);
+    return { stop: () => stop(id) };
+  }
+
+  // A browser that is online again need not wait.
+  window.addEventListener("online", () => {
+    if (socket.readyState === WebSocket.CLOSED) open();
+  });
+  onState({ isOpen: false, text: "" });
+  open();
+  return { request, stream };
+}

@@ -1,0 +1,146 @@
+// The Trees view: records one search of the position and steps through it.
+
+import { make, makeButton, makeField, saveFile, setOptions } from "./dom.js";
+
+const STYLE = "/viewer/viewer.css";
+
+export function startTrees(root, context) {
+  const { store, socket, showError, showProgress } = context;
+  const stage = make("div", { class: "tree-stage" });
+  const form = makeForm(root, { onrecord: record, onopen: openFile, onsave: saveJson, onpage: savePage });
+  root.append(stage);
+  let recording = null;
+  let running = null;
+
+  async function record() {
+    running?.abort();
+    running = new AbortController();
+    const { signal } = running;
+    showError(null);
+    form.setBusy(true);
+    try {
+      const message = { type: "record_search", ...store.position(), ...form.options() };
+      const answer = await socket.request(message, { signal, onProgress: showProgress });
+      await show(answer.recording);
+    } catch (error) {
+      showError(error);
+    } finally {
+      if (running?.signal === signal) form.setBusy(false);
+      showProgress(null);
+    }
+  }
+
+  async function show(next) {
+    const { startViewer } = await import("/viewer/viewer.js");
+    recording = next;
+    form.setRecording(true);
+    startViewer(stage, recording);
+    context.announce(`Recorded ${recording.steps.length} steps of the search ${recording.variant}.`);
+  }
+
+  async function openFile(file) {
+    showError(null);
+    try {
+      await show(readRecording(await file.text()));
+    } catch (error) {
+      showError(error);
+    }
+  }
+
+  function saveJson() {
+    saveFile(`${fileName(recording)}.json`, JSON.stringify(recording), "application/json");
+  }
+
+  // The server's page has an empty place for a recording; the page then needs no server.
+  async function savePage() {
+    showError(null);
+    try {
+      const answer = await fetch(`/recording${window.location.search}`);
+      if (!answer.ok) throw new Error(`The server gave no page (status ${answer.status}).`);
+      saveFile(`${fileName(recording)}.html`, insertRecording(await answer.text(), recording), "text/html");
+    } catch (error) {
+      showError(error);
+    }
+  }
+
+  document.head.append(make("link", { rel: "stylesheet", href: STYLE }));
+  form.update(store.get());
+  store.subscribe(form.update);
+  return { hide: () => running?.abort() };
+}
+
+const fileName = ({ game, variant }) => `${game}-${variant}`;
+
+function readRecording(text) {
+  let recording;
+  try {
+    recording = JSON.parse(text);
+  } catch (error) {
+    throw new Error(`The file is not a recording: ${error.message}.`);
+  }
+  if (recording?.format !== "dualmctx-recording") {
+    throw new Error("The file is not a recording: its format is not \"dualmctx-recording\".");
+  }
+  return recording;
+}
+
+// Puts a recording into the element with the id "recording" of a page, as JSON in which "<" cannot
+// end the element.
+export function insertRecording(page, recording) {
+  const start = page.search(/<script[^>]*id="recording"[^>]*>/);
+  const begin = page.indexOf(">", start) + 1;
+  const end = page.indexOf("</script>", begin);
+  if (start < 0 || end < 0) throw new Error("The server's page has no place for a recording.");
+  return page.slice(0, begin) + JSON.stringify(recording).replaceAll("<", "\\u003c") + page.slice(end);
+}
+
+// Makes the controls. Returns { options, update, setBusy, setRecording }.
+function makeForm(root, { onrecord, onopen, onsave, onpage }) {
+  const variant = make("select", { name: "tree-variant", onchange: () => drawBudgets() });
+  const budgets = make("div", { class: "row" });
+  const compare = make("input", { type: "checkbox", name: "compare" });
+  const start = makeButton("Record the search", onrecord, { class: "main" });
+  const saves = [makeButton("Save as one HTML file", onpage), makeButton("Save as JSON", onsave)];
+  const file = make("input", { type: "file", accept: ".json,application/json" });
+  file.addEventListener("change", () => {
+    if (file.files.length) onopen(file.files[0]);
+    file.value = "";
+  });
+  root.append(make("form", { class: "row tree-form", onsubmit: (event) => event.preventDefault() },
+    makeField("Search", variant), budgets,
+    make("label", { class: "field check" }, compare, make("span", {}, "with AlphaZero at the same cost")),
+    start, saves, makeField("Open a recording (JSON)", file)));
+  let variants = [];
+
+  function drawBudgets() {
+    const chosen = variants.find((row) => row.name === variant.value);
+    if (!chosen) return;
+    compare.disabled = chosen.trees.length < 2;
+    compare.checked = !compare.disabled;
+    budgets.replaceChildren(...[chosen.simulations].flat().map((number, i) => makeField(
+      chosen.trees.length > 1 ? `Simulations, ${chosen.trees[i]} tree` : "Simulations",
+      make("input", { type: "number", name: "tree-simulations", min: 1, step: 1, required: true, value: number }),
+    )));
+  }
+
+  function update({ opened }) {
+    if (!opened || opened.variants === variants) return;
+    variants = opened.variants;
+    const names = variants.map((row) => row.name);
+    const preferred = names.includes("dual") ? "dual" : opened.own.variant;
+    setOptions(variant, names.map((name) => [name, name]), names.includes(preferred) ? preferred : names[0]);
+    drawBudgets();
+  }
+
+  function options() {
+    const numbers = [...budgets.querySelectorAll("input")].map((input) => input.valueAsNumber);
+    if (numbers.some((value) => !(value >= 1))) throw new Error("Simulations must be whole numbers from 1.");
+    return { variant: variant.value, simulations: numbers, compare: compare.checked };
+  }
+
+  function setRecording(isThere) {
+    for (const button of saves) button.hidden = !isThere;
+  }
+  setRecording(false);
+  return { options, update, setBusy: (isBusy) => (start.disabled = isBusy), setRecording };
+}
