@@ -4,6 +4,8 @@ import { makeSvg } from "./dom.js";
 
 export const CELL = 40;
 const HEX_HEIGHT = 0.866 * CELL;
+// A picture of a single row is broken into rows of at most this many cells.
+const LONGEST_ROW = 9;
 // The solid symbols for both sides, as text and not as coloured pictures.
 const GLYPHS = Object.fromEntries([..."kqrbnp"].map((piece, i) => [piece, "♚♛♜♝♞♟"[i] + "\ufe0e"]));
 const PIECES = { k: "king", q: "queen", r: "rook", b: "bishop", n: "knight", p: "pawn" };
@@ -12,7 +14,6 @@ const STARS = { 9: [2, 4, 6], 13: [3, 6, 9], 19: [3, 9, 15] };
 
 export const keyOf = (row, column) => `${row},${column}`;
 
-// Returns the number of columns of a picture, and whether a cell exists.
 const widthOf = (rows) => Math.max(1, ...rows.map((row) => row.length));
 
 // Returns the geometry of a board: the centre of a cell and the size of the drawing.
@@ -22,13 +23,14 @@ export function createGeometry({ picture, shape }, flip) {
   const { rows } = picture;
   const [height, width] = [rows.length, widthOf(rows)];
   if (shape === "hex") return hexGeometry(rows);
+  const columns = height === 1 && width > LONGEST_ROW ? Math.ceil(width / Math.ceil(width / LONGEST_ROW)) : width;
   const turn = (row, column) => (flip ? [height - 1 - row, width - 1 - column] : [row, column]);
   return {
     centre(row, column) {
       const [y, x] = turn(row, column);
-      return [(x + 0.5) * CELL, (y + 0.5) * CELL];
+      return [((x % columns) + 0.5) * CELL, (y + Math.floor(x / columns) + 0.5) * CELL];
     },
-    size: [width * CELL, height * CELL],
+    size: [columns * CELL, height * Math.ceil(width / columns) * CELL],
     outline: `M${-CELL / 2} ${-CELL / 2}h${CELL}v${CELL}h${-CELL}z`,
   };
 }
@@ -67,18 +69,24 @@ export function drawBoard(position, game, flip) {
   const [width, height] = geometry.size;
   const svg = makeSvg("svg", {
     viewBox: `${-left} ${-top} ${width + left + right} ${height + top + bottom}`,
-    class: `board board-${position.shape} game-${game.replace(/\W/g, "-")} ${picture.is_chess ? "is-chess" : ""}`,
+    class: `board board-${position.shape} game-${game.replace(/\W/g, "-")} ${kindOf(picture)}`,
     role: "grid",
     "aria-label": picture.caption,
   }, drawGround(position, geometry), ...drawLabels(position, geometry), ...rows, overlay);
   // Small boards are not drawn larger than their cells are comfortable.
-  svg.style.setProperty("--board-width", `${(width + left + right) * 2}px`);
+  const scale = width > 4 * CELL ? 2 : 3;
+  svg.style.setProperty("--board-width", `${(width + left + right) * scale}px`);
   svg.style.setProperty("--board-ratio", String((width + left + right) / (height + top + bottom)));
   return { svg, cells, overlay, geometry };
 }
 
+function kindOf({ rows, is_chess: isChess }) {
+  if (isChess) return "is-chess";
+  return rows.flat().every((text) => ["", ".", "x", "o"].includes(text)) ? "" : "has-letters";
+}
+
 function margins({ picture, shape }) {
-  if (shape === "hex") return [CELL * 0.7, CELL * 0.7, CELL * 0.35, CELL * 0.35];
+  if (shape === "hex") return [CELL * 1.1, CELL * 0.8, CELL * 0.5, CELL * 0.4];
   const [left, bottom] = [picture.row_labels.length, picture.column_labels.length];
   return [left ? CELL * 0.6 : 3, 3, 3, bottom ? CELL * 0.6 : 3];
 }
@@ -109,8 +117,8 @@ function drawEdges(rows, geometry) {
   const [top, topRight] = [geometry.centre(0, 0), geometry.centre(0, rows[0].length - 1)];
   const start = Math.floor(last / 2);
   const [low, lowRight] = [geometry.centre(last, start), geometry.centre(last, rows[last].length - 1)];
-  const half = CELL / 2 + 5;
-  const tall = CELL * 0.62;
+  const half = CELL / 2 + 8;
+  const tall = CELL * 0.78;
   const path = (name, ...points) => makeSvg("path", { class: `edge ${name}`, d: `M${points.map((p) => p.join(" ")).join("L")}z` });
   const corners = [
     [top[0] - half * 1.25, top[1] - tall], [topRight[0] + half * 0.6, topRight[1] - tall],
@@ -126,10 +134,10 @@ function drawLabels({ picture, shape }, geometry) {
   const { rows, row_labels: rowLabels, column_labels: columnLabels } = picture;
   const label = (text, x, y) => makeSvg("text", { class: "label", x, y, "aria-hidden": "true" }, text);
   if (shape === "hex") {
-    const letters = rows[0].map((_, x) => label(columnName(x), geometry.centre(0, x)[0] - 6, -CELL * 0.35));
+    const letters = rows[0].map((_, x) => label(columnName(x), geometry.centre(0, x)[0] - 8, -CELL * 0.6));
     const numbers = rows.map((_, y) => {
       const [x, height] = geometry.centre(y, Math.floor(y / 2));
-      return label(String(y + 1), x - CELL * 0.95, height + 4);
+      return label(String(y + 1), x - CELL * 1.15, height);
     });
     return [...letters, ...numbers];
   }
@@ -174,7 +182,7 @@ export function drawContent(text, isChess) {
   if (piece) {
     return makeSvg("text", { class: `piece ${isUpper(text) ? "piece-white" : "piece-black"}`, "font-size": 34 }, piece);
   }
-  const size = text.length === 1 ? 22 : Math.max(5, Math.min(15, 62 / text.length));
+  const size = text.length === 1 ? 22 : Math.max(5, Math.min(18, 62 / text.length));
   return makeSvg("text", { class: "letter", "font-size": size.toFixed(1) }, text);
 }
 

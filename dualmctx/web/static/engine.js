@@ -33,12 +33,8 @@ export function strengthLevels(state) {
   return LEVELS.map(([name, factor, temperature]) => {
     const simulations = defaultSimulations(state).map((number) => (
       Math.min(limit, Math.max(1, Math.round(number * factor)))));
-    return { name, simulations, temperature, text: `${name}: ${describeStrength({ simulations, temperature })}` };
+    return { name, simulations, temperature, text: `${name} (${simulations.join(" + ")}, ${temperature})` };
   });
-}
-
-export function describeStrength({ simulations, temperature }) {
-  return `${simulations.join(" + ")} simulations, temperature ${temperature}`;
 }
 
 // Returns a value in [-1, 1] with its sign.

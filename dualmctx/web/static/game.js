@@ -2,6 +2,14 @@
 
 const MAX_KEPT = 500;
 
+// Returns the name of a side, as the first word of a sentence. Stones are "x (black)" in text; the
+// page draws discs.
+export function nameSide({ opened }, side) {
+  const name = opened?.players[side] ?? ["first player", "second player"][side];
+  const shown = name.match(/^[xo] \((.+)\)$/)?.[1] ?? name;
+  return shown.charAt(0).toUpperCase() + shown.slice(1);
+}
+
 // Returns getPosition(position): a promise of the server's answer, kept for repeated questions.
 export function createPositions(socket) {
   const kept = new Map();

@@ -9,10 +9,10 @@ export function makeMoveList(root, { store }) {
   const lines = make("div", { class: "lines" });
   const shown = () => store.get().ply ?? store.get().moves.length;
   const steps = [
-    ["⏮", "First position", () => goTo(store, 0)],
+    ["|◀", "First position", () => goTo(store, 0)],
     ["◀", "Previous position", () => goTo(store, shown() - 1)],
     ["▶", "Next position", () => goTo(store, shown() + 1)],
-    ["⏭", "Last position", () => goTo(store, Infinity)],
+    ["▶|", "Last position", () => goTo(store, Infinity)],
   ].map(([text, label, onclick]) => makeButton(text, onclick, { "aria-label": label, title: label }));
   root.append(make("div", { class: "row steps", role: "group", "aria-label": "Steps through the game" }, steps), list, lines);
   let drawn = null;

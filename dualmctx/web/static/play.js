@@ -2,7 +2,7 @@
 
 import { make, makeButton } from "./dom.js";
 import { createEngine, describeSearch, searchOptions } from "./engine.js";
-import { startNewGame, undoMove } from "./game.js";
+import { nameSide, startNewGame, undoMove } from "./game.js";
 import { makeMoveList } from "./move_list.js";
 import { makeRecord } from "./record.js";
 import { makeSettings } from "./settings.js";
@@ -31,7 +31,8 @@ export function startPlay(root, context) {
     try {
       const position = await context.getPosition(store.position());
       if (mine !== version) return;
-      showPosition(view, position, state);
+      // The description of the network may have arrived in the meantime.
+      showPosition(view, position, store.get());
       context.announce(view.status.textContent);
       if (isEngineToMove(position, state)) await playEngine(position, state, mine);
     } catch (error) {
@@ -99,8 +100,8 @@ function makeLayout(root, context) {
   const [moves, settings, record] = ["Moves", "Settings", "Record"].map((title) => (
     make("details", { class: "panel", open: title !== "Record" }, make("summary", {}, title))));
   root.append(make("div", { class: "split" },
-    make("div", { class: "board-side" }, status, banner, boardRoot, comment,
-      make("div", { class: "row actions", role: "group", "aria-label": "Game" }, Object.values(actions))),
+    make("div", { class: "board-side" }, status, banner, boardRoot,
+      make("div", { class: "actions", role: "group", "aria-label": "Game" }, Object.values(actions)), comment),
     make("div", { class: "panels" }, moves, settings, record)));
   const board = context.makeBoard(boardRoot, { onMove: (entry) => context.playMove(entry.name) });
   const updates = [makeMoveList(moves, context), makeSettings(settings, context), makeRecord(record, context)];
@@ -146,8 +147,6 @@ function resigningSide(position, { first, second }) {
 
 const gameOf = ({ welcome, checkpoint }) => (
   welcome.checkpoints.find((row) => row.name === checkpoint)?.game ?? "");
-
-const nameSide = ({ opened }, side) => opened?.players[side] ?? ["first side", "second side"][side];
 
 function describeTurn(position, state, { isLast, isHuman, isOver }) {
   if (isOver) return "The game is over.";

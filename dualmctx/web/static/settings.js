@@ -2,6 +2,7 @@
 
 import { make, makeField, setOptions } from "./dom.js";
 import { chosenVariant, defaultSimulations, strengthLevels } from "./engine.js";
+import { nameSide } from "./game.js";
 
 const SIDES = [["human", "Human"], ["engine", "Engine"]];
 
@@ -23,24 +24,20 @@ export function makeSettings(root, { store }) {
   });
   sides.forEach((select) => setOptions(select, SIDES, "human"));
   root.append(make("div", { class: "row" }, names), makeField("Search", variant), summary,
-    makeField("Strength", level), budgets, makeField("Temperature (0: always the best move)", temperature));
+    makeField("Strength (simulations, temperature)", level), budgets, makeField("Temperature (0: always the best move)", temperature));
 
   function update(state) {
     sides[0].value = state.first;
     sides[1].value = state.second;
     temperature.value = state.temperature;
     if (!state.opened || !state.welcome) return;
-    names.forEach((field, i) => (field.firstChild.textContent = sentence(state.opened.players[i])));
+    names.forEach((field, i) => (field.firstChild.textContent = nameSide(state, i)));
     setOptions(variant, state.opened.variants.map((row) => [row.name, row.name]), chosenVariant(state).name);
     summary.textContent = chosenVariant(state).summary ?? "";
     drawLevels(level, state);
     drawBudgets(budgets, state, store);
   }
   return update;
-}
-
-function sentence(text) {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 function chooseLevel(store, name) {
@@ -54,7 +51,7 @@ function drawLevels(select, state) {
   const chosen = levels.find((level) => (
     String(level.simulations) === String(simulations) && level.temperature === state.temperature));
   const options = levels.map((level) => [level.name, level.text]);
-  setOptions(select, chosen ? options : [...options, ["", "Own numbers, below"]], chosen?.name ?? "");
+  setOptions(select, chosen ? options : [...options, ["", "Other numbers, below"]], chosen?.name ?? "");
 }
 
 // Draws one field per tree, unless they are there already: a redrawn field would lose the focus.

@@ -24,6 +24,7 @@ export function connect(address, onState) {
   let nextId = 1;
   let delay = FIRST_DELAY;
   let timer = null;
+  let refusal = ""; // an error of the server that answers no message
 
   function open() {
     clearTimeout(timer);
@@ -34,7 +35,7 @@ export function connect(address, onState) {
     });
     socket.addEventListener("message", (event) => receive(event.data));
     socket.addEventListener("close", (event) => {
-      onState({ isOpen: false, text: event.reason || "No connection to the server." });
+      onState({ isOpen: false, text: refusal || event.reason || "No connection to the server." });
       timer = setTimeout(open, delay * (0.75 + 0.5 * Math.random()));
       delay = Math.min(2 * delay, LONGEST_DELAY);
     });
@@ -56,7 +57,9 @@ export function connect(address, onState) {
     delay = FIRST_DELAY;
     const answer = JSON.parse(text);
     const entry = pending.get(answer.id);
+    if (answer.type === "error" && answer.id === null) refusal = `${answer.message}.`;
     if (!entry) return;
+    refusal = "";
     if (answer.type === "error") fail(entry, answer.message);
     else if (entry.onAnswer(answer)) pending.delete(answer.id);
   }
