@@ -103,12 +103,12 @@ def read(game: str, position: Position, text: str) -> str:
         raise ValueError(_describe(game))
     starts = [
         start
-        for start in _candidates(position, _KINDS[piece], parse_square(end, size))
+        for start in candidates(position, _KINDS[piece], parse_square(end, size))
         if file in ("", square_name(start, size)[0]) and rank in ("", square_name(start, size)[1])
     ]
     if len(starts) > 1:
         target = parse_square(end, size)
-        starts = [start for start in starts if not _leaves_check(position, start, target)]
+        starts = [start for start in starts if not leaves_check(position, start, target)]
     if not starts:
         raise ValueError(f"not possible: no {_NAMES[piece]} can move to {end}")
     if len(starts) > 1:
@@ -135,7 +135,7 @@ def _castle(position: Position, file: str) -> str:
     return f"e{rank}{file}{rank}"
 
 
-def _candidates(position: Position, kind: int, end: int) -> Iterator[int]:
+def candidates(position: Position, kind: int, end: int) -> Iterator[int]:
     """Yields the squares of own pieces that can move to a square; checks are ignored."""
     board, sign = position.board, 1 - 2 * position.color
     if board[end] * sign > 0:
@@ -162,8 +162,8 @@ def _pawn_can_move(position: Position, start: int, end: int, sign: int) -> bool:
     return up == 1 or jumps
 
 
-def _leaves_check(position: Position, start: int, end: int) -> bool:
-    """Returns whether a move of another piece than the king leaves the own king in check."""
+def leaves_check(position: Position, start: int, end: int) -> bool:
+    """Returns whether a move that is not castling leaves the own king in check."""
     size = math.isqrt(len(position.board))
     after = play(position, square_name(start, size) + square_name(end, size))
     board, sign = after.board, 1 - 2 * position.color

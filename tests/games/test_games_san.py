@@ -7,6 +7,7 @@ import games
 from games import san
 from games.fen import parse_fen, write_fen
 from games.positions import RULES
+from games.san_writer import to_san
 
 START = RULES["chess"].start
 
@@ -109,3 +110,54 @@ def test_gardner_chess_has_san():
         games.parse_moves(env, "O-O")
     with pytest.raises(ValueError, match=r"move 2, 'a4b9', is not a move"):
         games.parse_moves(env, "Nc3 a4b9")
+
+
+def test_written_san_of_random_games_matches_python_chess():
+    draws = random.Random(4)
+    signs = set()
+    for number in range(20):
+        board = chess.Board()
+        if number % 4 == 1:  # many pieces of one kind, so that origins are needed
+            board = chess.Board("3k4/8/QNQ2R1R/8/2N5/Q7/8/R3K2R w KQ - 0 1")
+        start, moves, texts = parse_fen("chess", board.fen()), [], []
+        for _ in range(100):
+            legal = list(board.legal_moves)
+            if not legal:
+                break
+            special = [x for x in legal if board.gives_check(x) or x.promotion]
+            move = draws.choice(special if special and draws.random() < 0.5 else legal)
+            moves.append(move.uci())
+            texts.append(board.san_and_push(move))
+        assert to_san(start, moves) == texts
+        signs |= set("Ox=NBRQK+#") & set("".join(texts))
+    assert signs == set("Ox=NBRQK+#")
+
+
+@pytest.mark.parametrize(
+    ("fen", "move", "text"),
+    [
+        ("4k3/8/8/8/N7/8/N7/4K3 w - - 0 1", "a2c3", "N2c3"),
+        ("3k4/8/8/8/N7/8/N3N3/4K3 w - - 0 1", "a2c3", "Na2c3"),
+        # The knight on d2 is pinned, so that no letter is needed.
+        ("4k3/8/8/b7/8/8/3N4/4K1N1 w - - 0 1", "g1f3", "Nf3"),
+        ("4k3/8/8/3pP3/8/8/8/4K3 w - d6 0 1", "e5d6", "exd6"),
+        ("r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1", "e1c1", "O-O-O"),
+        # Castling gives check; a pawn promotes with mate.
+        ("5k2/8/8/8/8/8/8/4K2R w K - 0 1", "e1g1", "O-O+"),
+        ("6k1/P4ppp/8/8/8/8/8/4K3 w - - 0 1", "a7a8r", "a8=R#"),
+        # The capture en passant is the only answer to the check.
+        ("8/8/8/1k6/1Pp5/8/8/KR6 b - b3 0 1", "c4b3", "cxb3"),
+    ],
+)
+def test_move_is_written(fen, move, text):
+    assert to_san(parse_fen("chess", fen), [move]) == [text]
+
+
+def test_written_san_of_gardner_chess_is_read_again():
+    env = games.make("gardner_chess")
+    moves = ["b2b3", "c4b3", "a2b3", "b5c3", "d2c3"]
+    position = parse_fen("gardner_chess", RULES["gardner_chess"].start)
+    texts = to_san(position, moves)
+    assert texts == ["b3", "cxb3", "axb3", "Nc3", "dxc3"]
+    assert san.to_uci("gardner_chess", position, texts) == moves
+    assert games.parse_moves(env, texts) == games.parse_moves(env, moves)
