@@ -81,7 +81,7 @@ def solve(env: pgx.Env) -> Solution:
       ValueError: if the game is not supported, or the tables would be too large; for a user's game
         also if the codes of its positions are not those that the ability describes.
     """
-    rules = _rules_of(env)
+    rules = rules_of(env)
     if rules is None:
         raise ValueError(
             f"no solver for {env.id!r}: pass one of {', '.join(_SOLVABLE)}, or a game with "
@@ -98,7 +98,7 @@ def solve(env: pgx.Env) -> Solution:
 
 def is_solvable(env: pgx.Env) -> bool:
     """Returns whether `solve` supports the environment."""
-    rules = _rules_of(env)
+    rules = rules_of(env)
     return rules is not None and _count_cells(rules) <= _MAX_CELLS
 
 
@@ -106,7 +106,8 @@ _SOLVABLE = ("connect2", "nim", "hsr", "tic_tac_toe")
 _PGX_RULES: dict[str, plain.Rules] = {"tic_tac_toe": plain.TIC_TAC_TOE}
 
 
-def _rules_of(env: Any) -> plain.Rules | None:
+def rules_of(env: Any) -> plain.Rules | None:
+    """Returns the rules of a game in plain Python; `None` if the game has none."""
     own = ability(env, "exact_rules")
     if own is not None:
         return own()

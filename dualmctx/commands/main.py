@@ -38,6 +38,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
         "dualmctx.commands.reproduce", "repeats the experiments of the Dual MCTS paper"
     ),
     "export": Subcommand("dualmctx.commands.export", "writes the network of a run to one file"),
+    "tree": Subcommand("dualmctx.commands.tree", "draws the tree of a search, or a small game"),
     "check-game": Subcommand("dualmctx.commands.check_game", "checks a game of your own"),
 }
 _INTERRUPTED, _OUTPUT_CLOSED = 130, 141

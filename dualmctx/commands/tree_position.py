@@ -1,0 +1,75 @@
+"""The position of `dualmctx tree`, and its search."""
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+import games
+from dualmctx.models.game_model import make_search_fn
+from dualmctx.runs.saved_network import Trained, model_kwargs_of
+from dualmctx.types import Environment, Policy
+
+
+class Given(NamedTuple):
+    """A position as the user gives it.
+
+    Attributes:
+      moves: the moves, as text.
+      fen: the position in which they begin; `None` for the start of the game.
+    """
+
+    moves: str
+    fen: str | None
+
+    @property
+    def text(self) -> str:
+        """The position for a title, such as `after 2 3`."""
+        start = "" if self.fen is None else f" from {self.fen}"
+        return f"{start} after {self.moves}" if self.moves else start or " at the start"
+
+
+def read_given(env: Environment, words: tuple[str, ...], fen: str | None) -> Given:
+    """Joins the words of a position; in games with FENs, text with a slash is a FEN.
+
+    Raises:
+      ValueError: if there are two FENs.
+    """
+    text = " ".join(" ".join(words).split())
+    if "/" not in text or not games.has_fen(env):
+        return Given(text, fen)
+    if fen is not None:
+        raise ValueError(f"fen is {fen}, and the position is the FEN {text}; give one of them")
+    return Given("", text)
+
+
+def find_state(env: Environment, given: Given) -> Any:
+    """Returns the state of a position, with a batch axis of 1.
+
+    Raises:
+      ValueError: if a move or the FEN is invalid, or the game is over.
+    """
+    start = None if given.fen is None else games.read_fen(env, given.fen)
+    actions = games.parse_moves(env, given.moves, start)
+    history = np.asarray([actions or [-1]], np.int32)
+    starts = None if start is None else games.set_up(env, [start])
+    state, first_bad = games.replay_checked(env, history, starts)
+    bad = int(first_bad[0])
+    if bad >= 0:
+        move = games.format_moves(env, start, actions)[bad]
+        raise ValueError(f"move {bad + 1} of {given.moves}, {move!r}, is illegal; change the moves")
+    if bool(state.terminated[0] | state.truncated[0]):
+        raise ValueError(f"the game is over{given.text}; give a position with a legal move")
+    return state
+
+
+def search(trained: Trained, policy: Policy, state: Any, seed: int) -> Any:
+    """Searches from `[1]` states without noise; returns the output of the policy.
+
+    Raises:
+      ValueError: if the network does not fit the search.
+    """
+    search_fn = make_search_fn(
+        trained.env, trained.network, policy.for_evaluation(), **model_kwargs_of(trained.record)
+    )
+    return jax.jit(search_fn)(trained.params, jax.random.PRNGKey(seed), state)

@@ -1,0 +1,164 @@
+"""The complete tree of a small game, with the exact value of each position."""
+
+import collections
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+import games
+from dualmctx import __version__
+from dualmctx.checks import check_count
+from dualmctx.visualization.diagram import Box, Diagram
+from dualmctx.visualization.drawing import Drawing
+from dualmctx.visualization.node_views import draw_positions
+from dualmctx.visualization.svg_style import Theme, check_theme
+from games import Picture, retrograde, solvers
+
+_LEGEND = (
+    "value under perfect play: +1 the first player wins, 0 draw, -1 the second player wins",
+    "★ and thick edge: the move keeps the value, so it is optimal",
+)
+
+
+class History(NamedTuple):
+    """A node of the complete tree: a sequence of moves from the start of the game.
+
+    Attributes:
+      actions: the moves.
+      parent: the position of the history without its last move in the list; -1 for the root.
+      player: the player to move, 0 or 1; 0 moves first in the game.
+      value: the result under perfect play for player 0: -1, 0 or 1.
+      is_over: whether the game is over.
+      is_optimal: whether the last move keeps the value; false for the root.
+    """
+
+    actions: tuple[int, ...]
+    parent: int
+    player: int
+    value: int
+    is_over: bool
+    is_optimal: bool
+
+
+def complete_tree(
+    env: Any,
+    *,
+    max_nodes: int = 1000,
+    boards: bool = True,
+    title: str | None = None,
+    theme: Theme = "auto",
+) -> Drawing:
+    """Draws all histories of a small game, with exact values and optimal moves.
+
+    Two histories that lead to the same position are two nodes, as in a search tree.
+
+    Args:
+      env: a game that `games.solve` can solve.
+      max_nodes: the largest number of histories to draw, at least 1.
+      boards: whether to draw the position in each node.
+      title: one line above the drawing; by default the name of the game and the number of nodes.
+      theme: as in `draw_tree`.
+
+    Returns:
+      The drawing, with the methods of that of `draw_tree`.
+
+    Raises:
+      ValueError: if there is no solver for the game, or it has more histories.
+    """
+    check_theme(theme)
+    check_count("max_nodes", max_nodes, 1)
+    histories = list_histories(env, max_nodes)
+    over = sum(node.is_over for node in histories)
+    if title is None:
+        title = f"{env.id}: all {len(histories)} histories, {over} of them finished games"
+    names = [""] + [games.format_moves(env, None, x.actions)[-1] for x in histories[1:]]
+    pictures = _pictures(env, histories) if boards else [None] * len(histories)
+    boxes = tuple(map(_box, range(len(histories)), histories, names, pictures))
+    diagram = Diagram(title, _LEGEND, ("value",), boxes)
+    return Drawing(diagram, _record(env, title, histories, names), theme)
+
+
+def list_histories(env: Any, max_nodes: int) -> list[History]:
+    """Returns all histories of a game in depth-first order, moves in ascending order.
+
+    Raises:
+      ValueError: if there is no solver for the game, or it has more than `max_nodes` histories.
+    """
+    games.solve(env)  # checks that there is a solver and that its tables fit
+    rules: Any = solvers.rules_of(env)
+    graph = retrograde.explore(rules)
+    number = count_histories(graph)
+    if number > max_nodes:
+        raise ValueError(
+            f"the complete tree of {env.id} has {number:,} nodes, more than max_nodes, "
+            f"{max_nodes:,}; choose a smaller game, such as connect2 with 53"
+        )
+    values = retrograde.first_player_values(rules, graph)
+    histories: list[History] = []
+    stack: list[tuple[tuple[int, ...], int, int]] = [((), -1, 0)]
+    rows: list[int] = []
+    while stack:
+        actions, parent, row = stack.pop()
+        children, position = graph.children[row], graph.positions[row]
+        keeps = parent >= 0 and values[rows[parent]] == values[row]
+        player = 0 if not children else rules.mover(position)
+        place = len(histories)
+        histories.append(History(actions, parent, player, values[row], not children, keeps))
+        rows.append(row)
+        stack += [((*actions, a), place, child) for a, child in sorted(children.items())][::-1]
+    return histories
+
+
+def count_histories(graph: retrograde.Graph) -> int:
+    """Counts the histories of a game, without a list of them; the number may be huge."""
+    total, level = 0, collections.Counter({0: 1})
+    while level:
+        total += level.total()
+        below: collections.Counter[int] = collections.Counter()
+        for row, number in level.items():
+            for child in graph.children[row].values():
+                below[child] += number
+        level = below
+    return total
+
+
+def _pictures(env: Any, histories: list[History]) -> list[Picture]:
+    start = games.replay(env, np.full((1, 1), -1, np.int32))
+    start = jax.tree.map(lambda x: np.asarray(x)[0], jax.device_get(start))
+    return draw_positions(env, start, [node.actions for node in histories])
+
+
+def _box(place: int, node: History, name: str, picture: Picture | None) -> Box:
+    value = f"{node.value:+d}" if node.value else "0"
+    return Box(
+        name=f"n{place}",
+        parent=node.parent,
+        move=name,
+        note="",
+        lines=(value,),
+        cells=(value,),
+        title=f"moves {' '.join(map(str, node.actions)) or 'none'}: value {value}",
+        style="final" if node.is_over else "plain",
+        is_best=node.is_optimal,
+        picture=picture,
+    )
+
+
+def _record(env: Any, title: str, histories: list[History], names: list[str]) -> dict[str, Any]:
+    """Returns the content of the JSON file."""
+    nodes = [
+        {"index": i, "parent": node.parent, "move": name or None}
+        | {"action": node.actions[-1] if node.actions else -1, "depth": len(node.actions)}
+        | {"player": None if node.is_over else node.player, "value": node.value}
+        | {"is_terminal": node.is_over, "is_optimal": node.is_optimal}
+        for i, (node, name) in enumerate(zip(histories, names, strict=True))
+    ]
+    return {
+        "format": "dualmctx-complete-tree",
+        "version": 1,
+        "dualmctx": __version__,
+        "game": str(env.id),
+        "title": title,
+        "nodes": nodes,
+    }
