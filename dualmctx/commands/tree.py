@@ -17,6 +17,7 @@ from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.runs.saved_network import load_trained
 from dualmctx.types import Environment, Policy
 from dualmctx.visualization.complete_tree import complete_tree
+from dualmctx.visualization.diagram import Direction
 from dualmctx.visualization.draw_tree import draw_tree
 from dualmctx.visualization.drawing import SUFFIXES, Drawing
 from dualmctx.visualization.svg_style import Theme
@@ -50,6 +51,9 @@ class Options:
     """Largest number of moves from the root to draw; by default all."""
     boards: Literal["auto", "yes", "no"] = "auto"
     """Draw the position in each node. auto: boards of at most 49 cells."""
+    direction: Direction = "down"
+    """Where the children of a node are: down, below it, or right, beside it, which suits wide
+    trees."""
     theme: Theme = "auto"
     """Colours: light, dark, or auto, by which a file follows the setting of its viewer."""
     complete: bool = False
@@ -114,7 +118,13 @@ def _unused(options: Options) -> dict[str, object]:
 def _draw_game(options: Options) -> Drawing:
     limit = _COMPLETE_NODES if options.max_nodes is None else options.max_nodes
     env = _game(options)
-    return complete_tree(env, max_nodes=limit, boards=options.boards != "no", theme=options.theme)
+    return complete_tree(
+        env,
+        max_nodes=limit,
+        boards=options.boards != "no",
+        direction=options.direction,
+        theme=options.theme,
+    )
 
 
 def _game(options: Options) -> Environment:
@@ -142,6 +152,7 @@ def _draw_search(options: Options) -> Drawing:
         max_depth=options.max_depth,
         boards={"auto": None, "yes": True, "no": False}[options.boards],
         title=f"{trained.env.id}{given.text}: {_describe(policy, flags)}",
+        direction=options.direction,
         theme=options.theme,
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 import games
 from dualmctx import __version__
 from dualmctx.checks import check_count
-from dualmctx.visualization.diagram import Box, Diagram
+from dualmctx.visualization.diagram import Box, Diagram, Direction, check_direction
 from dualmctx.visualization.drawing import Drawing
 from dualmctx.visualization.node_views import draw_positions
 from dualmctx.visualization.svg_style import Theme, check_theme
@@ -47,6 +47,7 @@ def complete_tree(
     max_nodes: int = 1000,
     boards: bool = True,
     title: str | None = None,
+    direction: Direction = "down",
     theme: Theme = "auto",
 ) -> Drawing:
     """Draws all histories of a small game, with exact values and optimal moves.
@@ -58,6 +59,7 @@ def complete_tree(
       max_nodes: the largest number of histories to draw, at least 1.
       boards: whether to draw the position in each node.
       title: one line above the drawing; by default the name of the game and the number of nodes.
+      direction: as in `draw_tree`.
       theme: as in `draw_tree`.
 
     Returns:
@@ -67,6 +69,7 @@ def complete_tree(
       ValueError: if there is no solver for the game, or it has more histories.
     """
     check_theme(theme)
+    check_direction(direction)
     check_count("max_nodes", max_nodes, 1)
     histories = list_histories(env, max_nodes)
     over = sum(node.is_over for node in histories)
@@ -75,7 +78,7 @@ def complete_tree(
     names = [""] + [games.format_moves(env, None, x.actions)[-1] for x in histories[1:]]
     pictures = _pictures(env, histories) if boards else [None] * len(histories)
     boxes = tuple(map(_box, range(len(histories)), histories, names, pictures))
-    diagram = Diagram(title, _LEGEND, ("value",), boxes)
+    diagram = Diagram(title, _LEGEND, ("value",), boxes, direction)
     return Drawing(diagram, _record(env, title, histories, names), theme)
 
 

@@ -1,7 +1,8 @@
 """A drawing of a tree without its format: boxes with text, and edges with labels."""
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
+from dualmctx.checks import check
 from games import Picture
 
 Style = Literal["plain", "partial", "final", "summary"]
@@ -9,6 +10,12 @@ Style = Literal["plain", "partial", "final", "summary"]
 
 plain: one line. partial: dashed, for a node that not all trees have. final: two lines, for a node
 where the game is over. summary: none, for the nodes that are not shown.
+"""
+
+Direction = Literal["down", "right"]
+"""The direction from the root to its children.
+
+down: nodes of one depth are in a row. right: they are in a column, which suits wide trees.
 """
 
 
@@ -55,12 +62,24 @@ class Diagram(NamedTuple):
       legend: the lines that explain it.
       columns: the headers of `Box.cells`.
       boxes: parents come before their children, and siblings from left to right.
+      direction: where the children of a node are.
     """
 
     title: str
     legend: tuple[str, ...]
     columns: tuple[str, ...]
     boxes: tuple[Box, ...]
+    direction: Direction = "down"
+
+
+def check_direction(direction: str) -> None:
+    """Checks a direction.
+
+    Raises:
+      ValueError: if there is no such direction.
+    """
+    known = get_args(Direction)
+    check(direction in known, "direction", direction, f"one of {', '.join(known)}")
 
 
 def children_of(diagram: Diagram) -> list[list[int]]:

@@ -17,7 +17,8 @@ def to_dot(diagram: Diagram) -> str:
     heading = (diagram.title, *diagram.legend, *explain_borders(diagram))
     lines = [
         "digraph tree {",
-        f'  graph [label={_quote(*filter(None, heading))}, labelloc="t", labeljust="l"];',
+        f'  graph [label={_quote(*filter(None, heading))}, labelloc="t", labeljust="l", '
+        f'rankdir="{"TB" if diagram.direction == "down" else "LR"}"];',
         '  node [shape="box", fontname="monospace", fontsize=10];',
         '  edge [fontname="monospace", fontsize=10];',
     ]

@@ -4,7 +4,7 @@ from typing import Any
 
 from dualmctx import __version__
 from dualmctx.search.tree import Tree
-from dualmctx.visualization.diagram import Box, Diagram, Style
+from dualmctx.visualization.diagram import Box, Diagram, Direction, Style, check_direction
 from dualmctx.visualization.drawing import Drawing
 from dualmctx.visualization.node_views import choose_state, draw_positions, is_small, name_moves
 from dualmctx.visualization.pruning import Hidden, Shown, prune
@@ -23,6 +23,7 @@ def draw_tree(
     max_depth: int | None = None,
     boards: bool | None = None,
     title: str = "",
+    direction: Direction = "down",
     theme: Theme = "auto",
 ) -> Drawing:
     """Draws a finished search tree. Jupyter displays the result.
@@ -42,6 +43,8 @@ def draw_tree(
       boards: whether to draw the position in each node, which needs `env` and `state`. By default,
         if both are given and the board has at most 49 cells.
       title: one line above the drawing.
+      direction: where the children of a node are: down, below it, or right, beside it. The second
+        suits wide trees.
       theme: the colours: light, dark, or auto, by which SVG follows the setting of the viewer.
 
     Returns:
@@ -51,6 +54,7 @@ def draw_tree(
       ValueError: if an argument is out of range or does not fit the tree, or nothing was searched.
     """
     check_theme(theme)
+    check_direction(direction)
     if env is None and (state is not None or boards):
         raise ValueError("env is None; pass the game too, as env=games.make(NAME)")
     if state is None and boards:
@@ -65,6 +69,7 @@ def draw_tree(
         legend=_legend(found.names),
         columns=("visits", "Q", "P"),
         boxes=tuple(_boxes(found, shown, names, pictures)),
+        direction=direction,
     )
     return Drawing(diagram, _record(found, names, env, title), theme)
 
