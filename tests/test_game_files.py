@@ -81,7 +81,7 @@ GOOD, LAST = '[Event "a"]\n\n1. e4 e5 1-0\n', '[Event "z"]\n[White "Z"]\n1.d4 *'
         ('[Event "b"]\n1. e4 { never closed', "a comment has no closing brace"),
         ('[Event "b"]\n1. e4 (1. d4', "a variation has no closing parenthesis"),
         ('[Event "b"]\n1. e4) e5', "a closing parenthesis has no opening one"),
-        ('[Variant "Atomic"]\n1. e4', "the variant is 'Atomic'; only standard chess"),
+        ('[Variant "Atomic"]\n1. e4', "the variant is 'Atomic'; standard chess and Gardner "),
         ('[FEN "8/8 w"]\n1. e4', "FEN '8/8 w' of chess: 2 fields"),
         ('[Event "b"]\n1. e4 --', "move 2, '--', is not a move of chess"),
         ('[Event "b"]\n' + "e4 " * 400_000, "the line is longer than 1048576 bytes"),

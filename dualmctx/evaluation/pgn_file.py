@@ -1,4 +1,4 @@
-"""Reads games of chess in Portable Game Notation (PGN).
+"""Reads games of chess and Gardner's chess in Portable Game Notation (PGN).
 
 Source: the PGN standard (1994), section 8. Comments, variations and annotation glyphs are skipped.
 """
@@ -14,15 +14,16 @@ from games.positions import RULES
 from games.san import to_uci
 
 # Some programs do not escape the quotes in a value.
-_TAG = re.compile(r'\[\s*(\w+)\s+"(.*?)"\s*\](?=\s*(?:\[|$))')
+_TAG = re.compile(r'\s*\[\s*(\w+)\s+"((?:\\.|[^"\\])*|.*?)"\s*\](?=\s*(?:\[|$))')
 _TOKEN = re.compile(r"\{[^}]*\}|;[^\n]*|\$\d+|[()]|[^\s{}();$]+")
 _MOVE_NUMBER = re.compile(r"\d+(\.+|$)")
 _RESULTS = ("1-0", "0-1", "1/2-1/2", "1/2", "*")
 _MARKS = frozenset("!?+#=")
 _STANDARD_RULES = ("", "standard", "chess", "normal", "from position")
+VARIANTS = {"Gardner": "gardner_chess"}
+"""The games of the tag Variant, besides standard chess."""
 # Fields of the results, and the tags that they show.
 _SHOWN = {"white": "White", "black": "Black", "result": "Result"}
-_BOARD = Board("chess", 8)
 
 
 class _Chunk(NamedTuple):
@@ -57,14 +58,22 @@ def read_pgn(file: BinaryIO) -> Iterator[GameRecord]:
 def _record(tags: dict[str, str], moves: list[str], about: Any, end: int) -> GameRecord:
     fen = tags.get("FEN")
     try:
-        rules = tags.get("Variant", "")
-        if rules.lower() not in _STANDARD_RULES:
-            raise ValueError(f"the variant is {rules!r}; only standard chess can be read")
-        start = parse_fen("chess", RULES["chess"].start if fen is None else fen)
-        uci = to_uci("chess", start, moves)
+        game = _game(tags.get("Variant", ""))
+        start = parse_fen(game, RULES[game].start if fen is None else fen)
+        uci = to_uci(game, start, moves)
     except ValueError as error:
         return GameRecord(about=about, error=str(error), end=end)
-    return GameRecord(uci, list(map(str, uci)), fen, _BOARD, about, None, end)
+    board = Board(game, RULES[game].size)
+    return GameRecord(uci, list(map(str, uci)), fen, board, about, None, end)
+
+
+def _game(variant: str) -> str:
+    known = dict.fromkeys(_STANDARD_RULES, "chess")
+    known |= {name.lower(): game for name, game in VARIANTS.items()}
+    if variant.lower() not in known:
+        names = " and ".join(["standard chess", *VARIANTS])
+        raise ValueError(f"the variant is {variant!r}; {names} can be read")
+    return known[variant.lower()]
 
 
 def _chunks(file: BinaryIO) -> Iterator[_Chunk]:
@@ -80,7 +89,7 @@ def _chunks(file: BinaryIO) -> Iterator[_Chunk]:
             if lines or error is not None:
                 yield _Chunk(tags, "\n".join(lines), error or _unclosed(in_comment), end)
                 tags, lines, error, in_comment = {}, [], None, False
-            tags |= {name: _unescape(value) for name, value in _TAG.findall(text)}
+            tags |= _read_tags(text)
         elif in_comment or not text.startswith("%"):
             lines.append(text)
             error = error or line.error
@@ -88,6 +97,15 @@ def _chunks(file: BinaryIO) -> Iterator[_Chunk]:
         end = line.end
     if tags or lines or error is not None:
         yield _Chunk(tags, "\n".join(lines), error or _unclosed(in_comment), end)
+
+
+def _read_tags(text: str) -> dict[str, str]:
+    """Reads the tags at the beginning of a line; a search for all of them could take long."""
+    tags, start = {}, 0
+    while (found := _TAG.match(text, start)) is not None:
+        tags[found[1]] = _unescape(found[2])
+        start = found.end()
+    return tags
 
 
 def _unclosed(in_comment: bool) -> str | None:

@@ -17,7 +17,8 @@ from games.move_names import move_names
 _BLOCK = 2**16
 _MAX_BYTES = 2**24
 _MARKS = re.compile(rb"\\.|[\[\]()]", re.DOTALL)
-_PROPERTY = re.compile(r"([A-Za-z]+)((?:\s*\[(?:\\.|[^\]\\])*\])+)", re.DOTALL)
+# A search never begins inside a name, so that long names take no long time.
+_PROPERTY = re.compile(r"(?<![A-Za-z])([A-Za-z]++)((?:\s*\[(?:\\.|[^\]\\])*\])+)", re.DOTALL)
 _VALUE = re.compile(r"\[((?:\\.|[^\]\\])*)\]", re.DOTALL)
 _CELL = re.compile(r"([A-Za-z]+)([0-9]+)")
 _SETUP = ("AB", "AW", "AE")

@@ -1,0 +1,153 @@
+"""Reads a pasted game: PGN, SGF, a FEN, or moves in the notation of the game.
+
+Text of moves may have comment lines, which begin with "# ". Those of the form "# Name: value" are
+the headers that `write_record` writes: Game, First, Second, Result and FEN.
+"""
+
+import io
+import re
+import reprlib
+
+import numpy as np
+
+import games
+from dualmctx.evaluation.fields import Row
+from dualmctx.evaluation.game_record import GameRecord
+from dualmctx.evaluation.move_parser import board_mismatch
+from dualmctx.evaluation.pgn_file import VARIANTS, read_pgn
+from dualmctx.evaluation.sgf_file import read_sgf
+from dualmctx.types import Environment
+from games.notation import is_joined
+
+_SGF = re.compile(r"\s*\(\s*;")
+_PGN = re.compile(r'\s*\[\s*\w+\s+"')
+_BOARD = re.compile("[1-8pnbrqk]+(/[1-8pnbrqk]+){2,}", re.IGNORECASE)
+_HEADER = re.compile(r"# (\w+): (.*)")
+_NUMBER = re.compile(r"^\d+\.+")
+_RESULTS = ("1-0", "0-1", "1/2-1/2", "*")
+_SHOWN = ("first", "second", "result")
+_EMPTY = "the text has no game: give PGN, SGF, a FEN, or moves in the notation of the game"
+
+
+def read_record(env: Environment, text: str, number: int = 1) -> GameRecord:
+    """Reads one game of a text and checks it.
+
+    Args:
+      env: the game.
+      text: PGN (chess, Gardner chess), SGF (Go, Othello, Hex), a FEN, which moves may follow, or
+        moves in the notation of the game.
+      number: the number of the game in the text, from 1.
+
+    Returns:
+      The record. Its moves are the numbers of legal actions, its texts their names.
+
+    Raises:
+      ValueError: if the text has no such game, the game is another one or on another board, or a
+        move is unknown, ambiguous, illegal or after the end of the game.
+    """
+    records = read_records(env, text)
+    if not 1 <= number <= len(records):
+        raise ValueError(f"there is no game {number}: the text has {len(records)}")
+    try:
+        return _check(env, records[number - 1])
+    except ValueError as error:
+        if len(records) == 1:
+            raise
+        raise ValueError(f"game {number} of {len(records)}: {error}") from None
+
+
+def read_records(env: Environment, text: str) -> list[GameRecord]:
+    """Reads all games of a text; their legality is not checked, see `read_record`.
+
+    Raises:
+      ValueError: if the text has no game.
+    """
+    text = text.removeprefix("\ufeff")
+    if not text.strip():
+        raise ValueError(_EMPTY)
+    if _SGF.match(text):
+        records = list(read_sgf(_file(text)))
+    elif _PGN.match(text):
+        records = list(read_pgn(_file(text)))
+    elif games.is_chess(env) and not _HEADER.match(text.lstrip()):
+        records = list(read_pgn(_file(_add_tags(env, text))))
+    else:
+        records = [_read_moves(env, text)]
+    if not records:
+        raise ValueError(_EMPTY)
+    return records
+
+
+def _file(text: str) -> io.BytesIO:
+    return io.BytesIO(text.encode(errors="replace"))
+
+
+def _add_tags(env: Environment, text: str) -> str:
+    """Adds the tags that the game needs; the first six fields of the text may be a FEN."""
+    tags = [f'[Variant "{name}"]' for name, game in VARIANTS.items() if game == env.id]
+    fields = text.split(maxsplit=6)
+    if _BOARD.fullmatch(fields[0]):
+        tags += [f'[FEN "{" ".join(fields[:6])}"]']
+        text = "".join(fields[6:])
+    elif "{" not in text:
+        text = text.replace(",", " ")
+    return "\n".join([*tags, "", text])
+
+
+def _read_moves(env: Environment, text: str) -> GameRecord:
+    headers, lines = {}, []
+    for line in text.splitlines():
+        if (found := _HEADER.fullmatch(line.strip())) is not None:
+            headers[found[1].lower()] = found[2].strip()
+        elif not line.startswith("# "):
+            lines.append(line)
+    about: Row = {name: headers[name] for name in _SHOWN if headers.get(name)}
+    game, fen = headers.get("game", env.id), headers.get("fen")
+    if game != env.id:
+        return GameRecord(about=about, error=f"the game is {game[:40]}, not {env.id}")
+    moves = _split(env, " ".join(lines))
+    try:
+        start = None if fen is None else games.read_fen(env, fen)
+        return GameRecord(games.parse_moves(env, moves, start), (), fen, None, about)
+    except ValueError as error:
+        if fen is None and _is_fen(env, text.strip()):
+            return GameRecord((), (), text.strip(), None, about)
+        return GameRecord(about=about, error=str(error))
+
+
+def _is_fen(env: Environment, text: str) -> bool:
+    if not games.has_fen(env):
+        return False
+    try:
+        games.read_fen(env, text)
+    except ValueError:
+        return False
+    return True
+
+
+def _split(env: Environment, text: str) -> list[str]:
+    """Splits text into moves, without their numbers and the result."""
+    tokens = text.replace(",", " ").split()
+    tokens = [x for x in (_NUMBER.sub("", token) for token in tokens) if x]
+    if tokens and tokens[-1] in _RESULTS:
+        tokens.pop()
+    joined = "".join(tokens)
+    return list(joined) if is_joined(env) and joined.isdigit() else tokens
+
+
+def _check(env: Environment, record: GameRecord) -> GameRecord:
+    """Returns the record with the numbers and names of its moves, which are legal."""
+    mismatch = None if record.board is None else board_mismatch(env, record.board)
+    if record.error is not None or mismatch is not None:
+        raise ValueError(record.error or mismatch)
+    start = None if record.fen is None else games.read_fen(env, record.fen)
+    actions = games.parse_moves(env, list(record.moves), start)
+    texts = games.format_moves(env, start, actions)
+    starts = None if start is None else games.set_up(env, [start])
+    history = np.array(actions, np.int32)[None]
+    states, first_bad = games.replay_checked(env, history, starts)
+    if (bad := int(first_bad[0])) >= 0:
+        is_over = bool(states.terminated[0] | states.truncated[0])
+        problem = "comes after the end of the game" if is_over else "is illegal"
+        raise ValueError(f"move {bad + 1}, {reprlib.repr(texts[bad])}, {problem}")
+    return record._replace(moves=actions, texts=texts)
