@@ -3,7 +3,10 @@
 import { make, makeButton } from "./dom.js";
 import { chooseLine, goTo } from "./game.js";
 
-// Adds the list to `root`. Returns update(state), to be called after each change.
+// Adds the list to `root`. Returns update(state, annotate), to be called after each change.
+//
+// annotate(ply): of the move that leads to position `ply`, null or { sign, mark, text }: a sign
+//   beside the name, a class, and a sentence for the pointer and for screen readers.
 export function makeMoveList(root, { store }) {
   const list = make("ol", { class: "moves", "aria-label": "Moves of the game" });
   const lines = make("div", { class: "lines" });
@@ -17,11 +20,13 @@ export function makeMoveList(root, { store }) {
   root.append(make("div", { class: "row steps", role: "group", "aria-label": "Steps through the game" }, steps), list, lines);
   let drawn = null;
 
-  function update(state) {
+  function update(state, annotate = () => null) {
     const place = state.ply ?? state.moves.length;
-    if (drawn !== state.moves) {
-      drawn = state.moves;
-      list.replaceChildren(...drawn.map((name, i) => make("li", {}, makeButton(`${i + 1}. ${name}`, () => goTo(store, i + 1)))));
+    const notes = state.moves.map((_, i) => annotate(i + 1));
+    const next = JSON.stringify([state.moves, notes]);
+    if (drawn !== next) {
+      drawn = next;
+      list.replaceChildren(...state.moves.map((name, i) => make("li", {}, makeMove(name, i + 1, notes[i], store))));
     }
     [...list.children].forEach((item, i) => {
       const isShown = i + 1 === place;
@@ -33,6 +38,12 @@ export function makeMoveList(root, { store }) {
     drawLines(lines, state, store);
   }
   return update;
+}
+
+function makeMove(name, ply, note, store) {
+  const text = `${ply}. ${name}`;
+  const attributes = note && { class: note.mark, title: note.text, "aria-label": `${ply}. ${note.text}` };
+  return makeButton(note?.sign ? `${text} ${note.sign}` : text, () => goTo(store, ply), attributes ?? {});
 }
 
 // Scrolls the list alone, not the page.

@@ -1,0 +1,116 @@
+// The Analyse view: a running analysis of the position that is shown, and the review of the game.
+
+import { createSession } from "./analysis_session.js";
+import { makeAnalysisSettings } from "./analysis_settings.js";
+import { makeCopyExport } from "./copy_export.js";
+import { makeCurve } from "./curve.js";
+import { make } from "./dom.js";
+import { makeEvaluationPanel } from "./evaluation_panel.js";
+import { goTo } from "./game.js";
+import { makeMoveList } from "./move_list.js";
+import { makeMoveTable } from "./move_table.js";
+import { makePositionBoard } from "./position_board.js";
+import { makePrincipalLine } from "./principal_line.js";
+import { makeRecordInput } from "./record_input.js";
+import { annotate, createReview } from "./review.js";
+import { listenToSteps } from "./step_keys.js";
+
+// Starts the view; see app.js for the arguments.
+export function startAnalyse(root, context) {
+  const { store } = context;
+  loadStyle();
+  const settings = makeAnalysisSettings(context);
+  const session = createSession(context, settings.options, () => showSession());
+  const view = makeView(root, context, session, settings);
+  const showSession = () => view.showSession(session.current());
+  const isShown = () => store.get().view === "analyse";
+
+  function update(state, before = {}) {
+    if (!isShown()) return;
+    view.update(state);
+    if (state.opened !== before.opened || state.flip !== before.flip || state.number !== before.number) showSession();
+    session.refresh();
+  }
+
+  listenToSteps(store, view.line, isShown);
+  store.subscribe(update);
+  update(store.get());
+  return { show: () => session.setActive(true).then(() => update(store.get())), hide: () => session.setActive(false) };
+}
+
+function loadStyle() {
+  document.head.append(make("link", { rel: "stylesheet", href: new URL("analyse.css", import.meta.url).href }));
+}
+
+// Returns { line, update(state), showSession(current) }.
+function makeView(root, context, session, settings) {
+  const { store } = context;
+  const parts = makeParts(context, session);
+  layOut(root, parts, settings);
+  let [columns, position] = ["", null];
+
+  function update(state) {
+    const rows = parts.review.rows();
+    settings.update(state);
+    parts.record.update();
+    parts.review.update();
+    parts.moves.update(state, (ply) => annotate(rows, ply, state.opened));
+    if (state.opened) parts.curve.update(rows, state.ply ?? state.moves.length, state.opened.players);
+  }
+
+  function showSession(current) {
+    const { opened } = store.get();
+    if (opened) setColumns(opened);
+    if (position !== current.position) {
+      position = current.position;
+      parts.line.reset();
+      parts.copy.update(position);
+    }
+    parts.line.update(current.analysis?.line ?? []);
+    parts.board.show(current);
+    parts.table.update(current.analysis, current.exact?.moves ?? null);
+    parts.evaluation.update({ ...current, opened, side: position?.side, maximum: settings.options().simulations });
+  }
+
+  function setColumns({ heads, exact }) {
+    const next = JSON.stringify([heads, exact]);
+    if (next !== columns) parts.table.setColumns(heads, Boolean(exact));
+    columns = next;
+  }
+
+  parts.onReview = () => update(store.get());
+  return { line: parts.line, update, showSession };
+}
+
+function makeParts(context, session) {
+  const { store } = context;
+  const play = (name) => {
+    context.playMove(name);
+    // The engine of the Play view does not answer a move of the analysis.
+    store.set({ paused: true });
+  };
+  const parts = { onReview: () => {} };
+  parts.line = makePrincipalLine({ onPreview: () => parts.board.show(session.current()), onPlay: (names) => names.forEach(play) });
+  parts.board = makePositionBoard(context, parts.line, play);
+  parts.table = makeMoveTable({ onMove: play, onHover: parts.board.point });
+  parts.evaluation = makeEvaluationPanel();
+  parts.review = createReview(context, () => parts.onReview());
+  parts.curve = makeCurve({ onChoose: (ply) => goTo(store, ply) });
+  parts.moves = { element: make("div", { class: "game-moves" }) };
+  parts.moves.update = makeMoveList(parts.moves.element, context);
+  parts.record = makeRecordInput(context);
+  parts.copy = makeCopyExport(context, () => ({
+    analysis: session.current().analysis, exact: session.current().exact, review: parts.review.rows(),
+  }));
+  return parts;
+}
+
+function layOut(root, parts, settings) {
+  const panel = (title, ...children) => make("details", { class: "panel", open: true }, make("summary", {}, title), children);
+  root.append(make("div", { class: "split analyse" },
+    make("div", { class: "board-side" }, settings.search, parts.board.element, parts.moves.element, parts.line.element, settings.display),
+    make("div", { class: "panels" },
+      panel("Evaluation", parts.evaluation.element, parts.table.element),
+      panel("Review of the game", parts.review.element, parts.curve.element),
+      panel("Record and export", parts.record.element, parts.copy.element))));
+}

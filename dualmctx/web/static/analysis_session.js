@@ -1,0 +1,126 @@
+// The position that the Analyse view shows, with its running analysis and its exact values.
+
+import { createAnalysis } from "./analysis_stream.js";
+import { formatValue, total } from "./analysis_text.js";
+
+const MAX_KEPT = 200;
+// position: the server's answer `position`; analysis, exact: the newest answers, or null;
+// speed: simulations per second, or null; status: a sentence on the analysis.
+const NOTHING = { position: null, analysis: null, exact: null, speed: null, status: "" };
+
+// Returns { current(), refresh(), setActive(isActive) }.
+//
+// The last analysis of a position is kept, so that it is shown again when the user steps back.
+// options: returns { isOn, variant, simulations } for the analysis.
+// onChange: called when `current()` has changed.
+export function createSession(context, options, onChange) {
+  const { socket, store, getPosition, showError, showProgress, announce } = context;
+  const analyses = createCache();
+  const stream = createAnalysis(socket, {
+    onAnswer, onProgress: showProgress,
+    onError(error) {
+      change({ status: "The analysis has failed." });
+      showError(error);
+    },
+  });
+  let now = NOTHING;
+  let [placeKey, searchKey] = [null, null]; // of what is shown and what is searched
+  let isActive = true;
+
+  function change(changes) {
+    now = { ...now, ...changes };
+    onChange();
+  }
+
+  function onAnswer(analysis, speed) {
+    analyses.set(searchKey, analysis);
+    change({ analysis, speed, status: analysis.final ? "Finished." : "Running." });
+    if (!analysis.final) return;
+    announce(`Analysis finished after ${total(analysis.simulations)} simulations: `
+      + `best move ${analysis.line[0]}, value ${formatValue(analysis.value)} for the side to move.`);
+  }
+
+  async function refresh() {
+    const { opened, view } = store.get();
+    if (!isActive || !opened || view !== "analyse") {
+      stopSearch();
+      return;
+    }
+    const place = store.position();
+    const key = JSON.stringify(place);
+    if (key !== placeKey && !(await load(place, key))) return;
+    if (now.position) search(place);
+  }
+
+  // Returns whether the position was loaded and is still the one to show.
+  async function load(place, key) {
+    stopSearch();
+    placeKey = key;
+    try {
+      const position = await getPosition(place);
+      if (key !== placeKey) return false;
+      change({ ...NOTHING, position });
+    } catch (error) {
+      if (key !== placeKey) return false;
+      change({ ...NOTHING, status: "This position cannot be shown." });
+      showError(error);
+      return false;
+    }
+    loadExact(place, key);
+    return true;
+  }
+
+  async function loadExact(place, key) {
+    if (!store.get().opened?.exact || now.position.is_over) return;
+    try {
+      const exact = await socket.request({ type: "exact", ...place });
+      if (key === placeKey && exact.value !== null) change({ exact });
+    } catch (error) {
+      showError(error);
+    }
+  }
+
+  function search(place) {
+    const { isOn, variant, simulations } = options();
+    const key = JSON.stringify([place, variant, simulations]);
+    if (now.position.is_over) {
+      change({ status: `The game is over: ${now.position.result?.text ?? "no winner"}.` });
+      return;
+    }
+    if (!isOn) {
+      stopSearch();
+      change({ analysis: now.analysis ?? analyses.get(key), speed: null, status: "Stopped." });
+      return;
+    }
+    if (key === searchKey) return;
+    searchKey = key;
+    change({ analysis: analyses.get(key), speed: null, status: "Waiting for the search …" });
+    stream.start({ ...place, variant, simulations });
+  }
+
+  function stopSearch() {
+    stream.stop();
+    searchKey = null;
+  }
+
+  return {
+    current: () => now,
+    refresh,
+    setActive(next) {
+      isActive = next;
+      return refresh();
+    },
+  };
+}
+
+// Returns a map that forgets its oldest entries.
+function createCache() {
+  const entries = new Map();
+  return {
+    get: (key) => entries.get(key) ?? null,
+    set(key, value) {
+      entries.set(key, value);
+      if (entries.size > MAX_KEPT) entries.delete(entries.keys().next().value);
+    },
+  };
+}

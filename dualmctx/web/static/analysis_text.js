@@ -1,0 +1,57 @@
+// Numbers and sentences of the analysis. Values are in [-1, 1]; a minus is U+2212.
+
+export const MARKS = {
+  blunder: { sign: "??", text: "blunder" },
+  mistake: { sign: "?", text: "mistake" },
+  inaccuracy: { sign: "?!", text: "inaccuracy" },
+};
+
+const UNKNOWN = "–";
+
+// Returns a value with its sign and two decimals, such as "+0.25".
+export function formatValue(value) {
+  if (value === null || value === undefined) return UNKNOWN;
+  const text = Math.abs(value).toFixed(2);
+  if (Number(text) === 0) return text;
+  return `${value < 0 ? "−" : "+"}${text}`;
+}
+
+// Returns a probability in percent, with one decimal below ten percent.
+export function formatShare(share) {
+  if (share === null || share === undefined) return UNKNOWN;
+  const percent = 100 * share;
+  return `${percent.toFixed(percent < 9.95 && percent > 0 ? 1 : 0)}%`;
+}
+
+export function formatCount(count) {
+  return count === null || count === undefined ? UNKNOWN : Math.round(count).toLocaleString("en");
+}
+
+// Returns "win", "draw" or "loss" for an exact value of 1, 0 or -1.
+export function formatExact(value) {
+  return { "1": "win", "0": "draw", "-1": "loss" }[String(value)] ?? UNKNOWN;
+}
+
+// Returns the total of a number or of one number per tree.
+export function total(simulations) {
+  return [simulations].flat().reduce((sum, number) => sum + number, 0);
+}
+
+// Returns "50 + 35" for two trees, "200" for one.
+export function formatSimulations(simulations) {
+  return [simulations].flat().map(formatCount).join(" + ");
+}
+
+// Ranks moves: first the move that the search selects, then by policy, then by visits.
+export function rankMoves(analysis) {
+  const selected = analysis.line_actions[0];
+  const order = [...analysis.moves].sort((a, b) =>
+    (b.action === selected) - (a.action === selected) || b.weight - a.weight || b.visits - a.visits || a.action - b.action);
+  return new Map(order.map((move, place) => [move.action, place + 1]));
+}
+
+// Whether the value of a search contradicts an exact value: it is nearer to another result.
+export function disagrees(value, exact) {
+  if (value === null || value === undefined || exact === null || exact === undefined) return false;
+  return Math.abs(value - exact) > 0.5;
+}

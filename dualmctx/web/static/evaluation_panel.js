@@ -1,0 +1,80 @@
+// The value of the position: by the search, by each tree and each head, and exactly.
+
+import { make } from "./dom.js";
+import { disagrees, formatExact, formatShare, formatSimulations, formatValue, formatCount, total } from "./analysis_text.js";
+
+// Returns { element, update({ analysis, exact, side, opened, speed, maximum, status }) }.
+export function makeEvaluationPanel() {
+  const status = make("p", { class: "analysis-status" });
+  const value = make("p", { class: "analysis-value" });
+  const list = make("dl", { class: "analysis-values" });
+  const warning = make("p", { class: "disagreement" });
+  const element = make("section", { class: "evaluation-panel", "aria-label": "Value of the position" },
+    status, value, list, warning);
+
+  function update(shown) {
+    status.textContent = describeStatus(shown);
+    value.replaceChildren(...describeValue(shown));
+    list.replaceChildren(...describeParts(shown).flatMap(([name, text, number]) => [
+      make("dt", {}, name), make("dd", { "data-value": String(number) }, text)]));
+    const texts = findDisagreements(shown);
+    warning.textContent = texts.map((text) => `≠ ${text}`).join(" ");
+    warning.hidden = texts.length === 0;
+  }
+
+  return { element, update };
+}
+
+function describeStatus({ analysis, speed, maximum, status }) {
+  if (!analysis) return status;
+  const done = total(analysis.simulations);
+  const perTree = [analysis.simulations].flat().length > 1 ? ` (${formatSimulations(analysis.simulations)})` : "";
+  const rate = speed === null ? "" : `, ${formatCount(speed)} per second`;
+  return `${formatCount(done)}${perTree} of ${formatCount(maximum)} simulations${rate}. ${status}`;
+}
+
+function describeValue({ analysis, side, opened }) {
+  if (!analysis || !opened) return [];
+  return [
+    make("strong", { class: "value-number", "data-value": String(analysis.value) }, formatValue(analysis.value)),
+    ` for ${opened.players[side]}, who moves (−1 loss, +1 win)`,
+  ];
+}
+
+// Returns rows of a name, a text and a number: values of the trees, the heads, and exactly.
+function describeParts({ analysis, exact, side, opened }) {
+  if (!opened) return [];
+  const rows = [];
+  if (analysis) {
+    const variant = opened.variants.find(({ name }) => name === analysis.variant);
+    const values = (kind, names, numbers) => numbers.forEach((number, i) => {
+      rows.push([`${kind} ${names?.[i] ?? i + 1}`, formatValue(number), number]);
+    });
+    if (analysis.tree_values.length > 1) values("Tree", variant?.trees, analysis.tree_values);
+    values("Head", opened.heads, analysis.heads.value);
+    if (analysis.heads.value.length > 1) rows.push(["Heads", describeHeads(analysis.heads), analysis.heads.distance]);
+  }
+  if (exact) rows.push(["Exact", `${formatExact(exact.value)} for ${opened.players[side]}`, exact.value]);
+  return rows;
+}
+
+function describeHeads({ agree, distance }) {
+  const text = agree ? "agree on the most probable move" : "disagree on the most probable move";
+  return distance === null ? text : `${text}; policies differ by ${formatShare(distance)}`;
+}
+
+// Returns sentences on where the search contradicts the exact values.
+function findDisagreements({ analysis, exact }) {
+  if (!analysis || !exact || exact.value === null) return [];
+  const texts = [];
+  const selected = analysis.line[0];
+  const its = exact.moves[selected];
+  if (its !== undefined && its !== exact.value) {
+    const best = Object.keys(exact.moves).filter((name) => exact.moves[name] === exact.value);
+    texts.push(`The search selects ${selected}, a ${formatExact(its)}; exactly best: ${best.join(", ")}.`);
+  }
+  if (disagrees(analysis.value, exact.value)) {
+    texts.push(`The value ${formatValue(analysis.value)} is nearer to another result than the exact ${formatExact(exact.value)}.`);
+  }
+  return texts;
+}

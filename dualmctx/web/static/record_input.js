@@ -1,0 +1,75 @@
+// Opens the record of a game that is pasted or uploaded.
+
+import { make, makeButton, makeField } from "./dom.js";
+
+const NAMES = { pgn: "PGN", sgf: "SGF", text: "moves" };
+// Bytes that the rest of the message needs.
+const RESERVE = 2_000;
+
+// Returns { element, update() }.
+//
+// A record that cannot be read changes nothing: the game and the pasted text stay.
+export function makeRecordInput({ socket, store, announce }) {
+  const text = make("textarea", { rows: 4, spellcheck: "false", autocapitalize: "off", "aria-describedby": "record-message" });
+  const file = make("input", { type: "file", accept: ".pgn,.sgf,.txt,text/plain", onchange: readFile });
+  const message = make("p", { id: "record-message", class: "record-message", role: "status" });
+  const open = makeButton("Open the record", () => read(text.value), { class: "record-open" });
+  const field = makeField("Paste a record", text);
+  const element = make("details", { class: "record-input" }, make("summary", {}, "Open a record"),
+    field, make("div", { class: "row" }, open, makeField("or a file", file)), message);
+
+  function show(sentence, isError) {
+    message.textContent = sentence;
+    message.classList.toggle("error", isError);
+    if (sentence) announce(sentence);
+  }
+
+  async function readFile() {
+    const [chosen] = file.files;
+    if (!chosen) return;
+    const limit = sizeLimit();
+    if (chosen.size > limit) show(`${chosen.name} has ${chosen.size.toLocaleString("en")} bytes; a record may have at most ${limit.toLocaleString("en")}.`, true);
+    else {
+      text.value = await chosen.text();
+      await read(text.value);
+    }
+    file.value = ""; // so that the same file can be chosen again
+  }
+
+  const sizeLimit = () => (store.get().welcome?.limits.message_bytes ?? 2 ** 18) - RESERVE;
+
+  async function read(record) {
+    if (record.trim() === "") {
+      show("The record is empty: paste a game or choose a file.", true);
+      return;
+    }
+    if (new Blob([record]).size > sizeLimit()) {
+      show(`The record is too long; it may have at most ${sizeLimit().toLocaleString("en")} bytes.`, true);
+      return;
+    }
+    open.disabled = true;
+    try {
+      const answer = await socket.request({ type: "read", checkpoint: store.get().checkpoint, text: record });
+      const fresh = { moves: answer.moves, fen: answer.fen ?? null, ply: 0, lines: [], resigned: null, paused: true };
+      store.set(fresh, { push: true });
+      show(describe(answer), false);
+    } catch (error) {
+      show(error.message, true);
+    }
+    open.disabled = false;
+  }
+
+  function update() {
+    const formats = store.get().opened?.records.map((key) => NAMES[key] ?? key) ?? [];
+    field.firstChild.textContent = `Paste a record${formats.length ? ` (${formats.join(", ")})` : ""}`;
+  }
+
+  return { element, update };
+}
+
+function describe({ moves, count, game_number: number, headers = {} }) {
+  const find = (...names) => names.map((name) => headers?.[name]).find(Boolean);
+  const players = [find("White", "PB"), find("Black", "PW")].filter(Boolean).join(" – ");
+  const which = count > 1 ? ` This is game ${number ?? 1} of ${count} in the record.` : "";
+  return `Opened ${moves.length} ${moves.length === 1 ? "move" : "moves"}${players ? ` of ${players}` : ""}.${which}`;
+}

@@ -1,0 +1,121 @@
+// The evaluation of all positions of the game, and a summary of the marked moves.
+
+import { make, makeButton, makeField } from "./dom.js";
+import { MARKS } from "./analysis_text.js";
+import { describeMove } from "./curve.js";
+
+const LEAVES_MOVE = { played: null, played_action: null, played_value: null, best_value: null, loss: null, mark: null };
+
+// Returns { element, update(), rows() }.
+//
+// rows(): the rows of the review that hold for the game of the store, from position 0 on.
+// onChange: called when there are new rows.
+export function createReview({ socket, store, announce, showError }, onChange) {
+  const start = makeButton("Evaluate all positions", run, { class: "review-start" });
+  const stop = makeButton("Stop", () => running?.abort(), { class: "review-stop", hidden: true });
+  const simulations = make("input", { type: "number", min: 1, step: 1, inputmode: "numeric", placeholder: "default" });
+  const status = make("p", { class: "review-status", role: "status" });
+  const summary = make("table", { class: "review-summary", hidden: true });
+  const element = make("div", { class: "review-controls" },
+    make("div", { class: "row" }, start, stop, makeField("Simulations per position", simulations)), status, summary);
+  let reviewed = null; // the message and its rows
+  let running = null;
+  let kept = { moves: null, reviewed: null, rows: [] };
+
+  async function run() {
+    const message = makeMessage();
+    if (!message) return;
+    running = new AbortController();
+    showRunning("Evaluating …");
+    try {
+      const onProgress = ({ stage, done, total }) => showRunning(total ? `Evaluated ${done} of ${total} positions …` : `${stage} …`);
+      const answer = await socket.request({ type: "review", ...message }, { onProgress, signal: running.signal });
+      reviewed = { ...message, rows: answer.positions };
+      finish(`Evaluated ${answer.positions.length} positions.`);
+    } catch (error) {
+      finish(error.name === "AbortError" ? "Stopped." : "");
+      showError(error);
+    }
+    onChange();
+  }
+
+  function makeMessage() {
+    const { moves, fen, checkpoint, variant, welcome } = store.get();
+    const limit = welcome?.limits.simulations ?? Infinity;
+    simulations.max = String(limit);
+    if (!simulations.reportValidity()) return null;
+    const number = simulations.value === "" ? null : Number(simulations.value);
+    return { checkpoint, fen, moves, variant, simulations: number };
+  }
+
+  function showRunning(text) {
+    status.textContent = text;
+    start.disabled = true;
+    stop.hidden = false;
+  }
+
+  function finish(text) {
+    running = null;
+    start.disabled = false;
+    stop.hidden = true;
+    status.textContent = text;
+    if (text) announce(text);
+  }
+
+  function rows() {
+    const { moves, fen, checkpoint } = store.get();
+    if (!reviewed || reviewed.fen !== fen || reviewed.checkpoint !== checkpoint) return [];
+    if (kept.moves === moves && kept.reviewed === reviewed) return kept.rows;
+    kept = { moves, reviewed, rows: rowsOf(reviewed, moves) };
+    return kept.rows;
+  }
+
+  function update() {
+    const { moves, opened } = store.get();
+    const known = rows();
+    if (opened) fillSummary(summary, known, opened.players);
+    if (!running && known.length) {
+      const count = moves.length + 1;
+      status.textContent = known.length === count ? `Evaluated ${count} positions.`
+        : `Evaluated ${known.length} of ${count} positions; the moves after them are new.`;
+    } else if (!running) status.textContent = "";
+  }
+
+  return { element, update, rows };
+}
+
+// Returns the rows of a review up to the first move that differs.
+export function rowsOf(reviewed, moves) {
+  const differs = moves.findIndex((move, i) => move !== reviewed.moves[i]);
+  const shared = differs < 0 ? moves.length : differs;
+  if (shared >= reviewed.moves.length) return reviewed.rows;
+  return [...reviewed.rows.slice(0, shared), { ...reviewed.rows[shared], ...LEAVES_MOVE }];
+}
+
+// Returns what the list of moves shows beside the move that leads to position `ply`, or null.
+export function annotate(rows, ply, opened) {
+  const row = rows[ply - 1];
+  if (!row || row.played === null || !opened) return null;
+  return { sign: MARKS[row.mark]?.sign ?? "", mark: row.mark, text: describeMove(row, opened.players) };
+}
+
+function fillSummary(summary, rows, players) {
+  summary.hidden = !rows.some((row) => row.played !== null);
+  if (summary.hidden) return;
+  const kinds = Object.entries(MARKS);
+  const count = (side, mark) => rows.filter((row) => row.side === side && row.mark === mark).length;
+  summary.replaceChildren(
+    make("caption", { class: "hidden-text" }, "Marked moves of both sides"),
+    make("tr", {}, make("th", { scope: "col" }, "Side"),
+      kinds.map(([, { sign, text }]) => make("th", { scope: "col" }, `${sign} ${text}`)),
+      make("th", { scope: "col", title: "Mean loss of value per move, by the search" }, "Mean loss")),
+    ...players.map((player, side) => make("tr", { "data-side": side },
+      make("th", { scope: "row" }, player),
+      kinds.map(([mark]) => make("td", { "data-mark": mark }, String(count(side, mark)))),
+      make("td", {}, meanLoss(rows.filter((row) => row.side === side))))));
+}
+
+function meanLoss(rows) {
+  const losses = rows.map((row) => row.loss).filter((loss) => loss !== null);
+  return losses.length ? (losses.reduce((sum, loss) => sum + loss, 0) / losses.length).toFixed(2) : "–";
+}
