@@ -32,7 +32,7 @@ from benchmarks.common import make_parser, show, write_json
 from benchmarks.connect_four import game_positions, make_solver, random_positions
 from dualmctx import AlphaZero, Dual
 from dualmctx.evaluation.evaluations import make_evaluate
-from dualmctx.matches.costs import move_cost
+from dualmctx.policies.costs import move_cost
 from dualmctx.policies.multi_tree import ActionWeights
 from dualmctx.runs.saved_network import Trained, load_trained
 from dualmctx.types import Environment, Policy

@@ -34,8 +34,8 @@ from benchmarks.connect_four import Positions, make_solver
 from benchmarks.strength import GAME, find_positions
 from dualmctx import MPV, AlphaZero, Dual
 from dualmctx.evaluation.batching import fill_batches
-from dualmctx.matches.costs import move_cost
 from dualmctx.models.network import SeparateTrunks
+from dualmctx.policies.costs import move_cost
 from dualmctx.policies.mpv import in_rounds
 from dualmctx.policies.multi_tree import ActionWeights, read_weights
 from dualmctx.runs.saved_network import load_trained

@@ -49,9 +49,9 @@ from benchmarks.common import (
 )
 from benchmarks.dual import make_positions
 from dualmctx.experiment.assemble import record_of
-from dualmctx.matches.costs import move_cost
 from dualmctx.models.network import Network, make_network
 from dualmctx.policies import AlphaZero, Dual, Gumbel, MuZero
+from dualmctx.policies.costs import move_cost
 from dualmctx.ratings.davidson import fit
 from dualmctx.ratings.elo import ELO
 from dualmctx.runs.checkpoint import open_checkpoints

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dualmctx.matches.costs import FREE, MoveCost
 from dualmctx.matches.game_file import Game, count_results
 from dualmctx.matches.openings import Start
 from dualmctx.matches.player_spec import PlayerSpec, parse_player
@@ -21,6 +20,7 @@ from dualmctx.matches.report.plots import draw_costs, draw_elo, to_png
 from dualmctx.matches.report.report import Played, make_report
 from dualmctx.matches.report.warnings import count_games
 from dualmctx.policies.budgets import scale_to_cost, scale_to_seconds, split
+from dualmctx.policies.costs import FREE, MoveCost
 from dualmctx.ratings.elo import rate
 from dualmctx.ratings.elo_costs import elo_per_doubling
 from dualmctx.ratings.results import count_pairs

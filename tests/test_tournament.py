@@ -21,7 +21,6 @@ from documents import table
 from dualmctx import AlphaZero, Dual, make_network
 from dualmctx.matches import tournament as tournaments
 from dualmctx.matches.arena import make_games
-from dualmctx.matches.costs import FREE, MoveCost, move_cost
 from dualmctx.matches.external_players import host_mover, openspiel_mcts, perfect_connect_four
 from dualmctx.matches.game_file import Game, append_games, count_results, read_games, repair_games
 from dualmctx.matches.host_games import play_on_host
@@ -45,6 +44,7 @@ from dualmctx.matches.tournament import (
 )
 from dualmctx.matches.usage import count_usage, sample_positions, seconds_per_move
 from dualmctx.models.network import Network
+from dualmctx.policies.costs import FREE, MoveCost, move_cost
 from dualmctx.ratings.elo import rate
 from test_variants import COUNTS
 

@@ -5,8 +5,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from dualmctx.matches.costs import FREE, MoveCost
 from dualmctx.matches.players import HostMover, Player
+from dualmctx.policies.costs import FREE, MoveCost
 from dualmctx.types import Environment
 
 # Games whose actions have the same numbers in OpenSpiel; see `tests/games/test_games_openspiel.py`.

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import games
-from dualmctx.matches.costs import FREE, MoveCost, move_cost
 from dualmctx.matches.movers import (
     MoveFn,
     Mover,
@@ -15,6 +14,7 @@ from dualmctx.matches.movers import (
     tree_reusing_mover,
 )
 from dualmctx.models.game_model import make_search_fn
+from dualmctx.policies.costs import FREE, MoveCost, move_cost
 from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
 
 

@@ -2,8 +2,8 @@
 
 from typing import Literal, NamedTuple
 
-from dualmctx.matches.costs import MoveCost, move_cost
 from dualmctx.policies import MPV, AlphaZero, Backup, Dual, Root
+from dualmctx.policies.costs import MoveCost, move_cost
 from dualmctx.policies.mpv import in_rounds
 from dualmctx.policies.window import window_for
 from dualmctx.reproduction.size import Size

@@ -24,12 +24,9 @@ FREE = MoveCost(0, 0, 0)
 
 
 def move_cost(policy: Policy, network: HasHeads, *, keep_activations: bool = True) -> MoveCost:
-    """Computes the cost of a move of a policy.
+    """Computes the cost of a move of a policy: the simulations times `evaluation_blocks`.
 
-    Let b_k be the simulations of tree k and d_k the number of blocks before its head. Then
-        blocks = b_0 d_0 + Σ_k b_k (d_k - d_0)
-    or b_k d_k for a later head that does not resume from the activations of the first one. A
-    rollout by the first head adds, to each simulation, one evaluation of d_0 blocks per move.
+    A rollout by the first head adds, to each simulation, one evaluation per move.
 
     Args:
       policy: a search variant.
@@ -39,20 +36,37 @@ def move_cost(policy: Policy, network: HasHeads, *, keep_activations: bool = Tru
     Returns:
       The cost.
     """
-    depths = network.head_depths
     budget = policy.num_simulations
     budgets = budget if isinstance(budget, tuple) else (budget,)
+    plies = _rollout_plies(policy)
+    blocks = evaluation_blocks(policy, network, keep_activations=keep_activations)
+    if plies is None or blocks is None:
+        return MoveCost(sum(budgets), None, None)
+    total = sum(number * cost for number, cost in zip(budgets, blocks, strict=True))
+    return MoveCost(sum(budgets), sum(budgets) + budgets[0] * plies, total)
+
+
+def evaluation_blocks(
+    policy: Policy, network: HasHeads, *, keep_activations: bool = True
+) -> tuple[int, ...] | None:
+    """Returns the number of blocks that a simulation of each tree runs.
+
+    Let d_k be the number of blocks before the head of tree k. A simulation of the first tree runs
+    d_0 blocks, and further d_0 blocks for each move of a rollout by the first head. An evaluation
+    by a later head runs d_k − d_0 blocks, or d_k if that head does not resume from the activations
+    of the first one. The arguments are those of `move_cost`.
+
+    Returns:
+      A number for each tree; `None` if rollouts by the network have no fixed length.
+    """
+    depths, plies = network.head_depths, _rollout_plies(policy)
     first, *later = (depths[head] for head in policy.heads)
     can_resume = getattr(network, "can_resume", not policy.traits.separate_trunks)
     is_resumed = keep_activations and can_resume
-    blocks = budgets[0] * first
-    for number, depth in zip(budgets[1:], later, strict=True):
-        blocks += number * (depth - first if is_resumed and depth >= first else depth)
-    plies = _rollout_plies(policy)
     if plies is None:
-        return MoveCost(sum(budgets), None, None)
-    evaluations = sum(budgets) + budgets[0] * plies
-    return MoveCost(sum(budgets), evaluations, blocks + budgets[0] * plies * depths[0])
+        return None
+    costs = (depth - first if is_resumed and depth >= first else depth for depth in later)
+    return first + plies * depths[0], *costs
 
 
 def _rollout_plies(policy: Policy) -> int | None:
