@@ -16,6 +16,7 @@ from dualmctx.models.head import HeadOutput
 from dualmctx.models.network import cast_trunk
 from dualmctx.models.packing import Packing, drop_observation, pack_bits
 from dualmctx.models.rollouts import play_out
+from dualmctx.search.tree import Tree
 from dualmctx.types import (
     Embedding,
     Environment,
@@ -76,6 +77,21 @@ def _packing(env: Environment, compact_states: bool) -> Packing:
         return drop_observation()
     example: Any = jax.eval_shape(lambda: env.init(jax.random.PRNGKey(0)))
     return pack_bits(example, env.state_ranges if isinstance(env, HasStateRanges) else {})
+
+
+def node_states(env: Environment, tree: Tree, *, compact_states: bool = False) -> Any:
+    """Returns the game states in the nodes of a search's trees, without observations.
+
+    Args:
+      env: the game.
+      tree: trees of a search by `make_search_fn`.
+      compact_states: the same value as for `make_search_fn`.
+
+    Returns:
+      `[N, ...]` states of the first element of the batch; undefined for slots without a node.
+    """
+    packed = jax.tree.map(lambda x: x[0], tree.embeddings.state)
+    return _packing(env, compact_states).unpack(packed)
 
 
 def _masked(output: HeadOutput, state: GameState) -> tuple[Array, Array]:

@@ -12,6 +12,7 @@ from jax import Array
 from dualmctx.search import select
 from dualmctx.search.arrays import batched_gather
 from dualmctx.search.keys import REGULARIZED, gumbel, node_keys
+from dualmctx.search.reports import Scores, report
 from dualmctx.search.select import QvaluesFn, argmax
 from dualmctx.search.tree import Tree, get_children
 from dualmctx.types import SelectFn
@@ -111,6 +112,9 @@ def sample_regularized(
         policy = regularized_policy(prior, qvalues, total, c_puct=c_puct)
         keys = node_keys(rng_key, REGULARIZED, depth, node_index.shape[0])
         noise = gumbel(keys, tree.num_actions, policy.shape[1], policy.dtype)
-        return argmax(jnp.where(prior > 0, jnp.log(policy) + noise, -jnp.inf))
+        logits = jnp.log(policy)
+        score = jnp.where(prior > 0, logits + noise, -jnp.inf)
+        report(scores=Scores((logits, noise), score, ("log policy", "Gumbel noise")))
+        return argmax(score)
 
     return select_action

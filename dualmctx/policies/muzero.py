@@ -23,6 +23,7 @@ from dualmctx.search import mctx_rules
 from dualmctx.search.allocate import allocate
 from dualmctx.search.keys import draw, split_key
 from dualmctx.search.qtransforms import has_row_transform
+from dualmctx.search.reports import report
 from dualmctx.search.simulate import SearchSpec, search
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
@@ -139,6 +140,7 @@ class MuZero:
         self, rng_key: Array, tree: Tree, invalid_actions: Array | None
     ) -> Tree:
         """Mixes mctx's noise into the roots' priors and masks them; consumes the key."""
+        report(clean_prior=tree.children_prior[:, Tree.ROOT_INDEX])
         probs = jax.nn.softmax(tree.children_prior[:, Tree.ROOT_INDEX])
         fraction = self.root.dirichlet_fraction
         if fraction > 0:  # Sampling the noise takes loops of unknown length.

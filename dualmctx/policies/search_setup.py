@@ -12,6 +12,7 @@ from dualmctx.policies.option_groups import Backup, Execution, Root
 from dualmctx.policies.reuse import insert_subtree
 from dualmctx.policies.top_actions import Inputs, RestoreFn, keep_top_actions
 from dualmctx.search.allocate import allocate
+from dualmctx.search.reports import report
 from dualmctx.search.statistics import Statistic, add_statistics
 from dualmctx.search.tree import Tree
 from dualmctx.types import ActingOutput, EvaluateFn
@@ -98,6 +99,7 @@ def set_up_search(
 
 def add_root_noise(rng_key: Array, tree: Tree, root: Root) -> Tree:
     """Mixes Dirichlet noise into the roots' priors; consumes the key."""
+    report(clean_prior=tree.children_prior[:, Tree.ROOT_INDEX])
     prior = roots.add_dirichlet_noise(
         rng_key,
         tree.children_prior[:, Tree.ROOT_INDEX],

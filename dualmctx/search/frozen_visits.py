@@ -6,13 +6,13 @@
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
 from dualmctx.search.arrays import any_true, batched_gather, batched_scatter
 from dualmctx.search.climb import Level
 from dualmctx.search.keys import FROZEN, node_keys, uniform
+from dualmctx.search.reports import report, run_if
 from dualmctx.search.select import argmax
 from dualmctx.search.statistics import Statistic, read_statistic
 from dualmctx.search.stats import TreeStats, read_children
@@ -58,13 +58,14 @@ def sample_frozen(select_fn: SelectFn, limit: int, temperature: float) -> Select
         is_full = jnp.sum(visits, axis=-1) >= abs(limit)
         samples = is_side & is_full & (node_index != Tree.ROOT_INDEX)
         choice = select_fn(rng_key, tree, node_index, depth)
+        report(samples=samples, frozen=visits)
 
         def sample(choice: Array) -> Array:
             keys = node_keys(rng_key, FROZEN, depth, visits.shape[0])
             return jnp.where(samples, sample_visits(keys, visits, temperature), choice)
 
         # If the players alternate, every other depth has no such node.
-        return jax.lax.cond(any_true(samples), sample, lambda choice: choice, choice)
+        return run_if(any_true(samples), sample, choice)
 
     return select
 

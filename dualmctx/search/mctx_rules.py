@@ -17,6 +17,7 @@ from dualmctx.search.arrays import any_true, batched_gather, mask_lanes, take_en
 from dualmctx.search.keys import mctx_keys, uniform
 from dualmctx.search.mctx_adapter import QTransform
 from dualmctx.search.qtransforms import has_row_transform, read_row, read_rows, transform_qvalues
+from dualmctx.search.reports import Scores, is_collecting, report
 from dualmctx.search.select import RowRule, argmax
 from dualmctx.search.tree import Tree, gather_children
 from dualmctx.types import SelectFn
@@ -24,6 +25,9 @@ from dualmctx.types import SelectFn
 FLOOR = -1e9
 """mctx's lower bound of the scores at a Gumbel root. It keeps a valid action, however unlikely,
 above the masked ones, whose score is -inf."""
+
+
+_GUMBEL_ADDENDS = ("Gumbel noise", "logit", "completed Q")
 
 
 def gumbel_root(
@@ -108,7 +112,15 @@ def _select_due(qtransform: QTransform, number: int, root: _RootRows, *inputs: A
     completed = transform_qvalues(qtransform, rows, number)
     score = jnp.maximum(FLOOR, root.noisy_logits + completed)
     is_masked = root.is_invalid | (visits != due[:, None])
-    return argmax(mask_lanes(jnp.where(is_masked, -jnp.inf, score), number, -jnp.inf), root.actions)
+    masked = mask_lanes(jnp.where(is_masked, -jnp.inf, score), number, -jnp.inf)
+    if is_collecting():
+        noise = tree.extra_data.root_gumbel
+        if root.actions is not None:
+            noise = jnp.take_along_axis(noise, root.actions, axis=-1)
+        addends = noise, root.noisy_logits - noise, completed
+        scores = Scores(addends, masked, _GUMBEL_ADDENDS, root.actions)
+        report(scores=scores, required_visits=due)
+    return argmax(masked, root.actions)
 
 
 def _required_visits(num_considered: int, num_simulations: int) -> list[int]:
@@ -146,7 +158,9 @@ def gumbel_interior(qtransform: QTransform) -> SelectFn:
         rows = read_rows(tree, node_index)
         qvalues = transform_qvalues(qtransform, rows, tree.num_actions)
         probs = jax.nn.softmax(rows.logits + qvalues)
-        score = probs - rows.visits / (1 + jnp.sum(rows.visits, axis=-1, keepdims=True))
+        share = rows.visits / (1 + jnp.sum(rows.visits, axis=-1, keepdims=True))
+        score = probs - share
+        report(scores=Scores((probs, -share), score, ("improved policy", "visit fraction")))
         return argmax(mask_lanes(score, tree.num_actions, -jnp.inf))
 
     return select
@@ -156,6 +170,7 @@ def gumbel_interior(qtransform: QTransform) -> SelectFn:
 # by more than the noise and the rounding error of the addition.
 _NOISE = 1e-7
 _ROUNDING = 2 * float(np.finfo(np.float32).eps)
+_MUZERO_ADDENDS = ("normalised Q", "exploration", "tie-break noise")
 
 
 def muzero(qtransform: QTransform, *, pb_c_init: float, pb_c_base: float) -> SelectFn:
@@ -178,21 +193,29 @@ def muzero(qtransform: QTransform, *, pb_c_init: float, pb_c_base: float) -> Sel
         pb_c = pb_c_init + jnp.log((visits + pb_c_base + 1.0) / pb_c_base)
         probs = jax.nn.softmax(rows.logits)
         policy_score = jnp.sqrt(visits) * pb_c * probs / (rows.visits + 1)
-        score = transform_qvalues(qtransform, rows, tree.num_actions) + policy_score
+        qvalues = transform_qvalues(qtransform, rows, tree.num_actions)
+        score = qvalues + policy_score
         is_masked = (tree.root_invalid_actions * (depth == 0)).astype(bool)
 
         def mask(score: Array) -> Array:
             return mask_lanes(jnp.where(is_masked, -jnp.inf, score), num_actions, -jnp.inf)
 
-        def noisy() -> Array:
+        def noise() -> Array:
             keys = mctx_keys(rng_key, score.shape[0], depth)
-            return argmax(mask(score + _NOISE * uniform(keys, num_actions, score.shape[1])))
+            return _NOISE * uniform(keys, num_actions, score.shape[1])
+
+        def noisy() -> Array:
+            return argmax(mask(score + noise()))
 
         num_actions = tree.num_actions
         masked = mask(score)
         best = jnp.max(masked, axis=-1, keepdims=True)
         is_near = masked >= best - (_NOISE + _ROUNDING * jnp.abs(best))
         is_unclear = jnp.sum(is_near, axis=-1) != 1
+        if is_collecting():
+            added = jnp.where(any_true(is_unclear), noise(), 0)
+            addends = (qvalues, policy_score, added)
+            report(scores=Scores(addends, mask(score + added), _MUZERO_ADDENDS))
         return jax.lax.cond(any_true(is_unclear), noisy, lambda: argmax(masked))
 
     return select

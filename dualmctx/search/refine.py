@@ -14,6 +14,7 @@ from jax import Array
 
 from dualmctx.search.arrays import batched_gather
 from dualmctx.search.keys import repeat_key
+from dualmctx.search.reports import report
 from dualmctx.search.tree import Tree, edge_into
 from dualmctx.types import Params, RefineFn
 
@@ -128,6 +129,7 @@ def refine(
     mixed_value = value_mix * old_value + (1 - value_mix) * value.reshape(shape)
     prior = to_prior(logits).reshape(*shape, tree.num_actions).astype(old_prior.dtype)
     mixed_prior = mix_priors(old_prior, prior, prior_mix)
+    report(head_value=value.reshape(shape), head_prior=prior)
     is_mixed = is_valid & (edge_into(tree, leaves).discount != 0)
     batch = jnp.arange(shape[0])[:, None]
     target = jnp.where(is_mixed, leaves, tree.num_nodes)

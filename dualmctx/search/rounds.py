@@ -13,6 +13,7 @@ from jax import Array
 from dualmctx.search.arrays import batched_gather
 from dualmctx.search.batch_backup import backup_leaves, correct_leaves
 from dualmctx.search.keys import fold_in_key, split_key
+from dualmctx.search.loops import LoopArguments, replaced_loops
 from dualmctx.search.refine import frontier, refine
 from dualmctx.search.simulate import SearchSpec, simulate
 from dualmctx.search.tree import Tree
@@ -98,6 +99,32 @@ def refine_tree(
     )
 
 
+def refine_best(
+    params: Params,
+    rng_key: Array,
+    tree: Tree,
+    refinement: Refinement,
+    width: int,
+    number: Array,
+) -> tuple[Tree, Array, Array]:
+    """Evaluates the best leaves of the frontier by a later head.
+
+    Args:
+      params: passed on to `refine_fn`.
+      rng_key: consumed by `refine_fn`.
+      tree: the trees.
+      refinement: the later head and the mixture.
+      width: K, the largest number of leaves in any round.
+      number: scalar int32, the number of leaves in this round.
+
+    Returns:
+      The trees; `[B, K]` int32 leaves; and `[B, K]` bool, those that were evaluated.
+    """
+    leaves, is_valid = frontier(tree, width, tree_index=refinement.spec.tree_index)
+    is_valid &= jnp.arange(width)[None] < number
+    return refine_tree(params, rng_key, tree, refinement, leaves, is_valid), leaves, is_valid
+
+
 def even_rounds(num_simulations: tuple[int, ...], num_rounds: int) -> Rounds:
     """Splits the budget of each tree evenly over a number of rounds."""
     return tuple(
@@ -106,6 +133,18 @@ def even_rounds(num_simulations: tuple[int, ...], num_rounds: int) -> Rounds:
         )
         for i in range(num_rounds)
     )
+
+
+def slot_offset(first_slot: int, begin: Array, end: Array, tree_index: int) -> Array:
+    """Returns the offset that, added to the number of a tree's simulation, gives its slot.
+
+    Args:
+      first_slot: as in `run_rounds`.
+      begin: `[K]` int32, the simulations of each tree before the round.
+      end: `[K]` int32, those after the round.
+      tree_index: the tree.
+    """
+    return first_slot + jnp.sum(end[:tree_index]) + jnp.sum(begin[tree_index + 1 :])
 
 
 def run_rounds(
@@ -142,6 +181,8 @@ def run_rounds(
     Source: Kadam, Xu, Lieberherr 2021, section 3, and section 6 for more than two trees. Lan et al.
     2019, Algorithm 2, corresponds to one round.
     """
+    if (loops := replaced_loops()) is not None:
+        return loops(LoopArguments(params, rng_key, tree, spec, refinements, rounds, first_slot))
     widths = [max(shares) for shares in zip(*rounds, strict=True)]
     ends = jnp.cumsum(jnp.array([[0] * len(widths), *rounds], jnp.int32), axis=0)
 
@@ -149,8 +190,7 @@ def run_rounds(
         begin, end = ends[i], ends[i + 1]
 
         def slot(tree_index: int) -> Array:
-            """Returns the offset that, added to a simulation's number, gives its slot."""
-            return first_slot + jnp.sum(end[:tree_index]) + jnp.sum(begin[tree_index + 1 :])
+            return slot_offset(first_slot, begin, end, tree_index)
 
         def simulate_first(j: Array, carry: Carry) -> Carry:
             rng_key, tree = carry
@@ -183,9 +223,7 @@ def _run_share(
     """Runs a later tree's share of a round: simulations `numbers[0]` to `numbers[1] - 1`."""
     begin, end = numbers
     refine_key, simulate_key = rng_keys
-    leaves, is_valid = frontier(tree, width, tree_index=refinement.spec.tree_index)
-    is_valid &= jnp.arange(width)[None] < end - begin
-    tree = refine_tree(params, refine_key, tree, refinement, leaves, is_valid)
+    tree, _, is_valid = refine_best(params, refine_key, tree, refinement, width, end - begin)
     num_valid = jnp.sum(is_valid, axis=-1, dtype=jnp.int32)
 
     def body(j: Array, tree: Tree) -> Tree:

@@ -14,6 +14,7 @@ from jax import Array
 from dualmctx.search.arrays import any_true, batched_gather, gather_pair, read_edges
 from dualmctx.search.keys import EXPLORING, node_keys, uniform_columns
 from dualmctx.search.references import lane_index
+from dualmctx.search.reports import Scores, report, run_if
 from dualmctx.search.tree import Tree, edge_into, get_children, is_legal
 from dualmctx.types import Path, SelectFn
 
@@ -113,6 +114,7 @@ def puct(*, c_puct: float, tree_index: int = 0, qvalues_fn: QvaluesFn = mean_qva
         total = jnp.sum(visits, axis=-1, keepdims=True).astype(prior.dtype)
         exploration = c_puct * prior * jnp.sqrt(jnp.maximum(total, 1)) / (1 + visits)
         score = jnp.where(prior > 0, qvalues + exploration, -jnp.inf)
+        report(scores=Scores((qvalues, exploration), score, ("Q", "exploration")))
         return argmax(score)
 
     return select
@@ -160,6 +162,7 @@ def explore_outside_window(
             keys = node_keys(rng_key, EXPLORING, depth, node_index.shape[0])
             chance, position = uniform_columns(keys, 2)
             explores = is_outside & (chance < explore_fraction * explore_decay**depth)
+            report(explores=explores)
             # By rank, so that the sample is the same if the children are limited to the legal ones.
             rank = jnp.floor(position * jnp.sum(legal, axis=-1)).astype(jnp.int32)
             ranks = jnp.cumsum(legal.astype(jnp.int32), axis=-1)
@@ -167,7 +170,7 @@ def explore_outside_window(
             return jnp.where(explores, choice, greedy)
 
         # Sampling takes half as long as the rest of the rule, and few nodes below the root need it.
-        return jax.lax.cond(any_true(is_outside), explore, lambda greedy: greedy, greedy)
+        return run_if(any_true(is_outside), explore, greedy)
 
     return select
 

@@ -14,6 +14,7 @@ from dualmctx.search import kernels
 from dualmctx.search.expand import Expansion, evaluate_path, insert_embeddings
 from dualmctx.search.kernels import choose
 from dualmctx.search.keys import split_key
+from dualmctx.search.loops import LoopArguments, replaced_loops
 from dualmctx.search.parallel_leaves import Leaves, backup_parallel, expand_leaves, select_leaves
 from dualmctx.search.record import record
 from dualmctx.search.select import RowRule, descend
@@ -136,9 +137,22 @@ def simulate(
     """
     rng_key, select_key, expand_key = split_key(rng_key, 3)
     path = spec.descend(select_key, tree)
-    found = evaluate_path(params, expand_key, tree, spec.evaluate_fn, path, is_active)
+    return rng_key, grow(params, expand_key, tree, spec, path, node_index, is_active)
+
+
+def grow(
+    params: Params,
+    rng_key: Array,
+    tree: Tree,
+    spec: SearchSpec,
+    path: Path,
+    node_index: Array | int,
+    is_active: Array | None = None,
+) -> Tree:
+    """Ends a simulation: expands the end of its path and backs up the value; see `simulate`."""
+    found = evaluate_path(params, rng_key, tree, spec.evaluate_fn, path, is_active)
     tree = insert_embeddings(tree, found, node_index)
-    return rng_key, spec.record(tree, path, found, node_index, is_active)
+    return spec.record(tree, path, found, node_index, is_active)
 
 
 def simulate_parallel(
@@ -196,6 +210,9 @@ def search(
       The trees after the search.
     """
     chex.assert_scalar_in(first_slot + num_simulations, 1, tree.num_nodes)
+    if (loops := replaced_loops()) is not None:
+        rounds = ((num_simulations,),)
+        return loops(LoopArguments(params, rng_key, tree, spec, (), rounds, first_slot))
 
     def simulate_one(i: Array, carry: tuple[Array, Tree]) -> tuple[Array, Tree]:
         return simulate(params, *carry, spec, first_slot + i)

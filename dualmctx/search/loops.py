@@ -1,0 +1,58 @@
+"""The seam at which a recording takes the place of a search's loops.
+
+A policy sets up its trees, calls `simulate.search` or `rounds.run_rounds`, and computes its output
+from the result. Inside `replace_loops`, these two functions hand their arguments to another
+function. A recording thus runs the policy's own setup and output, and the engine's own steps one by
+one.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+from jax import Array
+
+from dualmctx.search.tree import Tree
+from dualmctx.types import Params
+
+
+class LoopArguments(NamedTuple):
+    """The arguments of `run_rounds`. Those of `search` are a single round of one tree.
+
+    Attributes:
+      params: passed on to the evaluations.
+      rng_key: the key of the loops.
+      tree: trees that hold their roots.
+      spec: the simulations of the first tree, a `SearchSpec`.
+      refinements: a `Refinement` for each later tree.
+      rounds: the simulations of each tree, for each round.
+      first_slot: this slot and all later ones are empty.
+    """
+
+    params: Params
+    rng_key: Array
+    tree: Tree
+    spec: Any
+    refinements: tuple[Any, ...]
+    rounds: tuple[tuple[int, ...], ...]
+    first_slot: int
+
+
+Loops = Callable[[LoopArguments], Tree]
+_loops: ContextVar[Loops | None] = ContextVar("loops", default=None)
+
+
+@contextlib.contextmanager
+def replace_loops(loops: Loops) -> Iterator[None]:
+    """Replaces the loops of searches that this thread traces or runs inside the `with` block."""
+    token = _loops.set(loops)
+    try:
+        yield
+    finally:
+        _loops.reset(token)
+
+
+def replaced_loops() -> Loops | None:
+    """Returns the function that takes the place of the loops; `None` in ordinary searches."""
+    return _loops.get()
