@@ -1,0 +1,160 @@
+"""Converts the events of an unrolled search to the steps of a recording, in JSON types."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dualmctx.visualization.choice_records import describe_choice
+from dualmctx.visualization.tree_mirror import TreeMirror
+from dualmctx.visualization.unrolled import Event, RefinedNodes, Simulated
+
+# The largest number of nodes that a refinement lists beside those that it evaluates.
+_MAX_WAITING = 16
+
+
+class Prior(NamedTuple):
+    """A prior whose place in the recording is known before the legal actions of its node.
+
+    Attributes:
+      record: the object of the recording that gets a field `prior`.
+      slot: the slot of the node.
+      row: `[C]` probabilities of the action slots.
+    """
+
+    record: dict[str, Any]
+    slot: int
+    row: np.ndarray
+
+
+class StepRecorder:
+    """Converts events to steps and adds up their cost.
+
+    Attributes:
+      steps: the steps so far.
+      priors: the priors that the caller has to add.
+    """
+
+    def __init__(
+        self, mirror: TreeMirror, heads: tuple[int, ...], blocks: tuple[int, ...] | None
+    ) -> None:
+        """Takes the trees, the head of each tree, and the blocks of an evaluation by each head."""
+        self._mirror, self._heads, self._blocks = mirror, heads, blocks
+        self._spent = 0
+        self._unfinished: list[tuple[dict[str, Any], Simulated]] = []
+        self.steps: list[dict[str, Any]] = []
+        self.priors: list[Prior] = []
+
+    def add(self, event: Event) -> int:
+        """Adds an event; returns the number of its simulations."""
+        if isinstance(event, RefinedNodes):
+            self._add_refinement(event)
+            return int(np.sum(event.refined.is_valid))
+        self._add_simulation(event)
+        return 1
+
+    def _add_simulation(self, event: Simulated) -> None:
+        """Adds a simulation."""
+        mirror, tree_index = self._mirror, event.tree_index
+        path = self._describe_path(event)
+        if event.is_new:
+            mirror.add(event.child, event.nodes[-1], event.slots[-1], len(self.steps))
+            self._spend(range(tree_index + 1), 1)
+        record = {
+            "kind": "simulation",
+            "number": event.number,
+            "round": event.round,
+            "tree": tree_index,
+            "path": path,
+            "leaf": {"node": mirror.index[event.child], "is_new": event.is_new},
+            "evaluation": None,
+            "changes": [],
+            "pending": event.pending,
+            "blocks": self._cost(),
+        }
+        self.steps.append(record)
+        self._unfinished.append((record, event))
+        if event.view is None:
+            return
+        slots = {slot for _, each in self._unfinished for slot in (*each.nodes, each.child)}
+        record["changes"] = mirror.update(event.view, tree_index, slots)
+        for unfinished in self._unfinished:
+            self._finish(*unfinished)
+        self._unfinished = []
+
+    def _describe_path(self, event: Simulated) -> list[dict[str, Any]]:
+        ends = [*event.nodes[1:], None if event.is_new else event.child]
+        rows = zip(event.nodes, ends, event.slots, event.choices, strict=True)
+        return [
+            {
+                "node": self._mirror.index[node],
+                "child": None if end is None else self._mirror.index[end],
+                **describe_choice(choice, slot),
+            }
+            for node, end, slot, choice in rows
+        ]
+
+    def _finish(self, record: dict[str, Any], event: Simulated) -> None:
+        """Adds to a simulation what is known after the evaluation of its leaf."""
+        is_terminal = self._mirror.is_terminal(event.child)
+        record["leaf"]["is_terminal"] = is_terminal
+        if not event.is_new or is_terminal:
+            return
+        value = self._mirror.value(event.child)
+        record["evaluation"] = {"head": self._heads[event.tree_index], "value": value}
+        self.priors.append(Prior(record["evaluation"], event.child, event.prior))
+
+    def _add_refinement(self, event: RefinedNodes) -> None:
+        """Adds a refinement."""
+        mirror, refined, tree_index = self._mirror, event.refined, event.tree_index
+        places = np.flatnonzero(refined.is_valid).tolist()
+        candidates = self._describe_frontier(event, len(places))
+        later = range(tree_index + 1, len(event.view.node_stats))
+        is_known = [any(mirror.visits(i, refined.leaves[x]) for i in later) for x in places]
+        self._spend([tree_index], is_known.count(False))
+        self.steps.append(
+            {
+                "kind": "refinement",
+                "number": event.number,
+                "round": event.round,
+                "tree": tree_index,
+                "head": self._heads[tree_index],
+                "candidates": candidates,
+                "num_waiting": int(np.sum(refined.is_waiting)),
+                "nodes": [self._describe_node(event, place) for place in places],
+                "changes": mirror.update(event.view, tree_index),
+                "blocks": self._cost(),
+            }
+        )
+
+    def _describe_frontier(self, event: RefinedNodes, num_chosen: int) -> list[dict[str, Any]]:
+        refined = event.refined
+        slots = refined.frontier[refined.is_waiting][: num_chosen + _MAX_WAITING].tolist()
+        return [
+            {
+                "node": self._mirror.index[slot],
+                "passes": self._mirror.passes(event.tree_index - 1, slot),
+                "chosen": place < num_chosen,
+            }
+            for place, slot in enumerate(slots)
+        ]
+
+    def _describe_node(self, event: RefinedNodes, place: int) -> dict[str, Any]:
+        refined = event.refined
+        slot = int(refined.leaves[place])
+        record: dict[str, Any] = {"node": self._mirror.index[slot]}
+        for name, values, priors in zip(
+            ("before", "head", "after"), refined.values, refined.priors, strict=True
+        ):
+            record[name] = {"value": float(values[place])}
+            self.priors.append(Prior(record[name], slot, priors[place]))
+        before, head, _ = (np.asarray(priors[place], np.float64) for priors in refined.priors)
+        record["distance"] = float(np.sum(np.abs(before - head)) / 2)
+        return record
+
+    def _spend(self, trees: Any, number: int) -> None:
+        """Adds the blocks of a number of nodes, each evaluated by the heads of some trees."""
+        if self._blocks is not None:
+            self._spent += number * sum(self._blocks[i] for i in trees)
+
+    def _cost(self) -> int | None:
+        return None if self._blocks is None else self._spent
