@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import games
@@ -85,17 +86,21 @@ def _play(env: Environment, start: Any, actions: list[int]) -> tuple[int, Any, A
     Raises:
       ValueError: if a move is illegal.
     """
+    # Each row of a batch has its own first player, so both histories start from one state.
+    if start is None:
+        initial = games.replay(env, np.full((1, 1), -1, np.int32))
+    else:
+        initial = games.set_up(env, [start])
+    starts = jax.tree.map(lambda x: jnp.repeat(x[:1], 2, axis=0), initial)
     histories = np.full((2, max(1, len(actions))), -1, np.int32)
     histories[0, : max(0, len(actions) - 1)] = actions[:-1]
     histories[1, : len(actions)] = actions
-    starts = None if start is None else games.set_up(env, [start, start])
     states, first_bad = jax.device_get(replay_checked(env, histories, starts))
     if first_bad[1] >= 0:
         number = int(first_bad[1])
         name = games.format_moves(env, start, actions[: number + 1])[number]
         raise ValueError(f"move {number + 1}, {name!r}, is illegal in this position")
-    initial = games.replay(env, np.full((1, 1), -1, np.int32))
-    # In the positions of a FEN, player 0 begins.
+    # In the positions of a FEN, player 0 begins the game.
     first = int(initial.current_player[0]) if start is None else 0
     before, state = (jax.tree.map(lambda x, i=i: x[i], states) for i in (0, 1))
     return first, before, state
