@@ -96,14 +96,14 @@ def _boxes(
     """Returns the boxes in depth-first order, each summary after its siblings."""
     boxes: list[Box] = []
     stack: list[tuple[int, int, bool]] = [(Tree.ROOT_INDEX, -1, False)]
-    kept, total = set(shown.nodes), sum(tree.nodes[Tree.ROOT_INDEX].visits)
+    kept, total = set(shown.nodes), sum(tree.nodes[Tree.ROOT_INDEX].passes)
     while stack:
         index, parent, is_summary = stack.pop()
         if is_summary:
             boxes.append(_summary(index, parent, shown.hidden[index], tree.names))
             continue
         node, place = tree.nodes[index], len(boxes)
-        weight = sum(node.visits) / total
+        weight = sum(node.passes) / total
         boxes.append(_box(node, parent, tree.names, names, weight, pictures.get(index)))
         below = [(child, place, False) for child in tree.children[index] if child in kept]
         if index in shown.hidden:

@@ -36,8 +36,9 @@ class Shown(NamedTuple):
 def prune(tree: SearchTree, max_nodes: int, max_depth: int | None = None) -> Shown:
     """Chooses the most visited nodes whose parents are shown too.
 
-    The nodes are chosen one after the other: each time the one with the most visits in all trees
-    together; of equal ones, that with the lowest index.
+    The nodes are chosen one after the other: each time the one through which the most simulations
+    of all trees passed (`Node.passes`, the visits without a window); of equal ones, that with the
+    lowest index.
 
     Args:
       tree: a search tree.
@@ -56,7 +57,7 @@ def prune(tree: SearchTree, max_nodes: int, max_depth: int | None = None) -> Sho
         shown.add(node)
         if max_depth is None or tree.nodes[node].depth < max_depth:
             for child in tree.children[node]:
-                heapq.heappush(frontier, (-sum(tree.nodes[child].visits), child))
+                heapq.heappush(frontier, (-sum(tree.nodes[child].passes), child))
     return Shown(sorted(shown), _find_hidden(tree, shown))
 
 

@@ -25,6 +25,8 @@ class Node(NamedTuple):
       is_terminal: whether the game is over at the node.
       raw_value: the value of the state without search, from the view of the player to move there.
       visits: visits of the node in each tree; 0 if the tree does not have the node.
+      passes: simulations of each tree that passed through the node or ended there; not limited by a
+        window of the backup, unlike the visits.
       values: the mean of the returns in each tree, from the view of the player to move at the node;
         `None` if the tree does not have the node.
       qvalues: Q of the move in each tree, from the view of the player who made it; `None` for the
@@ -40,6 +42,7 @@ class Node(NamedTuple):
     is_terminal: bool
     raw_value: float
     visits: tuple[int, ...]
+    passes: tuple[int, ...]
     values: tuple[float | None, ...]
     qvalues: tuple[float | None, ...]
 
@@ -132,7 +135,7 @@ def _names(number: int) -> tuple[str, ...]:
 class _Arrays:
     """The arrays of one element: `[N]`, or `[N, C]` for the priors, visits and Q of children.
 
-    `visits`, `values`, `child_visits` and `child_qvalues` have one array for each tree.
+    `visits`, `passes`, `values`, `child_visits` and `child_qvalues` have one array for each tree.
     """
 
     parents: np.ndarray
@@ -143,6 +146,7 @@ class _Arrays:
     discounts: np.ndarray
     raw_values: np.ndarray
     visits: list[np.ndarray]
+    passes: list[np.ndarray]
     values: list[np.ndarray]
     child_visits: list[np.ndarray]
     child_qvalues: list[np.ndarray]
@@ -159,6 +163,7 @@ class _Arrays:
             *(one.parents, one.action_from_parent, played_actions(one), priors),
             *(one.rewards, one.discounts, one.raw_values),
             [x.node_visits for x in one.stats],
+            [x.node_visits if x.path_visits is None else x.path_visits for x in one.stats],
             [x.node_values for x in one.stats],
             [x.children_visits for x in one.stats],
             [x.children_qvalues for x in one.stats],
@@ -185,6 +190,7 @@ class _Arrays:
             is_terminal=bool(self.discounts[node] == 0),
             raw_value=float(self.raw_values[node]),
             visits=visits,
+            passes=tuple(int(x[node]) for x in self.passes),
             values=tuple(x if n > 0 else None for n, x in zip(visits, values, strict=True)),
             qvalues=tuple(qvalues),
         )

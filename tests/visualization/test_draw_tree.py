@@ -1,0 +1,233 @@
+"""Drawings of search trees: the numbers are those of the arrays, in every format and variant."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import jax
+import numpy as np
+import pytest
+
+import dualmctx
+import games
+from dualmctx import AlphaZero, Chain, Dual, Gumbel
+from dualmctx.search.slots import played_actions, slot_actions
+from dualmctx.visualization.draw_tree import draw_tree
+from dualmctx.visualization.drawing import Drawing
+from hash_model import Rules
+from oracle import cases
+from oracle.compare import run_engine
+
+SVG = "{http://www.w3.org/2000/svg}"
+SEEDS, A = (0, 3), 6
+POLICIES: dict[str, Any] = {
+    "alphazero": AlphaZero(30, **cases.CALM),
+    "dual": Dual((20, 8), 3, **cases.CALM),
+    "dual windowed, limited": cases.with_options(cases.DUAL_WINDOWED, max_children=3),
+}
+
+
+def search(policy: Any) -> Any:
+    key = jax.random.key(5)
+    output = run_engine(policy, A, Rules(terminal=0.1, illegal=0.3), SEEDS, key, final="all")
+    return jax.tree.map(jax.numpy.asarray, output).search_tree
+
+
+@pytest.fixture(scope="module", params=POLICIES)
+def tree(request: pytest.FixtureRequest) -> Any:
+    return search(POLICIES[request.param])
+
+
+def numbers(tree: Any, index: int) -> list[dict[str, Any]]:
+    """Returns the nodes of an element, read from the arrays by another way than the package."""
+    actions = np.asarray(played_actions(tree))
+    found = []
+    for n in range(tree.num_nodes):
+        parent = int(tree.parents[index, n])
+        if n and parent < 0:
+            continue
+        slot = int(tree.action_from_parent[index, n])
+        visits = [int(x.node_visits[index, n]) for x in tree.stats]
+        edges = [(x.children_visits[index, parent], x.children_qvalues) for x in tree.stats]
+        found.append(
+            {
+                "index": n,
+                "parent": parent,
+                "action": int(actions[index, n]),
+                "prior": float(tree.children_prior[index, parent, slot]) if n else None,
+                "reward": float(tree.rewards[index, n]),
+                "is_terminal": bool(tree.discounts[index, n] == 0),
+                "raw_value": float(tree.raw_values[index, n]),
+                "visits": visits,
+                "passes": [
+                    int((x.node_visits if x.path_visits is None else x.path_visits)[index, n])
+                    for x in tree.stats
+                ],
+                "values": [
+                    float(x.node_values[index, n]) if v else None
+                    for x, v in zip(tree.stats, visits, strict=True)
+                ],
+                "qvalues": [
+                    float(q[index, parent, slot]) if n and v[slot] else None for v, q in edges
+                ],
+            }
+        )
+    return found
+
+
+@pytest.mark.parametrize("index", range(len(SEEDS)))
+def test_json_has_the_numbers_of_the_arrays(tree: Any, index: int) -> None:
+    read = json.loads(draw_tree(tree, index=index, max_nodes=3).to_json())
+    expected = numbers(tree, index)
+    assert len(expected) > 10
+    # All nodes, also those that the drawing summarises.
+    known = [{name: node[name] for name in expected[0]} for node in read["nodes"]]
+    assert known == expected
+    assert read["trees"] == (["search"] if len(tree.stats) == 1 else ["small", "large"])
+
+
+def groups(drawing: Drawing) -> dict[str, Any]:
+    """Returns the groups of the boxes in the SVG by their names."""
+    root = ElementTree.fromstring(drawing.to_svg())
+    return {
+        group.attrib["id"]: group
+        for group in root.iter(f"{SVG}g")
+        if group.attrib.get("class", "").startswith("node ")
+    }
+
+
+def lines(group: Any) -> list[str]:
+    return [x.text for x in group.iter(f"{SVG}text") if x.attrib["class"] == "line"]
+
+
+def test_svg_has_the_numbers_of_the_arrays(tree: Any) -> None:
+    drawn = groups(draw_tree(tree, max_nodes=1000))
+    nodes = {f"n{node['index']}": node for node in numbers(tree, 0)}
+    assert drawn.keys() == nodes.keys()
+    for name, node in nodes.items():
+        texts = lines(drawn[name])
+        shown = node["qvalues"] if node["parent"] >= 0 else node["values"]
+        if len(tree.stats) == 1:
+            assert texts[0] == f"N {node['visits'][0]}"
+            assert float(texts[1].split()[1]) == pytest.approx(shown[0], abs=0.00501)
+        for i, tree_name in enumerate(("small", "large") if len(tree.stats) == 2 else ()):
+            row = texts[i].split()
+            assert row[0] == tree_name
+            if node["visits"][i]:
+                assert int(row[1]) == node["visits"][i]
+                assert float(row[2]) == pytest.approx(shown[i], abs=0.00501)
+            else:
+                assert row[1] == "–"
+        assert ("game over" in texts) == node["is_terminal"]
+        # A border, not only a colour, tells which nodes one of the trees lacks.
+        assert ("partial" in drawn[name].attrib["class"]) == (0 in node["visits"])
+        title = drawn[name].find(f"{SVG}title").text
+        for q in node["qvalues"]:
+            assert q is None or f"Q {q}" in title
+
+
+def test_nodes_of_the_small_tree_alone_are_dashed_and_labelled() -> None:
+    drawn = groups(draw_tree(search(POLICIES["dual"]), max_nodes=1000))
+    partial = [x for x in drawn.values() if "partial" in x.attrib["class"]]
+    assert partial
+    assert all("large –" in lines(group) for group in partial)
+    svg = draw_tree(search(POLICIES["dual"])).to_svg()
+    assert "stroke-dasharray" in svg
+    assert "dashed box: not all trees have the node" in svg
+
+
+def test_dot_has_the_same_texts_as_svg(tree: Any) -> None:
+    drawing = draw_tree(tree, max_nodes=12)
+    dot = drawing.to_dot()
+    boxes = dict(re.findall(r'^  (\w+) \[label="(.*?)", tooltip', dot, flags=re.MULTILINE))
+    drawn = groups(drawing)
+    assert {name: text.split("\\n") for name, text in boxes.items()} == {
+        name: lines(group) for name, group in drawn.items()
+    }
+    edges = re.findall(r'^  (\w+) -> (\w+) \[label="(.*?)"', dot, flags=re.MULTILINE)
+    assert len(edges) == len(boxes) - 1
+    nodes = {f"n{node['index']}": node for node in numbers(tree, 0)}
+    for parent, child, label in edges:
+        if child.startswith("n"):
+            assert parent == f"n{nodes[child]['parent']}"
+            assert label == f"{nodes[child]['action']}\\nP {nodes[child]['prior']:.2f}"
+        else:
+            assert child == parent.replace("n", "more")
+
+
+@pytest.mark.skipif(shutil.which("dot") is None, reason="needs Graphviz")
+def test_graphviz_reads_dot(tree: Any, tmp_path: Path) -> None:
+    file = tmp_path / "tree.dot"
+    draw_tree(tree, title='a "title" \\ with \n lines').save(file)
+    done = subprocess.run(["dot", "-Tsvg", file], capture_output=True, text=True, check=True)
+    assert "<svg" in done.stdout
+    assert done.stderr == ""
+
+
+def test_pruning_keeps_the_most_visited_nodes_and_counts_the_others(tree: Any) -> None:
+    everything = {node["index"]: node for node in numbers(tree, 0)}
+    drawing = draw_tree(tree, max_nodes=6)
+    shown = [int(x.name[1:]) for x in drawing.diagram.boxes if x.style != "summary"]
+    assert len(shown) == 6
+    assert all(everything[i]["parent"] in (-1, *shown) for i in shown)
+    # No hidden node whose parent is shown was passed more often than a shown leaf.
+    passes = {node["index"]: sum(node["passes"]) for node in everything.values()}
+    hidden = [node for i, node in everything.items() if i not in shown]
+    candidates = [passes[n["index"]] for n in hidden if n["parent"] in shown]
+    leaves = [i for i in shown if not any(everything[j]["parent"] == i for j in shown)]
+    assert max(candidates) <= min(passes[i] for i in leaves)
+    found = [x.lines for x in drawing.diagram.boxes if x.style == "summary"]
+    assert sum(int(re.findall(r"\d+", nodes)[0]) for nodes, _ in found) == len(hidden)
+    counts = [[int(x) for x in text.split()[0].split("/")] for _, text in found]
+    direct = [n["visits"] for n in hidden if n["parent"] in shown]
+    assert np.sum(counts, axis=0).tolist() == np.sum(direct, axis=0).tolist()
+
+
+def test_max_depth_limits_the_depth(tree: Any) -> None:
+    boxes = draw_tree(tree, max_nodes=100, max_depth=1).diagram.boxes
+    assert {box.parent for box in boxes if box.style != "summary"} == {-1, 0}
+    assert any(box.style == "summary" for box in boxes)
+
+
+def test_text_has_one_line_per_box_within_80_columns(tree: Any) -> None:
+    drawing = draw_tree(tree, max_nodes=10)
+    table = drawing.to_text().split("\n\n")[-1].splitlines()
+    assert table[0].split() == ["visits", "Q", "P", "move"]
+    assert len(table) == 1 + len(drawing.diagram.boxes)
+    assert max(map(len, table)) <= 80
+    assert str(drawing) == drawing.to_text()
+
+
+@pytest.mark.parametrize(
+    ("policy", "names"),
+    [
+        pytest.param(
+            Chain((12, 6, 3), **cases.CALM),
+            ["tree 1", "tree 2", "tree 3"],
+            marks=pytest.mark.slow,
+        ),
+        (Gumbel(num_simulations=12), ["search"]),
+    ],
+    ids=["chain", "gumbel"],
+)
+def test_other_variants_can_be_drawn(policy: Any, names: list[str]) -> None:
+    env = games.make("connect2")
+    network = dualmctx.make_network(
+        env.num_actions, env.observation_shape, width=4, num_blocks=3, head_depths=(1, 2, 3)
+    )
+    state = games.replay(env, [[0]])
+    params = network.init(jax.random.PRNGKey(0), state.observation)
+    search_fn = jax.jit(dualmctx.make_search_fn(env, network, policy))
+    output = search_fn(params, jax.random.PRNGKey(1), state)
+    drawing = draw_tree(output.search_tree, env=env, state=state)
+    record = json.loads(drawing.to_json())
+    assert record["trees"] == names
+    ElementTree.fromstring(drawing.to_svg())
+    priors = [n["prior"] for n in record["nodes"] if n["parent"] == 0]
+    legal = np.asarray(slot_actions(output.search_tree))[0]
+    assert 0 < sum(priors) <= 1 + 1e-6
+    assert {n["action"] for n in record["nodes"] if n["parent"] == 0} <= set(legal.tolist()) - {0}
