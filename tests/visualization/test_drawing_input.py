@@ -1,0 +1,212 @@
+"""Drawings of trees: names, boards, files, and errors for bad input."""
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import jax
+import numpy as np
+import pytest
+
+import dualmctx
+import games
+from dualmctx.search.stats import TreeStats
+from dualmctx.search.tree import Tree
+from dualmctx.visualization.diagram import Box, Diagram
+from dualmctx.visualization.draw_tree import draw_tree
+from dualmctx.visualization.drawing import Drawing
+from dualmctx.visualization.node_views import name_moves
+from dualmctx.visualization.search_tree import read_tree
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(scope="module")
+def env() -> Any:
+    return games.make("connect2")
+
+
+@pytest.fixture(scope="module")
+def state(env: Any) -> Any:
+    """Two positions: cells 2 and 3 are taken, and cell 1."""
+    return games.replay(env, [[1, 2], [0, -1]])
+
+
+@pytest.fixture(scope="module")
+def tree(env: Any, state: Any) -> Tree:
+    network = dualmctx.make_network(env.num_actions, env.observation_shape, width=4, num_blocks=1)
+    params = network.init(jax.random.PRNGKey(0), state.observation)
+    policy = dualmctx.AlphaZero(num_simulations=16).for_evaluation()
+    search_fn = jax.jit(dualmctx.make_search_fn(env, network, policy))
+    return search_fn(params, jax.random.PRNGKey(1), state).search_tree
+
+
+def test_moves_have_numbers_without_a_game_and_names_with_it(tree: Tree, env: Any) -> None:
+    nodes = json.loads(draw_tree(tree).to_json())["nodes"]
+    assert all(n["move"] == (None if n["index"] == 0 else str(n["action"])) for n in nodes)
+    named = json.loads(draw_tree(tree, env=env).to_json())
+    assert named["game"] == "connect2"
+    # Cells are numbered from 1.
+    assert [n["move"] for n in named["nodes"][1:]] == [str(n["action"] + 1) for n in nodes[1:]]
+
+
+def test_boards_are_those_of_the_positions(tree: Tree, env: Any, state: Any) -> None:
+    drawing = draw_tree(tree, env=env, state=state, max_nodes=100)
+    root, *others = drawing.diagram.boxes
+    assert root.picture is not None
+    assert root.picture.rows == ((".", "x", "o", "."),)
+    for box in others:
+        assert box.picture is not None
+        before = drawing.diagram.boxes[box.parent].picture
+        assert before is not None
+        cell = int(box.move) - 1
+        side = "xo"[sum(x != "." for x in before.rows[0]) % 2]
+        expected = (*before.rows[0][:cell], side, *before.rows[0][cell + 1 :])
+        assert box.picture.rows == (expected,)
+        assert box.picture.marked == {(0, cell)}
+    svg = ElementTree.fromstring(drawing.to_svg())
+    stones = list(svg.iter(f"{SVG}circle"))
+    shown = [x.picture.rows[0] for x in drawing.diagram.boxes if x.picture is not None]
+    assert len(stones) == sum(cell in ("x", "o") for row in shown for cell in row)
+    assert all(x.picture is None for x in draw_tree(tree, env=env).diagram.boxes)
+    plain = draw_tree(tree, env=env, state=state, boards=False)
+    assert all(x.picture is None for x in plain.diagram.boxes)
+
+
+def test_a_state_may_have_the_batch_axis_or_not(tree: Tree, env: Any, state: Any) -> None:
+    single = jax.tree.map(lambda x: x[1], state)
+    batched = draw_tree(tree, env=env, state=state, index=1)
+    assert draw_tree(tree, env=env, state=single, index=1).to_svg() == batched.to_svg()
+
+
+def test_chess_moves_are_named_from_the_position() -> None:
+    env = games.make("gardner_chess")
+    state = jax.jit(env.init)(jax.random.PRNGKey(0))
+    first = int(np.argmax(state.legal_action_mask))
+    tree = one_move(env, first)
+    expected = {1: games.format_action(env, state, first)}
+    assert name_moves(env, state, read_tree(tree)) == expected
+    assert draw_tree(tree, env=env).diagram.boxes[1].move == str(first)
+
+
+def one_move(env: Any, action: int) -> Tree:
+    """Makes a tree of the root and one child."""
+    size = env.num_actions
+    edges = np.array([[-1, action]], np.int32)
+    row = np.zeros((1, 2, size), np.float32)
+    row[0, 0, action] = 1
+    stats = TreeStats(np.array([[[2, 0.5], [1, -0.5]]], np.float32), row.astype(np.int32), row / 2)
+    transitions = np.array([[[0, 1], [0, -1]]], np.float32)
+    children = np.where(row > 0, 1, -1).astype(np.int16)
+    values = np.zeros((1, 2), np.float32)
+    invalid = np.zeros((1, size), bool)
+    parts = (edges, transitions, children, row, values, None, (stats,), invalid, None)
+    return jax.tree.map(jax.numpy.asarray, Tree(*parts))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"index": 2}, "index is 2; it must be from 0 to 1, because the search has a batch of 2"),
+        ({"index": -1}, "index is -1"),
+        ({"index": "a"}, "index is a"),
+        ({"max_nodes": 0}, "max_nodes is 0; it must be at least 1"),
+        ({"max_nodes": 2.5}, "max_nodes is 2.5; it must be a whole number"),
+        ({"max_depth": 0}, "max_depth is 0"),
+        ({"theme": "pink"}, "theme is pink; it must be one of auto, light, dark"),
+        ({"direction": "up"}, "direction is up; it must be one of down, right"),
+        ({"boards": True}, "env is None; pass the game too"),
+        ({"state": 1}, "env is None; pass the game too"),
+    ],
+)
+def test_bad_arguments_are_named(tree: Tree, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        draw_tree(tree, **changes)
+
+
+def test_a_state_that_does_not_fit_is_refused(tree: Tree, env: Any, state: Any) -> None:
+    with pytest.raises(ValueError, match="boards is True and state is None"):
+        draw_tree(tree, env=env, boards=True)
+    with pytest.raises(ValueError, match="state is of type int"):
+        draw_tree(tree, env=env, state=3)
+    other = games.replay(env, [[0], [3]])
+    with pytest.raises(ValueError, match="state is not the position that was searched: action 0"):
+        draw_tree(tree, env=env, state=other)
+    one = jax.tree.map(lambda x: x[:1], state)
+    with pytest.raises(ValueError, match=r"batch shape \(1,\), and index is 1"):
+        draw_tree(tree, env=env, state=one, index=1)
+    with pytest.raises(ValueError, match="env is nim, which is not the game of the tree"):
+        draw_tree(one_move(games.make("connect_four"), 6), env=games.make("nim"))
+
+
+def test_other_objects_and_empty_trees_are_refused(tree: Tree) -> None:
+    with pytest.raises(ValueError, match="tree is of type dict; pass the search_tree"):
+        draw_tree({})  # pyright: ignore[reportArgumentType]
+    one = jax.tree.map(lambda x: x[0], tree)
+    with pytest.raises(ValueError, match="1 leading axes"):
+        draw_tree(one)
+    empty = jax.tree.map(jax.numpy.zeros_like, tree)
+    with pytest.raises(ValueError, match="element 1 of the tree is empty: nothing was searched"):
+        draw_tree(empty, index=1)
+
+
+def test_files_have_the_format_of_their_suffix(tree: Tree, tmp_path: Path) -> None:
+    drawing = draw_tree(tree, title="T")
+    texts = {
+        ".svg": drawing.to_svg(),
+        ".dot": drawing.to_dot(),
+        ".json": drawing.to_json(),
+        ".html": drawing.to_html(),
+        ".txt": drawing.to_text(),
+    }
+    for suffix, text in texts.items():
+        drawing.save(str(tmp_path / f"tree{suffix}"))
+        assert (tmp_path / f"tree{suffix}").read_text(encoding="utf-8") == text
+    assert {x.suffix for x in tmp_path.iterdir()} == texts.keys()
+    assert drawing._repr_svg_() == drawing.to_svg()
+    with pytest.raises(ValueError, match=r"tree.png; its name must end in .svg, .dot"):
+        drawing.save(tmp_path / "tree.png")
+    with pytest.raises(OSError, match="missing"):
+        drawing.save(tmp_path / "missing" / "tree.svg")
+
+
+HOSTILE = '</text><script>alert(1)</script>"\\ \n\x00\u2028]]>&'
+
+
+def test_names_cannot_leave_their_text() -> None:
+    boxes = (
+        Box("n0", -1, "", "", (HOSTILE,), ("1",), HOSTILE),
+        Box("n1", 0, HOSTILE, HOSTILE, ("x",), ("2",), "t", is_best=True),
+    )
+    drawing = Drawing(Diagram(HOSTILE, (HOSTILE,), ("visits",), boxes), {"title": HOSTILE})
+    root = ElementTree.fromstring(drawing.to_svg())
+    assert not list(root.iter(f"{SVG}script"))
+    seen = HOSTILE.replace("\n", "\ufffd").replace("\x00", "\ufffd").replace("\u2028", "\ufffd")
+    assert seen in [x.text for x in root.iter(f"{SVG}text")]
+    assert "<script" not in drawing.to_html()
+    dot = drawing.to_dot()
+    # Each statement stays on its line, and every quotation mark in a text is escaped.
+    assert len(dot.splitlines()) == 8
+    for line in dot.splitlines():
+        assert line.replace("\\\\", "").replace('\\"', "").count('"') % 2 == 0
+    assert len(drawing.to_text().splitlines()) == 6
+    assert json.loads(drawing.to_json()) == {"title": HOSTILE}
+
+
+def test_not_a_number_is_null_in_json(tree: Tree) -> None:
+    broken = tree.replace(raw_values=tree.raw_values * np.nan)
+    read = json.loads(draw_tree(broken).to_json())
+    assert {node["raw_value"] for node in read["nodes"]} == {None}
+
+
+@pytest.mark.parametrize("theme", ["auto", "light", "dark"])
+def test_themes_style_only_their_own_drawing(tree: Tree, theme: Any) -> None:
+    svg = draw_tree(tree, theme=theme).to_svg()
+    root = ElementTree.fromstring(svg)
+    assert root.attrib["class"] == f"dualmctx-{theme}"
+    [style] = root.iter(f"{SVG}style")
+    rules = [x for x in (style.text or "").splitlines() if x.strip("} ") and "@media" not in x]
+    assert rules
+    assert all(line.startswith(f".dualmctx-{theme}") for line in rules)
+    assert ("prefers-color-scheme" in svg) == (theme == "auto")
