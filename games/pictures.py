@@ -84,9 +84,8 @@ def caption(state: Any) -> str:
 
     In games without a name for the players, they are the first and the second player.
     """
-    board = _BOARDS.get(_name(state))
-    names = ("first player", "second player") if board is None else board.players
-    side = _side_to_move(state)
+    names = player_names(_name(state))
+    side = side_to_move(state)
     if not (state.terminated or state.truncated):
         return f"{state.env_id}: {names[side]} to move"
     rewards = np.asarray(state.rewards)
@@ -98,7 +97,13 @@ def caption(state: Any) -> str:
     return f"{state.env_id}: over, {names[winner]} won"
 
 
-def _side_to_move(state: Any) -> int:
+def player_names(game: str) -> tuple[str, str]:
+    """Returns the names of the side that begins and of the other side, by the name of the game."""
+    board = _BOARDS.get("go" if game.startswith("go_") else game)
+    return ("first player", "second player") if board is None else board.players
+
+
+def side_to_move(state: Any) -> int:
     """Returns 0 for the side that begins the game, 1 for the other."""
     position = getattr(state, "_x", None)
     for holder, field in ((position, "color"), (position, "turn"), (state, "_turn")):

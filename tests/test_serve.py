@@ -18,6 +18,7 @@ import pytest
 from documents import code_blocks, section
 from dualmctx.commands import serve
 from dualmctx.commands.serve import warm_up
+from dualmctx.evaluation import search_loader
 from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.evaluation.questions import Question
@@ -226,7 +227,7 @@ def test_search_without_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     def fail(*args: Any, **options: Any) -> Any:
         raise MemoryError("no room for\nthe trees")
 
-    monkeypatch.setattr(serve, "choose_pool_size", fail)
+    monkeypatch.setattr(search_loader, "choose_pool_size", fail)
     trained: Any = SimpleNamespace(record={"game_parameters": {}})
     evaluator: Any = SimpleNamespace(game="hsr")
     setup = serve.make_setup(evaluator, trained, serve.Options(checkpoint="hsr"))

@@ -31,6 +31,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "serve": Subcommand(
         "dualmctx.commands.serve", "evaluates positions that another program sends"
     ),
+    "play": Subcommand("dualmctx.commands.play", "plays and analyses games in the browser"),
     "compare": Subcommand(
         "dualmctx.commands.compare", "plays matches between players and rates them"
     ),

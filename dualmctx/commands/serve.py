@@ -18,22 +18,18 @@ from dualmctx.commands.search_spec import build_search
 from dualmctx.commands.source import open_standard_input
 from dualmctx.distributed.backend import require_backend
 from dualmctx.evaluation.answers import answer
-from dualmctx.evaluation.deepening_search import DeepeningSearch
 from dualmctx.evaluation.evaluator import Evaluator
-from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.evaluation.inbox import Inbox
 from dualmctx.evaluation.lines import to_line
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.replay import MOVES_AT_ONCE
 from dualmctx.evaluation.requests import read_requests
-from dualmctx.evaluation.restarting_search import RestartingSearch
 from dualmctx.evaluation.rows import Row
 from dualmctx.evaluation.scheduler import Scheduler, Setup
+from dualmctx.evaluation.search_loader import SearchLoader
 from dualmctx.evaluation.streams import full_batches
-from dualmctx.evaluation.tasks import Planner, Program, TaskSearch
-from dualmctx.evaluation.tree_pool import TreePool, choose_pool_size
+from dualmctx.evaluation.tasks import Planner
 from dualmctx.runs.saved_network import Trained, load_trained
-from dualmctx.training.divergence import first_line
 from dualmctx.types import Policy
 
 _PROGRAM = "dualmctx serve"
@@ -118,36 +114,16 @@ def make_setup(evaluator: Evaluator, trained: Trained, options: Options) -> Setu
     parameters = trained.record["game_parameters"]
     about: Row = {"version": __version__, "game": evaluator.game, "game_parameters": parameters}
 
-    def load(program: Program) -> TaskSearch:
-        try:
-            return compile_search(program)
-        except (jax.errors.JaxRuntimeError, MemoryError) as error:
-            # The server goes on without this search.
-            raise ValueError(first_line(error)) from None
-
-    def compile_search(program: Program) -> TaskSearch:
-        policy, seed = program.policy, options.search.seed
-        if not program.deepens:
-            return RestartingSearch(
-                build_evaluator(
-                    trained,
-                    policy,
-                    batch_size=options.batch,
-                    seed=seed,
-                    devices=options.search.devices,
-                )
-            )
-        size = choose_pool_size(
-            trained,
-            policy,
-            max_simulations=options.max_simulations,
-            batch_size=options.batch,
-            num_bytes=options.tree_memory * 2**20,
-        )
-        pool = TreePool(trained, policy, size, batch_size=options.batch, seed=seed)
-        return DeepeningSearch(evaluator, pool)
-
-    return Setup(planner, load, options.batch, options.max_programs, about)
+    loader = SearchLoader(
+        trained=trained,
+        evaluator=evaluator,
+        batch_size=options.batch,
+        max_simulations=options.max_simulations,
+        tree_memory=options.tree_memory * 2**20,
+        seed=options.search.seed,
+        devices=options.search.devices,
+    )
+    return Setup(planner, loader.load, options.batch, options.max_programs, about)
 
 
 def _search_builder(trained: Trained, options: Options) -> Callable[[str | None], Policy]:

@@ -123,11 +123,14 @@ class Planner(NamedTuple):
         ValueError if there is no such search.
       chunk_size: about the number of simulations of a step.
       max_simulations: the largest number of simulations of a position.
+      is_exact: whether budgets that a step would exceed, and those of searches that start anew, get
+        a program of their own. Otherwise they are rounded up, so that few programs serve them all.
     """
 
     build: Callable[[str | None], Policy]
     chunk_size: int
     max_simulations: int
+    is_exact: bool = False
 
     def plan(self, request: Request, analysis: Analysis, order: int) -> Task:
         """Returns the task of a request.
@@ -149,18 +152,30 @@ class Planner(NamedTuple):
         elif analysis.max_time is not None:
             target = self.max_simulations
         self._check(target, "simulations")
+        if (
+            self.is_exact
+            and can_deepen(policy)
+            and target < total_simulations(to_chunk(policy, self.chunk_size))
+        ):
+            policy = with_simulations(policy, target)
         program = self._first_program(policy, target, analysis)
         return Task(request, order, policy, program, target)
 
     def _first_program(self, policy: Policy, target: int, analysis: Analysis) -> Program:
         if can_deepen(policy):
-            chunk = to_chunk(policy, self.chunk_size)
+            chunk = to_chunk(policy, self._chunk_size(policy))
             self._check(total_simulations(chunk), "a round of the search")
             return Program(chunk, deepens=True)
         # Without a limit of time, smaller searches would be of no use.
         is_staged = analysis.max_time is not None or analysis.report_every is not None
+        if self.is_exact and not is_staged:
+            return Program(with_simulations(policy, target), deepens=False)
         first = min(target, self.chunk_size) if is_staged else target
         return Program(to_bucket(policy, first, self.chunk_size), deepens=False)
+
+    def _chunk_size(self, policy: Policy) -> int:
+        size = total_simulations(policy)
+        return min(size, self.chunk_size) if self.is_exact else self.chunk_size
 
     def _check(self, number: int, name: str) -> None:
         if number > self.max_simulations:

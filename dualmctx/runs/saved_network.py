@@ -104,6 +104,25 @@ def load_trained(
     return Trained(env, built, params, saved_iteration, record)
 
 
+def load_record(
+    source: Path | str, *, game: str | None = None, network: str | Sequence[str] = ()
+) -> dict[str, Any]:
+    """Loads the record of a trained network, without its parameters; see `load_trained`.
+
+    Raises:
+      ValueError: if the run, file or name does not exist, its record cannot be read, or it names a
+        game or network outside the package that the caller does not name.
+    """
+    path = _find(source)
+    if path.is_dir():
+        return read_config(path)
+    record, _, _ = _read_file(path)
+    _require_named(path, record, game, (network,) if isinstance(network, str) else network)
+    if "game" not in record:
+        raise ValueError(f"{path} has a record without a game; export the network again")
+    return record
+
+
 def _require_named(
     path: Path, record: dict[str, Any], game: str | None, networks: Sequence[str]
 ) -> None:

@@ -1,0 +1,206 @@
+"""`dualmctx play [CHECKPOINT ...]`: serves a page to play against a search and to look at it."""
+
+import dataclasses
+import functools
+import importlib.util
+import os
+import secrets
+import socket
+import sys
+import threading
+import webbrowser
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+
+from dualmctx.commands.flags import Positional, named, parse_flags
+from dualmctx.commands.search_spec import build_search
+from dualmctx.distributed.backend import require_backend
+from dualmctx.policies import REGISTRY
+from dualmctx.runs.saved_network import Trained, load_trained
+from dualmctx.types import Policy
+from dualmctx.web.checkpoints import Build, offered
+from dualmctx.web.engine import EngineOptions
+from dualmctx.web.engines import Engines, Network
+from dualmctx.web.limits import Limits
+
+if TYPE_CHECKING:
+    from dualmctx.web.session import Context
+
+_PROGRAM = "dualmctx play"
+_SECONDS_TO_STOP = 1.0
+_DESCRIPTION = """Serves a page in the browser to play against a network and a search, to analyse
+games, and to watch the trees of a search grow. The page needs no other server and no network
+connection. Without CHECKPOINT it offers the networks shipped with dualmctx. Ctrl-C ends the server.
+docs/play.md describes the page and its protocol."""
+_VARIANT = (
+    f"The search of the page's first move: {', '.join(REGISTRY)}; also with options, as in "
+    "dual:num_rounds=10. By default own, the search that the network was trained with."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The networks, the search and the server."""
+
+    checkpoints: Positional[Annotated[tuple[str, ...], named(metavar="CHECKPOINT")]] = ()
+    """Run folders, exported .npz files, or names of networks shipped with dualmctx. The page opens
+    the first one, by default connect-four."""
+    port: int = 8000
+    """Port of the server; 0 for any free one."""
+    host: str = "127.0.0.1"
+    """Address at which the server listens. On an address that other machines reach, the page needs
+    the token in the printed address."""
+    browser: bool = True
+    """Open the page in the browser if there is a display."""
+    terminal: bool = False
+    """Play in the terminal instead, without a server."""
+    variant: Annotated[str | None, named(help=_VARIANT)] = None
+    simulations: tuple[int, ...] | None = None
+    """Simulations per move: one number, which the trees share in proportion to their defaults, or a
+    number for each tree."""
+    max_simulations: int = 2000
+    """Largest number of simulations of a position that the page may ask for."""
+    max_sessions: int = 64
+    """Largest number of pages at the same time."""
+    max_networks: int = 3
+    """Largest number of networks whose compiled searches are kept."""
+    batch: int = 2
+    """Number of positions that a search takes at once."""
+    tree_memory: int = 64
+    """Memory in MiB for the kept trees of each compiled search."""
+    seed: int | None = None
+    """Random seed of searches and of moves that are sampled. By default, the searches have seed 0,
+    and the sampled moves differ from one start to the next."""
+    game: str | None = None
+    """The game of an exported file, package.module:factory, if it is not one of dualmctx."""
+    network: tuple[str, ...] = ()
+    """The networks that exported files may import, as package.module:factory (docs/networks.md)."""
+
+    def __post_init__(self) -> None:
+        """Checks the numbers."""
+        names = ("max_simulations", "max_sessions", "max_networks", "batch", "tree_memory")
+        for name in names:
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if not 0 <= self.port < 2**16:
+            raise ValueError(f"port is {self.port}; it must be from 0 to {2**16 - 1}")
+        if self.seed is not None and not 0 <= self.seed < 2**32:
+            raise ValueError(f"seed is {self.seed}; it must be from 0 to {2**32 - 1}")
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command; returns its exit code."""
+    options = parse_flags(Options(), arguments, _PROGRAM, _DESCRIPTION)
+    if options.terminal:
+        from dualmctx.commands.play_terminal import play
+
+        return play(options)
+    for module in ("starlette", "uvicorn", "websockets"):
+        if importlib.util.find_spec(module) is None:
+            raise ValueError(f'{module} is missing: pip install "dualmctx[web]"')
+    serve(options)
+    return 0
+
+
+def serve(options: Options) -> None:
+    """Serves the page until Ctrl-C or SIGTERM.
+
+    Raises:
+      ValueError: if a network cannot be loaded, or the address is in use.
+      KeyboardInterrupt: when the server is stopped.
+    """
+    # Imported here, because the extra `web` may be missing.
+    from dualmctx.web.app import make_app
+    from dualmctx.web.security import is_loopback, make_access
+    from dualmctx.web.server import listen, make_server
+
+    context = make_context(options)
+    with listen(options.host, options.port) as listening:
+        token = None if is_loopback(options.host) else secrets.token_urlsafe(16)
+        host, port = listening.getsockname()[:2]
+        address = _address(host, port, token)
+
+        def started() -> None:
+            print(f"{_PROGRAM}: {address} (Ctrl-C ends the server)", file=sys.stderr)
+            if options.browser and _has_display():
+                threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+            # The first network is loaded, and its search compiled, while the page loads.
+            first = context.offered[0].name
+            context.quick.submit(_warm_up, context, first)
+
+        app = make_app(context, make_access(options.host, token))
+        try:
+            make_server(app, started).run(sockets=[listening])
+        finally:
+            for executor in (context.quick, context.slow):
+                executor.shutdown(wait=False, cancel_futures=True)
+            if not context.engines.close(_SECONDS_TO_STOP):
+                # A compilation cannot be interrupted, and Python must not end before its thread.
+                print(f"{_PROGRAM}: stopped", file=sys.stderr, flush=True)
+                os._exit(130)
+
+
+def make_context(options: Options) -> "Context":
+    """Returns what the sessions of the server share."""
+    from dualmctx.web.session import Context
+
+    require_backend(_PROGRAM)
+    offers = offered(options.checkpoints, game=options.game, network=options.network)
+    limits = Limits(options.max_simulations, options.max_sessions, options.max_networks)
+    engine_options = EngineOptions(
+        batch_size=options.batch,
+        max_simulations=options.max_simulations,
+        tree_memory=options.tree_memory * 2**20,
+        seed=options.seed or 0,
+    )
+    loaders = {x.name: functools.partial(_load, options, x.name) for x in offers}
+    return Context(
+        engines=Engines(loaders, engine_options, options.max_networks),
+        offered=tuple(offers),
+        limits=limits,
+        quick=ThreadPoolExecutor(4, "quick"),
+        slow=ThreadPoolExecutor(2, "slow"),
+        rng=np.random.default_rng(options.seed),
+    )
+
+
+def _load(options: Options, name: str) -> Network:
+    trained = load_trained(name, game=options.game, network=options.network)
+    return Network(trained, _search_builder(trained, options))
+
+
+def _search_builder(trained: Trained, options: Options) -> Build:
+    """Returns the function that builds the search that a message names, without noise."""
+
+    @functools.lru_cache(maxsize=256)
+    def build(variant: str | None) -> Policy:
+        if variant is None:
+            policy = build_search(trained.record, options.variant, options.simulations)
+        else:
+            policy = build_search(trained.record, variant)
+        return policy.for_evaluation()
+
+    return build
+
+
+def _warm_up(context: "Context", name: str) -> None:
+    try:
+        context.engines.engine(name)
+    except ValueError as error:
+        print(f"{_PROGRAM}: {error}", file=sys.stderr)
+
+
+def _address(host: str, port: int, token: str | None) -> str:
+    if host in ("0.0.0.0", "::"):
+        host = socket.gethostname()
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{port}/" + (f"?token={token}" if token else "")
+
+
+def _has_display() -> bool:
+    """Returns whether a browser can open a window."""
+    if sys.platform.startswith("linux"):
+        return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    return True

@@ -1,0 +1,66 @@
+"""Compiles the searches of tasks for one network."""
+
+from typing import NamedTuple
+
+import jax
+
+from dualmctx.evaluation.deepening_search import DeepeningSearch
+from dualmctx.evaluation.evaluator import Evaluator
+from dualmctx.evaluation.factory import build_evaluator
+from dualmctx.evaluation.restarting_search import RestartingSearch
+from dualmctx.evaluation.tasks import Program, TaskSearch
+from dualmctx.evaluation.tree_pool import TreePool, choose_pool_size
+from dualmctx.runs.saved_network import Trained
+from dualmctx.training.divergence import first_line
+
+
+class SearchLoader(NamedTuple):
+    """What the compiled searches of one network have in common.
+
+    Attributes:
+      trained: the network with its game.
+      evaluator: an evaluator of the network with the same batch size and any search.
+      batch_size: the number of positions in a batch.
+      max_simulations: the largest number of simulations of a position.
+      tree_memory: bytes for the kept trees of each search.
+      seed: seed of the random numbers.
+      devices: the number of devices of searches that start anew; `None` for all.
+    """
+
+    trained: Trained
+    evaluator: Evaluator
+    batch_size: int
+    max_simulations: int
+    tree_memory: int
+    seed: int = 0
+    devices: int | None = None
+
+    def load(self, program: Program) -> TaskSearch:
+        """Compiles a program; see `scheduler.Setup`.
+
+        Raises:
+          ValueError: if it does not fit into memory.
+        """
+        try:
+            return self._compile(program)
+        except (jax.errors.JaxRuntimeError, MemoryError) as error:
+            # The server goes on without this search.
+            raise ValueError(first_line(error)) from None
+
+    def _compile(self, program: Program) -> TaskSearch:
+        trained, policy, batch_size = self.trained, program.policy, self.batch_size
+        if not program.deepens:
+            return RestartingSearch(
+                build_evaluator(
+                    trained, policy, batch_size=batch_size, seed=self.seed, devices=self.devices
+                )
+            )
+        size = choose_pool_size(
+            trained,
+            policy,
+            max_simulations=self.max_simulations,
+            batch_size=batch_size,
+            num_bytes=self.tree_memory,
+        )
+        pool = TreePool(trained, policy, size, batch_size=batch_size, seed=self.seed)
+        return DeepeningSearch(self.evaluator, pool)

@@ -1,0 +1,67 @@
+"""Rows of the engine as messages for a page."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+import games
+from dualmctx.types import Environment
+from dualmctx.web.positions import Opened
+from dualmctx.web.protocol import Row
+
+
+def to_analysis(env: Environment, opened: Opened, row: Row, variant: str) -> Row:
+    """Returns the fields that describe a search, from a row of the engine without an error.
+
+    Args:
+      env: the game.
+      opened: the position.
+      row: the row, as of `dualmctx serve`.
+      variant: the name of the search.
+    """
+    line = row["pv"]
+    moves = [*opened.actions, *line]
+    return {
+        "variant": variant,
+        "simulations": row.get("simulations", 0),
+        "value": row["value"],
+        "tree_values": row["tree_values"],
+        "moves": [
+            {
+                "action": move["action"],
+                "name": move["move"],
+                "visits": move["visits"],
+                "q": move["q"],
+                "weight": move["weight"],
+                "prior": move["network_policy"],
+            }
+            for move in row["legal"]
+        ],
+        "line": line,
+        "line_actions": games.parse_moves(env, moves, opened.start)[len(opened.actions) :],
+        "heads": {
+            "value": row["network_value"],
+            "agree": row["heads_agree"],
+            "distance": row["heads_distance"],
+        },
+    }
+
+
+def choose_move(
+    moves: Sequence[Row], best: int, temperature: float, rng: np.random.Generator
+) -> Row:
+    """Chooses a move: the best one, or one sampled in proportion to weight^(1 / temperature).
+
+    Args:
+      moves: the `moves` of an analysis, at least one.
+      best: the action that the search selects.
+      temperature: from 0, which is the best move.
+      rng: the random numbers.
+    """
+    if temperature > 0:
+        weights = np.array([move["weight"] or 0.0 for move in moves])
+        # The largest weight becomes 1, so that no power of all weights is 0.
+        powers = (weights / (weights.max() or 1.0)) ** (1 / temperature)
+        if powers.sum() > 0:
+            return moves[int(rng.choice(len(moves), p=powers / powers.sum()))]
+    return next(move for move in moves if move["action"] == best)

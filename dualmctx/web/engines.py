@@ -1,0 +1,95 @@
+"""The networks of a server: loaded when they are first used; the searches of a few are compiled."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from dualmctx.evaluation.questions import Question
+from dualmctx.runs.saved_network import Trained
+from dualmctx.web.checkpoints import Build
+from dualmctx.web.engine import Engine, EngineOptions
+from dualmctx.web.positions import describe_position, open_position
+
+
+class Network:
+    """A loaded network with its searches.
+
+    Attributes:
+      trained: the network with its game.
+      build: builds its searches.
+    """
+
+    def __init__(self, trained: Trained, build: Build) -> None:
+        self.trained, self.build = trained, build
+        # Compiles the programs for positions.
+        describe_position(trained.env, open_position(trained.env, Question(0, 0)))
+
+
+class Engines:
+    """The networks by name, and the engines that search with them.
+
+    Loaded networks stay, because programs refer to their games. At most `max_engines` have an
+    engine; then the idle one that was not used for the longest time makes room. All methods may be
+    called from any thread, and may take seconds.
+    """
+
+    def __init__(
+        self,
+        load: Mapping[str, Callable[[], Network]],
+        options: EngineOptions,
+        max_engines: int,
+    ) -> None:
+        """Takes a function for each name that loads its network."""
+        self._load, self._options, self._max_engines = load, options, max_engines
+        self._locks = {name: threading.Lock() for name in load}
+        self._networks: dict[str, Network] = {}
+        self._lock = threading.Lock()
+        self._engines: dict[str, Engine] = {}
+
+    def network(self, name: str) -> Network:
+        """Returns a network, which is loaded if necessary.
+
+        Raises:
+          ValueError: if there is no such network, or it cannot be loaded.
+        """
+        if name not in self._load:
+            known = ", ".join(self._load)
+            raise ValueError(f"checkpoint is {name[:100]!r}; it must be one of {known}")
+        with self._locks[name]:
+            if name not in self._networks:
+                self._networks[name] = self._load[name]()
+            return self._networks[name]
+
+    def engine(self, name: str) -> Engine:
+        """Returns the engine of a network, which is started if necessary.
+
+        Raises:
+          ValueError: as `network`; or if all engines are in use.
+        """
+        network = self.network(name)
+        with self._lock:
+            if name not in self._engines:
+                self._make_room()
+                self._engines[name] = Engine(network.trained, network.build, self._options)
+            return self._engines[name]
+
+    def close(self, seconds: float) -> bool:
+        """Ends all engines; returns whether all their threads have ended within some seconds."""
+        with self._lock:
+            engines = list(self._engines.values())
+            self._engines.clear()
+        for engine in engines:
+            engine.close()
+        deadline = time.monotonic() + seconds
+        return all(engine.join(max(0.0, deadline - time.monotonic())) for engine in engines)
+
+    def _make_room(self) -> None:
+        if len(self._engines) < self._max_engines:
+            return
+        idle = [name for name, engine in self._engines.items() if engine.is_idle]
+        if not idle:
+            raise ValueError(
+                f"{self._max_engines} networks are searching; stop an analysis of another network"
+            )
+        oldest = min(idle, key=lambda name: self._engines[name].last_used)
+        self._engines.pop(oldest).close()

@@ -1,0 +1,71 @@
+"""Answers to the messages about networks and positions."""
+
+import functools
+
+from dualmctx import __version__
+from dualmctx.web.checkpoints import describe_trained
+from dualmctx.web.engines import Network
+from dualmctx.web.limits import MAX_MESSAGE_BYTES, MAX_MOVES
+from dualmctx.web.positions import Opened, describe_position, open_position
+from dualmctx.web.protocol import Message
+from dualmctx.web.session import Session
+
+LOADING, OPENING = "loading the network", "setting up the position"
+
+
+async def answer_hello(session: Session, message: Message) -> None:
+    """Answers `hello` with `welcome`; needs no network."""
+    context = session.context
+    await session.send(
+        {
+            "type": "welcome",
+            "id": message.id,
+            "version": __version__,
+            "checkpoints": [offered.describe() for offered in context.offered],
+            "default": context.offered[0].name,
+            "limits": {
+                "simulations": context.limits.simulations,
+                "message_bytes": MAX_MESSAGE_BYTES,
+                "moves": MAX_MOVES,
+            },
+        }
+    )
+
+
+async def answer_open(session: Session, message: Message) -> None:
+    """Answers `open` with `opened`; starts the compilation of the default search."""
+    network = await load_network(session, message)
+    session.checkpoint = message.checkpoint
+    await session.call(message, LOADING, session.context.engines.engine, message.checkpoint)
+    about = describe_trained(network.trained, network.build)
+    head = {"type": "opened", "id": message.id, "checkpoint": message.checkpoint}
+    await session.send(head | about)
+
+
+async def answer_position(session: Session, message: Message) -> None:
+    """Answers `position`."""
+    network = await load_network(session, message)
+    opened = await open_moves(session, message, network)
+    describe = functools.partial(describe_position, network.trained.env, opened)
+    about = await session.call(message, OPENING, describe)
+    await session.send({"type": "position", "id": message.id} | about)
+
+
+async def load_network(session: Session, message: Message) -> Network:
+    """Returns the network of a message.
+
+    Raises:
+      ValueError: if there is no such network, or it cannot be loaded.
+    """
+    load = session.context.engines.network
+    return await session.call(message, LOADING, load, message.checkpoint)
+
+
+async def open_moves(session: Session, message: Message, network: Network) -> Opened:
+    """Returns the position of a message.
+
+    Raises:
+      ValueError: if a move cannot be read or is illegal, or the FEN is wrong.
+    """
+    question = message.question()
+    return await session.call(message, OPENING, open_position, network.trained.env, question)

@@ -1,0 +1,128 @@
+"""Positions of a game: their states on the host, and their description for a page."""
+
+import dataclasses
+import reprlib
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+import games
+from dualmctx.evaluation.move_parser import parse_batch
+from dualmctx.evaluation.questions import Question
+from dualmctx.evaluation.replay import replay
+from dualmctx.types import Environment
+from dualmctx.web.protocol import Row
+from games import pictures
+
+_MAX_NAMES = 40
+
+
+class Opened(NamedTuple):
+    """A position after its moves.
+
+    Attributes:
+      state: the unbatched state, as NumPy arrays.
+      before: the state before the last move; equal to `state` without moves.
+      start: as in `games.parse_moves`.
+      actions: the moves.
+    """
+
+    state: Any
+    before: Any
+    start: Any
+    actions: list[int]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the game is over."""
+        return bool(self.state.terminated or self.state.truncated)
+
+    @property
+    def side(self) -> int:
+        """The side to move: 0 for the side that begins the game, 1 for the other."""
+        return pictures.side_to_move(self.state)
+
+
+def open_position(env: Environment, question: Question) -> Opened:
+    """Replays the moves of a position.
+
+    Raises:
+      ValueError: if a move cannot be read or is illegal, or the FEN is wrong.
+    """
+    parsed = parse_batch(env, [question])
+    if parsed.errors:
+        raise ValueError(parsed.errors[0])
+    actions = parsed.actions.tolist()
+    # The same moves without the last one, in the same call.
+    shorter = parsed._replace(
+        actions=np.concatenate([parsed.actions, parsed.actions[:-1]]),
+        lengths=np.array([len(actions), max(0, len(actions) - 1)]),
+        starts=parsed.starts * 2,
+    )
+    states, first_bad = jax.device_get(replay(env, shorter, 2))
+    state, before = (jax.tree.map(lambda x, i=i: x[i], states) for i in (0, 1))
+    if first_bad[0] >= 0:
+        raise ValueError(_describe_illegal(env, question, state, int(first_bad[0])))
+    return Opened(state, before, parsed.starts[0], actions)
+
+
+def _describe_illegal(env: Environment, question: Question, state: Any, index: int) -> str:
+    """Returns the error of a move, given its index and the state before it."""
+    move = f"move {index + 1}, {reprlib.repr(question.moves[index])},"
+    if state.terminated or state.truncated:
+        return f"{move} comes after the end of the game"
+    legal = np.flatnonzero(state.legal_action_mask).tolist()[:_MAX_NAMES]
+    names = ", ".join(name_of(env, state, action) for action in legal)
+    return f"{move} is illegal; legal moves are {names}"
+
+
+def name_of(env: Environment, state: Any, action: int) -> str:
+    """Returns the name of a move in a position."""
+    return games.format_action(env, state if games.is_chess(env) else None, action)
+
+
+def describe_position(env: Environment, opened: Opened) -> Row:
+    """Returns the fields of the answer `position`."""
+    state, is_over = opened.state, opened.is_over
+    return {
+        "picture": _picture(opened),
+        "shape": shape(env),
+        "side": opened.side,
+        "is_over": is_over,
+        "result": _result(env, opened) if is_over else None,
+        "moves": games.format_moves(env, opened.start, opened.actions),
+        "actions": opened.actions,
+        "entries": [entry._asdict() for entry in games.entries(env, state)],
+        "fen": games.to_fen(env, state) if games.has_fen(env) else None,
+        "ply": len(opened.actions),
+    }
+
+
+def shape(env: Environment) -> str:
+    """Returns the shape of the cells of the board: square, hex, or points where lines cross."""
+    return "points" if env.id.startswith("go_") else "hex" if env.id == "hex" else "square"
+
+
+def name_line(env: Environment, opened: Opened, actions: list[int]) -> list[str]:
+    """Formats moves that continue from a position."""
+    done = len(opened.actions)
+    return games.format_moves(env, opened.start, [*opened.actions, *actions])[done:]
+
+
+def _picture(opened: Opened) -> Row:
+    try:
+        drawn = pictures.picture(opened.state, opened.before if opened.actions else None)
+    except ValueError as error:
+        # A game of the user may have no picture; its moves are entered by name.
+        drawn = pictures.Picture(caption=str(error), rows=())
+    return dataclasses.asdict(drawn) | {"marked": sorted(drawn.marked)}
+
+
+def _result(env: Environment, opened: Opened) -> Row:
+    rewards = np.asarray(opened.state.rewards)
+    if not rewards.any():
+        return {"winner": None, "text": "draw"}
+    player, side = int(opened.state.current_player), opened.side
+    winner = side if int(rewards.argmax()) == player else 1 - side
+    return {"winner": winner, "text": f"{pictures.player_names(env.id)[winner]} won"}

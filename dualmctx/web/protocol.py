@@ -1,0 +1,245 @@
+"""The messages that a page sends, and their validation; docs/play.md describes all messages.
+
+Everything here is pure: text becomes a `Message`, or a ValueError with the value and the remedy.
+"""
+
+import dataclasses
+import math
+import reprlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import orjson
+
+from dualmctx.evaluation.fields import perhaps
+from dualmctx.evaluation.questions import Question
+from dualmctx.web.limits import MAX_MESSAGE_BYTES, MAX_MOVES
+
+Id = int | str | None
+"""The id of a message, which its answers repeat."""
+Row = dict[str, Any]
+"""A message to the page, as JSON values."""
+
+_MAX_TEXT, _MAX_ID, _MAX_INTEGER = 300, 100, 2**53
+_MAX_TEMPERATURE = 10.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Message:
+    """A valid message of a page. Fields that its type does not use have their defaults.
+
+    Attributes:
+      type: one of `TYPES`.
+      id: the id of the message; `None` if it has none.
+      checkpoint: the name of a network that `welcome` lists.
+      moves: the moves of the position, by name or by the number of the action.
+      fen: the FEN in which the moves begin; `None` for the initial position.
+      variant: a search in the grammar of `--variant`; `None` for the default search.
+      simulations: one number for all trees together or a number for each tree; `None` for the
+        number of the search.
+      temperature: exponent of the sampled move; 0 for the best move.
+      compare: whether a recording has a comparison.
+      text: a record of a game.
+      format: the format of a record to write.
+      headers: headers of a record to write.
+      target: the id of the message to stop.
+    """
+
+    type: str
+    id: Id = None
+    checkpoint: str = ""
+    moves: tuple[int | str, ...] = ()
+    fen: str | None = None
+    variant: str | None = None
+    simulations: tuple[int, ...] | None = None
+    temperature: float = 0.0
+    compare: bool = False
+    text: str = ""
+    format: str = ""
+    headers: dict[str, str] = dataclasses.field(default_factory=dict)
+    target: Id = None
+
+    def question(self, identity: str | int = 0) -> Question:
+        """Returns the position as a question for the engine, which is asked under an id."""
+        return Question(0, identity, list(self.moves), self.fen)
+
+
+class Refusal(NamedTuple):
+    """A message that cannot be read.
+
+    Attributes:
+      id: its id, if that can be read.
+      reason: the value and the remedy.
+    """
+
+    id: Id
+    reason: str
+
+
+# The fields that a message must have.
+TYPES: dict[str, tuple[str, ...]] = {
+    "hello": (),
+    "open": ("checkpoint",),
+    "position": ("checkpoint",),
+    "search": ("checkpoint",),
+    "analyse": ("checkpoint",),
+    "exact": ("checkpoint",),
+    "review": ("checkpoint",),
+    "read": ("text",),
+    "write": ("checkpoint", "format"),
+    "record_search": ("checkpoint",),
+    "stop": ("target",),
+}
+"""The types of messages, each with the fields that it must have."""
+
+
+def read_message(data: str | bytes) -> Message | Refusal:
+    """Reads a message.
+
+    Args:
+      data: the text of the message; bytes stand for a binary message, which is refused.
+    """
+    identity: Id = None
+    try:
+        fields = _read_json(data)
+        identity = _valid_id(fields.get("id"))
+        return _to_message(fields)
+    except ValueError as error:
+        return Refusal(identity, str(error))
+
+
+def error(identity: Id, reason: str) -> Row:
+    """Returns the answer to a message that failed."""
+    return {"type": "error", "id": identity, "message": reason}
+
+
+def to_json(row: Row) -> str:
+    """Returns the text of an answer; NaN and infinity become null."""
+    options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+    return orjson.dumps(row, option=options).decode()
+
+
+def _read_json(data: str | bytes) -> Row:
+    if isinstance(data, bytes):
+        raise ValueError("the message is binary; send text with a JSON object")
+    # Each character has at most 4 bytes, so that most messages need not be encoded.
+    size = len(data) if 4 * len(data) <= MAX_MESSAGE_BYTES else len(data.encode())
+    if size > MAX_MESSAGE_BYTES:
+        raise ValueError(
+            f"the message has {size:,} bytes; it may have at most {MAX_MESSAGE_BYTES:,}"
+        )
+    try:
+        fields = orjson.loads(data)
+    except orjson.JSONDecodeError as failure:
+        raise ValueError(f"the message is not valid JSON: {failure}; send a JSON object") from None
+    if not isinstance(fields, dict):
+        raise ValueError(f"the message is {reprlib.repr(fields)}; send a JSON object")
+    return fields
+
+
+def _to_message(fields: Row) -> Message:
+    kind = fields.get("type")
+    if not isinstance(kind, str) or kind not in TYPES:
+        hint = perhaps(kind, TYPES) if isinstance(kind, str) else ""
+        known = ", ".join(TYPES)
+        raise ValueError(f"type is {reprlib.repr(kind)}{hint}; it must be one of {known}")
+    checked: Row = {"type": kind}
+    for name, value in fields.items():
+        if name == "type":
+            continue
+        if name not in _CHECKS:
+            known = ", ".join(_CHECKS)
+            shown = reprlib.repr(name)
+            raise ValueError(f"there is no field {shown}{perhaps(name, _CHECKS)}; use {known}")
+        if value is not None:
+            checked[name] = _CHECKS[name](name, value)
+    for name in TYPES[kind]:
+        if name not in checked:
+            raise ValueError(f"{name} is missing; a message of type {kind} needs it")
+    return Message(**checked)
+
+
+def _refuse(name: str, value: Any, remedy: str) -> ValueError:
+    return ValueError(f"{name} is {reprlib.repr(value)}; it must be {remedy}")
+
+
+def _valid_id(value: Any) -> Id:
+    """Returns an id that can be repeated, else `None`."""
+    if type(value) is int and abs(value) <= _MAX_INTEGER:
+        return value
+    return value if isinstance(value, str) and len(value) <= _MAX_ID else None
+
+
+def _check_id(name: str, value: Any) -> int | str:
+    found = _valid_id(value)
+    if found is None:
+        raise _refuse(name, value, f"a whole number, or text of at most {_MAX_ID} characters")
+    return found
+
+
+def _text(limit: int, *, is_empty_allowed: bool = False) -> Callable[[str, Any], str]:
+    """Returns the check of a field that is text of at most `limit` characters."""
+
+    def check(name: str, value: Any) -> str:
+        is_valid = isinstance(value, str) and len(value) <= limit
+        if not is_valid or not (value.strip() or is_empty_allowed):
+            raise _refuse(name, value, f"text of at most {limit:,} characters")
+        return value
+
+    return check
+
+
+def _check_moves(name: str, value: Any) -> tuple[int | str, ...]:
+    if not isinstance(value, list):
+        raise _refuse(name, value, "a list of names and numbers of moves")
+    if len(value) > MAX_MOVES:
+        raise ValueError(f"{name} has {len(value):,} moves; it may have at most {MAX_MOVES:,}")
+    for move in value:
+        is_number = type(move) is int and 0 <= move < 2**31
+        if not is_number and not (isinstance(move, str) and 0 < len(move) <= _MAX_TEXT):
+            raise _refuse("a move", move, "the name or the number of a move")
+    return tuple(value)
+
+
+def _check_simulations(name: str, value: Any) -> tuple[int, ...]:
+    numbers = value if isinstance(value, list) else [value]
+    is_valid = all(type(x) is int and 0 <= x < 2**31 for x in numbers) and sum(numbers) >= 1
+    if not is_valid or len(numbers) > _MAX_ID:
+        raise _refuse(name, value, "a whole number of at least 1, or a list of one for each tree")
+    return tuple(numbers)
+
+
+def _check_temperature(name: str, value: Any) -> float:
+    is_number = type(value) in (int, float) and math.isfinite(value)
+    if not is_number or not 0 <= value <= _MAX_TEMPERATURE:
+        raise _refuse(name, value, f"a number from 0 to {_MAX_TEMPERATURE:g}")
+    return float(value)
+
+
+def _check_flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _refuse(name, value, "true or false")
+    return value
+
+
+def _check_headers(name: str, value: Any) -> dict[str, str]:
+    is_valid = isinstance(value, dict) and len(value) <= _MAX_ID
+    if not is_valid or not all(isinstance(x, str) and len(x) <= _MAX_TEXT for x in value.values()):
+        raise _refuse(name, value, f"an object of texts of at most {_MAX_TEXT} characters")
+    return value
+
+
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "id": _check_id,
+    "checkpoint": _text(_MAX_TEXT),
+    "moves": _check_moves,
+    "fen": _text(_MAX_TEXT),
+    "variant": _text(_MAX_TEXT),
+    "simulations": _check_simulations,
+    "temperature": _check_temperature,
+    "compare": _check_flag,
+    "text": _text(MAX_MESSAGE_BYTES, is_empty_allowed=True),
+    "format": _text(_MAX_TEXT),
+    "headers": _check_headers,
+    "target": _check_id,
+}

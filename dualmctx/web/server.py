@@ -1,0 +1,72 @@
+"""Runs the application on a socket that listens already."""
+
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import uvicorn
+
+from dualmctx.web.limits import MAX_FRAME_BYTES
+
+_MAX_CONNECTIONS = 512
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Returns a socket that listens at an address; connections wait until `make_server` runs.
+
+    Args:
+      host: a name or an address.
+      port: 0 for any free port.
+
+    Raises:
+      ValueError: if the address is in use or does not belong to this machine.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(128)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(
+            f"the server cannot listen at {host}, port {port}: {reason}; choose another --port "
+            "(0 for any free one) or --host"
+        ) from None
+    return listening
+
+
+def make_server(app: Any, started: Callable[[], None] | None = None) -> uvicorn.Server:
+    """Returns a server, whose method `run` takes the sockets.
+
+    Args:
+      app: the application.
+      started: called in the thread of the server as soon as it answers.
+    """
+    config = uvicorn.Config(
+        app,
+        lifespan="off",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ws="websockets-sansio",
+        ws_max_size=MAX_FRAME_BYTES,
+        ws_per_message_deflate=False,
+        limit_concurrency=_MAX_CONNECTIONS,
+        timeout_graceful_shutdown=1,
+    )
+    return _Server(config, started)
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None] | None) -> None:
+        super().__init__(config)
+        self._call_when_started = started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self._call_when_started is not None:
+            self._call_when_started()

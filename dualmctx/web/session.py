@@ -1,0 +1,153 @@
+"""A connection of a page: reads its messages, and answers each of them in a task of its own."""
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from dualmctx.training.divergence import FAILURES, first_line
+from dualmctx.web.checkpoints import Offered
+from dualmctx.web.engines import Engines
+from dualmctx.web.limits import MAX_TASKS, Limits, Rate
+from dualmctx.web.protocol import Id, Message, Refusal, Row, error, read_message, to_json
+
+X = TypeVar("X")
+PROGRESS_SECONDS = 0.5
+"""The time between two messages about the progress of one answer."""
+_LOGGER = logging.getLogger(__name__)
+
+
+class Context(NamedTuple):
+    """What the sessions of a server share.
+
+    Attributes:
+      engines: the networks and their searches.
+      offered: the networks that a page may open, the default one first.
+      limits: the limits of the command line.
+      quick: runs what takes milliseconds once it is compiled, such as opening a position.
+      slow: runs what takes seconds, such as reviews.
+      rng: the random numbers of moves that are sampled.
+    """
+
+    engines: Engines
+    offered: tuple[Offered, ...]
+    limits: Limits
+    quick: Executor
+    slow: Executor
+    rng: np.random.Generator
+
+
+class Session:
+    """A connection.
+
+    Attributes:
+      context: what all sessions share.
+      checkpoint: the network that the page opened last.
+    """
+
+    def __init__(self, socket: WebSocket, context: Context, handlers: "Handlers") -> None:
+        """Takes an accepted connection, and the functions that answer messages by type."""
+        self.context, self.checkpoint = context, context.offered[0].name
+        self._socket, self._handlers = socket, handlers
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._numbers = itertools.count()
+        self._stoppable: dict[int, tuple[Message, Callable[[], None]]] = {}
+        self._sending = asyncio.Lock()
+
+    async def run(self) -> None:
+        """Answers messages until the connection is closed; then ends all that still runs."""
+        rate = Rate()
+        try:
+            while True:
+                received = await self._socket.receive()
+                if received["type"] == "websocket.disconnect":
+                    return
+                await asyncio.sleep(rate.take())
+                data = received.get("text")
+                await self._take(read_message(received["bytes"] if data is None else data))
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _take(self, message: Message | Refusal) -> None:
+        if isinstance(message, Refusal):
+            await self.send(error(message.id, message.reason))
+        elif message.type == "stop":
+            self.stop(lambda other: str(other.id) == str(message.target))
+            answer = {"type": "stopped", "id": message.id, "target": message.target}
+            await self.send(answer)
+        elif len(self._tasks) >= MAX_TASKS:
+            reason = f"{MAX_TASKS} messages are being answered; wait for an answer or send a stop"
+            await self.send(error(message.id, reason))
+        else:
+            task = asyncio.create_task(self._answer(message))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, message: Message) -> None:
+        """Answers a message; a failure is an answer too."""
+        try:
+            await self._handlers[message.type](self, message)
+        except (ValueError, *FAILURES) as failure:
+            await self.send(error(message.id, first_line(failure)))
+        except Exception as failure:
+            _LOGGER.exception("a message of type %s failed", message.type)
+            reason = f"the server failed: {failure!r}; the terminal shows where"
+            await self.send(error(message.id, reason))
+
+    async def send(self, row: Row) -> None:
+        """Sends an answer; does nothing if the connection is closed."""
+        async with self._sending:
+            with contextlib.suppress(RuntimeError, WebSocketDisconnect):
+                await self._socket.send_text(to_json(row))
+
+    async def send_progress(self, identity: Id, stage: str, begin: float, **fields: Any) -> None:
+        """Sends what is done for a message, and the seconds since a time of `time.monotonic`."""
+        seconds = round(time.monotonic() - begin, 1)
+        row: Row = {"type": "progress", "id": identity, "stage": stage, "seconds": seconds}
+        await self.send(row | fields)
+
+    async def call(
+        self,
+        message: Message,
+        stage: str,
+        function: Callable[..., X],
+        *arguments: Any,
+        executor: Executor | None = None,
+    ) -> X:
+        """Calls a function in another thread; sends progress while it takes long."""
+        loop, begin = asyncio.get_running_loop(), time.monotonic()
+        running = loop.run_in_executor(executor or self.context.quick, function, *arguments)
+        while True:
+            done, _ = await asyncio.wait([running], timeout=PROGRESS_SECONDS)
+            if done:
+                return running.result()
+            await self.send_progress(message.id, stage, begin)
+
+    @contextlib.contextmanager
+    def stoppable(self, message: Message, stop: Callable[[], None]) -> Iterator[None]:
+        """Lets a message `stop` call a function until the end of the block."""
+        number = next(self._numbers)
+        self._stoppable[number] = message, stop
+        try:
+            yield
+        finally:
+            del self._stoppable[number]
+
+    def stop(self, matches: Callable[[Message], bool]) -> None:
+        """Stops the answers to some of the messages."""
+        for message, stop in list(self._stoppable.values()):
+            if matches(message):
+                stop()
+
+
+Handlers = dict[str, Callable[[Session, Message], Any]]
+"""For each type of messages, the coroutine function that answers a message."""
