@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,18 @@ def test_signals_within_a_second_are_one_request(monkeypatch: pytest.MonkeyPatch
             except KeyboardInterrupt:
                 caught.append(clock[0])
     assert caught == [10.0, 11.1]
+
+
+def test_signal_in_a_garbage_collection_is_repeated() -> None:
+    """Python drops exceptions of JAX's callback for garbage collections."""
+
+    def _xla_gc_callback() -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    with signals_as_interrupt():
+        _xla_gc_callback()
+        with pytest.raises(KeyboardInterrupt):
+            time.sleep(60)
 
 
 def test_ignored_signals_stay_ignored() -> None:

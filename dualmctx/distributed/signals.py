@@ -1,6 +1,7 @@
 """Stopping a run: Ctrl-C from a person, SIGTERM from a scheduler."""
 
 import contextlib
+import os
 import signal
 import threading
 import time
@@ -11,6 +12,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """The signals that ask a run to stop."""
 # Some launchers signal a process and then its process group, so one request arrives twice.
 _SECONDS_OF_ONE_REQUEST = 1.0
+# JAX's callback for garbage collections, in which Python drops exceptions. The signal is repeated.
+_DROPPING, _SECONDS_TO_REPEAT = ("_xla_gc_callback",), 0.05
 
 
 @contextlib.contextmanager
@@ -27,6 +30,11 @@ def signals_as_interrupt() -> Iterator[None]:
     stop: list[float] = []
 
     def interrupt(number: int, frame: Any) -> None:
+        if frame is not None and frame.f_code.co_name in _DROPPING:
+            again = threading.Timer(_SECONDS_TO_REPEAT, os.kill, (os.getpid(), number))
+            again.daemon = True
+            again.start()
+            return
         now = time.monotonic()
         if not stop or now - stop[0] > _SECONDS_OF_ONE_REQUEST:
             stop[:] = [now]
