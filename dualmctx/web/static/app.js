@@ -137,7 +137,7 @@ function createNetworks({ socket, store }) {
   }
   store.subscribe((state, before) => {
     part("checkpoint").value = state.checkpoint;
-    if (!state.welcome || state.checkpoint === before.checkpoint) return;
+    if (!before.welcome || state.checkpoint === before.checkpoint) return;
     showError(null);
     open(state.checkpoint);
   });

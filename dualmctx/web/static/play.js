@@ -25,9 +25,10 @@ export function startPlay(root, context) {
     version += 1;
     const mine = version;
     engine.stop();
+    view.isCurrent = false;
     const state = store.get();
     if (!state.welcome || state.view !== "play") return;
-    view.status.textContent ||= "Loading the board …";
+    if (view.checkpoint !== state.checkpoint) view.status.textContent = "Loading the board …";
     try {
       const position = await context.getPosition(store.position());
       if (mine !== version) return;
@@ -69,7 +70,7 @@ export function startPlay(root, context) {
   view.actions.hint.addEventListener("click", hint);
   store.subscribe((state, before) => {
     view.updates.forEach((listener) => listener(state));
-    if (state.moves !== before.moves || state.checkpoint !== before.checkpoint) {
+    if (before.welcome && (state.moves !== before.moves || state.checkpoint !== before.checkpoint)) {
       showError(null);
       if (state.moves.length < before.moves.length) view.comment.textContent = "";
     }
@@ -103,9 +104,10 @@ function makeLayout(root, context) {
     make("div", { class: "board-side" }, status, banner, boardRoot,
       make("div", { class: "actions", role: "group", "aria-label": "Game" }, Object.values(actions)), comment),
     make("div", { class: "panels" }, moves, settings, record)));
-  const board = context.makeBoard(boardRoot, { onMove: (entry) => context.playMove(entry.name) });
+  const board = context.makeBoard(boardRoot, { onMove: (entry) => view.isCurrent && context.playMove(entry.name) });
   const updates = [makeMoveList(moves, context), makeSettings(settings, context), makeRecord(record, context)];
-  const view = { status, banner, comment, actions, board, updates, position: null };
+  // `isCurrent`: whether the board shows the position of the state, and not one before it.
+  const view = { status, banner, comment, actions, board, updates, position: null, checkpoint: null, isCurrent: false };
   return view;
 }
 
@@ -114,7 +116,7 @@ function showPosition(view, position, state) {
   const isLast = state.ply === null || state.ply === state.moves.length;
   const isHuman = players[position.side] === "human";
   const isActive = !isOver && (isHuman || !isLast);
-  view.position = position;
+  Object.assign(view, { position, checkpoint: state.checkpoint, isCurrent: true });
   view.board.draw(position, { game: gameOf(state), flip: state.flip, isActive });
   view.status.textContent = describeTurn(position, state, { isLast, isHuman, isOver });
   view.banner.hidden = !isOver;

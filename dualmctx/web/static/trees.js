@@ -10,6 +10,7 @@ export function startTrees(root, context) {
   const form = makeForm(root, { onrecord: record, onopen: openFile, onsave: saveJson, onpage: savePage });
   root.append(stage);
   let recording = null;
+  let viewer = null;
   let running = null;
 
   async function record() {
@@ -34,7 +35,8 @@ export function startTrees(root, context) {
     const { startViewer } = await import("/viewer/viewer.js");
     recording = next;
     form.setRecording(true);
-    startViewer(stage, recording);
+    viewer?.destroy();
+    viewer = startViewer(stage, recording);
     context.announce(`Recorded ${recording.steps.length} steps of the search ${recording.variant}.`);
   }
 
