@@ -25,7 +25,10 @@ def status(page: Any) -> Any:
 def wait_for_turn(page: Any) -> None:
     """Waits until a human is to move or the game is over."""
     page.wait_for_function(
-        "() => /Your move|to move\\.|game is over/.test(document.querySelector('#status')?.textContent)"
+        """() => {
+          const text = document.querySelector('#status')?.textContent;
+          return /Your move|to move\\.|game is over/.test(text);
+        }"""
     )
 
 

@@ -3,11 +3,12 @@
 import json
 import time
 
-import browser
 import play_page
 import pytest
 from play_page import cell, moves, open_play, play_cell, status, wait_for_moves, wait_for_turn
 from running_server import run_server
+
+import browser
 
 BOTH = "checkpoint=tic-tac-toe&second=human"
 
