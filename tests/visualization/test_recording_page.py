@@ -1,0 +1,34 @@
+"""The page of a recording: one file without a server."""
+
+import re
+
+import pytest
+
+from dualmctx.visualization.page import bundle_modules
+
+
+def test_modules_become_one_script_in_the_order_of_their_imports(tmp_path):
+    (tmp_path / "main.js").write_text(
+        'import { one, two } from "./numbers.js";\nexport function sum() { return one + two; }\n'
+    )
+    (tmp_path / "numbers.js").write_text("export const one = 1;\nexport const two = 2;\n")
+    script = bundle_modules(tmp_path, "main.js")
+    assert script.index("const one = 1;") < script.index("function sum()")
+    assert "const { one, two } = module_numbers_js;" in script
+    assert "return { one, two };" in script
+    assert not re.search(r"^(import|export)", script, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("source", "part"),
+    [
+        ('import * as all from "./b.js";\n', "import"),
+        ("export default 1;\n", "export default"),
+        ("const a = '</script>';\n", "</script"),
+        ('import { a } from "./main.js";\n', "main.js -> main.js"),
+    ],
+)
+def test_modules_that_cannot_be_joined_are_named(tmp_path, source, part):
+    (tmp_path / "main.js").write_text(source)
+    with pytest.raises(ValueError, match=re.escape(part)):
+        bundle_modules(tmp_path, "main.js")
