@@ -39,7 +39,7 @@ def run_server(*checkpoints: str) -> Iterator[Running]:
         yield Running(f"http://127.0.0.1:{listening.getsockname()[1]}/", context)
         server.should_exit = True
         thread.join(60)
-    context.engines.close()
+    context.engines.close(60)
     for executor in (context.quick, context.slow):
         executor.shutdown(wait=True, cancel_futures=True)
     assert not thread.is_alive(), "the server did not end"

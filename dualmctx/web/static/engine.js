@@ -49,9 +49,10 @@ export function describeSearch({ value, simulations, line }, view) {
   return `value ${formatValue(value)} for ${view} (−1 loss, +1 win), ${count} simulations.${rest}`;
 }
 
-// Returns { search(position, options), stop() }; a new search stops the one before.
+// Returns { search(position, options), stop(), warmUp(state) }; a new search stops the one before.
 export function createEngine({ socket, showProgress }) {
   let running = null;
+  let warming = null;
   function stop() {
     running?.abort();
     running = null;
@@ -68,5 +69,16 @@ export function createEngine({ socket, showProgress }) {
       if (running === mine) stop();
     }
   }
-  return { search, stop };
+
+  // Lets the server compile a search while the user still thinks. Its answer is not needed.
+  async function warmUp({ checkpoint, ...options }) {
+    warming?.abort();
+    const mine = new AbortController();
+    warming = mine;
+    const message = { type: "search", checkpoint, moves: [], fen: null, ...options, temperature: 0 };
+    const onProgress = (answer) => running || showProgress(answer);
+    await socket.request(message, { signal: mine.signal, onProgress }).catch(() => null);
+    if (!running && warming === mine) showProgress(null);
+  }
+  return { search, stop, warmUp };
 }

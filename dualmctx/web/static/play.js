@@ -19,6 +19,7 @@ export function startPlay(root, context) {
   const { store, showError } = context;
   const view = makeLayout(root, context);
   const engine = createEngine(context);
+  let warmed = ""; // the search that was compiled last
   let version = 0; // counts the updates, so that late answers to earlier ones are dropped
 
   async function update() {
@@ -41,6 +42,14 @@ export function startPlay(root, context) {
       view.status.textContent = "The game has stopped. Start a new game, or take back a move.";
       showError(error);
     }
+  }
+
+  // Compiles the chosen search once the network is open and whenever the search changes.
+  function warmUp({ view: shown, opened, checkpoint, variant, simulations }) {
+    const wanted = JSON.stringify([checkpoint, variant, simulations]);
+    if (shown !== "play" || !opened || wanted === warmed) return;
+    warmed = wanted;
+    engine.warmUp({ checkpoint, variant, simulations });
   }
 
   async function playEngine(position, state, mine) {
@@ -70,6 +79,7 @@ export function startPlay(root, context) {
   view.actions.hint.addEventListener("click", hint);
   store.subscribe((state, before) => {
     view.updates.forEach((listener) => listener(state));
+    warmUp(state);
     if (before.welcome && (state.moves !== before.moves || state.checkpoint !== before.checkpoint)) {
       showError(null);
       if (state.moves.length < before.moves.length) view.comment.textContent = "";
@@ -80,6 +90,7 @@ export function startPlay(root, context) {
     }
   });
   view.updates.forEach((listener) => listener(store.get()));
+  warmUp(store.get());
   update();
   return { show: update, hide: engine.stop };
 }
