@@ -6,6 +6,7 @@ from games.chess_states import from_fen, set_up, to_fen, to_position
 from games.contract import Fault
 from games.contract_check import Checked, check_game
 from games.drawing import to_text
+from games.exact import ExactValues, exact_source, exact_values
 from games.fen import has_fen, is_chess, read_fen, start_position, write_fen
 from games.histories import replay, replay_checked
 from games.notation import format_action, format_moves, parse_move, parse_moves
@@ -20,6 +21,7 @@ __all__ = [
     "Cells",
     "Checked",
     "Entry",
+    "ExactValues",
     "Fault",
     "MoveContexts",
     "Picture",
@@ -30,6 +32,8 @@ __all__ = [
     "available",
     "check_game",
     "entries",
+    "exact_source",
+    "exact_values",
     "format_action",
     "format_actions",
     "format_lines",

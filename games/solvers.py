@@ -46,6 +46,8 @@ class Solution:
       codes: `[S]` int32, the code of each position, its index in `code_values` and `code_optimal`.
       code_values: `[C]` int8, as `values`, also for terminal positions; 0 for unused codes.
       code_optimal: `[C, A]` bool, as `optimal_actions`; false for other codes.
+      code_action_values: `[C, A]` int8, the value after each action for the player who makes it; 0
+        for actions that are not legal and for other codes.
       code_fn: maps an unbatched pgx state to its code, int32 `[]`; works under jit and vmap.
         Undefined for a state that was terminated by an illegal action.
     """
@@ -61,6 +63,7 @@ class Solution:
     codes: np.ndarray
     code_values: np.ndarray
     code_optimal: np.ndarray
+    code_action_values: np.ndarray
     code_fn: Callable[[Any], jax.Array]
 
 
@@ -125,7 +128,8 @@ def _solve_rules(rules: plain.Rules) -> Solution:
     graph = retrograde.explore(rules)
     first_values = retrograde.first_player_values(rules, graph)
     codes = [rules.code(position) for position in graph.positions]
-    code_values, code_legal, code_optimal = _make_tables(rules, graph, first_values, codes)
+    tables = _make_tables(rules, graph, first_values, codes)
+    code_values, code_legal, code_optimal, code_action_values = tables
     on_path, one_sided = _find_optimal_rows(rules, graph, first_values)
 
     # The first row with a code represents all rows with that code.
@@ -144,24 +148,30 @@ def _solve_rules(rules: plain.Rules) -> Solution:
         codes=_freeze(position_codes),
         code_values=_freeze(code_values),
         code_optimal=_freeze(code_optimal),
+        code_action_values=_freeze(code_action_values),
         code_fn=lambda state: jnp.asarray(rules.state_code(state), jnp.int32),
     )
 
 
 def _make_tables(
     rules: plain.Rules, graph: retrograde.Graph, first: list[int], codes: list[int]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns values for the player to move `[C]`, legal and optimal actions `[C, A]`, by code."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Returns values `[C]`, legal actions, optimal ones and their values `[C, A]`, by code.
+
+    Values are from the view of the player to move.
+    """
     values = np.zeros(rules.num_codes, np.int8)
     legal = np.zeros((rules.num_codes, rules.num_actions), bool)
     optimal = np.zeros_like(legal)
+    action_values = np.zeros(legal.shape, np.int8)
     for row, children in enumerate(graph.children):
-        mover = rules.mover(graph.positions[row])
-        values[codes[row]] = -first[row] if mover else first[row]
+        sign = -1 if rules.mover(graph.positions[row]) else 1
+        values[codes[row]] = sign * first[row]
         for action, child in children.items():
             legal[codes[row], action] = True
             optimal[codes[row], action] = first[row] == first[child]
-    return values, legal, optimal
+            action_values[codes[row], action] = sign * first[child]
+    return values, legal, optimal, action_values
 
 
 def _find_optimal_rows(

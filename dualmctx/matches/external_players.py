@@ -8,6 +8,7 @@ from typing import Any
 from dualmctx.matches.players import HostMover, Player
 from dualmctx.policies.costs import FREE, MoveCost
 from dualmctx.types import Environment
+from games.exact import load_bitbully
 
 # Games whose actions have the same numbers in OpenSpiel; see `tests/games/test_games_openspiel.py`.
 _OPENSPIEL_GAMES = ("connect_four", "othello", "tic_tac_toe")
@@ -74,10 +75,7 @@ def perfect_connect_four(env: Environment, name: str = "perfect") -> Player:
     """
     if env.id != "connect_four":
         raise ValueError(f"bitbully supports connect_four, not {env.id}")
-    remedy = "pip install bitbully bitbully-databases (AGPL)"
-    bitbully = _load("bitbully", "the perfect player of Connect Four", remedy)
-    _load("bitbully_databases", "the perfect player of Connect Four", remedy)
-    solver = bitbully.BitBully(opening_book="12-ply-dist")
+    bitbully, solver = load_bitbully()
 
     def choose_one(history: list[int], seed: int) -> int:
         scores = solver.score_all_moves(bitbully.Board(history))

@@ -1,0 +1,131 @@
+"""Exact values of positions and moves, against the solutions and against bitbully."""
+
+import sys
+import threading
+
+import jax
+import numpy as np
+import pytest
+from double_move import DoubleMoveNim
+
+import games
+from games import exact as module
+from games.exact import exact_source, exact_values
+
+
+def single(states, row=0):
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[row], states)
+
+
+def after(env, text):
+    return single(games.replay(env, np.array([games.parse_moves(env, text)], np.int32)))
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("connect2", {}),
+        ("nim", {"pile": 9}),
+        ("hsr", {"k": 2, "q": 3, "n": 6}),
+        pytest.param("tic_tac_toe", {}, marks=pytest.mark.slow),
+        ("domineering:Domineering", {"rows": 2, "columns": 3}),
+    ],
+)
+def test_values_of_all_positions_follow_from_those_after_each_move(name, parameters):
+    """The value of a move is the value of the next position, for the player who moved."""
+    env = games.make(name, **parameters)
+    solution = games.solve(env)
+    states = jax.device_get(games.replay(env, solution.histories))
+    step = jax.jit(jax.vmap(env.step, (None, 0)))
+    assert exact_source(env) == "solved"
+    for row, value in enumerate(solution.values):
+        state = single(states, row)
+        found = exact_values(env, state)
+        assert (found.source, found.value) == ("solved", value)
+        legal = np.flatnonzero(solution.legal_actions[row])
+        assert list(found.moves) == legal.tolist()
+        assert max(found.moves.values()) == value
+        best = [action for action, move in found.moves.items() if move == value]
+        assert best == np.flatnonzero(solution.optimal_actions[row]).tolist()
+        children = jax.device_get(step(state, np.arange(env.num_actions)))
+        for action in legal[row % 3 :: 3]:
+            child = single(children, action)
+            sign = 1 if child.current_player == state.current_player else -1
+            assert found.moves[action] == sign * exact_values(env, child).value
+
+
+def test_finished_games_have_their_result():
+    env = games.make("tic_tac_toe")
+    assert exact_values(env, after(env, "14253")) == ("solved", -1, {})
+    assert exact_values(env, after(env, "123547698")).moves == {}
+
+
+def test_positions_of_no_game_have_no_value():
+    env = games.make("connect2")
+    state = after(env, "1")
+    # Two stones of the second player and none of the first.
+    x = state._x._replace(board=np.array([1, -1, 1, -1], np.int32))
+    assert exact_values(env, state.replace(_x=x)) is None
+
+
+def test_other_games_have_no_values():
+    for name in ("othello", "chess"):
+        assert exact_source(games.make(name)) is None
+    assert exact_values(games.make("othello"), None) is None
+    env = DoubleMoveNim(pile=5)
+    assert exact_source(env) is None
+
+
+def test_a_slow_solution_is_found_by_a_later_call(monkeypatch):
+    env, release = games.make("nim", pile=11), threading.Event()
+    solve = games.solve
+    monkeypatch.setattr(
+        module.solvers, "solve", lambda env: solve(env) if release.wait(60) else None
+    )
+    state = env.init(jax.random.PRNGKey(0))
+    assert exact_values(env, state, seconds=0.01) is None
+    release.set()
+    assert exact_values(env, state, seconds=60).moves == {0: -1, 1: -1, 2: 1}
+
+
+def test_an_error_of_an_own_game_is_raised_again(monkeypatch):
+    env = games.make("domineering:Domineering", rows=2, columns=2)
+    monkeypatch.setattr(type(env.wrapped), "num_codes", 2)
+    with pytest.raises(ValueError, match="cannot be solved"):
+        exact_values(env, env.init(jax.random.PRNGKey(0)))
+
+
+# The values of the first moves: V. Allis, "A knowledge-based approach of Connect-Four", 1988.
+@pytest.mark.parametrize(
+    ("moves", "value", "best"),
+    [
+        ("", 1, [3]),
+        ("1", 1, [1, 2, 3, 5]),
+        ("2", 1, None),
+        ("3", 0, [2, 3, 4, 5]),
+        ("4", -1, list(range(7))),
+        ("171717", 1, [0, 6]),  # the first wins at once
+        ("212131", None, [0]),  # the block against three in a column
+    ],
+)
+def test_connect_four_has_known_values(moves, value, best):
+    bitbully = pytest.importorskip("bitbully")
+    pytest.importorskip("bitbully_databases")
+    env = games.make("connect_four")
+    assert exact_source(env) == "bitbully"
+    found = exact_values(env, after(env, moves))
+    solver = bitbully.BitBully(opening_book="12-ply-dist")
+    scores = solver.score_all_moves(bitbully.Board([int(move) - 1 for move in moves]))
+    assert found.moves == {x: int(np.sign(score)) for x, score in scores.items()}
+    assert found.source == "bitbully"
+    assert value in (None, found.value)
+    if best is not None:
+        assert [x for x, move in found.moves.items() if move == found.value] == best
+
+
+def test_connect_four_without_bitbully_has_no_values(monkeypatch):
+    env = games.make("connect_four")
+    monkeypatch.setitem(sys.modules, "bitbully", None)
+    monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
+    assert exact_source(env) is None
+    assert exact_values(env, env.init(jax.random.PRNGKey(0))) is None
