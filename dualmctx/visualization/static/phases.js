@@ -1,0 +1,87 @@
+// The micro-steps of a recording. A cursor is {step, phase}; step −1 is the state before the search.
+
+// Returns the phases of a step: {kind, level}. The last one shows the statistics after the step.
+export function listPhases(step) {
+  if (!step) return [{ kind: "start", level: 0 }];
+  if (step.kind === "refinement") return ["choose", "mix", "update"].map((kind) => ({ kind, level: 0 }));
+  const selections = step.path.map((_, level) => ({ kind: "select", level }));
+  return [...selections, { kind: "evaluate", level: 0 }, { kind: "backup", level: 0 }];
+}
+
+export function phaseOf(recording, cursor) {
+  return listPhases(recording.steps[cursor.step])[cursor.phase];
+}
+
+export function endOfStep(recording, step) {
+  const last = Math.min(Math.max(step, -1), recording.steps.length - 1);
+  return { step: last, phase: listPhases(recording.steps[last]).length - 1 };
+}
+
+// Returns the next or the previous cursor (`direction` 1 or −1), or null at an end of the recording.
+export function movePhase(recording, cursor, direction) {
+  const phase = cursor.phase + direction;
+  if (phase >= 0 && phase < listPhases(recording.steps[cursor.step]).length) return { step: cursor.step, phase };
+  if (direction < 0) return cursor.step < 0 ? null : endOfStep(recording, cursor.step - 1);
+  return cursor.step + 1 < recording.steps.length ? { step: cursor.step + 1, phase: 0 } : null;
+}
+
+// Describes what the trees show at a cursor. `position` counts the steps whose changes are applied;
+// `path` are the nodes to highlight, `active` the node that the phase is about.
+export function makeFrame(recording, cursor) {
+  const step = recording.steps[cursor.step] ?? null;
+  const phase = phaseOf(recording, cursor);
+  const isDone = phase.kind === "start" || phase.kind === "backup" || phase.kind === "update";
+  const frame = { step, phase, position: cursor.step + (isDone ? 1 : 0), path: [], active: 0, tree: step ? step.tree : -1,
+    created: -1, edges: new Map(), marks: new Map(), changes: isDone && step ? step.changes : [] };
+  if (step && step.kind === "simulation") describeSimulation(frame, step, phase);
+  if (step && step.kind === "refinement") describeRefinement(frame, step, phase);
+  for (const change of frame.changes) {
+    if (change.in_window === false) addMark(frame, change.node, "outside");
+  }
+  return frame;
+}
+
+function describeSimulation(frame, step, phase) {
+  const isSelection = phase.kind === "select";
+  const levels = isSelection ? step.path.slice(0, phase.level + 1) : step.path;
+  frame.path = levels.map((row) => row.node);
+  if (isSelection) frame.active = frame.path.at(-1);
+  else {
+    if (frame.path.at(-1) !== step.leaf.node) frame.path.push(step.leaf.node);
+    frame.active = step.leaf.node;
+    if (step.leaf.is_new) addMark(frame, step.leaf.node, "new");
+    if (phase.kind === "evaluate" && step.leaf.is_new) frame.created = step.leaf.node;
+  }
+  levels.forEach((row, level) => {
+    const last = level + 1 === step.path.length;
+    const child = row.child ?? (last ? step.leaf.node : -1);
+    frame.edges.set(child, row.reason);
+  });
+}
+
+function describeRefinement(frame, step, phase) {
+  const chosen = step.nodes.map((row) => row.node);
+  for (const node of chosen) addMark(frame, node, "taken");
+  const changed = frame.changes.map((change) => change.node);
+  frame.path = phase.kind === "update" ? [...new Set(changed)] : chosen;
+  frame.active = chosen[0] ?? 0;
+}
+
+function addMark(frame, node, mark) {
+  frame.marks.set(node, [...(frame.marks.get(node) ?? []), mark]);
+}
+
+const PHASE_NAMES = { start: "before the search", select: "selection", evaluate: "expansion and evaluation", backup: "backup",
+  choose: "nodes taken over", mix: "mixing of the heads", update: "new means" };
+
+// Returns the title of the step and the name of the phase.
+export function describeCursor(recording, cursor) {
+  const step = recording.steps[cursor.step];
+  if (!step) return ["Start", `${PHASE_NAMES.start}: only the root has been evaluated`];
+  const phase = phaseOf(recording, cursor);
+  const round = step.round === null || step.round === undefined ? "" : `, round ${step.round + 1}`;
+  const kind = step.kind === "refinement" ? "Refinement" : "Simulation";
+  const number = typeof step.number === "number" ? ` ${step.number + 1}` : "";
+  const level = phase.kind === "select" ? `, level ${phase.level + 1} of ${step.path.length}` : "";
+  return [`${kind}${number}${round}, ${recording.trees[step.tree]} tree`, PHASE_NAMES[phase.kind] + level];
+}

@@ -1,0 +1,55 @@
+// The tables of a refinement: the nodes that a later tree takes over, and the mixing of two heads.
+
+import { makeValueBar } from "./bars.js";
+import { formatCount, formatShare, formatValue, makeElement, makeNumber, makeTable } from "./elements.js";
+import { TERM_HELP } from "./help.js";
+import { headName, moveLine } from "./replay.js";
+import { makeLongTable, makeNodeButton, moveName } from "./simulation_panel.js";
+
+export function describeFrontier(recording, step) {
+  const count = step.nodes.length;
+  const nodes = `${count} ${count === 1 ? "node" : "nodes"}`;
+  return `The ${recording.trees[step.tree]} tree takes over ${nodes} (◆) that it has not evaluated yet: first those through which most simulations of the ${recording.trees[0]} tree have passed.`;
+}
+
+// The frontier in the order of priority.
+export function makeFrontierTable(recording, step, select) {
+  const rows = step.candidates.map((candidate, rank) => makeElement("tr", { class: candidate.chosen ? "dv-chosen" : false, "data-node": candidate.node },
+    makeElement("td", {}, String(rank + 1)),
+    makeElement("td", {}, candidate.chosen ? "◆ taken over" : "waits"),
+    makeElement("th", { scope: "row" }, makeNodeButton(recording, candidate.node, select)),
+    makeNumber(candidate.passes, formatCount, "passes", "td")));
+  return makeLongTable("Frontier, by passes", ["rank", "", "node", ["passes", TERM_HELP.passes]], rows);
+}
+
+export function describeMixing(recording, step) {
+  const head = headName(recording, recording.tree_heads[step.tree]);
+  return `The ${head} head evaluates these nodes. Its value and prior are mixed with those before. The nodes on which the heads disagree most come first.`;
+}
+
+// Values and priors before, from the head, and after mixing.
+export function makeMixingTables(recording, step, select) {
+  const ranked = [...step.nodes].sort((a, b) => (b.distance ?? 0) - (a.distance ?? 0) || a.node - b.node);
+  const rows = ranked.map((row) => makeElement("tr", { "data-node": row.node },
+    makeElement("th", { scope: "row" }, makeNodeButton(recording, row.node, select)),
+    ...["before", "head", "after"].map((name) => makeNumber(row[name]?.value, formatValue, `${name}-value`, "td")),
+    makeElement("td", {}, makeValueBar(row.after?.value)),
+    makeNumber(row.distance, formatShare, "distance", "td")));
+  const headers = ["node", ["V before", TERM_HELP.V], "V of the head", "V mixed", "bar", ["distance", TERM_HELP.distance]];
+  return makeElement("div", {}, makeLongTable("Values before and after mixing", headers, rows),
+    makeElement("h4", {}, "Priors before and after mixing"), ...ranked.map((row, i) => makePriorDetails(recording, row, i === 0)));
+}
+
+function makePriorDetails(recording, row, isOpen) {
+  const node = recording.nodes[row.node];
+  const rows = node.legal.map((action, place) => makeElement("tr", { "data-action": action },
+    makeElement("th", { scope: "row" }, moveName(node, action)),
+    ...["before", "head", "after"].map((name) => makeNumber(row[name]?.prior?.[place], formatShare, `${name}-prior`, "td"))));
+  return makeElement("details", { open: isOpen, "data-node": row.node },
+    makeElement("summary", {}, moveLine(recording, row.node)),
+    makeTable(`Priors at ${moveLine(recording, row.node)}`, ["move", ["P before", TERM_HELP.P], "P of the head", "P mixed"], rows));
+}
+
+export function describeUpdate(recording, step) {
+  return `The mixed values replace the earlier ones in the means of the nodes above. ${recording.trees.length > 1 ? "Both trees change." : ""}`;
+}

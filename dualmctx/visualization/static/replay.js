@@ -1,0 +1,132 @@
+// The statistics of all trees of a recording after any number of steps.
+
+// Returns a replay at position 0, the roots alone. Position k is the state after the steps 0 … k − 1.
+export function makeReplay(recording) {
+  const [trees, size] = [recording.trees.length, recording.nodes.length];
+  const replay = {
+    recording,
+    position: 0,
+    visits: Array.from({ length: trees }, () => new Float64Array(size)),
+    values: Array.from({ length: trees }, () => new Float64Array(size)),
+    children: listChildren(recording.nodes),
+    outputs: listOutputs(recording),
+  };
+  setStart(replay);
+  replay.finalVisits = sumFinalVisits(replay);
+  replay.leaders = findLeaders(replay);
+  return replay;
+}
+
+function listChildren(nodes) {
+  const children = nodes.map(() => []);
+  for (const node of nodes) if (node.parent >= 0) children[node.parent].push(node.index);
+  for (const list of children) list.sort((a, b) => nodes[a].action - nodes[b].action);
+  return children;
+}
+
+// The first change of a node in a tree has its numbers at the start.
+function setStart(replay) {
+  const { visits, values, recording } = replay;
+  for (const { changes } of [...recording.steps].reverse()) {
+    for (const change of [...changes].reverse()) {
+      visits[change.tree][change.node] = change.visits[0];
+      values[change.tree][change.node] = change.value[0];
+    }
+  }
+}
+
+// Moves the replay to a position, forward or back.
+export function seekReplay(replay, position) {
+  const steps = replay.recording.steps;
+  while (replay.position < position) applyChanges(replay, steps[replay.position++].changes, 1);
+  while (replay.position > position) applyChanges(replay, [...steps[--replay.position].changes].reverse(), 0);
+}
+
+function applyChanges(replay, changes, side) {
+  for (const change of changes) {
+    replay.visits[change.tree][change.node] = change.visits[side];
+    replay.values[change.tree][change.node] = change.value[side];
+  }
+}
+
+// Visits of each node in all trees at the end: the order in which large trees are pruned.
+function sumFinalVisits(replay) {
+  seekReplay(replay, replay.recording.steps.length);
+  const sums = replay.recording.nodes.map((_, node) => replay.visits.reduce((sum, row) => sum + row[node], 0));
+  seekReplay(replay, 0);
+  return sums;
+}
+
+// For each tree and position, the root's child with the most visits (-1: none), and since when it leads.
+function findLeaders(replay) {
+  const leaders = replay.visits.map(() => []);
+  for (let position = 0; position <= replay.recording.steps.length; position++) {
+    seekReplay(replay, position);
+    replay.visits.forEach((row, tree) => {
+      const node = mostVisited(replay.children[0], row);
+      const last = leaders[tree][position - 1];
+      leaders[tree].push({ node, since: last && last.node === node ? last.since : position });
+    });
+  }
+  seekReplay(replay, 0);
+  return leaders;
+}
+
+function mostVisited(nodes, visits) {
+  let best = -1;
+  for (const node of nodes) if (visits[node] > (best < 0 ? 0 : visits[best])) best = node;
+  return best;
+}
+
+// For each node the outputs of the heads: {position, head, value, prior, mixed}, in order.
+function listOutputs(recording) {
+  const outputs = recording.nodes.map(() => []);
+  recording.steps.forEach((step, number) => {
+    const position = number + 1;
+    if (step.kind === "simulation" && step.evaluation) {
+      outputs[step.leaf.node].push({ position, ...step.evaluation, mixed: null });
+    }
+    for (const row of step.kind === "refinement" ? step.nodes : []) {
+      const head = recording.tree_heads[step.tree];
+      outputs[row.node].push({ position, head, ...row.head, mixed: row.after, distance: row.distance });
+    }
+  });
+  return outputs;
+}
+
+export function headName(recording, head) {
+  if (typeof head !== "number") return String(head);
+  return recording.heads.at(head) ?? `head ${head}`;
+}
+
+// A value in the view of the player who made the move to the node: the negative if the side changed.
+export function viewOfMover(recording, node, value) {
+  const parent = recording.nodes[node.parent];
+  return parent && parent.side !== node.side ? -value : value;
+}
+
+// Q of the edge into a node: the reward and the mean below it, in the view of the player who moved.
+export function edgeValue(replay, tree, index) {
+  const node = replay.recording.nodes[index];
+  if (!(replay.visits[tree][index] > 0)) return null;
+  if (node.parent < 0) return replay.values[tree][index];
+  if (node.is_terminal) return node.reward;
+  return node.reward + viewOfMover(replay.recording, node, replay.values[tree][index]);
+}
+
+// The moves from the root to a node, as text.
+export function moveLine(recording, index) {
+  const names = [];
+  for (let node = recording.nodes[index]; node.parent >= 0; node = recording.nodes[node.parent]) names.unshift(node.move);
+  return names.length ? names.join(" ") : "root";
+}
+
+// The number of steps of another recording that cost at most so many blocks.
+export function positionAtCost(recording, blocks) {
+  const count = recording.steps.findIndex((step) => step.blocks > blocks);
+  return count < 0 ? recording.steps.length : count;
+}
+
+export function costAt(recording, position) {
+  return position > 0 ? recording.steps[position - 1].blocks : 0;
+}

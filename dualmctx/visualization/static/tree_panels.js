@@ -1,0 +1,113 @@
+// The panels with the trees of a recording side by side, and their buttons and keys.
+
+import { fitCamera, listenToPointers, makeCamera, pressCameraKey, revealBox, zoomCamera } from "./camera.js";
+import { makeElement } from "./elements.js";
+import { chooseNodes, itemOfNode, makeLayout } from "./layout.js";
+import { headName } from "./replay.js";
+import { makeTreeView, setLayout, sizeOfView, updateTree } from "./tree_view.js";
+
+const LIMITS = [30, 60, 150, 400, 1000, 5000];
+const FIRST_LIMIT = 60;
+
+// Makes the panels of all trees of a replay, which share a camera and a layout. `on` has the listeners
+// `select(index)` and `change()`, called when the drawing must be filled in again.
+export function makeTreePanels(replay, titles, on) {
+  const group = { replay, camera: makeCamera(), opened: new Set(), limit: FIRST_LIMIT, hovered: -1, on, layout: null };
+  const listeners = {
+    select: on.select,
+    hover: (index) => { if (group.hovered !== index) { group.hovered = index; on.change(); } },
+    open: (parent) => openNode(group, parent),
+    key: (event, view) => pressTreeKey(group, event, view),
+  };
+  group.views = titles.map((title, tree) => makeTreeView(replay, tree, title, group.camera, listeners));
+  group.panels = group.views.map((view, tree) => makePanel(group, view, titles[tree]));
+  for (const view of group.views) listenToPointers(view.svg, group.camera);
+  arrangeNodes(group);
+  return group;
+}
+
+export function titleOfTree(recording, tree) {
+  if (recording.trees.length === 1 && recording.heads.length < 2) return `The tree`;
+  return `The ${recording.trees[tree]} tree (${headName(recording, recording.tree_heads[tree])} head)`;
+}
+
+function makePanel(group, view, title) {
+  const button = (text, label, onclick) => makeElement("button", { type: "button", "aria-label": label, title: label, onclick }, text);
+  const zoom = (factor) => () => { const size = sizeOfView(view); zoomCamera(group.camera, factor, size.width / 2, size.height / 2); };
+  const tools = makeElement("div", { class: "dv-tools" }, button("+", "zoom in", zoom(1.25)), button("−", "zoom out", zoom(0.8)),
+    button("Fit", "fit the whole tree", () => fitCamera(group.camera, group.layout, sizeOfView(view), false)),
+    view.tree === 0 ? makeLimit(group) : null);
+  return makeElement("section", { class: "dv-tree-panel", "aria-label": title },
+    makeElement("header", {}, makeElement("h3", {}, title), tools), view.svg);
+}
+
+function makeLimit(group) {
+  const size = group.replay.recording.nodes.length;
+  const values = [...LIMITS.filter((limit) => limit < size), Infinity];
+  const options = values.map((limit) => makeElement("option", { value: limit, selected: limit === group.limit },
+    limit === Infinity ? `all ${size} nodes` : `${limit} nodes`));
+  if (group.limit >= size) options.at(-1).selected = true;
+  return makeElement("select", { class: "dv-limit", "aria-label": "nodes drawn, the most visited ones", title: "Nodes drawn: the most visited ones; the others are summarised",
+    onchange: (event) => { group.limit = Number(event.target.value); group.opened.clear(); arrangeNodes(group); fitPanels(group); group.on.change(); } }, ...options);
+}
+
+// Chooses and places the nodes again, in all panels.
+function arrangeNodes(group) {
+  group.layout = makeLayout(group.replay, chooseNodes(group.replay, group.limit, group.opened));
+  for (const view of group.views) setLayout(view, group.layout);
+}
+
+export function fitPanels(group) {
+  fitCamera(group.camera, group.layout, sizeOfView(group.views[0]), true);
+}
+
+// Opens a summary; its parent stays where it is on the screen.
+function openNode(group, parent) {
+  const { camera } = group;
+  const before = itemOfNode(group.replay, group.layout, parent);
+  const top = camera.y + before.y * camera.scale;
+  group.opened.delete(parent);
+  group.opened.add(parent);
+  arrangeNodes(group);
+  camera.y = top - itemOfNode(group.replay, group.layout, parent).y * camera.scale;
+  for (const listener of camera.listeners) listener();
+  group.on.select(parent);
+}
+
+export function updatePanels(group, frame, selected) {
+  for (const view of group.views) {
+    updateTree(view, frame, { selected, hovered: group.hovered });
+    group.panels[view.tree].classList.toggle("dv-at-work", frame.tree === view.tree);
+  }
+}
+
+// Pans so that a node is visible in the first panel (all panels are equally large).
+export function revealNode(group, index) {
+  const item = itemOfNode(group.replay, group.layout, index);
+  if (item) revealBox(group.camera, item, group.layout, sizeOfView(group.views[0]));
+}
+
+function pressTreeKey(group, event, view) {
+  if (event.ctrlKey || event.altKey || event.metaKey) return;
+  const size = sizeOfView(view);
+  if (event.key === "0") fitCamera(group.camera, group.layout, size, false);
+  else if (!pressCameraKey(group.camera, event, size) && !chooseByKey(group, event)) return;
+  event.preventDefault();
+  event.stopPropagation();
+}
+
+// The arrow keys go to the parent, the first child and the siblings of the selected node.
+function chooseByKey(group, event) {
+  const { layout, replay, on } = group;
+  const current = on.selected();
+  const visible = (item) => item.isSummary || replay.recording.nodes[item.node].step < replay.position;
+  const items = layout.items.filter(visible).sort((a, b) => a.depth - b.depth || a.y - b.y);
+  const item = itemOfNode(replay, layout, current);
+  const near = items.filter((other) => other.depth === item.depth && !other.isSummary);
+  const place = near.indexOf(item);
+  const child = items.find((other) => other.parent === current && !other.isSummary);
+  const target = { ArrowLeft: layout.byKey.get(`n${item.parent}`), ArrowRight: child, ArrowUp: near[place - 1], ArrowDown: near[place + 1] }[event.key];
+  if (event.key === "Enter" && layout.byKey.has(`s${current}`)) openNode(group, current);
+  else if (target) { on.select(target.node); revealNode(group, target.node); }
+  return event.key.startsWith("Arrow") || event.key === "Enter";
+}
