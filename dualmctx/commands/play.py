@@ -168,7 +168,7 @@ def make_context(options: Options) -> "Context":
 
 def _load(options: Options, name: str) -> Network:
     trained = load_trained(name, game=options.game, network=options.network)
-    return Network(trained, _search_builder(trained, options))
+    return Network(trained, _search_builder(trained, options), options.seed or 0)
 
 
 def _search_builder(trained: Trained, options: Options) -> Build:

@@ -7,13 +7,17 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import PlainTextResponse
-from starlette.routing import BaseRoute, Mount, WebSocketRoute
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse
+from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket
 
-from dualmctx.web.handlers import answer_hello, answer_open, answer_position
+from dualmctx.visualization.page import recording_page
+from dualmctx.web.handlers import answer_exact, answer_hello, answer_open, answer_position
+from dualmctx.web.long_answers import answer_review
 from dualmctx.web.protocol import error, to_json
+from dualmctx.web.records import answer_read, answer_write
 from dualmctx.web.searches import answer_analyse, answer_search
 from dualmctx.web.security import HEADERS, Access
 from dualmctx.web.session import Context, Handlers, Session
@@ -24,6 +28,10 @@ HANDLERS: Handlers = {
     "position": answer_position,
     "search": answer_search,
     "analyse": answer_analyse,
+    "exact": answer_exact,
+    "review": answer_review,
+    "read": answer_read,
+    "write": answer_write,
 }
 """The functions that answer messages; `stop` is answered by the session."""
 SECRET_PATHS = ("/", "/index.html", "/socket")
@@ -66,7 +74,14 @@ def make_app(context: Context, access: Access) -> Asgi:
         for path, folder in _FOLDERS
         if folder.is_dir()
     ]
-    return _guard(Starlette(routes=[WebSocketRoute("/socket", serve_socket), *files]), access)
+    routes = [WebSocketRoute("/socket", serve_socket), Route("/recording", _empty_page), *files]
+    return _guard(Starlette(routes=routes), access)
+
+
+async def _empty_page(request: Request) -> HTMLResponse:
+    """Returns a page with an empty place, into which the page of the server puts a recording."""
+    del request
+    return HTMLResponse(recording_page(None))
 
 
 def _guard(app: Asgi, access: Access) -> Asgi:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import games
 from dualmctx.evaluation.chunks import can_deepen
+from dualmctx.evaluation.write_record import record_formats
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.saved_network import Trained, load_record, trained_names
 from dualmctx.types import Policy
@@ -86,6 +87,8 @@ def describe_trained(trained: Trained, build: Build) -> Row:
         "variants": _variants(build, heads),
         "own": {"variant": variant_name(default), "simulations": _simulations(default)},
         "heads": head_names(heads),
+        "exact": games.exact_source(env),
+        "records": list(record_formats(env)),
         "fen": games.has_fen(env),
     }
 

@@ -8,6 +8,7 @@ from dualmctx.evaluation.questions import Question
 from dualmctx.runs.saved_network import Trained
 from dualmctx.web.checkpoints import Build
 from dualmctx.web.engine import Engine, EngineOptions
+from dualmctx.web.game_evaluation import GameEvaluator
 from dualmctx.web.positions import describe_position, open_position
 
 
@@ -17,11 +18,12 @@ class Network:
     Attributes:
       trained: the network with its game.
       build: builds its searches.
+      games: evaluates its games.
     """
 
-    def __init__(self, trained: Trained, build: Build) -> None:
-        self.trained, self.build = trained, build
-        # Compiles the programs for positions.
+    def __init__(self, trained: Trained, build: Build, seed: int) -> None:
+        """Compiles the programs for positions; the seed is that of reviews."""
+        self.trained, self.build, self.games = trained, build, GameEvaluator(trained, seed)
         describe_position(trained.env, open_position(trained.env, Question(0, 0)))
 
 

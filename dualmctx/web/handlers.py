@@ -2,15 +2,17 @@
 
 import functools
 
+import games
 from dualmctx import __version__
 from dualmctx.web.checkpoints import describe_trained
 from dualmctx.web.engines import Network
 from dualmctx.web.limits import MAX_MESSAGE_BYTES, MAX_MOVES
-from dualmctx.web.positions import Opened, describe_position, open_position
+from dualmctx.web.positions import Opened, describe_position, find_exact, open_position
 from dualmctx.web.protocol import Message
 from dualmctx.web.session import Session
 
 LOADING, OPENING = "loading the network", "setting up the position"
+SOLVING = "solving the game"
 
 
 async def answer_hello(session: Session, message: Message) -> None:
@@ -49,6 +51,16 @@ async def answer_position(session: Session, message: Message) -> None:
     describe = functools.partial(describe_position, network.trained.env, opened)
     about = await session.call(message, OPENING, describe)
     await session.send({"type": "position", "id": message.id} | about)
+
+
+async def answer_exact(session: Session, message: Message) -> None:
+    """Answers `exact`; the value is null if it is unknown."""
+    network = await load_network(session, message)
+    opened = await open_moves(session, message, network)
+    find = functools.partial(find_exact, network.trained.env, opened)
+    found = await session.call(message, SOLVING, find, executor=session.context.slow)
+    unknown = {"source": games.exact_source(network.trained.env), "value": None, "moves": {}}
+    await session.send({"type": "exact", "id": message.id} | (found or unknown))
 
 
 async def load_network(session: Session, message: Message) -> Network:

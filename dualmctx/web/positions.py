@@ -90,13 +90,33 @@ def describe_position(env: Environment, opened: Opened) -> Row:
         "shape": shape(env),
         "side": opened.side,
         "is_over": is_over,
-        "result": _result(env, opened) if is_over else None,
+        "result": result_of(env, opened) if is_over else None,
         "moves": games.format_moves(env, opened.start, opened.actions),
         "actions": opened.actions,
         "entries": [entry._asdict() for entry in games.entries(env, state)],
         "fen": games.to_fen(env, state) if games.has_fen(env) else None,
         "ply": len(opened.actions),
     }
+
+
+def find_exact(
+    env: Environment, opened: Opened, seconds: float = games.exact.SECONDS
+) -> Row | None:
+    """Returns the exact values of a position, in the view of the side to move.
+
+    Args:
+      env: the game.
+      opened: the position.
+      seconds: how long to wait for the solution of the game.
+
+    Returns:
+      `source`, `value` and `moves`, the value of each legal move by its name; `None` if unknown.
+    """
+    found = games.exact_values(env, opened.state, seconds)
+    if found is None:
+        return None
+    moves = {name_of(env, opened.state, action): value for action, value in found.moves.items()}
+    return {"source": found.source, "value": found.value, "moves": moves}
 
 
 def shape(env: Environment) -> str:
@@ -119,7 +139,8 @@ def _picture(opened: Opened) -> Row:
     return dataclasses.asdict(drawn) | {"marked": sorted(drawn.marked)}
 
 
-def _result(env: Environment, opened: Opened) -> Row:
+def result_of(env: Environment, opened: Opened) -> Row:
+    """Returns the side that won a finished game, `None` for a draw, and a text."""
     rewards = np.asarray(opened.state.rewards)
     if not rewards.any():
         return {"winner": None, "text": "draw"}

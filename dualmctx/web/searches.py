@@ -1,15 +1,20 @@
 """Answers to the messages that search: a move, or an analysis that deepens."""
 
+import asyncio
+import contextlib
 import time
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Self
 
 from dualmctx.evaluation.requests import Analysis
+from dualmctx.types import Environment
 from dualmctx.web.analysis import choose_move, to_analysis
 from dualmctx.web.checkpoints import variant_name
 from dualmctx.web.engine import Engine
 from dualmctx.web.engines import Network
 from dualmctx.web.handlers import LOADING, load_network, open_moves
+from dualmctx.web.positions import Opened, find_exact
 from dualmctx.web.protocol import Message, Row
 from dualmctx.web.session import PROGRESS_SECONDS, Session
 from dualmctx.web.stream import Stream
@@ -84,7 +89,8 @@ async def answer_search(session: Session, message: Message) -> None:
     found = await session.call(message, READING, to_analysis, env, opened, row, variant)
     chosen = choose_move(found["moves"], row["action"], message.temperature, session.context.rng)
     head = {"type": "searched", "id": message.id}
-    await session.send(head | {"action": chosen["action"], "name": chosen["name"]} | found)
+    name = {"action": chosen["action"], "name": chosen["name"], "exact": None}
+    await session.send(head | name | found)
 
 
 async def answer_analyse(session: Session, message: Message) -> None:
@@ -96,8 +102,11 @@ async def answer_analyse(session: Session, message: Message) -> None:
     engine = await _engine(session, message)
     variant = _variant(message, network)
     analysis = Analysis(message.variant, message.simulations, report_every=_REPORT_SECONDS)
-    with Running(session, message, engine) as running, session.stoppable(message, running.stop):
+    with contextlib.ExitStack() as stack:
+        running = stack.enter_context(Running(session, message, engine))
+        stack.enter_context(session.stoppable(message, running.stop))
         running.start(analysis)
+        known = stack.enter_context(_finding_exact(session, message, env, opened))
         is_last = False
         while not is_last:
             row = await running.next()
@@ -106,8 +115,26 @@ async def answer_analyse(session: Session, message: Message) -> None:
                 await session.send({"type": "stopped", "id": message.id})
                 return
             found = await session.call(message, READING, to_analysis, env, opened, row, variant)
-            state = {"final": is_last, "seconds": round(time.monotonic() - begin, 3)}
+            seconds = round(time.monotonic() - begin, 3)
+            state = {"exact": known(), "final": is_last, "seconds": seconds}
             await session.send({"type": "analysis", "id": message.id} | found | state)
+
+
+@contextlib.contextmanager
+def _finding_exact(
+    session: Session, message: Message, env: Environment, opened: Opened
+) -> Iterator[Callable[[], Row | None]]:
+    """Starts to find exact values; yields a function that returns them once they are known."""
+    loop, slow = asyncio.get_running_loop(), session.context.slow
+    finding = loop.run_in_executor(slow, find_exact, env, opened)
+
+    def known() -> Row | None:
+        return finding.result() if finding.done() and finding.exception() is None else None
+
+    try:
+        yield known
+    finally:
+        finding.cancel()
 
 
 async def _engine(session: Session, message: Message) -> Engine:

@@ -14,6 +14,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from dualmctx.training.divergence import FAILURES, first_line
 from dualmctx.web.checkpoints import Offered
+from dualmctx.web.counter import Counter
 from dualmctx.web.engines import Engines
 from dualmctx.web.limits import MAX_TASKS, Limits, Rate
 from dualmctx.web.protocol import Id, Message, Refusal, Row, error, read_message, to_json
@@ -105,9 +106,17 @@ class Session:
 
     async def send(self, row: Row) -> None:
         """Sends an answer; does nothing if the connection is closed."""
+        await self._send_text(to_json(row))
+
+    async def _send_text(self, text: str) -> None:
         async with self._sending:
             with contextlib.suppress(RuntimeError, WebSocketDisconnect):
-                await self._socket.send_text(to_json(row))
+                await self._socket.send_text(text)
+
+    async def send_large(self, message: Message, row: Row) -> None:
+        """Sends an answer that takes long to write as text."""
+        text = await self.call(message, "sending the answer", to_json, row)
+        await self._send_text(text)
 
     async def send_progress(self, identity: Id, stage: str, begin: float, **fields: Any) -> None:
         """Sends what is done for a message, and the seconds since a time of `time.monotonic`."""
@@ -122,15 +131,31 @@ class Session:
         function: Callable[..., X],
         *arguments: Any,
         executor: Executor | None = None,
+        counter: Counter | None = None,
     ) -> X:
-        """Calls a function in another thread; sends progress while it takes long."""
+        """Calls a function in another thread; sends progress while it takes long.
+
+        Args:
+          message: the message that is answered.
+          stage: a description of the work, for progress.
+          function: the function.
+          *arguments: its arguments.
+          executor: runs the function; by default `quick`.
+          counter: counts the work, if it can be counted.
+        """
         loop, begin = asyncio.get_running_loop(), time.monotonic()
         running = loop.run_in_executor(executor or self.context.quick, function, *arguments)
-        while True:
-            done, _ = await asyncio.wait([running], timeout=PROGRESS_SECONDS)
-            if done:
-                return running.result()
-            await self.send_progress(message.id, stage, begin)
+        # If the page is gone, nobody asks for the exception.
+        running.add_done_callback(lambda future: future.cancelled() or future.exception())
+        try:
+            while not (await asyncio.wait([running], timeout=PROGRESS_SECONDS))[0]:
+                fields = {} if counter is None else counter.fields()
+                await self.send_progress(message.id, stage, begin, **fields)
+        finally:
+            running.cancel()
+            if counter is not None:
+                counter.stop()
+        return running.result()
 
     @contextlib.contextmanager
     def stoppable(self, message: Message, stop: Callable[[], None]) -> Iterator[None]:

@@ -1,0 +1,134 @@
+"""Evaluates all positions of a game in batches on the device."""
+
+import functools
+from collections import OrderedDict
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dualmctx.evaluation.batching import join
+from dualmctx.evaluation.chunks import total_simulations
+from dualmctx.evaluation.evaluator import Evaluator
+from dualmctx.evaluation.factory import build_evaluator
+from dualmctx.evaluation.questions import Question
+from dualmctx.runs.saved_network import Trained
+from dualmctx.runs.saved_policy import with_simulations
+from dualmctx.types import Environment, Policy
+from dualmctx.web.checkpoints import Build
+from dualmctx.web.counter import Counter
+from dualmctx.web.positions import Opened, find_exact, name_of, open_position
+from dualmctx.web.protocol import Message, Row
+from dualmctx.web.review import make_rows
+from games.histories import select_rows
+
+BATCH_SIZE = 32
+_MAX_EVALUATORS = 2
+_MIN_MOVES = 64
+
+
+def chosen_policy(build: Build, message: Message, max_simulations: int) -> Policy:
+    """Returns the search that a message names, with its simulations.
+
+    Raises:
+      ValueError: if there is no such search, or it has too many simulations.
+    """
+    policy = build(message.variant)
+    if message.simulations is not None:
+        single = len(message.simulations) == 1
+        policy = with_simulations(policy, message.simulations[0] if single else message.simulations)
+    number = total_simulations(policy)
+    if number > max_simulations:
+        raise ValueError(
+            f"simulations is {number}; it must be at most {max_simulations}, unless the server is"
+            " started with a larger --max-simulations"
+        )
+    return policy
+
+
+class GameEvaluator:
+    """Evaluates the games of one network; keeps a few compiled searches."""
+
+    def __init__(self, trained: Trained, seed: int) -> None:
+        """Takes the network and the seed of the random numbers."""
+        self._trained, self._seed = trained, seed
+        self._evaluators: OrderedDict[Policy, Evaluator] = OrderedDict()
+
+    def review(self, message: Message, policy: Policy, counter: Counter) -> list[Row]:
+        """Returns the rows of the answer `reviewed`, see `review.make_rows`.
+
+        Args:
+          message: the message with the game.
+          policy: the search.
+          counter: counts the positions.
+
+        Raises:
+          ValueError: if the game is invalid, or a batch does not fit into memory.
+          Stopped: if the work was stopped.
+        """
+        env = self._trained.env
+        opened = open_position(env, message.question())
+        positions = _positions(env, message, opened)
+        counter(0, len(positions))
+        evaluations = self._evaluate(positions, policy, counter)
+        exact = [find_exact(env, position) for position in positions]
+        return make_rows(
+            evaluations,
+            [position.side for position in positions],
+            opened.actions,
+            lambda ply, action: name_of(env, positions[ply].state, action),
+            None if exact[0] is None else exact,
+        )
+
+    def _evaluate(self, positions: list[Opened], policy: Policy, counter: Counter) -> Any:
+        evaluator, parts = self._evaluator(policy), [self._evaluator(policy).empty]
+        for begin in range(0, len(positions), BATCH_SIZE):
+            piece = [x.state for x in positions[begin : begin + BATCH_SIZE]]
+            states = jax.tree.map(lambda *leaves: np.stack(leaves), *piece)
+            ids = range(begin, begin + len(piece))
+            parts.append(evaluator.start(states, ids).result())
+            counter(begin + len(piece), len(positions))
+        return join(parts, len(positions))
+
+    def _evaluator(self, policy: Policy) -> Evaluator:
+        if policy not in self._evaluators:
+            found = build_evaluator(
+                self._trained, policy, batch_size=BATCH_SIZE, seed=self._seed, devices=1
+            )
+            self._evaluators[policy] = found
+            # Another thread may do the same.
+            while len(self._evaluators) > _MAX_EVALUATORS:
+                self._evaluators.popitem(last=False)
+            return found
+        return self._evaluators[policy]
+
+
+def _positions(env: Environment, message: Message, opened: Opened) -> list[Opened]:
+    """Returns the positions of a game, from its start to its end."""
+    first = open_position(env, Question(0, 0, [], message.fen)).state
+    size = max(_MIN_MOVES, 1 << max(0, len(opened.actions) - 1).bit_length())
+    actions = np.full(size, -1, np.int32)
+    actions[: len(opened.actions)] = opened.actions
+    later = jax.device_get(_play(env, first, actions))
+    states = [first]
+    states += [jax.tree.map(lambda x, i=i: x[i], later) for i in range(len(opened.actions))]
+    return [
+        Opened(state, states[max(0, ply - 1)], opened.start, opened.actions[:ply])
+        for ply, state in enumerate(states)
+    ]
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _play(env: Environment, state: Any, actions: jax.Array) -> Any:
+    """Returns the `[D]` states after each of `[D]` legal actions, padded with -1."""
+
+    def step(state: Any, action: jax.Array) -> tuple[Any, Any]:
+        after = env.step(state, jnp.maximum(action, 0))
+        is_move = (action >= 0)[None]
+        kept = jax.tree.map(
+            lambda new, old: select_rows(is_move, new[None], old[None])[0], after, state
+        )
+        return kept, kept
+
+    return jax.lax.scan(step, state, actions)[1]

@@ -1,0 +1,56 @@
+"""Answers to the messages that read and write records of games."""
+
+import datetime
+import re
+
+from dualmctx.evaluation.read_record import read_record, read_records
+from dualmctx.evaluation.write_record import EXTENSIONS, write_record
+from dualmctx.types import Environment
+from dualmctx.web.handlers import OPENING, load_network, open_moves
+from dualmctx.web.limits import MAX_MOVES
+from dualmctx.web.positions import Opened, result_of
+from dualmctx.web.protocol import Message, Row
+from dualmctx.web.session import Session
+
+READING = "reading the record"
+_RESULTS = {0: "1-0", 1: "0-1", None: "1/2-1/2"}
+
+
+async def answer_read(session: Session, message: Message) -> None:
+    """Answers `read` with `record`, the first game of a text."""
+    network = await load_network(session, message)
+    slow, env = session.context.slow, network.trained.env
+    record = await session.call(message, READING, _read, env, message.text, executor=slow)
+    await session.send({"type": "record", "id": message.id} | record)
+
+
+async def answer_write(session: Session, message: Message) -> None:
+    """Answers `write` with `written`, the content of a file."""
+    network = await load_network(session, message)
+    opened = await open_moves(session, message, network)
+    written = await session.call(message, OPENING, _write, network.trained.env, opened, message)
+    await session.send({"type": "written", "id": message.id} | written)
+
+
+def _read(env: Environment, text: str) -> Row:
+    count, record = len(read_records(env, text)), read_record(env, text)
+    if len(record.moves) > MAX_MOVES:
+        raise ValueError(f"the game has {len(record.moves):,} moves; it may have {MAX_MOVES:,}")
+    return {
+        "game_number": 1,
+        "count": count,
+        "moves": list(record.texts),
+        "fen": record.fen,
+        "headers": record.about or {},
+    }
+
+
+def _write(env: Environment, opened: Opened, message: Message) -> Row:
+    headers = {"date": datetime.date.today().isoformat()} | message.headers
+    if opened.is_over and "result" not in headers:
+        headers["result"] = _RESULTS[result_of(env, opened)["winner"]]
+    text = write_record(
+        env, opened.actions, format=message.format, fen=message.fen, headers=headers
+    )
+    name = re.sub(r"[^A-Za-z0-9]+", "-", env.id).strip("-")
+    return {"filename": f"{name}.{EXTENSIONS[message.format]}", "text": text}
