@@ -98,6 +98,7 @@ export function startPlay(root, context) {
 function makeLayout(root, context) {
   const { store, getPosition, showError } = context;
   const status = make("p", { class: "status", id: "status" });
+  const detail = make("p", { class: "detail" });
   const banner = make("p", { class: "banner", hidden: true });
   const comment = make("p", { class: "comment" });
   const boardRoot = make("div", { class: "board-area" });
@@ -112,13 +113,13 @@ function makeLayout(root, context) {
   const [moves, settings, record] = ["Moves", "Settings", "Record"].map((title) => (
     make("details", { class: "panel", open: title !== "Record" }, make("summary", {}, title))));
   root.append(make("div", { class: "split" },
-    make("div", { class: "board-side" }, status, banner, boardRoot,
+    make("div", { class: "board-side" }, status, detail, banner, boardRoot,
       make("div", { class: "actions", role: "group", "aria-label": "Game" }, Object.values(actions)), comment),
     make("div", { class: "panels" }, moves, settings, record)));
   const board = context.makeBoard(boardRoot, { onMove: (entry) => view.isCurrent && context.playMove(entry.name) });
   const updates = [makeMoveList(moves, context), makeSettings(settings, context), makeRecord(record, context)];
   // `isCurrent`: whether the board shows the position of the state, and not one before it.
-  const view = { status, banner, comment, actions, board, updates, position: null, checkpoint: null, isCurrent: false };
+  const view = { status, detail, banner, comment, actions, board, updates, position: null, checkpoint: null, isCurrent: false };
   return view;
 }
 
@@ -130,6 +131,8 @@ function showPosition(view, position, state) {
   Object.assign(view, { position, checkpoint: state.checkpoint, isCurrent: true });
   view.board.draw(position, { game: gameOf(state), flip: state.flip, isActive });
   view.status.textContent = describeTurn(position, state, { isLast, isHuman, isOver });
+  view.detail.textContent = describeDetails(position.picture.caption);
+  view.detail.hidden = !view.detail.textContent;
   view.banner.hidden = !isOver;
   view.banner.textContent = isOver ? describeResult(position, state) : "";
   const { actions } = view;
@@ -167,6 +170,12 @@ function describeTurn(position, state, { isLast, isHuman, isOver }) {
   if (!isLast) return `Position after move ${state.ply} of ${state.moves.length}: ${side} to move. A move starts a new line.`;
   if (isHuman) return state.first === state.second ? `${side} to move.` : `Your move (${side}).`;
   return state.paused ? `The engine (${side}) is paused.` : `The engine (${side}) is thinking …`;
+}
+
+// Returns what the caption says beside the game, the side to move and the winner, such as the
+// number of tests left.
+function describeDetails(caption) {
+  return caption.split(", ").slice(1).filter((part) => !/ won$|no winner/.test(part)).join(", ");
 }
 
 function describeResult({ result }, state) {
