@@ -1,0 +1,70 @@
+"""The style sheet of the page: contrast in both colour schemes, and modules that parse."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import dualmctx.web
+
+STATIC = Path(dualmctx.web.__file__).parent / "static"
+# Level AA of the Web Content Accessibility Guidelines 2.2, section 1.4.3.
+LEAST_CONTRAST = 4.5
+
+
+def colours(scheme):
+    """Returns the colours of `:root`; those of the dark scheme override those of the light one."""
+    text = (STATIC / "style.css").read_text(encoding="utf-8")
+    blocks = re.findall(r":root \{(.*?)\}", text, re.DOTALL)
+    assert len(blocks) == 2
+    named = {}
+    for block in blocks if scheme == "dark" else blocks[:1]:
+        named |= dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", block))
+    return named
+
+
+def luminance(colour):
+    """Returns the relative luminance of a colour, as in the guidelines."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def contrast(first, second):
+    """Returns the ratio of the luminance of two colours, from 1 to 21."""
+    low, high = sorted((luminance(first), luminance(second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_has_enough_contrast(scheme):
+    named = colours(scheme)
+    pairs = [
+        (ink, ground)
+        for ink in ("ink", "muted", "accent", "good", "bad")
+        for ground in ("background", "panel", "shade")
+    ]
+    weak = {
+        pair: round(contrast(*(named[name] for name in pair)), 2)
+        for pair in [*pairs, ("on-accent", "accent"), ("ink", "hole")]
+        if contrast(*(named[name] for name in pair)) < LEAST_CONTRAST
+    }
+    assert not weak
+
+
+def test_contrast_of_black_and_white_is_21():
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+@pytest.mark.parametrize("path", sorted(STATIC.glob("*.js")), ids=lambda path: path.name)
+def test_modules_are_valid_javascript(path):
+    command = ["node", "--input-type=module", "--check"]
+    text = path.read_text(encoding="utf-8")
+    result = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
