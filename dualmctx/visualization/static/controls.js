@@ -20,11 +20,11 @@ export function makeControls(steps, on) {
   controls.count = makeElement("span", { class: "dv-note dv-step-count" });
   controls.element = makeElement("div", { class: "dv-controls", role: "group", "aria-label": "steps of the search" },
     makeElement("div", { class: "dv-buttons" },
-      button("step-back", "⏮", "Back to the step before (Page Up)", press(on.step, -1)),
+      button("step-back", "◀◀", "Back to the step before (Page Up)", press(on.step, -1)),
       button("phase-back", "◀", "One micro-step back (←)", press(on.phase, -1)),
       controls.play,
       button("phase-next", "▶", "One micro-step forward (→)", press(on.phase, 1)),
-      button("step-next", "⏭", "To the end of the next step (Page Down)", press(on.step, 1)),
+      button("step-next", "▶▶", "To the end of the next step (Page Down)", press(on.step, 1)),
       controls.speed),
     makeElement("div", { class: "dv-timeline" }, controls.slider, controls.count),
     makeElement("p", { class: "dv-now", "aria-live": "polite" }, controls.title, " ", controls.phase));

@@ -42,6 +42,11 @@ export function formatValue(value) {
   return (value < 0 ? "−" : "+") + text;
 }
 
+// An exact value, without the digits of a whole number.
+export function formatExact(value) {
+  return Number.isInteger(value) ? formatValue(value).replace(/\.00$/, "") : formatValue(value);
+}
+
 // A probability with three digits.
 export function formatShare(value) {
   return isNumber(value) ? value.toFixed(3) : NONE;

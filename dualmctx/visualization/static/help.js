@@ -10,7 +10,8 @@ export const TERM_HELP = {
   exploration: "Exploration term: large for moves with a high prior and few visits, so that they are tried too.",
   score: "Sum of the addends. The move with the largest score is followed.",
   passes: "Simulations of the earlier tree that passed through the node; the most visited nodes are taken over first.",
-  distance: "How far the two heads are apart on this node.",
+  distance: "How far the priors of the two heads are apart: half the sum of the absolute differences, from 0 (equal) to 1.",
+  frozen: "The visits at the moment when the search of the opponent stopped at this node; moves are drawn in proportion to them.",
   window: "A windowed backup updates only the last edges of the path. Nodes above them are outside the window.",
   blocks: "Cost: residual blocks of the network that were computed so far, one position each. The roots are not counted.",
 };

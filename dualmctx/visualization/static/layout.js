@@ -1,7 +1,7 @@
 // Places the nodes of the final tree from left to right, so that a node never moves while one steps.
 
 const ROW_HEIGHT = 24;
-const COLUMN_GAP = 34;
+const COLUMN_GAP = 30;
 export const BOX_HEIGHT = 19;
 const OPENED_AT_ONCE = 40;
 const LONGEST_NAME = 11;
@@ -98,8 +98,8 @@ function measureColumns(replay, shown) {
   const hasExact = nodes.some((node) => node.exact !== null && node.exact !== undefined);
   const name = 24 + 7 * Math.max(3, ...names);
   const visits = name + 8 + 7 * Math.max(2, digits);
-  const value = visits + 46;
-  return { nameEnd: name, visitsEnd: visits, valueEnd: value, hasExact, boxWidth: value + (hasExact ? 42 : 6) };
+  const value = visits + 48;
+  return { nameEnd: name, visitsEnd: visits, valueEnd: value, hasExact, boxWidth: value + (hasExact ? 34 : 6) };
 }
 
 // The move into a node, as drawn in its box.

@@ -1,7 +1,7 @@
 // The details of one node: its position, its numbers in each tree, and what the heads said about it.
 
 import { drawBoard } from "./board.js";
-import { formatCount, formatValue, makeElement, makeNumber, makeTable } from "./elements.js";
+import { formatCount, formatExact, formatValue, makeElement, makeNumber, makeTable } from "./elements.js";
 import { TERM_HELP } from "./help.js";
 import { edgeValue, headName, moveLine } from "./replay.js";
 import { makePriorTable, playerName } from "./simulation_panel.js";
@@ -44,7 +44,7 @@ function makeTreeNumbers(replay, index) {
 function makeExact(recording, node) {
   if (node.exact === null || node.exact === undefined) return null;
   const word = node.exact > 0 ? "win" : node.exact < 0 ? "loss" : "draw";
-  return makeElement("p", {}, "Exact value: ", makeNumber(node.exact, formatValue, "exact"), ` (${word} for ${playerName(recording, node.side)})`);
+  return makeElement("p", {}, "Exact value: ", makeNumber(node.exact, formatExact, "exact"), ` (${word} for ${playerName(recording, node.side)})`);
 }
 
 function makeOutputLine(recording, output) {
@@ -57,7 +57,14 @@ function makeOutputLine(recording, output) {
 function rootOutputs(recording, index) {
   const root = recording.root;
   if (index !== 0 || !root || !Array.isArray(root.heads)) return [];
-  return root.heads.map((row) => ({ position: 0, mixed: null, ...row }));
+  return root.heads.map((row, head) => ({ position: 0, mixed: null, head, ...row }));
+}
+
+// The prior of the root, and the one with noise if the search had any.
+function rootPriors(root) {
+  if (!root?.prior) return [];
+  const hasNoise = root.noisy_prior && root.noisy_prior.some((share, i) => share !== root.prior[i]);
+  return hasNoise ? [["P used", root.prior], ["P with noise", root.noisy_prior]] : [["P used", root.prior]];
 }
 
 function makePriors(recording, node, outputs) {
@@ -65,8 +72,7 @@ function makePriors(recording, node, outputs) {
     const name = headName(recording, output.head);
     return output.mixed?.prior ? [[`P ${name}`, output.prior], ["P mixed", output.mixed.prior]] : [[`P ${name}`, output.prior]];
   });
-  const used = node.parent < 0 && recording.root?.prior;
-  if (Array.isArray(used) && used.length === node.legal.length) columns.push(["P used at the root", used]);
+  if (node.parent < 0) columns.push(...rootPriors(recording.root));
   if (!columns.length || !node.legal.length) return null;
   return makePriorTable("Priors of the heads", node, columns.map(([, prior]) => prior), columns.map(([name]) => name));
 }

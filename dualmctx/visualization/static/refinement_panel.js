@@ -8,8 +8,9 @@ import { makeLongTable, makeNodeButton, moveName } from "./simulation_panel.js";
 
 export function describeFrontier(recording, step) {
   const count = step.nodes.length;
-  const nodes = `${count} ${count === 1 ? "node" : "nodes"}`;
-  return `The ${recording.trees[step.tree]} tree takes over ${nodes} (◆) that it has not evaluated yet: first those through which most simulations of the ${recording.trees[0]} tree have passed.`;
+  const waiting = step.num_waiting === undefined ? "" : ` of ${step.num_waiting}`;
+  const nodes = `${count}${waiting} nodes`;
+  return `The ${recording.trees[step.tree]} tree takes over ${nodes} that it has not evaluated yet (◆): those through which most simulations of the ${recording.trees[step.tree - 1]} tree have passed.`;
 }
 
 // The frontier in the order of priority.
@@ -23,7 +24,7 @@ export function makeFrontierTable(recording, step, select) {
 }
 
 export function describeMixing(recording, step) {
-  const head = headName(recording, recording.tree_heads[step.tree]);
+  const head = headName(recording, step.head ?? recording.tree_heads[step.tree]);
   return `The ${head} head evaluates these nodes. Its value and prior are mixed with those before. The nodes on which the heads disagree most come first.`;
 }
 

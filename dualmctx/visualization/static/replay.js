@@ -24,9 +24,13 @@ function listChildren(nodes) {
   return children;
 }
 
-// The first change of a node in a tree has its numbers at the start.
+// The root's numbers are those of the recording; of another node, the first change has the old ones.
 function setStart(replay) {
   const { visits, values, recording } = replay;
+  (recording.root?.trees ?? []).forEach((row, tree) => {
+    visits[tree][0] = row.visits;
+    values[tree][0] = row.value;
+  });
   for (const { changes } of [...recording.steps].reverse()) {
     for (const change of [...changes].reverse()) {
       visits[change.tree][change.node] = change.visits[0];
@@ -78,7 +82,7 @@ function mostVisited(nodes, visits) {
   return best;
 }
 
-// For each node the outputs of the heads: {position, head, value, prior, mixed}, in order.
+// For each node the outputs of the heads: {position, head, value, prior, before, mixed}, in order.
 function listOutputs(recording) {
   const outputs = recording.nodes.map(() => []);
   recording.steps.forEach((step, number) => {
@@ -87,8 +91,8 @@ function listOutputs(recording) {
       outputs[step.leaf.node].push({ position, ...step.evaluation, mixed: null });
     }
     for (const row of step.kind === "refinement" ? step.nodes : []) {
-      const head = recording.tree_heads[step.tree];
-      outputs[row.node].push({ position, head, ...row.head, mixed: row.after, distance: row.distance });
+      const head = step.head ?? recording.tree_heads[step.tree];
+      outputs[row.node].push({ position, head, ...row.head, before: row.before, mixed: row.after, distance: row.distance });
     }
   });
   return outputs;
@@ -121,12 +125,13 @@ export function moveLine(recording, index) {
   return names.length ? names.join(" ") : "root";
 }
 
-// The number of steps of another recording that cost at most so many blocks.
+// The number of steps of another recording that cost at most so many blocks (null: not known).
 export function positionAtCost(recording, blocks) {
+  if (blocks === null) return recording.steps.length;
   const count = recording.steps.findIndex((step) => step.blocks > blocks);
   return count < 0 ? recording.steps.length : count;
 }
 
 export function costAt(recording, position) {
-  return position > 0 ? recording.steps[position - 1].blocks : 0;
+  return position > 0 ? recording.steps[position - 1].blocks : recording.steps[0]?.blocks === null ? null : 0;
 }

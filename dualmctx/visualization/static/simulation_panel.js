@@ -24,7 +24,8 @@ export function makeNodeButton(recording, index, select) {
 const REASONS = {
   rule: "the move with the largest score",
   explore: "a move drawn at random (ε-greedy exploration outside the window), whatever its score",
-  root: "the move that the rule of the root prescribes; the score only decides between equals",
+  root: "the move with the largest score by the rule of the root, among those that it considers",
+  frozen: "a move drawn from the frozen visits, because the opponent has stopped to search at this node",
 };
 
 export function describeSelection(recording, step, level) {
@@ -33,7 +34,8 @@ export function describeSelection(recording, step, level) {
   const chosen = row.chosen ?? row.action;
   const mover = playerName(recording, node.side);
   const target = row.child === null ? "has no node yet, so the path ends there" : "leads to the next node of the path";
-  return `At ${moveLine(recording, row.node)}, ${mover} chooses ${moveName(node, chosen)}: ${REASONS[row.reason] ?? row.reason}. The move ${target}.`;
+  const halving = row.required_visits === undefined ? "" : ` Sequential Halving considers the moves with ${row.required_visits} visits.`;
+  return `At ${moveLine(recording, row.node)}, ${mover} chooses ${moveName(node, chosen)}: ${REASONS[row.reason] ?? row.reason}.${halving} The move ${target}.`;
 }
 
 // The candidates of one selection, the best first.
@@ -41,13 +43,15 @@ export function makeSelectionTable(recording, row) {
   const node = recording.nodes[row.node];
   const parts = row.parts;
   const isMean = parts[0] === "Q" && row.candidates.every(({ q, addends }) => q === null || q === addends[0]);
-  const headers = ["", "move", ["P", TERM_HELP.P], ["N", TERM_HELP.N], ...(isMean ? [] : [["mean Q", TERM_HELP.Q]]),
+  const hasFrozen = row.candidates.some((candidate) => candidate.frozen_visits !== undefined);
+  const headers = ["", "move", ["P", TERM_HELP.P], ["N", TERM_HELP.N], ...(hasFrozen ? [["frozen N", TERM_HELP.frozen]] : []), ...(isMean ? [] : [["mean Q", TERM_HELP.Q]]),
     ...parts.map((part, i) => [i ? `+ ${part}` : part, TERM_HELP[part] ?? `Addend of the score: ${part}`]), ["= score", TERM_HELP.score], "bar"];
   const range = rangeOfScores(row.candidates);
   const ranked = [...row.candidates].sort((a, b) => compareScores(a, b) || a.action - b.action);
   const chosen = row.chosen ?? row.action;
-  const rows = ranked.map((candidate) => makeCandidateRow(node, candidate, candidate.action === chosen, isMean, range));
-  return makeLongTable(`Candidates at ${moveLine(recording, row.node)}`, headers, rows);
+  const rows = ranked.map((candidate) => makeCandidateRow(node, candidate, candidate.action === chosen, { isMean, hasFrozen, range }));
+  const omitted = row.omitted ? `; ${row.omitted} with smaller scores are left out` : "";
+  return makeLongTable(`Candidates at ${moveLine(recording, row.node)}${omitted}`, headers, rows);
 }
 
 function compareScores(a, b) {
@@ -55,17 +59,18 @@ function compareScores(a, b) {
   return x === y ? 0 : y - x;
 }
 
-function makeCandidateRow(node, candidate, isChosen, isMean, range) {
+function makeCandidateRow(node, candidate, isChosen, look) {
   const { action, prior, visits, q, addends, score } = candidate;
   return makeElement("tr", { class: isChosen ? "dv-chosen" : false, "data-action": action },
     makeElement("td", {}, isChosen ? "▶" : "", makeElement("span", { class: "dv-unseen" }, isChosen ? "chosen" : "")),
     makeElement("th", { scope: "row" }, moveName(node, action)),
     makeNumber(prior, formatShare, "prior", "td"),
     makeNumber(visits, formatCount, "visits", "td"),
-    isMean ? null : makeNumber(q, formatValue, "q", "td"),
+    look.hasFrozen ? makeNumber(candidate.frozen_visits, formatCount, "frozen-visits", "td") : null,
+    look.isMean ? null : makeNumber(q, formatValue, "q", "td"),
     ...addends.map((addend, i) => makeNumber(addend, formatValue, `addend-${i}`, "td")),
     makeNumber(score, formatValue, "score", "td"),
-    makeElement("td", {}, makeScoreBar(addends, ...range)));
+    makeElement("td", {}, makeScoreBar(addends, ...look.range)));
 }
 
 // A table of which the first rows are shown, with a button for the rest.
@@ -116,6 +121,7 @@ export function makePriorTable(caption, node, priors, names) {
 export function describeBackup(recording, step) {
   const outside = step.changes.filter((change) => change.in_window === false).length;
   const window = outside ? ` ${outside} of the nodes are outside the window (⊘) and keep their numbers.` : "";
+  if (step.pending) return `This leaf waits for ${step.pending} more of the same step; their results are backed up together.`;
   return `The result goes up from ${moveLine(recording, step.leaf.node)} to the root: visits and means, old → new.${window}`;
 }
 

@@ -9,6 +9,7 @@ const MOST_DISAGREEMENTS = 10;
 
 export function makeCostMeter(recording, position) {
   const [spent, total] = [costAt(recording, position), costAt(recording, recording.steps.length)];
+  if (spent === null) return makeElement("p", { class: "dv-note" }, "The cost of this search in network blocks is not known, because of its rollouts.");
   return makeElement("div", { class: "dv-cost", title: TERM_HELP.blocks },
     makeElement("span", {}, "Cost: ", makeNumber(spent, formatCount, "blocks"), " of ", makeNumber(total, formatCount, "blocks-total"), " network blocks "),
     makeElement("progress", { max: total || 1, value: spent, "aria-label": "network blocks spent" }));
@@ -56,9 +57,11 @@ export function makeDisagreements(replay, select) {
     .map((output) => ({ node, ...output })));
   rows.sort((a, b) => (b.distance ?? 0) - (a.distance ?? 0) || a.node - b.node);
   if (!rows.length) return makeElement("p", { class: "dv-note" }, "No node has been evaluated by both heads yet.");
-  return makeLongTable("Where the heads disagree most", ["node", ["distance", TERM_HELP.distance]],
+  return makeLongTable("Where the heads disagree most", ["node", ["V before", TERM_HELP.V], ["V of the later head", TERM_HELP.V], ["distance", TERM_HELP.distance]],
     rows.slice(0, MOST_DISAGREEMENTS).map((row) => makeElement("tr", { "data-node": row.node },
       makeElement("th", { scope: "row" }, makeNodeButton(replay.recording, row.node, select)),
+      makeNumber(row.before.value, formatValue, "before-value", "td"),
+      makeNumber(row.value, formatValue, "head-value", "td"),
       makeNumber(row.distance, formatShare, "distance", "td"))));
 }
 

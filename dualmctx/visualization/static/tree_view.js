@@ -1,6 +1,6 @@
 // Draws one tree as SVG. All trees of a recording have the same layout; each shows its own numbers.
 
-import { formatCount, formatValue, makeElement, makeSvg, setAttribute, setText } from "./elements.js";
+import { formatCount, formatExact, formatValue, makeElement, makeSvg, setAttribute, setText } from "./elements.js";
 import { BOX_HEIGHT, shortName } from "./layout.js";
 import { edgeValue, moveLine, viewOfMover } from "./replay.js";
 
@@ -156,7 +156,7 @@ function isExactShown(node) {
 
 function describeNode(recording, index, look, marks) {
   const node = recording.nodes[index];
-  const exact = look.exact === null ? "" : `, exact value ${formatValue(look.exact)}`;
+  const exact = look.exact === null ? "" : `, exact value ${formatExact(look.exact)}`;
   const numbers = look.visits === null ? "not in this tree" : `${formatCount(look.visits)} visits, Q ${formatValue(look.value)}`;
   const words = [node.is_terminal ? "end of the game" : "", ...marks.map((mark) => MARK_WORDS[mark])].filter(Boolean);
   return [`${moveLine(recording, index)}: ${numbers}${exact}`, ...words].join("; ");
@@ -165,7 +165,7 @@ function describeNode(recording, index, look, marks) {
 function fillBox(box, look) {
   fillNumber(box.visits, look.visits, formatCount);
   fillNumber(box.value, look.value, formatValue);
-  fillNumber(box.exact, look.exact, (value) => (value === null ? "" : `=${formatValue(value)}`));
+  fillNumber(box.exact, look.exact, (value) => (value === null ? "" : `=${formatExact(value)}`));
   setText(box.mark, look.mark);
   const tint = look.value === null ? 0 : Math.min(1, Math.abs(look.value));
   setAttribute(box.tint, "class", `dv-tint ${look.value < 0 ? "dv-bad" : "dv-good"}`);

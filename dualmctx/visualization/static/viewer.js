@@ -51,7 +51,7 @@ function buildPage(viewer) {
 function describeRecording(recording) {
   const moves = recording.moves?.length ? ` after ${recording.moves.length} ${recording.moves.length === 1 ? "move" : "moves"}` : "";
   const simulations = [recording.simulations].flat().join(" + ");
-  return `${recording.game}${moves}: ${recording.variant} with ${simulations} simulations, network ${recording.network}`;
+  return `${recording.game}${moves}: ${recording.variant} with ${simulations} simulations${recording.network ? `, network ${recording.network}` : ""}`;
 }
 
 function toggleOther(viewer, isShown) {
@@ -117,8 +117,9 @@ function showPanels(viewer) {
   const { recording, replay } = viewer;
   const select = (index) => { selectNode(viewer, index, true); revealNode(viewer.group, index); };
   viewer.now.replaceChildren(makeElement("h3", {}, "This step"), ...makeStepContent(viewer, select).filter(Boolean));
-  viewer.standings.replaceChildren(makeElement("h3", {}, "Cost and moves"), makeCostMeter(recording, replay.position),
-    makeStandings(replay, viewer.other), describeResult(recording), ...(recording.trees.length > 1 ? [makeDisagreements(replay, select)] : []));
+  viewer.standings.replaceChildren(makeElement("div", {}, makeElement("h3", {}, "Cost and moves"), makeCostMeter(recording, replay.position),
+    makeStandings(replay, viewer.other), describeResult(recording)),
+  ...(recording.trees.length > 1 ? [makeElement("div", {}, makeElement("h3", {}, "The two heads"), makeDisagreements(replay, select))] : []));
   showDetails(viewer);
 }
 
