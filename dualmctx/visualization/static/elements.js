@@ -33,18 +33,22 @@ export function setText(element, text) {
 
 const NONE = "–";
 
-// A value in [-1, 1] or a score, with a sign and two digits (three below 0.1).
-export function formatValue(value) {
+// A value in [-1, 1] or a score, with a sign and three digits.
+export function formatValue(value, digits = 3) {
   if (!isNumber(value)) return NONE;
-  const size = Math.abs(value);
-  const text = size.toFixed(size >= 100 ? 0 : size < 0.0995 ? 3 : 2);
-  if (Number(text) === 0) return "0";
+  const text = Math.abs(value).toFixed(digits);
+  if (value === 0) return "0";
   return (value < 0 ? "−" : "+") + text;
+}
+
+// The same for the boxes of a tree, with two digits.
+export function formatShort(value) {
+  return formatValue(value, 2);
 }
 
 // An exact value, without the digits of a whole number.
 export function formatExact(value) {
-  return Number.isInteger(value) ? formatValue(value).replace(/\.00$/, "") : formatValue(value);
+  return Number.isInteger(value) ? formatValue(value, 0) : formatValue(value);
 }
 
 // A probability with three digits.

@@ -1,8 +1,8 @@
 // Places the nodes of the final tree from left to right, so that a node never moves while one steps.
 
-const ROW_HEIGHT = 24;
+const ROW_HEIGHT = 27;
 const COLUMN_GAP = 30;
-export const BOX_HEIGHT = 19;
+export const BOX_HEIGHT = 20;
 const OPENED_AT_ONCE = 40;
 const LONGEST_NAME = 11;
 

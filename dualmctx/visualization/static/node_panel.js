@@ -17,7 +17,7 @@ export function makeNodeDetails(replay, index, seen) {
     makeElement("p", { class: "dv-note" }, describeNodeState(recording, node)),
     makeElement("div", { class: "dv-node-parts" },
       node.picture ? drawBoard(node.picture) : null,
-      makeElement("div", {}, makeTreeNumbers(replay, index), makeExact(recording, node), ...outputs.map((output) => makeOutputLine(recording, output)))),
+      makeElement("div", {}, makeTreeNumbers(replay, index), makeExact(recording, node), makeReward(recording, node), ...outputs.map((output) => makeOutputLine(recording, output)))),
     makePriors(recording, node, outputs),
   ];
 }
@@ -45,6 +45,13 @@ function makeExact(recording, node) {
   if (node.exact === null || node.exact === undefined) return null;
   const word = node.exact > 0 ? "win" : node.exact < 0 ? "loss" : "draw";
   return makeElement("p", {}, "Exact value: ", makeNumber(node.exact, formatExact, "exact"), ` (${word} for ${playerName(recording, node.side)})`);
+}
+
+// The value of a node without moves is 0 in the tree; the result counts on the edge into it.
+function makeReward(recording, node) {
+  if (!node.is_terminal) return null;
+  return makeElement("p", {}, "Result of the game for ", playerName(recording, recording.nodes[node.parent].side), ", who made the last move: ",
+    makeNumber(node.reward, formatValue, "reward"));
 }
 
 function makeOutputLine(recording, output) {

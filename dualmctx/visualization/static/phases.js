@@ -1,5 +1,7 @@
 // The micro-steps of a recording. A cursor is {step, phase}; step −1 is the state before the search.
 
+import { treeName } from "./replay.js";
+
 // Returns the phases of a step: {kind, level}. The last one shows the statistics after the step.
 export function listPhases(step) {
   if (!step) return [{ kind: "start", level: 0 }];
@@ -83,5 +85,5 @@ export function describeCursor(recording, cursor) {
   const kind = step.kind === "refinement" ? "Refinement" : "Simulation";
   const number = typeof step.number === "number" ? ` ${step.number + 1}` : "";
   const level = phase.kind === "select" ? `, level ${phase.level + 1} of ${step.path.length}` : "";
-  return [`${kind}${number}${round}, ${recording.trees[step.tree]} tree`, PHASE_NAMES[phase.kind] + level];
+  return [`${kind}${number}${round}, ${treeName(recording, step.tree)}`, PHASE_NAMES[phase.kind] + level];
 }

@@ -3,14 +3,14 @@
 import { makeValueBar } from "./bars.js";
 import { formatCount, formatShare, formatValue, makeElement, makeNumber, makeTable } from "./elements.js";
 import { TERM_HELP } from "./help.js";
-import { headName, moveLine } from "./replay.js";
+import { headName, moveLine, treeName } from "./replay.js";
 import { makeLongTable, makeNodeButton, moveName } from "./simulation_panel.js";
 
 export function describeFrontier(recording, step) {
   const count = step.nodes.length;
   const waiting = step.num_waiting === undefined ? "" : ` of ${step.num_waiting}`;
   const nodes = `${count}${waiting} nodes`;
-  return `The ${recording.trees[step.tree]} tree takes over ${nodes} that it has not evaluated yet (◆): those through which most simulations of the ${recording.trees[step.tree - 1]} tree have passed.`;
+  return `The ${treeName(recording, step.tree)} takes over ${nodes} that it has not evaluated yet (◆): those through which most simulations of the ${treeName(recording, step.tree - 1)} have passed.`;
 }
 
 // The frontier in the order of priority.

@@ -1,5 +1,26 @@
 // The statistics of all trees of a recording after any number of steps.
 
+// Throws an error that says why an object is not a recording that can be shown.
+export function checkRecording(recording) {
+  if (!recording || recording.format !== "dualmctx-recording") throw new Error("This is not a recording of dualmctx.");
+  if (recording.version !== 1) throw new Error(`The recording has version ${recording.version}; this viewer reads version 1.`);
+  for (const name of ["nodes", "steps", "trees", "heads", "tree_heads", "players", "simulations"]) {
+    if (!Array.isArray(recording[name])) throw new Error(`The recording is damaged: ${name} is not a list.`);
+  }
+  const { nodes, trees, steps } = recording;
+  const isNode = (index) => Number.isInteger(index) && index >= 0 && index < nodes.length;
+  nodes.forEach((node, index) => {
+    const isParent = index ? isNode(node?.parent) && node.parent < index : node?.parent === -1;
+    if (!isParent || node.index !== index) throw new Error(`The recording is damaged: node ${index} has no earlier parent.`);
+  });
+  steps.forEach((step, number) => {
+    const isValid = ["simulation", "refinement"].includes(step?.kind) && Array.isArray(step.changes)
+      && step.changes.every((change) => isNode(change.node) && change.tree in trees);
+    if (!isValid) throw new Error(`The recording is damaged: step ${number + 1} has unknown nodes or trees.`);
+  });
+  if (!nodes.length) throw new Error("The recording is damaged: it has no nodes.");
+}
+
 // Returns a replay at position 0, the roots alone. Position k is the state after the steps 0 … k − 1.
 export function makeReplay(recording) {
   const [trees, size] = [recording.trees.length, recording.nodes.length];
@@ -101,6 +122,12 @@ function listOutputs(recording) {
 export function headName(recording, head) {
   if (typeof head !== "number") return String(head);
   return recording.heads.at(head) ?? `head ${head}`;
+}
+
+// The name of a tree with the word "tree", which the only tree of a search is called already.
+export function treeName(recording, tree) {
+  const name = recording.trees[tree];
+  return recording.trees.length === 1 || /\btree\b/.test(name) ? name : `${name} tree`;
 }
 
 // A value in the view of the player who made the move to the node: the negative if the side changed.

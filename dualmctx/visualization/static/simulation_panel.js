@@ -152,5 +152,6 @@ function rewardedView(recording, index, value) {
 }
 
 function makePair([before, after], format, field) {
+  if (before === null) return makeElement("td", {}, format(null));
   return makeElement("td", {}, makeNumber(before, format, `${field}-old`), before === after ? " = " : " → ", makeNumber(after, format, `${field}-new`));
 }

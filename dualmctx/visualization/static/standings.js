@@ -2,7 +2,7 @@
 
 import { formatCount, formatShare, formatValue, makeElement, makeNumber, makeTable } from "./elements.js";
 import { TERM_HELP } from "./help.js";
-import { costAt, edgeValue, moveLine } from "./replay.js";
+import { costAt, edgeValue, moveLine, treeName } from "./replay.js";
 import { makeLongTable, makeNodeButton } from "./simulation_panel.js";
 
 const MOST_DISAGREEMENTS = 10;
@@ -17,7 +17,7 @@ export function makeCostMeter(recording, position) {
 
 // One row per tree; `other` is the replay of the comparison, already at the same cost, or null.
 export function makeStandings(replay, other) {
-  const rows = replay.recording.trees.map((name, tree) => makeStandingRow(replay, tree, `${name} tree`));
+  const rows = replay.recording.trees.map((_, tree) => makeStandingRow(replay, tree, treeName(replay.recording, tree)));
   if (other) rows.push(makeStandingRow(other, 0, `${otherName(other)}, same cost`));
   return makeTable("The move that each tree would play now", ["tree", ["simulations", "Steps of this tree so far"],
     "most visited move", ["its share of N", "Visits of the move divided by those of all moves of the root"], ["its Q", TERM_HELP.Q], ["in front since", "The step since which this move has the most visits"]], rows);
@@ -70,5 +70,6 @@ export function describeResult(recording) {
   const root = recording.nodes[0];
   const place = root.legal.indexOf(result.action);
   const move = place < 0 ? `action ${result.action}` : root.names[place];
-  return makeElement("p", {}, "The search plays ", makeElement("b", {}, move), ", value ", makeNumber(result.value, formatValue, "result-value"), ".");
+  return makeElement("p", {}, "At its end the search plays ", makeElement("b", {}, move), ", with weight ",
+    makeNumber(result.weights[place], formatShare, "result-weight"), " in its policy, value ", makeNumber(result.value, formatValue, "result-value"), ".");
 }

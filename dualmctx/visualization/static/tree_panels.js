@@ -3,16 +3,16 @@
 import { fitCamera, listenToPointers, makeCamera, pressCameraKey, revealBox, zoomCamera } from "./camera.js";
 import { makeElement } from "./elements.js";
 import { chooseNodes, itemOfNode, makeLayout } from "./layout.js";
-import { headName } from "./replay.js";
+import { headName, treeName } from "./replay.js";
 import { makeTreeView, setLayout, sizeOfView, updateTree } from "./tree_view.js";
 
 const LIMITS = [30, 60, 150, 400, 1000, 5000];
 const FIRST_LIMIT = 60;
 
-// Makes the panels of all trees of a replay, which share a camera and a layout. `on` has the listeners
-// `select(index)` and `change()`, called when the drawing must be filled in again.
-export function makeTreePanels(replay, titles, on) {
-  const group = { replay, camera: makeCamera(), opened: new Set(), limit: FIRST_LIMIT, hovered: -1, on, layout: null };
+// Makes the panels of all trees of a replay, which share a camera and a layout. `on` has `select(index)`,
+// `selected()`, the selected node, and `change()`, called when the drawing must be filled in again.
+export function makeTreePanels(replay, titles, isMain, on) {
+  const group = { replay, isMain, camera: makeCamera(), opened: new Set(), limit: FIRST_LIMIT, hovered: -1, on, layout: null };
   const listeners = {
     select: on.select,
     hover: (index) => { if (group.hovered !== index) { group.hovered = index; on.change(); } },
@@ -27,8 +27,7 @@ export function makeTreePanels(replay, titles, on) {
 }
 
 export function titleOfTree(recording, tree) {
-  if (recording.trees.length === 1 && recording.heads.length < 2) return `The tree`;
-  return `The ${recording.trees[tree]} tree (${headName(recording, recording.tree_heads[tree])} head)`;
+  return `The ${treeName(recording, tree)} (${headName(recording, recording.tree_heads[tree])} head)`;
 }
 
 function makePanel(group, view, title) {
@@ -54,7 +53,11 @@ function makeLimit(group) {
 // Chooses and places the nodes again, in all panels.
 function arrangeNodes(group) {
   group.layout = makeLayout(group.replay, chooseNodes(group.replay, group.limit, group.opened));
-  for (const view of group.views) setLayout(view, group.layout);
+  for (const view of group.views) {
+    setLayout(view, group.layout);
+    // As high as the tree, within the limits of the style sheet.
+    view.svg.style.setProperty("--dv-height", `${Math.ceil(1.25 * group.layout.height) + 60}px`);
+  }
 }
 
 export function fitPanels(group) {
@@ -77,7 +80,7 @@ function openNode(group, parent) {
 export function updatePanels(group, frame, selected) {
   for (const view of group.views) {
     updateTree(view, frame, { selected, hovered: group.hovered });
-    group.panels[view.tree].classList.toggle("dv-at-work", frame.tree === view.tree);
+    group.panels[view.tree].classList.toggle("dv-at-work", group.isMain && frame.tree === view.tree);
   }
 }
 

@@ -1,6 +1,6 @@
 // Draws one tree as SVG. All trees of a recording have the same layout; each shows its own numbers.
 
-import { formatCount, formatExact, formatValue, makeElement, makeSvg, setAttribute, setText } from "./elements.js";
+import { formatCount, formatExact, formatShort, makeElement, makeSvg, setAttribute, setText } from "./elements.js";
 import { BOX_HEIGHT, shortName } from "./layout.js";
 import { edgeValue, moveLine, viewOfMover } from "./replay.js";
 
@@ -61,7 +61,7 @@ function makeEdge(layout, item) {
 function makeNodeBox(view, item) {
   const { layout, replay } = view;
   const node = replay.recording.nodes[item.node];
-  const text = (x, kind, field, anchor = "end") => makeSvg("text", { x, y: 13.5, class: kind, "data-field": field, "text-anchor": anchor });
+  const text = (x, kind, field, anchor = "end") => makeSvg("text", { x, y: 14, class: kind, "data-field": field, "text-anchor": anchor });
   const box = {
     shown: "", title: makeSvg("title"), exactRing: makeRing(layout),
     tint: makeSvg("rect", { class: "dv-tint", width: layout.boxWidth, height: BOX_HEIGHT, rx: 4 }),
@@ -70,7 +70,7 @@ function makeNodeBox(view, item) {
   };
   const mover = replay.recording.nodes[node.parent]?.side ?? node.side;
   const disc = makeSvg("circle", { cx: 11, cy: BOX_HEIGHT / 2, r: 4.5, class: node.parent < 0 ? "dv-root-disc" : mover === 0 ? "dv-black" : "dv-white" });
-  const name = makeSvg("text", { x: 20, y: 13.5, class: "dv-name" }, shortName(node));
+  const name = makeSvg("text", { x: 20, y: 14, class: "dv-name" }, shortName(node));
   box.group = makeGroup(view, item, box.title, box.exactRing,
     makeSvg("rect", { class: "dv-box", width: layout.boxWidth, height: BOX_HEIGHT, rx: 4 }),
     box.tint, disc, name, box.visits, box.value, box.exact, box.mark);
@@ -83,7 +83,7 @@ function makeRing(layout) {
 }
 
 function makeSummaryBox(view, item) {
-  const box = { shown: "", title: makeSvg("title"), text: makeSvg("text", { x: 8, y: 13.5, class: "dv-name" }) };
+  const box = { shown: "", title: makeSvg("title"), text: makeSvg("text", { x: 8, y: 14, class: "dv-name" }) };
   box.group = makeGroup(view, item, box.title,
     makeSvg("rect", { class: "dv-box dv-summary", width: view.layout.boxWidth, height: BOX_HEIGHT, rx: 9 }), box.text);
   return box;
@@ -157,14 +157,14 @@ function isExactShown(node) {
 function describeNode(recording, index, look, marks) {
   const node = recording.nodes[index];
   const exact = look.exact === null ? "" : `, exact value ${formatExact(look.exact)}`;
-  const numbers = look.visits === null ? "not in this tree" : `${formatCount(look.visits)} visits, Q ${formatValue(look.value)}`;
+  const numbers = look.visits === null ? "not in this tree" : `${formatCount(look.visits)} visits, Q ${formatShort(look.value)}`;
   const words = [node.is_terminal ? "end of the game" : "", ...marks.map((mark) => MARK_WORDS[mark])].filter(Boolean);
   return [`${moveLine(recording, index)}: ${numbers}${exact}`, ...words].join("; ");
 }
 
 function fillBox(box, look) {
   fillNumber(box.visits, look.visits, formatCount);
-  fillNumber(box.value, look.value, formatValue);
+  fillNumber(box.value, look.value, formatShort);
   fillNumber(box.exact, look.exact, (value) => (value === null ? "" : `=${formatExact(value)}`));
   setText(box.mark, look.mark);
   const tint = look.value === null ? 0 : Math.min(1, Math.abs(look.value));

@@ -6,7 +6,7 @@ import { makeHelp } from "./help.js";
 import { makeNodeDetails } from "./node_panel.js";
 import { describeCursor, endOfStep, makeFrame, movePhase } from "./phases.js";
 import { makeFrontierTable, makeMixingTables, describeFrontier, describeMixing, describeUpdate } from "./refinement_panel.js";
-import { costAt, makeReplay, positionAtCost, seekReplay } from "./replay.js";
+import { checkRecording, costAt, makeReplay, positionAtCost, seekReplay } from "./replay.js";
 import { describeBackup, describeEvaluation, describeSelection, makeChangeTable, makeEvaluationTable, makeSelectionTable } from "./simulation_panel.js";
 import { describeResult, makeCostMeter, makeDisagreements, makeStandings, otherName } from "./standings.js";
 import { fitPanels, makeTreePanels, revealNode, titleOfTree, updatePanels } from "./tree_panels.js";
@@ -14,8 +14,7 @@ import { makeLegend } from "./tree_view.js";
 
 // Shows a recording inside `root`. Returns {destroy}, which removes it and its listeners.
 export function startViewer(root, recording) {
-  if (!recording || recording.format !== "dualmctx-recording") throw new Error("This is not a recording of dualmctx.");
-  if (recording.version !== 1) throw new Error(`The recording has version ${recording.version}; this viewer reads version 1.`);
+  checkRecording(recording);
   const viewer = { root, recording, replay: makeReplay(recording), cursor: { step: -1, phase: 0 }, selected: 0, isPinned: false };
   viewer.other = recording.comparison ? makeReplay(recording.comparison) : null;
   buildPage(viewer);
@@ -31,8 +30,8 @@ function buildPage(viewer) {
   const { recording } = viewer;
   const select = (index) => selectNode(viewer, index, true);
   const on = { select, change: () => drawTrees(viewer), selected: () => viewer.selected };
-  viewer.group = makeTreePanels(viewer.replay, recording.trees.map((_, tree) => titleOfTree(recording, tree)), on);
-  viewer.otherGroup = viewer.other && makeTreePanels(viewer.other, [`${otherName(viewer.other)} at the same cost`],
+  viewer.group = makeTreePanels(viewer.replay, recording.trees.map((_, tree) => titleOfTree(recording, tree)), true, on);
+  viewer.otherGroup = viewer.other && makeTreePanels(viewer.other, [`${otherName(viewer.other)} at the same cost`], false,
     { select: () => {}, change: () => drawTrees(viewer), selected: () => 0 });
   viewer.controls = makeControls(recording.steps.length, { phase: (direction) => stepPhase(viewer, direction),
     step: (direction) => stepWhole(viewer, direction), seek: (step) => showCursor(viewer, endOfStep(recording, step)) });
@@ -58,6 +57,7 @@ function toggleOther(viewer, isShown) {
   for (const panel of viewer.otherGroup?.panels ?? []) panel.hidden = !isShown;
   viewer.trees.dataset.panels = viewer.group.panels.length + (isShown ? 1 : 0);
   if (isShown) fitPanels(viewer.otherGroup);
+  if (viewer.isFitted) fitPanels(viewer.group);
 }
 
 // The first time that the panels have a size, the trees are fitted into them.
