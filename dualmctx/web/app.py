@@ -15,7 +15,7 @@ from starlette.websockets import WebSocket
 
 from dualmctx.visualization.page import recording_page
 from dualmctx.web.handlers import answer_exact, answer_hello, answer_open, answer_position
-from dualmctx.web.long_answers import answer_review
+from dualmctx.web.long_answers import answer_record_search, answer_review
 from dualmctx.web.protocol import error, to_json
 from dualmctx.web.records import answer_read, answer_write
 from dualmctx.web.searches import answer_analyse, answer_search
@@ -30,6 +30,7 @@ HANDLERS: Handlers = {
     "analyse": answer_analyse,
     "exact": answer_exact,
     "review": answer_review,
+    "record_search": answer_record_search,
     "read": answer_read,
     "write": answer_write,
 }

@@ -19,10 +19,12 @@ class Network:
       trained: the network with its game.
       build: builds its searches.
       games: evaluates its games.
+      seed: seed of the random numbers of reviews and recordings.
     """
 
     def __init__(self, trained: Trained, build: Build, seed: int) -> None:
-        """Compiles the programs for positions; the seed is that of reviews."""
+        """Compiles the programs for positions."""
+        self.seed = seed
         self.trained, self.build, self.games = trained, build, GameEvaluator(trained, seed)
         describe_position(trained.env, open_position(trained.env, Question(0, 0)))
 

@@ -1,32 +1,69 @@
 """Answers to the messages that take long: the review of a game, and the recording of a search."""
 
+from collections.abc import Callable
+
+from dualmctx.types import Policy
+from dualmctx.visualization.trained_recording import record_trained
 from dualmctx.web.counter import Counter, Stopped
+from dualmctx.web.engines import Network
 from dualmctx.web.game_evaluation import chosen_policy
-from dualmctx.web.handlers import load_network
-from dualmctx.web.protocol import Message
+from dualmctx.web.handlers import load_network, open_moves
+from dualmctx.web.protocol import Message, Row
 from dualmctx.web.session import Session
 
-REVIEWING = "evaluating the positions"
+Work = Callable[[Policy, Counter], Row]
+"""Takes the search and counts its work; returns the fields of the answer."""
 
 
 async def answer_review(session: Session, message: Message) -> None:
-    """Answers `review` with `reviewed`, or with `stopped`; replaces a review of the same page."""
+    """Answers `review` with `reviewed`."""
+    network = await load_network(session, message)
+
+    def review(policy: Policy, counter: Counter) -> Row:
+        rows = network.games.review(message, policy, counter)
+        return {"type": "reviewed", "id": message.id, "positions": rows}
+
+    await _answer_long(session, message, network, "evaluating the positions", review)
+
+
+async def answer_record_search(session: Session, message: Message) -> None:
+    """Answers `record_search` with `recording`."""
+    network = await load_network(session, message)
+    opened = await open_moves(session, message, network)
+
+    def record(policy: Policy, counter: Counter) -> Row:
+        recording = record_trained(
+            network.trained,
+            opened.actions,
+            fen=message.fen,
+            policy=policy,
+            seed=network.seed,
+            compare=message.compare,
+            progress=counter,
+            name=message.checkpoint,
+        )
+        return {"type": "recording", "id": message.id, "recording": recording}
+
+    await _answer_long(session, message, network, "recording the search", record)
+
+
+async def _answer_long(
+    session: Session, message: Message, network: Network, stage: str, work: Work
+) -> None:
+    """Does long work in a thread, and sends its answer, or `stopped`.
+
+    It replaces work of the same type for the same page.
+    """
     session.stop(lambda other: other.type == message.type)
-    network, counter = await load_network(session, message), Counter()
+    counter = Counter()
     policy = chosen_policy(network.build, message, session.context.limits.simulations)
+    slow = session.context.slow
     with session.stoppable(message, counter.stop):
         try:
-            rows = await session.call(
-                message,
-                REVIEWING,
-                network.games.review,
-                message,
-                policy,
-                counter,
-                executor=session.context.slow,
-                counter=counter,
+            row = await session.call(
+                message, stage, work, policy, counter, executor=slow, counter=counter
             )
         except Stopped:
             await session.send({"type": "stopped", "id": message.id})
             return
-    await session.send_large(message, {"type": "reviewed", "id": message.id, "positions": rows})
+    await session.send_large(message, row)

@@ -1,0 +1,58 @@
+"""Requests of other sites and without the token are refused."""
+
+import pytest
+
+from dualmctx.web.security import Access, is_loopback, make_access
+
+LOCAL = make_access("127.0.0.1", None)
+SHARED = Access(frozenset({"box"}), "secret")
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1:8000", "localhost:8000", "LOCALHOST", "[::1]:8000", "192.168.1.7:80"]
+)
+def test_names_of_the_server_are_accepted(host: str) -> None:
+    headers = {"host": host, "origin": f"http://{host}"}
+    assert LOCAL.refusal(headers, "", is_secret=True) is None
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example:8000", "", "127.0.0.1.evil.example", "localhost.evil.example", "[", "::"]
+)
+def test_other_hosts_are_refused(host: str) -> None:
+    """A name of another site may lead to this machine (DNS rebinding)."""
+    refused = LOCAL.refusal({"host": host}, "", is_secret=False)
+    assert refused is not None
+    assert "use the address" in refused
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["http://evil.example", "null", "http://127.0.0.1:9000", "http://localhost:8000", "file://"],
+)
+def test_other_origins_are_refused(origin: str) -> None:
+    headers = {"host": "127.0.0.1:8000", "origin": origin}
+    refused = LOCAL.refusal(headers, "", is_secret=False)
+    assert refused is not None
+    assert "are refused" in refused
+
+
+@pytest.mark.parametrize("query", ["", "token=", "token=Secret", "token=secret2", "x=secret", "%"])
+def test_wrong_token_is_refused(query: str) -> None:
+    assert SHARED.refusal({"host": "box:80"}, query, is_secret=True) is not None
+    assert SHARED.refusal({"host": "box:80"}, query, is_secret=False) is None
+
+
+def test_right_token_is_accepted() -> None:
+    assert SHARED.refusal({"host": "box:80"}, "a=b&token=secret", is_secret=True) is None
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        *(("127.0.0.1", True), ("localhost", True), ("::1", True), ("127.8.8.8", True)),
+        *(("0.0.0.0", False), ("192.168.1.7", False), ("box", False), ("::", False)),
+    ],
+)
+def test_loopback_addresses_are_recognised(host: str, *, expected: bool) -> None:
+    assert is_loopback(host) == expected
