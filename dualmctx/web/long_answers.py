@@ -58,7 +58,7 @@ async def _answer_long(
     counter = Counter()
     policy = chosen_policy(network.build, message, session.context.limits.simulations)
     slow = session.context.slow
-    with session.stoppable(message, counter.stop):
+    with session.stoppable(counter.stop):
         try:
             row = await session.call(
                 message, stage, work, policy, counter, executor=slow, counter=counter

@@ -79,7 +79,7 @@ async def answer_search(session: Session, message: Message) -> None:
     if opened.is_over:
         raise ValueError("the game is over, so there is no move to search; take back a move")
     engine = await _engine(session, message)
-    with Running(session, message, engine) as running, session.stoppable(message, running.stop):
+    with Running(session, message, engine) as running, session.stoppable(running.stop):
         running.start(Analysis(message.variant, message.simulations), _MOVE_PRIORITY)
         row = await running.next()
     if "legal" not in row:
@@ -104,7 +104,7 @@ async def answer_analyse(session: Session, message: Message) -> None:
     analysis = Analysis(message.variant, message.simulations, report_every=_REPORT_SECONDS)
     with contextlib.ExitStack() as stack:
         running = stack.enter_context(Running(session, message, engine))
-        stack.enter_context(session.stoppable(message, running.stop))
+        stack.enter_context(session.stoppable(running.stop))
         running.start(analysis)
         known = stack.enter_context(_finding_exact(session, message, env, opened))
         is_last = False

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import itertools
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -57,10 +56,10 @@ class Session:
         """Takes an accepted connection, and the functions that answer messages by type."""
         self.context, self.checkpoint = context, context.offered[0].name
         self._socket, self._handlers = socket, handlers
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._numbers = itertools.count()
-        self._stoppable: dict[int, tuple[Message, Callable[[], None]]] = {}
+        self._tasks: dict[asyncio.Task[None], Message] = {}
+        self._stoppers: dict[asyncio.Task[Any] | None, Callable[[], None]] = {}
         self._sending = asyncio.Lock()
+        self._is_closed = False
 
     async def run(self) -> None:
         """Answers messages until the connection is closed; then ends all that still runs."""
@@ -74,6 +73,7 @@ class Session:
                 data = received.get("text")
                 await self._take(read_message(received["bytes"] if data is None else data))
         finally:
+            self._is_closed = True
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -90,13 +90,17 @@ class Session:
             await self.send(error(message.id, reason))
         else:
             task = asyncio.create_task(self._answer(message))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks[task] = message
+            task.add_done_callback(self._tasks.pop)
 
     async def _answer(self, message: Message) -> None:
         """Answers a message; a failure is an answer too."""
         try:
             await self._handlers[message.type](self, message)
+        except asyncio.CancelledError:
+            if self._is_closed:
+                raise
+            await self.send({"type": "stopped", "id": message.id})
         except (ValueError, *FAILURES) as failure:
             await self.send(error(message.id, first_line(failure)))
         except Exception as failure:
@@ -158,20 +162,20 @@ class Session:
         return running.result()
 
     @contextlib.contextmanager
-    def stoppable(self, message: Message, stop: Callable[[], None]) -> Iterator[None]:
-        """Lets a message `stop` call a function until the end of the block."""
-        number = next(self._numbers)
-        self._stoppable[number] = message, stop
+    def stoppable(self, stop: Callable[[], None]) -> Iterator[None]:
+        """Until the end of the block, a `stop` calls a function and does not end the answer."""
+        task = asyncio.current_task()
+        self._stoppers[task] = stop
         try:
             yield
         finally:
-            del self._stoppable[number]
+            del self._stoppers[task]
 
     def stop(self, matches: Callable[[Message], bool]) -> None:
-        """Stops the answers to some of the messages."""
-        for message, stop in list(self._stoppable.values()):
-            if matches(message):
-                stop()
+        """Stops the answers to some of the messages, except the one that calls this."""
+        for task, message in list(self._tasks.items()):
+            if task is not asyncio.current_task() and matches(message):
+                self._stoppers.get(task, task.cancel)()
 
 
 Handlers = dict[str, Callable[[Session, Message], Any]]

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -18,18 +18,23 @@ class Running(NamedTuple):
     """
 
     address: str
-    context: object
+    context: Any
 
 
-def run_server(*checkpoints: str) -> Iterator[Running]:
-    """Serves networks on a free port; the first one is the default. The generator ends it."""
+def run_server(*checkpoints: str, **options: Any) -> Iterator[Running]:
+    """Serves networks on a free port; the first one is the default. The generator ends it.
+
+    Args:
+      *checkpoints: the networks.
+      **options: fields of `play.Options`.
+    """
     for module in ("starlette", "uvicorn", "websockets"):
         pytest.importorskip(module, reason=f"{module} is not installed")
     from dualmctx.web.app import make_app
     from dualmctx.web.security import make_access
     from dualmctx.web.server import listen, make_server
 
-    context = play.make_context(play.Options(checkpoints, seed=0))
+    context = play.make_context(play.Options(checkpoints, **{"seed": 0, **options}))
     started = threading.Event()
     with listen("127.0.0.1", 0) as listening:
         server = make_server(make_app(context, make_access("127.0.0.1", None)), started.set)

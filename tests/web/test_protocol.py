@@ -99,7 +99,7 @@ def test_invalid_field_is_refused_with_its_value(fields: dict[str, Any], reason:
         ('{"type": "search", "temperature": 1e999}', "JSON|temperature"),
         ('{"type": "\\ud800"}', "not valid JSON"),
         ("[" * 100_000, "not valid JSON"),
-        ('{"a":' * 100_000, "not valid JSON"),
+        ('{"a":' * 50_000, "not valid JSON"),
         ("[1]", "send a JSON object"),
         ("null", "send a JSON object"),
         ("{}", "type is None"),
