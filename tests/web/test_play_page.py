@@ -1,12 +1,16 @@
 """The Play view in a real browser, against the packaged networks."""
 
 import json
+import os
+import re
+import subprocess
+import sys
 import time
 
 import play_page
 import pytest
 from play_page import cell, moves, open_play, play_cell, status, wait_for_moves, wait_for_turn
-from running_server import run_server
+from running_server import Running
 
 import browser
 
@@ -284,7 +288,7 @@ def test_the_strength_is_in_the_address_and_in_the_request(chromium, server):
         assert "temperature=1" in page.url
         play_cell(page, 5)
         wait_for_moves(page, 2)
-        search = next(message for message in sent if message["type"] == "search")
+        search = next(row for row in sent if row["type"] == "search" and row["moves"])
         assert search["temperature"] == 1
         assert f"simulations={','.join(map(str, search['simulations']))}" in page.url
         page.locator('input[name="temperature"]').fill("20")
@@ -292,18 +296,29 @@ def test_the_strength_is_in_the_address_and_in_the_request(chromium, server):
         assert "temperature=20" not in page.url
 
 
+@pytest.fixture
+def command():
+    """Runs `dualmctx play connect-four` in a process; gives the printed address."""
+    arguments = [sys.executable, "-m", "dualmctx", "play", "connect-four", "--port", "0"]
+    # The tests compile without optimizations, users do not.
+    environment = {name: text for name, text in os.environ.items() if name != "XLA_FLAGS"}
+    with subprocess.Popen(
+        [*arguments, "--no-browser"], stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        line = process.stderr.readline()
+        yield Running(re.search(r"http://\S+", line)[0], None)
+        process.terminate()
+
+
 @pytest.mark.slow
-def test_the_first_answer_at_connect_four_takes_less_than_a_second(chromium):
-    for running in run_server("connect-four"):
-        with open_play(chromium, running, "variant=dual&simulations=50,35") as page:
-            page.set_default_timeout(120_000)
-            begin = time.perf_counter()
-            page.wait_for_function(
-                "() => document.querySelector('select[name=variant]')?.value === 'dual'"
-            )
-            ready = time.perf_counter()
-            cell(page, 5, 3).click()
-            page.locator("ol.moves li").nth(1).wait_for()
-            answered = time.perf_counter()
-        print(f"page ready after {ready - begin:.2f} s, first move after {answered - ready:.2f} s")
-        assert answered - ready < 1
+def test_the_first_answer_at_connect_four_takes_less_than_a_second(chromium, command):
+    with open_play(chromium, command, "variant=dual&simulations=50,35") as page:
+        page.set_default_timeout(180_000)
+        begin = time.perf_counter()
+        page.locator('#view-play[data-search="compiled"]').wait_for()
+        compiled = time.perf_counter()
+        cell(page, 5, 3).click()
+        page.locator("ol.moves li").nth(1).wait_for()
+        answered = time.perf_counter()
+    print(f"compiled after {compiled - begin:.2f} s, answer after {answered - compiled:.2f} s")
+    assert answered - compiled < 1

@@ -49,7 +49,10 @@ export function startPlay(root, context) {
     const wanted = JSON.stringify([checkpoint, variant, simulations]);
     if (shown !== "play" || !opened || wanted === warmed) return;
     warmed = wanted;
-    engine.warmUp({ checkpoint, variant, simulations });
+    root.dataset.search = "compiling";
+    engine.warmUp({ checkpoint, variant, simulations }).then(() => {
+      if (warmed === wanted) root.dataset.search = "compiled";
+    });
   }
 
   async function playEngine(position, state, mine) {
