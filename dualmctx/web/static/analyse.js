@@ -20,6 +20,7 @@ export function startAnalyse(root, context) {
   const { store } = context;
   loadStyle();
   const settings = makeAnalysisSettings(context);
+  if (store.problems().length) context.showError(store.problems().join("\n"));
   const session = createSession(context, settings.options, () => showSession());
   const view = makeView(root, context, session, settings);
   const showSession = () => view.showSession(session.current());

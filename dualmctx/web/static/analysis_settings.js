@@ -42,7 +42,7 @@ export function makeAnalysisSettings({ store }) {
     setOptions(shown, Object.entries(NUMBERS).filter(([key]) => key !== "exact" || state.opened?.exact)
       .map(([key, { title }]) => [key, title]), state.number);
     if (!state.opened || !state.welcome) return;
-    setOptions(variant, state.opened.variants.map((row) => [row.name, describe(row)]), state.variant ?? state.opened.own.variant);
+    setOptions(variant, state.opened.variants.map((row) => [row.name, describe(row)]), chosenVariant(state));
     variant.title = state.opened.variants.find(({ name }) => name === variant.value)?.summary ?? "";
     budget.max = state.welcome.limits.simulations;
     if (budget !== document.activeElement || budget.checkValidity()) budget.value = options().simulations;
@@ -51,12 +51,20 @@ export function makeAnalysisSettings({ store }) {
   function options() {
     const state = store.get();
     const limit = state.welcome?.limits.simulations ?? Infinity;
-    return { isOn: state.analysing, variant: state.variant, simulations: Math.min(state.maximum ?? limit, limit) };
+    return { isOn: state.analysing, variant: chosenVariant(state), simulations: Math.min(state.maximum ?? limit, limit) };
   }
 
   return { search, display: makeField("Numbers on the board", shown), options, update };
 }
 
+// Returns the search that the user chose, or the network's own; if that one begins anew for each
+// budget, the first one that deepens.
+function chosenVariant({ variant, opened }) {
+  if (variant !== null || !opened) return variant;
+  const deepening = opened.variants.filter(({ deepens }) => deepens).map(({ name }) => name);
+  return deepening.includes(opened.own.variant) ? opened.own.variant : deepening[0] ?? opened.own.variant;
+}
+
 function describe({ name, deepens }) {
-  return deepens ? name : `${name} (one search, does not deepen)`;
+  return deepens ? name : `${name} (begins anew)`;
 }

@@ -20,7 +20,8 @@ export function formatValue(value) {
 export function formatShare(share) {
   if (share === null || share === undefined) return UNKNOWN;
   const percent = 100 * share;
-  return `${percent.toFixed(percent < 9.95 && percent > 0 ? 1 : 0)}%`;
+  if (percent > 0 && percent < 0.05) return "<0.1%";
+  return `${percent.toFixed(percent > 0 && percent < 9.95 ? 1 : 0)}%`;
 }
 
 export function formatCount(count) {

@@ -23,6 +23,11 @@ function numbers(lowest, highest) {
   return { read: (value) => list.read(value).map(one.read), write: list.write };
 }
 
+const readParameters = () => new URLSearchParams(window.location.hash.slice(1).replaceAll("+", "%2B"));
+
+const writeParameter = (name, value) => (
+  `${encodeURIComponent(name)}=${encodeURIComponent(value).replaceAll("%2C", ",")}`);
+
 function check(value, isRight, range) {
   if (!isRight) throw new Error(`"${value}" is not ${range}`);
   return value;
@@ -84,7 +89,7 @@ export function createStore() {
   let state = Object.freeze({ ...PASSING, ...read() });
 
   function read() {
-    const given = new URLSearchParams(window.location.hash.slice(1).replaceAll("+", "%2B"));
+    const given = readParameters();
     problems = [];
     const found = Object.fromEntries([...fields].map(([name, field]) => [name, readField(name, field, given.get(name))]));
     return { ...found, ply: found.ply < found.moves.length ? found.ply : null };
@@ -102,9 +107,11 @@ export function createStore() {
   function address() {
     const parts = [...fields].map(([name, field]) => {
       const [value, initial] = [state[name], field.initial].map((x) => (x === null ? "" : field.write(x)));
-      return value === initial ? "" : `${name}=${encodeURIComponent(value).replaceAll("%2C", ",")}`;
+      return value === initial ? "" : writeParameter(name, value);
     });
-    return `#${parts.filter(Boolean).join("&")}`;
+    // A view that is not loaded yet adds its fields later.
+    const others = [...readParameters()].filter(([name]) => !fields.has(name)).map(([name, value]) => writeParameter(name, value));
+    return `#${[...parts, ...others].filter(Boolean).join("&")}`;
   }
 
   function change(changes, keepAddress) {
