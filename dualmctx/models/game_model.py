@@ -3,6 +3,7 @@
 # Some functions of JAX have incomplete types.
 # pyright: reportUnknownMemberType=false
 
+import operator
 from typing import Any, NamedTuple, cast
 
 import chex
@@ -90,7 +91,7 @@ def node_states(env: Environment, tree: Tree, *, compact_states: bool = False) -
     Returns:
       `[N, ...]` states of the first element of the batch; undefined for slots without a node.
     """
-    packed = jax.tree.map(lambda x: x[0], tree.embeddings.state)
+    packed = jax.tree.map(operator.itemgetter(0), tree.embeddings.state)
     return _packing(env, compact_states).unpack(packed)
 
 

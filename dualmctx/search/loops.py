@@ -7,7 +7,7 @@ one.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
@@ -44,7 +44,7 @@ _loops: ContextVar[Loops | None] = ContextVar("loops", default=None)
 
 
 @contextlib.contextmanager
-def replace_loops(loops: Loops) -> Iterator[None]:
+def replace_loops(loops: Loops) -> Generator[None]:
     """Replaces the loops of searches that this thread traces or runs inside the `with` block."""
     token = _loops.set(loops)
     try:

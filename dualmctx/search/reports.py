@@ -10,7 +10,7 @@ it. A collector belongs to one thread.
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextvars import ContextVar
 from typing import Any
 
@@ -39,7 +39,7 @@ class Scores:
 
 
 @contextlib.contextmanager
-def collect_reports() -> Iterator[dict[str, Any]]:
+def collect_reports() -> Generator[dict[str, Any]]:
     """Collects the reports of functions that JAX traces inside the `with` block, by their names.
 
     A later report replaces an earlier one of the same name.
@@ -72,4 +72,8 @@ def run_if(is_needed: Array, function: Callable[[Array], Array], default: Array)
     """
     if is_collecting():
         return function(default)
-    return jax.lax.cond(is_needed, function, lambda default: default, default)
+
+    def skip(default: Array) -> Array:
+        return default
+
+    return jax.lax.cond(is_needed, function, skip, default)

@@ -6,111 +6,28 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from dualmctx.models.game_model import make_search_fn, mask_illegal, node_states
+from dualmctx.policies.costs import evaluation_blocks
 from dualmctx.search.arrays import batched_gather
 from dualmctx.search.keys import split_key
 from dualmctx.search.loops import LoopArguments, replace_loops
 from dualmctx.search.parallel_leaves import Leaves, expand_leaves
 from dualmctx.search.refine import frontier
 from dualmctx.search.reports import collect_reports
-from dualmctx.search.rounds import Refinement, Rounds, refine_best
+from dualmctx.search.rounds import refine_best
 from dualmctx.search.select import RowRule
 from dualmctx.search.simulate import SearchSpec, grow
 from dualmctx.search.slots import has_slots, to_actions
 from dualmctx.search.tree import Tree, get_children
 from dualmctx.types import Environment, Params, Path, Policy, PolicyValueNetwork
 from dualmctx.visualization.explain import Explanation, explain, probabilities
-
-
-class Plan(NamedTuple):
-    """The loops of a search; the fields are those of `LoopArguments` that are not arrays."""
-
-    specs: tuple[SearchSpec, ...]
-    refinements: tuple[Refinement, ...]
-    rounds: Rounds
-    first_slot: int
-
-
-class Start(NamedTuple):
-    """The arrays with which the loops of a search start.
-
-    Attributes:
-      params: the parameters, perhaps cast.
-      rng_key: the key of the loops.
-      tree: trees that hold their roots.
-      rows: the arrays of the root's rule, see `RowRule`; `None` for none.
-      priors: `[C]` the root's prior without noise, and as the rule reads it.
-      view: the numbers of the trees.
-    """
-
-    params: Params
-    rng_key: Array
-    tree: Tree
-    rows: Any
-    priors: tuple[Array, Array]
-    view: "View"
-
-
-class View(NamedTuple):
-    """The numbers of one element's trees that steps change.
-
-    Attributes:
-      edges: `[N]` int32, as in `Tree`.
-      transitions: `[N, 2]`, as in `Tree`.
-      raw_values: `[N]`, as in `Tree`.
-      node_stats: `[N, 2]` for each tree, as in `TreeStats`.
-      path_visits: `[N]` int32 for each tree; `None` without a window.
-    """
-
-    edges: Any
-    transitions: Any
-    raw_values: Any
-    node_stats: tuple[Any, ...]
-    path_visits: tuple[Any, ...]
-
-
-class Refined(NamedTuple):
-    """A refinement; K leaves, of which those that are not valid were not evaluated.
-
-    Attributes:
-      leaves: `[K]` int32.
-      is_valid: `[K]` bool.
-      frontier: `[N]` int32, all nodes by priority.
-      is_waiting: `[N]` bool, those that the tree had not evaluated.
-      values: `[K]` before, by the head alone, and after.
-      priors: `[K, C]` probabilities before, by the head alone, and after.
-    """
-
-    leaves: Any
-    is_valid: Any
-    frontier: Any
-    is_waiting: Any
-    values: tuple[Any, Any, Any]
-    priors: tuple[Any, Any, Any]
-
-
-class Finish(NamedTuple):
-    """The end of a search.
-
-    Attributes:
-      action: int32, the action.
-      action_weights: `[A]`.
-      visits: `[A]` int32 visits of the root's children, for each tree.
-      states: `[N, ...]` states of the nodes.
-      actions: `[N, C]` int32, the actions of the nodes' action slots; `None` if slots are actions.
-    """
-
-    action: Any
-    action_weights: Any
-    visits: tuple[Any, ...]
-    states: Any
-    actions: Any
+from dualmctx.visualization.search_parts import Finish, Plan, Refined, Start, View, view_of
 
 
 class Programs:
@@ -124,9 +41,9 @@ class Programs:
         self, env: Environment, network: PolicyValueNetwork, policy: Policy, **model_kwargs: Any
     ) -> None:
         """Takes the arguments of `make_search_fn`."""
-        self._env, self._network = env, network
+        self.env, self.network, self.policy = env, network, policy
+        self._model_kwargs = model_kwargs
         self._search_fn = make_search_fn(env, network, policy, **model_kwargs)
-        self._compact_states = model_kwargs.get("compact_states", False)
         self._plan: Plan | None = None
         self.start = jax.jit(self._start)
         self.finish = jax.jit(self._finish)
@@ -145,6 +62,17 @@ class Programs:
         """The loops of the search, after the first call of `start`."""
         assert self._plan is not None, "start has not been called"
         return self._plan
+
+    @property
+    def has_window(self) -> bool:
+        """Whether the backup has a window, after the first call of `start`."""
+        return self.plan.specs[0].window is not None
+
+    @property
+    def evaluation_blocks(self) -> tuple[int, ...] | None:
+        """The blocks of a simulation of each tree, see `policies.costs.evaluation_blocks`."""
+        keep = self._model_kwargs.get("keep_activations", True)
+        return evaluation_blocks(self.policy, self.network, keep_activations=keep)
 
     def _start(self, params: Params, rng_key: Array, state: Any) -> Start:
         calls: list[LoopArguments] = []
@@ -170,8 +98,8 @@ class Programs:
         self._plan = Plan(specs, call.refinements, call.rounds, call.first_slot)
         noisy = call.tree.children_prior[:, Tree.ROOT_INDEX]
         both = reports.get("clean_prior", noisy), noisy
-        priors = tuple(probabilities(call.tree, prior)[0] for prior in both)
-        return Start(call.params, call.rng_key, call.tree, rows, priors, _view(call.tree))
+        clean, noisy = (probabilities(call.tree, prior)[0] for prior in both)
+        return Start(call.params, call.rng_key, call.tree, rows, (clean, noisy), view_of(call.tree))
 
     def _finish(self, params: Params, rng_key: Array, state: Any, tree: Tree) -> Finish:
         with replace_loops(lambda _: tree):
@@ -181,19 +109,22 @@ class Programs:
             to_actions(tree, get_children(tree, Tree.ROOT_INDEX, i).visits, num_actions)[0]
             for i in range(len(tree.stats))
         )
-        states = node_states(self._env, tree, compact_states=self._compact_states)
+        is_compact = self._model_kwargs.get("compact_states", False)
+        states = node_states(self.env, tree, compact_states=is_compact)
         actions = tree.embeddings.actions[0] if has_slots(tree) else None
         return Finish(output.action[0], output.action_weights[0], visits, states, actions)
 
     def _evaluate_heads(self, params: Params, state: Any) -> tuple[Array, Array]:
-        outputs = self._network.apply(params, state.observation)
+        outputs = self.network.apply(params, state.observation)
         logits = jnp.stack([mask_illegal(x.logits, state.legal_action_mask)[0] for x in outputs])
         return jnp.stack([x.value[0] for x in outputs]), jax.nn.softmax(logits)
 
     def _spec(self, tree_index: int, rows: Any) -> SearchSpec:
         spec = self.plan.specs[tree_index]
         rule = spec.root_select_fn
-        return spec._replace(root_select_fn=rule._replace(rows=rows)) if rows is not None else spec
+        if isinstance(rule, RowRule):
+            return spec._replace(root_select_fn=rule._replace(rows=rows))
+        return spec
 
     def has_root_rule(self, tree_index: int) -> bool:
         """Returns whether the root has a rule of its own."""
@@ -233,7 +164,7 @@ class Programs:
         """Ends a simulation; also returns the `[1, C]` prior in the slot of the new node."""
         spec = self.plan.specs[tree_index]
         tree = grow(params, rng_key, tree, spec, path, node_index, is_active)
-        return tree, self._priors(tree, node_index[None]), _view(tree)
+        return tree, self._priors(tree, node_index[None]), view_of(tree)
 
     def _select_leaves(
         self, rows: Any, rng_key: Array, tree: Tree, first_slot: Array, limit: Array, *, width: int
@@ -247,7 +178,7 @@ class Programs:
         spec = self.plan.specs[0]
         tree = expand_leaves(params, rng_key, tree, spec.evaluate_fn, leaves)
         tree = spec.backup_parallel(tree, leaves)
-        return tree, self._priors(tree, leaves.node[0]), _view(tree)
+        return tree, self._priors(tree, leaves.node[0]), view_of(tree)
 
     def _refine(
         self,
@@ -272,7 +203,7 @@ class Programs:
         head_prior = reports["head_prior"][0]
         priors = self._priors(before, leaves[0]), head_prior, self._priors(tree, leaves[0])
         refined = Refined(leaves[0], is_valid[0], order[0], is_waiting[0], values, priors)
-        return tree, refined, _view(tree)
+        return tree, refined, view_of(tree)
 
     def _priors(self, tree: Tree, nodes: Array) -> Array:
         """Returns the `[K, C]` priors of `[K]` nodes of one element."""
@@ -281,14 +212,3 @@ class Programs:
 
 Jitted = Callable[..., Any]
 split_three: Jitted = jax.jit(functools.partial(split_key, num=3))
-
-
-def _view(tree: Tree) -> View:
-    stats = [jax.tree.map(lambda x: x[0], x.replace(extra={})) for x in tree.stats]
-    return View(
-        tree.edges[0],
-        tree.transitions[0],
-        tree.raw_values[0],
-        tuple(x.node_stats for x in stats),
-        tuple(x.path_visits for x in stats),
-    )

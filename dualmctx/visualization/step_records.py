@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualmctx.visualization.choice_records import describe_choice
+from dualmctx.visualization.events import Event, RefinedNodes, Simulated
 from dualmctx.visualization.tree_mirror import TreeMirror
-from dualmctx.visualization.unrolled import Event, RefinedNodes, Simulated
 
 # The largest number of nodes that a refinement lists beside those that it evaluates.
 _MAX_WAITING = 16

@@ -4,7 +4,7 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,60 +15,10 @@ from dualmctx.search.keys import fold_in_key
 from dualmctx.search.rounds import slot_offset
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params
+from dualmctx.visualization.events import Event, RefinedNodes, Simulated
 from dualmctx.visualization.explain import CHUNK, Explanation
-from dualmctx.visualization.programs import Programs, Refined, Start, View, split_three
-
-
-class Simulated(NamedTuple):
-    """A simulation, on the host.
-
-    Attributes:
-      tree_index: the tree that grew.
-      round: the round, from 0.
-      number: the number of the simulation in its tree, from 0.
-      nodes: the nodes of the path from the root, without the last one.
-      slots: the action slots of the edges of the path, one for each of these nodes.
-      choices: the explanation of the choice at each of these nodes, without the axis L.
-      child: the node at the end of the path; the slot of a new node.
-      is_new: whether the simulation created it.
-      prior: `[C]` the prior of the node, used only if it is new.
-      pending: the number of later simulations of the same step, whose values are backed up with
-        those of this one; `view` is then that of the end of the step.
-      view: the trees after the simulation; `None` if `pending` is above 0.
-    """
-
-    tree_index: int
-    round: int
-    number: int
-    nodes: list[int]
-    slots: list[int]
-    choices: list[Explanation]
-    child: int
-    is_new: bool
-    prior: np.ndarray
-    pending: int
-    view: View | None
-
-
-class RefinedNodes(NamedTuple):
-    """A refinement, on the host.
-
-    Attributes:
-      tree_index: the tree that evaluated nodes.
-      round: the round, from 0.
-      number: the number of its first simulation in that tree, from 0.
-      refined: the nodes and the outputs of the heads.
-      view: the trees after the refinement.
-    """
-
-    tree_index: int
-    round: int
-    number: int
-    refined: Refined
-    view: View
-
-
-Event = Simulated | RefinedNodes
+from dualmctx.visualization.programs import Programs, split_three
+from dualmctx.visualization.search_parts import Start
 
 
 class Unrolled:
@@ -94,7 +44,9 @@ class Unrolled:
         for number, shares in enumerate(plan.rounds):
             end = begin + np.array(shares, np.int32)
             for tree_index, width in enumerate(widths):
-                slot = int(slot_offset(plan.first_slot, begin, end, tree_index))
+                slot = int(
+                    slot_offset(plan.first_slot, jnp.asarray(begin), jnp.asarray(end), tree_index)
+                )
                 numbers = range(int(begin[tree_index]), int(end[tree_index]))
                 if tree_index == 0:
                     yield from self._run_first(number, numbers, slot)

@@ -1,0 +1,172 @@
+"""One search that runs step by step while it is recorded."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+import dualmctx
+from dualmctx.policies import REGISTRY
+from dualmctx.runs.folder import to_dict
+from dualmctx.search.tree import Tree
+from dualmctx.types import Params, Policy
+from dualmctx.visualization.node_records import describe_nodes
+from dualmctx.visualization.programs import Programs
+from dualmctx.visualization.search_parts import Finish, Start, View
+from dualmctx.visualization.step_records import StepRecorder
+from dualmctx.visualization.tree_mirror import TreeMirror
+from dualmctx.visualization.unrolled import Unrolled
+from games.pictures import player_names
+
+Progress = Callable[[int, int], None]
+"""Called with the recorded simulations and their total; may raise an exception to stop."""
+
+
+class Subject(NamedTuple):
+    """The texts that a recording has about its position and network.
+
+    Attributes:
+      game: the name of the game; by default that of the environment.
+      game_parameters: the parameters of the game.
+      moves: the names of the moves to the position.
+      fen: the FEN from which these moves start.
+      network: the name of the network.
+      side: the side to move, 0 for the side that begins the game, or 1.
+      before: the state before the last move, by which pictures mark the move.
+    """
+
+    game: str | None = None
+    game_parameters: dict[str, Any] | None = None
+    moves: Sequence[str] = ()
+    fen: str | None = None
+    network: str | None = None
+    side: int = 0
+    before: Any = None
+
+
+class RecordedSearch:
+    """One search of one position."""
+
+    def __init__(self, programs: Programs, params: Params, rng_key: Any, state: Any) -> None:
+        """Takes the programs, the parameters, the key and the unbatched state."""
+        self._programs, self._state = programs, state
+        self._inputs = params, rng_key, jax.tree.map(lambda x: np.asarray(x)[None], state)
+
+    def record(self, subject: Subject, progress: Progress | None) -> dict[str, Any]:
+        """Runs the search and returns its recording, without seed and comparison."""
+        programs, (params, _, states) = self._programs, self._inputs
+        start: Start = programs.start(*self._inputs)
+        priors, view = jax.device_get((start.priors, start.view))
+        heads = jax.device_get(programs.evaluate_heads(params, states))
+        mirror = TreeMirror(view, start.tree.num_actions, has_window=programs.has_window)
+        recorder, tree = self._run(start, mirror, progress)
+        finish: Finish = jax.device_get(programs.finish(*self._inputs, tree))
+        nodes, side, before = mirror.end(), subject.side, subject.before
+        describe_nodes(programs.env, nodes, finish.states, finish.actions, side, before)
+        by_slot = {node["slot"]: node for node in nodes}
+        for prior in recorder.priors:
+            legal = by_slot[prior.slot]["legal"]
+            prior.record["prior"] = _over_legal(prior.row, legal, finish.actions, prior.slot)
+        return {
+            **self._describe_search(subject),
+            "nodes": nodes,
+            "steps": recorder.steps,
+            "root": self._describe_root(view, priors, heads, nodes[0]["legal"], finish),
+            "result": self._describe_result(finish, mirror.view, nodes[0]["legal"]),
+        }
+
+    def _run(
+        self, start: Start, mirror: TreeMirror, progress: Progress | None
+    ) -> tuple[StepRecorder, Tree]:
+        """Runs the steps of the search; returns them with the trees at the end."""
+        policy = self._programs.policy
+        recorder = StepRecorder(mirror, policy.heads, self._programs.evaluation_blocks)
+        unrolled = Unrolled(self._programs, start)
+        done, total = 0, sum(budgets_of(policy))
+        for event in unrolled.events():
+            done += recorder.add(event)
+            if progress is not None:
+                progress(done, total)
+        return recorder, unrolled.tree
+
+    def _describe_search(self, subject: Subject) -> dict[str, Any]:
+        programs, policy = self._programs, self._programs.policy
+        depths = programs.network.head_depths
+        variants = [name for name, row in REGISTRY.items() if row.policy is type(policy)]
+        budgets = budgets_of(policy)
+        return {
+            "format": "dualmctx-recording",
+            "version": 1,
+            "dualmctx": dualmctx.__version__,
+            "game": subject.game or str(programs.env.id),
+            "game_parameters": dict(subject.game_parameters or {}),
+            "moves": list(subject.moves),
+            "fen": subject.fen,
+            "variant": variants[0] if variants else type(policy).__name__,
+            "options": to_dict(policy),
+            "network": subject.network,
+            "trees": tree_names(len(budgets)),
+            "heads": head_names(len(depths)),
+            "tree_heads": list(policy.heads),
+            "head_depths": list(depths),
+            "players": list(player_names(str(programs.env.id))),
+            "simulations": list(budgets),
+        }
+
+    def _describe_root(
+        self, view: View, priors: Any, heads: Any, legal: list[int], finish: Finish
+    ) -> dict[str, Any]:
+        clean, noisy = (_over_legal(row, legal, finish.actions, 0) for row in priors)
+        values, policies = heads
+        return {
+            "value": float(view.raw_values[0]),
+            "prior": clean,
+            "noisy_prior": noisy,
+            "heads": [
+                {"value": float(value), "prior": _over_legal(row, legal, None, 0)}
+                for value, row in zip(values, policies, strict=True)
+            ],
+            "trees": [
+                {"visits": int(stats[0, 0]), "value": float(stats[0, 1])}
+                for stats in view.node_stats
+            ],
+        }
+
+    def _describe_result(self, finish: Finish, view: View, legal: list[int]) -> dict[str, Any]:
+        return {
+            "action": int(finish.action),
+            "weights": [float(finish.action_weights[x]) for x in legal],
+            "value": float(view.node_stats[-1][0, 1]),
+            "tree_values": [float(stats[0, 1]) for stats in view.node_stats],
+            "visits": [[int(row[x]) for x in legal] for row in finish.visits],
+        }
+
+
+def _over_legal(
+    row: np.ndarray, legal: list[int], actions: np.ndarray | None, slot: int
+) -> list[float]:
+    """Returns numbers of action slots by legal action; 0 for actions without a slot."""
+    if actions is None:
+        return row[legal].tolist()
+    known = dict(zip(actions[slot].tolist(), row.tolist(), strict=True))
+    return [known.get(action, 0.0) for action in legal]
+
+
+def budgets_of(policy: Policy) -> tuple[int, ...]:
+    """Returns the simulations of each tree."""
+    budget = policy.num_simulations
+    return budget if isinstance(budget, tuple) else (budget,)
+
+
+def tree_names(number: int) -> list[str]:
+    """Returns the names of the trees of a search, first to last."""
+    names = {1: ["tree"], 2: ["small", "large"]}
+    return names.get(number, [f"tree {i}" for i in range(1, number + 1)])
+
+
+def head_names(number: int) -> list[str]:
+    """Returns the names of the heads of a network, first to last."""
+    if number <= 2:
+        return ["intermediate", "final"][2 - number :]
+    return [*(f"intermediate {i}" for i in range(1, number)), "final"]
