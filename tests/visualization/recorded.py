@@ -1,0 +1,117 @@
+"""Small networks, searches and replays that the tests of recordings share."""
+
+import functools
+from typing import Any
+
+import jax
+import numpy as np
+
+import games
+from dualmctx import make_search_fn, with_options
+from dualmctx.policies import (
+    MPV,
+    AlphaGo,
+    AlphaZero,
+    Backup,
+    Chain,
+    Contempt,
+    Dual,
+    Gumbel,
+    MuZero,
+)
+from dualmctx.runs.saved_network import Trained, model_kwargs_of
+from dualmctx.types import Policy
+from untrained import make_untrained
+
+WINDOW = Backup(window=2, explore_fraction=0.4)
+
+# One policy for each way in which a search can proceed.
+POLICIES: dict[str, Policy] = {
+    "alphazero": AlphaZero(24),
+    "alphazero with a window": AlphaZero(24, backup=WINDOW),
+    "minimax values and RAVE": with_options(AlphaZero(24), minimax_mix=0.4, rave_visits=10.0),
+    "regularized": with_options(AlphaZero(24), regularized=("act", "search", "learn")),
+    "few children": with_options(AlphaZero(24), max_children=2),
+    "small depth": with_options(AlphaZero(24), max_depth=2),
+    "several leaves": with_options(AlphaZero(24), leaves_per_step=4),
+    "virtual loss": with_options(AlphaZero(24), leaves_per_step=6, virtual_loss=3),
+    "dual": Dual((12, 9), 3),
+    "dual with a window": Dual((12, 9), 3, backup=WINDOW),
+    "dual, interleaved": Dual((8, 8), 8),
+    "dual with few children": with_options(Dual((12, 9), 3), max_children=2),
+    "dual with a small depth": with_options(Dual((12, 9), 3), max_depth=2),
+    "large tree without leaves to evaluate": Dual((4, 14), 3),
+    "large tree alone": Dual((0, 10), 2),
+    "small tree alone": Dual((10, 0)),
+    "mpv": MPV((12, 9)),
+    "chain": Chain((10, 8, 6), 3),
+    "chain with a window": Chain((6, 10, 8), 2, backup=WINDOW),
+    "gumbel": Gumbel(24),
+    "gumbel with a window": Gumbel(24, backup=WINDOW),
+    "muzero": MuZero(24),
+    "muzero with a window": MuZero(24, backup=WINDOW),
+    "alphago": AlphaGo(16, rollout_length=3),
+    "alphago with uniform rollouts": AlphaGo(16, rollout_policy="uniform"),
+    "contempt": Contempt(24, 3),
+    "contempt of the searching player": Contempt(24, -2, backup=WINDOW),
+}
+HEADS = ("--network.head-depths", "1", "2", "3", "--network.num-blocks", "3")
+
+
+@functools.cache
+def small_network(preset: str) -> Trained:
+    """Returns a network with three heads and random parameters."""
+    return make_untrained(preset, *HEADS)
+
+
+@functools.cache
+def search_of(preset: str, name: str) -> Any:
+    """Returns the ordinary compiled search."""
+    trained = small_network(preset)
+    kwargs = model_kwargs_of(trained.record)
+    return jax.jit(make_search_fn(trained.env, trained.network, POLICIES[name], **kwargs))
+
+
+def ordinary_output(preset: str, name: str, state: Any, seed: int) -> Any:
+    """Runs the ordinary compiled search."""
+    states = jax.tree.map(lambda x: np.asarray(x)[None], state)
+    trained = small_network(preset)
+    return jax.device_get(search_of(preset, name)(trained.params, jax.random.PRNGKey(seed), states))
+
+
+def position(preset: str, seed: int) -> Any:
+    """Returns an unbatched state after a few random moves, before the end of the game."""
+    env, draws = small_network(preset).env, np.random.default_rng(seed)
+    actions: list[int] = []
+    state = first_row(games.replay(env, np.full((1, 1), -1)))
+    for _ in range(seed):
+        actions.append(int(draws.choice(np.flatnonzero(state.legal_action_mask))))
+        after = first_row(games.replay(env, np.array([actions])))
+        if after.terminated or after.truncated:
+            break
+        state = after
+    return state
+
+
+def first_row(states: Any) -> Any:
+    return jax.tree.map(lambda x: np.asarray(x)[0], states)
+
+
+def replay_changes(recording: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Replays all changes; returns `[trees, nodes]` visits and means."""
+    shape = len(recording["trees"]), len(recording["nodes"])
+    visits, values = np.zeros(shape, np.int64), np.zeros(shape)
+    for tree, root in enumerate(recording["root"]["trees"]):
+        visits[tree, 0], values[tree, 0] = root["visits"], root["value"]
+    for step in recording["steps"]:
+        for change in step["changes"]:
+            place = change["tree"], change["node"]
+            assert [visits[place], values[place]] == [change["visits"][0], change["value"][0]]
+            visits[place], values[place] = change["visits"][1], change["value"][1]
+    return visits, values
+
+
+def choices(recording: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns all choices of all simulations."""
+    steps = [step for step in recording["steps"] if step["kind"] == "simulation"]
+    return [choice for step in steps for choice in step["path"]]

@@ -1,0 +1,122 @@
+"""Recordings of searches: exact, complete, and with scores that explain the choices."""
+
+import importlib.metadata
+from collections.abc import Iterator
+from typing import Any, functools
+
+import jax
+import numpy as np
+import pytest
+from recorded import (
+    POLICIES,
+    choices,
+    ordinary_output,
+    position,
+    replay_changes,
+    search_of,
+    small_network,
+)
+
+from dualmctx.visualization import recording as recordings
+from dualmctx.visualization.recording import record_search
+
+SAMPLED = [pytest.param(name, marks=pytest.mark.sampled(28)) for name in POLICIES]
+
+
+# XLA's older way to fuse, which conftest.py sets to save time, rounds products and sums of single
+# steps differently. It also has the default one, which takes longer to compile.
+_IS_OLD = importlib.metadata.version("jaxlib").startswith("0.10.")
+_EXACT = {"compiler_options": {"xla_cpu_use_fusion_emitters": True}} if _IS_OLD else {}
+
+
+@pytest.fixture
+def default_rounding(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Compiles as users do."""
+    monkeypatch.setattr("jax.jit", functools.partial(jax.jit, **_EXACT))
+    search_of.cache_clear()
+    recordings._programs.cache_clear()
+    yield
+    search_of.cache_clear()
+    recordings._programs.cache_clear()
+
+
+def record(preset: str, policy: Any, seed: int, **options: Any) -> dict[str, Any]:
+    trained = small_network(preset)
+    state = position(preset, seed)
+    inputs = trained.env, trained.network, trained.params, policy, state
+    return record_search(*inputs, seed=seed, **options)
+
+
+def check_trees(recording: dict[str, Any], output: Any, tolerance: float = 0) -> None:
+    """Checks that the changes lead to the trees and the result of the ordinary search."""
+    tree = output.search_tree
+    visits, values = replay_changes(recording)
+    nodes = recording["nodes"]
+    slots = [node["slot"] for node in nodes]
+    others = np.setdiff1d(np.arange(tree.edges.shape[1]), slots)
+    for i, stats in enumerate(tree.stats):
+        np.testing.assert_array_equal(visits[i], np.asarray(stats.node_visits)[0, slots])
+        expected = np.asarray(stats.node_values)[0, slots]
+        np.testing.assert_allclose(values[i], expected, rtol=0, atol=tolerance)
+        assert not np.asarray(stats.node_visits)[0, others].any()
+    parents = [-1 if node["parent"] < 0 else slots[node["parent"]] for node in nodes]
+    np.testing.assert_array_equal(parents, np.asarray(tree.parents)[0, slots])
+    assert recording["result"]["action"] == output.action[0]
+    weights = output.action_weights[0, nodes[0]["legal"]]
+    np.testing.assert_allclose(recording["result"]["weights"], weights, rtol=0, atol=tolerance)
+
+
+def check_scores(recording: dict[str, Any]) -> None:
+    """Checks that the largest score is the choice, and that the addends sum to the scores."""
+    for choice in choices(recording):
+        scores = [-np.inf if x["score"] is None else x["score"] for x in choice["candidates"]]
+        if choice["reason"] in ("rule", "root"):
+            assert choice["candidates"][int(np.argmax(scores))]["action"] == choice["chosen"]
+        for candidate, score in zip(choice["candidates"], scores, strict=True):
+            if np.isfinite(score):
+                assert sum(candidate["addends"]) == pytest.approx(score, rel=3e-6, abs=3e-6)
+        assert choice["parts"]
+        assert all(len(x["addends"]) == len(choice["parts"]) for x in choice["candidates"])
+
+
+def check_steps(recording: dict[str, Any]) -> None:
+    """Checks that each simulation and each node occurs once, in order."""
+    steps, simulations = recording["steps"], recording["simulations"]
+    numbers: list[list[int]] = [[] for _ in simulations]
+    for step in steps:
+        length = 1 if step["kind"] == "simulation" else len(step["nodes"])
+        numbers[step["tree"]] += range(step["number"], step["number"] + length)
+    assert numbers == [list(range(number)) for number in simulations]
+    costs = [step["blocks"] for step in steps]
+    assert None in costs or costs == sorted(costs)
+    for node in recording["nodes"][1:]:
+        leaf = steps[node["step"]]["leaf"]
+        assert leaf == {"node": node["index"], "is_new": True, "is_terminal": node["is_terminal"]}
+        assert node["depth"] == recording["nodes"][node["parent"]]["depth"] + 1
+    for step in steps:
+        for choice in step.get("path", []):
+            legal = recording["nodes"][choice["node"]]["legal"]
+            assert {x["action"] for x in choice["candidates"]} <= set(legal)
+            assert choice["chosen"] in {x["action"] for x in choice["candidates"]}
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_recording_has_the_visits_and_scores_of_the_ordinary_search(name: str) -> None:
+    for seed in range(3):
+        recording = record("connect2", POLICIES[name], seed)
+        output = ordinary_output("connect2", name, position("connect2", seed), seed)
+        check_trees(recording, output, tolerance=1e-6)
+        check_scores(recording)
+        check_steps(recording)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("default_rounding")
+@pytest.mark.parametrize("preset", ["connect2", "tic-tac-toe", "nim", "hsr", "connect-four"])
+@pytest.mark.parametrize("name", POLICIES)
+def test_recording_equals_the_ordinary_search_bit_for_bit(preset: str, name: str) -> None:
+    for seed in range(5):
+        recording = record(preset, POLICIES[name], seed)
+        check_trees(recording, ordinary_output(preset, name, position(preset, seed), seed))
+        check_scores(recording)
+        check_steps(recording)

@@ -1,0 +1,214 @@
+"""The content of recordings: nodes, costs, comparison, errors, and policies of a user."""
+
+import dataclasses
+import json
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import games
+from dualmctx import with_options
+from dualmctx.policies import AlphaZero, Dual, Gumbel
+from dualmctx.policies.costs import evaluation_blocks, move_cost
+from dualmctx.runs.saved_network import load_trained
+from dualmctx.visualization.choice_records import MAX_CANDIDATES
+from dualmctx.visualization.equal_cost import alphazero_of_equal_cost
+from dualmctx.visualization.recording import record_search
+from dualmctx.visualization.trained_recording import record_trained
+
+DUAL = Dual((6, 4), 2, root=Dual().root.for_evaluation())
+
+
+@pytest.fixture(scope="module")
+def connect2() -> Any:
+    return load_trained("connect2")
+
+
+@pytest.fixture(scope="module")
+def recording(connect2: Any) -> dict[str, Any]:
+    return record_trained(connect2, [2], policy=DUAL, name="connect2")
+
+
+def refinements(recording: dict[str, Any]) -> list[dict[str, Any]]:
+    return [step for step in recording["steps"] if step["kind"] == "refinement"]
+
+
+def test_recording_is_json_and_names_its_search(recording: dict[str, Any]) -> None:
+    assert json.loads(json.dumps(recording, allow_nan=False)) == recording
+    expected = {
+        "format": "dualmctx-recording",
+        "version": 1,
+        "game": "connect2",
+        "moves": ["3"],
+        "variant": "dual",
+        "network": "connect2",
+        "trees": ["small", "large"],
+        "heads": ["intermediate", "final"],
+        "tree_heads": [0, -1],
+        "simulations": [6, 4],
+        "players": ["x (black)", "o (white)"],
+    }
+    assert expected.items() <= recording.items()
+
+
+def test_nodes_have_the_states_of_the_game(connect2: Any, recording: dict[str, Any]) -> None:
+    env, nodes = connect2.env, recording["nodes"]
+    solution = games.solve(env)
+    for node in nodes:
+        actions, each = list[int](), node
+        while each["parent"] >= 0:
+            actions.insert(0, each["action"])
+            each = nodes[each["parent"]]
+        history = [2, *actions]
+        state = jax.tree.map(lambda x: np.asarray(x)[0], games.replay(env, np.array([history])))
+        assert node["side"] == len(history) % 2
+        assert node["is_terminal"] == bool(state.terminated)
+        legal = [] if state.terminated else np.flatnonzero(state.legal_action_mask).tolist()
+        assert node["legal"] == legal
+        assert node["names"] == [games.format_action(env, state, action) for action in legal]
+        assert node["picture"]["rows"] == [list(row) for row in state.picture().rows]
+        assert node["picture"]["marked"] == [[0, history[-1]]]
+        assert node["exact"] == solution.code_values[int(solution.code_fn(state))]
+        if actions:
+            assert node["move"] == games.format_moves(env, None, history)[-1]
+
+
+def test_refinement_mixes_the_heads(recording: dict[str, Any]) -> None:
+    assert refinements(recording)
+    for step in refinements(recording):
+        assert step["num_waiting"] >= len(step["nodes"])
+        passes = [x["passes"] for x in step["candidates"]]
+        assert passes == sorted(passes, reverse=True)
+        chosen = [x["node"] for x in step["candidates"] if x["chosen"]]
+        assert chosen == [x["node"] for x in step["nodes"]]
+        for node in step["nodes"]:
+            before, head, after = (node[name] for name in ("before", "head", "after"))
+            if not recording["nodes"][node["node"]]["is_terminal"]:
+                mixed = 0.25 * before["value"] + 0.75 * head["value"]
+                assert after["value"] == pytest.approx(mixed, abs=1e-6)
+                prior = 0.25 * np.array(before["prior"]) + 0.75 * np.array(head["prior"])
+                np.testing.assert_allclose(after["prior"], prior, atol=1e-6)
+                gaps = np.abs(np.array(before["prior"]) - head["prior"])
+                assert node["distance"] == pytest.approx(gaps.sum() / 2, abs=1e-6)
+
+
+def test_refinement_corrects_the_small_tree(recording: dict[str, Any]) -> None:
+    for step in refinements(recording):
+        corrected = [x for x in step["changes"] if x["tree"] == 0]
+        assert all(x["visits"][0] == x["visits"][1] for x in corrected)
+        revalued = {x["node"] for x in step["changes"] if "raw_value" in x}
+        assert revalued <= {x["node"] for x in step["nodes"]}
+
+
+def test_blocks_are_those_of_the_evaluations(connect2: Any, recording: dict[str, Any]) -> None:
+    blocks = evaluation_blocks(DUAL, connect2.network)
+    assert blocks is not None
+    first, later = blocks
+    spent = 0
+    for step in recording["steps"]:
+        if step["kind"] == "refinement":
+            spent += later * len(step["nodes"])
+        elif step["leaf"]["is_new"]:
+            spent += first + (later if step["tree"] == 1 else 0)
+        assert step["blocks"] == spent
+
+
+def test_alphazero_of_equal_cost_has_the_closest_number_of_simulations(connect2: Any) -> None:
+    network = connect2.network
+    rival = alphazero_of_equal_cost(Dual((50, 35)), network)
+    blocks = move_cost(Dual((50, 35)), network).blocks
+    depth = network.head_depths[-1]
+    assert rival is not None
+    assert blocks is not None
+    assert abs(rival.num_simulations * depth - blocks) <= depth / 2
+    assert alphazero_of_equal_cost(AlphaZero(10), network) is None
+
+
+class StoppedError(Exception):
+    """Raised by a callback."""
+
+
+def test_progress_counts_simulations_and_may_stop_the_search(connect2: Any) -> None:
+    seen: list[tuple[int, int]] = []
+
+    def progress(done: int, total: int) -> None:
+        seen.append((done, total))
+        if done >= 5:
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        record_trained(connect2, [2], policy=DUAL, progress=progress)
+    assert [total for _, total in seen] == [10] * len(seen)
+    assert [done for done, _ in seen] == sorted({done for done, _ in seen})
+
+
+def test_bad_requests_name_the_problem(connect2: Any) -> None:
+    with pytest.raises(ValueError, match=r"2,001 simulations; .* at most 2,000"):
+        record_trained(connect2, policy=AlphaZero(2001))
+    with pytest.raises(ValueError, match="the game is over"):
+        record_trained(connect2, [0, 2, 1], policy=DUAL)
+    with pytest.raises(ValueError, match="move 2, '1', is illegal"):
+        record_trained(connect2, [0, 0], policy=DUAL)
+    states = games.replay(connect2.env, np.full((3, 1), -1))
+    with pytest.raises(ValueError, match=r"batch axis of shape \(3,\)"):
+        record_search(connect2.env, connect2.network, connect2.params, DUAL, states)
+
+
+@dataclasses.dataclass(frozen=True)
+class NoSearch:
+    """A policy that never searches."""
+
+    num_simulations: int = 4
+    heads = (-1,)
+    traits = AlphaZero().traits
+
+    def __call__(self, params: Any, rng_key: Any, root: Any, *_: Any, **__: Any) -> Any:
+        return root
+
+
+def test_policy_without_a_search_is_refused(connect2: Any) -> None:
+    state = jax.tree.map(lambda x: x[0], games.replay(connect2.env, np.full((1, 1), -1)))
+    policy: Any = NoSearch()
+    with pytest.raises(ValueError, match="the policy calls the search 0 times"):
+        record_search(connect2.env, connect2.network, connect2.params, policy, state)
+
+
+@pytest.mark.slow
+def test_comparison_is_a_recording_of_alphazero(connect2: Any) -> None:
+    recording = record_trained(connect2, [2], policy=DUAL, compare=True)
+    other = recording["comparison"]
+    assert other["variant"] == "alphazero"
+    assert "comparison" not in other
+    alone = AlphaZero(other["simulations"][0], root=DUAL.root)
+    again = record_trained(connect2, [2], policy=alone)
+    del again["comparison"]
+    assert other == again
+
+
+@pytest.mark.slow
+def test_candidates_are_limited_in_large_games() -> None:
+    trained = load_trained("go-9x9")
+    recording = record_trained(trained, policy=with_options(AlphaZero(20), dirichlet_fraction=0.0))
+    choice = recording["steps"][-1]["path"][0]
+    assert len(choice["candidates"]) == MAX_CANDIDATES
+    assert choice["omitted"] == len(recording["nodes"][0]["legal"]) - MAX_CANDIDATES
+    assert choice["chosen"] in [x["action"] for x in choice["candidates"]]
+
+
+@pytest.mark.slow
+def test_recording_of_connect_four_is_small() -> None:
+    recording = record_trained(load_trained("connect-four"), policy=Dual())
+    assert len(json.dumps(recording)) < 2_000_000
+
+
+@pytest.mark.slow
+def test_gumbel_root_chooses_among_actions_with_the_required_visits(connect2: Any) -> None:
+    recording = record_trained(connect2, policy=Gumbel(16), noise=True)
+    for step in recording["steps"]:
+        root = step["path"][0]
+        assert root["reason"] == "root"
+        for candidate in root["candidates"]:
+            is_due = candidate["visits"] == root["required_visits"]
+            assert is_due or candidate["score"] is None
