@@ -3,4 +3,4 @@
 # Raises an ImportError if another package hides `games`.
 import dualmctx.games  # noqa: F401
 
-__all__ = ("draw_tree", "drawing")
+__all__ = ("draw_tree", "drawing", "recording", "trained_recording")

@@ -19,9 +19,6 @@ from dualmctx.visualization.tree_mirror import TreeMirror
 from dualmctx.visualization.unrolled import Unrolled
 from games.pictures import player_names
 
-Progress = Callable[[int, int], None]
-"""Called with the recorded simulations and their total; may raise an exception to stop."""
-
 
 class Subject(NamedTuple):
     """The texts that a recording has about its position and network.
@@ -50,17 +47,20 @@ class RecordedSearch:
 
     def __init__(self, programs: Programs, params: Params, rng_key: Any, state: Any) -> None:
         """Takes the programs, the parameters, the key and the unbatched state."""
-        self._programs, self._state = programs, state
+        self._programs = programs
         self._inputs = params, rng_key, jax.tree.map(lambda x: np.asarray(x)[None], state)
 
-    def record(self, subject: Subject, progress: Progress | None) -> dict[str, Any]:
-        """Runs the search and returns its recording, without seed and comparison."""
+    def record(self, subject: Subject, count: Callable[[int], None]) -> dict[str, Any]:
+        """Runs the search and returns its recording, without seed and comparison.
+
+        Calls `count` with the simulations so far after each step.
+        """
         programs, (params, _, states) = self._programs, self._inputs
         start: Start = programs.start(*self._inputs)
         priors, view = jax.device_get((start.priors, start.view))
         heads = jax.device_get(programs.evaluate_heads(params, states))
         mirror = TreeMirror(view, start.tree.num_actions, has_window=programs.has_window)
-        recorder, tree = self._run(start, mirror, progress)
+        recorder, tree = self._run(start, mirror, count)
         finish: Finish = jax.device_get(programs.finish(*self._inputs, tree))
         nodes, side, before = mirror.end(), subject.side, subject.before
         describe_nodes(programs.env, nodes, finish.states, finish.actions, side, before)
@@ -77,17 +77,16 @@ class RecordedSearch:
         }
 
     def _run(
-        self, start: Start, mirror: TreeMirror, progress: Progress | None
+        self, start: Start, mirror: TreeMirror, count: Callable[[int], None]
     ) -> tuple[StepRecorder, Tree]:
         """Runs the steps of the search; returns them with the trees at the end."""
-        policy = self._programs.policy
-        recorder = StepRecorder(mirror, policy.heads, self._programs.evaluation_blocks)
+        heads = self._programs.policy.heads
+        recorder = StepRecorder(mirror, heads, self._programs.evaluation_blocks)
         unrolled = Unrolled(self._programs, start)
-        done, total = 0, sum(budgets_of(policy))
+        done = 0
         for event in unrolled.events():
             done += recorder.add(event)
-            if progress is not None:
-                progress(done, total)
+            count(done)
         return recorder, unrolled.tree
 
     def _describe_search(self, subject: Subject) -> dict[str, Any]:

@@ -4,6 +4,7 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -12,12 +13,13 @@ import numpy as np
 from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
 from dualmctx.visualization.equal_cost import alphazero_of_equal_cost
 from dualmctx.visualization.programs import Programs
-from dualmctx.visualization.recorded_search import Progress as Progress
 from dualmctx.visualization.recorded_search import RecordedSearch, budgets_of
 from dualmctx.visualization.recorded_search import Subject as Subject
 
 MAX_SIMULATIONS = 2000
 """The largest number of simulations, of all trees together, of a recorded search."""
+Progress = Callable[[int, int], None]
+"""Called with the recorded simulations and their total; may raise an exception to stop."""
 
 
 def record_search(
@@ -49,7 +51,7 @@ def record_search(
       seed: the seed of the search's key.
       rng_key: the key itself, in place of a seed.
       compare: whether to add, as `comparison`, the recording of AlphaZero at the same cost.
-      progress: called after each step.
+      progress: called after each step; the simulations of the comparison count as well.
       subject: texts about the position; `None` for none.
       **model_kwargs: options of `make_search_fn`.
 
@@ -62,18 +64,22 @@ def record_search(
     """
     _check(policy, state)
     key = jax.random.PRNGKey(seed) if rng_key is None else rng_key
-    programs = _programs(env, network, policy, tuple(sorted(model_kwargs.items())))
-    search = RecordedSearch(programs, params, key, state)
-    recording = search.record(Subject() if subject is None else subject, progress)
-    recording["seed"] = seed if rng_key is None else None
-    recording["comparison"] = None
+    subject = Subject() if subject is None else subject
     rival = alphazero_of_equal_cost(policy, network, **model_kwargs) if compare else None
-    if rival is not None:
-        again = {"seed": seed, "rng_key": rng_key, "progress": progress, "subject": subject}
-        other = record_search(env, network, params, rival, state, **again, **model_kwargs)
-        del other["comparison"]
-        recording["comparison"] = other
-    return recording
+    policies = [policy] if rival is None else [policy, rival]
+    done, total = 0, sum(sum(budgets_of(each)) for each in policies)
+    recordings: list[dict[str, Any]] = []
+    for each in policies:
+
+        def count(number: int, before: int = done) -> None:
+            if progress is not None:
+                progress(before + number, total)
+
+        programs = _programs(env, network, each, tuple(sorted(model_kwargs.items())))
+        recording = RecordedSearch(programs, params, key, state).record(subject, count)
+        recordings.append(recording | {"seed": seed if rng_key is None else None})
+        done += sum(budgets_of(each))
+    return recordings[0] | {"comparison": recordings[1] if rival is not None else None}
 
 
 def _check(policy: Policy, state: Any) -> None:
