@@ -101,6 +101,7 @@ def test_every_page_has_commands() -> None:
         pytest.param("docs/networks.md", marks=pytest.mark.slow),
         pytest.param("docs/python.md", marks=pytest.mark.slow),
         pytest.param("docs/search.md", marks=pytest.mark.slow),
+        pytest.param("docs/trees.md", marks=pytest.mark.slow),
         pytest.param("games/README.md", marks=pytest.mark.slow),
     ],
 )

@@ -6,8 +6,11 @@ import jax
 import numpy as np
 
 import games
+from dualmctx.distributed.free_memory import free_memory
 from dualmctx.models.game_model import make_search_fn
+from dualmctx.models.search_memory import num_bytes
 from dualmctx.runs.saved_network import Trained, model_kwargs_of
+from dualmctx.training.memory_budget import require_batch_memory
 from dualmctx.types import Environment, Policy
 
 
@@ -67,9 +70,12 @@ def search(trained: Trained, policy: Policy, state: Any, seed: int) -> Any:
     """Searches from `[1]` states without noise; returns the output of the policy.
 
     Raises:
-      ValueError: if the network does not fit the search.
+      ValueError: if the network does not fit the search, or the tree does not fit into memory.
     """
     search_fn = make_search_fn(
         trained.env, trained.network, policy.for_evaluation(), **model_kwargs_of(trained.record)
     )
-    return jax.jit(search_fn)(trained.params, jax.random.PRNGKey(seed), state)
+    inputs = trained.params, jax.random.PRNGKey(seed), state
+    # The trees are most of the memory of a search of one position.
+    require_batch_memory(1, num_bytes(jax.eval_shape(search_fn, *inputs)), free_memory())
+    return jax.jit(search_fn)(*inputs)

@@ -1,0 +1,153 @@
+"""The command `dualmctx tree`: text, files, positions, and messages for bad input."""
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+import games
+from dualmctx.commands.main import main
+from dualmctx.commands.tree_position import Given, find_state, read_given
+from untrained import export_untrained
+
+SEARCH = ("--variant", "dual", "--simulations", "10", "4")
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(export_untrained(tmp_path_factory.mktemp("tree") / "connect2.npz", "connect2"))
+
+
+def test_all_formats_show_the_same_tree(network: str, tmp_path: Path, capfd: Any) -> None:
+    names = [f"tree.{x}" for x in ("svg", "json")]
+    for name in names:
+        # Moves may be one argument or several.
+        out = ("--out", str(tmp_path / name))
+        position = ("2 3",) if name == "tree.svg" else ("2", "3")
+        assert main(["tree", network, *position, *SEARCH, *out]) == 0
+        said = capfd.readouterr()
+        assert said.out == ""
+        assert said.err == f"{tmp_path / name}\n"
+    assert {x.name for x in tmp_path.iterdir()} == set(names)
+    record = json.loads((tmp_path / "tree.json").read_text())
+    assert record["title"] == "connect2 after 2 3: dual, 10 and 4 simulations"
+    assert record["nodes"][0]["visits"] == [11, 5]
+    boxes = {f"n{node['index']}" for node in record["nodes"]}
+    svg = ElementTree.parse(tmp_path / "tree.svg").getroot()
+    assert {x.attrib["id"] for x in svg.iter() if "id" in x.attrib} == boxes
+    assert main(["tree", network, "2", "3", *SEARCH]) == 0
+    printed = capfd.readouterr().out
+    assert printed.startswith(record["title"] + "\n")
+    table = printed.split("\n\n")[1].splitlines()
+    assert len(table) == 1 + len(boxes)
+    assert max(map(len, table)) <= 80
+
+
+def test_a_file_is_never_replaced(network: str, tmp_path: Path, capfd: Any) -> None:
+    file = tmp_path / "tree.svg"
+    file.write_text("mine")
+    assert main(["tree", network, "--out", str(file)]) == 2
+    assert capfd.readouterr().err == f"dualmctx tree: {file} exists; choose another file\n"
+    assert file.read_text() == "mine"
+
+
+def test_complete_games_are_drawn_from_the_name_of_the_game(tmp_path: Path, capfd: Any) -> None:
+    assert main(["tree", "connect2", "--complete"]) == 0
+    text = capfd.readouterr().out
+    assert text.startswith("connect2: all 53 histories, 24 of them finished games\n")
+    assert text.count("(game over)") == 24
+    file = tmp_path / "nim.html"
+    small = ("--game-parameters", "pile", "4", "max_take", "2")
+    assert main(["tree", "nim", *small, "--complete", "--out", str(file)]) == 0
+    assert "nim: all 12 histories" in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("2", "2"), "move 2 of 2 2, '2', is illegal; change the moves"),
+        (("9",), "move 1, '9', is not a move of connect2"),
+        (("2", "1", "3"), "the game is over after 2 1 3; give a position with a legal move"),
+        (("--fen", "x"), "connect2 has no FEN"),
+        (("--out", "tree.png"), "out is tree.png; it must be a file that ends in .svg, .dot"),
+        (("--simulations", "0"), "num_simulations is 0"),
+        (("--variant", "nosuch"), "variant is nosuch; it must be one of"),
+        (("--max-nodes", "0"), "max_nodes is 0; it must be at least 1"),
+        (("--network-only",), "network_only grows no tree; leave it out"),
+        (("--devices", "2"), "devices is 2; leave it out"),
+        (("--compare",), "compare is True; write to a file that ends in .html"),
+        (("--out", "a.html", "--max-nodes", "3"), "max_nodes is 3; leave it out; the page has"),
+        (("--game-parameters", "pile", "3"), "game_parameters is {'pile': 3}; leave it out"),
+        (("--boards", "maybe"), "maybe"),
+        (("--simulations", "300000000"), "fewer --simulations"),
+    ],
+)
+def test_bad_input_gives_one_message(
+    network: str, arguments: tuple[str, ...], message: str, capfd: Any
+) -> None:
+    assert main(["tree", network, *arguments]) == 2
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("dualmctx tree: ")
+    assert message in said.err
+    assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("tic-tac-toe",), "tic_tac_toe has 549,946 nodes, more than max_nodes, 1,000"),
+        (("connect2", "--max-nodes", "52"), "connect2 has 53 nodes, more than max_nodes, 52"),
+        (("chess",), "no solver for 'chess'"),
+        (("nosuch",), "no game 'nosuch'"),
+        (("connect2", "2"), "position is 2; leave it out with --complete"),
+        (("connect2", "--simulations", "4"), "simulations is 4; leave it out with --complete"),
+        (("nim", "--game-parameters", "x", "1"), "nim has no parameter 'x'"),
+    ],
+)
+def test_bad_complete_trees_give_one_message(
+    arguments: tuple[str, ...], message: str, capfd: Any
+) -> None:
+    assert main(["tree", *arguments, "--complete"]) == 2
+    said = capfd.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+
+
+def test_a_missing_network_is_named(capfd: Any) -> None:
+    assert main(["tree", "nosuch"]) == 2
+    assert "nosuch is neither a run's folder" in capfd.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, capfd: Any) -> None:
+    (tmp_path / "file").write_text("")
+    out = str(tmp_path / "file" / "tree.svg")
+    assert main(["tree", "connect2", "--complete", "--out", out]) == 2
+    said = capfd.readouterr().err
+    assert said.startswith("dualmctx tree: ")
+    assert str(tmp_path / "file") in said
+
+
+FEN = "rnbqk/ppppp/5/PPPPP/RNBQK w - - 0 1"
+
+
+def test_positions_are_moves_or_fens() -> None:
+    chess, connect2 = games.make("gardner_chess"), games.make("connect2")
+    assert read_given(connect2, ("2", "3"), None) == Given("2 3", None)
+    assert read_given(chess, tuple(FEN.split()), None) == Given("", FEN)
+    assert read_given(chess, ("b2b3",), FEN) == Given("b2b3", FEN)
+    assert Given("b2b3", FEN).text == f" from {FEN} after b2b3"
+    assert Given("", None).text == " at the start"
+    with pytest.raises(ValueError, match=r"and the position is the FEN .*; give one of them"):
+        read_given(chess, (FEN,), FEN)
+
+
+@pytest.mark.slow
+def test_moves_follow_a_fen() -> None:
+    env = games.make("gardner_chess")
+    state = find_state(env, Given("b2b3", FEN))
+    assert int(state._turn[0]) == 1
+    with pytest.raises(ValueError, match="move 1 of b3b4, 'b3b4', is illegal"):
+        find_state(env, Given("b3b4", FEN))
