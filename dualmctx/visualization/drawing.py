@@ -15,7 +15,7 @@ from dualmctx.visualization.svg import to_svg
 from dualmctx.visualization.svg_style import Theme
 from dualmctx.visualization.text import to_text
 
-SUFFIXES = (".svg", ".dot", ".json", ".html", ".txt")
+SUFFIXES: tuple[str, ...] = (".svg", ".dot", ".json", ".html", ".txt")
 """The formats of `Drawing.save`."""
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import games
 from dualmctx.visualization.search_tree import SearchTree
 from games import Picture
-from games.pictures import changed_cells
+from games.pictures import changed_cells, picture
 
 # Boards are drawn by default up to this number of cells, with at most this text in a cell.
 _MAX_CELLS, _MAX_TEXT = 49, 2
@@ -31,7 +31,7 @@ def choose_state(state: Any, index: int) -> Any:
             f"state is of type {type(state).__name__}; pass the state of the game that was searched"
         )
     state = jax.device_get(state)
-    shape = np.shape(state.current_player)
+    shape: tuple[int, ...] = np.shape(state.current_player)
     if not shape:
         return state
     if len(shape) > 1 or index >= shape[0]:
@@ -97,7 +97,7 @@ def draw_positions(env: Any, state: Any, histories: Sequence[Sequence[int]]) -> 
             "illegal there"
         )
     drawn = {
-        tuple(history): games.pictures.picture(jax.tree.map(lambda x, i=row: x[i], states))
+        tuple(history): picture(jax.tree.map(lambda x, i=row: x[i], states))
         for row, history in enumerate(histories)
     }
     return [_mark(drawn, tuple(history)) for history in histories]
@@ -110,7 +110,7 @@ def _mark(drawn: dict[tuple[int, ...], Picture], history: tuple[int, ...]) -> Pi
     return dataclasses.replace(after, marked=changed_cells(before.rows, after.rows))
 
 
-def is_small(picture: Picture) -> bool:
+def is_small(board: Picture) -> bool:
     """Returns whether a board is small enough to be drawn in every node."""
-    cells = [cell for row in picture.rows for cell in row]
+    cells = [cell for row in board.rows for cell in row]
     return len(cells) <= _MAX_CELLS and max(map(len, cells), default=0) <= _MAX_TEXT

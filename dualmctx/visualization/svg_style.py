@@ -108,7 +108,7 @@ def _rules(root: str, colours: _Colours) -> str:
         ".cell.mark": f"fill: {colours.mark}; {square}",
         ".stone.first": f"fill: {colours.first}; {square}",
         ".stone.second": f"fill: {colours.second}; {square}",
-        "text.piece": f"font-family: {_SYMBOLS}; stroke-width: 0.6",
+        "text.piece": f"font-family: {_SYMBOLS}; stroke-width: 0.7; paint-order: stroke",
         "text.piece.white": "fill: #ffffff; stroke: #000000",
         "text.piece.black": "fill: #000000; stroke: #ffffff",
     }
