@@ -1,23 +1,26 @@
 """The viewer of a recording, in a browser: every number, all keys, large trees, hostile texts."""
 
 import functools
+import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import browser
 import jax
 import numpy as np
 import pytest
-from untrained import make_untrained
+from made_recordings import make_recording
 from viewer_numbers import READ, Expected
 
+import browser
 import games
-from dualmctx import Backup, Dual, make_search_fn
+from dualmctx import AlphaZero, Backup, Contempt, Dual, Execution, Gumbel, make_search_fn
 from dualmctx.runs.saved_network import model_kwargs_of
 from dualmctx.visualization.page import recording_page
 from dualmctx.visualization.trained_recording import record_trained
+from untrained import make_untrained
 
 STATIC = Path(recording_page.__code__.co_filename).parent / "static"
 POLICY = Dual((10, 7), 3, backup=Backup(window=2, explore_fraction=0.4)).for_evaluation()
@@ -63,6 +66,15 @@ def seek(page: Any, step: int) -> None:
         " slider.dispatchEvent(new Event('input')); }",
         step,
     )
+
+
+def wait_until(page: Any, is_true: Callable[[], bool]) -> None:
+    """Waits up to 10 s. The page's policy forbids Playwright's own wait for an expression."""
+    for _ in range(200):
+        if is_true():
+            return
+        page.wait_for_timeout(50)
+    pytest.fail("the page did not change in time")
 
 
 def check_all_steps(page: Any, recording: dict[str, Any]) -> None:
@@ -111,12 +123,241 @@ def test_the_last_state_equals_the_trees_of_the_ordinary_search(chromium, tmp_pa
                 assert (float(shown) if shown else None) == pytest.approx(value, rel=1e-6)
 
 
+RECORDED = {
+    "tic-tac-toe": AlphaZero(20),
+    "connect2": AlphaZero(12, execution=Execution(leaves_per_step=4)),
+    "hsr": Gumbel(12),
+    "nim": Contempt(16, 3),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", RECORDED)
+def test_every_number_of_other_searches_equals_the_recording(chromium, tmp_path, preset):
+    recording = record(preset, RECORDED[preset].for_evaluation(), compare=False)
+    with browser.open_page(chromium) as page:
+        open_recording(page, tmp_path, recording)
+        check_all_steps(page, recording)
+
+
+def test_alphazero_is_shown_at_the_same_cost(chromium, tmp_path):
+    recording = record()
+    other = recording["comparison"]
+    with browser.open_page(chromium) as page:
+        open_recording(page, tmp_path, recording)
+        assert page.locator(".dv-tree:visible").count() == 2
+        page.locator(".dv-compare input").check()
+        for position in (0, 3, len(recording["steps"])):
+            seek(page, position)
+            spent = recording["steps"][position - 1]["blocks"] if position else 0
+            count = sum(step["blocks"] <= spent for step in other["steps"])
+            expected = {
+                key.replace("tree 0", "tree 2"): numbers
+                for key, numbers in Expected(other).trees(count, -1).items()
+            }
+            found = read_numbers(page)
+            assert {key: x for key, x in found.items() if key.startswith("tree 2")} == expected
+        page.locator(".dv-compare input").uncheck()
+        assert page.locator(".dv-tree:visible").count() == 2
+
+
+def test_a_node_under_the_pointer_is_marked_in_both_trees(chromium, tmp_path):
+    with browser.open_page(chromium) as page:
+        open_recording(page, tmp_path, record())
+        page.keyboard.press("End")
+        page.locator(".dv-tree").first.locator("[data-node='1']").hover()
+        marked = page.locator(".dv-hovered")
+        assert [x.get_attribute("data-node") for x in marked.all()] == ["1", "1"]
+
+
+def transform(page: Any) -> list[float]:
+    """Returns the offset and the scale of the first tree."""
+    text = page.locator(".dv-tree > g").first.get_attribute("transform")
+    return [float(number) for number in re.findall(r"-?[\d.]+(?:e-?\d+)?", text)]
+
+
+def test_trees_are_panned_and_zoomed_together(chromium, tmp_path):
+    with browser.open_page(chromium, viewport={"width": 1280, "height": 800}) as page:
+        open_recording(page, tmp_path, record())
+        start = transform(page)
+        box = page.locator(".dv-tree").first.bounding_box()
+        x, y = box["x"] + 200, box["y"] + 60
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x + 30, y + 20, steps=5)
+        page.mouse.up()
+        assert transform(page) == pytest.approx([start[0] + 30, start[1] + 20, start[2]], abs=1)
+        page.mouse.wheel(0, -200)
+        wait_until(page, lambda: transform(page)[2] > start[2])
+        for label, sign in (("zoom out", -1), ("zoom in", 1)):
+            before = transform(page)[2]
+            page.get_by_label(label).first.click()
+            assert (transform(page)[2] - before) * sign > 0
+        both = [x.get_attribute("transform") for x in page.locator(".dv-tree > g").all()]
+        assert both[0] == both[1]
+        page.get_by_label("fit the whole tree").first.click()
+        assert transform(page)[0] == 16
+
+
+def test_large_trees_are_pruned_and_summaries_open(chromium, tmp_path):
+    recording = make_recording(500)
+    with browser.open_page(chromium) as page:
+        open_recording(page, tmp_path, recording)
+        page.keyboard.press("End")
+        drawn = page.locator(".dv-node:not(.dv-more)").count()
+        assert 60 <= drawn < 70
+        hidden = [
+            int(re.match(r"\+(\d+)", text)[1])
+            for text in page.locator(".dv-more text").all_text_contents()
+        ]
+        assert drawn + sum(hidden) == len(recording["nodes"])
+        page.locator(".dv-more").first.dispatch_event("click")
+        assert page.locator(".dv-node:not(.dv-more)").count() > drawn
+        page.locator(".dv-limit").select_option("Infinity")
+        assert page.locator(".dv-node:not(.dv-more)").count() == len(recording["nodes"])
+        assert page.locator(".dv-more").count() == 0
+        seek(page, 0)
+        assert page.locator(".dv-node:not(.dv-hidden)").count() == 1
+
+
+def test_keys_alone_operate_the_viewer(chromium, tmp_path):
+    recording = make_recording(200)
+    with browser.open_page(chromium) as page:
+        open_recording(page, tmp_path, recording)
+        page.keyboard.press("End")
+        assert page.inner_text(".dv-step-count") == "step 200 of 200"
+        page.keyboard.press("PageUp")
+        assert page.inner_text(".dv-step-count") == "step 199 of 200"
+        page.locator(".dv-tree").focus()
+        parents = []
+        for key in ("ArrowLeft",) * 30 + ("ArrowRight", "ArrowRight", "ArrowLeft"):
+            page.keyboard.press(key)
+            parents.append(page.locator(".dv-details h3").inner_text())
+        assert parents[29] == "root"
+        assert parents[30].count("move") == parents[32].count("move") == 1
+        assert parents[31].count("move") == 2
+        before = transform(page)
+        page.keyboard.press("+")
+        assert transform(page)[2] > before[2]
+        page.keyboard.press("Shift+ArrowLeft")
+        page.keyboard.press("0")
+        assert transform(page)[0] == 16
+        count = page.locator(".dv-node:not(.dv-more)").count()
+        for _ in range(2):
+            page.keyboard.press("ArrowLeft")
+        open_summary_of_root(page, recording)
+        assert page.locator(".dv-node:not(.dv-more)").count() > count
+
+
+def open_summary_of_root(page: Any, recording: dict[str, Any]) -> None:
+    """Opens by keys the first summary that is a child of a node on the way to the left."""
+    for key in ("ArrowRight", "ArrowDown") * len(recording["nodes"]):
+        count = page.locator(".dv-more").count()
+        drawn = page.locator(".dv-node").count()
+        page.keyboard.press("Enter")
+        if (page.locator(".dv-more").count(), page.locator(".dv-node").count()) != (count, drawn):
+            return
+        page.keyboard.press(key)
+
+
+def test_playing_advances_and_pauses(chromium, tmp_path):
+    with browser.open_page(chromium) as page:
+        open_recording(page, tmp_path, make_recording(30))
+        page.locator("select[aria-label=speed]").select_option(label="10 steps/s")
+        page.keyboard.press("p")
+        wait_until(page, lambda: int(page.locator(".dv-slider").input_value()) >= 3)
+        page.get_by_label("Play or pause (P)").click()
+        position = page.locator(".dv-slider").input_value()
+        page.wait_for_timeout(250)
+        assert page.locator(".dv-slider").input_value() == position
+
+
+def test_a_step_of_two_thousand_simulations_is_shown_in_time(chromium, tmp_path):
+    with browser.open_page(chromium) as page:
+        open_recording(page, tmp_path, make_recording(2000))
+        milliseconds = page.evaluate("""() => {
+          const slider = document.querySelector(".dv-slider");
+          return Array.from({ length: 40 }, (_, i) => {
+            const start = performance.now();
+            slider.value = (i * 797) % 2000;
+            slider.dispatchEvent(new Event("input"));
+            document.body.getBoundingClientRect();
+            return performance.now() - start;
+          });
+        }""")
+        assert sorted(milliseconds)[len(milliseconds) // 2] < 100
+
+
+HOSTILE = "<img src=x onerror=alert(1)></script>\"'&{}\u2028"
+
+
+def test_hostile_names_are_shown_as_text(chromium, tmp_path):
+    recording = make_recording(20, HOSTILE.replace("{}", "{{}}") + "{}")
+    with browser.open_page(chromium) as page:
+        page.on("dialog", lambda dialog: pytest.fail(dialog.message))
+        open_recording(page, tmp_path, recording)
+        page.keyboard.press("End")
+        assert page.locator("img").count() == 0
+        assert "<img src=x onerror=alert(1)></script>" in page.inner_text(".dv-details h3")
+        assert page.evaluate("document.scripts.length") == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": "other"}, "not a recording of dualmctx"),
+        ({"version": 2}, "has version 2; this viewer reads version 1"),
+        ({"steps": None}, "steps is not a list"),
+        ({"nodes": [{"index": 0, "parent": 0}]}, "node 0 has no earlier parent"),
+        ({"steps": [{"kind": "other"}]}, "step 1 has unknown nodes or trees"),
+    ],
+)
+def test_damaged_recordings_are_refused_with_a_reason(chromium, tmp_path, change, message):
+    with browser.open_page(chromium) as page:
+        open_recording(page, tmp_path, make_recording(3))
+        text = page.evaluate(
+            "recording => { try { module_viewer_js.startViewer(document.body, recording); }"
+            " catch (error) { return error.message; } }",
+            make_recording(3) | change,
+        )
+        assert message in text
+
+
+def test_a_destroyed_viewer_leaves_nothing_behind(chromium, tmp_path):
+    with browser.open_page(chromium) as page:
+        open_recording(page, tmp_path, make_recording(3))
+        children = page.evaluate("""() => {
+          const root = document.createElement("div");
+          document.body.append(root);
+          const recording = JSON.parse(document.getElementById("recording").textContent);
+          module_viewer_js.startViewer(root, recording).destroy();
+          return root.childNodes.length;
+        }""")
+        assert children == 0
+        page.keyboard.press("ArrowRight")
+        assert page.inner_text(".dv-phase") == "selection, level 1 of 1"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_needs_no_horizontal_scrolling(chromium, tmp_path, scheme):
+    options = {"viewport": {"width": 390, "height": 844}, "color_scheme": scheme}
+    with browser.open_page(chromium, **options) as page:
+        open_recording(page, tmp_path, record())
+        for _ in range(12):
+            page.keyboard.press("ArrowRight")
+            assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
 def test_modules_are_accepted_by_node():
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed")
+    command = [node, "--input-type=module", "--check"]
+    runs = {}
     for path in sorted(STATIC.glob("*.js")):
-        source = path.read_text(encoding="utf-8")
-        command = [node, "--input-type=module", "--check"]
-        run = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
-        assert run.returncode == 0, f"{path.name}: {run.stderr}"
+        with path.open() as source:
+            runs[path.name] = subprocess.Popen(command, stdin=source, stderr=subprocess.PIPE)
+    assert "viewer.js" in runs
+    for name, run in runs.items():
+        _, errors = run.communicate(timeout=60)
+        assert run.returncode == 0, f"{name}: {errors.decode()}"

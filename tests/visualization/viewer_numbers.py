@@ -10,13 +10,15 @@ READ = """() => {
   const found = {};
   const panels = [...document.querySelectorAll(".dv-tree-panel")];
   for (const element of document.querySelectorAll(".dv [data-value]")) {
-    const [panel, row, box] = [".dv-tree-panel", "tr", ".dv-node"].map((name) => element.closest(name));
+    const names = [".dv-tree-panel", "tr", ".dv-node", "details[data-node]"];
+    const [panel, row, box, details] = names.map((name) => element.closest(name));
     if (panel?.hidden || box?.classList.contains("dv-hidden")) continue;
     const place = panel ? `tree ${panels.indexOf(panel)}` : element.closest(".dv-panel").ariaLabel;
     const caption = element.closest("table")?.caption.textContent.split(";")[0] ?? "";
-    const node = element.closest("details[data-node]")?.dataset.node;
-    const ids = [node, row?.dataset.tree, row?.dataset.node, row?.dataset.action, box?.dataset.node];
-    const key = [place, caption, ids.filter((id) => id !== undefined).join(" "), element.dataset.field].join("|");
+    const { tree, node, action } = row?.dataset ?? {};
+    const ids = [details?.dataset.node, tree, node, action, box?.dataset.node];
+    const id = ids.filter((part) => part !== undefined).join(" ");
+    const key = [place, caption, id, element.dataset.field].join("|");
     (found[key] ??= []).push([element.dataset.value, element.textContent]);
   }
   return found;

@@ -6,6 +6,7 @@ import { TERM_HELP } from "./help.js";
 import { headName, moveLine, viewOfMover } from "./replay.js";
 
 const ROWS_AT_FIRST = 12;
+const LONGEST_LINE = 24;
 
 export function playerName(recording, side) {
   return recording.players[side] ?? `side ${side + 1}`;
@@ -18,7 +19,9 @@ export function moveName(node, action) {
 
 // A button that names a node and selects it.
 export function makeNodeButton(recording, index, select) {
-  return makeElement("button", { type: "button", class: "dv-link", onclick: () => select(index) }, moveLine(recording, index));
+  const line = moveLine(recording, index);
+  const text = line.length > LONGEST_LINE ? `… ${line.slice(line.indexOf(" ", line.length - LONGEST_LINE) + 1)}` : line;
+  return makeElement("button", { type: "button", class: "dv-link", title: line, onclick: () => select(index) }, text);
 }
 
 const REASONS = {
