@@ -10,13 +10,14 @@ import sys
 import threading
 import webbrowser
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
 from dualmctx.commands.flags import Positional, named, parse_flags
 from dualmctx.commands.search_spec import build_search
 from dualmctx.distributed.backend import require_backend
+from dualmctx.evaluation.chunks import total_simulations
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.saved_network import Trained, load_trained
 from dualmctx.types import Policy
@@ -124,7 +125,7 @@ def serve(options: Options) -> None:
 
         def started() -> None:
             print(f"{_PROGRAM}: {address} (Ctrl-C ends the server)", file=sys.stderr)
-            if options.browser and _has_display():
+            if options.browser and has_display():
                 threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
             # The first network is loaded, and its search compiled, while the page loads.
             first = context.offered[0].name
@@ -148,6 +149,7 @@ def make_context(options: Options) -> "Context":
 
     require_backend(_PROGRAM)
     offers = offered(options.checkpoints, game=options.game, network=options.network)
+    _check_search(offers[0].record, options)
     limits = Limits(options.max_simulations, options.max_sessions, options.max_networks)
     engine_options = EngineOptions(
         batch_size=options.batch,
@@ -164,6 +166,20 @@ def make_context(options: Options) -> "Context":
         slow=ThreadPoolExecutor(2, "slow"),
         rng=np.random.default_rng(options.seed),
     )
+
+
+def _check_search(record: dict[str, Any], options: Options) -> None:
+    """Checks the default search of the first network.
+
+    Raises:
+      ValueError: if there is no such search, or it has too many simulations.
+    """
+    number = total_simulations(build_search(record, options.variant, options.simulations))
+    if number > options.max_simulations:
+        raise ValueError(
+            f"the search has {number} simulations; it must have at most --max-simulations, which is"
+            f" {options.max_simulations}"
+        )
 
 
 def _load(options: Options, name: str) -> Network:
@@ -199,7 +215,7 @@ def _address(host: str, port: int, token: str | None) -> str:
     return f"http://{shown}:{port}/" + (f"?token={token}" if token else "")
 
 
-def _has_display() -> bool:
+def has_display() -> bool:
     """Returns whether a browser can open a window."""
     if sys.platform.startswith("linux"):
         return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -14,6 +14,7 @@ from dualmctx.evaluation.replay import replay
 from dualmctx.types import Environment
 from dualmctx.web.protocol import Row
 from games import pictures
+from games.exact import SECONDS
 
 _MAX_NAMES = 40
 
@@ -99,9 +100,7 @@ def describe_position(env: Environment, opened: Opened) -> Row:
     }
 
 
-def find_exact(
-    env: Environment, opened: Opened, seconds: float = games.exact.SECONDS
-) -> Row | None:
+def find_exact(env: Environment, opened: Opened, seconds: float = SECONDS) -> Row | None:
     """Returns the exact values of a position, in the view of the side to move.
 
     Args:

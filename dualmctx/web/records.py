@@ -1,5 +1,6 @@
 """Answers to the messages that read and write records of games."""
 
+import dataclasses
 import datetime
 import re
 
@@ -17,7 +18,12 @@ _RESULTS = {0: "1-0", 1: "0-1", None: "1/2-1/2"}
 
 
 async def answer_read(session: Session, message: Message) -> None:
-    """Answers `read` with `record`, the first game of a text."""
+    """Answers `read` with `record`, the first game of a text.
+
+    Without a network in the message, the game is that of the network that the page opened last.
+    """
+    checkpoint = message.checkpoint or session.checkpoint
+    message = dataclasses.replace(message, checkpoint=checkpoint)
     network = await load_network(session, message)
     slow, env = session.context.slow, network.trained.env
     record = await session.call(message, READING, _read, env, message.text, executor=slow)

@@ -22,20 +22,14 @@ def listen(host: str, port: int) -> socket.socket:
       ValueError: if the address is in use or does not belong to this machine.
     """
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listening = socket.socket(family, kind, protocol)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-        listening.listen(128)
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address, family=family, backlog=128)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ValueError(
             f"the server cannot listen at {host}, port {port}: {reason}; choose another --port "
             "(0 for any free one) or --host"
         ) from None
-    return listening
 
 
 def make_server(app: Any, started: Callable[[], None] | None = None) -> uvicorn.Server:
@@ -48,7 +42,7 @@ def make_server(app: Any, started: Callable[[], None] | None = None) -> uvicorn.
     config = uvicorn.Config(
         app,
         lifespan="off",
-        log_level="warning",
+        log_level="error",
         access_log=False,
         server_header=False,
         proxy_headers=False,

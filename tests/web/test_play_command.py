@@ -1,0 +1,96 @@
+"""`dualmctx play` as a command: messages, access, and the end of the server."""
+
+import importlib.util
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+from socket_client import open_client
+from websockets.exceptions import InvalidStatus
+
+from dualmctx.commands import play
+from dualmctx.commands.main import main
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_port_in_use_is_one_message(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        assert main(["play", "hsr", "--port", str(port), "--no-browser"]) == 2
+    message = capsys.readouterr().err
+    assert f"cannot listen at 127.0.0.1, port {port}: " in message
+    assert "choose another --port" in message
+    assert message.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["nosuch"], "nosuch is neither a run's folder"),
+        (["--port", "70000"], "port is 70000; it must be from 0 to 65535"),
+        (["--batch", "0"], "batch is 0; it must be at least 1"),
+        (["--seed", "-1"], "seed is -1"),
+        (["--host", "no.such.host.invalid"], "cannot listen at no.such.host.invalid"),
+        (["--variant", "alphabeta"], "variant is alphabeta"),
+        (["--simulations", "5000"], "the search has 5000 simulations"),
+    ],
+)
+def test_invalid_flags_are_one_message(capsys, arguments, reason):
+    assert main(["play", "--no-browser", "--port", "0", *arguments]) == 2
+    message = capsys.readouterr().err
+    assert reason in message
+    assert message.count("\n") == 1
+
+
+def test_missing_extra_is_one_message(capsys, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "uvicorn" else find(name)
+    )
+    assert main(["play", "hsr"]) == 2
+    assert 'uvicorn is missing: pip install "dualmctx[web]"' in capsys.readouterr().err
+
+
+def test_browser_needs_a_display(monkeypatch):
+    monkeypatch.setattr(play.sys, "platform", "linux")
+    monkeypatch.setattr(play.os, "environ", {})
+    assert not play.has_display()
+    monkeypatch.setattr(play.os, "environ", {"WAYLAND_DISPLAY": "wayland-0"})
+    assert play.has_display()
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+)
+def test_signal_ends_the_server(number):
+    """On an address that other machines reach, the page and the socket need the token."""
+    command = [sys.executable, "-m", "dualmctx", "play", "hsr", "--no-browser", "--port", "0"]
+    with subprocess.Popen(
+        [*command, "--host", "0.0.0.0"], cwd=ROOT, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            line = process.stderr.readline()
+            [port, token] = re.search(r":(\d+)/\?token=(\S+) ", line).groups()
+            address = f"http://127.0.0.1:{port}/"
+            for wrong in ("", "?token=", f"?token={token}x"):
+                with pytest.raises(urllib.error.HTTPError, match="403"):
+                    urllib.request.urlopen(address + wrong, timeout=60)
+                refused = open_client(address, wrong)
+                with pytest.raises(InvalidStatus, match="403"), refused:
+                    pass
+            with urllib.request.urlopen(f"{address}?token={token}", timeout=60) as page:
+                assert page.status == 200
+            with open_client(address, f"?token={token}") as client:
+                assert client.ask("hello")["default"] == "hsr"
+                client.send("analyse", checkpoint="hsr", simulations=2000)
+                process.send_signal(number)
+                assert process.wait(60) == 130
+            assert process.stderr.read() == "dualmctx play: stopped\n"
+        finally:
+            process.kill()
