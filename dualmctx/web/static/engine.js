@@ -70,14 +70,16 @@ export function createEngine({ socket, showProgress }) {
     }
   }
 
-  // Lets the server compile a search while the user still thinks. Its answer is not needed.
+  // Lets the server compile a search while the user still thinks. The answers are not needed. The
+  // second search continues the tree of the first, which is a program of its own.
   async function warmUp({ checkpoint, ...options }) {
     warming?.abort();
     const mine = new AbortController();
     warming = mine;
-    const message = { type: "search", checkpoint, moves: [], fen: null, ...options, temperature: 0 };
+    const message = { type: "search", checkpoint, fen: null, ...options, temperature: 0 };
     const onProgress = (answer) => running || showProgress(answer);
-    await socket.request(message, { signal: mine.signal, onProgress }).catch(() => null);
+    const ask = (moves) => socket.request({ ...message, moves }, { signal: mine.signal, onProgress });
+    await ask([]).then((answer) => ask([answer.name])).catch(() => null);
     if (!running && warming === mine) showProgress(null);
   }
   return { search, stop, warmUp };
