@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from dualmctx.visualization.page import bundle_modules
+from dualmctx.visualization.page import bundle_modules, recording_page
 
 
 def test_modules_become_one_script_in_the_order_of_their_imports(tmp_path):
@@ -32,3 +32,10 @@ def test_modules_that_cannot_be_joined_are_named(tmp_path, source, part):
     (tmp_path / "main.js").write_text(source)
     with pytest.raises(ValueError, match=re.escape(part)):
         bundle_modules(tmp_path, "main.js")
+
+
+def test_a_name_in_a_recording_cannot_end_the_script():
+    page = recording_page({"network": "</script><b>"}, "<title>")
+    assert "</script><b>" not in page
+    assert "\\u003c/script>" in page
+    assert "&lt;title&gt;" in page

@@ -1,0 +1,81 @@
+"""The Trees view in a real browser: records a search, saves it and opens it again."""
+
+import contextlib
+import json
+
+import play_page
+import pytest
+
+import browser
+
+CONNECT2 = "view=trees&checkpoint=connect2&moves=1"
+SIZE = {"width": 1280, "height": 800}
+
+
+@contextlib.contextmanager
+def record(chromium, server, simulations=(4, 3)):
+    """Opens the Trees view and records a search of Dual at Connect2; yields the page."""
+    with play_page.open_play(chromium, server, CONNECT2, viewport=SIZE) as page:
+        page.locator('select[name="tree-variant"]').select_option("dual")
+        for number, count in enumerate(simulations):
+            page.locator('input[name="tree-simulations"]').nth(number).fill(str(count))
+        page.get_by_label("with AlphaZero").uncheck()
+        page.get_by_role("button", name="Record the search").click()
+        page.locator(".tree-stage .dv").first.wait_for()
+        yield page
+
+
+def save(page, name, folder):
+    """Presses a button that saves a file; returns its path."""
+    with page.expect_download() as download:
+        page.get_by_role("button", name=name).click()
+    path = folder / download.value.suggested_filename
+    download.value.save_as(path)
+    return path
+
+
+@pytest.mark.slow
+def test_a_recording_is_saved_as_a_page_that_needs_no_server(chromium, server, tmp_path):
+    with record(chromium, server) as page:
+        saved = save(page, "Save as one HTML file", tmp_path)
+        recording = json.loads(save(page, "Save as JSON", tmp_path).read_text(encoding="utf-8"))
+        text = page.locator(".tree-stage .dv").first.inner_text()
+    assert recording["moves"] == ["1"]
+    assert recording["simulations"] == [4, 3]
+    with browser.open_page(chromium, offline=True, viewport=SIZE) as page:
+        page.goto(saved.as_uri())
+        page.locator("#viewer .dv").first.wait_for()
+        assert page.locator("#viewer .dv").first.inner_text() == text
+
+
+@pytest.mark.slow
+def test_a_saved_recording_is_opened_again(chromium, server, tmp_path):
+    with record(chromium, server) as page:
+        path = save(page, "Save as JSON", tmp_path)
+    with play_page.open_play(chromium, server, "view=trees") as page:
+        page.get_by_label("Open a recording").set_input_files(path)
+        page.locator(".tree-stage .dv").first.wait_for()
+        assert page.locator("#error").is_hidden()
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(
+    "text", ["no JSON", "[1]", '{"format": "another"}', '{"format": "dualmctx-recording"}']
+)
+def test_another_file_is_refused_with_a_message(chromium, server, tmp_path, text):
+    path = tmp_path / "file.json"
+    path.write_text(text)
+    with play_page.open_play(chromium, server, "view=trees") as page:
+        page.get_by_label("Open a recording").set_input_files(path)
+        page.locator("#error").wait_for()
+        assert "recording" in page.locator("#error").inner_text()
+
+
+@pytest.mark.slow
+def test_a_budget_beyond_the_limit_is_refused_with_a_message(chromium, server):
+    with play_page.open_play(chromium, server, CONNECT2) as page:
+        page.locator('input[name="tree-simulations"]').first.fill("999999")
+        page.get_by_role("button", name="Record the search").click()
+        page.locator("#error").wait_for()
+        assert "2000" in page.locator("#error").inner_text()
+        assert page.get_by_role("button", name="Record the search").is_enabled()
