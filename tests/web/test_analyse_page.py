@@ -18,7 +18,7 @@ from analyse_page import (
 
 import games
 
-SHORT = "maximum=64"
+SHORT = "maximum=85"
 # After 1 and 2, only 4, 5 and 7 win for X; 2 is a blunder.
 BLUNDER = "moves=1,2,5"
 
@@ -84,7 +84,7 @@ def test_exact_values_are_those_of_the_solver(chromium, server):
 
 
 def test_a_move_continues_from_its_subtree(chromium, server):
-    with open_analyse(chromium, server, "maximum=256") as opened:
+    with open_analyse(chromium, server, "maximum=255") as opened:
         page = opened.page
         wait_for_status(page, "Finished")
         before = opened.answers("analysis")
@@ -162,7 +162,7 @@ def test_keys_step_through_the_game(chromium, server):
 
 
 def test_the_principal_variation_is_a_preview_until_it_is_played(chromium, server):
-    with open_analyse(chromium, server, "maximum=200&moves=5,1") as opened:
+    with open_analyse(chromium, server, "maximum=170&moves=5,1") as opened:
         page = opened.page
         wait_for_status(page, "Finished")
         line = opened.answers("analysis")[-1]["line"]

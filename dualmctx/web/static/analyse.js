@@ -26,11 +26,10 @@ export function startAnalyse(root, context) {
   const showSession = () => view.showSession(session.current());
   const isShown = () => store.get().view === "analyse";
 
-  function update(state, before = {}) {
+  async function update(state) {
     if (!isShown()) return;
     view.update(state);
-    if (state.opened !== before.opened || state.flip !== before.flip || state.number !== before.number) showSession();
-    session.refresh();
+    if (await session.refresh()) showSession();
   }
 
   listenToSteps(store, view.line, isShown);

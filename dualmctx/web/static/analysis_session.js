@@ -24,7 +24,7 @@ export function createSession(context, options, onChange) {
     },
   });
   let now = NOTHING;
-  let [placeKey, searchKey] = [null, null]; // of what is shown and what is searched
+  let [placeKey, loadedKey, searchKey] = [null, null, null]; // of what is asked for, shown and searched
   let isActive = true;
 
   function change(changes) {
@@ -40,16 +40,19 @@ export function createSession(context, options, onChange) {
       + `best move ${analysis.line[0]}, value ${formatValue(analysis.value)} for the side to move.`);
   }
 
+  // Returns whether `current()` is the position of the store.
   async function refresh() {
     const { opened, view } = store.get();
     if (!isActive || !opened || view !== "analyse") {
       stopSearch();
-      return;
+      return false;
     }
     const place = store.position();
     const key = JSON.stringify(place);
-    if (key !== placeKey && !(await load(place, key))) return;
-    if (now.position) search(place);
+    if (key !== placeKey && !(await load(place, key))) return false;
+    if (key !== loadedKey) return false; // is loading still, or failed
+    search(place);
+    return true;
   }
 
   // Returns whether the position was loaded and is still the one to show.
@@ -59,6 +62,7 @@ export function createSession(context, options, onChange) {
     try {
       const position = await getPosition(place);
       if (key !== placeKey) return false;
+      loadedKey = key;
       change({ ...NOTHING, position });
     } catch (error) {
       if (key !== placeKey) return false;
