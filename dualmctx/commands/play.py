@@ -151,15 +151,9 @@ def make_context(options: Options) -> "Context":
     offers = offered(options.checkpoints, game=options.game, network=options.network)
     _check_search(offers[0].record, options)
     limits = Limits(options.max_simulations, options.max_sessions, options.max_networks)
-    engine_options = EngineOptions(
-        batch_size=options.batch,
-        max_simulations=options.max_simulations,
-        tree_memory=options.tree_memory * 2**20,
-        seed=options.seed or 0,
-    )
-    loaders = {x.name: functools.partial(_load, options, x.name) for x in offers}
+    loaders = {x.name: functools.partial(load_network, options, x.name) for x in offers}
     return Context(
-        engines=Engines(loaders, engine_options, options.max_networks),
+        engines=Engines(loaders, engine_options(options), options.max_networks),
         offered=tuple(offers),
         limits=limits,
         quick=ThreadPoolExecutor(4, "quick"),
@@ -182,7 +176,18 @@ def _check_search(record: dict[str, Any], options: Options) -> None:
         )
 
 
-def _load(options: Options, name: str) -> Network:
+def engine_options(options: Options) -> EngineOptions:
+    """Returns the options of the searches."""
+    return EngineOptions(
+        batch_size=options.batch,
+        max_simulations=options.max_simulations,
+        tree_memory=options.tree_memory * 2**20,
+        seed=options.seed or 0,
+    )
+
+
+def load_network(options: Options, name: str) -> Network:
+    """Loads a network with its searches; raises the errors of `load_trained`."""
     trained = load_trained(name, game=options.game, network=options.network)
     return Network(trained, _search_builder(trained, options), options.seed or 0)
 
