@@ -1,11 +1,12 @@
 """Writes a recording and its viewer as one HTML file, which needs no server and no network."""
 
 import html
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import orjson
 
 _FOLDER = Path(__file__).parent / "static"
 _MAIN = "viewer.js"
@@ -26,9 +27,12 @@ def recording_page(recording: Mapping[str, Any] | None, title: str = "Recorded s
         the element of the id `recording` then contains the JSON value null, which the Trees view
         replaces.
       title: the title of the page.
+
+    Returns:
+      HTML. Numbers that are NaN or infinite are null in its JSON.
     """
     # "<" would be able to end the element of the script.
-    data = json.dumps(recording, separators=(",", ":")).replace("<", "\\u003c")
+    data = orjson.dumps(recording).decode().replace("<", "\\u003c")
     return f"""<!doctype html>
 <html lang="en">
 <head>
