@@ -1,5 +1,7 @@
 // Pan and zoom of a drawing. Panels that share a camera show the same part of their trees.
 
+import { BOX_HEIGHT } from "./layout.js";
+
 const SMALLEST_SCALE = 0.08;
 const LARGEST_SCALE = 3;
 const READABLE_SCALE = 0.78;
@@ -36,12 +38,14 @@ export function fitCamera(camera, layout, size, isReadable) {
   moveCamera(camera, MARGIN, y, scale);
 }
 
-// Moves the camera by the least that brings a box into the panel.
+// Brings a box into the panel, with room around it, if it is not visible yet.
 export function revealBox(camera, item, layout, size) {
   const [left, top] = [camera.x + item.x * camera.scale, camera.y + item.y * camera.scale];
-  const [width, height] = [layout.boxWidth * camera.scale, 24 * camera.scale];
-  const shift = (start, length, all) => Math.min(0, all - MARGIN - start - length) || Math.max(0, MARGIN - start);
-  const [dx, dy] = [shift(left, width, size.width), shift(top, height, size.height)];
+  const [width, height] = [layout.boxWidth * camera.scale, BOX_HEIGHT * camera.scale];
+  const isOutside = (start, length, all) => start < MARGIN / 2 || start + length > all - MARGIN / 2;
+  // To the right of the middle, because the path to the node is on its left.
+  const dx = isOutside(left, width, size.width) ? Math.min(MARGIN - camera.x, 0.85 * size.width - width - left) : 0;
+  const dy = isOutside(top, height, size.height) ? (size.height - height) / 2 - top : 0;
   if (dx || dy) panCamera(camera, dx, dy);
 }
 

@@ -73,11 +73,13 @@ export function makeNumber(value, format, field, tag = "span") {
   return makeElement(tag, attributes, format(value));
 }
 
+const TEXT_COLUMNS = new Set(["", "bar", "move", "node", "rank", "tree", "window"]);
+
 // A table with a caption for screen readers. A header is a text, or [text, help].
 export function makeTable(caption, headers, rows) {
   const cells = headers.map((header) => {
     const [text, help] = Array.isArray(header) ? header : [header, false];
-    return makeElement("th", { scope: "col", title: help }, text);
+    return makeElement("th", { scope: "col", title: help, class: TEXT_COLUMNS.has(text) && "dv-text" }, text);
   });
   return makeElement("div", { class: "dv-scroll", tabindex: "0", role: "group", "aria-label": caption },
     makeElement("table", {},

@@ -125,15 +125,15 @@ export function describeBackup(recording, step) {
   const outside = step.changes.filter((change) => change.in_window === false).length;
   const window = outside ? ` ${outside} of the nodes are outside the window (⊘) and keep their numbers.` : "";
   if (step.pending) return `This leaf waits for ${step.pending} more of the same step; their results are backed up together.`;
-  return `The result goes up from ${moveLine(recording, step.leaf.node)} to the root: visits and means, old → new.${window}`;
+  return `The result goes up from ${moveLine(recording, step.leaf.node)} to the root: visits N and means, old → new. V is in the view of the player to move, Q of the player who made the move.${window}`;
 }
 
 // The changes of a step, from the leaf to the root, per tree.
 export function makeChangeTable(recording, step, select) {
   const hasWindow = step.changes.some((change) => isBoolean(change.in_window));
   const hasTrees = recording.trees.length > 1;
-  const headers = [...(hasTrees ? ["tree"] : []), "node", ["N", TERM_HELP.N], ["V for the player to move", TERM_HELP.V],
-    ["Q for the player who moved", TERM_HELP.Q], ...(hasWindow ? [["window", TERM_HELP.window]] : [])];
+  const headers = [...(hasTrees ? ["tree"] : []), "node", ["N", TERM_HELP.N], ["V (to move)", TERM_HELP.V],
+    ["Q (who moved)", TERM_HELP.Q], ...(hasWindow ? [["window", TERM_HELP.window]] : [])];
   const rows = step.changes.map((change) => makeElement("tr", { "data-node": change.node, "data-tree": change.tree },
     hasTrees ? makeElement("td", {}, recording.trees[change.tree]) : null,
     makeElement("th", { scope: "row" }, makeNodeButton(recording, change.node, select)),
