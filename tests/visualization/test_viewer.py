@@ -120,7 +120,7 @@ def test_the_last_state_equals_the_trees_of_the_ordinary_search(chromium, tmp_pa
                 value = float(stats.node_values[0, node["slot"]]) if visits else None
                 row = page.locator(f".dv-details tr[data-tree='{tree}'] [data-field=value]")
                 shown = row.get_attribute("data-value")
-                assert (float(shown) if shown else None) == pytest.approx(value, rel=1e-6)
+                assert (float(shown) if shown else None) == pytest.approx(value, abs=1e-6)
 
 
 RECORDED = {
