@@ -159,7 +159,7 @@ class Expected:
         for tree, state in self.states[position].items():
             visits, value = state.get(node, (0, None))
             numbers = {"visits": visits, "value": value if visits else None}
-            numbers["q"] = self.q(position, tree, node)
+            numbers["q"] = self.q(position, tree, node) if node else None
             title = f"selected node|Numbers of the node|{tree}"
             found |= {f"{title}|{field}": [number] for field, number in numbers.items()}
         row, place = self.nodes[node], "selected node||"

@@ -36,7 +36,7 @@ function makeTreeNumbers(replay, index) {
       makeElement("th", { scope: "row" }, name),
       makeNumber(visits, formatCount, "visits", "td"),
       makeNumber(visits > 0 ? replay.values[tree][index] : null, formatValue, "value", "td"),
-      makeNumber(edgeValue(replay, tree, index), formatValue, "q", "td"));
+      makeNumber(index ? edgeValue(replay, tree, index) : null, formatValue, "q", "td"));
   });
   return makeTable("Numbers of the node", ["tree", ["N", TERM_HELP.N], ["V", TERM_HELP.V], ["Q", TERM_HELP.Q]], rows);
 }

@@ -37,7 +37,7 @@ function makePanel(group, view, title) {
     button("Fit", "fit the whole tree", () => fitCamera(group.camera, group.layout, sizeOfView(view), false)),
     view.tree === 0 ? makeLimit(group) : null);
   return makeElement("section", { class: "dv-tree-panel", "aria-label": title },
-    makeElement("header", {}, makeElement("h3", {}, title), tools), view.svg);
+    makeElement("div", { class: "dv-panel-head" }, makeElement("h3", {}, title), tools), view.svg);
 }
 
 function makeLimit(group) {

@@ -42,7 +42,7 @@ function buildPage(viewer) {
   const compare = viewer.other && makeElement("label", { class: "dv-compare" },
     makeElement("input", { type: "checkbox", onchange: (event) => toggleOther(viewer, event.target.checked) }), ` ${otherName(viewer.other)} at the same cost`);
   viewer.root.replaceChildren(makeElement("div", { class: "dv" },
-    makeElement("header", { class: "dv-head" }, makeElement("h2", {}, describeRecording(recording)), makeHelp(recording.trees.length > 1)),
+    makeElement("div", { class: "dv-head" }, makeElement("h2", {}, describeRecording(recording)), makeHelp(recording.trees.length > 1)),
     viewer.controls.element, compare, viewer.trees, makeLegend(), makeElement("div", { class: "dv-panels" }, viewer.now, viewer.details, viewer.standings)));
   toggleOther(viewer, false);
 }
@@ -145,12 +145,15 @@ function makeStepContent(viewer, select) {
   return contents[phase.kind]();
 }
 
-// Keys act while the viewer is visible and no other part of the page has the focus.
+// Elements that use the keys themselves.
+const KEY_USERS = "select, textarea, summary, [role=tab], input:not([type=file], [type=checkbox])";
+
+// Keys act while the viewer is visible, unless the element with the focus uses them.
 function pressKey(viewer, event) {
-  const { root } = viewer;
-  const isOurs = event.target === document.body || root.contains(event.target);
-  if (!isOurs || !root.getClientRects().length || event.ctrlKey || event.altKey || event.metaKey || event.shiftKey) return;
-  if (event.target.matches("input, select, textarea, summary") && event.key !== "p") return;
+  const isShown = viewer.root.getClientRects().length > 0;
+  if (!isShown || event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey || event.shiftKey) return;
+  const isOwnSlider = event.target === viewer.controls.slider && event.key === "p";
+  if (event.target.matches(KEY_USERS) && !isOwnSlider) return;
   const last = viewer.recording.steps.length - 1;
   const act = { ArrowLeft: () => stepPhase(viewer, -1), ArrowRight: () => stepPhase(viewer, 1), PageUp: () => stepWhole(viewer, -1),
     PageDown: () => stepWhole(viewer, 1), Home: () => showCursor(viewer, endOfStep(viewer.recording, -1)),
