@@ -13,7 +13,8 @@ from dualmctx.evaluation import inbox as inboxes
 from dualmctx.evaluation import scheduler as schedulers
 from dualmctx.evaluation.chunks import total_simulations
 from dualmctx.evaluation.inbox import Inbox
-from dualmctx.evaluation.requests import Request, read_requests
+from dualmctx.evaluation.questions import Question
+from dualmctx.evaluation.requests import Analysis, Request, read_requests
 from dualmctx.evaluation.scheduler import Scheduler, Setup
 from dualmctx.evaluation.tasks import Planner, Program, Task
 
@@ -368,3 +369,28 @@ def test_inbox_raises_the_error_of_the_reader_after_the_requests() -> None:
     done.set()
     with pytest.raises(OSError, match="gone"):
         inbox.take(wait=True)
+
+
+@pytest.mark.parametrize(
+    ("variant", "simulations", "first", "target"),
+    [
+        ("alphazero", (4,), 4, 4),
+        ("alphazero", (35,), 10, 35),
+        ("gumbel", (7,), 7, 7),
+        ("gumbel", (35,), 35, 35),
+        ("dual:num_rounds=1", (5, 3), (5, 3), 8),
+        ("dual", (1,), (1, 0), 1),
+        ("dual", (10,), (6, 4), 10),
+        ("dual", (85,), (10, 7), 85),
+    ],
+)
+def test_exact_planner_keeps_small_budgets(
+    variant: str, simulations: tuple[int, ...], first: Any, target: int
+) -> None:
+    def build(variant: str | None) -> Any:
+        return build_search({}, variant).for_evaluation()
+
+    planner = Planner(build, chunk_size=10, max_simulations=100, is_exact=True)
+    analysis = Analysis(variant, simulations)
+    planned = planner.plan(Request(Question(1, 1), 0, analysis=analysis), analysis, 0)
+    assert (planned.program.policy.num_simulations, planned.target) == (first, target)

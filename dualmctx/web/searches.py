@@ -127,6 +127,8 @@ def _finding_exact(
     """Starts to find exact values; yields a function that returns them once they are known."""
     loop, slow = asyncio.get_running_loop(), session.context.slow
     finding = loop.run_in_executor(slow, find_exact, env, opened)
+    # A failure is reported by the message `exact`.
+    finding.add_done_callback(lambda future: future.cancelled() or future.exception())
 
     def known() -> Row | None:
         return finding.result() if finding.done() and finding.exception() is None else None
