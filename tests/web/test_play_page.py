@@ -10,7 +10,7 @@ import time
 import play_page
 import pytest
 from play_page import cell, moves, open_play, play_cell, status, wait_for_moves, wait_for_turn
-from running_server import Running
+from running_server import Running, run_server
 
 import browser
 
@@ -294,6 +294,25 @@ def test_the_strength_is_in_the_address_and_in_the_request(chromium, server):
         page.locator('input[name="temperature"]').fill("20")
         page.locator('input[name="temperature"]').blur()
         assert "temperature=20" not in page.url
+
+
+@pytest.mark.slow
+def test_a_promotion_asks_for_the_piece(chromium):
+    state = "second=human&fen=4k/P4/5/5/4K w - - 0 1"
+    for running in run_server("gardner-chess"):
+        with open_play(chromium, running, state) as page:
+            wait_for_turn(page)
+            cell(page, 1, 0).click()
+            assert "dotted" in cell(page, 0, 0).get_attribute("class")
+            cell(page, 0, 0).click()
+            page.get_by_role("button", name="Cancel").click()
+            assert moves(page) == []
+            cell(page, 0, 0).click()  # the pawn is still chosen
+            page.get_by_role("button", name="Rook (a4a5r)").click()
+            assert wait_for_moves(page, 1) == ["a4a5r"]
+            assert "white rook" in cell(page, 0, 0).get_attribute("aria-label")
+            page.get_by_role("button", name="Flip board").click()
+            assert "flip=1" in page.url
 
 
 @pytest.fixture

@@ -108,10 +108,11 @@ function makeForm(root, { onrecord, onopen, onsave, onpage }) {
     if (file.files.length) onopen(file.files[0]);
     file.value = "";
   });
-  root.append(make("form", { class: "row tree-form", onsubmit: (event) => event.preventDefault() },
-    makeField("Search", variant), budgets,
-    make("label", { class: "field check" }, compare, make("span", {}, "with AlphaZero at the same cost")),
-    start, saves, makeField("Open a recording (JSON)", file)));
+  const place = make("p", { class: "note" });
+  root.append(make("form", { class: "tree-form", onsubmit: (event) => event.preventDefault() }, place,
+    make("div", { class: "row" }, makeField("Search", variant), budgets,
+      make("label", { class: "field check" }, compare, make("span", {}, "with AlphaZero at the same cost")), start),
+    make("div", { class: "row" }, saves, makeField("Open a recording (JSON)", file))));
   let variants = [];
 
   function drawBudgets() {
@@ -125,7 +126,10 @@ function makeForm(root, { onrecord, onopen, onsave, onpage }) {
     )));
   }
 
-  function update({ opened }) {
+  function update({ opened, moves, ply }) {
+    const count = ply ?? moves.length;
+    const position = count ? `after move ${count}, ${moves[count - 1]}` : "at the start of the game";
+    place.textContent = `Records one search of the position ${position}, and shows it simulation by simulation.`;
     if (!opened || opened.variants === variants) return;
     variants = opened.variants;
     const names = variants.map((row) => row.name);
