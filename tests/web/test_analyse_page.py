@@ -15,9 +15,12 @@ from analyse_page import (
     wait_for_place,
     wait_for_status,
 )
+from running_server import run_server
 
 import games
+from dualmctx.evaluation.factory import load_evaluator
 
+# The simulations of the network's own search, which all tests of the page compile once.
 SHORT = "maximum=85"
 # After 1 and 2, only 4, 5 and 7 win for X; 2 is a blunder.
 BLUNDER = "moves=1,2,5"
@@ -42,6 +45,28 @@ def test_numbers_are_those_of_the_last_answer(chromium, server):
         assert heads == answer["heads"]["value"]
 
 
+@pytest.mark.slow
+def test_numbers_are_those_of_an_evaluation_in_python(chromium, server):
+    with open_analyse(chromium, server, f"{SHORT}&moves=5,1") as opened:
+        wait_for_status(opened.page, "Finished")
+        rows = table(opened.page)
+        trees = [number for name, number in values(opened.page).items() if "Tree " in name]
+    evaluator = load_evaluator("tic-tac-toe", batch_size=1)
+    state = games.replay(evaluator.env, [[4, 0]])
+    found = jax.tree.map(lambda x: x[0], evaluator(state))
+    assert trees == pytest.approx(found.tree_values, abs=1e-5)
+    for name, row in rows.items():
+        action = int(name) - 1
+        assert row["visits"] == found.visits[action]
+        assert row["weight"] == pytest.approx(found.action_weights[action], abs=1e-5)
+        assert row["prior-1"] == pytest.approx(found.network_policy[1, action], abs=1e-5)
+        if row["q"] is None:
+            assert np.isnan(found.qvalues[action])
+        else:
+            assert row["q"] == pytest.approx(found.qvalues[action], abs=1e-5)
+
+
+@pytest.mark.slow
 def test_the_board_shows_the_chosen_number_of_each_move(chromium, server):
     with open_analyse(chromium, server, f"{SHORT}&moves=5,1&number=visits") as opened:
         page = opened.page
@@ -114,6 +139,7 @@ def test_stop_leaves_the_server_idle_and_a_reload_keeps_it_stopped(chromium, ser
         wait_for_status(page, "Running")
 
 
+@pytest.mark.slow
 def test_a_reload_resumes_the_analysis(chromium, server):
     with open_analyse(chromium, server, "moves=5") as opened:
         page = opened.page
@@ -126,6 +152,7 @@ def test_a_reload_resumes_the_analysis(chromium, server):
         assert table(page)
 
 
+@pytest.mark.slow
 def test_leaving_the_view_stops_the_analysis(chromium, server):
     with open_analyse(chromium, server, "first=human&second=human") as opened:
         page = opened.page
@@ -139,6 +166,7 @@ def test_leaving_the_view_stops_the_analysis(chromium, server):
         wait_for_status(page, "simulations")
 
 
+@pytest.mark.slow
 def test_two_tabs_analyse_different_positions(chromium, server):
     with (
         open_analyse(chromium, server, f"{SHORT}&moves=5") as one,
@@ -198,6 +226,7 @@ def test_the_review_marks_the_blunder(chromium, server):
         wait_for_place(page, 1, 3)
 
 
+@pytest.mark.slow
 def test_a_new_move_keeps_the_rows_before_it(chromium, server):
     with open_analyse(chromium, server, f"{SHORT}&{BLUNDER}&ply=1") as opened:
         page = opened.page
@@ -233,6 +262,7 @@ def test_a_pasted_record_opens_and_a_broken_one_changes_nothing(chromium, server
         wait_for_place(page, 1, 1)
 
 
+@pytest.mark.slow
 def test_an_uploaded_record_opens_and_a_large_one_is_refused(chromium, server):
     with open_analyse(chromium, server, SHORT) as opened:
         page = opened.page
@@ -247,6 +277,7 @@ def test_an_uploaded_record_opens_and_a_large_one_is_refused(chromium, server):
         wait_for_place(page, 0, 4)
 
 
+@pytest.mark.slow
 def test_the_analysis_is_saved_as_json(chromium, server):
     with open_analyse(chromium, server, f"{SHORT}&moves=5,1") as opened:
         page = opened.page
@@ -259,6 +290,7 @@ def test_the_analysis_is_saved_as_json(chromium, server):
         assert saved["analysis"] == opened.answers("analysis")[-1]
 
 
+@pytest.mark.slow
 def test_moves_and_link_are_copied(chromium, server):
     options = {"permissions": ["clipboard-read", "clipboard-write"]}
     with open_analyse(chromium, server, f"{SHORT}&moves=5,1", **options) as opened:
@@ -273,7 +305,7 @@ def test_moves_and_link_are_copied(chromium, server):
         assert page.evaluate(read) == page.url
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_a_phone_shows_the_view_without_horizontal_scrolling(chromium, server, scheme):
     options = {"viewport": {"width": 390, "height": 844}, "color_scheme": scheme}
     with open_analyse(chromium, server, f"{SHORT}&{BLUNDER}", **options) as opened:
@@ -292,3 +324,41 @@ def test_wrong_settings_in_the_address_are_reported(chromium, server):
         assert re.search(r"maximum in the address: .0. is not a whole number", text)
         assert "number in the address" in text
         assert status(page).count() == 1
+
+
+@pytest.fixture
+def other_games():
+    """Serves games with PGN, SGF and a solver that is installed separately."""
+    yield from run_server("gardner-chess", "go-9x9", "connect-four")
+
+
+@pytest.mark.slow
+def test_records_of_chess_and_go_open(chromium, other_games):
+    pgn = """[Variant "Gardner"]\n[White "Ada"]\n[Black "Bob"]\n\n1. c3 bxc3 2. dxc3 *\n"""
+    sgf = "(;GM[1]SZ[9]KM[7.5];B[ee];W[cc];B[])"
+    games_of = (("gardner-chess", pgn, 3, "white Ada, black Bob"), ("go-9x9", sgf, 3, ""))
+    for checkpoint, record, count, text in games_of:
+        state = f"checkpoint={checkpoint}&analysing=0"
+        with open_analyse(chromium, other_games, state) as opened:
+            wait_for_place(opened.page, 0, 0)
+            open_record(opened.page, record)
+            opened.page.locator(".record-message", has_text=f"Opened {count} moves").wait_for()
+            assert text in opened.page.locator(".record-message").inner_text()
+            opened.page.keyboard.press("End")
+            wait_for_place(opened.page, count, count)
+
+
+@pytest.mark.slow
+def test_the_review_marks_a_blunder_of_connect_four_by_its_exact_value(chromium, other_games):
+    pytest.importorskip("bitbully")
+    # The first move in the centre wins; after 1 the second side wins.
+    state = "checkpoint=connect-four&analysing=0&moves=1,4"
+    with open_analyse(chromium, other_games, state) as opened:
+        page = opened.page
+        page.get_by_label("Simulations per position").fill("16")
+        page.get_by_role("button", name="Evaluate all positions").click()
+        page.locator(".curve-point.blunder").first.wait_for(timeout=120_000)
+        row = opened.answers("reviewed")[-1]["positions"][0]
+        assert row["exact"]["best"] == ["4"]
+        assert row["exact"]["loss"] == 2
+        assert "1. 1 ??" in page.locator("ol.moves button").all_inner_texts()

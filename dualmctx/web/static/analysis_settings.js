@@ -19,6 +19,9 @@ const number = {
   write: (value) => value,
 };
 
+// Value of the option for the network's own search.
+const OWN = "";
+
 // Returns { search, display, options(), update(state) }: two elements, the search's settings and
 // the choice of the number on the board.
 //
@@ -28,7 +31,7 @@ export function makeAnalysisSettings({ store }) {
   store.addField("maximum", { initial: null, ...maximum });
   store.addField("number", { initial: "weight", ...number });
   const toggle = makeButton("", () => store.set({ analysing: !store.get().analysing }), { class: "main analysis-toggle" });
-  const variant = make("select", { name: "analysis-variant", onchange: () => store.set({ variant: variant.value, simulations: null }) });
+  const variant = make("select", { name: "analysis-variant", onchange: () => store.set({ variant: variant.value || null, simulations: null }) });
   const budget = make("input", {
     name: "maximum", type: "number", min: 1, step: 1, inputmode: "numeric",
     onchange: () => budget.reportValidity() && store.set({ maximum: budget.value === "" ? null : budget.valueAsNumber }),
@@ -42,8 +45,8 @@ export function makeAnalysisSettings({ store }) {
     setOptions(shown, Object.entries(NUMBERS).filter(([key]) => key !== "exact" || state.opened?.exact)
       .map(([key, { title }]) => [key, title]), state.number);
     if (!state.opened || !state.welcome) return;
-    setOptions(variant, state.opened.variants.map((row) => [row.name, describe(row)]), chosenVariant(state));
-    variant.title = state.opened.variants.find(({ name }) => name === variant.value)?.summary ?? "";
+    setOptions(variant, variantOptions(state), chosenVariant(state) ?? OWN);
+    variant.title = state.opened.variants.find(({ name }) => name === (chosenVariant(state) ?? state.opened.own.variant))?.summary ?? "";
     budget.max = state.welcome.limits.simulations;
     if (budget !== document.activeElement || budget.checkValidity()) budget.value = options().simulations;
   }
@@ -57,14 +60,19 @@ export function makeAnalysisSettings({ store }) {
   return { search, display: makeField("Numbers on the board", shown), options, update };
 }
 
-// Returns the search that the user chose, or the network's own; if that one begins anew for each
-// budget, the first one that deepens.
+// Returns the search that the user chose. Otherwise it is null, the network's own search with its
+// options; if that one begins anew for each budget, it is the first one that deepens.
 function chosenVariant({ variant, opened }) {
-  if (variant !== null || !opened) return variant;
-  const deepening = opened.variants.filter(({ deepens }) => deepens).map(({ name }) => name);
-  return deepening.includes(opened.own.variant) ? opened.own.variant : deepening[0] ?? opened.own.variant;
+  if (variant !== null || !opened || ownDeepens(opened)) return variant;
+  return opened.variants.find(({ deepens }) => deepens)?.name ?? null;
 }
 
-function describe({ name, deepens }) {
-  return deepens ? name : `${name} (begins anew)`;
+function ownDeepens({ own, variants }) {
+  return variants.some(({ name, deepens }) => deepens && name === own.variant);
+}
+
+function variantOptions({ opened }) {
+  const own = [OWN, `${opened.own.variant} (the network's own)`];
+  const others = opened.variants.map(({ name, deepens }) => [name, deepens ? name : `${name} (begins anew)`]);
+  return ownDeepens(opened) ? [own, ...others] : others;
 }

@@ -67,9 +67,8 @@ export function makeRecordInput({ socket, store, announce }) {
   return { element, update };
 }
 
-function describe({ moves, count, game_number: number, headers = {} }) {
-  const find = (...names) => names.map((name) => headers?.[name]).find(Boolean);
-  const players = [find("White", "PB"), find("Black", "PW")].filter(Boolean).join(" – ");
-  const which = count > 1 ? ` This is game ${number ?? 1} of ${count} in the record.` : "";
-  return `Opened ${moves.length} ${moves.length === 1 ? "move" : "moves"}${players ? ` of ${players}` : ""}.${which}`;
+function describe({ moves, count, game_number: number, headers }) {
+  const facts = Object.entries(headers).map(([name, value]) => `${name} ${value}`).join(", ");
+  const which = count > 1 ? ` This is game ${number} of ${count} in the record.` : "";
+  return `Opened ${moves.length} ${moves.length === 1 ? "move" : "moves"}${facts ? ` (${facts})` : ""}.${which}`;
 }

@@ -30,8 +30,8 @@ export function createReview({ socket, store, announce, showError }, onChange) {
     try {
       const onProgress = ({ stage, done, total }) => showRunning(total ? `Evaluated ${done} of ${total} positions …` : `${stage} …`);
       const answer = await socket.request({ type: "review", ...message }, { onProgress, signal: running.signal });
-      reviewed = { ...message, rows: answer.positions };
-      finish(`Evaluated ${answer.positions.length} positions.`);
+      if (answer.type === "reviewed") reviewed = { ...message, rows: answer.positions };
+      finish(answer.type === "reviewed" ? `Evaluated ${answer.positions.length} positions.` : "Stopped.");
     } catch (error) {
       finish(error.name === "AbortError" ? "Stopped." : "");
       showError(error);
