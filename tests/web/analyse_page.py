@@ -48,7 +48,7 @@ def status(page: Any) -> Any:
 
 def wait_for_status(page: Any, text: str) -> None:
     """Waits until the line on the progress contains a text."""
-    status(page).filter(has_text=text).wait_for(timeout=30_000)
+    status(page).filter(has_text=text).wait_for(timeout=120_000)
 
 
 def wait_for_place(page: Any, ply: int, count: int) -> None:

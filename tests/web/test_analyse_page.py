@@ -108,6 +108,15 @@ def test_exact_values_are_those_of_the_solver(chromium, server):
         assert values(opened.page)["Exact"] == 1
 
 
+def test_exact_values_are_shown_without_a_search(chromium, server):
+    with open_analyse(chromium, server, "analysing=0&moves=1,2&number=exact") as opened:
+        page = opened.page
+        page.locator(".overlay-item").nth(6).wait_for()
+        wins = page.locator(".overlay-item", has_text="win").count()
+        assert wins == sum(row["exact"] == 1 for row in table(page).values()) > 0
+        assert all(row["visits"] is None for row in table(page).values())
+
+
 def test_a_move_continues_from_its_subtree(chromium, server):
     with open_analyse(chromium, server, "maximum=255") as opened:
         page = opened.page
@@ -211,7 +220,7 @@ def test_the_review_marks_the_blunder(chromium, server):
     with open_analyse(chromium, server, f"{SHORT}&{BLUNDER}") as opened:
         page = opened.page
         page.get_by_role("button", name="Evaluate all positions").click()
-        page.locator(".review-status", has_text="Evaluated 4 positions.").wait_for(timeout=30_000)
+        page.locator(".review-status", has_text="Evaluated 4 positions.").wait_for(timeout=120_000)
         rows = opened.answers("reviewed")[-1]["positions"]
         assert [row["mark"] for row in rows] == [None, "blunder", None, None]
         assert page.locator("ol.moves button").all_inner_texts() == ["1. 1", "2. 2 ??", "3. 5"]
@@ -231,7 +240,7 @@ def test_a_new_move_keeps_the_rows_before_it(chromium, server):
     with open_analyse(chromium, server, f"{SHORT}&{BLUNDER}&ply=1") as opened:
         page = opened.page
         page.get_by_role("button", name="Evaluate all positions").click()
-        page.locator(".curve-point").nth(3).wait_for(timeout=30_000)
+        page.locator(".curve-point").nth(3).wait_for(timeout=120_000)
         wait_for_status(page, "Finished")
         page.locator('.move-table button[title="Play 5"]').click()
         page.locator(".review-status", has_text="Evaluated 2 of 3 positions").wait_for()
@@ -311,7 +320,7 @@ def test_a_phone_shows_the_view_without_horizontal_scrolling(chromium, server, s
     with open_analyse(chromium, server, f"{SHORT}&{BLUNDER}", **options) as opened:
         page = opened.page
         page.get_by_role("button", name="Evaluate all positions").click()
-        page.locator(".curve-point").nth(3).wait_for(timeout=30_000)
+        page.locator(".curve-point").nth(3).wait_for(timeout=120_000)
         wait_for_status(page, "simulations")
         assert page.evaluate("document.documentElement.scrollWidth") == 390
 

@@ -68,7 +68,7 @@ function makeView(root, context, session, settings) {
     }
     parts.line.update(current.analysis?.line ?? []);
     parts.board.show(current);
-    parts.table.update(current.analysis, current.exact?.moves ?? null);
+    parts.table.update(current.analysis, current.exact?.moves ?? null, position?.entries ?? []);
     parts.evaluation.update({ ...current, opened, side: position?.side, maximum: settings.options().simulations });
   }
 

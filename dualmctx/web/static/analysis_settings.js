@@ -72,7 +72,7 @@ function ownDeepens({ own, variants }) {
 }
 
 function variantOptions({ opened }) {
-  const own = [OWN, `${opened.own.variant} (the network's own)`];
+  const own = [OWN, `${opened.own.variant} (own)`];
   const others = opened.variants.map(({ name, deepens }) => [name, deepens ? name : `${name} (begins anew)`]);
   return ownDeepens(opened) ? [own, ...others] : others;
 }

@@ -21,6 +21,9 @@ const MANY_MOVES = 20;
 //
 // number: a key of NUMBERS; exact: exact values by name, or null; entries: of the position.
 export function makeOverlay(analysis, number, exact, entries) {
+  if (number === "exact" && !analysis && exact) {
+    return entries.map(({ action, name }) => ({ action, lines: [formatExact(exact[name])] }));
+  }
   if (number === "none" || !analysis) return [];
   const ranks = rankMoves(analysis);
   const { read, text } = NUMBERS[number];

@@ -6,18 +6,20 @@ import { disagrees, formatCount, formatExact, formatShare, formatValue, rankMove
 const QVALUE_HELP = "Mean value of the move in the search, from −1 to +1, in the view of the side to move";
 const POLICY_HELP = "Improved policy: the share that the search gives to the move";
 
+const NO_NUMBERS = { visits: null, q: null, weight: null, prior: [] };
+
 // Returns the columns: key, title, help, the number to sort by, the text, and a bar's share or null.
 function makeColumns(heads, hasExact) {
   const share = (key, title, help, read) => ({ key, title, help, read, text: formatShare, bar: read });
   const priors = heads.map((head, i) => share(
     `prior-${i}`, heads.length > 1 ? `Prior, ${head}` : "Prior",
-    `Probability of the move by the network's ${head} head`, (move) => move.prior[i]));
+    `Probability of the move by the network's ${head} head`, (move) => move.prior[i] ?? null));
   const exact = {
     key: "exact", title: "Exact", help: "Result under perfect play, for the side to move",
     read: (move) => move.exact ?? null, text: formatExact, isResult: true,
   };
   return [
-    { key: "rank", title: "#", help: "Rank by the search", read: (move) => move.rank, text: String, ascends: true },
+    { key: "rank", title: "#", help: "Rank by the search", read: (move) => move.rank, text: formatCount, ascends: true },
     { key: "name", title: "Move", help: "Click on a move to play it", read: (move) => move.name, ascends: true, isName: true },
     { key: "visits", title: "Visits", help: "Visits in the last tree", read: (move) => move.visits, text: formatCount },
     { key: "q", title: "Q", help: QVALUE_HELP, read: (move) => move.q, text: formatValue },
@@ -102,11 +104,12 @@ export function makeMoveTable({ onMove, onHover }) {
     });
   }
 
-  // analysis: an answer `analysis` or null; exact: exact values by name, or null.
-  function update(analysis, exact) {
+  // analysis: an answer `analysis` or null; exact: exact values by name, or null; entries: the legal
+  // moves, which are shown without numbers until there is an analysis.
+  function update(analysis, exact, entries) {
     const ranks = analysis ? rankMoves(analysis) : new Map();
-    moves = (analysis?.moves ?? []).map((move) => (
-      { ...move, rank: ranks.get(move.action), exact: exact?.[move.name] }));
+    moves = (analysis?.moves ?? entries).map((move) => (
+      { ...NO_NUMBERS, ...move, rank: ranks.get(move.action) ?? null, exact: exact?.[move.name] }));
     const present = new Set(moves.map((move) => move.action));
     [...rows.keys()].filter((action) => !present.has(action)).forEach((action) => rows.delete(action));
     for (const move of moves) {
@@ -126,7 +129,7 @@ function updateCell(cell, column, move) {
   cell.textContent = column.text(value) + (isWrong ? " ≠ Q" : "");
   cell.dataset.value = String(value);
   cell.title = isWrong ? "The search's Q is nearer to another result" : value === null ? "" : String(value);
-  if (column.bar) cell.style.setProperty("--share", `${100 * value}%`);
+  if (column.bar) cell.style.setProperty("--share", `${100 * (value ?? 0)}%`);
   cell.classList.toggle("bar", Boolean(column.bar));
 }
 
