@@ -43,6 +43,7 @@ def play(options: "Options") -> int:
         session = Session(name, network, engine, options.max_simulations, options.seed)
         run(session, sys.stdin)
     except KeyboardInterrupt:
+        print()  # ends the line of the prompt
         _stop(engine, 130)
         raise
     _stop(engine, 0)
