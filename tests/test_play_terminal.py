@@ -2,6 +2,7 @@
 
 import functools
 import io
+import re
 import signal
 import sys
 import threading
@@ -82,6 +83,7 @@ def transcript(name: str, text: str, capsys: pytest.CaptureFixture[str]) -> str:
     return printed
 
 
+@pytest.mark.slow
 def test_a_game_of_tic_tac_toe_is_not_lost(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +109,20 @@ def test_a_game_of_tic_tac_toe_is_not_lost(
     assert main(["play", "tic-tac-toe", "--terminal"]) == 0
     assert "The game is drawn." in printed[-1]
     assert "compiling the search" in capsys.readouterr().err or len(moves) == 9
+
+
+def test_a_real_search_plays_connect2(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From 2, the person who moves first wins."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO("2\nhint\nexact\nquit\n"))
+    flags = ["--variant", "alphazero", "--simulations", "8"]
+    assert main(["play", "connect2", "--terminal", *flags]) == 0
+    printed = capsys.readouterr().out
+    assert "Connect2 against connect2, alphazero with 8 simulations per move." in printed
+    assert re.search(r"o \(white\) plays [13] \(value -", printed)
+    assert "With perfect play: win for x (black)" in printed
+    assert printed.endswith("> quit\n")
 
 
 def test_the_first_lines_say_how_to_play(capsys: pytest.CaptureFixture[str]) -> None:
@@ -233,7 +249,7 @@ def test_a_game_is_saved_and_loaded(
     assert "The game is in b.txt." in printed
     assert "X resigns. You have lost." in printed
     assert "You play both sides now; type side to change it." in printed
-    assert "x.pgn ends in .pgn: give a name in .txt." in printed
+    assert "x.pgn ends in .pgn: give a name that ends in .txt." in printed
     assert (
         Path("a.txt")
         .read_text()

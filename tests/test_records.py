@@ -18,8 +18,10 @@ from dualmctx.evaluation.read_record import read_record, read_records
 from dualmctx.evaluation.write_record import RESULTS, record_formats, write_record
 from dualmctx.types import Environment
 
+# Their programs compile slowly.
+SLOW = ("go_19x19", "animal_shogi", "chess", "shogi")
 NAMES = [
-    pytest.param(x, marks=pytest.mark.slow) if x in ("go_19x19", "chess", "shogi") else x
+    pytest.param(x, marks=pytest.mark.slow) if x in SLOW else x
     for x in (*games.available(), "domineering:Domineering")
 ]
 HOSTILE = [

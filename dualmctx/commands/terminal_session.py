@@ -1,7 +1,6 @@
 """A session in the terminal: the game, the settings, and the commands that change them."""
 
 import dataclasses
-import datetime
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,8 +8,10 @@ import numpy as np
 
 import games
 from dualmctx.commands.terminal_commands import describe_commands
+from dualmctx.commands.terminal_files import read_file, read_game, save_game
 from dualmctx.commands.terminal_game import Game, legal_names, read_sides, result, undo
 from dualmctx.commands.terminal_search import search
+from dualmctx.commands.terminal_settings import Settings, read_simulations, read_temperature
 from dualmctx.commands.terminal_text import (
     analysis_table,
     board_text,
@@ -21,10 +22,7 @@ from dualmctx.commands.terminal_text import (
     wrap,
 )
 from dualmctx.evaluation.fields import Row
-from dualmctx.evaluation.game_record import decode
-from dualmctx.evaluation.read_record import read_record
 from dualmctx.evaluation.requests import Analysis
-from dualmctx.evaluation.write_record import EXTENSIONS, record_formats, write_record
 from dualmctx.runs.saved_policy import with_simulations
 from dualmctx.types import Policy
 from dualmctx.web.analysis import choose_move, to_analysis
@@ -33,28 +31,8 @@ from dualmctx.web.engine import Engine
 from dualmctx.web.engines import Network
 from games.pictures import player_names
 
-_MAX_FILE = 2**20
-_MAX_TEMPERATURE = 10.0
 _SECONDS_FOR_EXACT = 2.0
 _RESULTS = {"1-0": 0, "0-1": 1}
-
-
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """What a person may change.
-
-    Attributes:
-      people: the sides that people play; side 0 moves first.
-      variant: the search; `None` for the one of the command line.
-      simulations: simulations per move, one number for all trees or one for each tree; `None` for
-        those of the search.
-      temperature: moves are sampled from weight^(1 / temperature); 0 for the best move.
-    """
-
-    people: tuple[int, ...] = (0,)
-    variant: str | None = None
-    simulations: tuple[int, ...] | None = None
-    temperature: float = 0.0
 
 
 class Session:
@@ -231,7 +209,7 @@ class Session:
         self._legal()
         policy = self._policy(self._settings.variant, self._settings.simulations)
         most, own = self._max_simulations, int(np.sum(policy.num_simulations))
-        number = _whole(text, most) if text else min(most, 4 * own)
+        number = read_simulations(text, most) if text else min(most, 4 * own)
         found, _ = self._think(self._analysis((number,)))
         if found is None:
             raise ValueError("The search was stopped before it had a result.")
@@ -289,7 +267,8 @@ class Session:
 
     def _level(self, text: str) -> None:
         if text:
-            parts = tuple(_whole(part, self._max_simulations) for part in text.split(","))
+            most = self._max_simulations
+            parts = tuple(read_simulations(part, most) for part in text.split(","))
             self._policy(self._settings.variant, parts)
             self._change(simulations=parts)
         print(f"The search is {self._search()}.")
@@ -302,65 +281,24 @@ class Session:
 
     def _temperature(self, text: str) -> None:
         if text:
-            try:
-                value = float(text)
-            except ValueError:
-                value = -1.0
-            if not 0 <= value <= _MAX_TEMPERATURE:
-                raise ValueError(f"temperature {text[:40]!r}: give a number from 0 to 10.")
-            self._change(temperature=value)
+            self._change(temperature=read_temperature(text))
         value = self._settings.temperature
         print(f"The temperature is {value:g}: " + ("best moves." if not value else "varied moves."))
 
     # Files.
 
     def _position(self, text: str) -> None:
-        record = read_record(self.env, text)
-        self._set(Game(self.env, record.fen, tuple(map(int, record.moves))))
+        self._set(read_game(self.env, text))
         self._change(people=(0, 1))
         self._board("")
         print("You play both sides now; type side to change it.")
 
     def _load(self, text: str) -> None:
-        file = Path(text).expanduser()
-        with file.open("rb") as opened:
-            data = opened.read(_MAX_FILE + 1)
-        if len(data) > _MAX_FILE:
-            raise ValueError(f"{text} is larger than {_MAX_FILE} bytes: give the file of one game.")
-        self._position(decode(data))
+        self._position(read_file(text))
 
     def _save(self, text: str) -> None:
-        file, formats = Path(text).expanduser(), record_formats(self.env)
-        names = {f".{EXTENSIONS[name]}": name for name in formats}
-        if file.suffix and file.suffix not in names:
-            raise ValueError(
-                f"{text[:80]} ends in {file.suffix}: give a name in {', '.join(names)}."
-            )
-        file = file if file.suffix else file.with_suffix(f".{EXTENSIONS[formats[0]]}")
-        if file.exists() and file not in self._saved:
-            raise ValueError(f"{file} exists: give another name, or remove it.")
-        content = write_record(
-            self.env,
-            self._game.actions,
-            format=names[file.suffix],
-            fen=self._game.fen,
-            headers=self._headers(),
-        )
-        file.write_text(content, encoding="utf-8")
+        search = f"{self._name}, {self._search()}"
+        players = ["person" if side in self._settings.people else search for side in (0, 1)]
+        file = save_game(self._game, self.opened, players, text, self._saved)
         self._saved.add(file)
         print(f"The game is in {file}.")
-
-    def _headers(self) -> dict[str, str]:
-        search = f"{self._name}, {self._search()}"
-        names = ["person" if side in self._settings.people else search for side in (0, 1)]
-        headers = {"event": "dualmctx play", "date": datetime.date.today().isoformat()}
-        headers |= {"first": names[0], "second": names[1]}
-        headers |= {"result": result(self._game, self.opened)}
-        return headers | ({"termination": "resignation"} if self._game.resigned is not None else {})
-
-
-def _whole(text: str, most: int) -> int:
-    """Reads a number of simulations."""
-    if not text.isascii() or not text.isdecimal() or not 0 <= int(text[:9]) <= most:
-        raise ValueError(f"{text[:40]!r}: give a whole number of at most {most}.")
-    return int(text)
