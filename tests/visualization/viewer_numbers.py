@@ -146,6 +146,8 @@ class Expected:
         """Returns the outputs of the heads for a node in the first `seen` steps."""
         heads = self.recording["root"]["heads"] if node == 0 else []
         rows = [{"head": row} for row in heads]
+        if self.nodes[node]["is_terminal"]:
+            return []
         for step in self.steps[:seen]:
             if step["kind"] == "refinement":
                 rows += [row for row in step["nodes"] if row["node"] == node]
@@ -232,6 +234,7 @@ class Expected:
     def _disagreements(self, position: int) -> Numbers:
         steps = [x for x in self.steps[:position] if x["kind"] == "refinement"]
         rows = [row for step in steps for row in step["nodes"]]
+        rows = [row for row in rows if not self.nodes[row["node"]]["is_terminal"]]
         rows.sort(key=lambda row: (-row["distance"], row["node"]))
         found: Numbers = {}
         for row in rows[:10]:

@@ -102,11 +102,12 @@ function measureColumns(replay, shown) {
   return { nameEnd: name, visitsEnd: visits, valueEnd: value, hasExact, boxWidth: value + (hasExact ? 34 : 6) };
 }
 
-// The move into a node, as drawn in its box.
+// The move into a node as drawn in its box, with a mark at the end of the game.
 export function shortName(node) {
   if (node.parent < 0) return "root";
   const letters = [...(node.move ?? String(node.action))];
-  return letters.length > LONGEST_NAME ? `${letters.slice(0, LONGEST_NAME - 1).join("")}…` : letters.join("");
+  const name = letters.length > LONGEST_NAME ? `${letters.slice(0, LONGEST_NAME - 1).join("")}…` : letters.join("");
+  return node.is_terminal ? `${name} ■` : name;
 }
 
 // The item that shows a node: its box, or the summary that it is hidden in.

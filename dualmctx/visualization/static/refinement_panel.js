@@ -10,7 +10,8 @@ export function describeFrontier(recording, step) {
   const count = step.nodes.length;
   const waiting = step.num_waiting === undefined ? "" : ` of ${step.num_waiting}`;
   const nodes = `${count}${waiting} nodes`;
-  return `The ${treeName(recording, step.tree)} takes over ${nodes} that it has not evaluated yet (◆): those through which most simulations of the ${treeName(recording, step.tree - 1)} have passed.`;
+  return `The ${treeName(recording, step.tree)} takes over ${nodes} that it has not evaluated yet (◆): `
+    + `those through which most simulations of the ${treeName(recording, step.tree - 1)} have passed.`;
 }
 
 // The frontier in the order of priority.
@@ -25,7 +26,7 @@ export function makeFrontierTable(recording, step, select) {
 
 export function describeMixing(recording, step) {
   const head = headName(recording, step.head ?? recording.tree_heads[step.tree]);
-  return `The ${head} head evaluates these nodes. Its value and prior are mixed with those before. The nodes on which the heads disagree most come first.`;
+  return `The ${head} head evaluates these nodes. Its value and prior are mixed with those before. The nodes on which the heads disagree most come first. Where the game is over, only its result counts.`;
 }
 
 // Values and priors before, from the head, and after mixing.
@@ -52,5 +53,6 @@ function makePriorDetails(recording, row, isOpen) {
 }
 
 export function describeUpdate(recording, step) {
-  return `The mixed values replace the earlier ones in the means of the nodes above. ${recording.trees.length > 1 ? "Both trees change." : ""}`;
+  const trees = [...new Set(step.changes.map((change) => change.tree))].map((tree) => treeName(recording, tree));
+  return `The mixed values enter the means of the nodes above. Changed: ${trees.join(", ") || "none"}.`;
 }

@@ -103,7 +103,7 @@ function mostVisited(nodes, visits) {
   return best;
 }
 
-// For each node the outputs of the heads: {position, head, value, prior, before, mixed}, in order.
+// For each node whose game is not over, the outputs of the heads: {position, head, value, prior, before, mixed}, in order.
 function listOutputs(recording) {
   const outputs = recording.nodes.map(() => []);
   recording.steps.forEach((step, number) => {
@@ -111,7 +111,8 @@ function listOutputs(recording) {
     if (step.kind === "simulation" && step.evaluation) {
       outputs[step.leaf.node].push({ position, ...step.evaluation, mixed: null });
     }
-    for (const row of step.kind === "refinement" ? step.nodes : []) {
+    const rows = step.kind === "refinement" ? step.nodes : [];
+    for (const row of rows.filter(({ node }) => !recording.nodes[node].is_terminal)) {
       const head = step.head ?? recording.tree_heads[step.tree];
       outputs[row.node].push({ position, head, ...row.head, before: row.before, mixed: row.after, distance: row.distance });
     }

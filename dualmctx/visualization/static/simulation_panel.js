@@ -125,7 +125,8 @@ export function describeBackup(recording, step) {
   const outside = step.changes.filter((change) => change.in_window === false).length;
   const window = outside ? ` ${outside} of the nodes are outside the window (⊘) and keep their numbers.` : "";
   if (step.pending) return `This leaf waits for ${step.pending} more of the same step; their results are backed up together.`;
-  return `The result goes up from ${moveLine(recording, step.leaf.node)} to the root: visits N and means, old → new. V is in the view of the player to move, Q of the player who made the move.${window}`;
+  return `The result goes up from ${moveLine(recording, step.leaf.node)} to the root: visits N and means, old → new. `
+    + `V is in the view of the player to move, Q of the player who made the move.${window}`;
 }
 
 // The changes of a step, from the leaf to the root, per tree.

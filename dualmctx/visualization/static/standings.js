@@ -19,8 +19,11 @@ export function makeCostMeter(recording, position) {
 export function makeStandings(replay, other) {
   const rows = replay.recording.trees.map((_, tree) => makeStandingRow(replay, tree, treeName(replay.recording, tree)));
   if (other) rows.push(makeStandingRow(other, 0, `${otherName(other)}, same cost`));
-  return makeTable("The move that each tree would play now", ["tree", ["simulations", "Steps of this tree so far"],
-    "most visited move", ["its share of N", "Visits of the move divided by those of all moves of the root"], ["its Q", TERM_HELP.Q], ["in front since", "The step since which this move has the most visits"]], rows);
+  const headers = ["tree", ["simulations", "Simulations of this tree so far"], "most visited move",
+    ["its share of N", "Visits of the move divided by those of all moves of the root"],
+    ["its Q", TERM_HELP.Q],
+    ["in front since", "The step since which this move has the most visits"]];
+  return makeTable("The move that each tree would play now", headers, rows);
 }
 
 export function otherName(other) {
