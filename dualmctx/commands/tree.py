@@ -5,10 +5,9 @@ from pathlib import Path
 
 import games
 from dualmctx.commands.flags import parse_flags
-from dualmctx.commands.search_options import SearchFlags
 from dualmctx.commands.search_spec import build_search
 from dualmctx.commands.tree_options import Options, check_options, is_page, require_new
-from dualmctx.commands.tree_position import Given, find_state, read_given, search
+from dualmctx.commands.tree_position import Given, describe_search, find_state, read_given, search
 from dualmctx.distributed.backend import require_backend
 from dualmctx.runs.atomic_io import atomic_write_text
 from dualmctx.runs.locks import lock_beside, locked
@@ -88,7 +87,7 @@ def _draw_search(options: Options) -> Drawing:
         max_nodes=_NODES if options.max_nodes is None else options.max_nodes,
         max_depth=options.max_depth,
         boards={"auto": None, "yes": True, "no": False}[options.boards],
-        title=f"{trained.env.id}{given.text}: {_describe(policy, options.search)}",
+        title=f"{trained.env.id}{given.text}: {describe_search(policy, options.search.variant)}",
         direction=options.direction,
         theme=options.theme,
     )
@@ -105,15 +104,8 @@ def _make_page(options: Options) -> str:
         compare=options.compare,
         name=options.checkpoint,
     )
-    title = f"{trained.env.id}{given.text}: {_describe(policy, options.search)}"
+    title = f"{trained.env.id}{given.text}: {describe_search(policy, options.search.variant)}"
     return recording_page(recording, title)
-
-
-def _describe(policy: Policy, flags: SearchFlags) -> str:
-    """Describes a search, such as `dual, 20 and 8 simulations`."""
-    number = policy.num_simulations
-    budget = " and ".join(map(str, number)) if isinstance(number, tuple) else str(number)
-    return f"{flags.variant or type(policy).__name__.lower()}, {budget} simulations"
 
 
 def _encodable(text: str) -> str:

@@ -79,3 +79,10 @@ def search(trained: Trained, policy: Policy, state: Any, seed: int) -> Any:
     # The trees are most of the memory of a search of one position.
     require_batch_memory(1, num_bytes(jax.eval_shape(search_fn, *inputs)), free_memory())
     return jax.jit(search_fn)(*inputs)
+
+
+def describe_search(policy: Policy, variant: str | None) -> str:
+    """Describes a search by the user's `variant`, such as `dual, 20 and 8 simulations`."""
+    number = policy.num_simulations
+    budget = " and ".join(map(str, number)) if isinstance(number, tuple) else str(number)
+    return f"{variant or type(policy).__name__.lower()}, {budget} simulations"

@@ -11,7 +11,7 @@ from dualmctx import __version__
 from dualmctx.checks import check_count
 from dualmctx.visualization.diagram import Box, Diagram, Direction, check_direction
 from dualmctx.visualization.drawing import Drawing
-from dualmctx.visualization.node_views import draw_positions
+from dualmctx.visualization.node_views import draw_positions, replay_positions
 from dualmctx.visualization.svg_style import Theme, check_theme
 from games import Picture, retrograde, solvers
 
@@ -129,7 +129,8 @@ def count_histories(graph: retrograde.Graph) -> int:
 def _pictures(env: Any, histories: list[History]) -> list[Picture]:
     start = games.replay(env, np.full((1, 1), -1, np.int32))
     start = jax.tree.map(lambda x: np.asarray(x)[0], jax.device_get(start))
-    return draw_positions(env, start, [node.actions for node in histories])
+    actions = [node.actions for node in histories]
+    return draw_positions(replay_positions(env, start, actions), actions)
 
 
 def _box(place: int, node: History, name: str, picture: Picture | None) -> Box:

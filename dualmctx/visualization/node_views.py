@@ -71,35 +71,49 @@ def name_moves(env: Any, state: Any, tree: SearchTree) -> dict[int, str]:
         raise ValueError(f"env is {env.id}, which is not the game of the tree: {error}") from None
 
 
-def draw_positions(env: Any, state: Any, histories: Sequence[Sequence[int]]) -> list[Picture]:
-    """Returns pictures of the positions after some moves.
+def replay_positions(env: Any, state: Any, histories: Sequence[Sequence[int]]) -> Any:
+    """Returns the states after some moves, `[S]` on the host.
 
     Args:
       env: the game.
       state: an unbatched state.
-      histories: the actions that lead from the state to each position. Where the history without
-        its last action is among them too, the picture marks the cells that the last move changed.
+      histories: the actions that lead from the state to each of S positions.
 
     Raises:
-      ValueError: if an action is illegal, or states of the game cannot be drawn.
+      ValueError: if an action is illegal.
     """
     depth = max(map(len, histories), default=0)
     padded = np.full((len(histories), max(depth, 1)), -1, np.int32)
     for row, history in enumerate(histories):
         padded[row, : len(history)] = history
     starts = jax.tree.map(lambda x: np.broadcast_to(x, (len(histories), *np.shape(x))), state)
-    states, first_bad = games.replay_checked(env, padded, starts)
-    states, first_bad = jax.device_get((states, first_bad))
+    states, first_bad = jax.device_get(games.replay_checked(env, padded, starts))
     if (first_bad >= 0).any():
         row = int(np.argmax(first_bad >= 0))
         raise ValueError(
             f"state is not the position that was searched: action {padded[row, first_bad[row]]} is "
             "illegal there"
         )
-    drawn = {
-        tuple(history): picture(jax.tree.map(lambda x, i=row: x[i], states))
-        for row, history in enumerate(histories)
-    }
+    return states
+
+
+def draw_position(states: Any, row: int) -> Picture:
+    """Returns the picture of one of `[S]` states; raises a ValueError if it cannot be drawn."""
+    return picture(jax.tree.map(lambda x: x[row], states))
+
+
+def draw_positions(states: Any, histories: Sequence[Sequence[int]]) -> list[Picture]:
+    """Returns the pictures of `[S]` states.
+
+    Args:
+      states: the states of `replay_positions`.
+      histories: the actions that lead to each. Where the history without its last action is among
+        them too, the picture marks the cells that the last move changed.
+
+    Raises:
+      ValueError: if states of the game cannot be drawn.
+    """
+    drawn = {tuple(moves): draw_position(states, row) for row, moves in enumerate(histories)}
     return [_mark(drawn, tuple(history)) for history in histories]
 
 

@@ -218,7 +218,7 @@ def test_text_has_one_line_per_box_within_80_columns(tree: Any) -> None:
             ["tree 1", "tree 2", "tree 3"],
             marks=pytest.mark.slow,
         ),
-        (Gumbel(num_simulations=12), ["search"]),
+        pytest.param(Gumbel(num_simulations=12), ["search"], marks=pytest.mark.slow),
     ],
     ids=["chain", "gumbel"],
 )

@@ -1,5 +1,6 @@
 """Drawings of trees: names, boards, files, and errors for bad input."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,15 @@ def one_move(env: Any, action: int) -> Tree:
     invalid = np.zeros((1, size), bool)
     parts = (edges, transitions, children, row, values, None, (stats,), invalid, None)
     return jax.tree.map(jax.numpy.asarray, Tree(*parts))
+
+
+def test_logits_become_probabilities_of_legal_actions(env: Any) -> None:
+    lowest = float(np.finfo(np.float32).min)
+    logits = jax.numpy.array([[[1, 2, lowest, 0], [0, 0, 0, 0]]], np.float32)
+    tree = dataclasses.replace(one_move(env, 1), children_prior=logits, prior_is_logits=True)
+    [root, child] = json.loads(draw_tree(tree).to_json())["nodes"]
+    assert root["prior"] is None
+    assert child["prior"] == pytest.approx(np.exp(2) / np.exp([1, 2, 0]).sum(), rel=1e-6)
 
 
 @pytest.mark.parametrize(

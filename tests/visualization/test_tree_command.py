@@ -3,16 +3,16 @@
 import json
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 
 import games
+from dualmctx import Dual
 from dualmctx.commands.main import main
-from dualmctx.commands.tree_position import Given, find_state, read_given
+from dualmctx.commands.tree_position import Given, describe_search, find_state, read_given
 from untrained import export_untrained
 
-SEARCH = ("--variant", "dual", "--simulations", "10", "4")
+SEARCH = ("--variant", "alphazero", "--simulations", "6")
 
 
 @pytest.fixture(scope="module")
@@ -20,29 +20,29 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(export_untrained(tmp_path_factory.mktemp("tree") / "connect2.npz", "connect2"))
 
 
-def test_all_formats_show_the_same_tree(network: str, tmp_path: Path, capfd: Any) -> None:
-    names = [f"tree.{x}" for x in ("svg", "json")]
-    for name in names:
-        # Moves may be one argument or several.
-        out = ("--out", str(tmp_path / name))
-        position = ("2 3",) if name == "tree.svg" else ("2", "3")
-        assert main(["tree", network, *position, *SEARCH, *out]) == 0
-        said = capfd.readouterr()
-        assert said.out == ""
-        assert said.err == f"{tmp_path / name}\n"
-    assert {x.name for x in tmp_path.iterdir()} == set(names)
-    record = json.loads((tmp_path / "tree.json").read_text())
-    assert record["title"] == "connect2 after 2 3: dual, 10 and 4 simulations"
-    assert record["nodes"][0]["visits"] == [11, 5]
-    boxes = {f"n{node['index']}" for node in record["nodes"]}
-    svg = ElementTree.parse(tmp_path / "tree.svg").getroot()
-    assert {x.attrib["id"] for x in svg.iter() if "id" in x.attrib} == boxes
+def test_a_search_is_printed_or_written(network: str, tmp_path: Path, capfd: Any) -> None:
+    file = tmp_path / "tree.json"
+    # Moves may be one argument or several.
+    assert main(["tree", network, "2 3", *SEARCH, "--out", str(file)]) == 0
+    said = capfd.readouterr()
+    assert (said.out, said.err) == ("", f"{file}\n")
+    assert list(tmp_path.iterdir()) == [file]
+    record = json.loads(file.read_text())
+    assert record["title"] == "connect2 after 2 3: alphazero, 6 simulations"
+    assert record["nodes"][0]["visits"] == [7]
     assert main(["tree", network, "2", "3", *SEARCH]) == 0
     printed = capfd.readouterr().out
     assert printed.startswith(record["title"] + "\n")
     table = printed.split("\n\n")[1].splitlines()
-    assert len(table) == 1 + len(boxes)
+    assert len(table) == 1 + len(record["nodes"])
     assert max(map(len, table)) <= 80
+
+
+def test_searches_with_several_trees_have_a_number_for_each() -> None:
+    assert describe_search(Dual((10, 4), 2), None) == "dual, 10 and 4 simulations"
+    assert describe_search(Dual((10, 4), 2), "dual:num_rounds=2") == (
+        "dual:num_rounds=2, 10 and 4 simulations"
+    )
 
 
 def test_a_file_is_never_replaced(network: str, tmp_path: Path, capfd: Any) -> None:
