@@ -72,10 +72,7 @@ def load_search(
     Raises:
       ValueError: if the checkpoint cannot be loaded, or the flags do not fit it or each other.
     """
-    trained = load_trained(checkpoint, flags.iteration, game=flags.game, network=flags.network)
-    game = trained.env.id
-    if flags.game is not None and flags.game.replace("-", "_") != game:
-        raise ValueError(f"game is {flags.game}; {checkpoint} plays {game}")
+    trained = load_network(checkpoint, flags)
     if flags.network_only and (flags.variant or flags.simulations):
         raise ValueError("network_only excludes a search; leave out variant and simulations")
     policy = None
@@ -89,6 +86,19 @@ def load_search(
         trained, policy, batch_size=batch_size, seed=flags.seed, devices=flags.devices
     )
     return LoadedSearch(evaluator, _record(trained, evaluator.policy, flags.seed))
+
+
+def load_network(checkpoint: str, flags: SearchFlags) -> Trained:
+    """Loads the network that the flags describe.
+
+    Raises:
+      ValueError: if the checkpoint cannot be loaded, or plays another game than `flags.game`.
+    """
+    trained = load_trained(checkpoint, flags.iteration, game=flags.game, network=flags.network)
+    game = trained.env.id
+    if flags.game is not None and flags.game.replace("-", "_") != game:
+        raise ValueError(f"game is {flags.game}; {checkpoint} plays {game}")
+    return trained
 
 
 def _record(trained: Trained, policy: Policy | None, seed: int) -> dict[str, Any]:

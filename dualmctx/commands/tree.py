@@ -5,13 +5,14 @@ from pathlib import Path
 
 import games
 from dualmctx.commands.flags import parse_flags
+from dualmctx.commands.search_options import load_network
 from dualmctx.commands.search_spec import build_search
 from dualmctx.commands.tree_options import Options, check_options, is_page, require_new
 from dualmctx.commands.tree_position import Given, describe_search, find_state, read_given, search
 from dualmctx.distributed.backend import require_backend
 from dualmctx.runs.atomic_io import atomic_write_text
 from dualmctx.runs.locks import lock_beside, locked
-from dualmctx.runs.saved_network import Trained, load_trained
+from dualmctx.runs.saved_network import Trained
 from dualmctx.types import Environment, Policy
 from dualmctx.visualization.complete_tree import complete_tree
 from dualmctx.visualization.draw_tree import draw_tree
@@ -62,16 +63,13 @@ def _draw_game(options: Options) -> Drawing:
 def _game(options: Options) -> Environment:
     """Returns the game that is named, or that of a network in a file or a folder."""
     if Path(options.checkpoint).exists() and not options.game_parameters:
-        flags = options.search
-        return load_trained(options.checkpoint, game=flags.game, network=flags.network).env
+        return load_network(options.checkpoint, options.search).env
     return games.make(options.checkpoint, **options.game_parameters)
 
 
 def _load(options: Options) -> tuple[Trained, Policy, Given]:
     flags = options.search
-    trained = load_trained(
-        options.checkpoint, flags.iteration, game=flags.game, network=flags.network
-    )
+    trained = load_network(options.checkpoint, flags)
     policy = build_search(trained.record, flags.variant, flags.simulations)
     return trained, policy, read_given(trained.env, options.position, options.fen)
 

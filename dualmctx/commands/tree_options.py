@@ -71,6 +71,7 @@ def check_options(options: Options, path: Path | None) -> None:
         raise ValueError("network_only grows no tree; leave it out")
     if flags.devices not in (None, 1):
         raise ValueError(f"devices is {flags.devices}; leave it out, one position needs one device")
+    check(0 <= flags.seed < 2**32, "seed", flags.seed, f"from 0 to {2**32 - 1}")
     if options.complete:
         _refuse(
             options, ("position", "fen", "max_depth", "compare"), "leave it out with --complete"

@@ -31,10 +31,10 @@ def choose_state(state: Any, index: int) -> Any:
             f"state is of type {type(state).__name__}; pass the state of the game that was searched"
         )
     state = jax.device_get(state)
-    shape: tuple[int, ...] = np.shape(state.current_player)
-    if not shape:
+    shape = np.shape(state.current_player)
+    if len(shape) == 0:
         return state
-    if len(shape) > 1 or index >= shape[0]:
+    if len(shape) != 1 or index >= shape[0]:
         raise ValueError(
             f"state has the batch shape {shape}, and index is {index}; pass the states that were "
             "searched"
