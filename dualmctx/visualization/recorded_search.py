@@ -14,7 +14,7 @@ from dualmctx.types import Params, Policy
 from dualmctx.visualization.node_records import describe_nodes
 from dualmctx.visualization.programs import Programs
 from dualmctx.visualization.search_parts import Finish, Start, View
-from dualmctx.visualization.step_records import StepRecorder
+from dualmctx.visualization.step_records import Prior, StepRecorder
 from dualmctx.visualization.tree_mirror import TreeMirror
 from dualmctx.visualization.unrolled import Unrolled
 from games.pictures import player_names
@@ -61,6 +61,7 @@ class RecordedSearch:
         heads = jax.device_get(programs.evaluate_heads(params, states))
         mirror = TreeMirror(view, start.tree.num_actions, has_window=programs.has_window)
         recorder, tree = self._run(start, mirror, count)
+        _check_finite(mirror.view, recorder.priors)
         finish: Finish = jax.device_get(programs.finish(*self._inputs, tree))
         nodes, side, before = mirror.end(), subject.side, subject.before
         describe_nodes(programs.env, nodes, finish.states, finish.actions, side, before)
@@ -140,6 +141,16 @@ class RecordedSearch:
             "tree_values": [float(stats[0, 1]) for stats in view.node_stats],
             "visits": [[int(row[x]) for x in legal] for row in finish.visits],
         }
+
+
+def _check_finite(view: View, priors: Sequence[Prior]) -> None:
+    """Checks that the network's outputs were finite, because JSON has no other numbers."""
+    numbers = view.raw_values, *view.node_stats, *(prior.row for prior in priors)
+    if not all(np.isfinite(x).all() for x in numbers):
+        raise ValueError(
+            "the network's outputs are not finite in this search, so it cannot be recorded; use"
+            " another checkpoint"
+        )
 
 
 def _over_legal(

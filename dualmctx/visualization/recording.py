@@ -38,8 +38,8 @@ def record_search(
 ) -> dict[str, Any]:
     """Records a search from one position.
 
-    The search equals that of `make_search_fn` with the same arguments and key, to the last bit on
-    the platforms that the tests cover.
+    The search equals that of `make_search_fn` with the same arguments and key: bit for bit on CPUs
+    with XLA's default options; elsewhere, means may differ in their last bits.
 
     Args:
       env: the game.

@@ -1,8 +1,9 @@
 """Recordings of searches: exact, complete, and with scores that explain the choices."""
 
+import functools
 import importlib.metadata
 from collections.abc import Iterator
-from typing import Any, functools
+from typing import Any
 
 import jax
 import numpy as np
@@ -23,16 +24,17 @@ from dualmctx.visualization.recording import record_search
 SAMPLED = [pytest.param(name, marks=pytest.mark.sampled(28)) for name in POLICIES]
 
 
-# XLA's older way to fuse, which conftest.py sets to save time, rounds products and sums of single
-# steps differently. It also has the default one, which takes longer to compile.
-_IS_OLD = importlib.metadata.version("jaxlib").startswith("0.10.")
-_EXACT = {"compiler_options": {"xla_cpu_use_fusion_emitters": True}} if _IS_OLD else {}
+# XLA rounds products and sums of a step as in the ordinary search only with its default options;
+# conftest.py sets others, which save time.
+_EXACT: dict[str, Any] = {"xla_backend_optimization_level": 3}
+if importlib.metadata.version("jaxlib").startswith("0.10."):
+    _EXACT["xla_cpu_use_fusion_emitters"] = True
 
 
 @pytest.fixture
 def default_rounding(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Compiles as users do."""
-    monkeypatch.setattr("jax.jit", functools.partial(jax.jit, **_EXACT))
+    monkeypatch.setattr("jax.jit", functools.partial(jax.jit, compiler_options=_EXACT))
     search_of.cache_clear()
     recordings._programs.cache_clear()
     yield

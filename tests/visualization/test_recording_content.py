@@ -12,7 +12,11 @@ import games
 from dualmctx import with_options
 from dualmctx.policies import AlphaZero, Dual, Gumbel
 from dualmctx.policies.costs import evaluation_blocks, move_cost
+from dualmctx.policies.single_tree import search_single_tree
+from dualmctx.policies.top_actions import Inputs
 from dualmctx.runs.saved_network import load_trained
+from dualmctx.search.arrays import batched_gather
+from dualmctx.search.select import argmax
 from dualmctx.visualization.choice_records import MAX_CANDIDATES
 from dualmctx.visualization.equal_cost import alphazero_of_equal_cost
 from dualmctx.visualization.recording import record_search
@@ -173,6 +177,48 @@ def test_policy_without_a_search_is_refused(connect2: Any) -> None:
     policy: Any = NoSearch()
     with pytest.raises(ValueError, match="the policy calls the search 0 times"):
         record_search(connect2.env, connect2.network, connect2.params, policy, state)
+
+
+def test_network_that_is_not_finite_is_refused(connect2: Any) -> None:
+    broken = connect2._replace(params=jax.tree.map(lambda x: x * np.nan, connect2.params))
+    with pytest.raises(ValueError, match="the network's outputs are not finite"):
+        record_trained(broken, [2], policy=DUAL)
+
+
+def _most_likely(rng_key: Any, tree: Any, node_index: Any, depth: Any) -> Any:
+    """Chooses the action with the largest prior; a rule without reports."""
+    del rng_key, depth
+    return argmax(batched_gather(tree.children_prior, node_index))
+
+
+@dataclasses.dataclass(frozen=True)
+class MostLikely(AlphaZero):
+    """A policy of a user."""
+
+    def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        params: Any,
+        rng_key: Any,
+        root: Any,
+        recurrent_fn: Any,
+        refine_fn: Any = None,
+        *,
+        invalid_actions: Any = None,
+    ) -> Any:
+        inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
+        return search_single_tree(self, params, rng_key, inputs, select_fn=_most_likely)
+
+
+@pytest.mark.slow
+def test_rule_of_a_user_has_candidates_without_addends(connect2: Any) -> None:
+    recording = record_trained(connect2, [2], policy=MostLikely(5))
+    assert recording["variant"] == "MostLikely"
+    for step in recording["steps"]:
+        for choice in step["path"]:
+            assert choice["parts"] == []
+            best = max(choice["candidates"], key=lambda x: x["prior"])
+            assert best["action"] == choice["chosen"]
+            assert all(x["score"] is None and not x["addends"] for x in choice["candidates"])
 
 
 @pytest.mark.slow
