@@ -22,13 +22,19 @@ def status(page: Any) -> Any:
     return page.locator("#status")
 
 
-def wait_for_turn(page: Any) -> None:
-    """Waits until a human is to move or the game is over."""
+def wait_for_turn(page: Any, count: int | None = None) -> None:
+    """Waits until the board shows the position after `count` moves, by default after any number.
+
+    A human is then to move, or the game is over.
+    """
     page.wait_for_function(
-        """() => {
-          const text = document.querySelector('#status')?.textContent;
-          return /Your move|to move\\.|game is over/.test(text);
-        }"""
+        """count => {
+          const status = document.querySelector('#status');
+          const shown = status?.dataset.shown;
+          const isRight = shown !== undefined && (count === null || shown === String(count));
+          return isRight && /Your move|to move\\.|game is over/.test(status.textContent);
+        }""",
+        arg=count,
     )
 
 
@@ -37,7 +43,7 @@ def wait_for_moves(page: Any, count: int) -> list[str]:
     page.wait_for_function(
         "count => document.querySelectorAll('ol.moves li').length === count", arg=count
     )
-    wait_for_turn(page)
+    wait_for_turn(page, count)
     return moves(page)
 
 

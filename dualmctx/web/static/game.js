@@ -53,9 +53,7 @@ function keepLine(lines, moves, next) {
 // Makes an earlier line the game; the present one becomes an earlier line.
 export function chooseLine(store, line) {
   const { moves, lines } = store.get();
-  const shared = line.findIndex((move, i) => move !== moves[i]);
-  const ply = shared < 0 || shared + 1 >= line.length ? null : shared + 1;
-  store.set({ moves: line, ply, lines: keepLine(lines, moves, line), resigned: null }, { push: true });
+  store.set({ moves: line, ply: null, lines: keepLine(lines, moves, line), resigned: null }, { push: true });
 }
 
 // Shows the position after `ply` moves.

@@ -27,6 +27,7 @@ export function startPlay(root, context) {
     const mine = version;
     engine.stop();
     view.isCurrent = false;
+    delete view.status.dataset.shown;
     const state = store.get();
     if (!state.welcome || state.view !== "play") return;
     if (view.checkpoint !== state.checkpoint) view.status.textContent = "Loading the board …";
@@ -134,6 +135,7 @@ function showPosition(view, position, state) {
   Object.assign(view, { position, checkpoint: state.checkpoint, isCurrent: true });
   view.board.draw(position, { game: gameOf(state), flip: state.flip, isActive });
   view.status.textContent = describeTurn(position, state, { isLast, isHuman, isOver });
+  view.status.dataset.shown = state.ply ?? state.moves.length;
   view.detail.textContent = describeDetails(position.picture.caption);
   view.detail.hidden = !view.detail.textContent;
   view.banner.hidden = !isOver;
