@@ -4,9 +4,12 @@ import { createAnalysis } from "./analysis_stream.js";
 import { formatValue, total } from "./analysis_text.js";
 
 const MAX_KEPT = 200;
+// Milliseconds between a step and the search.
+const WAIT = 60;
 // position: the server's answer `position`; analysis, exact: the newest answers, or null;
-// speed: simulations per second, or null; status: a sentence on the analysis.
-const NOTHING = { position: null, analysis: null, exact: null, speed: null, status: "" };
+// speed: simulations per second, or null; status: a sentence on the analysis; hasFailed: whether
+// the position could not be loaded.
+const NOTHING = { position: null, analysis: null, exact: null, speed: null, status: "", hasFailed: false };
 
 // Returns { current(), refresh(), setActive(isActive) }.
 //
@@ -15,7 +18,7 @@ const NOTHING = { position: null, analysis: null, exact: null, speed: null, stat
 // onChange: called when `current()` has changed.
 export function createSession(context, options, onChange) {
   const { socket, store, getPosition, showError, showProgress, announce } = context;
-  const analyses = createCache();
+  const [analyses, exactValues] = [createCache(), createCache()];
   const stream = createAnalysis(socket, {
     onAnswer, onProgress: showProgress,
     onError(error) {
@@ -26,6 +29,7 @@ export function createSession(context, options, onChange) {
   let now = NOTHING;
   let [placeKey, loadedKey, searchKey] = [null, null, null]; // of what is asked for, shown and searched
   let isActive = true;
+  let pending = Promise.resolve(); // the last question for a position
 
   function change(changes) {
     now = { ...now, ...changes };
@@ -56,29 +60,39 @@ export function createSession(context, options, onChange) {
   }
 
   // Returns whether the position was loaded and is still the one to show.
+  //
+  // One position is asked for at a time, and the search waits a moment, so that a key that is held
+  // down does not send more messages than the server answers.
   async function load(place, key) {
     stopSearch();
     placeKey = key;
+    const asked = pending.then(() => (key === placeKey ? getPosition(place) : null));
+    pending = asked.catch(() => null);
     try {
-      const position = await getPosition(place);
+      const position = await asked;
       if (key !== placeKey) return false;
-      loadedKey = key;
-      change({ ...NOTHING, position });
+      if (now.hasFailed) showError(null);
+      change({ ...NOTHING, position, exact: exactValues.get(key) });
     } catch (error) {
       if (key !== placeKey) return false;
-      change({ ...NOTHING, status: "This position cannot be shown." });
+      change({ ...NOTHING, status: "This position cannot be shown.", hasFailed: true });
       showError(error);
       return false;
     }
+    await new Promise((resolve) => setTimeout(resolve, WAIT));
+    if (key !== placeKey) return false;
+    loadedKey = key;
     loadExact(place, key);
     return true;
   }
 
   async function loadExact(place, key) {
-    if (!store.get().opened?.exact || now.position.is_over) return;
+    if (!store.get().opened?.exact || now.position.is_over || now.exact) return;
     try {
       const exact = await socket.request({ type: "exact", ...place });
-      if (key === placeKey && exact.value !== null) change({ exact });
+      if (exact.value === null) return;
+      exactValues.set(key, exact);
+      if (key === placeKey) change({ exact });
     } catch (error) {
       showError(error);
     }

@@ -42,8 +42,8 @@ export function makeCurve({ onChoose }) {
     figure.setAttribute("aria-label", `Value over the game in the view of ${players[0]}`);
     figure.replaceChildren(
       ...drawAxes(rows.length, players),
-      hasExact ? drawPath(rows, exactOf, "curve-exact") : "",
       drawPath(rows, (row) => row.value_first, "curve-value"),
+      hasExact ? drawPath(rows, exactOf, "curve-exact") : "",
       ...rows.map((row) => drawPoint(row, rows.length, players, onChoose)));
     caption.textContent = `Value in the view of ${players[0]}: +1 is a win, −1 a loss. Solid: search.`
       + `${hasExact ? " Dashed: exact." : ""} ?? blunder, ? mistake, ?! inaccuracy.`;

@@ -30,7 +30,7 @@ function describeStatus({ analysis, speed, maximum, status }) {
   const done = total(analysis.simulations);
   const perTree = [analysis.simulations].flat().length > 1 ? ` (${formatSimulations(analysis.simulations)})` : "";
   const rate = speed === null ? "" : `, ${formatCount(speed)} per second`;
-  return `${formatCount(done)}${perTree} of ${formatCount(maximum)} simulations${rate}. ${status}`;
+  return `${formatCount(done)}${perTree} of ${formatCount(Math.max(done, maximum))} simulations${rate}. ${status}`;
 }
 
 function describeValue({ analysis, side, opened }) {

@@ -36,10 +36,10 @@ function makeColumns(heads, hasExact) {
 export function makeMoveTable({ onMove, onHover }) {
   const head = make("tr");
   const body = make("tbody");
-  const element = make("div", { class: "table-frame", tabindex: 0, role: "region", "aria-label": "Legal moves" },
-    make("table", { class: "move-table" },
-      make("caption", {}, "Legal moves. Q and exact results are in the view of the side to move."),
-      make("thead", {}, head), body));
+  const element = make("div", {},
+    make("p", { class: "note" }, "Legal moves. Q and exact results are in the view of the side to move."),
+    make("div", { class: "table-frame", tabindex: 0, role: "region", "aria-label": "Legal moves" },
+      make("table", { class: "move-table" }, make("thead", {}, head), body)));
   const rows = new Map(); // from an action to { row, cells, button }
   let columns = [];
   let moves = [];
