@@ -106,15 +106,15 @@ class GameEvaluator:
 
 def _positions(env: Environment, message: Message, opened: Opened) -> list[Opened]:
     """Returns the positions of a game, from its start to its end."""
-    first = open_position(env, Question(0, 0, [], message.fen)).state
+    begin = open_position(env, Question(0, 0, [], message.fen))
     size = max(_MIN_MOVES, 1 << max(0, len(opened.actions) - 1).bit_length())
     actions = np.full(size, -1, np.int32)
     actions[: len(opened.actions)] = opened.actions
-    later = jax.device_get(_play(env, first, actions))
-    states = [first]
+    later = jax.device_get(_play(env, begin.state, actions))
+    states = [begin.state]
     states += [jax.tree.map(lambda x, i=i: x[i], later) for i in range(len(opened.actions))]
     return [
-        Opened(state, states[max(0, ply - 1)], opened.start, opened.actions[:ply])
+        begin._replace(state=state, before=states[max(0, ply - 1)], actions=opened.actions[:ply])
         for ply, state in enumerate(states)
     ]
 

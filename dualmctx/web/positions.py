@@ -10,13 +10,13 @@ import numpy as np
 import games
 from dualmctx.evaluation.move_parser import parse_batch
 from dualmctx.evaluation.questions import Question
-from dualmctx.evaluation.replay import replay
 from dualmctx.types import Environment
 from dualmctx.web.protocol import Row
 from games import pictures
 from games.exact import SECONDS
 
 _MAX_NAMES = 40
+_NO_MOVES = np.full((1, 1), -1, np.int32)
 
 
 class Opened(NamedTuple):
@@ -27,12 +27,14 @@ class Opened(NamedTuple):
       before: the state before the last move; equal to `state` without moves.
       start: as in `games.parse_moves`.
       actions: the moves.
+      first_player: the player who has the first side.
     """
 
     state: Any
     before: Any
     start: Any
     actions: list[int]
+    first_player: int
 
     @property
     def is_over(self) -> bool:
@@ -42,7 +44,7 @@ class Opened(NamedTuple):
     @property
     def side(self) -> int:
         """The side to move: 0 for the side that begins the game, 1 for the other."""
-        return pictures.side_to_move(self.state)
+        return int(self.state.current_player != self.first_player)
 
 
 def open_position(env: Environment, question: Question) -> Opened:
@@ -54,18 +56,20 @@ def open_position(env: Environment, question: Question) -> Opened:
     parsed = parse_batch(env, [question])
     if parsed.errors:
         raise ValueError(parsed.errors[0])
-    actions = parsed.actions.tolist()
-    # The same moves without the last one, in the same call.
-    shorter = parsed._replace(
-        actions=np.concatenate([parsed.actions, parsed.actions[:-1]]),
-        lengths=np.array([len(actions), max(0, len(actions) - 1)]),
-        starts=parsed.starts * 2,
-    )
-    states, first_bad = jax.device_get(replay(env, shorter, 2))
+    start, actions = parsed.starts[0], parsed.actions.tolist()
+    # Both histories start from one state, because the first player differs from row to row.
+    initial = games.replay(env, _NO_MOVES) if start is None else games.set_up(env, [start])
+    starts = jax.tree.map(lambda x: np.repeat(x, 2, axis=0), jax.device_get(initial))
+    histories = np.full((2, max(1, len(actions))), -1, np.int32)
+    histories[0, : len(actions)] = actions
+    histories[1, : max(0, len(actions) - 1)] = actions[:-1]
+    states, first_bad = jax.device_get(games.replay_checked(env, histories, starts))
     state, before = (jax.tree.map(lambda x, i=i: x[i], states) for i in (0, 1))
     if first_bad[0] >= 0:
         raise ValueError(_describe_illegal(env, question, state, int(first_bad[0])))
-    return Opened(state, before, parsed.starts[0], actions)
+    # In positions of a FEN, player 0 has the first side.
+    first = int(starts.current_player[0]) if start is None else 0
+    return Opened(state, before, start, actions, first)
 
 
 def _describe_illegal(env: Environment, question: Question, state: Any, index: int) -> str:
@@ -143,6 +147,5 @@ def result_of(env: Environment, opened: Opened) -> Row:
     rewards = np.asarray(opened.state.rewards)
     if not rewards.any():
         return {"winner": None, "text": "draw"}
-    player, side = int(opened.state.current_player), opened.side
-    winner = side if int(rewards.argmax()) == player else 1 - side
+    winner = int(rewards.argmax() != opened.first_player)
     return {"winner": winner, "text": f"{pictures.player_names(env.id)[winner]} won"}

@@ -152,3 +152,10 @@ def test_long_games_are_replayed(number: int) -> None:
     opened = open_position(games.make("go_9x9"), Question(0, 0, moves))
     assert int(opened.state._step_count) == number
     assert int(opened.before._step_count) == max(0, number - 1)
+
+
+def test_side_is_that_of_the_player_in_a_game_of_the_user() -> None:
+    """A player who leaves a multiple of three stones moves again."""
+    env = games.make("double_move:DoubleMoveNim", pile=7)
+    sides = [open_position(env, Question(0, 0, [0, 0, 0][:n])).side for n in range(4)]
+    assert sides == [0, 0, 1, 0]
