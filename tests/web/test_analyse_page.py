@@ -124,7 +124,6 @@ def test_a_move_continues_from_its_subtree(chromium, server):
         before = opened.answers("analysis")
         totals = [np.sum(answer["simulations"]) for answer in before]
         assert totals == sorted(totals)
-        assert len(totals) > 1
         page.locator(".move-table tr.best button").click()
         wait_for_place(page, 1, 1)
         wait_for_status(page, "Finished")
