@@ -28,6 +28,7 @@ ORDER = (
     "dualmctx.evaluation",
     "dualmctx.matches",
     "dualmctx.web",
+    "dualmctx.datasets",
     "dualmctx.experiment",
     "dualmctx.reproduction",
     "dualmctx.commands",

@@ -35,6 +35,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "compare": Subcommand(
         "dualmctx.commands.compare", "plays matches between players and rates them"
     ),
+    "dataset": Subcommand("dualmctx.commands.dataset", "makes a data set of positions from games"),
     "reproduce": Subcommand(
         "dualmctx.commands.reproduce", "repeats the experiments of the Dual MCTS paper"
     ),

@@ -22,6 +22,7 @@ class GameRecord(NamedTuple):
       about: what the file says of the game, such as the names of the players.
       error: the reason why the game is invalid; `None` if it is valid.
       end: byte offset of the end of the game in the file.
+      komi: the komi of a game of Go; `None` if the file does not say.
     """
 
     moves: Sequence[int | str] = ()
@@ -31,6 +32,7 @@ class GameRecord(NamedTuple):
     about: Row | None = None
     error: str | None = None
     end: int = 0
+    komi: float | None = None
 
 
 def to_questions(records: Iterable[GameRecord], *, every: bool) -> Iterator[Question]:

@@ -21,6 +21,7 @@ _MARKS = re.compile(rb"\\.|[\[\]()]", re.DOTALL)
 _PROPERTY = re.compile(r"(?<![A-Za-z])([A-Za-z]++)((?:\s*\[(?:\\.|[^\]\\])*\])+)", re.DOTALL)
 _VALUE = re.compile(r"\[((?:\\.|[^\]\\])*)\]", re.DOTALL)
 _CELL = re.compile(r"([A-Za-z]+)([0-9]+)")
+_NUMBER = re.compile(r"[+-]?([0-9]+([.,][0-9]*)?|[.,][0-9]+)")
 _SETUP = ("AB", "AW", "AE")
 _COLORS = {"B": "Black", "W": "White"}
 # Fields of the results, and the properties that they show.
@@ -143,7 +144,16 @@ def _record(properties: Properties) -> GameRecord:
         color = "W" if name == "B" else "B"
     board = Board(rules.name, size)
     names = move_names(rules.name).names(size * size + 1)
-    return GameRecord(actions, [names[action] for action in actions], None, board)
+    texts = [names[action] for action in actions]
+    return GameRecord(actions, texts, None, board, komi=_komi(rules, root.get("KM", "")))
+
+
+def _komi(rules: _Rules, text: str) -> float | None:
+    """Parses the komi of a game of Go; returns `None` if there is no number."""
+    if rules.name != "go" or not _NUMBER.fullmatch(text):
+        return None
+    # Some programs write a decimal comma.
+    return float(text.replace(",", "."))
 
 
 def _size(text: str) -> int:

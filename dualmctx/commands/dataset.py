@@ -1,0 +1,129 @@
+"""`dualmctx dataset GAME FILE ... --out FOLDER`: makes a data set of positions from games."""
+
+import json
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+import games
+from dualmctx.commands.dataset_options import DESCRIPTION, PROGRAM, Options
+from dualmctx.commands.dataset_table import dataset_table, describe_games, describe_moves
+from dualmctx.commands.flags import parse_flags
+from dualmctx.datasets.build import (
+    BAD_GAMES,
+    PARTS,
+    BadGame,
+    BuildOptions,
+    build_shards,
+    read_bad_games,
+)
+from dualmctx.datasets.finish import finish
+from dualmctx.datasets.manifest import MANIFEST, Manifest, read_manifest
+from dualmctx.datasets.records import RecordFile, open_records
+from dualmctx.distributed.backend import require_backend
+from dualmctx.runs.folder import create_run, lock_folder, reopen_run
+from dualmctx.runs.progress import showing
+from dualmctx.types import Environment
+
+# Bad games that are reported one by one.
+_MAX_REPORTED = 20
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command; returns its exit code."""
+    options = parse_flags(Options(), arguments, PROGRAM, DESCRIPTION)
+    require_backend(PROGRAM)
+    env = games.make(options.game, **options.game_parameters)
+    files = [open_records(name) for name in options.files]
+    folder = Path(options.out)
+    settings = _settings(options, env, files)
+    with lock_folder(folder, resume=options.resume):
+        if options.resume:
+            reopen_run(folder, settings)
+        else:
+            create_run(folder, settings)
+        try:
+            manifest = _make(options, env, files, folder, settings)
+        except KeyboardInterrupt:
+            again = shlex.join([*PROGRAM.split(), *(x for x in arguments if x != "--resume")])
+            raise KeyboardInterrupt(f"; to continue: {again} --resume") from None
+    _show(manifest, env, folder)
+    return 1 if manifest.counts["bad"] else 0
+
+
+def _settings(options: Options, env: Environment, files: Sequence[RecordFile]) -> dict[str, Any]:
+    """Returns the settings on which the data set depends, as JSON values."""
+    names = ("validation", "test", "results", "unknown_results", "merge", "block")
+    return {
+        "game": env.id if ":" not in options.game else options.game,
+        "game_parameters": options.game_parameters,
+        "files": [{"name": str(x.path), "digest": x.digest} for x in files],
+        "engine": None,
+    } | {name: getattr(options, name) for name in names}
+
+
+def _make(
+    options: Options,
+    env: Environment,
+    files: Sequence[RecordFile],
+    folder: Path,
+    settings: dict[str, Any],
+) -> Manifest:
+    """Makes the data set, or what is missing of it."""
+    if (folder / MANIFEST).exists():
+        # A kill may have left the parts of a complete data set.
+        shutil.rmtree(folder / PARTS, ignore_errors=True)
+        return read_manifest(folder)
+    _read_games(options, env, files, folder)
+    manifest = finish(
+        env,
+        folder,
+        files,
+        game=settings["game"],
+        game_parameters=settings["game_parameters"],
+        settings=json.loads(json.dumps(settings)),
+        merge=options.merge,
+    )
+    return manifest
+
+
+def _read_games(
+    options: Options, env: Environment, files: Sequence[RecordFile], folder: Path
+) -> None:
+    """Reads the games of files and reports bad ones."""
+    build = BuildOptions(
+        validation=options.validation,
+        test=options.test,
+        prefer_record=options.results == "record",
+        keep_unknown=options.unknown_results == "keep",
+        block=options.block,
+    )
+    total, reported = sum(x.num_bytes for x in files), len(read_bad_games(folder))
+    with showing(Console(stderr=True, highlight=False), ends=False) as show:
+        for block in build_shards(env, files, folder, build):
+            for bad in block.bad[: max(0, _MAX_REPORTED - reported)]:
+                print(f"{PROGRAM}: {_describe(bad)}", file=sys.stderr)
+            reported += len(block.bad)
+            done = sum(x.num_bytes for x in files[: block.last.file]) + block.last.end
+            show("bytes read", done, total, f"{block.state.counts.read:,} games")
+    if reported > _MAX_REPORTED:
+        more = reported - _MAX_REPORTED
+        print(f"{PROGRAM}: {more:,} more bad games: {folder / BAD_GAMES}", file=sys.stderr)
+
+
+def _describe(bad: BadGame) -> str:
+    return f"{bad.file}, game {bad.number}: {bad.reason}"
+
+
+def _show(manifest: Manifest, env: Environment, folder: Path) -> None:
+    console = Console(highlight=False)
+    console.print(dataset_table(manifest))
+    files = f"{MANIFEST}, SPLIT-NNNNN.npz" + (f", {BAD_GAMES}" * bool(manifest.counts["bad"]))
+    where = f"data set in {folder}: {files}"
+    for line in filter(None, (describe_games(manifest), describe_moves(manifest, env), where)):
+        console.print(line, soft_wrap=True, markup=False)

@@ -1,0 +1,236 @@
+"""Makes a data set from files of games, block by block, so that a killed run can be resumed."""
+
+import itertools
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dualmctx.datasets.checking import CheckedGame, check_games
+from dualmctx.datasets.records import RecordedGame, RecordFile, read_records
+from dualmctx.datasets.shards import (
+    SPLITS,
+    make_shard,
+    read_shard,
+    shard_path,
+    shard_paths,
+    write_shard,
+)
+from dualmctx.datasets.tally import Tally, has_positions
+from dualmctx.evaluation.streams import full_batches
+from dualmctx.runs.atomic_io import atomic_write_text
+from dualmctx.types import Environment
+
+BAD_GAMES, PARTS = "bad-games.jsonl", "parts"
+_STATE = "state.json"
+
+
+class BuildOptions(NamedTuple):
+    """How a data set is made from games.
+
+    Attributes:
+      validation: share of the games for validation, in [0, 1).
+      test: share of the games for the test.
+      prefer_record: whether the result in a file comes before that of a game that is over.
+      keep_unknown: whether to keep games without a result.
+      block: number of games that are read for one shard of each split.
+    """
+
+    validation: float = 0.05
+    test: float = 0.05
+    prefer_record: bool = False
+    keep_unknown: bool = False
+    block: int = 4096
+
+
+class BadGame(NamedTuple):
+    """A game that cannot be used.
+
+    Attributes:
+      file: the file.
+      number: the number of the game in the file, from 1.
+      reason: the reason.
+    """
+
+    file: str
+    number: int
+    reason: str
+
+
+class State(NamedTuple):
+    """The progress of a data set, saved after each block.
+
+    Attributes:
+      blocks: number of finished blocks.
+      counts: counts of the games in these blocks.
+      games_of_files: number of games read from each file.
+      bad_bytes: size of the file of bad games after these blocks.
+      is_complete: whether all games have been read.
+    """
+
+    blocks: int = 0
+    counts: Tally = Tally()
+    games_of_files: tuple[int, ...] = ()
+    bad_bytes: int = 0
+    is_complete: bool = False
+
+
+class Block(NamedTuple):
+    """A finished block: the state after it, its bad games, and the end of its last game."""
+
+    state: State
+    bad: list[BadGame]
+    last: RecordedGame
+
+
+def split_of(game_key: int, validation: float, test: float) -> str:
+    """Returns the split of a game, by its key alone.
+
+    A game therefore stays in its split if other games are added, and equal games are in the same
+    split. With a larger share, a split keeps its games, if the test's share is unchanged.
+    """
+    place = game_key / 2**64
+    if place < test:
+        return "test"
+    return "validation" if place < test + validation else "train"
+
+
+def build_shards(
+    env: Environment, files: Sequence[RecordFile], folder: Path, options: BuildOptions
+) -> Iterator[Block]:
+    """Reads games, checks them and writes shards into `folder/parts`; continues after a kill.
+
+    Args:
+      env: a game of `games.make`.
+      files: the files of games.
+      folder: the folder of the data set, which exists.
+      options: the options; those of the interrupted call.
+
+    Yields:
+      Each block after it has been written.
+    """
+    parts = folder / PARTS
+    parts.mkdir(exist_ok=True)
+    state = read_state(folder)
+    if state.is_complete:
+        return
+    _truncate(folder / BAD_GAMES, state.bad_bytes)
+    seen = _known_games(parts, state.blocks)
+    records = itertools.islice(read_records(files), state.blocks * options.block, None)
+    names = [str(record.path) for record in files]
+    for games in full_batches(records, options.block):
+        kept, bad, counts = _check_block(env, games, names, seen, options)
+        for split, chosen in kept.items():
+            if chosen:
+                write_shard(make_shard(chosen), shard_path(parts, split, state.blocks))
+        state = State(
+            blocks=state.blocks + 1,
+            counts=state.counts.add(**counts),
+            games_of_files=_count_by_file(state.games_of_files, games, len(files)),
+            bad_bytes=_append(folder / BAD_GAMES, bad, state.bad_bytes),
+        )
+        _write_state(folder, state)
+        yield Block(state, bad, games[-1])
+    _write_state(folder, state._replace(is_complete=True))
+
+
+def _check_block(
+    env: Environment,
+    games: Sequence[RecordedGame],
+    names: Sequence[str],
+    seen: set[int],
+    options: BuildOptions,
+) -> tuple[dict[str, list[CheckedGame]], list[BadGame], dict[str, int]]:
+    """Checks a block; adds its games to `seen`, the keys of the games before it.
+
+    Returns:
+      The games of each split, the bad games, and the counts.
+    """
+    kept: dict[str, list[CheckedGame]] = {split: [] for split in SPLITS}
+    counts = Tally(read=len(games))._asdict()
+    bad: list[BadGame] = []
+    checked = check_games(env, games, prefer_record=options.prefer_record)
+    for recorded, game in zip(games, checked, strict=True):
+        if isinstance(game, str):
+            bad.append(BadGame(names[recorded.file], recorded.number, game))
+            counts["bad"] += 1
+        elif not has_positions(game):
+            counts["without_positions"] += 1
+        elif math.isnan(game.result) and not options.keep_unknown:
+            counts["without_result"] += 1
+        elif game.key in seen:
+            counts["duplicates"] += 1
+        else:
+            seen.add(game.key)
+            counts["contradicted"] += game.is_contradicted
+            kept[split_of(game.key, options.validation, options.test)].append(game)
+    return kept, bad, counts
+
+
+def _known_games(parts: Path, blocks: int) -> set[int]:
+    """Returns the keys of the games in the shards of finished blocks; removes later shards."""
+    known: set[int] = set()
+    for split in SPLITS:
+        for path in shard_paths(parts, split):
+            if int(path.stem.rsplit("-", 1)[1]) < blocks:
+                known.update(read_shard(path).game_keys.tolist())
+            else:
+                path.unlink()
+    return known
+
+
+def _count_by_file(
+    before: tuple[int, ...], games: Iterable[RecordedGame], num_files: int
+) -> tuple[int, ...]:
+    counts = np.bincount([game.file for game in games], minlength=num_files)
+    return tuple((counts + (np.array(before) if before else 0)).tolist())
+
+
+def read_bad_games(folder: Path) -> list[BadGame]:
+    """Reads the games that could not be used."""
+    file = folder / BAD_GAMES
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return [BadGame(**json.loads(line)) for line in lines]
+
+
+def _truncate(file: Path, size: int) -> None:
+    """Drops the rows of a block that was not finished."""
+    if file.exists():
+        os.truncate(file, size)
+
+
+def _append(file: Path, bad: Iterable[BadGame], size: int) -> int:
+    """Appends bad games to the file; returns its new size."""
+    data = "".join(json.dumps(game._asdict()) + "\n" for game in bad).encode()
+    if data:
+        with file.open("ab") as lines:
+            lines.write(data)
+            lines.flush()
+            os.fsync(lines.fileno())
+    return size + len(data)
+
+
+def read_state(folder: Path) -> State:
+    """Reads the progress of a data set that is being made.
+
+    Raises:
+      ValueError: if it is damaged.
+    """
+    file = folder / PARTS / _STATE
+    if not file.exists():
+        return State()
+    try:
+        content = dict(json.loads(file.read_text()))
+        counts, numbers = Tally(**content.pop("counts")), tuple(content.pop("games_of_files"))
+        return State(**content, counts=counts, games_of_files=numbers)
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{file} cannot be read: {error}; choose another folder") from None
+
+
+def _write_state(folder: Path, state: State) -> None:
+    content: dict[str, Any] = state._asdict() | {"counts": state.counts._asdict()}
+    atomic_write_text(folder / PARTS / _STATE, json.dumps(content) + "\n")

@@ -1,0 +1,144 @@
+"""Checks recorded games by playing them, in batches on the device."""
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import games
+from dualmctx.datasets.keys import as_numbers, game_key, position_keys
+from dualmctx.datasets.records import RecordedGame
+from dualmctx.datasets.replay import Replay, by_length, replay_games
+from dualmctx.evaluation.move_parser import board_mismatch, parse_batch
+from dualmctx.evaluation.questions import Question
+from dualmctx.types import Environment
+
+
+class CheckedGame(NamedTuple):
+    """A game whose moves are legal; D is the number of its moves.
+
+    Attributes:
+      recorded: the game in its file.
+      moves: `[D]` int32 actions.
+      is_random: `[D]` bool, whether no player chose the move.
+      is_first: `[D]` bool, whether the first side is to move.
+      result: result of the first side in [-1, 1]; NaN if it is unknown.
+      key: see `keys.game_key`.
+      keys: `[D]` uint64, see `keys.PositionKeys.position`.
+      move_keys: `[D]` uint64, see `keys.PositionKeys.move`.
+      is_contradicted: whether the file and the end of the game give different results.
+    """
+
+    recorded: RecordedGame
+    moves: np.ndarray
+    is_random: np.ndarray
+    is_first: np.ndarray
+    result: float
+    key: int
+    keys: np.ndarray
+    move_keys: np.ndarray
+    is_contradicted: bool
+
+    @property
+    def values(self) -> np.ndarray:
+        """`[D]` float32, the result for the player to move; NaN before the last random move."""
+        value = np.where(self.is_first, self.result, -self.result)
+        last_random = np.flatnonzero(self.is_random)[-1:]
+        value[: last_random[0] + 1 if len(last_random) else 0] = np.nan
+        # −0 becomes 0.
+        return (value + 0.0).astype(np.float32)
+
+
+def check_games(
+    env: Environment, recorded: Sequence[RecordedGame], *, prefer_record: bool = False
+) -> list[CheckedGame | str]:
+    """Plays recorded games and finds those that break the rules.
+
+    Args:
+      env: a game of `games.make`.
+      recorded: the games.
+      prefer_record: whether the result in the file comes before that of a game that is over.
+
+    Returns:
+      For each game the checked game, or the reason why it cannot be used.
+    """
+    found: list[Any] = [_mismatch(env, game) for game in recorded]
+    rows = [row for row, reason in enumerate(found) if reason is None]
+    questions = [Question(0, None, recorded[x].moves, recorded[x].fen) for x in rows]
+    parsed = parse_batch(env, questions)
+    moves = np.split(parsed.actions, np.cumsum(parsed.lengths)[:-1])
+    for index, reason in parsed.errors.items():
+        found[rows[index]] = reason.rstrip(".")
+    valid = [index for index in range(len(rows)) if index not in parsed.errors]
+    for group in by_length([len(moves[index]) for index in valid]):
+        chosen = [valid[place] for place in group.games]
+        fens = [recorded[rows[index]].fen for index in chosen]
+        played = replay_games(env, position_keys(env), [moves[x] for x in chosen], fens)
+        for column, index in enumerate(chosen):
+            game = recorded[rows[index]]
+            found[rows[index]] = _checked(env, game, moves[index], played, column, prefer_record)
+    return found
+
+
+def _checked(
+    env: Environment,
+    game: RecordedGame,
+    moves: np.ndarray,
+    played: Replay,
+    column: int,
+    prefer_record: bool,
+) -> CheckedGame | str:
+    """Returns column `column` of the games that were played as a checked game."""
+    bad, length = int(played.first_bad[column]), len(moves)
+    if bad >= 0:
+        move = _name(env, game, moves, bad)
+        reason = "comes after the end of the game" if played.is_over[column] else "is not legal"
+        return f"move {bad + 1}, {move}, {reason}"
+    is_random = np.isin(np.arange(length), np.array(game.random, int))
+    ended = float(played.result[column]) if played.is_over[column] else None
+    result = game.result if ended is None or (prefer_record and game.result is not None) else ended
+    differs = ended is not None and game.result is not None and ended != game.result
+    return CheckedGame(
+        recorded=game,
+        moves=moves,
+        is_random=is_random,
+        is_first=np.asarray(played.is_first[:length, column]),
+        result=math.nan if result is None else result,
+        key=game_key(env, moves, game.fen),
+        keys=as_numbers(played.seen.position[:length, column]),
+        move_keys=as_numbers(played.seen.move[:length, column]),
+        is_contradicted=differs,
+    )
+
+
+def _name(env: Environment, game: RecordedGame, moves: np.ndarray, ply: int) -> str:
+    """Returns a move in the notation of the game; as in its file, if its rules forbid it."""
+    try:
+        start = None if game.fen is None else games.read_fen(env, game.fen)
+        return games.format_moves(env, start, moves[: ply + 1].tolist())[-1]
+    except ValueError:
+        return f"action {moves[ply]}"
+
+
+def _mismatch(env: Environment, game: RecordedGame) -> str | None:
+    """Returns why a game cannot be played in an environment; `None` if it can."""
+    if game.error is not None:
+        return game.error
+    reason = None if game.board is None else _board_mismatch(env, game.board)
+    if reason is not None:
+        return reason
+    komi = getattr(getattr(env, "_game", None), "komi", None)
+    if game.komi is not None and komi is not None and game.komi != komi:
+        return (
+            f"the komi is {game.komi:g}, but the data set has komi {komi:g}; a data set has one "
+            f"komi: --game-parameters komi {game.komi:g}"
+        )
+    return None
+
+
+@functools.lru_cache(maxsize=1024)
+def _board_mismatch(env: Environment, board: Any) -> str | None:
+    reason = board_mismatch(env, board)
+    return reason and reason.replace("the network plays", "the data set is of")

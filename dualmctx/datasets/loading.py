@@ -1,0 +1,258 @@
+"""Loads a data set for training: batches of positions in random order, in bounded memory."""
+
+import functools
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import games
+from dualmctx.datasets.manifest import open_game, read_manifest
+from dualmctx.datasets.replay import by_length, replay_games
+from dualmctx.datasets.shards import SPLITS, Shard, read_shard, shard_path
+from dualmctx.training.augment import make_augment
+from dualmctx.training.batch import TrainingBatch
+from dualmctx.types import Environment, GameState
+
+_BUFFER_BYTES = 2**28
+
+
+class DatasetBatch(NamedTuple):
+    """A batch of M positions.
+
+    Attributes:
+      positions: observations, legal actions, one-hot policies of the moves played, and values, in
+        the form that the learner takes. `positions.has_value` is false where no result is known.
+      counts: `[M]` int32, the number of equal positions that a position stands for; 1 unless equal
+        positions were merged.
+      game_keys: `[M]` uint64, the key of each position's game, a NumPy array.
+      plies: `[M]` int32, the number of moves before the position.
+    """
+
+    positions: TrainingBatch
+    counts: chex.Array
+    game_keys: np.ndarray
+    plies: chex.Array
+
+
+class _Positions(NamedTuple):
+    """`[P]` positions on the host, with their observations."""
+
+    observation: np.ndarray
+    legal_action_mask: np.ndarray
+    move: np.ndarray
+    value: np.ndarray
+    counts: np.ndarray
+    game_keys: np.ndarray
+    plies: np.ndarray
+
+
+def load_dataset(
+    folder: Path | str,
+    split: str = "train",
+    env: Environment | None = None,
+    *,
+    batch_size: int = 256,
+    seed: int = 0,
+    epoch: int = 0,
+    shuffle: bool = True,
+    augment: bool = False,
+    one_per_game: bool = False,
+    drop_last: bool = False,
+    buffer_bytes: int = _BUFFER_BYTES,
+) -> Iterator[DatasetBatch]:
+    """Loads the positions of a split once, in batches.
+
+    States are rebuilt by playing whole games on the device, so that a position costs about one step
+    of the game. The order is random in two stages: shards and their games are shuffled, and then
+    the positions of as many games as the buffer holds. Equal arguments give equal batches.
+
+    Args:
+      folder: the folder of the data set.
+      split: "train", "validation" or "test".
+      env: the game; by default it is made from the manifest. Pass it to compile programs once.
+      batch_size: M, positions per batch.
+      seed: seed of the order, the symmetries and the sampled positions.
+      epoch: number of the epoch; each has another order, other symmetries and positions.
+      shuffle: whether the order is random; otherwise it is that of the games, sorted by their
+        length within the buffer.
+      augment: whether to apply a uniformly sampled symmetry of the game to each position.
+      one_per_game: whether to sample one position of each game, with equal probabilities, as for
+        AlphaGo's value network.
+      drop_last: whether to drop a last batch of fewer than M positions.
+      buffer_bytes: size of the observations in the buffer; at least one group of games is held.
+
+    Returns:
+      An iterator over the batches, with arrays on the device.
+
+    Raises:
+      ValueError: if the folder is not a complete data set, it is of another game, the split does
+        not exist or is empty, or `augment` is set for a game without symmetries.
+    """
+    if split not in SPLITS:
+        raise ValueError(f"split is {split!r}; it must be one of {', '.join(SPLITS)}")
+    if batch_size < 1:
+        raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
+    folder = Path(folder)
+    manifest = read_manifest(folder)
+    env = open_game(manifest, env, folder)
+    number = manifest.splits[split]["shards"]
+    if not manifest.splits[split]["rows"]:
+        raise ValueError(f"{folder} has no positions in the split {split}; use more games")
+    augment_fn = _augment_fn(env) if augment else None
+    rng = np.random.default_rng([seed, epoch])
+    paths = [shard_path(folder, split, x) for x in range(number)]
+    shards = _shards(paths, rng, shuffle=shuffle, one_per_game=one_per_game)
+    return _batches(
+        _shuffled(_positions(env, shards, buffer_bytes), rng if shuffle else None),
+        env.num_actions,
+        batch_size,
+        augment_fn,
+        jax.random.fold_in(jax.random.PRNGKey(seed), epoch),
+        drop_last=drop_last,
+    )
+
+
+def _shards(
+    paths: Sequence[Path], rng: np.random.Generator, *, shuffle: bool, one_per_game: bool
+) -> Iterator[tuple[Shard, np.ndarray]]:
+    """Yields shards, each with its games in the order in which they are loaded."""
+    for index in rng.permutation(len(paths)) if shuffle else range(len(paths)):
+        shard = read_shard(paths[index])
+        if one_per_game:
+            # A random order; of each game, the first position in it.
+            order = rng.permutation(len(shard.games))
+            _, first = np.unique(shard.games[order], return_index=True)
+            shard = shard.with_positions(np.sort(order[first]))
+        number = len(shard.lengths)
+        yield shard, rng.permutation(number) if shuffle else np.arange(number)
+
+
+def _positions(
+    env: Environment, shards: Iterable[tuple[Shard, np.ndarray]], buffer_bytes: int
+) -> Iterator[_Positions]:
+    """Yields the positions of as many games at once as the buffer holds."""
+    room = max(1, buffer_bytes // _entry_bytes(env))
+    pending: list[_Positions] = []
+    for shard, order in shards:
+        sizes = np.bincount(shard.games, minlength=len(shard.lengths))
+        for group in _groups(order, sizes, room):
+            pending += _rebuild(env, shard, group)
+            if sum(len(x.plies) for x in pending) >= room:
+                yield _concatenate(pending)
+                pending = []
+    if pending:
+        yield _concatenate(pending)
+
+
+def _groups(order: np.ndarray, sizes: np.ndarray, room: int) -> Iterator[np.ndarray]:
+    """Splits games into groups of about `room` positions; games without positions are left out."""
+    order = order[sizes[order] > 0]
+    place = np.cumsum(sizes[order]) // room
+    yield from np.split(order, np.flatnonzero(np.diff(place)) + 1)
+
+
+def _rebuild(env: Environment, shard: Shard, group: np.ndarray) -> Iterator[_Positions]:
+    """Yields the positions of the games of a shard with these rows."""
+    by_game = _rows_by_game(shard)
+    starts = shard.starts[group]
+    # The moves after a game's last position are not needed.
+    ends = [int(shard.plies[by_game[game][-1]]) + 1 for game in group]
+    for part in by_length(ends, _entry_bytes(env)):
+        chosen = group[part.games]
+        moves = [shard.moves[starts[i] : starts[i] + ends[i]] for i in part.games]
+        fens = [str(shard.fens[game]) or None for game in chosen]
+        seen = replay_games(env, _observe, moves, fens, part.size).seen
+        rows = np.concatenate([by_game[game] for game in chosen])
+        columns = np.repeat(np.arange(len(chosen)), [len(by_game[game]) for game in chosen])
+        observation, mask = (x[shard.plies[rows], columns] for x in seen)
+        keys = shard.game_keys[shard.games[rows]]
+        rest = shard.played[rows], shard.values[rows], shard.counts[rows], keys, shard.plies[rows]
+        yield _Positions(observation, mask, *rest)
+
+
+def _rows_by_game(shard: Shard) -> list[np.ndarray]:
+    """Returns the rows of the positions of each game."""
+    sizes = np.bincount(shard.games, minlength=len(shard.lengths))
+    return np.split(np.arange(len(shard.games)), np.cumsum(sizes)[:-1])
+
+
+@functools.lru_cache(maxsize=64)
+def _entry_bytes(env: Environment) -> int:
+    """Returns the size of an observation."""
+    observation = jax.eval_shape(env.init, jax.random.PRNGKey(0)).observation
+    return observation.size * observation.dtype.itemsize
+
+
+def _observe(states: GameState, actions: chex.Array) -> tuple[chex.Array, chex.Array]:
+    del actions
+    return states.observation, states.legal_action_mask
+
+
+def _concatenate(parts: Sequence[_Positions]) -> _Positions:
+    return _Positions(*(np.concatenate(x) for x in zip(*parts, strict=True)))
+
+
+def _shuffled(
+    buffers: Iterable[_Positions], rng: np.random.Generator | None
+) -> Iterator[_Positions]:
+    for buffer in buffers:
+        order = slice(None) if rng is None else rng.permutation(len(buffer.plies))
+        yield _Positions(*(x[order] for x in buffer))
+
+
+def _batches(
+    buffers: Iterable[_Positions],
+    num_actions: int,
+    batch_size: int,
+    augment_fn: Any,
+    rng_key: chex.PRNGKey,
+    *,
+    drop_last: bool,
+) -> Iterator[DatasetBatch]:
+    """Splits buffers into batches; the rest of a buffer begins the first batch of the next one."""
+    number, rest = itertools.count(), None
+    for buffer in itertools.chain(buffers, [None]):
+        if buffer is not None:
+            rest = buffer if rest is None else _concatenate([rest, buffer])
+        is_end = buffer is None
+        while rest is not None and len(rest.plies) >= (1 if is_end else batch_size):
+            batch = _Positions(*(x[:batch_size] for x in rest))
+            rest = _Positions(*(x[batch_size:] for x in rest))
+            if len(batch.plies) < batch_size and drop_last:
+                return
+            positions = _to_training_batch(batch[:4], num_actions)
+            if augment_fn is not None:
+                positions = augment_fn(jax.random.fold_in(rng_key, next(number)), positions)
+            yield DatasetBatch(
+                positions, jnp.asarray(batch.counts), batch.game_keys, jnp.asarray(batch.plies)
+            )
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _to_training_batch(arrays: Any, num_actions: int) -> TrainingBatch:
+    observation, legal_action_mask, move, value = arrays
+    is_known = ~jnp.isnan(value)
+    value = jnp.where(is_known, value, 0)
+    is_false = jnp.zeros(value.shape, bool)
+    return TrainingBatch(
+        observation=observation,
+        legal_action_mask=legal_action_mask,
+        policy=jax.nn.one_hot(move, num_actions),
+        value=value,
+        # The outcome is unknown where a factor of later rewards is left.
+        remaining_discount=jnp.where(is_known, 0.0, 1.0),
+        is_truncated=is_false,
+        is_random=is_false,
+        search_value=value,
+    )
+
+
+@functools.lru_cache(maxsize=16)
+def _augment_fn(env: Environment) -> Any:
+    return jax.jit(make_augment(*games.symmetries(env)))

@@ -1,0 +1,194 @@
+"""Reads recorded games from files: PGN, SGF, and the project's own records as JSON Lines."""
+
+import functools
+import hashlib
+import json
+import math
+import re
+import reprlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from dualmctx.evaluation.compression import (
+    GZIP,
+    ZSTANDARD,
+    open_decompressed,
+    require_compression,
+    split_suffix,
+)
+from dualmctx.evaluation.game_record import GameRecord
+from dualmctx.evaluation.pgn_file import read_pgn
+from dualmctx.evaluation.questions import Board, Line, read_lines
+from dualmctx.evaluation.sgf_file import read_sgf
+
+_RESULTS = {"1-0": 1.0, "0-1": -1.0, "1/2-1/2": 0.0, "1/2": 0.0}
+_SGF_RESULT = re.compile(r"(?i)([BW])\+.*|(0|draw|jigo)")
+
+
+class RecordedGame(NamedTuple):
+    """A game of a file; its moves have not been played yet.
+
+    Attributes:
+      file: number of the file, from 0, in the order of the command.
+      number: number of the game in the file, from 1.
+      moves: the moves, as for `games.parse_moves`.
+      fen: the FEN in which the moves begin; `None` for the initial position.
+      board: the board on which the game is played; `None` if the file does not say.
+      komi: the komi of a game of Go; `None` if the file does not say.
+      result: 1, 0 or -1, the result of the first side; `None` if the file does not say.
+      random: plies, from 0, whose moves no player chose, such as those of an opening.
+      error: the reason why the game cannot be read; `None` if it can.
+      end: byte offset of the end of the game in the file, after decompression.
+    """
+
+    file: int
+    number: int
+    moves: Any = ()
+    fen: str | None = None
+    board: Board | None = None
+    komi: float | None = None
+    result: float | None = None
+    random: tuple[int, ...] = ()
+    error: str | None = None
+    end: int = 0
+
+
+class RecordFile(NamedTuple):
+    """A file of games.
+
+    Attributes:
+      path: the file.
+      num_bytes: its size, after decompression.
+      digest: digest of its content, after decompression.
+    """
+
+    path: Path
+    num_bytes: int
+    digest: str
+
+
+def open_records(name: str | Path) -> RecordFile:
+    """Checks that a file of games can be read, and computes its digest.
+
+    Raises:
+      ValueError: if the file does not exist, has an unknown suffix, or cannot be decompressed.
+    """
+    path = Path(name)
+    if split_suffix(path)[0] not in _READERS:
+        raise ValueError(
+            f"FILE is {path}; it must end in one of {', '.join(_READERS)}; {GZIP} and {ZSTANDARD} "
+            "may follow"
+        )
+    if not path.is_file():
+        raise ValueError(f"FILE is {path}; the file does not exist")
+    require_compression(path)
+    digest, num_bytes = hashlib.sha256(), 0
+    with open_decompressed(path) as file:
+        while block := file.read(2**20):
+            digest.update(block)
+            num_bytes += len(block)
+    return RecordFile(path, num_bytes, digest.hexdigest()[:16])
+
+
+def read_records(files: Iterable[RecordFile]) -> Iterator[RecordedGame]:
+    """Reads the games of files, one after another in bounded memory.
+
+    Raises:
+      ValueError: if a compressed file is damaged.
+    """
+    for index, record in enumerate(files):
+        read = _READERS[split_suffix(record.path)[0]]
+        with open_decompressed(record.path) as file:
+            for number, game in enumerate(read(file), start=1):
+                yield game._replace(file=index, number=number)
+
+
+def parse_result(text: str) -> float | None:
+    """Parses the result of a game in PGN or SGF.
+
+    Returns:
+      1, 0 or -1, from the view of the side that moves first: White in chess, otherwise Black.
+      `None` if the text names no result, as "*" or "Void".
+    """
+    if text in _RESULTS:
+        return _RESULTS[text]
+    found = _SGF_RESULT.fullmatch(text)
+    if found is None:
+        return None
+    return {"B": 1.0, "W": -1.0, None: 0.0}[found[1] and found[1].upper()]
+
+
+def _read_game_file(
+    read: Callable[[BinaryIO], Iterator[GameRecord]], file: BinaryIO
+) -> Iterator[RecordedGame]:
+    for record in read(file):
+        yield RecordedGame(
+            file=0,
+            number=0,
+            moves=list(record.moves),
+            fen=record.fen,
+            board=record.board,
+            komi=record.komi,
+            result=parse_result(str((record.about or {}).get("result", ""))),
+            error=record.error,
+            end=record.end,
+        )
+
+
+def _read_json_lines(file: BinaryIO) -> Iterator[RecordedGame]:
+    """Reads one game per line: games of a tournament, of an engine, or moves with a result."""
+    for line in read_lines(file):
+        try:
+            yield _read_line(line)
+        except ValueError as error:
+            yield RecordedGame(0, 0, error=f"line {line.number}: {error}", end=line.end)
+
+
+def _read_line(line: Line) -> RecordedGame:
+    try:
+        fields = json.loads(line.decode())
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"not JSON: {error}") from None
+    if not isinstance(fields, dict) or not ({"moves", "error"} & set(fields)):
+        raise ValueError(f"not a game with the field moves, but {reprlib.repr(fields)}")
+    if isinstance(fields.get("error"), str):
+        raise ValueError(fields["error"])
+    moves, fen = fields["moves"], fields.get("fen")
+    is_list = isinstance(moves, list) and {str, int}.issuperset(map(type, moves))
+    if not isinstance(moves, str) and not is_list:
+        raise ValueError(f"moves is {reprlib.repr(moves)}; it must be text or a list of moves")
+    if not isinstance(fen, str | None):
+        raise ValueError(f"fen is {reprlib.repr(fen)}; it must be text")
+    # A tournament counts a game that was cut short as a draw.
+    result = _read_result(fields.get("result")) if fields.get("is_over", True) else None
+    random = _read_random(fields)
+    return RecordedGame(0, 0, moves, fen, result=result, random=random, end=line.end)
+
+
+def _read_result(value: Any) -> float | None:
+    if isinstance(value, str):
+        return parse_result(value)
+    if value is None:
+        return None
+    is_number = type(value) in (int, float) and math.isfinite(value)
+    if not is_number or not -1 <= value <= 1:
+        raise ValueError(f"result is {reprlib.repr(value)}; it must be from -1 to 1, or null")
+    return float(value)
+
+
+def _read_random(fields: dict[str, Any]) -> tuple[int, ...]:
+    """Returns the plies of the opening and of other moves that no player chose."""
+    opening, random = fields.get("opening", 0), fields.get("random", [])
+    if type(opening) is not int or opening < 0:
+        raise ValueError(f"opening is {reprlib.repr(opening)}; it must be a number of moves")
+    if not isinstance(random, list) or not all(type(x) is int and x >= 0 for x in random):
+        raise ValueError(f"random is {reprlib.repr(random)}; it must be a list of plies")
+    return (*range(min(opening, len(fields["moves"]))), *random)
+
+
+_READERS: dict[str, Callable[[BinaryIO], Iterator[RecordedGame]]] = {
+    ".pgn": functools.partial(_read_game_file, read_pgn),
+    ".sgf": functools.partial(_read_game_file, read_sgf),
+    ".jsonl": _read_json_lines,
+}

@@ -1,0 +1,56 @@
+"""Random games as records, and small data sets, for tests of data sets."""
+
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+import games
+from dualmctx.datasets.build import BuildOptions, build_shards
+from dualmctx.datasets.finish import finish
+from dualmctx.datasets.manifest import Manifest
+from dualmctx.datasets.records import open_records
+
+
+@functools.cache
+def make(game: str) -> Any:
+    """Makes each game once, so that programs compile once."""
+    return games.make(game)
+
+
+def play_randomly(game: str, number: int, seed: int = 0) -> list[list[int]]:
+    """Plays random games to their end, one by one; much slower than the package, and simpler."""
+    env, rng = make(game), np.random.default_rng(seed)
+    init, step = jax.jit(env.init), jax.jit(env.step)
+    played = []
+    for _ in range(number):
+        state, moves = init(jax.random.PRNGKey(0)), []
+        while not state.terminated:
+            moves.append(int(rng.choice(np.flatnonzero(state.legal_action_mask))))
+            state = step(state, moves[-1])
+        played.append(moves)
+    return played
+
+
+def write_games(path: Path, played: list[Any]) -> Path:
+    rows = [game if isinstance(game, dict) else {"moves": game} for game in played]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def build(
+    folder: Path, game: str, files: list[Path], merge: bool = False, **options: Any
+) -> Manifest:
+    """Makes a data set in a folder, which may hold an interrupted one."""
+    folder.mkdir(exist_ok=True)
+    env, records = make(game), [open_records(file) for file in files]
+    for _ in build_shards(env, records, folder, BuildOptions(**options)):
+        pass
+    return finish(env, folder, records, game=game, game_parameters={}, settings={}, merge=merge)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(x.relative_to(folder)): x.read_bytes() for x in folder.rglob("*") if x.is_file()}

@@ -1,0 +1,247 @@
+"""`dualmctx dataset`: files of games, bad games, exit codes, resuming."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from recorded import content, make, play_randomly, write_games
+
+from dualmctx.commands.main import main
+from dualmctx.datasets import load_dataset, read_manifest
+from dualmctx.datasets.records import open_records, parse_result, read_records
+from dualmctx.matches import Tournament, play_tournament, random_openings, random_player
+
+ALL = ("--validation", "0", "--test", "0")
+MATE = '[Event "a"]\n[Result "*"]\n\n1. f3 e5 2. g4 Qh4# 0-1\n\n'
+WON = '[Event "b"]\n[Result "1-0"]\n\n1. e4 e5 1-0\n\n'
+OPEN = '[Event "c"]\n[Result "*"]\n\n1. d4 *\n\n'
+BAD = '[Event "d"]\n[Result "1-0"]\n\n1. e4 e5 2. Ke3 1-0\n\n'
+
+
+def run(*arguments: Any) -> int:
+    return main(["dataset", *map(str, arguments)])
+
+
+def go(size: int, moves: str, *, komi: str = "7.5", result: str = "B+3.5") -> str:
+    played = "".join(f";{'BW'[i % 2]}[{move}]" for i, move in enumerate(moves.split(",")))
+    return f"(;GM[1]FF[4]SZ[{size}]KM[{komi}]RE[{result}]{played})\n"
+
+
+def test_results_are_read_from_files_of_games(tmp_path: Path) -> None:
+    file = tmp_path / "x.pgn"
+    file.write_text(MATE + BAD + WON + OPEN)
+    found = list(read_records([open_records(file)]))
+    assert [game.result for game in found] == [None, 1, 1, None]
+    assert [game.number for game in found] == [1, 2, 3, 4]
+    assert [game.error is None for game in found] == [True, False, True, True]
+
+
+# A program of chess takes long to load.
+@pytest.mark.slow
+def test_pgn_gives_results_of_games_and_of_records(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "x.pgn.gz"
+    file.write_bytes(gzip.compress((MATE + BAD + WON + OPEN).encode()))
+    assert run("chess", file, "--out", tmp_path / "set", *ALL) == 1
+    output = capsys.readouterr()
+    assert f"{file}, game 2: move 3, 'Ke3', is not possible" in output.err
+    assert "games: 4 read, 1 bad, 1 without a result" in output.out
+    manifest = read_manifest(tmp_path / "set")
+    results = {"first_wins": 1, "draws": 0, "second_wins": 1, "unknown": 0}
+    assert manifest.splits["train"]["results"] == results
+    [row] = (tmp_path / "set" / "bad-games.jsonl").read_text().splitlines()
+    assert json.loads(row)["number"] == 2
+
+
+def test_sgf_of_another_size_komi_or_game_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "x.sgf"
+    games = [
+        go(9, "ee,dd,cc"),
+        go(19, "dd,pp"),
+        go(9, "ee,cc", komi="6.5"),
+        "(;GM[2];B[d3])\n",
+        go(9, "ee,ee"),
+        go(9, "aa,,,dd"),
+        go(9, "aa", result="Void"),
+        "(;GM[1]SZ[9];B[",
+    ]
+    file.write_text("".join(games))
+    assert run("go_9x9", file, "--out", tmp_path / "set", *ALL) == 1
+    reasons = [
+        json.loads(line)["reason"]
+        for line in (tmp_path / "set" / "bad-games.jsonl").read_text().splitlines()
+    ]
+    parts = [
+        "the board is 19×19, but the data set is of go_9x9 on 9×9",
+        "the komi is 6.5, but the data set has komi 7.5",
+        "the game is othello, but the data set is of go_9x9",
+        "move 2, E5, is not legal",
+        "move 4, D6, comes after the end of the game",
+        "not closed",
+    ]
+    for part, reason in zip(parts, reasons, strict=True):
+        assert part in reason
+    counts = read_manifest(tmp_path / "set").counts
+    assert (counts["read"], counts["bad"], counts["without_result"]) == (8, 6, 1)
+    assert "6 bad" in capsys.readouterr().out
+
+
+def test_games_of_another_komi_can_be_read_with_that_komi(tmp_path: Path) -> None:
+    """Two passes on an empty board: White wins by the komi; the record says otherwise."""
+    file = tmp_path / "x.sgf"
+    file.write_text(go(9, ",", komi="0,5", result="B+R"))
+    for rule, wins in (("game", "second_wins"), ("record", "first_wins")):
+        out = tmp_path / rule
+        flags = ("--game-parameters", "komi", "0.5", "--results", rule, "--out", out)
+        assert run("go_9x9", file, *flags, *ALL) == 0
+        manifest = read_manifest(out)
+        assert manifest.splits["train"]["results"][wins] == 1
+        assert manifest.counts["contradicted"] == 1
+        assert manifest.game_parameters == {"komi": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        *(("B+R", 1), ("B+3.5", 1), ("w+0.5", -1), ("0", 0), ("Draw", 0), ("jigo", 0)),
+        *(("1-0", 1), ("0-1", -1), ("1/2-1/2", 0)),
+        *(("*", None), ("Void", None), ("?", None), ("", None), ("B", None)),
+    ],
+)
+def test_results_are_parsed(text: str, result: float | None) -> None:
+    assert parse_result(text) == result
+
+
+def test_games_of_a_tournament_are_read(tmp_path: Path) -> None:
+    env = make("tic_tac_toe")
+    tournament = Tournament(
+        env=env,
+        players=(random_player("a"), random_player("b")),
+        openings=random_openings(env, 4, plies=2, seed=0),
+        max_plies=7,
+    )
+    played = play_tournament(tournament, tmp_path / "games")
+    assert (
+        run("tic-tac-toe", tmp_path / "games" / "games.jsonl", "--out", tmp_path / "set", *ALL) == 0
+    )
+    manifest = read_manifest(tmp_path / "set")
+    cut = sum(not game.is_over for game in played)
+    assert cut
+    # A game that was cut short counts as a draw in a tournament; here it has no result.
+    assert manifest.counts["without_result"] == cut
+    for batch in load_dataset(tmp_path / "set", env=env):
+        # The two moves of the opening were not chosen.
+        assert np.asarray(batch.plies).min() == 2
+
+
+def test_bad_lines_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    [moves] = play_randomly("tic_tac_toe", 1)
+    lines = [
+        json.dumps({"moves": moves}),
+        "[1",
+        json.dumps({"game": 1}),
+        json.dumps({"moves": "1 2", "result": "x" * 2, "opening": -1}),
+        json.dumps({"moves": [0], "result": 7}),
+        json.dumps({"moves": "1 z"}),
+        json.dumps({"moves": [0, 11]}),
+        json.dumps({"moves": [0], "fen": "x"}),
+        json.dumps({"moves": [0], "random": "x"}),
+        json.dumps({"error": "the program gave no answer"}),
+        "\xff",
+    ]
+    file = tmp_path / "x.jsonl"
+    file.write_text("\n".join(lines), encoding="latin-1")
+    assert run("tic_tac_toe", file, "--out", tmp_path / "set", *ALL) == 1
+    parts = (
+        *("line 2: not JSON", "line 3: not a game with the field moves", "line 4: opening is -1"),
+        *("line 5: result is 7", "move 2, 'z', is not a move", "move 2, 11, is not an action"),
+        *("FEN", "line 9: random is 'x'", "the program gave no answer", "is not UTF-8"),
+    )
+    errors = capsys.readouterr().err.splitlines()
+    found = [line for line in errors if f"{file}, game" in line]
+    for number, (part, line) in enumerate(zip(parts, found, strict=True), start=2):
+        assert f"game {number}: " in line
+        assert part in line
+
+
+def test_many_bad_games_are_listed_in_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [*play_randomly("tic_tac_toe", 1), *[[0, 0]] * 30]
+    file = write_games(tmp_path / "x.jsonl", rows)
+    assert run("tic_tac_toe", file, "--out", tmp_path / "set") == 1
+    errors = capsys.readouterr().err
+    assert errors.count("move 2, 1, is not legal") == 20
+    assert "10 more bad games" in errors
+    assert len((tmp_path / "set" / "bad-games.jsonl").read_text().splitlines()) == 30
+
+
+def test_the_same_command_gives_the_same_bytes_and_can_be_resumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write_games(tmp_path / "x.jsonl", play_randomly("tic_tac_toe", 30))
+    for name in "ab":
+        assert run("tic_tac_toe", file, "--out", tmp_path / name, "--block", 8) == 0
+    expected = content(tmp_path / "a")
+    assert content(tmp_path / "b") == expected
+    table = capsys.readouterr().out
+    assert run("tic_tac_toe", file, "--out", tmp_path / "a", "--block", 8, "--resume") == 0
+    assert content(tmp_path / "a") == expected
+    assert capsys.readouterr().out in table
+    changed = ("--block", 8, "--resume", "--merge")
+    assert run("tic_tac_toe", file, "--out", tmp_path / "a", *changed) == 2
+    assert "merge (False → True)" in capsys.readouterr().err
+    assert content(tmp_path / "a") == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "GAME is missing"),
+        (("tic_tac_toe",), "no FILE and no engine"),
+        (("tic_tac_toe", "FILE", "--from", "perfect"), "both FILEs and an engine"),
+        (("chess_960", "FILE"), "no game 'chess_960'"),
+        (("tic_tac_toe", "none.jsonl"), "FILE is none.jsonl; the file does not exist"),
+        (("tic_tac_toe", "x.txt"), "it must end in one of .pgn, .sgf, .jsonl"),
+        (("tic_tac_toe", "FILE", "--test", "0.6", "--validation", "0.4"), "together less than 1"),
+        (("tic_tac_toe", "FILE", "--block", "0"), "block is 0"),
+        (("tic_tac_toe", "FILE", "--gtp-command", "x"), "--gtp-command is for --from gtp"),
+        (("tic_tac_toe", "FILE", "--simulations", "9"), "--simulations is for --from openspiel"),
+        (("tic_tac_toe", "--from", "gtp"), "--from gtp needs --gtp-command"),
+        (("tic_tac_toe", "--from", "network"), "--from network needs --checkpoint"),
+        (("tic_tac_toe", "--from", "perfect", "--opening-plies", "-1"), "opening_plies is -1"),
+        (("tic_tac_toe", "--from", "perfect", "--random-share", "1"), "random_share is 1"),
+        (("tic_tac_toe", "EMPTY"), "no game was kept of 0 read"),
+        (("tic_tac_toe", "UNFINISHED"), "no game was kept of 1 read: 0 bad, 1 without a result"),
+        (("connect_four", "FILE", "--resume"), "has no config.json"),
+    ],
+)
+def test_bad_input_gives_one_clear_line(
+    arguments: tuple[str, ...],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    [moves] = play_randomly("tic_tac_toe", 1)
+    files = {"FILE": [moves], "EMPTY": [], "UNFINISHED": [moves[:2]]}
+    paths = {x: str(write_games(tmp_path / f"{x}.jsonl", rows)) for x, rows in files.items()}
+    given = [paths.get(x, x) for x in arguments]
+    assert run(*given, "--out", tmp_path / "set") == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("dualmctx dataset: ")
+    assert message in line
+
+
+def test_a_damaged_compressed_file_is_one_clear_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "x.jsonl.gz"
+    file.write_bytes(gzip.compress(b'{"moves": [0]}\n' * 100)[:-9])
+    assert run("tic_tac_toe", file, "--out", tmp_path / "set") == 2
+    assert f"{file} cannot be decompressed" in capsys.readouterr().err
