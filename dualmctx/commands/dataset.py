@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 
 import games
+from dualmctx.commands.dataset_engines import load_engine, make_games
 from dualmctx.commands.dataset_options import DESCRIPTION, PROGRAM, Options
 from dualmctx.commands.dataset_table import dataset_table, describe_games, describe_moves
 from dualmctx.commands.flags import parse_flags
@@ -22,6 +23,7 @@ from dualmctx.datasets.build import (
     build_shards,
     read_bad_games,
 )
+from dualmctx.datasets.engine_games import GAMES
 from dualmctx.datasets.finish import finish
 from dualmctx.datasets.manifest import MANIFEST, Manifest, read_manifest
 from dualmctx.datasets.records import RecordFile, open_records
@@ -41,13 +43,17 @@ def main(arguments: list[str]) -> int:
     env = games.make(options.game, **options.game_parameters)
     files = [open_records(name) for name in options.files]
     folder = Path(options.out)
-    settings = _settings(options, env, files)
+    engine = None if options.engine is None else load_engine(options, env)
+    settings = _settings(options, env, files) | {"engine": engine and engine.record}
     with lock_folder(folder, resume=options.resume):
         if options.resume:
             reopen_run(folder, settings)
         else:
             create_run(folder, settings)
         try:
+            if engine is not None and not (folder / MANIFEST).exists():
+                make_games(options, env, engine, folder)
+                files = [open_records(folder / GAMES, GAMES)]
             manifest = _make(options, env, files, folder, settings)
         except KeyboardInterrupt:
             again = shlex.join([*PROGRAM.split(), *(x for x in arguments if x != "--resume")])
@@ -62,8 +68,7 @@ def _settings(options: Options, env: Environment, files: Sequence[RecordFile]) -
     return {
         "game": env.id if ":" not in options.game else options.game,
         "game_parameters": options.game_parameters,
-        "files": [{"name": str(x.path), "digest": x.digest} for x in files],
-        "engine": None,
+        "files": [{"name": x.name, "digest": x.digest} for x in files],
     } | {name: getattr(options, name) for name in names}
 
 

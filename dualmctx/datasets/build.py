@@ -121,7 +121,7 @@ def build_shards(
     _truncate(folder / BAD_GAMES, state.bad_bytes)
     seen = _known_games(parts, state.blocks)
     records = itertools.islice(read_records(files), state.blocks * options.block, None)
-    names = [str(record.path) for record in files]
+    names = [record.name for record in files]
     for games in full_batches(records, options.block):
         kept, bad, counts = _check_block(env, games, names, seen, options)
         for split, chosen in kept.items():

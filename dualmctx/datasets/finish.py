@@ -55,7 +55,7 @@ def finish(
         statistics = describe_split(map(read_shard, shards), env.num_actions)
         splits[split] = statistics | {"shards": number}
         keys[split] = np.concatenate([*(read_shard(x).keys for x in shards), np.zeros(0, "u8")])
-    names = [str(record.path) for record in files]
+    names = [record.name for record in files]
     manifest = Manifest(
         game=game,
         game_parameters=game_parameters,

@@ -59,22 +59,28 @@ class RecordFile(NamedTuple):
 
     Attributes:
       path: the file.
+      name: its name in messages and in the manifest.
       num_bytes: its size, after decompression.
       digest: digest of its content, after decompression.
     """
 
     path: Path
+    name: str
     num_bytes: int
     digest: str
 
 
-def open_records(name: str | Path) -> RecordFile:
+def open_records(file: str | Path, name: str | None = None) -> RecordFile:
     """Checks that a file of games can be read, and computes its digest.
+
+    Args:
+      file: the file.
+      name: its name in messages and in the manifest; by default its path.
 
     Raises:
       ValueError: if the file does not exist, has an unknown suffix, or cannot be decompressed.
     """
-    path = Path(name)
+    path = Path(file)
     if split_suffix(path)[0] not in _READERS:
         raise ValueError(
             f"FILE is {path}; it must end in one of {', '.join(_READERS)}; {GZIP} and {ZSTANDARD} "
@@ -84,11 +90,11 @@ def open_records(name: str | Path) -> RecordFile:
         raise ValueError(f"FILE is {path}; the file does not exist")
     require_compression(path)
     digest, num_bytes = hashlib.sha256(), 0
-    with open_decompressed(path) as file:
-        while block := file.read(2**20):
+    with open_decompressed(path) as data:
+        while block := data.read(2**20):
             digest.update(block)
             num_bytes += len(block)
-    return RecordFile(path, num_bytes, digest.hexdigest()[:16])
+    return RecordFile(path, name or str(path), num_bytes, digest.hexdigest()[:16])
 
 
 def read_records(files: Iterable[RecordFile]) -> Iterator[RecordedGame]:

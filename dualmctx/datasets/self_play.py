@@ -1,0 +1,235 @@
+"""Games that an engine plays against itself, with random openings and random moves."""
+
+import functools
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import games
+from dualmctx.types import Environment
+from games.histories import select_rows
+
+ChooseFn = Callable[[list[list[int]], list[int]], list[int | str]]
+"""`(histories, seeds) -> moves`: takes the actions so far and a seed in [0, 2**31) of each game.
+
+A move is an action; the text `RESIGN`; or another text, the reason why the engine has failed."""
+RESIGN = "resign"
+# Openings are sampled again at most this often if the game is over after them.
+_MAX_ATTEMPTS = 100
+
+
+class PlayOptions(NamedTuple):
+    """How games are played.
+
+    Attributes:
+      seed: seed of all games. A game depends on the seed and its number only.
+      opening_plies: a game begins with random moves, as many as one of these numbers.
+      random_share: share of random moves after the opening, in [0, 1).
+      max_plies: largest length of a game; a longer game has no result.
+    """
+
+    seed: int = 0
+    opening_plies: tuple[int, ...] = (0,)
+    random_share: float = 0.0
+    max_plies: int = 1024
+
+
+class PlayedGame(NamedTuple):
+    """A game of an engine, a line of a file of games.
+
+    Attributes:
+      number: its number, from 0.
+      moves: the actions.
+      random: plies, from 0, of the random moves.
+      result: result of the first side; `None` if the game was cut short or the engine failed.
+      error: the reason why the engine failed; `None` if it did not.
+    """
+
+    number: int
+    moves: list[int]
+    random: list[int]
+    result: float | None
+    error: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the fields of the game; an error only if there is one."""
+        return {name: x for name, x in self._asdict().items() if name != "error" or x is not None}
+
+
+class _View(NamedTuple):
+    """What the host reads of `[B]` states.
+
+    Attributes:
+      legal: `[B, A]` bool.
+      is_over: `[B]` bool.
+      has_result: `[B]` bool, whether the game is over and was not truncated.
+      is_first: `[B]` bool, whether the first side is to move.
+      result: `[B]` sum of the rewards of the first side.
+    """
+
+    legal: Any
+    is_over: Any
+    has_result: Any
+    is_first: Any
+    result: Any
+
+
+class _Game:
+    """A game in progress."""
+
+    def __init__(self, number: int, options: PlayOptions) -> None:
+        self.number, self.options, self.attempt = number, options, -1
+        self.error: str | None = None
+        self.resigned: float | None = None
+        self.restart()
+
+    def restart(self) -> None:
+        """Samples the length of the opening."""
+        self.attempt += 1
+        # Text as a seed gives the same numbers in all versions of Python.
+        self.rng = random.Random(f"{self.options.seed}-{self.number}-{self.attempt}")
+        self.opening = self.rng.choice(self.options.opening_plies)
+        self.moves: list[int] = []
+        self.random: list[int] = []
+
+    def sample(self, legal: np.ndarray) -> tuple[int | None, int]:
+        """Returns a random move, or `None` if the engine is to choose, and a seed."""
+        share, seed = self.rng.random(), self.rng.getrandbits(31)
+        if len(self.moves) >= self.opening and share >= self.options.random_share:
+            return None, seed
+        return int(np.random.default_rng(seed).choice(np.flatnonzero(legal))), seed
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the engine has resigned or failed."""
+        return self.error is not None or self.resigned is not None
+
+    @property
+    def ended_in_opening(self) -> bool:
+        """Whether the engine has chosen no move of a game that is over."""
+        return len(self.random) == len(self.moves) and self.attempt < _MAX_ATTEMPTS
+
+    def play(self, move: int, *, is_random: bool) -> None:
+        """Records a move."""
+        self.random += [len(self.moves)] if is_random else []
+        self.moves.append(move)
+
+
+def play_games(
+    env: Environment, choose: ChooseFn, numbers: Sequence[int], options: PlayOptions
+) -> list[PlayedGame]:
+    """Plays games side by side.
+
+    Args:
+      env: a game of `games.make`.
+      choose: chooses the moves of both sides.
+      numbers: the numbers of the games. Each number of games compiles programs of its own.
+      options: the options.
+
+    Returns:
+      The games. A game in which the engine fails or makes an illegal move has an error.
+    """
+    played = [_Game(number, options) for number in numbers]
+    states, results = _start(env, len(numbers))
+    while True:
+        view: _View = jax.device_get(_look(states, results))
+        again = np.array([x.ended_in_opening for x in played]) & view.is_over
+        if again.any():
+            for row in np.flatnonzero(again):
+                played[row].restart()
+            states, results = _restart(env, states, results, again)
+            continue
+        rows = [
+            row
+            for row, game in enumerate(played)
+            if not view.is_over[row] and not game.is_stopped and len(game.moves) < options.max_plies
+        ]
+        if not rows:
+            return [_finish(game, view, row) for row, game in enumerate(played)]
+        actions = np.full(len(played), -1, np.int32)
+        actions[rows] = _moves(env, choose, played, rows, view)
+        states, results = _step(env, states, results, actions)
+
+
+def _moves(
+    env: Environment, choose: ChooseFn, played: list[_Game], rows: list[int], view: _View
+) -> list[int]:
+    """Returns a move for each of the given rows; -1 where the game ends instead."""
+    sampled = {row: played[row].sample(view.legal[row]) for row in rows}
+    asked = [row for row, (move, _) in sampled.items() if move is None]
+    histories = [list(played[row].moves) for row in asked]
+    answers = choose(histories, [sampled[row][1] for row in asked]) if asked else []
+    chosen = dict(zip(asked, answers, strict=True))
+    for row, (move, _) in sampled.items():
+        if move is not None:
+            played[row].play(move, is_random=True)
+        else:
+            _take(env, played[row], chosen[row], view.legal[row], view.is_first[row])
+    return [-1 if played[row].is_stopped else played[row].moves[-1] for row in rows]
+
+
+def _take(env: Environment, game: _Game, answer: int | str, legal: Any, is_first: Any) -> None:
+    """Plays the answer of an engine, or ends the game."""
+    if answer == RESIGN:
+        game.resigned = -1.0 if is_first else 1.0
+    elif isinstance(answer, str):
+        game.error = answer
+    elif not 0 <= answer < len(legal) or not legal[answer]:
+        name = _name(env, game, answer)
+        game.error = f"the engine's move {len(game.moves) + 1}, {name}, is not legal"
+    else:
+        game.play(int(answer), is_random=False)
+
+
+def _name(env: Environment, game: _Game, move: int) -> str:
+    try:
+        return games.format_moves(env, None, [*game.moves, move])[-1]
+    except ValueError:
+        return f"action {move}"
+
+
+def _finish(game: _Game, view: _View, row: int) -> PlayedGame:
+    result = float(view.result[row]) if view.has_result[row] else game.resigned
+    result = None if game.error is not None else result
+    return PlayedGame(game.number, game.moves, game.random, result, game.error)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _start(env: Environment, number: int) -> tuple[Any, chex.Array]:
+    """Returns the initial states, and zeros for the rewards of both players."""
+    # A fixed key, as in `games.replay`.
+    states = jax.vmap(env.init)(jnp.broadcast_to(jax.random.PRNGKey(0), (number, 2)))
+    return (states, states.current_player), jnp.zeros((number, 2))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _restart(env: Environment, states: Any, results: chex.Array, rows: chex.Array) -> Any:
+    starts, zeros = _start(env, len(rows))
+    select = functools.partial(select_rows, rows)
+    return jax.tree.map(select, starts, states), select(zeros, results)
+
+
+@jax.jit
+def _look(states: Any, results: chex.Array) -> _View:
+    state, first = states
+    return _View(
+        legal=state.legal_action_mask,
+        is_over=state.terminated | state.truncated,
+        has_result=state.terminated & ~state.truncated,
+        is_first=state.current_player == first,
+        result=jnp.take_along_axis(results, first[:, None], axis=1)[:, 0],
+    )
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _step(env: Environment, states: Any, results: chex.Array, actions: chex.Array) -> Any:
+    """Plays `[B]` actions; states stay as they are where the action is -1."""
+    (state, first), is_played = states, actions >= 0
+    after = jax.vmap(env.step)(state, jnp.maximum(actions, 0))
+    state = jax.tree.map(functools.partial(select_rows, is_played), after, state)
+    return (state, first), results + jnp.where(is_played[:, None], after.rewards, 0)

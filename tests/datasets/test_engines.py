@@ -1,0 +1,277 @@
+"""Games of engines as data sets: seeds, resuming, perfect play, programs that speak GTP."""
+
+import json
+import multiprocessing
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from recorded import content, make
+
+import games
+from dualmctx.commands.main import main
+from dualmctx.datasets import load_dataset, read_manifest
+from dualmctx.datasets.engine_games import count_games
+from dualmctx.datasets.engines import HostEngineSpec
+from dualmctx.datasets.gtp_client import GtpError, GtpProgram
+from dualmctx.datasets.self_play import PlayedGame, PlayOptions, play_games
+
+ALL = ("--validation", "0", "--test", "0")
+FAKE = Path(__file__).with_name("fake_gtp.py")
+
+
+def run(*arguments: Any) -> int:
+    return main(["dataset", *map(str, arguments)])
+
+
+def play_with(
+    tmp_path: Path, fault: str, number: int = 2, game: str = "tic_tac_toe", **options: Any
+) -> tuple[list[PlayedGame], list[str]]:
+    """Lets the fake program play; returns the games and the commands that it has received."""
+    log = tmp_path / f"{fault}.log"
+    seed = "{seed}" if fault == "random" else ""
+    command = f"{shlex.join([sys.executable, str(FAKE), str(log), fault])} {seed}"
+    engine = HostEngineSpec("gtp", command=command, timeout=5.0).build(make(game))
+    played = []
+    for index in range(number):
+        engine.new_game()
+        played += play_games(make(game), engine.choose, [index], PlayOptions(**options))
+    engine.close()
+    return played, log.read_text().splitlines()
+
+
+def test_a_gtp_program_plays_whole_games(tmp_path: Path) -> None:
+    played, commands = play_with(tmp_path, "none")
+    # The first free cell: X completes the anti-diagonal of 1 2 3 / 4 5 6 / 7.
+    for number, game in enumerate(played):
+        assert game == PlayedGame(number, [0, 1, 2, 3, 4, 5, 6], [], 1.0)
+    assert commands == 2 * ["boardsize 3", "clear_board", *(["genmove B", "genmove W"] * 4)[:7]]
+
+
+def test_a_gtp_program_is_told_of_random_moves(tmp_path: Path) -> None:
+    [game], commands = play_with(tmp_path, "none", 1, opening_plies=(3,), seed=1)
+    assert game.random == [0, 1, 2]
+    names = [str(move + 1) for move in game.moves]
+    opening = [f"play {color} {name}" for color, name in zip("BWB", names, strict=False)]
+    assert commands[2:6] == [*opening, "genmove W"]
+
+
+def test_a_gtp_program_gets_the_size_and_the_komi_of_go(tmp_path: Path) -> None:
+    [game], commands = play_with(tmp_path, "none", 1, game="go_9x9")
+    assert (game.moves, game.result) == ([81, 81], -1.0)
+    assert commands[:3] == ["boardsize 9", "komi 7.5", "clear_board"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        ("crash", "the program ended with exit code 3 at 'genmove W'"),
+        ("illegal", "the engine's move 2, 1, is not legal"),
+        ("nonsense", "the program's move is 'z9', which is not a move of tic_tac_toe"),
+        ("refuse", "the program refused 'genmove W': not now"),
+    ],
+)
+def test_a_fault_of_a_gtp_program_ends_its_game_only(
+    fault: str, error: str, tmp_path: Path
+) -> None:
+    played, commands = play_with(tmp_path, fault)
+    assert [(game.number, game.error, game.result) for game in played] == [
+        (0, error, None),
+        (1, error, None),
+    ]
+    assert commands.count("clear_board") == 2
+
+
+def test_a_gtp_program_that_hangs_is_ended(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    command = shlex.join([sys.executable, str(FAKE), str(log), "hang"])
+    start = time.monotonic()
+    with GtpProgram(command, 2.0) as program:
+        for _ in range(2):
+            answer = program.send("name")
+        assert answer == ""
+        program.send("genmove B")
+        with pytest.raises(GtpError, match="the program gave no answer to 'genmove W' in 2 s"):
+            program.send("genmove W")
+    assert time.monotonic() - start < 20
+
+
+def test_a_resignation_is_a_result(tmp_path: Path) -> None:
+    [game], _ = play_with(tmp_path, "resign", 1)
+    assert game == PlayedGame(0, [0], [], 1.0)
+
+
+def test_a_seed_in_the_command_makes_games_reproducible(tmp_path: Path) -> None:
+    one, _ = play_with(tmp_path, "random", 3)
+    other, _ = play_with(tmp_path, "random", 3)
+    assert one == other
+    assert one[0].moves != one[1].moves
+
+
+def test_faults_are_bad_games_of_the_data_set(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = shlex.join([sys.executable, str(FAKE), str(tmp_path / "log"), "illegal"])
+    flags = ("--from", "gtp", "--gtp-command", command, "--processes", 1, "--games", 3)
+    opening = ("--opening-plies", 0, 5)
+    assert run("tic_tac_toe", *flags, *opening, "--out", tmp_path / "set", *ALL) in (1, 2)
+    errors = capsys.readouterr().err
+    assert "games.jsonl, game 1: " in errors
+    assert ", is not legal" in errors
+
+
+def choose_first_legal(histories: list[list[int]], seeds: list[int]) -> list[int | str]:
+    return [min(set(range(9)) - set(history)) for history in histories]
+
+
+def test_openings_and_random_moves_follow_the_options() -> None:
+    env = make("tic_tac_toe")
+    options = PlayOptions(seed=5, opening_plies=(1, 2), random_share=0.25)
+    played = play_games(env, choose_first_legal, range(64), options)
+    openings = [next(x for x in range(9) if x not in game.random) for game in played]
+    assert set(openings) >= {1, 2}
+    later = [sum(ply >= 2 for ply in game.random) / (len(game.moves) - 2) for game in played]
+    assert 0.15 < np.mean(later) < 0.35
+    # A game depends on its number and the seed only.
+    assert play_games(env, choose_first_legal, range(40, 44), options) == played[40:44]
+    assert play_games(env, choose_first_legal, range(64), options._replace(seed=6)) != played
+    cut = play_games(env, choose_first_legal, range(4), PlayOptions(max_plies=4))
+    assert [(len(game.moves), game.result) for game in cut] == [(4, None)] * 4
+
+
+def test_a_game_that_is_over_in_its_opening_is_sampled_again() -> None:
+    env = make("connect2")
+    options = PlayOptions(opening_plies=(3,))
+
+    def choose(histories: list[list[int]], seeds: list[int]) -> list[int | str]:
+        return [min(set(range(4)) - set(history)) for history in histories]
+
+    played = play_games(env, choose, range(32), options)
+    assert all(game.random == [0, 1, 2] and len(game.moves) == 4 for game in played)
+
+
+@pytest.mark.parametrize("game", ["tic_tac_toe", "nim", "hsr"])
+def test_perfect_games_keep_the_value(game: str, tmp_path: Path) -> None:
+    """Moves are optimal, and values after the last random move are those of the solution."""
+    env, solution = make(game), games.solve(make(game))
+    flags = ("--from", "perfect", "--games", 64, "--random-share", 0.2, *ALL)
+    assert run(game, *flags, "--out", tmp_path / "set") == 0
+    positions, known = 0, 0
+    by_observation = {
+        x.tobytes() + y.tobytes(): index
+        for index, (x, y) in enumerate(_observe(env, solution.histories))
+    }
+    for batch in load_dataset(tmp_path / "set", env=env):
+        x = batch.positions
+        for o, legal, policy, value, has_value in zip(
+            *map(np.asarray, (x.observation, x.legal_action_mask, x.policy, x.value, x.has_value)),
+            strict=True,
+        ):
+            index = by_observation[o.tobytes() + legal.tobytes()]
+            assert solution.optimal_actions[index, policy.argmax()]
+            positions, known = positions + 1, known + has_value
+            assert not has_value or value == solution.values[index]
+    assert 0 < known < positions
+
+
+def _observe(env: Any, histories: np.ndarray) -> Any:
+    states = games.replay(env, histories)
+    return zip(np.asarray(states.observation), np.asarray(states.legal_action_mask), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("connect_four", "--from", "perfect"), "use --from bitbully"),
+        (("othello", "--from", "perfect"), "no solver for 'othello'"),
+        (("hex", "--from", "openspiel-mcts"), "OpenSpiel's MCTS supports connect_four"),
+        (("hsr", "--from", "bitbully"), "bitbully supports connect_four, not hsr"),
+        (("chess", "--from", "gtp", "--gtp-command", "x"), "has no moves of chess"),
+        (("go_9x9", "--from", "gtp", "--gtp-command", "no-such -x"), "no program 'no-such'"),
+        (("go_9x9", "--from", "gtp", "--gtp-command", "'"), "it cannot be parsed"),
+        (("go_9x9", "--from", "gtp", "--gtp-command", "false"), "ended with exit code 1"),
+        (("hsr", "--from", "network", "--checkpoint", "nim"), "nim plays nim, not hsr"),
+    ],
+)
+def test_engines_that_do_not_fit_are_refused(
+    arguments: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*arguments, "--out", tmp_path / "set") == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert message in line
+    assert not (tmp_path / "set").exists()
+
+
+def test_games_that_were_written_are_kept(tmp_path: Path) -> None:
+    file = tmp_path / "games.jsonl"
+    assert count_games(file) == 0
+    rows = [json.dumps({"number": number, "moves": []}) + "\n" for number in (0, 1, 3)]
+    file.write_text("".join(rows) + '{"number": 2')
+    assert count_games(file) == 2
+    assert file.read_text() == "".join(rows[:2])
+
+
+def test_a_resumed_engine_gives_the_same_bytes(tmp_path: Path) -> None:
+    flags = ("tic_tac_toe", "--from", "perfect", "--games", 50, "--batch", 16, "--seed", 3)
+    assert run(*flags, "--out", tmp_path / "whole") == 0
+    expected = content(tmp_path / "whole")
+    killed = tmp_path / "killed"
+    killed.mkdir()
+    (killed / "config.json").write_bytes(expected["config.json"])
+    lines = expected["games.jsonl"].splitlines(keepends=True)
+    (killed / "games.jsonl").write_bytes(b"".join(lines[:21]) + lines[21][:9])
+    assert run(*flags, "--out", killed, "--resume") == 0
+    assert content(killed) == expected
+    assert len(lines) == read_manifest(killed).counts["read"] == 50
+
+
+@pytest.mark.slow
+def test_processes_do_not_change_the_games_and_a_kill_loses_none(tmp_path: Path) -> None:
+    pytest.importorskip("pyspiel")
+    flags = [
+        *("connect_four", "--from", "openspiel-mcts", "--simulations", "60", "--games", "12"),
+        *("--opening-plies", "2"),
+    ]
+    assert run(*flags, "--processes", 1, "--out", tmp_path / "whole") == 0
+    expected = content(tmp_path / "whole")
+    for number in (signal.SIGKILL, signal.SIGTERM):
+        killed = tmp_path / f"killed-{number}"
+        command = [sys.executable, "-m", "dualmctx", "dataset", *flags, "--processes", "2"]
+        process = subprocess.Popen([*command, "--out", str(killed)], stderr=subprocess.PIPE)
+        file = killed / "games.jsonl"
+        while process.poll() is None and not (file.exists() and b"\n" in file.read_bytes()):
+            time.sleep(0.05)
+        os.kill(process.pid, number)
+        _, errors = process.communicate(timeout=60)
+        if number == signal.SIGTERM:
+            assert process.returncode == 130
+            assert b"to continue: dualmctx dataset connect_four" in errors
+        assert run(*flags, "--processes", 2, "--out", killed, "--resume") == 0
+        assert content(killed) == expected
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("program", "game", "command"),
+    [
+        ("gnugo", "go_9x9", "gnugo --mode gtp --level 1 --chinese-rules --seed {seed}"),
+        ("gtp-rhino", "othello", "gtp-rhino"),
+    ],
+)
+def test_installed_programs_play(program: str, game: str, command: str, tmp_path: Path) -> None:
+    path = shutil.which(program) or shutil.which(program, path="/usr/games")
+    if path is None:
+        pytest.skip(f"{program} is not installed; on Debian, apt install gnugo grhino")
+    command = command.replace(program, path, 1)
+    flags = ("--from", "gtp", "--gtp-command", command, "--games", 2)
+    assert run(game, *flags, "--out", tmp_path / "set", *ALL) == 0
+    assert read_manifest(tmp_path / "set").splits["train"]["games"] == 2
