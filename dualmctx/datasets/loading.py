@@ -92,7 +92,8 @@ def load_dataset(
 
     Raises:
       ValueError: if the folder is not a complete data set, it is of another game, the split does
-        not exist or is empty, or `augment` is set for a game without symmetries.
+        not exist or is empty, or `augment` is set for a game without symmetries; while batches are
+        read, if a shard is damaged or its moves are not legal in `env`.
     """
     if split not in SPLITS:
         raise ValueError(f"split is {split!r}; it must be one of {', '.join(SPLITS)}")
@@ -167,10 +168,15 @@ def _rebuild(env: Environment, shard: Shard, group: np.ndarray) -> Iterator[_Pos
         chosen = group[part.games]
         moves = [shard.moves[starts[i] : starts[i] + ends[i]] for i in part.games]
         fens = [str(shard.fens[game]) or None for game in chosen]
-        seen = replay_games(env, _observe, moves, fens, part.size).seen
+        played = replay_games(env, _observe, moves, fens, part.size)
+        if (played.first_bad >= 0).any():
+            raise ValueError(
+                f"the data set has moves that are not legal in {env.id}; use the parameters with "
+                "which it was made, or leave env out"
+            )
         rows = np.concatenate([by_game[game] for game in chosen])
         columns = np.repeat(np.arange(len(chosen)), [len(by_game[game]) for game in chosen])
-        observation, mask = (x[shard.plies[rows], columns] for x in seen)
+        observation, mask = (x[shard.plies[rows], columns] for x in played.seen)
         keys = shard.game_keys[shard.games[rows]]
         rest = shard.played[rows], shard.values[rows], shard.counts[rows], keys, shard.plies[rows]
         yield _Positions(observation, mask, *rest)

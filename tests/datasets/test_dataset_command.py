@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from recorded import content, make, play_randomly, write_games
 
+import games
 from dualmctx.commands.main import main
 from dualmctx.datasets import load_dataset, read_manifest
 from dualmctx.datasets.records import open_records, parse_result, read_records
@@ -92,6 +93,24 @@ def test_sgf_of_another_size_komi_or_game_is_refused(
     assert "6 bad" in capsys.readouterr().out
 
 
+@pytest.mark.slow
+def test_positions_after_a_fen_are_rebuilt(tmp_path: Path) -> None:
+    """Black moves first and mates; White is the first side."""
+    fen = "7k/8/8/8/8/6q1/4r3/7K b - - 0 1"
+    file = tmp_path / "x.jsonl"
+    file.write_text(json.dumps({"fen": fen, "moves": "g3g2"}) + "\n")
+    assert run("chess", file, "--out", tmp_path / "set", *ALL) == 0
+    manifest = read_manifest(tmp_path / "set")
+    assert manifest.splits["train"]["results"]["second_wins"] == 1
+    env = make("chess")
+    [batch] = load_dataset(tmp_path / "set", env=env)
+    start = games.set_up(env, [games.read_fen(env, fen)])
+    np.testing.assert_array_equal(batch.positions.observation, start.observation)
+    np.testing.assert_array_equal(batch.positions.legal_action_mask, start.legal_action_mask)
+    assert np.asarray(batch.positions.value).tolist() == [1]
+
+
+@pytest.mark.slow
 def test_games_of_another_komi_can_be_read_with_that_komi(tmp_path: Path) -> None:
     """Two passes on an empty board: White wins by the komi; the record says otherwise."""
     file = tmp_path / "x.sgf"

@@ -230,6 +230,14 @@ def test_augmentation_needs_symmetries(tmp_path: Path) -> None:
         load_dataset(tmp_path / "set", env=make("nim"), augment=True)
 
 
+def test_a_game_with_other_parameters_is_refused(tmp_path: Path) -> None:
+    build(tmp_path / "set", "nim", [write_games(tmp_path / "x.jsonl", [[2] * 6 + [1]])], **ALL)
+    with pytest.raises(ValueError, match="moves that are not legal in nim; use the parameters"):
+        list(load_dataset(tmp_path / "set", env=games.make("nim", pile=6)))
+    with pytest.raises(ValueError, match="with 3 actions, but the game has 2; use the same"):
+        load_dataset(tmp_path / "set", env=games.make("nim", max_take=2))
+
+
 def test_last_batch_may_be_dropped(folder: Path) -> None:
     env = make("tic_tac_toe")
     total = read_manifest(folder).num_positions
