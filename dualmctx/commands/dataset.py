@@ -15,18 +15,12 @@ from dualmctx.commands.dataset_engines import load_engine, make_games
 from dualmctx.commands.dataset_options import DESCRIPTION, PROGRAM, Options
 from dualmctx.commands.dataset_table import dataset_table, describe_games, describe_moves
 from dualmctx.commands.flags import parse_flags
-from dualmctx.datasets.build import (
-    BAD_GAMES,
-    PARTS,
-    BadGame,
-    BuildOptions,
-    build_shards,
-    read_bad_games,
-)
+from dualmctx.datasets.build import BuildOptions, build_shards
 from dualmctx.datasets.engine_games import GAMES
 from dualmctx.datasets.finish import finish
 from dualmctx.datasets.manifest import MANIFEST, Manifest, read_manifest
 from dualmctx.datasets.records import RecordFile, open_records
+from dualmctx.datasets.state import BAD_GAMES, PARTS, BadGame, read_bad_games
 from dualmctx.distributed.backend import require_backend
 from dualmctx.runs.folder import create_run, lock_folder, reopen_run
 from dualmctx.runs.progress import showing

@@ -119,6 +119,6 @@ def make_games(options: Options, env: Environment, engine: LoadedEngine, folder:
     with showing(Console(stderr=True, highlight=False)) as show:
         if done < options.games:
             for played in engine.play(done):
-                append_games(file, played)
+                append_games(file, env.id, played)
                 done += len(played)
                 show("games", done, options.games)

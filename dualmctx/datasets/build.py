@@ -1,12 +1,10 @@
 """Makes a data set from files of games, block by block, so that a killed run can be resumed."""
 
 import itertools
-import json
 import math
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,13 +18,19 @@ from dualmctx.datasets.shards import (
     shard_paths,
     write_shard,
 )
+from dualmctx.datasets.state import (
+    BAD_GAMES,
+    PARTS,
+    BadGame,
+    State,
+    append_bad_games,
+    read_state,
+    truncate,
+    write_state,
+)
 from dualmctx.datasets.tally import Tally, has_positions
 from dualmctx.evaluation.streams import full_batches
-from dualmctx.runs.atomic_io import atomic_write_text
 from dualmctx.types import Environment
-
-BAD_GAMES, PARTS = "bad-games.jsonl", "parts"
-_STATE = "state.json"
 
 
 class BuildOptions(NamedTuple):
@@ -45,38 +49,6 @@ class BuildOptions(NamedTuple):
     prefer_record: bool = False
     keep_unknown: bool = False
     block: int = 4096
-
-
-class BadGame(NamedTuple):
-    """A game that cannot be used.
-
-    Attributes:
-      file: the file.
-      number: the number of the game in the file, from 1.
-      reason: the reason.
-    """
-
-    file: str
-    number: int
-    reason: str
-
-
-class State(NamedTuple):
-    """The progress of a data set, saved after each block.
-
-    Attributes:
-      blocks: number of finished blocks.
-      counts: counts of the games in these blocks.
-      games_of_files: number of games read from each file.
-      bad_bytes: size of the file of bad games after these blocks.
-      is_complete: whether all games have been read.
-    """
-
-    blocks: int = 0
-    counts: Tally = Tally()
-    games_of_files: tuple[int, ...] = ()
-    bad_bytes: int = 0
-    is_complete: bool = False
 
 
 class Block(NamedTuple):
@@ -118,7 +90,7 @@ def build_shards(
     state = read_state(folder)
     if state.is_complete:
         return
-    _truncate(folder / BAD_GAMES, state.bad_bytes)
+    truncate(folder / BAD_GAMES, state.bad_bytes)
     seen = _known_games(parts, state.blocks)
     records = itertools.islice(read_records(files), state.blocks * options.block, None)
     names = [record.name for record in files]
@@ -131,11 +103,11 @@ def build_shards(
             blocks=state.blocks + 1,
             counts=state.counts.add(**counts),
             games_of_files=_count_by_file(state.games_of_files, games, len(files)),
-            bad_bytes=_append(folder / BAD_GAMES, bad, state.bad_bytes),
+            bad_bytes=append_bad_games(folder / BAD_GAMES, bad, state.bad_bytes),
         )
-        _write_state(folder, state)
+        write_state(folder, state)
         yield Block(state, bad, games[-1])
-    _write_state(folder, state._replace(is_complete=True))
+    write_state(folder, state._replace(is_complete=True))
 
 
 def _check_block(
@@ -188,49 +160,3 @@ def _count_by_file(
 ) -> tuple[int, ...]:
     counts = np.bincount([game.file for game in games], minlength=num_files)
     return tuple((counts + (np.array(before) if before else 0)).tolist())
-
-
-def read_bad_games(folder: Path) -> list[BadGame]:
-    """Reads the games that could not be used."""
-    file = folder / BAD_GAMES
-    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    return [BadGame(**json.loads(line)) for line in lines]
-
-
-def _truncate(file: Path, size: int) -> None:
-    """Drops the rows of a block that was not finished."""
-    if file.exists():
-        os.truncate(file, size)
-
-
-def _append(file: Path, bad: Iterable[BadGame], size: int) -> int:
-    """Appends bad games to the file; returns its new size."""
-    data = "".join(json.dumps(game._asdict()) + "\n" for game in bad).encode()
-    if data:
-        with file.open("ab") as lines:
-            lines.write(data)
-            lines.flush()
-            os.fsync(lines.fileno())
-    return size + len(data)
-
-
-def read_state(folder: Path) -> State:
-    """Reads the progress of a data set that is being made.
-
-    Raises:
-      ValueError: if it is damaged.
-    """
-    file = folder / PARTS / _STATE
-    if not file.exists():
-        return State()
-    try:
-        content = dict(json.loads(file.read_text()))
-        counts, numbers = Tally(**content.pop("counts")), tuple(content.pop("games_of_files"))
-        return State(**content, counts=counts, games_of_files=numbers)
-    except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"{file} cannot be read: {error}; choose another folder") from None
-
-
-def _write_state(folder: Path, state: State) -> None:
-    content: dict[str, Any] = state._asdict() | {"counts": state.counts._asdict()}
-    atomic_write_text(folder / PARTS / _STATE, json.dumps(content) + "\n")

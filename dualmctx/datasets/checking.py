@@ -126,6 +126,8 @@ def _mismatch(env: Environment, game: RecordedGame) -> str | None:
     """Returns why a game cannot be played in an environment; `None` if it can."""
     if game.error is not None:
         return game.error
+    if game.game not in (None, env.id):
+        return f"the game is {game.game}, but the data set is of {env.id}"
     reason = None if game.board is None else _board_mismatch(env, game.board)
     if reason is not None:
         return reason

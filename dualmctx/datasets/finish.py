@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from dualmctx.datasets.build import PARTS, State, read_bad_games, read_state
 from dualmctx.datasets.manifest import Manifest, write_manifest
 from dualmctx.datasets.records import RecordFile
 from dualmctx.datasets.shards import SPLITS, Shard, read_shard, shard_path, shard_paths, write_shard
+from dualmctx.datasets.state import PARTS, State, read_bad_games, read_state
 from dualmctx.datasets.tally import describe_split
 from dualmctx.runs.atomic_io import atomic_path
 from dualmctx.types import Environment

@@ -21,6 +21,7 @@ from dualmctx.evaluation.game_record import GameRecord
 from dualmctx.evaluation.pgn_file import read_pgn
 from dualmctx.evaluation.questions import Board, Line, read_lines
 from dualmctx.evaluation.sgf_file import read_sgf
+from dualmctx.matches.tournament_folder import GAMES, SETTINGS
 
 _RESULTS = {"1-0": 1.0, "0-1": -1.0, "1/2-1/2": 0.0, "1/2": 0.0}
 _SGF_RESULT = re.compile(r"(?i)([BW])\+.*|(0|draw|jigo)")
@@ -34,6 +35,7 @@ class RecordedGame(NamedTuple):
       number: number of the game in the file, from 1.
       moves: the moves, as for `games.parse_moves`.
       fen: the FEN in which the moves begin; `None` for the initial position.
+      game: the name of the game; `None` if the file does not say.
       board: the board on which the game is played; `None` if the file does not say.
       komi: the komi of a game of Go; `None` if the file does not say.
       result: 1, 0 or -1, the result of the first side; `None` if the file does not say.
@@ -46,6 +48,7 @@ class RecordedGame(NamedTuple):
     number: int
     moves: Any = ()
     fen: str | None = None
+    game: str | None = None
     board: Board | None = None
     komi: float | None = None
     result: float | None = None
@@ -60,12 +63,14 @@ class RecordFile(NamedTuple):
     Attributes:
       path: the file.
       name: its name in messages and in the manifest.
+      game: the game of all its games; `None` if it is not known.
       num_bytes: its size, after decompression.
       digest: digest of its content, after decompression.
     """
 
     path: Path
     name: str
+    game: str | None
     num_bytes: int
     digest: str
 
@@ -94,7 +99,9 @@ def open_records(file: str | Path, name: str | None = None) -> RecordFile:
         while block := data.read(2**20):
             digest.update(block)
             num_bytes += len(block)
-    return RecordFile(path, name or str(path), num_bytes, digest.hexdigest()[:16])
+    return RecordFile(
+        path, name or str(path), _game_beside(path), num_bytes, digest.hexdigest()[:16]
+    )
 
 
 def read_records(files: Iterable[RecordFile]) -> Iterator[RecordedGame]:
@@ -107,7 +114,19 @@ def read_records(files: Iterable[RecordFile]) -> Iterator[RecordedGame]:
         read = _READERS[split_suffix(record.path)[0]]
         with open_decompressed(record.path) as file:
             for number, game in enumerate(read(file), start=1):
-                yield game._replace(file=index, number=number)
+                name = record.game if game.game is None else game.game
+                yield game._replace(file=index, number=number, game=name)
+
+
+def _game_beside(path: Path) -> str | None:
+    """Returns the game of a file of a tournament, from the settings in its folder."""
+    settings = path.with_name(SETTINGS)
+    if path.name != GAMES or not settings.is_file():
+        return None
+    try:
+        return str(json.loads(settings.read_text())["game"])
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def parse_result(text: str) -> float | None:
@@ -160,16 +179,17 @@ def _read_line(line: Line) -> RecordedGame:
         raise ValueError(f"not a game with the field moves, but {reprlib.repr(fields)}")
     if isinstance(fields.get("error"), str):
         raise ValueError(fields["error"])
-    moves, fen = fields["moves"], fields.get("fen")
+    moves, fen, game = fields["moves"], fields.get("fen"), fields.get("game")
     is_list = isinstance(moves, list) and {str, int}.issuperset(map(type, moves))
     if not isinstance(moves, str) and not is_list:
         raise ValueError(f"moves is {reprlib.repr(moves)}; it must be text or a list of moves")
-    if not isinstance(fen, str | None):
-        raise ValueError(f"fen is {reprlib.repr(fen)}; it must be text")
+    for name, value in (("fen", fen), ("game", game)):
+        if not isinstance(value, str | None):
+            raise ValueError(f"{name} is {reprlib.repr(value)}; it must be text")
     # A tournament counts a game that was cut short as a draw.
     result = _read_result(fields.get("result")) if fields.get("is_over", True) else None
     random = _read_random(fields)
-    return RecordedGame(0, 0, moves, fen, result=result, random=random, end=line.end)
+    return RecordedGame(0, 0, moves, fen, game, result=result, random=random, end=line.end)
 
 
 def _read_result(value: Any) -> float | None:

@@ -56,9 +56,10 @@ class PlayedGame(NamedTuple):
     result: float | None
     error: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Returns the fields of the game; an error only if there is one."""
-        return {name: x for name, x in self._asdict().items() if name != "error" or x is not None}
+    def to_json(self, game: str) -> dict[str, Any]:
+        """Returns the fields with the name of the game; an error only if there is one."""
+        fields = {"number": self.number, "game": game} | self._asdict()
+        return {name: x for name, x in fields.items() if name != "error" or x is not None}
 
 
 class _View(NamedTuple):

@@ -137,7 +137,7 @@ def test_results_are_parsed(text: str, result: float | None) -> None:
     assert parse_result(text) == result
 
 
-def test_games_of_a_tournament_are_read(tmp_path: Path) -> None:
+def test_games_of_a_tournament_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     env = make("tic_tac_toe")
     tournament = Tournament(
         env=env,
@@ -146,14 +146,15 @@ def test_games_of_a_tournament_are_read(tmp_path: Path) -> None:
         max_plies=7,
     )
     played = play_tournament(tournament, tmp_path / "games")
-    assert (
-        run("tic-tac-toe", tmp_path / "games" / "games.jsonl", "--out", tmp_path / "set", *ALL) == 0
-    )
+    file = tmp_path / "games" / "games.jsonl"
+    assert run("tic-tac-toe", file, "--out", tmp_path / "set", *ALL) == 0
     manifest = read_manifest(tmp_path / "set")
     cut = sum(not game.is_over for game in played)
     assert cut
     # A game that was cut short counts as a draw in a tournament; here it has no result.
     assert manifest.counts["without_result"] == cut
+    assert run("connect2", file, "--out", tmp_path / "other") == 2
+    assert "the game is tic_tac_toe, but the data set is of connect2" in capsys.readouterr().err
     for batch in load_dataset(tmp_path / "set", env=env):
         # The two moves of the opening were not chosen.
         assert np.asarray(batch.plies).min() == 2
@@ -172,6 +173,7 @@ def test_bad_lines_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[st
         json.dumps({"moves": [0], "fen": "x"}),
         json.dumps({"moves": [0], "random": "x"}),
         json.dumps({"error": "the program gave no answer"}),
+        json.dumps({"moves": moves, "game": "hex"}),
         "\xff",
     ]
     file = tmp_path / "x.jsonl"
@@ -180,7 +182,7 @@ def test_bad_lines_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[st
     parts = (
         *("line 2: not JSON", "line 3: not a game with the field moves", "line 4: opening is -1"),
         *("line 5: result is 7", "move 2, 'z', is not a move", "move 2, 11, is not an action"),
-        *("FEN", "line 9: random is 'x'", "the program gave no answer", "is not UTF-8"),
+        *("FEN", "line 9: random is 'x'", "the program gave no answer", "game is hex", "not UTF-8"),
     )
     errors = capsys.readouterr().err.splitlines()
     found = [line for line in errors if f"{file}, game" in line]
