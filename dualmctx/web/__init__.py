@@ -1,1 +1,3 @@
 """The local web application of `dualmctx play`: the server and its page."""
+
+__all__ = ()
