@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dualmctx.evaluation import tree_pool
 from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.chunks import to_chunk
 from dualmctx.evaluation.deepening_search import DeepeningSearch
@@ -33,7 +34,8 @@ def parts(preset: str, policy: Any = AlphaZero()) -> tuple[Evaluator, TreePool]:
 
 
 def new_search(preset: str = "connect-four", **options: Any) -> DeepeningSearch:
-    return DeepeningSearch(*parts(preset, **options))
+    evaluator, pool = parts(preset, **options)
+    return DeepeningSearch(evaluator.env, evaluator.empty, pool)
 
 
 def task(moves: Any, simulations: int = CHUNK, fen: str | None = None, **settings: Any) -> Task:
@@ -220,12 +222,12 @@ def test_pool_fits_into_its_memory() -> None:
             trained, chunk, max_simulations=1000, batch_size=2, num_bytes=num_bytes
         )
 
-    capacity, num_rows = choose(2**24)
+    capacity, num_rows, _ = choose(2**24)
     assert capacity == 1008
     assert num_rows > 4
     # Twice as many trees take twice the memory.
     assert choose(2**25).num_rows in (2 * num_rows, 2 * num_rows + 1)
-    capacity, num_rows = choose(2**18)
+    capacity, num_rows, _ = choose(2**18)
     assert (capacity % 16, capacity < 1008, num_rows >= 4) == (0, True, True)
     with pytest.raises(ValueError, match=r"4 trees of 16 simulations need .* larger --tree-memory"):
         choose(2**12)
@@ -239,3 +241,10 @@ def test_simulations_beyond_the_capacity_are_an_error() -> None:
     timed.request = timed.request._replace(analysis=analysis)
     run(search, timed)
     assert timed.simulations == 64
+
+
+def test_search_larger_than_the_free_memory_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree_pool, "free_memory", lambda: 100)
+    trained, chunk = make_untrained("connect-four"), to_chunk(AlphaZero().for_evaluation(), 16)
+    with pytest.raises(ValueError, match=r"a batch of 2 positions needs .*fewer --simulations"):
+        TreePool(trained, chunk, PoolSize(CAPACITY, 2 * BATCH), batch_size=BATCH, seed=0)

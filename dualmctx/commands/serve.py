@@ -116,7 +116,7 @@ def make_setup(evaluator: Evaluator, trained: Trained, options: Options) -> Setu
 
     loader = SearchLoader(
         trained=trained,
-        evaluator=evaluator,
+        empty=evaluator.empty,
         batch_size=options.batch,
         max_simulations=options.max_simulations,
         tree_memory=options.tree_memory * 2**20,

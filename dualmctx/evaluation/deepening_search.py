@@ -9,7 +9,7 @@ import numpy as np
 import games
 from dualmctx.evaluation.answers import Outcome, describe
 from dualmctx.evaluation.batching import digest
-from dualmctx.evaluation.evaluator import Evaluator
+from dualmctx.evaluation.evaluations import Evaluations
 from dualmctx.evaluation.kept_trees import KeptTree, KeptTrees, Position
 from dualmctx.evaluation.move_parser import ParsedMoves, parse_batch
 from dualmctx.evaluation.questions import Question
@@ -17,6 +17,7 @@ from dualmctx.evaluation.replay import replay
 from dualmctx.evaluation.rows import Row
 from dualmctx.evaluation.tasks import Task
 from dualmctx.evaluation.tree_pool import TreePool
+from dualmctx.types import Environment
 
 
 class _Opened(NamedTuple):
@@ -47,9 +48,9 @@ class _Opened(NamedTuple):
 class DeepeningSearch:
     """Runs steps on a pool, and keeps the trees of finished tasks; a `TaskSearch`."""
 
-    def __init__(self, evaluator: Evaluator, pool: TreePool) -> None:
-        """Takes an empty pool, and an evaluator of the same game and batch size."""
-        self._env, self._empty = evaluator.env, evaluator.empty
+    def __init__(self, env: Environment, empty: Evaluations, pool: TreePool) -> None:
+        """Takes the game, the evaluations of zero positions, and an empty pool."""
+        self._env, self._empty = env, empty
         self._pool, self._trees = pool, KeptTrees(pool.num_rows)
         self._ends: dict[Task, Outcome] = {}
 

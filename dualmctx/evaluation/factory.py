@@ -161,14 +161,14 @@ def make_evaluator(
     shapes = state_shapes(env, batch_size)
     digests = jax.ShapeDtypeStruct((batch_size, 2), np.uint32)
     jitted = jax.jit(function, in_shardings=shardings(mesh, specs))
-    compiled = jitted.lower(*inputs, digests, shapes).compile()
+    traced: Any = jitted.trace(*inputs, digests, shapes)
+    compiled = traced.lower().compile()
     if policy is None:
         # A network without a search compiles quickly, so its memory is read from the program.
         report: Any = compiled.memory_analysis()
         needed = report.temp_size_in_bytes + report.output_size_in_bytes
         require_batch_memory(share, states + needed, free_memory(), has_search=False)
-    outputs = jax.eval_shape(function, *inputs, digests, shapes)
-    empty = jax.tree.map(lambda x: np.zeros((0, *x.shape[1:]), x.dtype), outputs)
+    empty = _empty(traced.out_info)
 
     def run(digests: Any, states: Any) -> Evaluations:
         # The states may be on one device already.
@@ -188,6 +188,18 @@ def make_evaluator(
         empty=empty,
         run=run,
     )
+
+
+def empty_evaluations(trained: Trained) -> Evaluations:
+    """Returns the evaluations of zero positions; their fields have the axes of all evaluations."""
+    evaluate_batch = make_evaluate_batch(trained.network, by_network)
+    key, digests = (jax.ShapeDtypeStruct(shape, np.uint32) for shape in ((2,), (1, 2)))
+    states = state_shapes(trained.env, 1)
+    return _empty(jax.eval_shape(evaluate_batch, trained.params, key, digests, states))
+
+
+def _empty(shapes: Any) -> Any:
+    return jax.tree.map(lambda x: np.zeros((0, *x.shape[1:]), x.dtype), shapes)
 
 
 def _check_numbers(batch_size: int, seed: int) -> None:

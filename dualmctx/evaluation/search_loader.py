@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 
 from dualmctx.evaluation.deepening_search import DeepeningSearch
-from dualmctx.evaluation.evaluator import Evaluator
+from dualmctx.evaluation.evaluations import Evaluations
 from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.evaluation.restarting_search import RestartingSearch
 from dualmctx.evaluation.tasks import Program, TaskSearch
@@ -19,7 +19,7 @@ class SearchLoader(NamedTuple):
 
     Attributes:
       trained: the network with its game.
-      evaluator: an evaluator of the network with the same batch size and any search.
+      empty: the evaluations of zero positions, see `factory.empty_evaluations`.
       batch_size: the number of positions in a batch.
       max_simulations: the largest number of simulations of a position.
       tree_memory: bytes for the kept trees of each search.
@@ -28,7 +28,7 @@ class SearchLoader(NamedTuple):
     """
 
     trained: Trained
-    evaluator: Evaluator
+    empty: Evaluations
     batch_size: int
     max_simulations: int
     tree_memory: int
@@ -63,4 +63,4 @@ class SearchLoader(NamedTuple):
             num_bytes=self.tree_memory,
         )
         pool = TreePool(trained, policy, size, batch_size=batch_size, seed=self.seed)
-        return DeepeningSearch(self.evaluator, pool)
+        return DeepeningSearch(trained.env, self.empty, pool)

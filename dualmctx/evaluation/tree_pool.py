@@ -4,6 +4,7 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
@@ -17,11 +18,10 @@ from dualmctx.evaluation.factory import state_shapes
 from dualmctx.evaluation.pool_programs import Deepened, PoolPrograms, Rows
 from dualmctx.models.game_model import make_search_fn
 from dualmctx.models.search_memory import num_bytes as size_in_bytes
-from dualmctx.models.search_memory import search_memory
 from dualmctx.runs.saved_network import Trained, model_kwargs_of
-from dualmctx.search.subtree import empty_tree
+from dualmctx.search.subtree import NODE_FIELDS, empty_tree
 from dualmctx.training.memory_budget import readable, require_batch_memory
-from dualmctx.types import Policy, SearchFn
+from dualmctx.types import Policy
 
 
 class PoolSize(NamedTuple):
@@ -30,10 +30,12 @@ class PoolSize(NamedTuple):
     Attributes:
       capacity: the largest number of simulations of a tree, a multiple of those of a chunk.
       num_rows: P, the number of trees.
+      shapes: the shapes of one row of any capacity; `None` to find them by tracing a search.
     """
 
     capacity: int
     num_rows: int
+    shapes: Any = None
 
 
 def choose_pool_size(
@@ -55,9 +57,8 @@ def choose_pool_size(
       ValueError: if two batches of trees with one chunk do not fit; the message has the remedy.
     """
     step = total_simulations(chunk)
-    policy, options = keeping_trees(chunk, step), _model_options(trained)
-    search_fn = make_search_fn(trained.env, trained.network, policy, **options)
-    per_node = -(-size_in_bytes(_row_shapes(trained, search_fn, step)) // (1 + step))
+    shapes = _row_shapes(trained, chunk)
+    per_node = -(-size_in_bytes(shapes) // (1 + step))
     fitting = num_bytes // (2 * batch_size * per_node) - 1
     if fitting < step:
         needed = 2 * batch_size * per_node * (1 + step)
@@ -67,7 +68,7 @@ def choose_pool_size(
             " smaller --batch"
         )
     capacity = min(-(-max_simulations // step), fitting // step) * step
-    return PoolSize(capacity, num_bytes // (per_node * (1 + capacity)))
+    return PoolSize(capacity, num_bytes // (per_node * (1 + capacity)), shapes)
 
 
 class TreePool:
@@ -99,10 +100,9 @@ class TreePool:
         """
         self.capacity, self.num_rows, self.batch_size = size.capacity, size.num_rows, batch_size
         policy = keeping_trees(chunk, self.capacity)
-        options = _model_options(trained)
-        _check_memory(trained, policy, batch_size, options)
-        search_fn = make_search_fn(trained.env, trained.network, policy, **options)
-        shapes = _row_shapes(trained, search_fn, self.capacity)
+        search_fn = make_search_fn(trained.env, trained.network, policy, **_model_options(trained))
+        shapes = size.shapes or _row_shapes(trained, chunk)
+        shapes = _resize(shapes, self.capacity)
         programs = PoolPrograms(trained, search_fn, self.capacity)
         self._inputs = jax.device_put((trained.params, jax.random.PRNGKey(seed)))
         allocate = jax.jit(lambda: jax.tree.map(self._zeros, shapes))
@@ -111,11 +111,13 @@ class TreePool:
         indices = jax.ShapeDtypeStruct((batch_size,), np.int32)
         digests = jax.ShapeDtypeStruct((batch_size, 2), np.uint32)
         states = state_shapes(trained.env, batch_size)
-        self._place = _compile(programs.place, self._rows, indices, states)
-        self._advance = _compile(programs.advance, self._rows, index, index, index)
-        self._deepen = _compile(
-            programs.deepen, self._rows, self._inputs, indices, digests, indices
-        )
+        arguments = {
+            programs.deepen: (self._inputs, indices, digests, indices),
+            programs.place: (indices, states),
+            programs.advance: (index, index, index),
+        }
+        self._deepen, self._place, self._advance = _compile(arguments, self._rows)
+        _check_memory(self._deepen, batch_size)
 
     def _zeros(self, shape: Any) -> Array:
         return jnp.zeros((self.num_rows, *shape.shape[1:]), shape.dtype)
@@ -151,9 +153,17 @@ class TreePool:
         return deepened
 
 
-def _compile(function: Any, rows: Rows, *shapes: Any) -> Any:
-    """Compiles a function that replaces the rows in place."""
-    return jax.jit(function, donate_argnums=0).lower(rows, *shapes).compile()
+def _compile(functions: dict[Any, tuple[Any, ...]], rows: Rows) -> list[Any]:
+    """Compiles functions that replace the rows in place, given the shapes of other arguments.
+
+    XLA compiles one function while Python traces the next one.
+    """
+    with ThreadPoolExecutor(len(functions)) as executor:
+        compiling: list[Future[Any]] = []
+        for function, shapes in functions.items():
+            lowered = jax.jit(function, donate_argnums=0).lower(rows, *shapes)
+            compiling.append(executor.submit(lowered.compile))
+        return [future.result() for future in compiling]
 
 
 def _model_options(trained: Trained) -> dict[str, Any]:
@@ -161,13 +171,23 @@ def _model_options(trained: Trained) -> dict[str, Any]:
     return model_kwargs_of(trained.record) | {"keep_activations": False}
 
 
-def _check_memory(trained: Trained, policy: Policy, batch_size: int, options: Any) -> None:
-    needed = search_memory(trained.env, trained.network, policy, batch_size, **options).total
-    require_batch_memory(batch_size, needed, free_memory())
+def _check_memory(deepen: Any, batch_size: int) -> None:
+    """Checks the memory of a compiled search, besides the trees, which are allocated already.
+
+    A prediction before the compilation would trace the search twice more.
+    """
+    report: Any = deepen.memory_analysis()
+    if report is not None:
+        results = report.output_size_in_bytes - report.alias_size_in_bytes
+        needed = report.temp_size_in_bytes + max(0, results)
+        require_batch_memory(batch_size, needed, free_memory())
 
 
-def _row_shapes(trained: Trained, search_fn: SearchFn, capacity: int) -> Rows:
-    """Returns the shapes of a pool with one row."""
+def _row_shapes(trained: Trained, chunk: Policy) -> Rows:
+    """Returns the shapes of a pool with one row, whose tree has room for a chunk."""
+    capacity = total_simulations(chunk)
+    policy, options = keeping_trees(chunk, capacity), _model_options(trained)
+    search_fn = make_search_fn(trained.env, trained.network, policy, **options)
     states = state_shapes(trained.env, 1)
 
     def make(states: Any) -> Rows:
@@ -175,3 +195,14 @@ def _row_shapes(trained: Trained, search_fn: SearchFn, capacity: int) -> Rows:
         return Rows(states, trees)
 
     return jax.eval_shape(make, states)
+
+
+def _resize(rows: Rows, capacity: int) -> Rows:
+    """Returns the shapes of rows with another capacity."""
+
+    def resize(x: Any) -> Any:
+        return jax.ShapeDtypeStruct((x.shape[0], 1 + capacity, *x.shape[2:]), x.dtype)
+
+    trees = rows.trees
+    resized = {name: jax.tree.map(resize, getattr(trees, name)) for name in NODE_FIELDS}
+    return rows._replace(trees=trees.replace(**resized))

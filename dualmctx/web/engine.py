@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from dualmctx import __version__
-from dualmctx.evaluation.factory import build_evaluator
+from dualmctx.evaluation.factory import empty_evaluations
 from dualmctx.evaluation.inbox import Inbox
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.requests import Analysis, Request
@@ -154,10 +154,9 @@ class Engine:
 
     def _make_setup(self) -> Setup:
         options = self._options
-        evaluator = build_evaluator(self._trained, None, batch_size=options.batch_size, devices=1)
         loader = SearchLoader(
             trained=self._trained,
-            evaluator=evaluator,
+            empty=empty_evaluations(self._trained),
             batch_size=options.batch_size,
             max_simulations=options.max_simulations,
             tree_memory=options.tree_memory,
