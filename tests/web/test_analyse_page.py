@@ -374,3 +374,14 @@ def test_the_review_marks_a_blunder_of_connect_four_by_its_exact_value(chromium,
         assert row["exact"]["best"] == ["4"]
         assert row["exact"]["loss"] == 2
         assert "1. 1 ??" in page.locator("ol.moves button").all_inner_texts()
+
+
+def test_only_visited_moves_have_a_rank_and_the_others_come_last(chromium, server):
+    with open_analyse(chromium, server, f"{SHORT}&moves=1,4,2,5") as opened:
+        wait_for_status(opened.page, "Finished")
+        rows = list(table(opened.page).values())
+        visited = sum(row["visits"] > 0 for row in rows)
+        ranks = opened.page.locator("td[data-key=rank]").all_inner_texts()
+    assert 0 < visited < len(rows)
+    assert ranks[:visited] == [str(rank + 1) for rank in range(visited)]
+    assert ranks[visited:] == ["–"] * (len(rows) - visited)

@@ -43,10 +43,12 @@ export function formatSimulations(simulations) {
   return [simulations].flat().map(formatCount).join(" + ");
 }
 
-// Ranks moves: first the move that the search selects, then by policy, then by visits.
+// Returns the ranks of the moves that the search visited or selects, from 1, by their actions: first
+// the selected move, then by policy, then by visits.
 export function rankMoves(analysis) {
   const selected = analysis.line_actions[0];
-  const order = [...analysis.moves].sort((a, b) =>
+  const ranked = analysis.moves.filter((move) => move.visits > 0 || move.action === selected);
+  const order = ranked.sort((a, b) =>
     (b.action === selected) - (a.action === selected) || b.weight - a.weight || b.visits - a.visits || a.action - b.action);
   return new Map(order.map((move, place) => [move.action, place + 1]));
 }

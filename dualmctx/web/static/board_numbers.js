@@ -29,7 +29,7 @@ export function makeOverlay(analysis, number, exact, entries) {
   const { read, text } = NUMBERS[number];
   const isShown = (move) => analysis.moves.length <= MANY_MOVES || move.visits > 0 || move.weight >= LEAST_POLICY;
   const items = analysis.moves.filter(isShown).map((move) => {
-    const rank = ranks.get(move.action);
+    const rank = ranks.get(move.action) ?? Infinity;
     return {
       action: move.action,
       rank,
@@ -41,11 +41,14 @@ export function makeOverlay(analysis, number, exact, entries) {
   return keepBestPerCell(items, entries);
 }
 
+// Moves without a rank come last.
+const compareRanks = (a, b) => (a.rank < b.rank ? -1 : Number(a.rank > b.rank));
+
 // Several moves of chess end on one cell, which has room for the best of them.
 function keepBestPerCell(items, entries) {
   const cells = new Map(entries.map((entry) => [entry.action, entry.shown && entry.shown.join(",")]));
   const taken = new Set();
-  return items.sort((a, b) => a.rank - b.rank).filter(({ action }) => {
+  return items.sort(compareRanks).filter(({ action }) => {
     const cell = cells.get(action);
     if (!cell) return true;
     const isFree = !taken.has(cell);

@@ -61,8 +61,10 @@ export function makeMoveTable({ onMove, onHover }) {
 
   function order() {
     const column = columns.find(({ key }) => key === sorted.key) ?? columns[0];
+    const isUnknown = (move) => Number(column.read(move) === null);
     const sign = sorted.descends ? -1 : 1;
-    const next = [...moves].sort((a, b) => sign * compare(column.read(a), column.read(b)) || a.rank - b.rank);
+    const next = [...moves].sort((a, b) => (
+      isUnknown(a) - isUnknown(b) || sign * compare(column.read(a), column.read(b)) || compare(a.rank, b.rank) || a.action - b.action));
     const places = next.map((move) => rows.get(move.action).row);
     if (places.some((row, i) => body.children[i] !== row)) placeRows(places);
   }
@@ -133,8 +135,8 @@ function updateCell(cell, column, move) {
   cell.classList.toggle("bar", Boolean(column.bar));
 }
 
-// Compares numbers or texts; unknown values are the smallest.
+// Compares numbers or texts; unknown values are the largest.
 function compare(a, b) {
   if (typeof a === "string") return a.localeCompare(b, "en", { numeric: true });
-  return (a ?? -Infinity) === (b ?? -Infinity) ? 0 : (a ?? -Infinity) - (b ?? -Infinity);
+  return (a ?? Infinity) === (b ?? Infinity) ? 0 : (a ?? Infinity) - (b ?? Infinity);
 }
