@@ -209,6 +209,27 @@ def test_a_game_is_played_with_the_keyboard_alone(chromium, server):
         assert ring != "none"
 
 
+def test_a_move_by_the_mouse_leaves_no_mark_of_the_focus(chromium, server):
+    with open_play(chromium, server, BOTH) as page:
+        wait_for_turn(page)
+        play_cell(page, 5)
+        wait_for_moves(page, 1)
+        ring = page.evaluate(
+            "getComputedStyle(document.activeElement.querySelector('.ring')).stroke"
+        )
+        assert ring == "none"
+        assert page.locator(".ghost").count() == 0
+        page.mouse.move(*centre(cell(page, 0, 0)))
+        assert page.locator(".ghost").text_content() == "O"
+        assert page.locator(".mark-corners").count() == 1
+
+
+def centre(element):
+    """Returns the centre of an element on the page, in pixels."""
+    box = element.bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_a_phone_shows_the_page_without_horizontal_scrolling(chromium, server, scheme):
     size = {"width": 390, "height": 844}

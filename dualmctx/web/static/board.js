@@ -1,8 +1,8 @@
 // A board on which moves are entered by mouse, touch or keyboard.
 //
 // const board = makeBoard(root, { onMove(entry) });
-// board.draw(position, { game, flip, isActive })  draws the server's answer `position`; `isActive`
-//   says whether moves can be entered
+// board.draw(position, { game, players, flip, isActive })  draws the server's answer `position`;
+//   `players` are the names of both sides; `isActive` says whether moves can be entered
 // board.setOverlay([{ action | cell, lines, bar, tone }])  writes on the board: `action` is the
 //   number of a legal move, shown on its cell or beside its button; `cell` is [row, column];
 //   `lines` are up to three short texts, `bar` is a number from 0 to 1 or null, and `tone` is
@@ -25,6 +25,7 @@ export function makeBoard(root, { onMove = () => {} } = {}) {
   let drawn = null; // the drawing, the position and the options of `draw`
   let start = null; // key of the chosen first cell
   let focused = null; // key of the cell that the Tab key reaches
+  let pointed = null; // key of the cell under the mouse, since it moved
 
   const isAt = (cell, key) => cell !== null && keyOf(...cell) === key;
   const entries = () => (drawn?.isActive ? drawn.position.entries : []);
@@ -33,10 +34,10 @@ export function makeBoard(root, { onMove = () => {} } = {}) {
     (start === null ? entry.start === null : isAt(entry.start, start))
     && entry.targets.some((cell) => isAt(cell, key))));
 
-  function draw(position, { game = "", flip = false, isActive = false } = {}) {
+  function draw(position, { game = "", players = [], flip = false, isActive = false } = {}) {
     const hadFocus = frame.contains(document.activeElement);
-    drawn = { ...drawBoard(position, game, flip), position, flip, isActive };
-    start = null;
+    drawn = { ...drawBoard(position, game, flip), position, players, flip, isActive };
+    [start, pointed] = [null, null];
     if (!drawn.cells.has(focused)) focused = drawn.cells.keys().next().value ?? null;
     frame.replaceChildren(drawn.svg);
     drawButtons();
@@ -97,9 +98,16 @@ export function makeBoard(root, { onMove = () => {} } = {}) {
     drawn.svg.querySelector(".ghost")?.remove();
     const entry = key && start === null ? endsAt(key)[0] : null;
     if (!entry?.shown || textAt(drawn.position.picture.rows, keyOf(...entry.shown)) !== ".") return;
-    const ghost = drawContent("xo"[drawn.position.side], false);
+    const { side } = drawn.position;
+    const ghost = drawContent(drawn.players[side]?.length === 1 ? drawn.players[side] : "xo"[side], false);
     ghost.classList.add("ghost");
     drawn.cells.get(keyOf(...entry.shown))?.append(ghost);
+  }
+
+  function point(key) {
+    if (!drawn || key === pointed) return;
+    pointed = key;
+    preview(key);
   }
 
   function setOverlay(items) {
@@ -159,9 +167,10 @@ export function makeBoard(root, { onMove = () => {} } = {}) {
     if (event.key === "Escape") showTargets();
     moveFocus(key, event);
   });
-  frame.addEventListener("pointerover", (event) => drawn && preview(keyAt(event)));
-  frame.addEventListener("pointerleave", () => drawn && preview(null));
-  frame.addEventListener("focusin", (event) => preview(keyAt(event)));
+  // Not "pointerover": a new drawing below a mouse at rest would show a stone that nobody asked for.
+  frame.addEventListener("pointermove", (event) => event.pointerType === "mouse" && point(keyAt(event)));
+  frame.addEventListener("pointerleave", () => point(null));
+  frame.addEventListener("focusin", (event) => preview(event.target.matches(":focus-visible") ? keyAt(event) : null));
   frame.addEventListener("focusout", () => drawn && preview(null));
   return { draw, setOverlay, setArrow, focus };
 }

@@ -108,9 +108,9 @@ function makeLayout(root, context) {
   const boardRoot = make("div", { class: "board-area" });
   const actions = {
     new: makeButton("New game", () => startNewGame(store), { class: "main" }),
-    undo: makeButton("Undo", () => undoMove(store, getPosition).catch(showError)),
-    hint: makeButton("Hint", () => {}),
-    resign: makeButton("Resign", () => store.set({ resigned: resigningSide(view.position, store.get()) }, { push: true })),
+    undo: makeButton("Undo", () => undoMove(store, getPosition).catch(showError), { disabled: true }),
+    hint: makeButton("Hint", () => {}, { disabled: true }),
+    resign: makeButton("Resign", () => store.set({ resigned: resigningSide(view.position, store.get()) }, { push: true }), { disabled: true }),
     pause: makeButton("Pause", () => store.set({ paused: !store.get().paused })),
     flip: makeButton("Flip board", () => store.set({ flip: !store.get().flip })),
   };
@@ -133,7 +133,7 @@ function showPosition(view, position, state) {
   const isHuman = players[position.side] === "human";
   const isActive = !isOver && (isHuman || !isLast);
   Object.assign(view, { position, checkpoint: state.checkpoint, isCurrent: true });
-  view.board.draw(position, { game: gameOf(state), flip: state.flip, isActive });
+  view.board.draw(position, { game: gameOf(state), players: state.opened?.players, flip: state.flip, isActive });
   view.status.textContent = describeTurn(position, state, { isLast, isHuman, isOver });
   view.status.dataset.shown = state.ply ?? state.moves.length;
   view.detail.textContent = describeDetails(position.picture.caption);

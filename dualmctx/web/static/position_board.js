@@ -2,6 +2,7 @@
 
 import { makeOverlay } from "./board_numbers.js";
 import { make } from "./dom.js";
+import { nameSide } from "./game.js";
 
 // Returns { element, show(current), point(action) }.
 //
@@ -46,7 +47,7 @@ export function makePositionBoard({ store, getPosition, makeBoard, showError }, 
     const { flip, opened } = store.get();
     const isDrawn = shown && shown.position === position && shown.flip === flip && shown.opened === opened;
     if (isDrawn && shown.isActive === isActive) return;
-    board.draw(position, { game: opened?.game ?? "", flip, isActive });
+    board.draw(position, { game: opened?.game ?? "", players: opened?.players, flip, isActive });
     shown = { position, flip, opened, isActive };
   }
 
@@ -64,5 +65,5 @@ function describe(position, { opened, ply, moves }) {
 
 function describeTurn(position, { opened }) {
   if (position.is_over) return `the game is over, ${position.result?.text ?? "without a winner"}.`;
-  return `${opened?.players[position.side] ?? ["first side", "second side"][position.side]} to move.`;
+  return `${nameSide({ opened }, position.side)} to move.`;
 }
