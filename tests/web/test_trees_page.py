@@ -19,7 +19,7 @@ def record(chromium, server, simulations=(4, 3)):
         page.locator('select[name="tree-variant"]').select_option("dual")
         for number, count in enumerate(simulations):
             page.locator('input[name="tree-simulations"]').nth(number).fill(str(count))
-        page.get_by_label("with AlphaZero").uncheck()
+        page.get_by_label("compare with AlphaZero").uncheck()
         page.get_by_role("button", name="Record the search").click()
         page.locator(".tree-stage .dv").first.wait_for()
         yield page
@@ -37,8 +37,8 @@ def save(page, name, folder):
 @pytest.mark.slow
 def test_a_recording_is_saved_as_a_page_that_needs_no_server(chromium, server, tmp_path):
     with record(chromium, server) as page:
-        saved = save(page, "Save as one HTML file", tmp_path)
-        recording = json.loads(save(page, "Save as JSON", tmp_path).read_text(encoding="utf-8"))
+        saved = save(page, "Save HTML", tmp_path)
+        recording = json.loads(save(page, "Save JSON", tmp_path).read_text(encoding="utf-8"))
         text = page.locator(".tree-stage .dv").first.inner_text()
     assert recording["moves"] == ["1"]
     assert recording["simulations"] == [4, 3]
@@ -51,9 +51,9 @@ def test_a_recording_is_saved_as_a_page_that_needs_no_server(chromium, server, t
 @pytest.mark.slow
 def test_a_saved_recording_is_opened_again(chromium, server, tmp_path):
     with record(chromium, server) as page:
-        path = save(page, "Save as JSON", tmp_path)
+        path = save(page, "Save JSON", tmp_path)
     with play_page.open_play(chromium, server, "view=trees") as page:
-        page.get_by_label("Open a recording").set_input_files(path)
+        page.locator('input[name="recording"]').set_input_files(path)
         page.locator(".tree-stage .dv").first.wait_for()
         assert page.locator("#error").is_hidden()
 
@@ -66,7 +66,7 @@ def test_another_file_is_refused_with_a_message(chromium, server, tmp_path, text
     path = tmp_path / "file.json"
     path.write_text(text)
     with play_page.open_play(chromium, server, "view=trees") as page:
-        page.get_by_label("Open a recording").set_input_files(path)
+        page.locator('input[name="recording"]').set_input_files(path)
         page.locator("#error").wait_for()
         assert "recording" in page.locator("#error").inner_text()
 
@@ -79,3 +79,75 @@ def test_a_budget_beyond_the_limit_is_refused_with_a_message(chromium, server):
         page.locator("#error").wait_for()
         assert "2000" in page.locator("#error").inner_text()
         assert page.get_by_role("button", name="Record the search").is_enabled()
+
+
+def hold_back(page, kind, held, routes):
+    """Drops the answers of a type while the list `held` is not empty.
+
+    Appends each socket of the page to `routes`.
+    """
+
+    def connect(route):
+        routes.append(route)
+        server = route.connect_to_server()
+        server.on_message(
+            lambda text: None if held and f'"type":"{kind}"' in text else route.send(text)
+        )
+
+    page.route_web_socket("**/socket", connect)
+
+
+def test_nothing_is_searched_before_the_network_is_open(chromium, server):
+    with browser.open_page(chromium, viewport=SIZE) as page:
+        held = [True]
+        hold_back(page, "opened", held, [])
+        page.goto(f"{server.address}#{CONNECT2}")
+        assert page.get_by_role("button", name="Record the search").is_disabled()
+        page.get_by_role("tab", name="Analyse").click()
+        page.get_by_role("button", name="Evaluate all positions").wait_for()
+        for name in ("Stop analysis", "Evaluate all positions"):
+            assert page.get_by_role("button", name=name).is_disabled()
+        page.get_by_role("tab", name="Play").click()
+        page.get_by_label("Strength").wait_for()
+        assert page.get_by_label("Strength").is_disabled()
+        held.clear()
+        page.reload()
+        page.get_by_label("Strength").and_(page.locator(":enabled")).wait_for()
+
+
+def test_the_progress_is_removed_when_the_work_ends(chromium, server):
+    with browser.open_page(chromium, viewport=SIZE) as page:
+        routes, held = [], [True]
+        hold_back(page, "recording", held, routes)
+        page.goto(f"{server.address}#{CONNECT2}")
+        page.get_by_role("button", name="Record the search").click()
+        question = {"type": "progress", "stage": "recording the search", "seconds": 3}
+        for identity in range(1, 9):  # one of them is the recording's
+            routes[0].send(json.dumps({**question, "id": identity}))
+        progress = page.locator("#progress")
+        progress.filter(has_text="Recording the search").wait_for()
+        assert page.locator("#connection").is_hidden()
+        box, stage = progress.bounding_box(), page.locator("main").bounding_box()
+        assert box["y"] + box["height"] <= stage["y"]  # covers nothing
+        page.get_by_role("button", name="Stop recording").click()
+        progress.wait_for(state="hidden")
+        assert page.get_by_role("button", name="Record the search").is_visible()
+        assert page.locator("#error").is_hidden()
+
+
+@pytest.mark.slow
+def test_controls_trees_and_explanation_are_visible_at_once(chromium, server):
+    with record(chromium, server) as page:
+        page.keyboard.press("PageDown")
+        parts = [
+            page.get_by_role("button", name="Record the search"),
+            page.get_by_role("button", name="Save JSON"),
+            page.locator(".dv-slider"),
+            *page.locator(".dv-tree").all(),
+            page.locator(".dv-step .dv-sentence"),
+        ]
+        assert len(parts) == 6
+        for part in parts:
+            box = part.bounding_box()
+            assert box["y"] >= 0
+            assert box["y"] + box["height"] <= SIZE["height"]

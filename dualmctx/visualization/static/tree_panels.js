@@ -27,7 +27,8 @@ export function makeTreePanels(replay, titles, isMain, on) {
 }
 
 export function titleOfTree(recording, tree) {
-  return `The ${treeName(recording, tree)} (${headName(recording, recording.tree_heads[tree])} head)`;
+  const name = treeName(recording, tree);
+  return `${name.charAt(0).toUpperCase()}${name.slice(1)} (${headName(recording, recording.tree_heads[tree])} head)`;
 }
 
 function makePanel(group, view, title) {

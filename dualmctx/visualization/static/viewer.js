@@ -42,8 +42,8 @@ function buildPage(viewer) {
   const compare = viewer.other && makeElement("label", { class: "dv-compare" },
     makeElement("input", { type: "checkbox", onchange: (event) => toggleOther(viewer, event.target.checked) }), ` ${otherName(viewer.other)} at the same cost`);
   viewer.root.replaceChildren(makeElement("div", { class: "dv" },
-    makeElement("div", { class: "dv-head" }, makeElement("h2", {}, describeRecording(recording)), makeHelp(recording.trees.length > 1)),
-    viewer.controls.element, compare, viewer.trees, makeLegend(), makeElement("div", { class: "dv-panels" }, viewer.now, viewer.details, viewer.standings)));
+    makeElement("div", { class: "dv-head" }, makeElement("h2", {}, describeRecording(recording)), makeHelp(recording.trees.length > 1), compare),
+    viewer.controls.element, viewer.trees, makeLegend(), makeElement("div", { class: "dv-panels" }, viewer.now, viewer.details, viewer.standings)));
   toggleOther(viewer, false);
 }
 

@@ -17,10 +17,10 @@ const NOTHING = { position: null, analysis: null, exact: null, speed: null, stat
 // options: returns { isOn, variant, simulations } for the analysis.
 // onChange: called when `current()` has changed.
 export function createSession(context, options, onChange) {
-  const { socket, store, getPosition, showError, showProgress, announce } = context;
+  const { socket, store, getPosition, showError, announce } = context;
   const [analyses, exactValues] = [createCache(), createCache()];
   const stream = createAnalysis(socket, {
-    onAnswer, onProgress: showProgress,
+    onAnswer,
     onError(error) {
       change({ status: "The analysis has failed." });
       showError(error);

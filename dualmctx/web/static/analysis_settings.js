@@ -37,10 +37,11 @@ export function makeAnalysisSettings({ store }) {
     onchange: () => budget.reportValidity() && store.set({ maximum: budget.value === "" ? null : budget.valueAsNumber }),
   });
   const shown = make("select", { name: "number", onchange: () => store.set({ number: shown.value }) });
-  const search = make("div", { class: "row analysis-settings" }, toggle,
+  const search = make("fieldset", { class: "row analysis-settings", disabled: true }, toggle,
     makeField("Search", variant), makeField("Maximum of simulations", budget));
 
   function update(state) {
+    search.disabled = !state.opened;
     toggle.textContent = state.analysing ? "Stop analysis" : "Start analysis";
     setOptions(shown, Object.entries(NUMBERS).filter(([key]) => key !== "exact" || state.opened?.exact)
       .map(([key, { title }]) => [key, title]), state.number);

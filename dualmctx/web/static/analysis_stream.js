@@ -6,18 +6,12 @@ import { total } from "./analysis_text.js";
 //
 // onAnswer: called with each answer `analysis` and the simulations per second (null until two
 //   answers are known).
-// onProgress: called with a message `progress`, and with null when the search is compiled.
 // onError: called with an Error; the analysis has then ended.
-export function createAnalysis(socket, { onAnswer, onProgress, onError }) {
+export function createAnalysis(socket, { onAnswer, onError }) {
   let current = null;
 
   function receive(run, answer) {
     if (run !== current) return;
-    if (answer.type === "progress") {
-      onProgress(answer);
-      return;
-    }
-    onProgress(null);
     if (answer.type === "analysis") onAnswer(answer, measureSpeed(run, answer));
     if (answer.final || answer.type === "stopped") current = null;
   }
@@ -29,7 +23,6 @@ export function createAnalysis(socket, { onAnswer, onProgress, onError }) {
     run.stream = socket.stream({ type: "analyse", ...message }, (answer) => receive(run, answer), (error) => {
       if (run !== current) return;
       current = null;
-      onProgress(null);
       onError(error);
     });
   }
@@ -39,7 +32,6 @@ export function createAnalysis(socket, { onAnswer, onProgress, onError }) {
     const { stream } = current;
     current = null;
     stream.stop();
-    onProgress(null);
   }
 
   return { start, stop, isRunning: () => current !== null };

@@ -16,11 +16,10 @@
 //   makeBoard(root, options)  a board: draw(position), setOverlay(items), …; see board.js
 //   announce(text)          reads a text to users of screen readers
 //   showError(error)        shows an Error or a text above the view; null removes it
-//   showProgress(answer)    shows a message `progress`; null removes it
 
 import { makeBoard } from "./board.js";
 import { make, setOptions } from "./dom.js";
-import { createPositions, playMove } from "./game.js";
+import { capitalize, createPositions, namePlayer, playMove } from "./game.js";
 import { connect, socketAddress } from "./socket.js";
 import { createStore } from "./store.js";
 
@@ -44,16 +43,14 @@ function showError(error) {
   part("error").replaceChildren(...text.split("\n").map((line) => make("p", {}, line)));
 }
 
+// Shows the newest progress of the server's work in the place of the connection; null removes it.
 function showProgress(answer) {
   part("progress").hidden = !answer;
+  part("connection").hidden = Boolean(answer);
   if (!answer) return;
   const share = answer.total ? ` ${answer.done} of ${answer.total}` : "";
   const time = answer.seconds === undefined ? "" : ` (${Math.round(answer.seconds)} s)`;
-  part("progress").textContent = `${sentence(answer.stage)}${share}${time} …`;
-}
-
-function sentence(text) {
-  return text.charAt(0).toUpperCase() + text.slice(1);
+  part("progress").textContent = `${capitalize(answer.stage)}${share}${time} …`;
 }
 
 function showConnection({ isOpen, text }) {
@@ -116,11 +113,9 @@ function createNetworks({ socket, store }) {
     const { signal } = opening;
     store.set({ opened: null });
     try {
-      const opened = await socket.request({ type: "open", checkpoint }, { onProgress: showProgress, signal });
-      showProgress(null);
-      store.set({ opened });
+      const opened = await socket.request({ type: "open", checkpoint }, { signal });
+      store.set({ opened: { ...opened, players: opened.players.map(namePlayer) } });
     } catch (error) {
-      showProgress(null);
       showError(error);
     }
   }
@@ -156,10 +151,10 @@ function chooseNetwork(store, name) {
 
 function startPage() {
   const store = createStore();
-  const socket = connect(socketAddress(), showConnection);
+  const socket = connect(socketAddress(), showConnection, showProgress);
   const getPosition = createPositions(socket);
   const context = {
-    socket, store, getPosition, makeBoard, announce, showError, showProgress,
+    socket, store, getPosition, makeBoard, announce, showError,
     playMove: (name, options) => playMove(store, name, options),
   };
   const showView = createTabs(context);

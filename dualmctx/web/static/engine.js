@@ -50,13 +50,12 @@ export function describeSearch({ value, simulations, line }, view) {
 }
 
 // Returns { search(position, options), stop(), warmUp(state) }; a new search stops the one before.
-export function createEngine({ socket, showProgress }) {
+export function createEngine({ socket }) {
   let running = null;
   let warming = null;
   function stop() {
     running?.abort();
     running = null;
-    showProgress(null);
   }
   async function search(position, options) {
     stop();
@@ -64,7 +63,7 @@ export function createEngine({ socket, showProgress }) {
     running = mine;
     try {
       const message = { type: "search", ...position, ...options };
-      return await socket.request(message, { signal: mine.signal, onProgress: showProgress });
+      return await socket.request(message, { signal: mine.signal });
     } finally {
       if (running === mine) stop();
     }
@@ -77,10 +76,8 @@ export function createEngine({ socket, showProgress }) {
     const mine = new AbortController();
     warming = mine;
     const message = { type: "search", checkpoint, fen: null, ...options, temperature: 0 };
-    const onProgress = (answer) => running || showProgress(answer);
-    const ask = (moves) => socket.request({ ...message, moves }, { signal: mine.signal, onProgress });
+    const ask = (moves) => socket.request({ ...message, moves }, { signal: mine.signal });
     await ask([]).then((answer) => ask([answer.name])).catch(() => null);
-    if (!running && warming === mine) showProgress(null);
   }
   return { search, stop, warmUp };
 }

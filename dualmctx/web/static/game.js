@@ -2,12 +2,19 @@
 
 const MAX_KEPT = 500;
 
-// Returns the name of a side, as the first word of a sentence. Stones are "x (black)" in text; the
-// page draws discs.
+// Returns the server's name of a side as the page shows it. Stones are "x (black)" in text; the page
+// draws discs.
+export function namePlayer(name) {
+  return name.match(/^[xo] \((.+)\)$/)?.[1] ?? name;
+}
+
+// Returns the name of a side, as the first word of a sentence.
 export function nameSide({ opened }, side) {
-  const name = opened?.players[side] ?? ["first player", "second player"][side];
-  const shown = name.match(/^[xo] \((.+)\)$/)?.[1] ?? name;
-  return shown.charAt(0).toUpperCase() + shown.slice(1);
+  return capitalize(opened?.players[side] ?? ["first player", "second player"][side]);
+}
+
+export function capitalize(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 // Returns getPosition(position): a promise of the server's answer, kept for repeated questions.

@@ -14,6 +14,7 @@ export function makeRecord(root, { socket, store, showError, announce }) {
   const fenRow = make("form", { onsubmit: (event) => startFrom(event, fen.value.trim()) },
     makeField("Position (FEN)", fen), make("button", {}, "Start from this position"));
 
+  const saving = make("fieldset", { class: "row", disabled: true }, makeButton("Save record", () => save()), format);
   const guarded = (work) => async (...values) => {
     showError(null);
     try {
@@ -45,11 +46,12 @@ export function makeRecord(root, { socket, store, showError, announce }) {
     file.value = ""; // the same file can be chosen again
   });
   root.append(
-    make("div", { class: "row" }, makeButton("Save record", save), format),
+    saving,
     makeField("Load a record from a file", file),
     makeField("or paste it here", input), makeButton("Load record", () => load(input.value)), fenRow);
 
   return (state) => {
+    saving.disabled = !state.opened;
     if (!state.opened) return;
     fenRow.hidden = !state.opened.fen;
     const formats = state.opened.records.map((name) => [name, KINDS[name] ?? name]);

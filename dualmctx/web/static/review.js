@@ -11,7 +11,7 @@ const LEAVES_MOVE = { played: null, played_action: null, played_value: null, bes
 // rows(): the rows of the review that hold for the game of the store, from position 0 on.
 // onChange: called when there are new rows.
 export function createReview({ socket, store, announce, showError }, onChange) {
-  const start = makeButton("Evaluate all positions", run, { class: "review-start" });
+  const start = makeButton("Evaluate all positions", run, { class: "review-start", disabled: true });
   const stop = makeButton("Stop", () => running?.abort(), { class: "review-stop", hidden: true });
   const simulations = make("input", { type: "number", min: 1, step: 1, inputmode: "numeric", placeholder: "default" });
   const status = make("p", { class: "review-status", role: "status" });
@@ -56,7 +56,7 @@ export function createReview({ socket, store, announce, showError }, onChange) {
 
   function finish(text) {
     running = null;
-    start.disabled = false;
+    start.disabled = !store.get().opened;
     stop.hidden = true;
     status.textContent = text;
     if (text) announce(text);
@@ -73,6 +73,7 @@ export function createReview({ socket, store, announce, showError }, onChange) {
   function update() {
     const { moves, opened } = store.get();
     const known = rows();
+    start.disabled = Boolean(running) || !opened;
     if (opened) fillSummary(summary, known, opened.players);
     if (!running && known.length) {
       const count = moves.length + 1;

@@ -23,13 +23,15 @@ export function makeSettings(root, { store }) {
     onchange: () => temperature.reportValidity() && store.set({ temperature: temperature.valueAsNumber || 0 }),
   });
   sides.forEach((select) => setOptions(select, SIDES, "human"));
-  root.append(make("div", { class: "row" }, names), makeField("Search", variant), summary,
+  const search = make("fieldset", { class: "settings-search" }, makeField("Search", variant), summary,
     makeField("Strength (simulations, temperature)", level), budgets, makeField("Temperature (0: always the best move)", temperature));
+  root.append(make("div", { class: "row" }, names), search);
 
   function update(state) {
     sides[0].value = state.first;
     sides[1].value = state.second;
     temperature.value = state.temperature;
+    search.disabled = !state.opened;
     if (!state.opened || !state.welcome) return;
     names.forEach((field, i) => (field.firstChild.textContent = nameSide(state, i)));
     setOptions(variant, state.opened.variants.map((row) => [row.name, row.name]), chosenVariant(state).name);

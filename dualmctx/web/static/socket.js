@@ -17,9 +17,12 @@ export function socketAddress(place = window.location) {
 // Connects and stays connected.
 //
 // onState: called with { isOpen, text } after each change; `text` says why there is no connection.
+// onProgress: called with the newest message `progress` of a question that waits for its answer,
+//   and with null when there is none.
 // Returns { request, stream }.
-export function connect(address, onState) {
+export function connect(address, onState, onProgress) {
   const pending = new Map(); // from the id of a message to { message, attempts, onAnswer, onError }
+  const progress = new Map(); // from the id of a pending message to its progress, the newest last
   let socket = null;
   let nextId = 1;
   let delay = FIRST_DELAY;
@@ -36,6 +39,8 @@ export function connect(address, onState) {
     socket.addEventListener("message", (event) => receive(event.data));
     socket.addEventListener("close", (event) => {
       onState({ isOpen: false, text: refusal || event.reason || "No connection to the server." });
+      progress.clear();
+      showProgress();
       timer = setTimeout(open, delay * (0.75 + 0.5 * Math.random()));
       delay = Math.min(2 * delay, LONGEST_DELAY);
     });
@@ -48,8 +53,18 @@ export function connect(address, onState) {
     else socket.send(JSON.stringify(entry.message));
   }
 
+  function showProgress() {
+    onProgress([...progress.values()].at(-1) ?? null);
+  }
+
+  // Forgets a message; returns whether it was pending.
+  function forget(id) {
+    if (progress.delete(id)) showProgress();
+    return pending.delete(id);
+  }
+
   function fail(entry, text) {
-    pending.delete(entry.message.id);
+    forget(entry.message.id);
     entry.onError(new Error(text));
   }
 
@@ -60,8 +75,11 @@ export function connect(address, onState) {
     if (answer.type === "error" && answer.id === null) refusal = `${answer.message}.`;
     if (!entry) return;
     refusal = "";
+    progress.delete(answer.id);
+    if (answer.type === "progress") progress.set(answer.id, answer);
+    showProgress();
     if (answer.type === "error") fail(entry, answer.message);
-    else if (entry.onAnswer(answer)) pending.delete(answer.id);
+    else if (entry.onAnswer(answer)) forget(answer.id);
   }
 
   // Sends a message; `onAnswer` returns whether the answer is the last one. Returns the id.
@@ -73,7 +91,7 @@ export function connect(address, onState) {
   }
 
   function stop(id) {
-    if (!pending.delete(id) || socket.readyState !== WebSocket.OPEN) return;
+    if (!forget(id) || socket.readyState !== WebSocket.OPEN) return;
     socket.send(JSON.stringify({ type: "stop", id: nextId++, target: id }));
   }
 

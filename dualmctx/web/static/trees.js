@@ -5,7 +5,7 @@ import { make, makeButton, makeField, saveFile, setOptions } from "./dom.js";
 const STYLE = "/viewer/viewer.css";
 
 export function startTrees(root, context) {
-  const { store, socket, showError, showProgress } = context;
+  const { store, socket, showError } = context;
   const stage = make("div", { class: "tree-stage" });
   const form = makeForm(root, { onrecord: record, onopen: openFile, onsave: saveJson, onpage: savePage });
   root.append(stage);
@@ -13,21 +13,25 @@ export function startTrees(root, context) {
   let viewer = null;
   let running = null;
 
+  // Records a search, or stops the one that is being recorded.
   async function record() {
-    running?.abort();
+    if (running) {
+      running.abort();
+      return;
+    }
     running = new AbortController();
     const { signal } = running;
     showError(null);
     form.setBusy(true);
     try {
       const message = { type: "record_search", ...store.position(), ...form.options() };
-      const answer = await socket.request(message, { signal, onProgress: showProgress });
+      const answer = await socket.request(message, { signal });
       await show(answer.recording);
     } catch (error) {
       showError(error);
     } finally {
-      if (running?.signal === signal) form.setBusy(false);
-      showProgress(null);
+      running = null;
+      form.setBusy(false);
     }
   }
 
@@ -101,18 +105,25 @@ function makeForm(root, { onrecord, onopen, onsave, onpage }) {
   const variant = make("select", { name: "tree-variant", onchange: () => drawBudgets() });
   const budgets = make("div", { class: "row" });
   const compare = make("input", { type: "checkbox", name: "compare" });
-  const start = makeButton("Record the search", onrecord, { class: "main" });
-  const saves = [makeButton("Save as one HTML file", onpage), makeButton("Save as JSON", onsave)];
-  const file = make("input", { type: "file", accept: ".json,application/json" });
+  const start = make("button", { class: "main" }, "Record the search");
+  const saves = [
+    makeButton("Save HTML", onpage, { title: "Save the recording as one page that needs no server" }),
+    makeButton("Save JSON", onsave, { title: "Save the recording as a file for Open" }),
+  ];
+  const file = make("input", { type: "file", name: "recording", accept: ".json,application/json", hidden: true });
+  const open = makeButton("Open …", () => file.click(), { title: "Open a recording that was saved as JSON" });
   file.addEventListener("change", () => {
     if (file.files.length) onopen(file.files[0]);
     file.value = "";
   });
   const place = make("p", { class: "note" });
-  root.append(make("form", { class: "tree-form", onsubmit: (event) => event.preventDefault() }, place,
-    make("div", { class: "row" }, makeField("Search", variant), budgets,
-      make("label", { class: "field check" }, compare, make("span", {}, "with AlphaZero at the same cost")), start),
-    make("div", { class: "row" }, saves, makeField("Open a recording (JSON)", file))));
+  const form = make("fieldset", { class: "row" }, makeField("Search", variant), budgets,
+    make("label", { class: "field check", title: "Record AlphaZero's search at the same cost, too" }, compare, make("span", {}, "compare with AlphaZero")), start);
+  const submit = (event) => {
+    event.preventDefault();
+    onrecord();
+  };
+  root.append(make("form", { class: "tree-form", onsubmit: submit }, place, make("div", { class: "row" }, form, open, saves, file)));
   let variants = [];
 
   function drawBudgets() {
@@ -130,6 +141,7 @@ function makeForm(root, { onrecord, onopen, onsave, onpage }) {
     const count = ply ?? moves.length;
     const position = count ? `after move ${count}, ${moves[count - 1]}` : "at the start of the game";
     place.textContent = `Records one search of the position ${position}, and shows it simulation by simulation.`;
+    form.disabled = !opened;
     if (!opened || opened.variants === variants) return;
     variants = opened.variants;
     const names = variants.map((row) => row.name);
@@ -148,5 +160,6 @@ function makeForm(root, { onrecord, onopen, onsave, onpage }) {
     for (const button of saves) button.hidden = !isThere;
   }
   setRecording(false);
-  return { options, update, setBusy: (isBusy) => (start.disabled = isBusy), setRecording };
+  const setBusy = (isBusy) => (start.textContent = isBusy ? "Stop recording" : "Record the search");
+  return { options, update, setBusy, setRecording };
 }
