@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from dualmctx.types import Rollouts as Rollouts
     from dualmctx.types import Traits as Traits
     from dualmctx.types import acting_weights as acting_weights
-    from dualmctx.visualization.draw_tree import draw_tree as draw_tree
+    from dualmctx.visualization import draw_tree as draw_tree
 
 __version__ = "0.1.0"
 # The same names by module, for use at run time.
@@ -92,7 +92,7 @@ _NAMES = {
     "dualmctx.search.subtree": ("empty_tree", "get_subtree"),
     "dualmctx.search.tree": ("Tree",),
     "dualmctx.types": ("ActingOutput", "Embedding", "Rollouts", "Traits", "acting_weights"),
-    "dualmctx.visualization.draw_tree": ("draw_tree",),
+    "dualmctx.visualization": ("draw_tree",),
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 __all__ = tuple(_MODULES)

@@ -24,6 +24,8 @@ ORDER = (
     "dualmctx.policies",
     "dualmctx.training",
     "dualmctx.runs",
+    "dualmctx.visualization.recording",
+    "dualmctx.visualization.drawing",
     "dualmctx.visualization",
     "dualmctx.evaluation",
     "dualmctx.matches",

@@ -14,11 +14,7 @@ from dualmctx.runs.atomic_io import atomic_write_text
 from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.runs.saved_network import Trained
 from dualmctx.types import Environment, Policy
-from dualmctx.visualization.complete_tree import complete_tree
-from dualmctx.visualization.draw_tree import draw_tree
-from dualmctx.visualization.drawing import Drawing
-from dualmctx.visualization.page import recording_page
-from dualmctx.visualization.trained_recording import record_trained
+from dualmctx.visualization import Drawing, complete_tree, draw_tree, record_trained, recording_page
 
 _PROGRAM = "dualmctx tree"
 _DESCRIPTION = """Searches one position and draws the tree: visits, Q and prior of the most visited

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 from dualmctx.checks import check, check_count, show
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named
 from dualmctx.commands.search_options import SearchFlags
-from dualmctx.visualization.diagram import Direction
-from dualmctx.visualization.drawing import SUFFIXES
-from dualmctx.visualization.svg_style import Theme
+from dualmctx.visualization.drawing.diagram import Direction
+from dualmctx.visualization.drawing.drawing import SUFFIXES
+from dualmctx.visualization.drawing.svg_style import Theme
 
 
 @dataclasses.dataclass(frozen=True)

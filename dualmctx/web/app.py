@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket
 
-from dualmctx.visualization.page import recording_page
+from dualmctx.visualization import recording_page
 from dualmctx.web.handlers import answer_exact, answer_hello, answer_open, answer_position
 from dualmctx.web.long_answers import answer_record_search, answer_review
 from dualmctx.web.protocol import error, to_json

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from dualmctx.types import Policy
-from dualmctx.visualization.trained_recording import record_trained
+from dualmctx.visualization import record_trained
 from dualmctx.web.counter import Counter, Stopped
 from dualmctx.web.engines import Network
 from dualmctx.web.game_evaluation import chosen_policy

@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 
 import games
-from dualmctx.visualization.complete_tree import complete_tree, count_histories, list_histories
+from dualmctx.visualization.drawing.complete_tree import (
+    complete_tree,
+    count_histories,
+    list_histories,
+)
 from games import retrograde, solvers
 
 FIGURE = Path(__file__).parents[2] / "docs" / "connect2-tree.svg"

@@ -16,8 +16,7 @@ import dualmctx
 import games
 from dualmctx import AlphaZero, Chain, Dual, Gumbel
 from dualmctx.search.slots import played_actions, slot_actions
-from dualmctx.visualization.draw_tree import draw_tree
-from dualmctx.visualization.drawing import Drawing
+from dualmctx.visualization import Drawing, draw_tree
 from hash_model import Rules
 from oracle import cases
 from oracle.compare import run_engine

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dualmctx.visualization.diagram import Box, Diagram, children_of
-from dualmctx.visualization.geometry import LABEL, height_of, label_of, measure, text_length
-from dualmctx.visualization.layout import lay_out
+from dualmctx.visualization.drawing.diagram import Box, Diagram, children_of
+from dualmctx.visualization.drawing.geometry import LABEL, height_of, label_of, measure, text_length
+from dualmctx.visualization.drawing.layout import lay_out
 from games import Picture
 
 # Entry i - 1 chooses the parent of node i among the nodes before it.

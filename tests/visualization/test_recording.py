@@ -18,8 +18,8 @@ from recorded import (
     small_network,
 )
 
-from dualmctx.visualization import recording as recordings
-from dualmctx.visualization.recording import record_search
+from dualmctx.visualization import record_search
+from dualmctx.visualization.recording import recording as recordings
 
 SAMPLED = [pytest.param(name, marks=pytest.mark.sampled(28)) for name in POLICIES]
 

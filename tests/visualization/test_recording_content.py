@@ -17,10 +17,9 @@ from dualmctx.policies.top_actions import Inputs
 from dualmctx.runs.saved_network import load_trained
 from dualmctx.search.arrays import batched_gather
 from dualmctx.search.select import argmax
-from dualmctx.visualization.choice_records import MAX_CANDIDATES
-from dualmctx.visualization.equal_cost import alphazero_of_equal_cost
-from dualmctx.visualization.recording import record_search
-from dualmctx.visualization.trained_recording import record_trained
+from dualmctx.visualization import record_search, record_trained
+from dualmctx.visualization.recording.choice_records import MAX_CANDIDATES
+from dualmctx.visualization.recording.equal_cost import alphazero_of_equal_cost
 
 DUAL = Dual((6, 4), 2, root=Dual().root.for_evaluation())
 

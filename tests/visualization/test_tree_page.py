@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dualmctx.commands.main import main
-from dualmctx.visualization.page import recording_page
+from dualmctx.visualization import recording_page
 
 HOSTILE = "</script><script>alert(1)</script><!--&\u2028\u2029\"'\\"
 

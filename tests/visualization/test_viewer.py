@@ -18,8 +18,7 @@ import browser
 import games
 from dualmctx import AlphaZero, Backup, Contempt, Dual, Execution, Gumbel, make_search_fn
 from dualmctx.runs.saved_network import model_kwargs_of
-from dualmctx.visualization.page import recording_page
-from dualmctx.visualization.trained_recording import record_trained
+from dualmctx.visualization import record_trained, recording_page
 from untrained import make_untrained
 
 STATIC = Path(recording_page.__code__.co_filename).parent / "static"

@@ -4,9 +4,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualmctx.visualization.choice_records import describe_choice
-from dualmctx.visualization.events import Event, RefinedNodes, Simulated
-from dualmctx.visualization.tree_mirror import TreeMirror
+from dualmctx.visualization.recording.choice_records import describe_choice
+from dualmctx.visualization.recording.events import Event, RefinedNodes, Simulated
+from dualmctx.visualization.recording.tree_mirror import TreeMirror
 
 # The largest number of nodes that a refinement lists beside those that it evaluates.
 _MAX_WAITING = 16

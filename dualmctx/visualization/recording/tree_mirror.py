@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dualmctx.search.tree import Tree
-from dualmctx.visualization.search_parts import View
+from dualmctx.visualization.recording.search_parts import View
 
 
 class TreeMirror:

@@ -5,9 +5,9 @@ from typing import Any
 
 import svgwrite
 
-from dualmctx.visualization.board_svg import board_size, draw_board
-from dualmctx.visualization.diagram import Box, Diagram, explain_borders, printable
-from dualmctx.visualization.geometry import (
+from dualmctx.visualization.drawing.board_svg import board_size, draw_board
+from dualmctx.visualization.drawing.diagram import Box, Diagram, explain_borders, printable
+from dualmctx.visualization.drawing.geometry import (
     BELOW_BOARD,
     LABEL,
     MARGIN,
@@ -20,7 +20,7 @@ from dualmctx.visualization.geometry import (
     name_of,
     text_length,
 )
-from dualmctx.visualization.svg_style import LINE, Theme, root_class, style_sheet
+from dualmctx.visualization.drawing.svg_style import LINE, Theme, root_class, style_sheet
 
 # The part of a title or of a line of the legend that is drawn.
 _MAX_LINE = 110

@@ -2,7 +2,7 @@
 
 import re
 
-from dualmctx.visualization.diagram import Box, Diagram, explain_borders, printable
+from dualmctx.visualization.drawing.diagram import Box, Diagram, explain_borders, printable
 
 _STYLES = {
     "plain": "",

@@ -11,12 +11,12 @@ from dualmctx.policies import REGISTRY
 from dualmctx.runs.folder import to_dict
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params, Policy
-from dualmctx.visualization.node_records import describe_nodes
-from dualmctx.visualization.programs import Programs
-from dualmctx.visualization.search_parts import Finish, Start, View
-from dualmctx.visualization.step_records import Prior, StepRecorder
-from dualmctx.visualization.tree_mirror import TreeMirror
-from dualmctx.visualization.unrolled import Unrolled
+from dualmctx.visualization.recording.node_records import describe_nodes
+from dualmctx.visualization.recording.programs import Programs
+from dualmctx.visualization.recording.search_parts import Finish, Start, View
+from dualmctx.visualization.recording.step_records import Prior, StepRecorder
+from dualmctx.visualization.recording.tree_mirror import TreeMirror
+from dualmctx.visualization.recording.unrolled import Unrolled
 from games.pictures import player_names
 
 

@@ -11,10 +11,10 @@ import jax
 import numpy as np
 
 from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
-from dualmctx.visualization.equal_cost import alphazero_of_equal_cost
-from dualmctx.visualization.programs import Programs
-from dualmctx.visualization.recorded_search import RecordedSearch, budgets_of
-from dualmctx.visualization.recorded_search import Subject as Subject
+from dualmctx.visualization.recording.equal_cost import alphazero_of_equal_cost
+from dualmctx.visualization.recording.programs import Programs
+from dualmctx.visualization.recording.recorded_search import RecordedSearch, budgets_of
+from dualmctx.visualization.recording.recorded_search import Subject as Subject
 
 MAX_SIMULATIONS = 2000
 """The largest number of simulations, of all trees together, of a recorded search."""

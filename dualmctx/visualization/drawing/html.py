@@ -2,9 +2,9 @@
 
 import html
 
-from dualmctx.visualization.diagram import Diagram, printable
-from dualmctx.visualization.svg import to_svg
-from dualmctx.visualization.svg_style import Theme, root_class, style_sheet
+from dualmctx.visualization.drawing.diagram import Diagram, printable
+from dualmctx.visualization.drawing.svg import to_svg
+from dualmctx.visualization.drawing.svg_style import Theme, root_class, style_sheet
 
 _SCHEMES = {"auto": "light dark", "light": "light", "dark": "dark"}
 

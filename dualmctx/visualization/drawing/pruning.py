@@ -4,7 +4,7 @@ import heapq
 from typing import NamedTuple
 
 from dualmctx.checks import check_count
-from dualmctx.visualization.search_tree import SearchTree
+from dualmctx.visualization.drawing.search_tree import SearchTree
 
 _ROOT = 0
 

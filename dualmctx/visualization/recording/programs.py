@@ -26,8 +26,15 @@ from dualmctx.search.simulate import SearchSpec, grow
 from dualmctx.search.slots import has_slots, to_actions
 from dualmctx.search.tree import Tree, get_children
 from dualmctx.types import Environment, Params, Path, Policy, PolicyValueNetwork
-from dualmctx.visualization.explain import Explanation, explain, probabilities
-from dualmctx.visualization.search_parts import Finish, Plan, Refined, Start, View, view_of
+from dualmctx.visualization.recording.explain import Explanation, explain, probabilities
+from dualmctx.visualization.recording.search_parts import (
+    Finish,
+    Plan,
+    Refined,
+    Start,
+    View,
+    view_of,
+)
 
 
 class Programs:

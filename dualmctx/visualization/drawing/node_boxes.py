@@ -1,9 +1,9 @@
 """The boxes of a search tree: the texts of its nodes, and the summaries of hidden ones."""
 
 from dualmctx.search.tree import Tree
-from dualmctx.visualization.diagram import Box, Style
-from dualmctx.visualization.pruning import Hidden, Shown
-from dualmctx.visualization.search_tree import Node, SearchTree
+from dualmctx.visualization.drawing.diagram import Box, Style
+from dualmctx.visualization.drawing.pruning import Hidden, Shown
+from dualmctx.visualization.drawing.search_tree import Node, SearchTree
 from games import Picture
 
 

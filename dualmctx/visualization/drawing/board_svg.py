@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from dualmctx.visualization.svg_style import CHARACTER
+from dualmctx.visualization.drawing.svg_style import CHARACTER
 from games import Picture
 
 _SIDE, _LARGEST_CELL, _SMALLEST_CELL = 96, 24, 9

@@ -10,7 +10,7 @@ import games
 from dualmctx.runs.saved_network import Trained, model_kwargs_of
 from dualmctx.runs.saved_policy import build_policy
 from dualmctx.types import Environment, Policy
-from dualmctx.visualization.recording import Progress, Subject, record_search
+from dualmctx.visualization.recording.recording import Progress, Subject, record_search
 from games.histories import replay_checked
 
 

@@ -3,10 +3,10 @@
 import unicodedata
 from typing import NamedTuple
 
-from dualmctx.visualization.board_svg import board_size
-from dualmctx.visualization.diagram import Box, Diagram, children_of, printable
-from dualmctx.visualization.layout import lay_out
-from dualmctx.visualization.svg_style import CHARACTER, LINE
+from dualmctx.visualization.drawing.board_svg import board_size
+from dualmctx.visualization.drawing.diagram import Box, Diagram, children_of, printable
+from dualmctx.visualization.drawing.layout import lay_out
+from dualmctx.visualization.drawing.svg_style import CHARACTER, LINE
 
 MARGIN, PADDING, LABEL = 16, 7, LINE + 4
 """The margin of the page, the padding of a box, and the height of the text above a box."""

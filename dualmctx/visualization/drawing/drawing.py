@@ -8,12 +8,12 @@ from typing import Any
 import orjson
 
 from dualmctx.runs.atomic_io import atomic_write_text
-from dualmctx.visualization.diagram import Diagram
-from dualmctx.visualization.dot import to_dot
-from dualmctx.visualization.html import to_html
-from dualmctx.visualization.svg import to_svg
-from dualmctx.visualization.svg_style import Theme
-from dualmctx.visualization.text import to_text
+from dualmctx.visualization.drawing.diagram import Diagram
+from dualmctx.visualization.drawing.dot import to_dot
+from dualmctx.visualization.drawing.html import to_html
+from dualmctx.visualization.drawing.svg import to_svg
+from dualmctx.visualization.drawing.svg_style import Theme
+from dualmctx.visualization.drawing.text import to_text
 
 SUFFIXES: tuple[str, ...] = (".svg", ".dot", ".json", ".html", ".txt")
 """The formats of `Drawing.save`."""

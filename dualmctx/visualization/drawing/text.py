@@ -1,6 +1,6 @@
 """Writes the drawing of a tree as text for terminals."""
 
-from dualmctx.visualization.diagram import Box, Diagram, children_of, printable
+from dualmctx.visualization.drawing.diagram import Box, Diagram, children_of, printable
 
 
 def to_text(diagram: Diagram) -> str:

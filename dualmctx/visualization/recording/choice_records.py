@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from dualmctx.search.reports import Scores
-from dualmctx.visualization.explain import Explanation
+from dualmctx.visualization.recording.explain import Explanation
 
 MAX_CANDIDATES = 32
 """The largest number of actions that a recording lists for one choice."""

@@ -9,10 +9,10 @@ import numpy as np
 import games
 from dualmctx import __version__
 from dualmctx.checks import check_count
-from dualmctx.visualization.diagram import Box, Diagram, Direction, check_direction
-from dualmctx.visualization.drawing import Drawing
-from dualmctx.visualization.node_views import draw_positions, replay_positions
-from dualmctx.visualization.svg_style import Theme, check_theme
+from dualmctx.visualization.drawing.diagram import Box, Diagram, Direction, check_direction
+from dualmctx.visualization.drawing.drawing import Drawing
+from dualmctx.visualization.drawing.node_views import draw_positions, replay_positions
+from dualmctx.visualization.drawing.svg_style import Theme, check_theme
 from games import Picture, retrograde, solvers
 
 _LEGEND = (

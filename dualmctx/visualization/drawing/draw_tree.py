@@ -4,10 +4,10 @@ from typing import Any
 
 from dualmctx import __version__
 from dualmctx.search.tree import Tree
-from dualmctx.visualization.diagram import Diagram, Direction, check_direction
-from dualmctx.visualization.drawing import Drawing
-from dualmctx.visualization.node_boxes import make_boxes
-from dualmctx.visualization.node_views import (
+from dualmctx.visualization.drawing.diagram import Diagram, Direction, check_direction
+from dualmctx.visualization.drawing.drawing import Drawing
+from dualmctx.visualization.drawing.node_boxes import make_boxes
+from dualmctx.visualization.drawing.node_views import (
     choose_state,
     draw_position,
     draw_positions,
@@ -15,9 +15,9 @@ from dualmctx.visualization.node_views import (
     name_moves,
     replay_positions,
 )
-from dualmctx.visualization.pruning import prune
-from dualmctx.visualization.search_tree import SearchTree, read_tree
-from dualmctx.visualization.svg_style import Theme, check_theme
+from dualmctx.visualization.drawing.pruning import prune
+from dualmctx.visualization.drawing.search_tree import SearchTree, read_tree
+from dualmctx.visualization.drawing.svg_style import Theme, check_theme
 from games import Picture
 
 

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 import games
-from dualmctx.visualization.search_tree import SearchTree
+from dualmctx.visualization.drawing.search_tree import SearchTree
 from games import Picture
 from games.pictures import changed_cells, picture
 

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualmctx.visualization.explain import Explanation
-from dualmctx.visualization.search_parts import Refined, View
+from dualmctx.visualization.recording.explain import Explanation
+from dualmctx.visualization.recording.search_parts import Refined, View
 
 
 class Simulated(NamedTuple):

@@ -1,0 +1,1 @@
+"""Recordings of searches: one search, step by step, as JSON."""
