@@ -68,8 +68,8 @@ def _path(nodes: Any, leaf: Any, visits: Any, values: Any) -> list[dict[str, Any
     while child["parent"] >= 0:
         count = visits.get(child["index"], 0)
         q = -values.get(child["index"], 0.0)
-        row = {"action": child["action"], "prior": 1 / 7, "visits": count, "q": q}
-        candidate = row | {"addends": [q, 0.5], "score": q + 0.5}
+        candidates = {"action": [child["action"]], "prior": [1 / 7], "visits": [count], "q": [q]}
+        candidates |= {"addends": [[q], [0.5]], "score": [q + 0.5]}
         rows.insert(
             0,
             {
@@ -79,7 +79,7 @@ def _path(nodes: Any, leaf: Any, visits: Any, values: Any) -> list[dict[str, Any
                 "chosen": child["action"],
                 "reason": "rule",
                 "parts": ["Q", "exploration"],
-                "candidates": [candidate],
+                "candidates": candidates,
                 "omitted": 6,
             },
         )

@@ -111,6 +111,14 @@ def replay_changes(recording: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     return visits, values
 
 
+def candidates_of(choice: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns the candidates of a choice as rows."""
+    columns = dict(choice["candidates"])
+    parts = columns.pop("addends")
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return [row | {"addends": [part[i] for part in parts]} for i, row in enumerate(rows)]
+
+
 def choices(recording: dict[str, Any]) -> list[dict[str, Any]]:
     """Returns all choices of all simulations."""
     steps = [step for step in recording["steps"] if step["kind"] == "simulation"]

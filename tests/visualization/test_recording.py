@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from recorded import (
     POLICIES,
+    candidates_of,
     choices,
     ordinary_output,
     position,
@@ -71,14 +72,14 @@ def check_trees(recording: dict[str, Any], output: Any, tolerance: float = 0) ->
 def check_scores(recording: dict[str, Any]) -> None:
     """Checks that the largest score is the choice, and that the addends sum to the scores."""
     for choice in choices(recording):
-        scores = [-np.inf if x["score"] is None else x["score"] for x in choice["candidates"]]
+        scores = [-np.inf if x["score"] is None else x["score"] for x in candidates_of(choice)]
         if choice["reason"] in ("rule", "root"):
-            assert choice["candidates"][int(np.argmax(scores))]["action"] == choice["chosen"]
-        for candidate, score in zip(choice["candidates"], scores, strict=True):
+            assert choice["candidates"]["action"][int(np.argmax(scores))] == choice["chosen"]
+        for candidate, score in zip(candidates_of(choice), scores, strict=True):
             if np.isfinite(score):
                 assert sum(candidate["addends"]) == pytest.approx(score, rel=3e-6, abs=3e-6)
         assert choice["parts"]
-        assert all(len(x["addends"]) == len(choice["parts"]) for x in choice["candidates"])
+        assert all(len(x["addends"]) == len(choice["parts"]) for x in candidates_of(choice))
 
 
 def check_steps(recording: dict[str, Any]) -> None:
@@ -98,8 +99,8 @@ def check_steps(recording: dict[str, Any]) -> None:
     for step in steps:
         for choice in step.get("path", []):
             legal = recording["nodes"][choice["node"]]["legal"]
-            assert {x["action"] for x in choice["candidates"]} <= set(legal)
-            assert choice["chosen"] in {x["action"] for x in choice["candidates"]}
+            assert set(choice["candidates"]["action"]) <= set(legal)
+            assert choice["chosen"] in choice["candidates"]["action"]
 
 
 @pytest.mark.parametrize("name", SAMPLED)

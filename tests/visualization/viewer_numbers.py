@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from recorded import candidates_of
+
 Numbers = dict[str, list[Any]]
 """Numbers in the order of the page, by `place|caption|ids|field`."""
 
@@ -87,9 +89,9 @@ class Expected:
     def selection(self, choice: dict[str, Any]) -> Numbers:
         """Returns the numbers of the candidates of one choice."""
         found: Numbers = {}
-        means = [x["q"] == x["addends"][0] for x in choice["candidates"]]
+        means = [x["q"] == x["addends"][0] for x in candidates_of(choice)]
         shows_mean = choice["parts"][0] != "Q" or not all(means)
-        for row in choice["candidates"]:
+        for row in candidates_of(choice):
             numbers = {name: row[name] for name in ("prior", "visits", "score")}
             numbers |= {f"addend-{i}": x for i, x in enumerate(row["addends"])}
             if shows_mean:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import orjson
 
 from dualmctx.search.reports import Scores
 from dualmctx.visualization.recording.explain import Explanation
@@ -26,7 +27,7 @@ def describe_choice(choice: Explanation, slot: int) -> dict[str, Any]:
         "action": action,
         "reason": _reason(reports),
         "parts": [] if scores is None else list(scores.names),
-        "candidates": [_candidate(choice, scores, i) for i in listed],
+        "candidates": _candidates(choice, scores, listed),
         "omitted": int(np.sum(choice.legal)) - len(listed),
         "chosen": action,
     }
@@ -54,23 +55,27 @@ def _listed(choice: Explanation, scores: Scores | None, slot: int) -> list[int]:
     return legal.tolist()
 
 
-def _candidate(choice: Explanation, scores: Scores | None, slot: int) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "action": int(choice.actions[slot]),
-        "prior": float(choice.prior[slot]),
-        "visits": int(choice.visits[slot]),
-        "q": float(choice.qvalues[slot]),
-        "addends": [],
-        "score": None,
+def _candidates(
+    choice: Explanation, scores: Scores | None, listed: list[int]
+) -> dict[str, list[Any]]:
+    """Returns the numbers of the listed slots by columns."""
+    columns: dict[str, list[Any]] = {
+        "action": choice.actions[listed].tolist(),
+        "prior": _shortest(choice.prior[listed]),
+        "visits": choice.visits[listed].tolist(),
+        "q": _shortest(choice.qvalues[listed]),
+        "addends": [] if scores is None else [_shortest(x[listed]) for x in scores.addends],
+        "score": [None] * len(listed) if scores is None else _shortest(scores.score[listed]),
     }
-    if scores is not None:
-        found["addends"] = [_finite(x[slot]) for x in scores.addends]
-        found["score"] = _finite(scores.score[slot])
     if "frozen" in choice.reports and choice.reports["samples"]:
-        found["frozen_visits"] = int(choice.reports["frozen"][slot])
-    return found
+        columns["frozen_visits"] = choice.reports["frozen"][listed].tolist()
+    return columns
 
 
-def _finite(number: Any) -> float | None:
-    """Returns a number that JSON can hold."""
-    return float(number) if np.isfinite(number) else None
+def _shortest(numbers: Any) -> list[float | None]:
+    """Returns float32 numbers as the shortest decimals that round to them.
+
+    Numbers that JSON cannot hold become `None`.
+    """
+    exact = np.asarray(numbers).astype(np.promote_types(numbers.dtype, np.float32))
+    return orjson.loads(orjson.dumps(exact, option=orjson.OPT_SERIALIZE_NUMPY))

@@ -120,6 +120,16 @@ function listOutputs(recording) {
   return outputs;
 }
 
+// The candidates of a choice as rows; a recording has columns, and a column per part for the addends.
+export function listCandidates({ candidates }) {
+  const { action, addends, ...columns } = candidates;
+  return action.map((number, i) => ({
+    action: number,
+    addends: addends.map((column) => column[i]),
+    ...Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, column[i]])),
+  }));
+}
+
 export function headName(recording, head) {
   if (typeof head !== "number") return String(head);
   return recording.heads.at(head) ?? `head ${head}`;

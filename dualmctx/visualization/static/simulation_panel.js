@@ -3,7 +3,7 @@
 import { makeScoreBar, makeShareBar, makeValueBar, rangeOfScores } from "./bars.js";
 import { formatCount, formatShare, formatValue, isNumber, makeElement, makeNumber, makeTable } from "./elements.js";
 import { TERM_HELP } from "./help.js";
-import { headName, moveLine, viewOfMover } from "./replay.js";
+import { headName, listCandidates, moveLine, viewOfMover } from "./replay.js";
 
 const ROWS_AT_FIRST = 12;
 const LONGEST_LINE = 24;
@@ -45,12 +45,13 @@ export function describeSelection(recording, step, level) {
 export function makeSelectionTable(recording, row) {
   const node = recording.nodes[row.node];
   const parts = row.parts;
-  const isMean = parts[0] === "Q" && row.candidates.every(({ q, addends }) => q === null || q === addends[0]);
-  const hasFrozen = row.candidates.some((candidate) => candidate.frozen_visits !== undefined);
+  const candidates = listCandidates(row);
+  const isMean = parts[0] === "Q" && candidates.every(({ q, addends }) => q === null || q === addends[0]);
+  const hasFrozen = candidates.some((candidate) => candidate.frozen_visits !== undefined);
   const headers = ["", "move", ["P", TERM_HELP.P], ["N", TERM_HELP.N], ...(hasFrozen ? [["frozen N", TERM_HELP.frozen]] : []), ...(isMean ? [] : [["mean Q", TERM_HELP.Q]]),
     ...parts.map((part, i) => [i ? `+ ${part}` : part, TERM_HELP[part] ?? `Addend of the score: ${part}`]), ["= score", TERM_HELP.score], "bar"];
-  const range = rangeOfScores(row.candidates);
-  const ranked = [...row.candidates].sort((a, b) => compareScores(a, b) || a.action - b.action);
+  const range = rangeOfScores(candidates);
+  const ranked = candidates.sort((a, b) => compareScores(a, b) || a.action - b.action);
   const chosen = row.chosen ?? row.action;
   const rows = ranked.map((candidate) => makeCandidateRow(node, candidate, candidate.action === chosen, { isMean, hasFrozen, range }));
   const omitted = row.omitted ? `; ${row.omitted} with smaller scores are left out` : "";
