@@ -147,9 +147,14 @@ def _start(game: GameSpec, spec: HostEngineSpec, options: PlayOptions, stop: Any
 def _end_with_parent() -> None:
     """Ends this process when its parent has been killed."""
     parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    if parent is None:
+        return
+    parent.join()
+    for worker in _workers:
+        if isinstance(worker.engine, HostEngine):
+            # A program that ignores the end of its input would stay.
+            worker.engine.close()
+    os._exit(1)
 
 
 def _play(number: int) -> PlayedGame:

@@ -5,13 +5,18 @@ sections 2.3 to 2.6 (commands and answers) and 2.11 (vertices).
 """
 
 import contextlib
-import queue
+import os
+import selectors
 import shlex
 import shutil
+import signal
 import subprocess
-import threading
 import time
-from typing import Any
+from typing import NoReturn
+
+_SECONDS_TO_END = 0.2
+_MAX_BYTES = 2**20
+_MAX_REASON = 200
 
 
 class GtpError(ValueError):
@@ -36,47 +41,62 @@ class GtpProgram:
           ValueError: if the command does not exist or cannot be started.
         """
         self.command, self._timeout = command, timeout
-        self._process = _start(command)
-        self._lines: queue.Queue[str | None] = queue.Queue()
-        threading.Thread(
-            target=_read, args=(self._process.stdout, self._lines), daemon=True
-        ).start()
+        self._process, self._unread = _start(command), b""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._input, self._output = self._process.stdin, self._process.stdout
+        self._ready = selectors.DefaultSelector()
+        self._ready.register(self._output, selectors.EVENT_READ)
 
     def send(self, command: str) -> str:
         """Sends a command; returns the answer without its sign.
 
         Raises:
-          GtpError: if the program ends, gives no answer in time, or answers with an error.
+          GtpError: if the program ends, gives no answer in time, writes more than 1 MiB before the
+            end of its answer, or answers with an error.
         """
-        assert self._process.stdin is not None
         try:
-            self._process.stdin.write(command + "\n")
-            self._process.stdin.flush()
+            self._input.write(f"{command}\n".encode())
         except OSError:
             raise GtpError(f"{self._describe_end()} at {command!r}") from None
         answer = self._read_answer(command)
         if answer.startswith("?"):
-            raise GtpError(f"the program refused {command!r}: {answer[1:].strip() or 'no reason'}")
+            reason = answer[1:].strip()[:_MAX_REASON] or "no reason"
+            raise GtpError(f"the program refused {command!r}: {reason}")
         return answer[1:].strip()
 
     def _read_answer(self, command: str) -> str:
         """Returns the lines of an answer, which an empty line ends."""
-        end, lines = time.monotonic() + self._timeout, []
+        end, size, lines = time.monotonic() + self._timeout, 0, []
         while True:
-            try:
-                line = self._lines.get(timeout=max(0.0, end - time.monotonic()))
-            except queue.Empty:
-                raise GtpError(
-                    f"the program gave no answer to {command!r} in {self._timeout:g} s"
-                ) from None
-            if line is None:
-                raise GtpError(f"{self._describe_end()} at {command!r}")
-            line = "".join(x for x in line if x.isprintable() or x == "\t").rstrip()
+            data = self._read_line(command, end)
+            size += len(data)
+            if size > _MAX_BYTES:
+                raise GtpError(f"the program's answer to {command!r} is longer than 1 MiB")
+            line = "".join(x for x in data.decode(errors="replace") if x.isprintable() or x == "\t")
             # Text before an answer is not part of the protocol; some programs print it.
             if lines or line.startswith(("=", "?")):
-                if not line:
+                if not line.strip():
                     return "\n".join(lines)
-                lines.append(line)
+                lines.append(line.rstrip())
+
+    def _read_line(self, command: str, end: float) -> bytes:
+        """Returns the next line, or what has been read of a line that is too long."""
+        while b"\n" not in self._unread and len(self._unread) <= _MAX_BYTES:
+            if not self._ready.select(max(0.0, end - time.monotonic())):
+                self._raise_late(command)
+            data = os.read(self._output.fileno(), 2**16)
+            if not data:
+                raise GtpError(f"{self._describe_end()} at {command!r}")
+            self._unread += data
+        if time.monotonic() > end:
+            # A program may write without a pause.
+            self._raise_late(command)
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line
+
+    def _raise_late(self, command: str) -> NoReturn:
+        raise GtpError(f"the program gave no answer to {command!r} in {self._timeout:g} s")
 
     def _describe_end(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -85,16 +105,18 @@ class GtpProgram:
         return "the program closed its output"
 
     def close(self) -> None:
-        """Ends the program."""
-        # Closing the input writes what is left in its buffer. The reader closes the output.
+        """Ends the program, and the processes that it has started."""
+        # A program ends at the end of its input.
         with contextlib.suppress(OSError):
-            if self._process.stdin is not None:
-                self._process.stdin.close()
+            self._input.close()
         try:
-            self._process.wait(0.2)
+            self._process.wait(_SECONDS_TO_END)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+        self._ready.close()
+        self._output.close()
 
     def __enter__(self) -> "GtpProgram":
         """Returns the program."""
@@ -105,7 +127,7 @@ class GtpProgram:
         self.close()
 
 
-def _start(command: str) -> subprocess.Popen[str]:
+def _start(command: str) -> subprocess.Popen[bytes]:
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -118,23 +140,15 @@ def _start(command: str) -> subprocess.Popen[str]:
         )
     pipe = subprocess.PIPE
     try:
-        # In a session of its own, so that Ctrl-C reaches this process only.
+        # In a session of its own, so that Ctrl-C reaches this process only, and `close` can end the
+        # whole group of processes. Without a buffer, no data waits that `select` does not see.
         return subprocess.Popen(
             words,
             stdin=pipe,
             stdout=pipe,
             stderr=subprocess.DEVNULL,
-            text=True,
-            errors="replace",
+            bufsize=0,
             start_new_session=True,
         )
     except OSError as error:
         raise ValueError(f"gtp_command is {command!r}; it cannot be started: {error}") from None
-
-
-def _read(stream: Any, lines: "queue.Queue[str | None]") -> None:
-    """Puts the lines of a stream into a queue, and `None` at its end."""
-    with stream:
-        for line in stream:
-            lines.put(line)
-    lines.put(None)

@@ -103,6 +103,35 @@ def test_a_gtp_program_that_hangs_is_ended(tmp_path: Path) -> None:
     assert time.monotonic() - start < 20
 
 
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        ("while True: print('x' * 99)", "is longer than 1 MiB"),
+        ("while True: print()", "gave no answer to 'name' in 0.5 s"),
+        ("print('=' + 'x' * 2**22, flush=True); input(); input()", "is longer than 1 MiB"),
+    ],
+    ids=["text without an end", "empty lines without an end", "a long line"],
+)
+def test_output_without_an_end_is_not_collected(program: str, message: str) -> None:
+    with GtpProgram(shlex.join([sys.executable, "-c", program]), 0.5) as client:
+        client._timeout = 5.0 if "longer" in message else 0.5
+        with pytest.raises(GtpError, match=message):
+            client.send("name")
+        assert len(client._unread) < 2**21
+
+
+def test_the_processes_that_a_program_has_started_end_with_it(tmp_path: Path) -> None:
+    file = tmp_path / "child"
+    script = f"sleep 60 & echo $! > {shlex.quote(str(file))}; echo; echo =; echo; wait"
+    with GtpProgram(shlex.join(["sh", "-c", script]), 5.0) as program:
+        assert program.send("name") == ""
+    status = Path(f"/proc/{file.read_text().strip()}/status")
+    end = time.monotonic() + 5
+    while status.exists() and "zombie" not in status.read_text() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not status.exists() or "zombie" in status.read_text()
+
+
 def test_a_resignation_is_a_result(tmp_path: Path) -> None:
     [game], _ = play_with(tmp_path, "resign", 1)
     assert game == PlayedGame(0, [0], [], 1.0)
