@@ -220,6 +220,7 @@ def test_one_of_several_games_is_read() -> None:
         ("gardner_chess", "rnbqk/ppppp/5/PPPPP/RNBQK w -", "3 fields; six are needed"),
         ("gardner_chess", "1. b3 { open", "a comment has no closing brace"),
         ("gardner_chess", '[Event "?"]\n\n1. b3', "the game is chess, but the network plays gard"),
+        ("gardner_chess", '[Event "?"]\n\n1. c3 dxc3', 'give its PGN the tag [Variant "Gardner"]'),
         ("nim", "nonsense", "move 1, 'nonsense', is not a move of nim"),
     ],
 )

@@ -124,13 +124,11 @@ def _name(env: Environment, game: RecordedGame, moves: np.ndarray, ply: int) -> 
 
 def _mismatch(env: Environment, game: RecordedGame) -> str | None:
     """Returns why a game cannot be played in an environment; `None` if it can."""
-    if game.error is not None:
-        return game.error
     if game.game not in (None, env.id):
         return f"the game is {game.game}, but the data set is of {env.id}"
     reason = None if game.board is None else _board_mismatch(env, game.board)
-    if reason is not None:
-        return reason
+    if reason is not None or game.error is not None:
+        return reason or game.error
     komi = getattr(getattr(env, "_game", None), "komi", None)
     if game.komi is not None and komi is not None and game.komi != komi:
         return (

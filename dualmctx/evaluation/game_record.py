@@ -18,7 +18,7 @@ class GameRecord(NamedTuple):
       moves: the moves, as for `Question`.
       texts: the moves in the notation of the game, as in results.
       fen: the FEN in which the moves begin; `None` for the initial position.
-      board: the board on which the game is played.
+      board: the board on which the game is played, also of an invalid game if it is known.
       about: what the file says of the game, such as the names of the players.
       error: the reason why the game is invalid; `None` if it is valid.
       end: byte offset of the end of the game in the file.
@@ -52,7 +52,8 @@ def to_questions(records: Iterable[GameRecord], *, every: bool) -> Iterator[Ques
     for game, record in enumerate(records, start=1):
         extra: Row = {"game": game, "ply": None, "played": None} | (record.about or {})
         if record.error is not None:
-            yield _invalid_game(next(numbers), extra, record.error, record.end)
+            invalid = _invalid_game(next(numbers), extra, record.error, record.end)
+            yield invalid._replace(board=record.board)
             continue
         last = len(record.moves)
         for ply in range(last + 1) if every else [last]:

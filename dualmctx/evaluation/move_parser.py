@@ -69,7 +69,9 @@ def parse_batch(env: Environment, questions: Sequence[Question]) -> ParsedMoves:
 def board_mismatch(env: Environment, board: Board) -> str | None:
     """Returns why moves on a board are not moves of a game; `None` if they are."""
     if env.id != board.game and not env.id.startswith(f"{board.game}_"):
-        return f"the game is {board.game}, but the network plays {env.id}"
+        # PGN is of chess unless a tag says otherwise.
+        tag = '; give its PGN the tag [Variant "Gardner"]' if env.id == "gardner_chess" else ""
+        return f"the game is {board.game}, but the network plays {env.id}{tag}"
     # One action per cell, and perhaps one more to pass or to swap.
     cells, size = num_actions(env), board.size
     if not games.is_chess(env) and cells not in (size * size, size * size + 1):

@@ -56,14 +56,14 @@ def read_pgn(file: BinaryIO) -> Iterator[GameRecord]:
 
 
 def _record(tags: dict[str, str], moves: list[str], about: Any, end: int) -> GameRecord:
-    fen = tags.get("FEN")
+    fen, board = tags.get("FEN"), None
     try:
         game = _game(tags.get("Variant", ""))
+        board = Board(game, RULES[game].size)
         start = parse_fen(game, RULES[game].start if fen is None else fen)
         uci = to_uci(game, start, moves)
     except ValueError as error:
-        return GameRecord(about=about, error=str(error), end=end)
-    board = Board(game, RULES[game].size)
+        return GameRecord(board=board, about=about, error=str(error), end=end)
     return GameRecord(uci, list(map(str, uci)), fen, board, about, None, end)
 
 

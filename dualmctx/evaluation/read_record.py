@@ -138,8 +138,9 @@ def _split(env: Environment, text: str) -> list[str]:
 def _check(env: Environment, record: GameRecord) -> GameRecord:
     """Returns the record with the numbers and names of its moves, which are legal."""
     mismatch = None if record.board is None else board_mismatch(env, record.board)
-    if record.error is not None or mismatch is not None:
-        raise ValueError(record.error or mismatch)
+    # Moves of another game are errors, too, for which the game is the reason.
+    if mismatch is not None or record.error is not None:
+        raise ValueError(mismatch or record.error)
     start = None if record.fen is None else games.read_fen(env, record.fen)
     actions = games.parse_moves(env, list(record.moves), start)
     texts = games.format_moves(env, start, actions)
