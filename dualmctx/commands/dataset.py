@@ -17,12 +17,12 @@ from dualmctx.commands.dataset_table import dataset_table, describe_games, descr
 from dualmctx.commands.flags import parse_flags
 from dualmctx.datasets.build import BuildOptions, build_shards
 from dualmctx.datasets.engine_games import GAMES
-from dualmctx.datasets.finish import finish
+from dualmctx.datasets.finish import NoGamesError, finish
 from dualmctx.datasets.manifest import MANIFEST, Manifest, read_manifest
 from dualmctx.datasets.records import RecordFile, open_records
-from dualmctx.datasets.state import BAD_GAMES, PARTS, BadGame, read_bad_games
+from dualmctx.datasets.state import BAD_GAMES, PARTS, BadGame, read_bad_games, read_state
 from dualmctx.distributed.backend import require_backend
-from dualmctx.runs.folder import create_run, lock_folder, reopen_run
+from dualmctx.runs.folder import CONFIG, create_run, lock_folder, reopen_run
 from dualmctx.runs.progress import showing
 from dualmctx.types import Environment
 
@@ -78,23 +78,46 @@ def _make(
         # A kill may have left the parts of a complete data set.
         shutil.rmtree(folder / PARTS, ignore_errors=True)
         return read_manifest(folder)
-    _read_games(options, env, files, folder)
-    manifest = finish(
-        env,
-        folder,
-        files,
-        game=settings["game"],
-        game_parameters=settings["game_parameters"],
-        settings=json.loads(json.dumps(settings)),
-        merge=options.merge,
-    )
+    reported = _read_games(options, env, files, folder)
+    try:
+        manifest = finish(
+            env,
+            folder,
+            files,
+            game=settings["game"],
+            game_parameters=settings["game_parameters"],
+            settings=json.loads(json.dumps(settings)),
+            merge=options.merge,
+        )
+    except NoGamesError as error:
+        raise ValueError(f"{error}{_clear(folder)}") from None
+    if reported > _MAX_REPORTED:
+        more = reported - _MAX_REPORTED
+        print(f"{PROGRAM}: {more:,} more bad games: {folder / BAD_GAMES}", file=sys.stderr)
     return manifest
+
+
+def _clear(folder: Path) -> str:
+    """Empties the folder of a data set without games, so that the next command can use it.
+
+    Games of an engine that are not bad stay, because they may have taken long.
+
+    Returns:
+      The end of the message.
+    """
+    file, counts = folder / GAMES, read_state(folder).counts
+    if file.exists() and counts.read > counts.bad:
+        return f"; the games are in {file}, which a new command with another --out can read"
+    shutil.rmtree(folder / PARTS, ignore_errors=True)
+    for name in (GAMES, BAD_GAMES, CONFIG):
+        (folder / name).unlink(missing_ok=True)
+    return ""
 
 
 def _read_games(
     options: Options, env: Environment, files: Sequence[RecordFile], folder: Path
-) -> None:
-    """Reads the games of files and reports bad ones."""
+) -> int:
+    """Reads the games of files and reports the first bad ones; returns the number of bad games."""
     build = BuildOptions(
         validation=options.validation,
         test=options.test,
@@ -110,9 +133,7 @@ def _read_games(
             reported += len(block.bad)
             done = sum(x.num_bytes for x in files[: block.last.file]) + block.last.end
             show("bytes read", done, total, f"{block.state.counts.read:,} games")
-    if reported > _MAX_REPORTED:
-        more = reported - _MAX_REPORTED
-        print(f"{PROGRAM}: {more:,} more bad games: {folder / BAD_GAMES}", file=sys.stderr)
+    return reported
 
 
 def _describe(bad: BadGame) -> str:

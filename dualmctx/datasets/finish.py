@@ -16,6 +16,10 @@ from dualmctx.runs.atomic_io import atomic_path
 from dualmctx.types import Environment
 
 
+class NoGamesError(ValueError):
+    """No game of the files can be used."""
+
+
 def finish(
     env: Environment,
     folder: Path,
@@ -44,10 +48,11 @@ def finish(
       The manifest.
 
     Raises:
-      ValueError: if no game was kept.
+      NoGamesError: if no game was kept.
+      ValueError: if the folder is damaged.
     """
     state = read_state(folder)
-    _require_games(folder, state)
+    _require_games(folder, state, files)
     splits, keys = {}, {}
     for split in SPLITS:
         number = _write_split(folder, split, merge=merge)
@@ -74,13 +79,15 @@ def finish(
     return manifest
 
 
-def _require_games(folder: Path, state: State) -> None:
-    """Raises a ValueError if no game was kept; the message says why."""
+def _require_games(folder: Path, state: State, files: Sequence[RecordFile]) -> None:
+    """Raises a NoGamesError if no game was kept; the message says why."""
     if any(shard_paths(folder / PARTS, split) for split in SPLITS):
         return
     counts = state.counts
+    if not counts.read:
+        raise NoGamesError(f"there is no game in {', '.join(file.name for file in files)}")
     bad = read_bad_games(folder)
-    raise ValueError(
+    raise NoGamesError(
         f"no game was kept of {counts.read} read: {counts.bad} bad, {counts.without_result} without"
         f" a result, {counts.without_positions} without a chosen move"
         + (f"; {bad[0].file}, game {bad[0].number}: {bad[0].reason}" if bad else "")

@@ -92,7 +92,8 @@ def open_records(file: str | Path, name: str | None = None) -> RecordFile:
             "may follow"
         )
     if not path.is_file():
-        raise ValueError(f"FILE is {path}; the file does not exist")
+        problem = "it is a folder; name its files" if path.is_dir() else "the file does not exist"
+        raise ValueError(f"FILE is {path}; {problem}")
     require_compression(path)
     digest, num_bytes = hashlib.sha256(), 0
     with open_decompressed(path) as data:

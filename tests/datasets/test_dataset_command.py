@@ -238,7 +238,7 @@ def test_the_same_command_gives_the_same_bytes_and_can_be_resumed(
         (("tic_tac_toe", "--from", "network"), "--from network needs --checkpoint"),
         (("tic_tac_toe", "--from", "perfect", "--opening-plies", "-1"), "opening_plies is -1"),
         (("tic_tac_toe", "--from", "perfect", "--random-share", "1"), "random_share is 1"),
-        (("tic_tac_toe", "EMPTY"), "no game was kept of 0 read"),
+        (("tic_tac_toe", "EMPTY"), "there is no game in "),
         (("tic_tac_toe", "UNFINISHED"), "no game was kept of 1 read: 0 bad, 1 without a result"),
         (("connect_four", "FILE", "--resume"), "has no config.json"),
     ],
@@ -257,6 +257,37 @@ def test_bad_input_gives_one_clear_line(
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("dualmctx dataset: ")
     assert message in line
+    # The next command can use the folder.
+    assert not (tmp_path / "set").exists()
+
+
+def test_unfinished_games_of_an_engine_are_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine = ("--from", "perfect", "--games", 3, "--opening-plies", 0, "--max-plies", 2)
+    assert run("tic_tac_toe", *engine, "--out", tmp_path / "set", *ALL) == 2
+    file = tmp_path / "set" / "games.jsonl"
+    assert f"the games are in {file}" in capsys.readouterr().err
+    flags = ("--unknown-results", "keep", "--out", tmp_path / "kept")
+    assert run("tic_tac_toe", file, *flags, *ALL) == 0
+
+
+def test_a_folder_of_games_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.pgn").mkdir()
+    assert run("tic_tac_toe", tmp_path / "x.pgn", "--out", tmp_path / "set") == 2
+    assert "x.pgn; it is a folder; name its files" in capsys.readouterr().err
+
+
+def test_a_pgn_without_the_variant_is_of_chess(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "x.pgn"
+    file.write_text('[Event "?"]\n\n1. c3 dxc3 1-0\n')
+    assert run("gardner_chess", file, "--out", tmp_path / "set") == 2
+    assert (
+        'the game is chess, but the data set is of gardner_chess; give its PGN the tag [Variant "'
+        in capsys.readouterr().err
+    )
 
 
 def test_a_damaged_compressed_file_is_one_clear_line(
