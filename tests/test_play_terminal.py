@@ -17,12 +17,12 @@ import pytest
 import games
 from dualmctx.commands.main import main
 from dualmctx.commands.play import Options, load_network
-from dualmctx.commands.play_terminal import run
-from dualmctx.commands.terminal_commands import COMMANDS
-from dualmctx.commands.terminal_game import Game, read_move, read_sides, undo
-from dualmctx.commands.terminal_search import Progress, search
-from dualmctx.commands.terminal_session import Session
-from dualmctx.commands.terminal_text import WIDTH, analysis_table, board_text
+from dualmctx.commands.terminal.commands import COMMANDS
+from dualmctx.commands.terminal.game import Game, read_move, read_sides, undo
+from dualmctx.commands.terminal.play import run
+from dualmctx.commands.terminal.search import Progress, search
+from dualmctx.commands.terminal.session import Session
+from dualmctx.commands.terminal.text import WIDTH, analysis_table, board_text
 from dualmctx.evaluation.requests import Analysis
 from dualmctx.web.engines import Network
 from dualmctx.web.positions import open_position
@@ -165,12 +165,14 @@ def test_a_finished_game_says_who_won(capsys: pytest.CaptureFixture[str]) -> Non
         ("10", "'10' is not a move of tic_tac_toe"),
         ("undo 3", "undo has no argument, but there is '3'."),
         ("save", "save needs an argument: save FILE."),
-        ("load no/such/file", "No such file or directory"),
-        ("load .", "Is a directory"),
+        ("load no/such/file", "no/such/file: No such file or directory"),
+        ("load .", ".: Is a directory"),
         ("level x", "'x': give a whole number of at most 2000."),
         ("level 3000", "'3000': give a whole number of at most 2000."),
         ("level 1500,1500", "3000 simulations are more than 2000: choose fewer"),
         ("level 1,2,3", "it must be two numbers"),
+        ("level " + "0" * 20 + "2001", "give a whole number of at most 2000."),
+        ("side", "You play X."),
         ("level 0", "num_simulations is 0"),
         ("level 60,20", "The search is dual with 60,20 simulations per move."),
         ("variant foo", "variant is foo; it must be one of dual, "),
@@ -271,7 +273,7 @@ def test_analysis_has_bars_and_exact_values(capsys: pytest.CaptureFixture[str]) 
     assert table[2].startswith("   3       9  +0.00    17 %   25 %   loss  ######")
     assert len(table[2]) < WIDTH
     session = session_of("tic-tac-toe")
-    session.run("analyse", "")
+    COMMANDS["analyse"].run(session, "")
     assert session._engine.analyses[0].simulations == (340,)  # type: ignore[attr-defined]
 
 

@@ -95,7 +95,7 @@ def main(arguments: list[str]) -> int:
     """Runs the command; returns its exit code."""
     options = parse_flags(Options(), arguments, _PROGRAM, _DESCRIPTION)
     if options.terminal:
-        from dualmctx.commands.play_terminal import play
+        from dualmctx.commands.terminal.play import play
 
         return play(options)
     for module in ("starlette", "uvicorn", "websockets"):

@@ -25,7 +25,9 @@ class Settings:
 
 def read_simulations(text: str, most: int) -> int:
     """Reads a number of simulations; raises a ValueError if it is not from 0 to `most`."""
-    if not text.isascii() or not text.isdecimal() or int(text[:9]) > most:
+    is_number = text.isascii() and text.isdecimal()
+    # Python refuses to convert very long numbers.
+    if not is_number or len(text.lstrip("0")) > 9 or int(text) > most:
         raise ValueError(f"{text[:40]!r}: give a whole number of at most {most}.")
     return int(text)
 

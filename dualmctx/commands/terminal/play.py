@@ -5,10 +5,10 @@ import os
 import sys
 from typing import TYPE_CHECKING, TextIO
 
-from dualmctx.commands.terminal_commands import read_command, unknown
-from dualmctx.commands.terminal_game import read_move
-from dualmctx.commands.terminal_session import Session
-from dualmctx.commands.terminal_text import wrap
+from dualmctx.commands.terminal.commands import read_command, unknown
+from dualmctx.commands.terminal.game import read_move
+from dualmctx.commands.terminal.session import Session
+from dualmctx.commands.terminal.text import wrap
 from dualmctx.distributed.backend import require_backend
 from dualmctx.web.checkpoints import DEFAULT
 from dualmctx.web.engine import Engine
@@ -62,19 +62,18 @@ def _stop(engine: Engine, code: int) -> None:
 def run(session: Session, lines: TextIO) -> None:
     """Reads moves and commands and answers them, until `quit` or the end of the input."""
     session.welcome()
-    while True:
+    while not session.is_done:
         try:
             session.answer()
-        except ValueError as error:
-            print(wrap(str(error)))
-        line = _read(session.prompt(), lines)
-        if line is None:
-            return
-        try:
-            if line and not _obey(session, line):
+            line = _read(session.prompt(), lines)
+            if line is None:
                 return
-        except (ValueError, OSError) as error:
+            if line:
+                _obey(session, line)
+        except ValueError as error:
             print(wrap(" ".join(str(error).split())))
+        except OSError as error:
+            print(wrap(f"{error.filename or 'file'}: {error.strerror}"))
 
 
 def _read(prompt: str, lines: TextIO) -> str | None:
@@ -86,12 +85,12 @@ def _read(prompt: str, lines: TextIO) -> str | None:
         return None
     # A terminal shows what is typed; text from a pipe or file is shown here.
     if not lines.isatty():
-        print("".join(x if x.isprintable() else "?" for x in line.strip()[:_MAX_LINE]))
+        print("".join(x if x.isprintable() else "?" for x in line.strip()[:_MAX_LINE]), flush=True)
     return line.strip()
 
 
-def _obey(session: Session, line: str) -> bool:
-    """Plays a move or runs a command; returns whether the session goes on.
+def _obey(session: Session, line: str) -> None:
+    """Plays a move or runs a command.
 
     Raises:
       ValueError: if the line is neither a legal move nor a command.
@@ -102,9 +101,10 @@ def _obey(session: Session, line: str) -> bool:
     try:
         action = read_move(session.env, session.opened, line)
     except ValueError as error:
-        command = read_command(line)
-        if command is None:
+        found = read_command(line)
+        if found is None:
             raise ValueError(unknown(line, str(error))) from None
-        return session.run(*command)
-    session.play(action)
-    return True
+        command, argument = found
+        command.run(session, argument)
+    else:
+        session.play(action)

@@ -4,7 +4,7 @@ import datetime
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from dualmctx.commands.terminal_game import Game, result
+from dualmctx.commands.terminal.game import Game, result
 from dualmctx.evaluation.game_record import decode
 from dualmctx.evaluation.read_record import read_record
 from dualmctx.evaluation.write_record import EXTENSIONS, record_formats, write_record

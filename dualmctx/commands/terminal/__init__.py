@@ -1,0 +1,1 @@
+"""`dualmctx play --terminal`: a game against a network in the terminal."""
