@@ -10,6 +10,11 @@
 #   docker run --rm --user "$(id -u):$(id -g)" -v "$PWD:/data" -v dualmctx:/cache \
 #       dualmctx train tic-tac-toe --out runs/tic-tac-toe
 #
+# The page of dualmctx play needs EXTRAS=parquet,web and a port; open http://localhost:8000/?token=...
+# with the token that is printed:
+#
+#   docker run --rm -p 127.0.0.1:8000:8000 -v dualmctx:/cache dualmctx play --host 0.0.0.0
+#
 # For a GPU add --gpus all, and --stop-timeout 600 so that training can save when it is stopped.
 ARG PYTHON=3.12
 
@@ -22,7 +27,7 @@ RUN PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
     pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 
 FROM python:${PYTHON}-slim-bookworm
-# Optional dependencies, separated by commas: gpu, parquet, compare, wandb. May be empty.
+# Optional dependencies, separated by commas: gpu, parquet, compare, wandb, web, zstd. May be empty.
 ARG EXTRAS=parquet
 COPY --from=build /wheels /wheels
 COPY constraints.txt /wheels/
