@@ -248,3 +248,13 @@ def test_search_larger_than_the_free_memory_is_an_error(monkeypatch: pytest.Monk
     trained, chunk = make_untrained("connect-four"), to_chunk(AlphaZero().for_evaluation(), 16)
     with pytest.raises(ValueError, match=r"a batch of 2 positions needs .*fewer --simulations"):
         TreePool(trained, chunk, PoolSize(CAPACITY, 2 * BATCH), batch_size=BATCH, seed=0)
+
+
+def test_full_tree_is_continued_after_a_move() -> None:
+    search = new_search()
+    [row] = run(search, first := task("4", CAPACITY))
+    assert first.simulations == CAPACITY
+    best = max(row["legal"], key=lambda move: move["visits"])
+    run(search, later := task(["4", best["action"]], CAPACITY))
+    assert 0 < later.reused == best["visits"] - 1
+    assert later.simulations >= CAPACITY

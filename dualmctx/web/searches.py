@@ -32,6 +32,7 @@ class Running:
         self._session, self._message, self._engine = session, message, engine
         self._stream, self._begin = Stream(), time.monotonic()
         self._name: str | None = None
+        self._last: Row | None = None
 
     def start(self, analysis: Analysis, priority: int = 0) -> None:
         """Submits the search."""
@@ -40,8 +41,12 @@ class Running:
 
     def stop(self) -> None:
         """Asks for the last row, with the result so far."""
-        if self._name is not None:
-            self._engine.cancel(self._name)
+        if self._name is None:
+            return
+        self._engine.cancel(self._name)
+        if self._engine.stage is not None:
+            # The engine answers only after the compilation, for which nobody should wait.
+            self._stream.put({"cancelled": True} if self._last is None else self._last)
 
     async def next(self) -> Row:
         """Waits for a row, and sends progress while a search is compiled.
@@ -53,6 +58,7 @@ class Running:
             stage = self._engine.stage
             if stage is not None:
                 await self._session.send_progress(self._message.id, stage.text, self._begin)
+        self._last = {**row, "final": True}
         if row.get("final") is not False:
             self._name = None
         if "error" in row:

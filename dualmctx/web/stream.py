@@ -19,9 +19,10 @@ class Stream:
         Raises:
           RuntimeError: if the event loop is closed.
         """
-        self._loop.call_soon_threadsafe(self._put, row)
+        self._loop.call_soon_threadsafe(self.put, row)
 
-    def _put(self, row: Row) -> None:
+    def put(self, row: Row) -> None:
+        """Takes a row in the thread of the event loop."""
         self._row = row
         self._arrived.set()
 

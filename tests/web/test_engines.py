@@ -1,5 +1,6 @@
 """Engines end, fail and make room without losing a request."""
 
+import asyncio
 import queue
 from typing import Any, ClassVar
 
@@ -14,8 +15,10 @@ from dualmctx.evaluation.requests import Analysis
 from dualmctx.web import engines
 from dualmctx.web.analysis import choose_move
 from dualmctx.web.counter import Counter, Stopped
-from dualmctx.web.engine import Engine, EngineOptions
+from dualmctx.web.engine import Engine, EngineOptions, Stage
 from dualmctx.web.positions import open_position
+from dualmctx.web.protocol import Message
+from dualmctx.web.searches import Running
 from untrained import make_untrained
 
 CHEAP = Analysis("alphazero", (3,))
@@ -70,6 +73,37 @@ def test_engine_goes_on_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None
         engine.close()
     assert engine.join(60)
     assert "was unloaded" in ask(engine)["error"]
+
+
+class CompilingEngine:
+    """An engine that compiles a search and answers only afterwards."""
+
+    stage = Stage("compiling the search", 0.0)
+
+    def __init__(self) -> None:
+        self.cancelled: list[str] = []
+
+    def submit(self, question: Any, analysis: Any, receive: Any, *, priority: int = 0) -> str:
+        del question, analysis, receive, priority
+        return "request-1"
+
+    def cancel(self, name: str) -> None:
+        self.cancelled.append(name)
+
+
+def test_stop_does_not_wait_for_a_compilation() -> None:
+    engine: Any = CompilingEngine()
+
+    async def stop_and_wait() -> Any:
+        session: Any = None
+        with Running(session, Message("search", checkpoint="hsr"), engine) as running:
+            running.start(CHEAP)
+            running.stop()
+            async with asyncio.timeout(10):
+                return await running.next()
+
+    assert asyncio.run(stop_and_wait()) == {"cancelled": True}
+    assert engine.cancelled == ["request-1"]
 
 
 class FakeEngine:
