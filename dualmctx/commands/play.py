@@ -17,9 +17,10 @@ import numpy as np
 from dualmctx.commands.flags import Positional, named, parse_flags
 from dualmctx.commands.search_spec import build_search
 from dualmctx.distributed.backend import require_backend
-from dualmctx.evaluation.chunks import total_simulations
+from dualmctx.evaluation.chunks import can_deepen, total_simulations
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.saved_network import Trained, load_trained
+from dualmctx.runs.saved_policy import with_simulations
 from dualmctx.types import Policy
 from dualmctx.web.checkpoints import Build, offered
 from dualmctx.web.engine import EngineOptions
@@ -31,13 +32,15 @@ if TYPE_CHECKING:
 
 _PROGRAM = "dualmctx play"
 _SECONDS_TO_STOP = 1.0
+_DEEPENING = "alphazero"
 _DESCRIPTION = """Serves a page in the browser to play against a network and a search, to analyse
 games, and to watch the trees of a search grow. The page needs no other server and no network
 connection. Without CHECKPOINT it offers the networks shipped with dualmctx. Ctrl-C ends the server.
 docs/play.md describes the page and its protocol."""
 _VARIANT = (
     f"The search of the page's first move: {', '.join(REGISTRY)}; also with options, as in "
-    "dual:num_rounds=10. By default own, the search that the network was trained with."
+    "dual:num_rounds=10. By default own, the search that the network was trained with; if that "
+    "one begins anew for each budget, as gumbel does, alphazero with as many simulations."
 )
 
 
@@ -197,10 +200,14 @@ def _search_builder(trained: Trained, options: Options) -> Build:
 
     @functools.lru_cache(maxsize=256)
     def build(variant: str | None) -> Policy:
-        if variant is None:
-            policy = build_search(trained.record, options.variant, options.simulations)
-        else:
-            policy = build_search(trained.record, variant)
+        if variant is not None:
+            return build_search(trained.record, variant).for_evaluation()
+        policy = build_search(trained.record, options.variant, options.simulations)
+        if options.variant is None and not can_deepen(policy):
+            # One program then serves most budgets, and the analysis continues from its trees.
+            policy = with_simulations(
+                build_search(trained.record, _DEEPENING), total_simulations(policy)
+            )
         return policy.for_evaluation()
 
     return build
@@ -209,6 +216,7 @@ def _search_builder(trained: Trained, options: Options) -> Build:
 def _warm_up(context: "Context", name: str) -> None:
     try:
         context.engines.engine(name)
+        context.engines.network(name)
     except ValueError as error:
         print(f"{_PROGRAM}: {error}", file=sys.stderr)
 

@@ -23,10 +23,17 @@ class Network:
     """
 
     def __init__(self, trained: Trained, build: Build, seed: int) -> None:
-        """Compiles the programs for positions."""
         self.seed = seed
         self.trained, self.build, self.games = trained, build, GameEvaluator(trained, seed)
-        describe_position(trained.env, open_position(trained.env, Question(0, 0)))
+        self._lock, self._is_ready = threading.Lock(), False
+
+    def compile_positions(self) -> None:
+        """Compiles the programs for positions, once."""
+        with self._lock:
+            if not self._is_ready:
+                env = self.trained.env
+                describe_position(env, open_position(env, Question(0, 0)))
+                self._is_ready = True
 
 
 class Engines:
@@ -51,11 +58,16 @@ class Engines:
         self._engines: dict[str, Engine] = {}
 
     def network(self, name: str) -> Network:
-        """Returns a network, which is loaded if necessary.
+        """Returns a network that can open positions; it is loaded if necessary.
 
         Raises:
           ValueError: if there is no such network, or it cannot be loaded.
         """
+        network = self._loaded(name)
+        network.compile_positions()
+        return network
+
+    def _loaded(self, name: str) -> Network:
         if name not in self._load:
             known = ", ".join(self._load)
             raise ValueError(f"checkpoint is {name[:100]!r}; it must be one of {known}")
@@ -70,7 +82,8 @@ class Engines:
         Raises:
           ValueError: as `network`; or if all engines are in use.
         """
-        network = self.network(name)
+        # The engine compiles its search at the same time as others compile the positions.
+        network = self._loaded(name)
         with self._lock:
             if name not in self._engines:
                 self._make_room()

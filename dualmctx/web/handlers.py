@@ -36,9 +36,9 @@ async def answer_hello(session: Session, message: Message) -> None:
 
 async def answer_open(session: Session, message: Message) -> None:
     """Answers `open` with `opened`; starts the compilation of the default search."""
+    await session.call(message, LOADING, session.context.engines.engine, message.checkpoint)
     network = await load_network(session, message)
     session.checkpoint = message.checkpoint
-    await session.call(message, LOADING, session.context.engines.engine, message.checkpoint)
     about = describe_trained(network.trained, network.build)
     head = {"type": "opened", "id": message.id, "checkpoint": message.checkpoint}
     await session.send(head | about)

@@ -15,6 +15,7 @@ from websockets.exceptions import InvalidStatus
 
 from dualmctx.commands import play
 from dualmctx.commands.main import main
+from dualmctx.evaluation.chunks import can_deepen, total_simulations
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,6 +56,16 @@ def test_missing_extra_is_one_message(capsys, monkeypatch):
     )
     assert main(["play", "hsr"]) == 2
     assert 'uvicorn is missing: pip install "dualmctx[web]"' in capsys.readouterr().err
+
+
+def test_default_search_deepens():
+    network = play.load_network(play.Options(), "connect-four")
+    own, default = network.build("own"), network.build(None)
+    assert not can_deepen(own)
+    assert can_deepen(default)
+    assert total_simulations(default) == total_simulations(own)
+    chosen = play.load_network(play.Options(variant="gumbel"), "connect-four").build(None)
+    assert type(chosen) is type(own)
 
 
 def test_browser_needs_a_display(monkeypatch):
