@@ -2,7 +2,8 @@
 
 const SVG_NAMESPACE = "http://www.w3.org/2000/svg";
 
-// Makes an HTML element. A function is a listener: {onclick: f}. Children that are null are left out.
+// Makes an HTML element. A function is a listener: {onclick: f}. Children that are
+// null or false are left out.
 export function makeElement(tag, attributes = {}, ...children) {
   return fillElement(document.createElement(tag), attributes, children);
 }
@@ -17,7 +18,7 @@ function fillElement(element, attributes, children) {
     if (typeof value === "function") element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? "" : String(value));
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
   return element;
 }
 

@@ -2,6 +2,7 @@
 
 import { createAnalysis } from "./analysis_stream.js";
 import { formatValue, total } from "./analysis_text.js";
+import { withoutLetters } from "./game.js";
 
 const MAX_KEPT = 200;
 // Milliseconds between a step and the search.
@@ -102,7 +103,7 @@ export function createSession(context, options, onChange) {
     const { isOn, variant, simulations } = options();
     const key = JSON.stringify([place, variant, simulations]);
     if (now.position.is_over) {
-      change({ status: `The game is over: ${now.position.result?.text ?? "no winner"}.` });
+      change({ status: `The game is over: ${withoutLetters(now.position.result?.text ?? "no winner")}.` });
       return;
     }
     if (!isOn) {

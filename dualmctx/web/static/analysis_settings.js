@@ -31,7 +31,9 @@ export function makeAnalysisSettings({ store }) {
   store.addField("maximum", { initial: null, ...maximum });
   store.addField("number", { initial: "weight", ...number });
   const toggle = makeButton("", () => store.set({ analysing: !store.get().analysing }), { class: "main analysis-toggle" });
-  const variant = make("select", { name: "analysis-variant", onchange: () => store.set({ variant: variant.value || null, simulations: null }) });
+  const variant = make("select", {
+    name: "analysis-variant", onchange: () => store.set({ variant: variant.value || null, simulations: null }),
+  });
   const budget = make("input", {
     name: "maximum", type: "number", min: 1, step: 1, inputmode: "numeric",
     onchange: () => budget.reportValidity() && store.set({ maximum: budget.value === "" ? null : budget.valueAsNumber }),

@@ -19,7 +19,7 @@
 
 import { makeBoard } from "./board.js";
 import { make, setOptions } from "./dom.js";
-import { capitalize, createPositions, namePlayer, playMove } from "./game.js";
+import { capitalize, createPositions, playMove, withoutLetters } from "./game.js";
 import { connect, socketAddress } from "./socket.js";
 import { createStore } from "./store.js";
 
@@ -114,7 +114,7 @@ function createNetworks({ socket, store }) {
     store.set({ opened: null });
     try {
       const opened = await socket.request({ type: "open", checkpoint }, { signal });
-      store.set({ opened: { ...opened, players: opened.players.map(namePlayer) } });
+      store.set({ opened: { ...opened, players: opened.players.map(withoutLetters) } });
     } catch (error) {
       showError(error);
     }

@@ -1,32 +1,10 @@
-// Makes elements. Text enters the document only as text, never as markup.
-
-const SVG = "http://www.w3.org/2000/svg";
-
-// Returns an element of HTML.
+// Makes elements and controls. Text enters the document only as text, never as markup.
 //
-// attributes: names and values; a function under "onclick" and the like is a listener, true gives
-//   an attribute without a value, and false, null and undefined give none.
-// children: elements or text; null and false are left out.
-export function make(tag, attributes = {}, ...children) {
-  return fill(document.createElement(tag), attributes, children);
-}
+// make(tag, attributes, ...children) and makeSvg return an element; see elements.js of the viewer.
 
-// Returns an element of SVG; arguments as for `make`.
-export function makeSvg(tag, attributes = {}, ...children) {
-  return fill(document.createElementNS(SVG, tag), attributes, children);
-}
+import { makeElement as make, makeSvg } from "/viewer/elements.js";
 
-function fill(element, attributes, children) {
-  for (const [name, value] of Object.entries(attributes)) setAttribute(element, name, value);
-  element.append(...children.flat().filter((child) => child !== null && child !== false));
-  return element;
-}
-
-export function setAttribute(element, name, value) {
-  if (typeof value === "function") element.addEventListener(name.slice(2), value);
-  else if (value === false || value === null || value === undefined) element.removeAttribute(name);
-  else element.setAttribute(name, value === true ? "" : value);
-}
+export { make, makeSvg };
 
 // Returns a button that does not submit a form.
 export function makeButton(text, onclick, attributes = {}) {

@@ -1,5 +1,7 @@
 // The engine as a player: its search, its strength, and the words for its answers.
 
+import { formatSimulations, formatValue } from "./analysis_text.js";
+
 // Levels of strength: a factor of the variant's default simulations, and the temperature at which
 // the move is sampled from the visits (0: the best move).
 const LEVELS = [
@@ -37,16 +39,10 @@ export function strengthLevels(state) {
   });
 }
 
-// Returns a value in [-1, 1] with its sign.
-export function formatValue(value) {
-  return `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`;
-}
-
 // Describes an answer `searched`; `view` says whose the value is.
 export function describeSearch({ value, simulations, line }, view) {
-  const count = [simulations].flat().join(" + ");
   const rest = line?.length > 1 ? ` Expected line: ${line.slice(0, 6).join(" ")}.` : "";
-  return `value ${formatValue(value)} for ${view} (−1 loss, +1 win), ${count} simulations.${rest}`;
+  return `value ${formatValue(value)} for ${view} (−1 loss, +1 win), ${formatSimulations(simulations)} simulations.${rest}`;
 }
 
 // Returns { search(position, options), stop(), warmUp(state) }; a new search stops the one before.

@@ -2,10 +2,9 @@
 
 const MAX_KEPT = 500;
 
-// Returns the server's name of a side as the page shows it. Stones are "x (black)" in text; the page
-// draws discs.
-export function namePlayer(name) {
-  return name.match(/^[xo] \((.+)\)$/)?.[1] ?? name;
+// Returns a text of the server as the page shows it. Stones are "x (black)" there; the page draws discs.
+export function withoutLetters(text) {
+  return text.replace(/\b[xo] \(([^)]+)\)/g, "$1");
 }
 
 // Returns the name of a side, as the first word of a sentence.

@@ -2,7 +2,7 @@
 
 import { make, makeButton } from "./dom.js";
 import { createEngine, describeSearch, searchOptions } from "./engine.js";
-import { nameSide, startNewGame, undoMove } from "./game.js";
+import { capitalize, nameSide, startNewGame, undoMove, withoutLetters } from "./game.js";
 import { makeMoveList } from "./move_list.js";
 import { makeRecord } from "./record.js";
 import { makeSettings } from "./settings.js";
@@ -110,7 +110,7 @@ function makeLayout(root, context) {
     new: makeButton("New game", () => startNewGame(store), { class: "main" }),
     undo: makeButton("Undo", () => undoMove(store, getPosition).catch(showError), { disabled: true }),
     hint: makeButton("Hint", () => {}, { disabled: true }),
-    resign: makeButton("Resign", () => store.set({ resigned: resigningSide(view.position, store.get()) }, { push: true }), { disabled: true }),
+    resign: makeButton("Resign", () => resign(view.position, store), { disabled: true }),
     pause: makeButton("Pause", () => store.set({ paused: !store.get().paused })),
     flip: makeButton("Flip board", () => store.set({ flip: !store.get().flip })),
   };
@@ -160,10 +160,11 @@ function isEngineToMove(position, state) {
   return !isOver && !state.paused && state.ply === null && players[position.side] === "engine";
 }
 
-// The side that gives up: the human's, or the side to move if both are human.
-function resigningSide(position, { first, second }) {
-  if (first === second) return position.side;
-  return first === "human" ? 0 : 1;
+// The human gives up, or the side to move if both are human.
+function resign(position, store) {
+  const { first, second } = store.get();
+  const ofHuman = first === "human" ? 0 : 1;
+  store.set({ resigned: first === second ? position.side : ofHuman }, { push: true });
 }
 
 const gameOf = ({ welcome, checkpoint }) => (
@@ -186,7 +187,7 @@ function describeDetails(caption) {
 function describeResult({ result }, state) {
   const players = [state.first, state.second];
   const winner = state.resigned === null ? result?.winner ?? null : 1 - state.resigned;
-  const text = state.resigned === null ? result?.text ?? "" : `${nameSide(state, state.resigned)} resigned`;
+  const text = state.resigned === null ? capitalize(withoutLetters(result?.text ?? "")) : `${nameSide(state, state.resigned)} resigned`;
   if (winner === null) return `Draw. ${text}`;
   const who = players[0] === players[1] ? `${nameSide(state, winner)} wins` : players[winner] === "human" ? "You win" : "The engine wins";
   return `${who}. ${text}`;

@@ -2,7 +2,7 @@
 
 import { makeOverlay } from "./board_numbers.js";
 import { make } from "./dom.js";
-import { nameSide } from "./game.js";
+import { nameSide, withoutLetters } from "./game.js";
 
 // Returns { element, show(current), point(action) }.
 //
@@ -64,6 +64,6 @@ function describe(position, { opened, ply, moves }) {
 }
 
 function describeTurn(position, { opened }) {
-  if (position.is_over) return `the game is over, ${position.result?.text ?? "without a winner"}.`;
+  if (position.is_over) return `the game is over, ${withoutLetters(position.result?.text ?? "without a winner")}.`;
   return `${nameSide({ opened }, position.side)} to move.`;
 }

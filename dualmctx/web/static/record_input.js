@@ -28,8 +28,10 @@ export function makeRecordInput({ socket, store, announce }) {
     const [chosen] = file.files;
     if (!chosen) return;
     const limit = sizeLimit();
-    if (chosen.size > limit) show(`${chosen.name} has ${chosen.size.toLocaleString("en")} bytes; a record may have at most ${limit.toLocaleString("en")}.`, true);
-    else {
+    if (chosen.size > limit) {
+      const [size, most] = [chosen.size, limit].map((number) => number.toLocaleString("en"));
+      show(`${chosen.name} has ${size} bytes; a record may have at most ${most}.`, true);
+    } else {
       text.value = await chosen.text();
       await read(text.value);
     }

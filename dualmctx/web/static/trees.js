@@ -123,7 +123,8 @@ function makeForm(root, { onrecord, onopen, onsave, onpage }) {
     event.preventDefault();
     onrecord();
   };
-  root.append(make("form", { class: "tree-form", onsubmit: submit }, place, make("div", { class: "row" }, form, open, saves, file)));
+  root.append(make("form", { class: "tree-form", onsubmit: submit }, place,
+    make("div", { class: "row" }, form, open, saves, file)));
   let variants = [];
 
   function drawBudgets() {
