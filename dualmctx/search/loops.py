@@ -6,12 +6,16 @@ function. A recording thus runs the policy's own setup and output, and the engin
 one.
 """
 
+# Some functions of JAX have incomplete types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 import contextlib
 from collections.abc import Callable, Generator
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from jax import Array
+from jax.extend.core import get_opaque_trace_state
 
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params
@@ -40,13 +44,14 @@ class LoopArguments(NamedTuple):
 
 
 Loops = Callable[[LoopArguments], Tree]
-_loops: ContextVar[Loops | None] = ContextVar("loops", default=None)
+# The function, and the level of tracing on which it takes the place of the loops.
+_loops: ContextVar[tuple[Loops, Any] | None] = ContextVar("loops", default=None)
 
 
 @contextlib.contextmanager
 def replace_loops(loops: Loops) -> Generator[None]:
     """Replaces the loops of searches that this thread traces or runs inside the `with` block."""
-    token = _loops.set(loops)
+    token = _loops.set((loops, get_opaque_trace_state()))
     try:
         yield
     finally:
@@ -54,5 +59,18 @@ def replace_loops(loops: Loops) -> Generator[None]:
 
 
 def replaced_loops() -> Loops | None:
-    """Returns the function that takes the place of the loops; `None` in ordinary searches."""
-    return _loops.get()
+    """Returns the function that takes the place of the loops; `None` in ordinary searches.
+
+    Raises:
+      ValueError: if the search runs inside a `jax.jit`, a loop or a condition of its own, whose
+        trace JAX would keep and use for ordinary searches too.
+    """
+    found = _loops.get()
+    if found is None:
+        return None
+    if found[1] != get_opaque_trace_state():
+        raise ValueError(
+            "the policy runs its search inside jax.jit or another transformation of JAX; to be"
+            " recorded, it must call the search directly"
+        )
+    return found[0]

@@ -2,7 +2,9 @@
 
 The functions of the search call `report` with arrays that they compute anyway. Without a collector,
 which is the ordinary case, a report does nothing, and the compiled search is the same as without
-it. A collector belongs to one thread.
+it. A collector belongs to one thread. It takes reports only from the level of tracing on which it
+was made: JAX may keep the trace of a loop, a condition or an inner `jax.jit` and use it again, so
+these are traced as without a collector.
 """
 
 # Some functions of JAX have incomplete types.
@@ -16,8 +18,10 @@ from typing import Any
 
 import jax
 from jax import Array
+from jax.extend.core import get_opaque_trace_state
 
-_collected: ContextVar[dict[str, Any] | None] = ContextVar("collected", default=None)
+# The reports, and the level of tracing on which they are collected.
+_collected: ContextVar[tuple[dict[str, Any], Any] | None] = ContextVar("collected", default=None)
 
 
 @jax.tree_util.register_dataclass
@@ -40,12 +44,12 @@ class Scores:
 
 @contextlib.contextmanager
 def collect_reports() -> Generator[dict[str, Any]]:
-    """Collects the reports of functions that JAX traces inside the `with` block, by their names.
+    """Collects the reports of functions that are called inside the `with` block, by their names.
 
     A later report replaces an earlier one of the same name.
     """
     reports: dict[str, Any] = {}
-    token = _collected.set(reports)
+    token = _collected.set((reports, get_opaque_trace_state()))
     try:
         yield reports
     finally:
@@ -54,14 +58,22 @@ def collect_reports() -> Generator[dict[str, Any]]:
 
 def is_collecting() -> bool:
     """Returns whether reports are collected; rules may then compute more than they need."""
-    return _collected.get() is not None
+    return _collector() is not None
 
 
 def report(**values: Any) -> None:
     """Hands arrays to the collector; does nothing without one."""
-    reports = _collected.get()
+    reports = _collector()
     if reports is not None:
         reports.update(values)
+
+
+def _collector() -> dict[str, Any] | None:
+    """Returns the reports of the collector on this level of tracing; `None` without one."""
+    found = _collected.get()
+    if found is None or found[1] != get_opaque_trace_state():
+        return None
+    return found[0]
 
 
 def run_if(is_needed: Array, function: Callable[[Array], Array], default: Array) -> Array:
