@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from recorded import content, make, play_randomly, write_games
+from made_data_sets import content, make, play_randomly, write_games
 
 import games
 from dualmctx.commands.main import main

@@ -6,7 +6,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from recorded import build, content, make, play_randomly, write_games
+from made_data_sets import build, content, make, play_randomly, write_games
 
 import games
 from dualmctx.datasets import load_dataset, read_manifest, read_shard

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from recorded import content, make
+from made_data_sets import content, make
 
 import games
 from dualmctx.commands.main import main
