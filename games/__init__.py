@@ -1,7 +1,8 @@
 """Two-player games as pgx environments, with notation, symmetries, drawings and exact solutions."""
 
 from games.batch_notation import MoveContexts, format_actions, format_lines, move_contexts
-from games.board_input import Cells, Entry, entries
+from games.board_cells import Cells
+from games.board_input import Entry, entries
 from games.chess_states import from_fen, set_up, to_fen, to_position
 from games.contract import Fault
 from games.contract_check import Checked, check_game
