@@ -122,8 +122,9 @@ def serve(options: Options) -> None:
 
     context = make_context(options)
     with listen(options.host, options.port) as listening:
-        token = None if is_loopback(options.host) else secrets.token_urlsafe(16)
         host, port = listening.getsockname()[:2]
+        # The address counts, because a name may lead to any.
+        token = None if is_loopback(host) else secrets.token_urlsafe(16)
         address = _address(host, port, token)
 
         def started() -> None:

@@ -48,7 +48,7 @@ class Access(NamedTuple):
           query: the part of the address after the question mark.
           is_secret: whether the request needs the token, if there is one.
         """
-        host = headers.get("host", "")
+        host = headers.get("host", "").lower()
         if not self._is_known(host):
             return f"the server has no name {host[:100]!r}; use the address that it printed"
         origin = headers.get("origin")

@@ -1,12 +1,13 @@
 """Runs the application on a socket that listens already."""
 
 import socket
+import time
 from collections.abc import Callable
 from typing import Any
 
 import uvicorn
 
-from dualmctx.web.limits import MAX_FRAME_BYTES
+from dualmctx.web.limits import MAX_FRAME_BYTES, MAX_SILENT_SECONDS
 
 _MAX_CONNECTIONS = 512
 
@@ -56,11 +57,25 @@ def make_server(app: Any, started: Callable[[], None] | None = None) -> uvicorn.
 
 
 class _Server(uvicorn.Server):
+    """A server that also closes connections without a whole request, as slow clients send it."""
+
     def __init__(self, config: uvicorn.Config, started: Callable[[], None] | None) -> None:
         super().__init__(config)
         self._call_when_started = started
+        self._silent_since: dict[tuple[Any, Any], float] = {}
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self._call_when_started is not None:
             self._call_when_started()
+
+    async def on_tick(self, counter: int) -> bool:
+        now = time.monotonic()
+        pairs = [(x, x.cycle) for x in self.server_state.connections if hasattr(x, "cycle")]
+        # The `cycle` is the last request with its answer; sockets of pages have none.
+        silent = [x for x in pairs if x[1] is None or x[1].response_complete]
+        self._silent_since = {x: self._silent_since.get(x, now) for x in silent}
+        for (connection, _), since in self._silent_since.items():
+            if now - since > MAX_SILENT_SECONDS:
+                connection.transport.close()
+        return await super().on_tick(counter)

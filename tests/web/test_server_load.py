@@ -4,7 +4,9 @@ import contextlib
 import gc
 import json
 import os
+import socket
 import time
+import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -173,3 +175,12 @@ def test_memory_stays_flat(server):
         attack(server)
     gc.collect()
     assert resident_bytes() - before < 30 * 2**20
+
+
+def test_connection_without_a_whole_request_is_closed(server, monkeypatch):
+    monkeypatch.setattr("dualmctx.web.server.MAX_SILENT_SECONDS", 0.3)
+    address = urllib.parse.urlsplit(server.address)
+    assert address.hostname is not None
+    with socket.create_connection((address.hostname, address.port), timeout=20) as slow:
+        slow.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+        assert slow.recv(100) == b""
