@@ -6,7 +6,7 @@ import games
 from dualmctx import __version__
 from dualmctx.web.checkpoints import describe_trained
 from dualmctx.web.engines import Network
-from dualmctx.web.limits import MAX_MESSAGE_BYTES, MAX_MOVES
+from dualmctx.web.limits import MAX_MESSAGE_BYTES, MAX_MOVES, MAX_RECORDED
 from dualmctx.web.positions import Opened, describe_position, find_exact, open_position
 from dualmctx.web.protocol import Message
 from dualmctx.web.session import Session
@@ -29,6 +29,7 @@ async def answer_hello(session: Session, message: Message) -> None:
                 "simulations": context.limits.simulations,
                 "message_bytes": MAX_MESSAGE_BYTES,
                 "moves": MAX_MOVES,
+                "recorded_simulations": MAX_RECORDED,
             },
         }
     )

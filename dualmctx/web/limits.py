@@ -10,8 +10,12 @@ MAX_FRAME_BYTES = 2**20
 """The largest message that is received; a longer one closes the connection with code 1009."""
 MAX_MOVES = 1000
 """The largest number of moves of a position."""
+MAX_RECORDED = 500
+"""The largest number of simulations of a recorded search, whose recording has about 5 MB."""
 MAX_TASKS = 16
 """The largest number of messages of a connection that are being answered."""
+MAX_SILENT_SECONDS = 10.0
+"""The time after which a connection without a whole request is closed."""
 MESSAGES_PER_SECOND = 50
 """The rate at which the messages of a connection are read in the long run."""
 MESSAGE_BURST = 100

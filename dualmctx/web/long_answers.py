@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 
+from dualmctx.evaluation.chunks import total_simulations
 from dualmctx.types import Policy
 from dualmctx.visualization import record_trained
 from dualmctx.web.counter import Counter, Stopped
 from dualmctx.web.engines import Network
 from dualmctx.web.game_evaluation import chosen_policy
 from dualmctx.web.handlers import load_network, open_moves
+from dualmctx.web.limits import MAX_RECORDED
 from dualmctx.web.protocol import Message, Row
 from dualmctx.web.session import Session
 
@@ -32,6 +34,7 @@ async def answer_record_search(session: Session, message: Message) -> None:
     opened = await open_moves(session, message, network)
 
     def record(policy: Policy, counter: Counter) -> Row:
+        _check_recorded(policy)
         recording = record_trained(
             network.trained,
             opened.actions,
@@ -45,6 +48,15 @@ async def answer_record_search(session: Session, message: Message) -> None:
         return {"type": "recording", "id": message.id, "recording": recording}
 
     await _answer_long(session, message, network, "recording the search", record)
+
+
+def _check_recorded(policy: Policy) -> None:
+    number = total_simulations(policy)
+    if number > MAX_RECORDED:
+        raise ValueError(
+            f"simulations is {number}; the recording of a page has at most {MAX_RECORDED}: choose"
+            " fewer, or write a larger recording with dualmctx tree"
+        )
 
 
 async def _answer_long(

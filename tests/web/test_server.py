@@ -31,7 +31,12 @@ def test_welcome_lists_the_networks(client):
     assert names[:2] == ["tic-tac-toe", "connect2"]
     assert {"connect-four", "go-9x9"} < set(names)
     assert (welcome["version"], welcome["default"]) == (__version__, "tic-tac-toe")
-    assert welcome["limits"] == {"simulations": 2000, "message_bytes": 2**18, "moves": 1000}
+    assert welcome["limits"] == {
+        "simulations": 2000,
+        "message_bytes": 2**18,
+        "moves": 1000,
+        "recorded_simulations": 500,
+    }
 
 
 def test_opened_network_is_described(client):
@@ -245,6 +250,12 @@ def test_recorded_search_ends_like_the_search(client):
     assert recording["result"]["action"] == searched["action"]
     assert recording["result"]["value"] == pytest.approx(searched["value"], abs=1e-5)
     assert recording["comparison"]["variant"] == "alphazero"
+
+
+def test_large_recording_is_refused(client):
+    answer = client.ask("record_search", **TIC, variant="alphazero", simulations=501)
+    assert answer["type"] == "error"
+    assert "simulations is 501; the recording of a page has at most 500" in answer["message"]
 
 
 @pytest.mark.slow
