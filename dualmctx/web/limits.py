@@ -11,7 +11,7 @@ MAX_FRAME_BYTES = 2**20
 MAX_MOVES = 1000
 """The largest number of moves of a position."""
 MAX_RECORDED = 500
-"""The largest number of simulations of a recorded search, whose recording has about 5 MB."""
+"""The largest number of simulations of a recorded search, whose recording has a few MB."""
 MAX_TASKS = 16
 """The largest number of messages of a connection that are being answered."""
 MAX_SILENT_SECONDS = 10.0
