@@ -50,6 +50,8 @@ def test_the_engine_wins_in_one_move(chromium, server):
         page.locator(".banner").wait_for()
         assert moves(page) == ["1", "4", "2", "5", "3"]
         assert page.locator(".banner").inner_text().startswith("The engine wins")
+        heard = page.locator("#announcement").text_content()
+        assert heard == "Move 5: 3. The game is over. The engine wins. X won"
         assert page.locator('.cell[aria-disabled="false"]').count() == 0
         assert cell(page, 0, 2).get_attribute("aria-label").endswith("X, last move")
 

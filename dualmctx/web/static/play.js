@@ -36,7 +36,7 @@ export function startPlay(root, context) {
       if (mine !== version) return;
       // The description of the network may have arrived in the meantime.
       showPosition(view, position, store.get());
-      context.announce(view.status.textContent);
+      context.announce(describeChange(view, store.get()));
       if (isEngineToMove(position, state)) await playEngine(position, state, mine);
     } catch (error) {
       if (mine !== version) return;
@@ -178,6 +178,13 @@ function describeTurn(position, state, { isLast, isHuman, isOver }) {
   return state.paused ? `The engine (${side}) is paused.` : `The engine (${side}) is thinking …`;
 }
 
+// Returns the words for screen readers: the last move, who is to move, and the result.
+function describeChange({ status, banner }, { moves, ply }) {
+  const count = ply ?? moves.length;
+  const move = count ? `Move ${count}: ${moves[count - 1]}. ` : "";
+  return `${move}${status.textContent} ${banner.textContent}`.trim();
+}
+
 // Returns what the caption says beside the game, the side to move and the winner, such as the
 // number of tests left.
 function describeDetails(caption) {
@@ -188,7 +195,9 @@ function describeResult({ result }, state) {
   const players = [state.first, state.second];
   const winner = state.resigned === null ? result?.winner ?? null : 1 - state.resigned;
   const text = state.resigned === null ? capitalize(withoutLetters(result?.text ?? "")) : `${nameSide(state, state.resigned)} resigned`;
-  if (winner === null) return `Draw. ${text}`;
-  const who = players[0] === players[1] ? `${nameSide(state, winner)} wins` : players[winner] === "human" ? "You win" : "The engine wins";
+  if (winner === null) return "Draw.";
+  const isOwn = players[0] === players[1];
+  if (isOwn && state.resigned === null) return `${nameSide(state, winner)} wins.`;
+  const who = isOwn ? `${nameSide(state, winner)} wins` : players[winner] === "human" ? "You win" : "The engine wins";
   return `${who}. ${text}`;
 }

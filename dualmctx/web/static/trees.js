@@ -140,7 +140,7 @@ function makeForm(root, { onrecord, onopen, onsave, onpage }) {
 
   function update({ opened, moves, ply }) {
     const count = ply ?? moves.length;
-    const position = count ? `after move ${count}, ${moves[count - 1]}` : "at the start of the game";
+    const position = count ? `after move ${count} (${moves[count - 1]})` : "at the start of the game";
     place.textContent = `Records one search of the position ${position}, and shows it simulation by simulation.`;
     form.disabled = !opened;
     if (!opened || opened.variants === variants) return;
