@@ -102,29 +102,57 @@ export function insertRecording(page, recording) {
 
 // Makes the controls. Returns { options, update, setBusy, setRecording }.
 function makeForm(root, { onrecord, onopen, onsave, onpage }) {
-  const variant = make("select", { name: "tree-variant", onchange: () => drawBudgets() });
-  const budgets = make("div", { class: "row" });
-  const compare = make("input", { type: "checkbox", name: "compare" });
+  const place = make("p", { class: "note" });
   const start = make("button", { class: "main" }, "Record the search");
+  const search = makeSearchFields();
+  const fields = make("fieldset", { class: "row" }, search.elements, start);
   const saves = [
     makeButton("Save HTML", onpage, { title: "Save the recording as one page that needs no server" }),
     makeButton("Save JSON", onsave, { title: "Save the recording as a file for Open" }),
   ];
-  const file = make("input", { type: "file", name: "recording", accept: ".json,application/json", hidden: true });
-  const open = makeButton("Open …", () => file.click(), { title: "Open a recording that was saved as JSON" });
-  file.addEventListener("change", () => {
-    if (file.files.length) onopen(file.files[0]);
-    file.value = "";
-  });
-  const place = make("p", { class: "note" });
-  const form = make("fieldset", { class: "row" }, makeField("Search", variant), budgets,
-    make("label", { class: "field check", title: "Record AlphaZero's search at the same cost, too" }, compare, make("span", {}, "compare with AlphaZero")), start);
   const submit = (event) => {
     event.preventDefault();
     onrecord();
   };
   root.append(make("form", { class: "tree-form", onsubmit: submit }, place,
-    make("div", { class: "row" }, form, open, saves, file)));
+    make("div", { class: "row" }, fields, makeOpenButton(onopen), saves)));
+
+  function update({ opened, moves, ply }) {
+    const count = ply ?? moves.length;
+    const position = count ? `after move ${count} (${moves[count - 1]})` : "at the start of the game";
+    place.textContent = `Records one search of the position ${position}, and shows it simulation by simulation.`;
+    fields.disabled = !opened;
+    if (opened) search.update(opened);
+  }
+
+  function setRecording(isThere) {
+    for (const button of saves) button.hidden = !isThere;
+  }
+
+  function setBusy(isBusy) {
+    start.textContent = isBusy ? "Stop recording" : "Record the search";
+  }
+  setRecording(false);
+  return { options: search.options, update, setBusy, setRecording };
+}
+
+// Returns a button and the hidden input of its file.
+function makeOpenButton(onopen) {
+  const file = make("input", { type: "file", name: "recording", accept: ".json,application/json", hidden: true });
+  file.addEventListener("change", () => {
+    if (file.files.length) onopen(file.files[0]);
+    file.value = ""; // so that the same file can be chosen again
+  });
+  return [makeButton("Open …", () => file.click(), { title: "Open a recording that was saved as JSON" }), file];
+}
+
+// Makes the fields of the search. Returns { elements, update(opened), options() }.
+function makeSearchFields() {
+  const variant = make("select", { name: "tree-variant", onchange: () => drawBudgets() });
+  const budgets = make("div", { class: "row" });
+  const compare = make("input", { type: "checkbox", name: "compare" });
+  const comparison = make("label", { class: "field check", title: "Record AlphaZero's search at the same cost, too" },
+    compare, make("span", {}, "compare with AlphaZero"));
   let variants = [];
 
   function drawBudgets() {
@@ -138,12 +166,8 @@ function makeForm(root, { onrecord, onopen, onsave, onpage }) {
     )));
   }
 
-  function update({ opened, moves, ply }) {
-    const count = ply ?? moves.length;
-    const position = count ? `after move ${count} (${moves[count - 1]})` : "at the start of the game";
-    place.textContent = `Records one search of the position ${position}, and shows it simulation by simulation.`;
-    form.disabled = !opened;
-    if (!opened || opened.variants === variants) return;
+  function update(opened) {
+    if (opened.variants === variants) return;
     variants = opened.variants;
     const names = variants.map((row) => row.name);
     const preferred = names.includes("dual") ? "dual" : opened.own.variant;
@@ -151,16 +175,10 @@ function makeForm(root, { onrecord, onopen, onsave, onpage }) {
     drawBudgets();
   }
 
+  // The form has checked the numbers.
   function options() {
-    const numbers = [...budgets.querySelectorAll("input")].map((input) => input.valueAsNumber);
-    if (numbers.some((value) => !(value >= 1))) throw new Error("Simulations must be whole numbers from 1.");
-    return { variant: variant.value, simulations: numbers, compare: compare.checked };
+    const simulations = [...budgets.querySelectorAll("input")].map((input) => input.valueAsNumber);
+    return { variant: variant.value, simulations, compare: compare.checked };
   }
-
-  function setRecording(isThere) {
-    for (const button of saves) button.hidden = !isThere;
-  }
-  setRecording(false);
-  const setBusy = (isBusy) => (start.textContent = isBusy ? "Stop recording" : "Record the search");
-  return { options, update, setBusy, setRecording };
+  return { elements: [makeField("Search", variant), budgets, comparison], update, options };
 }
