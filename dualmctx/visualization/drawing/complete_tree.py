@@ -95,7 +95,7 @@ def list_histories(env: Any, max_nodes: int) -> list[History]:
     if number > max_nodes:
         raise ValueError(
             f"the complete tree of {env.id} has {number:,} nodes, more than max_nodes, "
-            f"{max_nodes:,}; choose a smaller game, such as connect2 with 53"
+            f"{max_nodes:,}; choose a larger max_nodes or a smaller game"
         )
     values = retrograde.first_player_values(rules, graph)
     histories: list[History] = []

@@ -1,7 +1,7 @@
 // The tables of a refinement: the nodes that a later tree takes over, and the mixing of two heads.
 
 import { makeValueBar } from "./bars.js";
-import { formatCount, formatShare, formatValue, makeElement, makeNumber, makeTable } from "./elements.js";
+import { formatCount, formatShare, formatValue, isNumber, makeElement, makeNumber, makeTable } from "./elements.js";
 import { TERM_HELP } from "./help.js";
 import { headName, moveLine, treeName } from "./replay.js";
 import { makeLongTable, makeNodeButton, moveName } from "./simulation_panel.js";
@@ -9,7 +9,7 @@ import { makeLongTable, makeNodeButton, moveName } from "./simulation_panel.js";
 export function describeFrontier(recording, step) {
   const count = step.nodes.length;
   const waiting = step.num_waiting === undefined ? "" : ` of ${step.num_waiting}`;
-  const nodes = `${count}${waiting} nodes`;
+  const nodes = `${count}${waiting} ${count === 1 && !waiting ? "node" : "nodes"}`;
   return `The ${treeName(recording, step.tree)} takes over ${nodes} that it has not evaluated yet (◆): `
     + `those through which most simulations of the ${treeName(recording, step.tree - 1)} have passed.`;
 }
@@ -26,7 +26,13 @@ export function makeFrontierTable(recording, step, select) {
 
 export function describeMixing(recording, step) {
   const head = headName(recording, step.head ?? recording.tree_heads[step.tree]);
-  return `The ${head} head evaluates these nodes. Its value and prior are mixed with those before. The nodes on which the heads disagree most come first. Where the game is over, only its result counts.`;
+  return `The ${head} head evaluates these nodes. Its value and prior are mixed with those before${describeWeights(recording.options)}. The nodes on which the heads disagree most come first. Where the game is over, only its result counts.`;
+}
+
+// The weights of the outputs before; the head has the rest. Empty if the options do not have them.
+function describeWeights(options) {
+  const [value, prior] = [options?.value_mix, options?.prior_mix];
+  return isNumber(value) && isNumber(prior) ? `, which have the weight ${value} for values and ${prior} for priors` : "";
 }
 
 // Values and priors before, from the head, and after mixing.
@@ -54,5 +60,8 @@ function makePriorDetails(recording, row, isOpen) {
 
 export function describeUpdate(recording, step) {
   const trees = [...new Set(step.changes.map((change) => change.tree))].map((tree) => treeName(recording, tree));
-  return `The mixed values enter the means of the nodes above. Changed: ${trees.join(", ") || "none"}.`;
+  const earlier = step.tree > 1 ? "the earlier trees" : `the ${treeName(recording, 0)}`;
+  return `In the ${treeName(recording, step.tree)}, each mixed value counts as one visit of its node and of the nodes above. `
+    + `In ${earlier}, visits stay, and the means are corrected by the difference between the mixed value and the value before. `
+    + `Changed: ${trees.join(", ") || "none"}.`;
 }

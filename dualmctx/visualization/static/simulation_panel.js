@@ -96,8 +96,9 @@ export function describeEvaluation(recording, step) {
   if (leaf.is_terminal) return `The game is over at ${name}. Its result is exact; the network is not asked.`;
   if (!leaf.is_new) return `The path ends at ${name}, a node that exists already.`;
   if (!evaluation) return `${name} becomes a new node.`;
-  const head = headName(recording, evaluation.head);
-  return `${name} becomes a new node. The ${head} head gives its value for ${playerName(recording, node.side)}, who is to move, and a prior for each move.`;
+  const heads = recording.tree_heads.slice(0, step.tree + 1).map((head) => headName(recording, head));
+  const source = heads.length > 1 ? `The heads ${heads.join(" and ")} evaluate it; the mixture of their outputs is` : `The ${heads[0]} head gives`;
+  return `${name} becomes a new node. ${source} its value for ${playerName(recording, node.side)}, who is to move, and a prior for each move.`;
 }
 
 // The output of the network for the new node, or the result of the game.
