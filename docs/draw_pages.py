@@ -39,7 +39,7 @@ def serve() -> Iterator[str]:
 
 
 def draw_play(page: Any, address: str) -> None:
-    """Shows a game of Connect Four after the answer to the third move."""
+    """Shows a game of Connect Four after the answer to the fourth move."""
     page.goto(f"{address}#checkpoint=connect-four&moves=4,4,4,4,4,2&variant=dual&simulations=50,35")
     page.locator('#view-play[data-search="compiled"]').wait_for(timeout=_COMPILED_MS)
     page.get_by_role("gridcell").nth(15).click()
@@ -48,17 +48,22 @@ def draw_play(page: Any, address: str) -> None:
 
 def draw_analysis(page: Any, address: str) -> None:
     """Shows the analysis of a position of Connect Four, and the review of the game."""
+    page.set_viewport_size({"width": 1200, "height": 1180})
     moves = "4,4,4,4,4,2,2,6,5,5,3"
-    page.goto(f"{address}#checkpoint=connect-four&moves={moves}&ply=8&view=analyse")
+    page.goto(f"{address}#checkpoint=connect-four&moves={moves}&ply=9&view=analyse")
     page.get_by_role("button", name="Evaluate all positions").click(timeout=_COMPILED_MS)
     page.locator("svg.curve").wait_for(timeout=_COMPILED_MS)
+    page.get_by_text("Finished.").wait_for(timeout=_COMPILED_MS)
 
 
 def draw_trees(page: Any, address: str) -> None:
-    """Shows a step of a Dual search of Connect2."""
+    """Shows a selection in a Dual search of Connect2 whose trees have grown."""
+    page.set_viewport_size({"width": 1200, "height": 1000})
     page.goto(f"{address}#checkpoint=connect2&view=trees")
-    page.get_by_role("button", name="Record the search").click(timeout=_COMPILED_MS)
-    page.get_by_role("slider").first.wait_for(timeout=_COMPILED_MS)
+    page.locator("[name=tree-simulations]").last.wait_for(timeout=_COMPILED_MS)
+    page.get_by_role("button", name="Record the search").click()
+    page.get_by_role("slider", name="step of the search").fill("40", timeout=_COMPILED_MS)
+    page.get_by_role("button", name="One micro-step forward").click()
 
 
 PAGES = {"play": draw_play, "analyse": draw_analysis, "trees": draw_trees}
@@ -75,6 +80,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=pathlib.Path, default=DOCS, help="the folder of the pictures")
     folder = parser.parse_args().out
+    folder.mkdir(parents=True, exist_ok=True)
     program = next(filter(None, map(shutil.which, _PROGRAMS)), None)
     if program is None:
         sys.exit(f"there is no Chromium on the PATH: none of {', '.join(_PROGRAMS)}")
@@ -83,6 +89,7 @@ def main() -> None:
         for name, draw in PAGES.items():
             page = browser.new_page(viewport={"width": 1200, "height": 800})
             draw(page, address)
+            page.mouse.move(0, 0)
             save(page.screenshot(), folder / f"{name}.png")
             page.close()
         browser.close()
