@@ -1,7 +1,7 @@
 """How legal moves are entered on the picture of a state: the cells to choose with a pointer.
 
-An own game may have the method `board_input` (`games.abilities.HasBoardInput`). `games.board_cells` covers the
-games of this package; all other moves are entered by their names.
+An own game may have the method `board_input` (`games.abilities.HasBoardInput`). The games of this
+package are in `games.board_cells`; all other moves are entered by their names.
 """
 
 from __future__ import annotations
