@@ -13,11 +13,11 @@ import numpy as np
 
 import games
 from dualmctx.datasets.manifest import open_game, read_manifest
-from dualmctx.datasets.replay import by_length, replay_games
+from dualmctx.datasets.positions import Positions, concatenate, rebuild_positions
 from dualmctx.datasets.shards import SPLITS, Shard, read_shard, shard_path
 from dualmctx.training.augment import make_augment
 from dualmctx.training.batch import TrainingBatch
-from dualmctx.types import Environment, GameState
+from dualmctx.types import Environment
 
 _BUFFER_BYTES = 2**28
 
@@ -38,18 +38,6 @@ class DatasetBatch(NamedTuple):
     counts: chex.Array
     game_keys: np.ndarray
     plies: chex.Array
-
-
-class _Positions(NamedTuple):
-    """`[P]` positions on the host, with their observations."""
-
-    observation: np.ndarray
-    legal_action_mask: np.ndarray
-    move: np.ndarray
-    value: np.ndarray
-    counts: np.ndarray
-    game_keys: np.ndarray
-    plies: np.ndarray
 
 
 def load_dataset(
@@ -110,7 +98,7 @@ def load_dataset(
     paths = [shard_path(folder, split, x) for x in range(number)]
     shards = _shards(paths, rng, shuffle=shuffle, one_per_game=one_per_game)
     return _batches(
-        _shuffled(_positions(env, shards, buffer_bytes), rng if shuffle else None),
+        _shuffled(rebuild_positions(env, shards, buffer_bytes), rng if shuffle else None),
         env.num_actions,
         batch_size,
         augment_fn,
@@ -134,86 +122,14 @@ def _shards(
         yield shard, rng.permutation(number) if shuffle else np.arange(number)
 
 
-def _positions(
-    env: Environment, shards: Iterable[tuple[Shard, np.ndarray]], buffer_bytes: int
-) -> Iterator[_Positions]:
-    """Yields the positions of as many games at once as the buffer holds."""
-    room = max(1, buffer_bytes // _entry_bytes(env))
-    pending: list[_Positions] = []
-    for shard, order in shards:
-        sizes = np.bincount(shard.games, minlength=len(shard.lengths))
-        for group in _groups(order, sizes, room):
-            pending += _rebuild(env, shard, group)
-            if sum(len(x.plies) for x in pending) >= room:
-                yield _concatenate(pending)
-                pending = []
-    if pending:
-        yield _concatenate(pending)
-
-
-def _groups(order: np.ndarray, sizes: np.ndarray, room: int) -> Iterator[np.ndarray]:
-    """Splits games into groups of about `room` positions; games without positions are left out."""
-    order = order[sizes[order] > 0]
-    place = np.cumsum(sizes[order]) // room
-    yield from np.split(order, np.flatnonzero(np.diff(place)) + 1)
-
-
-def _rebuild(env: Environment, shard: Shard, group: np.ndarray) -> Iterator[_Positions]:
-    """Yields the positions of the games of a shard with these rows."""
-    by_game = _rows_by_game(shard)
-    starts = shard.starts[group]
-    # The moves after a game's last position are not needed.
-    ends = [int(shard.plies[by_game[game][-1]]) + 1 for game in group]
-    for part in by_length(ends, _entry_bytes(env)):
-        chosen = group[part.games]
-        moves = [shard.moves[starts[i] : starts[i] + ends[i]] for i in part.games]
-        fens = [str(shard.fens[game]) or None for game in chosen]
-        played = replay_games(env, _observe, moves, fens, part.size)
-        if (played.first_bad >= 0).any():
-            raise ValueError(
-                f"the data set has moves that are not legal in {env.id}; use the parameters with "
-                "which it was made, or leave env out"
-            )
-        rows = np.concatenate([by_game[game] for game in chosen])
-        columns = np.repeat(np.arange(len(chosen)), [len(by_game[game]) for game in chosen])
-        observation, mask = (x[shard.plies[rows], columns] for x in played.seen)
-        keys = shard.game_keys[shard.games[rows]]
-        rest = shard.played[rows], shard.values[rows], shard.counts[rows], keys, shard.plies[rows]
-        yield _Positions(observation, mask, *rest)
-
-
-def _rows_by_game(shard: Shard) -> list[np.ndarray]:
-    """Returns the rows of the positions of each game."""
-    sizes = np.bincount(shard.games, minlength=len(shard.lengths))
-    return np.split(np.arange(len(shard.games)), np.cumsum(sizes)[:-1])
-
-
-@functools.lru_cache(maxsize=64)
-def _entry_bytes(env: Environment) -> int:
-    """Returns the size of an observation."""
-    observation = jax.eval_shape(env.init, jax.random.PRNGKey(0)).observation
-    return observation.size * observation.dtype.itemsize
-
-
-def _observe(states: GameState, actions: chex.Array) -> tuple[chex.Array, chex.Array]:
-    del actions
-    return states.observation, states.legal_action_mask
-
-
-def _concatenate(parts: Sequence[_Positions]) -> _Positions:
-    return _Positions(*(np.concatenate(x) for x in zip(*parts, strict=True)))
-
-
-def _shuffled(
-    buffers: Iterable[_Positions], rng: np.random.Generator | None
-) -> Iterator[_Positions]:
+def _shuffled(buffers: Iterable[Positions], rng: np.random.Generator | None) -> Iterator[Positions]:
     for buffer in buffers:
         order = slice(None) if rng is None else rng.permutation(len(buffer.plies))
-        yield _Positions(*(x[order] for x in buffer))
+        yield Positions(*(x[order] for x in buffer))
 
 
 def _batches(
-    buffers: Iterable[_Positions],
+    buffers: Iterable[Positions],
     num_actions: int,
     batch_size: int,
     augment_fn: Any,
@@ -225,11 +141,11 @@ def _batches(
     number, rest = itertools.count(), None
     for buffer in itertools.chain(buffers, [None]):
         if buffer is not None:
-            rest = buffer if rest is None else _concatenate([rest, buffer])
+            rest = buffer if rest is None else concatenate([rest, buffer])
         is_end = buffer is None
         while rest is not None and len(rest.plies) >= (1 if is_end else batch_size):
-            batch = _Positions(*(x[:batch_size] for x in rest))
-            rest = _Positions(*(x[batch_size:] for x in rest))
+            batch = Positions(*(x[:batch_size] for x in rest))
+            rest = Positions(*(x[batch_size:] for x in rest))
             if len(batch.plies) < batch_size and drop_last:
                 return
             positions = _to_training_batch(batch[:4], num_actions)

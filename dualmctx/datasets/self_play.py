@@ -1,18 +1,15 @@
 """Games that an engine plays against itself, with random openings and random moves."""
 
-import functools
 import random
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import chex
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import games
+from dualmctx.datasets.device_games import View, look, restart, start, step
 from dualmctx.types import Environment
-from games.histories import select_rows
 
 ChooseFn = Callable[[list[list[int]], list[int]], list[int | str]]
 """`(histories, seeds) -> moves`: takes the actions so far and a seed in [0, 2**31) of each game.
@@ -60,24 +57,6 @@ class PlayedGame(NamedTuple):
         """Returns the fields with the name of the game; an error only if there is one."""
         fields = {"number": self.number, "game": game} | self._asdict()
         return {name: x for name, x in fields.items() if name != "error" or x is not None}
-
-
-class _View(NamedTuple):
-    """What the host reads of `[B]` states.
-
-    Attributes:
-      legal: `[B, A]` bool.
-      is_over: `[B]` bool.
-      has_result: `[B]` bool, whether the game is over and was not truncated.
-      is_first: `[B]` bool, whether the first side is to move.
-      result: `[B]` sum of the rewards of the first side.
-    """
-
-    legal: Any
-    is_over: Any
-    has_result: Any
-    is_first: Any
-    result: Any
 
 
 class _Game:
@@ -136,14 +115,14 @@ def play_games(
       The games. A game in which the engine fails or makes an illegal move has an error.
     """
     played = [_Game(number, options) for number in numbers]
-    states, results = _start(env, len(numbers))
+    states, results = start(env, len(numbers))
     while True:
-        view: _View = jax.device_get(_look(states, results))
+        view: View = jax.device_get(look(states, results))
         again = np.array([x.ended_in_opening for x in played]) & view.is_over
         if again.any():
             for row in np.flatnonzero(again):
                 played[row].restart()
-            states, results = _restart(env, states, results, again)
+            states, results = restart(env, states, results, again)
             continue
         rows = [
             row
@@ -154,11 +133,11 @@ def play_games(
             return [_finish(game, view, row) for row, game in enumerate(played)]
         actions = np.full(len(played), -1, np.int32)
         actions[rows] = _moves(env, choose, played, rows, view)
-        states, results = _step(env, states, results, actions)
+        states, results = step(env, states, results, actions)
 
 
 def _moves(
-    env: Environment, choose: ChooseFn, played: list[_Game], rows: list[int], view: _View
+    env: Environment, choose: ChooseFn, played: list[_Game], rows: list[int], view: View
 ) -> list[int]:
     """Returns a move for each of the given rows; -1 where the game ends instead."""
     sampled = {row: played[row].sample(view.legal[row]) for row in rows}
@@ -194,43 +173,7 @@ def _name(env: Environment, game: _Game, move: int) -> str:
         return f"action {move}"
 
 
-def _finish(game: _Game, view: _View, row: int) -> PlayedGame:
+def _finish(game: _Game, view: View, row: int) -> PlayedGame:
     result = float(view.result[row]) if view.has_result[row] else game.resigned
     result = None if game.error is not None else result
     return PlayedGame(game.number, game.moves, game.random, result, game.error)
-
-
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _start(env: Environment, number: int) -> tuple[Any, chex.Array]:
-    """Returns the initial states, and zeros for the rewards of both players."""
-    # A fixed key, as in `games.replay`.
-    states = jax.vmap(env.init)(jnp.broadcast_to(jax.random.PRNGKey(0), (number, 2)))
-    return (states, states.current_player), jnp.zeros((number, 2))
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _restart(env: Environment, states: Any, results: chex.Array, rows: chex.Array) -> Any:
-    starts, zeros = _start(env, len(rows))
-    select = functools.partial(select_rows, rows)
-    return jax.tree.map(select, starts, states), select(zeros, results)
-
-
-@jax.jit
-def _look(states: Any, results: chex.Array) -> _View:
-    state, first = states
-    return _View(
-        legal=state.legal_action_mask,
-        is_over=state.terminated | state.truncated,
-        has_result=state.terminated & ~state.truncated,
-        is_first=state.current_player == first,
-        result=jnp.take_along_axis(results, first[:, None], axis=1)[:, 0],
-    )
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _step(env: Environment, states: Any, results: chex.Array, actions: chex.Array) -> Any:
-    """Plays `[B]` actions; states stay as they are where the action is -1."""
-    (state, first), is_played = states, actions >= 0
-    after = jax.vmap(env.step)(state, jnp.maximum(actions, 0))
-    state = jax.tree.map(functools.partial(select_rows, is_played), after, state)
-    return (state, first), results + jnp.where(is_played[:, None], after.rewards, 0)
