@@ -375,6 +375,23 @@ def test_wrong_flags_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no-such-network" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--variant", "bogus"), "variant is bogus"),
+        (("--simulations", "0"), "num_simulations is 0"),
+        (("--simulations", "5000"), "the search has 5000 simulations"),
+    ],
+)
+def test_a_wrong_search_starts_no_engine(
+    flags: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = threading.active_count()
+    assert main(["play", "nim", "--terminal", *flags]) == 2
+    assert message in capsys.readouterr().err
+    assert threading.active_count() == before
+
+
 def test_commands_are_described_in_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
     printed = transcript("tic-tac-toe", "?\n", capsys)
     assert all(f"\n  {name}" in printed for name in COMMANDS)

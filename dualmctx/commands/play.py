@@ -153,7 +153,7 @@ def make_context(options: Options) -> "Context":
 
     require_backend(_PROGRAM)
     offers = offered(options.checkpoints, game=options.game, network=options.network)
-    _check_search(offers[0].record, options)
+    check_search(offers[0].record, options)
     limits = Limits(options.max_simulations, options.max_sessions, options.max_networks)
     loaders = {x.name: functools.partial(load_network, options, x.name) for x in offers}
     return Context(
@@ -166,8 +166,8 @@ def make_context(options: Options) -> "Context":
     )
 
 
-def _check_search(record: dict[str, Any], options: Options) -> None:
-    """Checks the default search of the first network.
+def check_search(record: dict[str, Any], options: Options) -> None:
+    """Checks the default search of a network.
 
     Raises:
       ValueError: if there is no such search, or it has too many simulations.

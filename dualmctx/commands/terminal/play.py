@@ -24,10 +24,10 @@ def play(options: "Options") -> int:
     """Plays in the terminal until `quit` or the end of the input; returns the exit code, 0.
 
     Raises:
-      ValueError: if there are several networks, or the network cannot be loaded.
+      ValueError: if there are several networks, or the network or the search cannot be loaded.
       KeyboardInterrupt: after Ctrl-C at the prompt, or SIGTERM.
     """
-    from dualmctx.commands.play import engine_options, load_network
+    from dualmctx.commands.play import check_search, engine_options, load_network
 
     if len(options.checkpoints) > 1:
         raise ValueError(f"{len(options.checkpoints)} networks are given; name one for --terminal")
@@ -38,6 +38,8 @@ def play(options: "Options") -> int:
             stream.reconfigure(errors="replace")
     name = options.checkpoints[0] if options.checkpoints else DEFAULT
     network = load_network(options, name)
+    # Before the engine, whose thread would have to be stopped after an error.
+    check_search(network.trained.record, options)
     engine = Engine(network.trained, network.build, engine_options(options))
     try:
         session = Session(name, network, engine, options.max_simulations, options.seed)
@@ -45,6 +47,9 @@ def play(options: "Options") -> int:
     except KeyboardInterrupt:
         print()  # ends the line of the prompt
         _stop(engine, 130)
+        raise
+    except Exception:
+        _stop(engine, 2)
         raise
     _stop(engine, 0)
     return 0
