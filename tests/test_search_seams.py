@@ -40,7 +40,11 @@ def test_search_in_an_inner_jit_is_refused_and_stays_intact() -> None:
         return x + 1 if loops is None else loops(x)
 
     inner = jax.jit(search)
-    with replace_loops(lambda arguments: arguments):
+
+    def take_place(arguments: Any) -> Any:
+        return arguments
+
+    with replace_loops(take_place):
         with pytest.raises(ValueError, match=r"runs its search inside jax\.jit"):
             inner(4)
         assert search(4) == 4
