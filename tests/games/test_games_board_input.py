@@ -187,9 +187,9 @@ def test_entries_are_found_quickly(name):
     entries(env, states[0])
     times = []
     for state in states:
-        start = time.perf_counter()
+        start = time.thread_time()  # on a busy machine, the clock also shows the others' work
         entries(env, state)
-        times.append(time.perf_counter() - start)
+        times.append(time.thread_time() - start)
     assert np.median(times) < 0.005
 
 

@@ -36,7 +36,15 @@ def search(policy: Any) -> Any:
     return jax.tree.map(jax.numpy.asarray, output).search_tree
 
 
-@pytest.fixture(scope="module", params=POLICIES)
+# The last policy has all parts of the others.
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param("alphazero", marks=pytest.mark.slow),
+        pytest.param("dual", marks=pytest.mark.slow),
+        "dual windowed, limited",
+    ],
+)
 def tree(request: pytest.FixtureRequest) -> Any:
     return search(POLICIES[request.param])
 

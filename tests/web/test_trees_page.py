@@ -115,6 +115,7 @@ def test_nothing_is_searched_before_the_network_is_open(chromium, server):
         page.get_by_label("Strength").and_(page.locator(":enabled")).wait_for()
 
 
+@pytest.mark.slow
 def test_the_progress_is_removed_when_the_work_ends(chromium, server):
     with browser.open_page(chromium, viewport=SIZE) as page:
         routes, held = [], [True]
