@@ -5,6 +5,7 @@ import gc
 import importlib.metadata
 import os
 import pathlib
+import signal
 import zlib
 from collections.abc import Iterator
 
@@ -28,6 +29,10 @@ os.environ.setdefault("XLA_FLAGS", " ".join(_XLA_FLAGS))
 _CACHE = pathlib.Path(__file__).parents[1] / ".cache" / "jax"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_CACHE))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
+# A shell ignores Ctrl-C in commands that it starts in the background, and tests raise it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples in every run, and no failure on a busy machine.
 settings.register_profile("steady", derandomize=True, deadline=None)
