@@ -219,7 +219,8 @@ def _warm_up(context: "Context", name: str) -> None:
         context.engines.engine(name)
         context.engines.network(name)
     except ValueError as error:
-        print(f"{_PROGRAM}: {error}", file=sys.stderr)
+        if not context.engines.is_closed:
+            print(f"{_PROGRAM}: {error}", file=sys.stderr)
 
 
 def _address(host: str, port: int, token: str | None) -> str:

@@ -56,6 +56,12 @@ class Engines:
         self._networks: dict[str, Network] = {}
         self._lock = threading.Lock()
         self._engines: dict[str, Engine] = {}
+        self._is_closed = False
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called, after which no engine starts."""
+        return self._is_closed
 
     def network(self, name: str) -> Network:
         """Returns a network that can open positions; it is loaded if necessary.
@@ -85,6 +91,8 @@ class Engines:
         # The engine compiles its search at the same time as others compile the positions.
         network = self._loaded(name)
         with self._lock:
+            if self._is_closed:
+                raise ValueError("the server is ending; start it again")
             if name not in self._engines:
                 self._make_room()
                 self._engines[name] = Engine(network.trained, network.build, self._options)
@@ -93,6 +101,8 @@ class Engines:
     def close(self, seconds: float) -> bool:
         """Ends all engines; returns whether all their threads have ended within some seconds."""
         with self._lock:
+            # A thread of an engine must not outlive Python.
+            self._is_closed = True
             engines = list(self._engines.values())
             self._engines.clear()
         for engine in engines:

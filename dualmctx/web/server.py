@@ -71,7 +71,9 @@ class _Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         now = time.monotonic()
-        pairs = [(x, x.cycle) for x in self.server_state.connections if hasattr(x, "cycle")]
+        # The type of the connections lacks their attributes.
+        connections: set[Any] = set(self.server_state.connections)
+        pairs = [(x, x.cycle) for x in connections if hasattr(x, "cycle")]
         # The `cycle` is the last request with its answer; sockets of pages have none.
         silent = [x for x in pairs if x[1] is None or x[1].response_complete]
         self._silent_since = {x: self._silent_since.get(x, now) for x in silent}

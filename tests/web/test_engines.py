@@ -193,3 +193,12 @@ def test_side_is_that_of_the_player_in_a_game_of_the_user() -> None:
     env = games.make("double_move:DoubleMoveNim", pile=7)
     sides = [open_position(env, Question(0, 0, [0, 0, 0][:n])).side for n in range(4)]
     assert sides == [0, 0, 1, 0]
+
+
+def test_no_engine_starts_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "Engine", FakeEngine)
+    load: Any = {"a": lambda: FakeNetwork("a")}
+    closed = engines.Engines(load, EngineOptions(), 2)
+    assert closed.close(1.0)
+    with pytest.raises(ValueError, match="the server is ending"):
+        closed.engine("a")
