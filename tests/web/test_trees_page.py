@@ -9,7 +9,7 @@ import pytest
 import browser
 
 CONNECT2 = "view=trees&checkpoint=connect2&moves=1"
-SIZE = {"width": 1280, "height": 800}
+SIZE = {"width": 1200, "height": 800}
 
 
 @contextlib.contextmanager
@@ -148,6 +148,8 @@ def test_controls_trees_and_explanation_are_visible_at_once(chromium, server):
             page.locator(".dv-step .dv-sentence"),
         ]
         assert len(parts) == 6
+        tops = [part.bounding_box()["y"] for part in parts[:2]]
+        assert tops[0] == tops[1]  # one row
         for part in parts:
             box = part.bounding_box()
             assert box["y"] >= 0
