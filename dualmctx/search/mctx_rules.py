@@ -160,7 +160,9 @@ def gumbel_interior(qtransform: QTransform) -> SelectFn:
         probs = jax.nn.softmax(rows.logits + qvalues)
         share = rows.visits / (1 + jnp.sum(rows.visits, axis=-1, keepdims=True))
         score = probs - share
-        report(scores=Scores((probs, -share), score, ("improved policy", "visit fraction")))
+        if is_collecting():
+            addends = probs, -share
+            report(scores=Scores(addends, score, ("improved policy", "visit fraction")))
         return argmax(mask_lanes(score, tree.num_actions, -jnp.inf))
 
     return select
