@@ -14,9 +14,8 @@ from benchmarks.looped import Cost, Peak, Program
 from dualmctx.search.simulate import simulate
 
 
-@pytest.mark.parametrize(
-    "preset", ["tic-tac-toe", pytest.param("gardner-chess", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", ["tic-tac-toe", "gardner-chess"])
 def test_parts_make_one_simulation(preset: str) -> None:
     subject = simulation_parts.open_subject(preset, batch_size=3, num_simulations=6)
     half = simulation_parts.run_half(subject)

@@ -111,6 +111,7 @@ def test_a_game_of_tic_tac_toe_is_not_lost(
     assert "compiling the search" in capsys.readouterr().err or len(moves) == 9
 
 
+@pytest.mark.slow
 def test_a_real_search_plays_connect2(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -219,6 +219,7 @@ def test_the_principal_variation_is_a_preview_until_it_is_played(chromium, serve
         assert address(page)["moves"].split(",") == ["5", "1", *line[:2]]
 
 
+@pytest.mark.slow
 def test_the_review_marks_the_blunder(chromium, server):
     with open_analyse(chromium, server, f"{SHORT}&{BLUNDER}") as opened:
         page = opened.page

@@ -127,6 +127,7 @@ def test_search_finds_the_winning_move(client):
     assert sum(move["weight"] for move in searched["moves"]) == pytest.approx(1, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_small_budgets_are_exact(client):
     searched = client.ask("search", **TIC, **CHEAP)
     assert searched["simulations"] == 5
