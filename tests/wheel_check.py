@@ -1,17 +1,19 @@
 """Builds the wheel, installs it into an empty environment, and uses it from another folder.
 
 `make wheel-check` runs this: a tiny training run, an evaluation of a position with its network, an
-export of it, and a comparison with random play; then the same with a game in the folder, and with a
-network in the folder.
+export of it, a comparison with random play, a recorded search and the page of `dualmctx play`; then
+the same with a game in the folder, and with a network in the folder.
 """
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 import venv
 from pathlib import Path
 
@@ -31,6 +33,7 @@ COMMANDS = (
     "dualmctx export run connect2.stablehlo --search own",
     "dualmctx compare alphazero random --checkpoint connect2.npz --games 4 --opening-plies 1 "
     "--out comparison",
+    "dualmctx tree connect2.npz --variant alphazero --simulations 4 --out tree.html",
     f"dualmctx train {OWN} {TINY} --out own",
     "dualmctx evaluate own positions.jsonl --out own.jsonl",
     "dualmctx compare alphazero perfect --checkpoint own --games 4 --opening-plies 1 "
@@ -47,7 +50,7 @@ NETWORK_COMMANDS = (
 FILES = (
     *("net/summary.json", "net.npz", "net.jsonl"),
     *("run/summary.json", "results.jsonl", "connect2.npz", "comparison/report.html"),
-    "connect2.stablehlo",
+    *("connect2.stablehlo", "tree.html"),
     *("own/summary.json", "own.jsonl", "own-comparison/report.html"),
 )
 
@@ -57,6 +60,24 @@ def run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
     start = time.perf_counter()
     subprocess.run(command, cwd=folder, env=environment, check=True)
     print(f"({time.perf_counter() - start:.0f} s)", flush=True)
+
+
+def check_page(play: Path, folder: Path, environment: dict[str, str]) -> None:
+    """Starts the server of `dualmctx play`, and reads its page and the files of the viewer."""
+    command = [str(play), "play", "connect2.npz", "--port", "0", "--no-browser"]
+    print(f"$ {shlex.join(command)}", flush=True)
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stderr is not None
+        try:
+            addresses = (re.search(r"http://\S+", line) for line in server.stderr)
+            address = next(found[0] for found in addresses if found)
+            for path in ("", "app.js", "viewer/viewer.js"):
+                with urllib.request.urlopen(f"{address}{path}", timeout=30) as answer:
+                    assert answer.read(), path
+        finally:
+            server.terminate()
 
 
 def main() -> int:
@@ -72,7 +93,7 @@ def main() -> int:
         # pip of this environment installs there, so that the other one needs none.
         venv.create(folder / "venv")
         python = folder / "venv" / "bin" / "python"
-        run([*pip, "--python", str(python), "install", "-q", str(wheel)], folder, clean)
+        run([*pip, "--python", str(python), "install", "-q", f"{wheel}[web]"], folder, clean)
         work = folder / "work"
         work.mkdir()
         for example in EXAMPLES:
@@ -81,6 +102,7 @@ def main() -> int:
         for command in (*COMMANDS, *NETWORK_COMMANDS):
             program, *arguments = shlex.split(command)
             run([str(python.with_name(program)), *arguments], work, clean)
+        check_page(python.with_name("dualmctx"), work, clean)
         missing = [file for file in FILES if not (work / file).exists()]
         assert not missing, f"not written: {', '.join(missing)}"
     return 0
