@@ -1,61 +1,89 @@
-"""Measures the time from the start of `dualmctx play` to its first move.
+"""Measures how soon `dualmctx play` answers: from the start of the server to its first move.
 
-Usage: python benchmarks/first_move.py [CHECKPOINT [SIMULATIONS]]
-
-It starts the server twice: first with an empty compilation cache, then with the cache of the first
-start. Each row has the seconds until the address is printed and until the move is answered, and
-the processor time of the server in seconds, which other programs of the computer hardly change.
+The server is started with an empty compilation cache, and then with the cache of the first start.
+The columns are the seconds until the server prints its address, the seconds from then until the
+first move, and the processor time of the server in seconds, which other programs hardly change.
+The move is asked for as soon as the page could be open.
 """
 
 import json
 import os
+import pathlib
 import re
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+from typing import NamedTuple
 
 from websockets.sync.client import connect
 
+from benchmarks.common import make_parser, show, write_rows
 
-def processor_seconds() -> float:
-    """Returns the processor time of the child processes that have ended."""
+CACHES = ("empty", "full")
+
+
+class Seconds(NamedTuple):
+    """Seconds until the address, from then to the move, and of the processor."""
+
+    address: float
+    move: float
+    processor: float
+
+
+def measure(checkpoint: str, simulations: int, cache: pathlib.Path) -> Seconds:
+    """Starts a server with the cache in a folder, and asks it for one move."""
+    environment = {k: x for k, x in os.environ.items() if not k.startswith("JAX_COMPILATION_CACHE")}
+    environment |= {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-m", "dualmctx", "play", checkpoint, "--port", "0", "--no-browser"]
+    before, begin = _cpu_seconds(), time.perf_counter()
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as server:
+        lines = []
+        for line in server.stderr or ():
+            lines.append(line)
+            if found := re.search(r"http://(\S+)", line):
+                break
+        else:
+            raise RuntimeError(f"{' '.join(command)} failed: {''.join(lines)}")
+        printed = time.perf_counter() - begin
+        answer = _ask(found[1], {"checkpoint": checkpoint, "simulations": simulations})
+        answered = time.perf_counter() - begin
+        server.terminate()
+    if answer["type"] != "searched":
+        raise RuntimeError(answer["message"])
+    return Seconds(printed, answered - printed, _cpu_seconds() - before)
+
+
+def _ask(address: str, fields: dict) -> dict:
+    """Returns the answer to a message `search`."""
+    with connect(f"ws://{address}socket") as socket:
+        socket.send(json.dumps({"type": "search", **fields}))
+        while (answer := json.loads(socket.recv()))["type"] == "progress":
+            pass
+        return answer
+
+
+def _cpu_seconds() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
-def measure(checkpoint: str, simulations: int, cache: str) -> tuple[float, float, float]:
-    """Returns the seconds until the address and until the move, and the processor time."""
-    environment = {**os.environ, "XDG_CACHE_HOME": cache}
-    environment.pop("JAX_COMPILATION_CACHE_DIR", None)
-    command = [sys.executable, "-m", "dualmctx", "play", checkpoint, "--port", "0", "--no-browser"]
-    before, begin = processor_seconds(), time.monotonic()
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as server:
-        assert server.stderr is not None
-        address = next(found[1] for line in server.stderr if (found := re.search(r"//(\S+)", line)))
-        printed = time.monotonic() - begin
-        fields = {"type": "search", "checkpoint": checkpoint, "simulations": simulations}
-        with connect(f"ws://{address}socket") as socket:
-            socket.send(json.dumps(fields))
-            while (answer := json.loads(socket.recv()))["type"] == "progress":
-                pass
-        answered = time.monotonic() - begin
-        server.terminate()
-    if answer["type"] != "searched":
-        raise SystemExit(answer["message"])
-    return printed, answered, processor_seconds() - before
-
-
-def main() -> None:
-    """Prints the table."""
-    checkpoint = sys.argv[1] if len(sys.argv) > 1 else "connect-four"
-    simulations = int(sys.argv[2]) if len(sys.argv) > 2 else 85
-    print("| cache | address | first move | processor time |\n|---|---|---|---|")
+def main(arguments: list[str] | None = None) -> None:
+    parser = make_parser(__doc__)
+    parser.add_argument("--checkpoint", default="connect-four", help="the network")
+    parser.add_argument("--simulations", type=int, default=85, metavar="N", help="of the move")
+    options = parser.parse_args(arguments)
+    checkpoint = "connect2" if options.quick else options.checkpoint
+    rows = []
     with tempfile.TemporaryDirectory() as cache:
-        for name in ("empty", "full"):
-            times = measure(checkpoint, simulations, cache)
-            print(f"| {name} | {' | '.join(f'{x:.1f} s' for x in times)} |", flush=True)
+        for name in CACHES:
+            seconds = measure(checkpoint, options.simulations, pathlib.Path(cache))
+            rounded = {k: round(x, 1) for k, x in seconds._asdict().items()}
+            rows.append({"network": checkpoint, "cache": name} | rounded)
+            print(*rows[-1].values(), flush=True)
+    show("First move of dualmctx play, seconds", rows)
+    write_rows(options.json, rows)
 
 
 if __name__ == "__main__":

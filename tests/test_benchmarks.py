@@ -23,6 +23,7 @@ from benchmarks import (
     dual,
     engine,
     evaluation,
+    first_move,
     go_step,
     learning,
     leaves,
@@ -185,6 +186,15 @@ def test_startup_benchmark_runs_every_kind(tmp_path: pathlib.Path) -> None:
     assert [row["cache"] for row in rows] == list(startup.KINDS)
     cpu = {row["cache"]: row["cpu_seconds"] for row in rows}
     assert 0 < cpu["filled cache"] < cpu["empty cache"]
+
+
+@pytest.mark.slow
+def test_first_move_benchmark_starts_the_server_twice(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "rows.json"
+    first_move.main(["--quick", "--json", str(file)])
+    rows = json.loads(file.read_text())["rows"]
+    assert [row["cache"] for row in rows] == list(first_move.CACHES)
+    assert 0 < rows[1]["processor"] < rows[0]["processor"]
 
 
 @pytest.mark.slow
