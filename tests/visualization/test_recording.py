@@ -2,6 +2,7 @@
 
 import functools
 import importlib.metadata
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +23,8 @@ from recorded import (
 from dualmctx.visualization import record_search
 from dualmctx.visualization.recording import recording as recordings
 
+PRESETS = ("connect2", "tic-tac-toe", "nim", "hsr", "connect-four")
+CASES = [*zip(POLICIES, itertools.cycle(PRESETS), strict=False)]
 SAMPLED = [pytest.param(name, marks=pytest.mark.sampled(28)) for name in POLICIES]
 
 
@@ -115,8 +118,7 @@ def test_recording_has_the_visits_and_scores_of_the_ordinary_search(name: str) -
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("default_rounding")
-@pytest.mark.parametrize("preset", ["connect2", "tic-tac-toe", "nim", "hsr", "connect-four"])
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize(("name", "preset"), CASES)
 def test_recording_equals_the_ordinary_search_bit_for_bit(preset: str, name: str) -> None:
     for seed in range(5):
         recording = record(preset, POLICIES[name], seed)
