@@ -25,7 +25,6 @@ from dualmctx.visualization.recording import recording as recordings
 
 PRESETS = ("connect2", "tic-tac-toe", "nim", "hsr", "connect-four")
 CASES = [*zip(POLICIES, itertools.cycle(PRESETS), strict=False)]
-SAMPLED = [pytest.param(name, marks=pytest.mark.sampled(28)) for name in POLICIES]
 
 
 # XLA rounds products and sums of a step as in the ordinary search only with its default options;
@@ -106,7 +105,7 @@ def check_steps(recording: dict[str, Any]) -> None:
             assert choice["chosen"] in choice["candidates"]["action"]
 
 
-@pytest.mark.parametrize("name", SAMPLED)
+@pytest.mark.parametrize("name", ["gumbel"])
 def test_recording_has_the_visits_and_scores_of_the_ordinary_search(name: str) -> None:
     for seed in range(3):
         recording = record("connect2", POLICIES[name], seed)

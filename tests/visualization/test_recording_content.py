@@ -265,7 +265,7 @@ def test_candidates_are_limited_in_large_games() -> None:
 @pytest.mark.slow
 def test_recording_of_connect_four_is_small() -> None:
     recording = record_trained(load_trained("connect-four"), policy=Dual())
-    assert len(json.dumps(recording)) < 250_000
+    assert len(json.dumps(recording, separators=(",", ":"))) < 250_000
 
 
 @pytest.mark.slow
