@@ -115,58 +115,60 @@ def _check_name(name: str) -> None:
         raise ValueError(f"there is no field {reprlib.repr(name)}{meant}")
 
 
-def _refuse(name: str, value: Any, remedy: str) -> ValueError:
+def refuse(name: str, value: Any, remedy: str) -> ValueError:
+    """Returns the error of a field: its name, its value and the values that are possible."""
     return ValueError(f"{name} is {reprlib.repr(value)}; it must be {remedy}")
 
 
 def _check_text(name: str, value: Any) -> str:
     if not isinstance(value, str) or not value.strip() or len(value) > _MAX_TEXT:
-        raise _refuse(name, value, f"text of at most {_MAX_TEXT} characters, such as alphazero")
+        raise refuse(name, value, f"text of at most {_MAX_TEXT} characters, such as alphazero")
     return value.strip()
 
 
 def _check_command(name: str, value: Any) -> str:
     if value not in COMMANDS:
-        raise _refuse(name, value, f"one of {', '.join(COMMANDS)}")
+        raise refuse(name, value, f"one of {', '.join(COMMANDS)}")
     return value
 
 
 def _check_target(name: str, value: Any) -> int | str:
     if type(value) not in (int, str):
-        raise _refuse(name, value, "the id of a request")
+        raise refuse(name, value, "the id of a request")
     return value
 
 
-def _check_simulations(name: str, value: Any) -> tuple[int, ...]:
+def check_simulations(name: str, value: Any) -> tuple[int, ...]:
+    """Returns a number of simulations, or a list of them, as a tuple; raises a ValueError."""
     numbers = value if isinstance(value, list) else [value]
     is_valid = all(type(x) is int and 0 <= x < 2**31 for x in numbers) and sum(numbers) >= 1
     if not is_valid or len(numbers) > _MAX_TEXT:
-        raise _refuse(name, value, "a whole number of at least 1, or a list of one for each tree")
+        raise refuse(name, value, "a whole number of at least 1, or a list of one for each tree")
     return tuple(numbers)
 
 
 def _check_seconds(name: str, value: Any) -> float:
     is_number = type(value) in (int, float) and 0 < value < math.inf
     if not is_number:
-        raise _refuse(name, value, "a positive number of seconds")
+        raise refuse(name, value, "a positive number of seconds")
     return float(min(value, 1e9))
 
 
 def _check_reuse(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise _refuse(name, value, "true or false")
+        raise refuse(name, value, "true or false")
     return value
 
 
 def _check_priority(name: str, value: Any) -> int:
     if type(value) is not int or abs(value) > _MAX_PRIORITY:
-        raise _refuse(name, value, f"a whole number from -{_MAX_PRIORITY} to {_MAX_PRIORITY}")
+        raise refuse(name, value, f"a whole number from -{_MAX_PRIORITY} to {_MAX_PRIORITY}")
     return value
 
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "variant": _check_text,
-    "simulations": _check_simulations,
+    "simulations": check_simulations,
     "max_time": _check_seconds,
     "report_every": _check_seconds,
     "reuse": _check_reuse,

@@ -13,6 +13,7 @@ import orjson
 
 from dualmctx.evaluation.fields import perhaps
 from dualmctx.evaluation.questions import Question
+from dualmctx.evaluation.requests import check_simulations, refuse
 from dualmctx.web.limits import MAX_MESSAGE_BYTES, MAX_MOVES
 
 Id = int | str | None
@@ -159,10 +160,6 @@ def _to_message(fields: Row) -> Message:
     return Message(**checked)
 
 
-def _refuse(name: str, value: Any, remedy: str) -> ValueError:
-    return ValueError(f"{name} is {reprlib.repr(value)}; it must be {remedy}")
-
-
 def _valid_id(value: Any) -> Id:
     """Returns an id that can be repeated, else `None`."""
     if type(value) is int and abs(value) <= _MAX_INTEGER:
@@ -173,7 +170,7 @@ def _valid_id(value: Any) -> Id:
 def _check_id(name: str, value: Any) -> int | str:
     found = _valid_id(value)
     if found is None:
-        raise _refuse(name, value, f"a whole number, or text of at most {_MAX_ID} characters")
+        raise refuse(name, value, f"a whole number, or text of at most {_MAX_ID} characters")
     return found
 
 
@@ -183,7 +180,7 @@ def _text(limit: int, *, is_empty_allowed: bool = False) -> Callable[[str, Any],
     def check(name: str, value: Any) -> str:
         is_valid = isinstance(value, str) and len(value) <= limit
         if not is_valid or not (value.strip() or is_empty_allowed):
-            raise _refuse(name, value, f"text of at most {limit:,} characters")
+            raise refuse(name, value, f"text of at most {limit:,} characters")
         return value
 
     return check
@@ -191,41 +188,33 @@ def _text(limit: int, *, is_empty_allowed: bool = False) -> Callable[[str, Any],
 
 def _check_moves(name: str, value: Any) -> tuple[int | str, ...]:
     if not isinstance(value, list):
-        raise _refuse(name, value, "a list of names and numbers of moves")
+        raise refuse(name, value, "a list of names and numbers of moves")
     if len(value) > MAX_MOVES:
         raise ValueError(f"{name} has {len(value):,} moves; it may have at most {MAX_MOVES:,}")
     for move in value:
         is_number = type(move) is int and 0 <= move < 2**31
         if not is_number and not (isinstance(move, str) and 0 < len(move) <= _MAX_TEXT):
-            raise _refuse("a move", move, "the name or the number of a move")
+            raise refuse("a move", move, "the name or the number of a move")
     return tuple(value)
-
-
-def _check_simulations(name: str, value: Any) -> tuple[int, ...]:
-    numbers = value if isinstance(value, list) else [value]
-    is_valid = all(type(x) is int and 0 <= x < 2**31 for x in numbers) and sum(numbers) >= 1
-    if not is_valid or len(numbers) > _MAX_ID:
-        raise _refuse(name, value, "a whole number of at least 1, or a list of one for each tree")
-    return tuple(numbers)
 
 
 def _check_temperature(name: str, value: Any) -> float:
     is_number = type(value) in (int, float) and math.isfinite(value)
     if not is_number or not 0 <= value <= _MAX_TEMPERATURE:
-        raise _refuse(name, value, f"a number from 0 to {_MAX_TEMPERATURE:g}")
+        raise refuse(name, value, f"a number from 0 to {_MAX_TEMPERATURE:g}")
     return float(value)
 
 
 def _check_flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise _refuse(name, value, "true or false")
+        raise refuse(name, value, "true or false")
     return value
 
 
 def _check_headers(name: str, value: Any) -> dict[str, str]:
     is_valid = isinstance(value, dict) and len(value) <= _MAX_ID
     if not is_valid or not all(isinstance(x, str) and len(x) <= _MAX_TEXT for x in value.values()):
-        raise _refuse(name, value, f"an object of texts of at most {_MAX_TEXT} characters")
+        raise refuse(name, value, f"an object of texts of at most {_MAX_TEXT} characters")
     return value
 
 
@@ -235,7 +224,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "moves": _check_moves,
     "fen": _text(_MAX_TEXT),
     "variant": _text(_MAX_TEXT),
-    "simulations": _check_simulations,
+    "simulations": check_simulations,
     "temperature": _check_temperature,
     "compare": _check_flag,
     "text": _text(MAX_MESSAGE_BYTES, is_empty_allowed=True),

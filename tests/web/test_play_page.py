@@ -109,10 +109,11 @@ def test_two_engines_play_until_they_are_paused(chromium, server):
         page.locator("ol.moves li").nth(3).wait_for()
         page.get_by_role("button", name="Pause").click()
         wait_for_text(status(page), "is paused")
-        count = len(moves(page))
+        before = moves(page)
         page.get_by_role("button", name="Continue").click()
-        page.locator("ol.moves li").nth(count).wait_for()
+        page.locator("ol.moves li").nth(len(before)).wait_for()
         page.get_by_role("button", name="Pause").click()
+        assert moves(page)[: len(before)] == before
 
 
 @pytest.mark.slow

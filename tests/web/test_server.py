@@ -189,11 +189,13 @@ def test_new_analysis_replaces_the_one_before(client):
     first = client.send("analyse", **TIC, moves=[7], simulations=2000)
     client.receive(first)
     second = client.send("analyse", **TIC, moves=[6], simulations=100)
-    ended = set()
-    while ended != {first, second}:
+    ended = {}
+    while ended.keys() != {first, second}:
         answer = client.receive()
         if answer.get("final", answer["type"] == "stopped"):
-            ended.add(answer["id"])
+            ended[answer["id"]] = answer.get("simulations", 0)
+    assert ended[first] < 2000
+    assert ended[second] >= 100
 
 
 def test_exact_values_are_in_the_view_of_the_side_to_move(client):
