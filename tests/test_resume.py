@@ -237,9 +237,11 @@ def test_a_run_starts_from_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyP
     jax.tree.map(np.testing.assert_array_equal, state.params, trained.params)
     # A run that was stopped before its first checkpoint starts there again; a later one does not.
     resumed = dataclasses.replace(config, resume=True)
-    assert assemble.assemble("connect2", resumed).initial_params is not None
-    run.checkpoints.save(3, state)
-    run.checkpoints.wait()
+    # The later run saves: opening it removes incomplete checkpoints, those of `run` too.
+    later = assemble.assemble("connect2", resumed)
+    assert later.initial_params is not None
+    later.checkpoints.save(3, state)
+    later.checkpoints.wait()
     (tmp_path / "exported.npz").unlink()
     again = assemble.assemble("connect2", resumed)
     assert again.initial_params is None
