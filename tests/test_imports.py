@@ -32,6 +32,7 @@ ORDER = (
     "dualmctx.web",
     "dualmctx.datasets",
     "dualmctx.experiment",
+    "dualmctx.pipeline",
     "dualmctx.reproduction",
     "dualmctx.commands",
     "dualmctx.__main__",

@@ -1,0 +1,155 @@
+"""The configurations of the stages: every field is a flag of `dualmctx train --pipeline STAGE`."""
+
+import dataclasses
+from typing import Any, TypeVar
+
+from dualmctx.checks import check, check_count, is_whole
+from dualmctx.pipeline.options import Games, PlayerOptions, Reinforce, Supervised, Value
+from dualmctx.training.config import NetworkOptions
+
+__all__ = (
+    "AlphaGoConfig",
+    "Games",
+    "PlayerConfig",
+    "PlayerOptions",
+    "Reinforce",
+    "ReinforceConfig",
+    "RunConfig",
+    "Supervised",
+    "SupervisedConfig",
+    "Value",
+    "ValueConfig",
+    "config_of_stage",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class RunConfig:
+    """The options that all stages have."""
+
+    game: str = ""
+    """The name of the game, see `games.make`."""
+    game_parameters: dict[str, int | float] = dataclasses.field(default_factory=dict)
+    """Parameters of the game, such as `k 4 q 4 n 16`."""
+    seed: int = 0
+    """Seed of all random numbers; the same seed gives the same run."""
+    checkpoint_every: int = 10
+    """Iterations between checkpoints; the end of the run is always saved."""
+    keep: int = 2
+    """Number of checkpoints to keep, the newest ones."""
+    out: str | None = None
+    """The folder of the run; by default runs/PRESET-STAGE."""
+    resume: bool = False
+    """Continue the run in the folder `out` with its own settings. `--resume FOLDER` names the
+    folder; `--resume auto` continues a run if there is one, and starts it if there is none."""
+
+    def __post_init__(self) -> None:
+        """Checks the options."""
+        for name in ("checkpoint_every", "keep"):
+            check_count(name, getattr(self, name), 1)
+        # PRNGKey uses 32 bits: larger numbers would repeat seeds or overflow.
+        is_seed = is_whole(self.seed) and 0 <= self.seed < 2**32
+        check(is_seed, "seed", self.seed, f"a whole number from 0 to {2**32 - 1}")
+
+
+@dataclasses.dataclass(frozen=True)
+class SupervisedConfig(RunConfig):
+    """The supervised stage: the policy network and the rollout policy, from games of others."""
+
+    dataset: str | None = None
+    """The folder of a data set of `dualmctx dataset`; required."""
+    init_from: str | None = None
+    """Start from the network of an earlier run, with its size; by default from random
+    parameters. FOLDER@ITERATION names an earlier checkpoint."""
+    network: NetworkOptions = dataclasses.field(default_factory=NetworkOptions)
+    """Options of the network."""
+    supervised: Supervised = dataclasses.field(default_factory=Supervised)
+    """Options of the stage."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ReinforceConfig(RunConfig):
+    """The policy network by reinforcement, from the supervised one."""
+
+    init_from: str | None = None
+    """The run of the supervised stage; required. FOLDER@ITERATION names an earlier checkpoint."""
+    reinforce: Reinforce = dataclasses.field(default_factory=Reinforce)
+    """Options of the stage."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ValueConfig(RunConfig):
+    """The value network, from games of the reinforced policy."""
+
+    init_from: str | None = None
+    """The run of the stage reinforce, whose policy plays the games; required. FOLDER@ITERATION
+    names an earlier checkpoint."""
+    supervised: str | None = None
+    """The run of the supervised stage, whose policy plays the first moves of each game;
+    required."""
+    value: Value = dataclasses.field(default_factory=Value)
+    """Options of the stage."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PlayerConfig(RunConfig):
+    """The player: the policy, the rollout policy and the value network together."""
+
+    supervised: str | None = None
+    """The run of the supervised stage, for the policy and the rollout policy; required."""
+    value: str | None = None
+    """The run of the value stage, for the value network; required."""
+    reinforced: str | None = None
+    """The run of the stage reinforce; required with --player.prior reinforced."""
+    opponent: str | None = None
+    """Another player for the match, with AlphaZero's search: the folder of a run, an exported .npz
+    file, or the name of a network shipped with dualmctx."""
+    player: PlayerOptions = dataclasses.field(default_factory=PlayerOptions)
+    """Options of the stage."""
+
+
+@dataclasses.dataclass(frozen=True)
+class AlphaGoConfig(RunConfig):
+    """The whole pipeline: all stages, one after another, each in a folder of its own."""
+
+    dataset: str | None = None
+    """The folder of a data set; by default one is made, with the options of games."""
+    opponent: str | None = None
+    """Another player for the match, with AlphaZero's search: the folder of a run, an exported .npz
+    file, or the name of a network shipped with dualmctx."""
+    network: NetworkOptions = dataclasses.field(default_factory=NetworkOptions)
+    """Options of the network."""
+    games: Games = dataclasses.field(default_factory=Games)
+    """Options of the games of the data set, if none is named."""
+    supervised: Supervised = dataclasses.field(default_factory=Supervised)
+    """Options of the supervised stage."""
+    reinforce: Reinforce = dataclasses.field(default_factory=Reinforce)
+    """Options of the policy by reinforcement."""
+    value: Value = dataclasses.field(default_factory=Value)
+    """Options of the value network."""
+    player: PlayerOptions = dataclasses.field(default_factory=PlayerOptions)
+    """Options of the player and of its match."""
+
+
+C = TypeVar("C", bound=RunConfig)
+
+
+def config_of_stage(config: AlphaGoConfig, kind: type[C], **changes: Any) -> C:
+    """Returns the configuration of one stage with the options of the whole pipeline.
+
+    Args:
+      config: the configuration of the pipeline.
+      kind: the class of the stage's configuration.
+      **changes: other values of its fields, such as `init_from` and `out`. An input of the stage
+        that is not among them is `None`.
+    """
+    fields: dict[str, Any] = {}
+    for field in dataclasses.fields(kind):
+        default = None if field.default_factory is dataclasses.MISSING else field.default_factory()
+        is_common = field.name in {x.name for x in dataclasses.fields(RunConfig)}
+        if is_common or field.name == "network" or type(default) in _GROUPS:
+            fields[field.name] = getattr(config, field.name)
+    return kind(**fields | changes)
+
+
+_GROUPS = (Supervised, Reinforce, Value, PlayerOptions)

@@ -1,0 +1,188 @@
+"""The options of the stages: each group is a field of the configurations in `config`."""
+
+import dataclasses
+from typing import Literal
+
+from dualmctx.checks import check, check_count, check_not_negative, check_positive
+
+EnginesOfGames = Literal["openspiel-mcts", "perfect", "bitbully"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Games:
+    """Options of the games of the data set that the whole pipeline makes."""
+
+    engine: EnginesOfGames = "openspiel-mcts"
+    """The engine that plays both sides: OpenSpiel's MCTS, the exact solution of a small game, or
+    bitbully's perfect player of Connect Four."""
+    number: int = 2000
+    """Number of games."""
+    simulations: int = 1000
+    """Simulations per move of openspiel-mcts."""
+    opening_plies: tuple[int, ...] = (0, 1, 2, 3, 4)
+    """Each game begins with random moves, as many as one of these numbers, which is sampled."""
+    random_share: float | None = None
+    """Share of random moves after the opening, in [0, 1); by default 0.1 for perfect and bitbully,
+    otherwise 0."""
+
+    def __post_init__(self) -> None:
+        """Checks the options."""
+        check_count("number", self.number, 1)
+        check_count("simulations", self.simulations, 1)
+        for plies in self.opening_plies:
+            check_count("opening_plies", plies, 0)
+        check(bool(self.opening_plies), "opening_plies", "empty", "at least one number")
+        share = self.random_share
+        is_share = share is None or 0 <= share < 1
+        check(is_share, "random_share", share, "at least 0 and less than 1, or none")
+
+
+@dataclasses.dataclass(frozen=True)
+class Supervised:
+    """Options of the supervised stage: the policy network and the rollout policy."""
+
+    num_iterations: int = 40
+    """Iterations. A resumed run may not have more, as the learning rate depends on it."""
+    num_updates: int = 100
+    """Optimiser steps per iteration."""
+    batch_size: int = 256
+    """Positions per optimiser step."""
+    learning_rate: float = 2e-3
+    """Peak of the schedule: a linear warm-up, then a cosine decay to a tenth of the peak."""
+    warmup_steps: int = 50
+    """Optimiser steps of the warm-up."""
+    weight_decay: float = 1e-4
+    """Weight decay of AdamW, on matrices and kernels only."""
+    augment: bool | None = None
+    """Whether to apply a uniformly sampled symmetry of the game to each position; by default if the
+    game has symmetries."""
+    eval_every: int = 5
+    """Iterations between evals; 0 runs evals only at the end."""
+    max_positions: int = 10_000
+    """Largest number of held-out positions per eval."""
+
+    def __post_init__(self) -> None:
+        """Checks the options."""
+        for name in ("num_iterations", "num_updates", "batch_size", "max_positions"):
+            check_count(name, getattr(self, name), 1)
+        for name in ("warmup_steps", "eval_every"):
+            check_count(name, getattr(self, name), 0)
+        check_positive(self, "learning_rate")
+        check_not_negative(self, "weight_decay")
+
+
+@dataclasses.dataclass(frozen=True)
+class Reinforce:
+    """Options of the policy by reinforcement."""
+
+    num_iterations: int = 200
+    """Iterations, each with one opponent from the pool."""
+    num_games: int = 128
+    """Games per iteration, an even number: the current policy moves first in half of them."""
+    learning_rate: float = 1e-3
+    """Learning rate."""
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    """The optimiser: stochastic gradient ascent, as in the paper, or Adam."""
+    max_gradient_norm: float = 1.0
+    """Gradients are scaled down to this global norm; inf disables clipping."""
+    pool_every: int = 10
+    """Iterations after which the current policy joins the pool of opponents."""
+    pool_size: int = 20
+    """Largest number of policies in the pool; the first and the newest ones stay."""
+    baseline: Literal["value", "none"] = "value"
+    """The baseline that is subtracted from a game's result: the output of the value network, which
+    is trained by regression on the same games, or none."""
+    max_plies: int = 1024
+    """Plies after which a game is stopped, and counts as a draw."""
+    eval_every: int = 10
+    """Iterations between matches with the supervised policy; 0 plays one only at the end."""
+    eval_games: int = 200
+    """Games of such a match, an even number."""
+
+    def __post_init__(self) -> None:
+        """Checks the options."""
+        for name in ("num_iterations", "pool_every", "pool_size", "max_plies"):
+            check_count(name, getattr(self, name), 1)
+        check_count("eval_every", self.eval_every, 0)
+        for name in ("num_games", "eval_games"):
+            _check_even(name, getattr(self, name))
+        check_positive(self, "learning_rate")
+        check(self.max_gradient_norm > 0, "max_gradient_norm", self.max_gradient_norm, "positive")
+
+
+@dataclasses.dataclass(frozen=True)
+class Value:
+    """Options of the value network."""
+
+    num_games: int = 20_000
+    """Games that are played; each gives one position for the value network."""
+    test_share: float = 0.1
+    """Share of the games that are held out for the test, in (0, 1)."""
+    num_iterations: int = 40
+    """Iterations of the regression."""
+    num_updates: int = 100
+    """Optimiser steps per iteration."""
+    batch_size: int = 256
+    """Positions per optimiser step."""
+    learning_rate: float = 2e-3
+    """Peak of the schedule: a linear warm-up, then a cosine decay to a tenth of the peak."""
+    warmup_steps: int = 50
+    """Optimiser steps of the warm-up."""
+    weight_decay: float = 1e-4
+    """Weight decay of AdamW, on matrices and kernels only."""
+    positions: Literal["one", "all"] = "one"
+    """The positions that the value network of the stage learns: one per game, as in the paper, or
+    all positions of fewer games."""
+    compare_positions: bool = True
+    """Also train a second network of the same size on the other choice of positions, with as many
+    positions and optimiser steps, to compare the errors."""
+    max_plies: int = 1024
+    """Plies after which a game is stopped; it is not used."""
+    games_per_batch: int = 512
+    """Games that are played at once."""
+    eval_every: int = 5
+    """Iterations between evals; 0 runs evals only at the end."""
+
+    def __post_init__(self) -> None:
+        """Checks the options."""
+        counts = ("num_games", "num_iterations", "num_updates", "batch_size", "max_plies")
+        for name in (*counts, "games_per_batch"):
+            check_count(name, getattr(self, name), 1)
+        for name in ("warmup_steps", "eval_every"):
+            check_count(name, getattr(self, name), 0)
+        check(0 < self.test_share < 1, "test_share", self.test_share, "above 0 and below 1")
+        check_positive(self, "learning_rate")
+        check_not_negative(self, "weight_decay")
+
+
+@dataclasses.dataclass(frozen=True)
+class PlayerOptions:
+    """Options of the player and of its match."""
+
+    rollout_mixes: tuple[float, ...] = (0.0, 0.5, 1.0)
+    """Weights λ of the rollouts, each in [0, 1]; the search with each is a player of the match."""
+    num_simulations: int = 85
+    """Simulations per move of all players that search."""
+    num_games: int = 100
+    """Games per pair of players, an even number."""
+    prior: Literal["supervised", "reinforced"] = "supervised"
+    """The policy that gives the prior probabilities of the search; the paper uses the supervised
+    policy, because it is more diverse."""
+    opening_plies: int = 2
+    """Random plies of the openings; each opening is played twice, with sides swapped."""
+
+    def __post_init__(self) -> None:
+        """Checks the options."""
+        mixes = self.rollout_mixes
+        are_shares = bool(mixes) and all(0 <= x <= 1 for x in mixes)
+        is_valid = are_shares and len(set(mixes)) == len(mixes)
+        shown = " ".join(map(str, mixes)) or "empty"
+        check(is_valid, "rollout_mixes", shown, "different numbers between 0 and 1")
+        check_count("num_simulations", self.num_simulations, 1)
+        _check_even("num_games", self.num_games)
+        check_count("opening_plies", self.opening_plies, 0)
+
+
+def _check_even(name: str, value: int) -> None:
+    check_count(name, value, 2)
+    check(value % 2 == 0, name, value, "even")
