@@ -6,14 +6,18 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import mctx
 import numpy as np
 import pytest
 
 import games
 import hash_model
-from dualmctx import AlphaZero, make_network, make_search_fn
+from dualmctx import AlphaZero, Network, make_network, make_search_fn
+from dualmctx.models.game_model import make_rollout_fn
+from dualmctx.models.network import SeparateTrunks
 from dualmctx.policies.alphago import AlphaGo
 from dualmctx.search.subtree import get_subtree
+from dualmctx.types import Embedding
 from oracle import twin
 from oracle.alphago import HashAlphaGo, alphago, hash_rollout
 from oracle.cases import CALM, FEW_RULES, RULES, WINDOWED, fast_jit, grouped, with_options
@@ -215,6 +219,63 @@ def test_make_search_fn_passes_rollouts() -> None:
     # A network with non-uniform outputs plays by them.
     head, uniform = real_search("intermediate", noise=1.0), real_search("uniform", noise=1.0)
     assert (head.search_tree.raw_values[:, 0] != uniform.search_tree.raw_values[:, 0]).any()
+
+
+def test_separate_networks_give_the_tree_of_a_hand_made_model() -> None:
+    """The policy of one network, the value of another, rollouts by a third."""
+    env = games.make("connect2")
+    state = fast_jit(jax.vmap(env.init))(jax.random.split(jax.random.key(0), 8))
+    networks = SeparateTrunks(4, "mlp", 8, (0, 1), value_depth=2)
+    params = fast_jit(networks.init)(jax.random.key(0), state.observation)
+    draws = np.random.default_rng(0)
+    params = jax.tree.map(lambda x: x + draws.normal(0, 0.7, x.shape).astype("f"), params)
+    policy = AlphaGo(12, **CALM)
+
+    def evaluate(name: str, depth: int, observation: Any) -> Any:
+        alone = Network(4, "mlp", 8, depth, (depth,))
+        return alone.apply({"params": params["params"][name]}, observation)[0]
+
+    def model(state: Any) -> Any:
+        logits = evaluate("networks_1", 1, state.observation).logits
+        lowest = jnp.finfo(logits.dtype).min
+        value = evaluate("value_network", 2, state.observation).value
+        logits = jnp.where(state.legal_action_mask, logits, lowest)
+        stored = Embedding(state.replace(observation=None), None)
+        return logits, jnp.where(state.terminated, 0.0, value), stored
+
+    def recurrent_fn(_: Any, key: Any, action: Any, embedding: Any) -> Any:
+        del key
+        before = embedding.state
+        after = jax.vmap(env.step)(before, action)
+        reward = after.rewards[jnp.arange(len(action)), before.current_player]
+        discount = jnp.where(after.terminated, 0.0, -1.0)  # the players take turns
+        logits, value, embedding = model(after)
+        output = mctx.RecurrentFnOutput(
+            reward=reward, discount=discount, prior_logits=logits, value=value
+        )
+        return output, embedding
+
+    def by_hand(key: Any) -> Any:
+        rollout = make_rollout_fn(env, Network(4, "mlp", 8, 0, (0,)))
+        own = {"params": params["params"]["networks_0"]}
+        logits, value, embedding = model(state)
+        return policy(
+            own,
+            key,
+            mctx.RootFnOutput(prior_logits=logits, value=value, embedding=embedding),
+            recurrent_fn,
+            invalid_actions=~state.legal_action_mask,
+            rollout_fn=rollout,
+        )
+
+    search = make_search_fn(env, networks, policy)
+    found = fast_jit(lambda key: search(params, key, state))(jax.random.key(1))
+    expected = fast_jit(by_hand)(jax.random.key(1))
+    np.testing.assert_array_equal(found.action_weights, expected.action_weights)
+    one, other = found.search_tree, expected.search_tree
+    np.testing.assert_array_equal(one.stats[0].children_visits, other.stats[0].children_visits)
+    np.testing.assert_allclose(one.raw_values, other.raw_values, atol=1e-6)
+    np.testing.assert_allclose(one.children_prior, other.children_prior, atol=1e-5)
 
 
 @pytest.mark.parametrize(

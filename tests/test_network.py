@@ -98,6 +98,30 @@ def test_separate_trunks_are_networks_that_share_nothing(trunk: Any) -> None:
         jax.tree.map(np.testing.assert_array_equal, alone.apply(own, observation)[0], whole)
 
 
+@pytest.mark.parametrize("value_depth", [None, 2])
+def test_a_value_trunk_replaces_only_the_value_of_the_final_head(value_depth: int | None) -> None:
+    network = SeparateTrunks(6, "mlp", 8, (0, 1), value_depth=value_depth)
+    observation = jax.random.bernoulli(jax.random.key(0), 0.5, (5, 4))
+    params = network.init(jax.random.key(1), observation)
+    draws = np.random.default_rng(2)
+    params = jax.tree.map(lambda x: x + draws.normal(0, 0.2, x.shape).astype("f"), params)
+    names = ["networks_0", "networks_1"] + ["value_network"] * (value_depth is not None)
+    assert sorted(params["params"]) == names
+
+    def alone(depth: int, name: str) -> Any:
+        own = {"params": params["params"][name]}
+        return Network(6, "mlp", 8, depth, (depth,)).apply(own, observation)[0]
+
+    first, final = network.apply(params, observation)
+    jax.tree.map(np.testing.assert_array_equal, first, alone(0, "networks_0"))
+    np.testing.assert_array_equal(final.logits, alone(1, "networks_1").logits)
+    value = alone(1, "networks_1") if value_depth is None else alone(2, "value_network")
+    np.testing.assert_array_equal(final.value, value.value)
+    for head in (-1, 1):
+        output = network.apply(params, observation, head, method="begin")[1]
+        jax.tree.map(np.testing.assert_array_equal, output, final)
+
+
 def count(params: Any) -> int:
     return sum(x.size for x in jax.tree.leaves(params))
 
@@ -136,6 +160,11 @@ def test_the_default_network_has_the_size_of_the_papers() -> None:
             {"separate_trunks": True, "head_depths": [5, 1]},
             SeparateTrunks(4, "mlp", 64, (5, 1)),
         ),
+        (
+            (20,),
+            {"separate_trunks": True, "head_depths": [0, 2], "value_blocks": 3},
+            SeparateTrunks(4, "mlp", 64, (0, 2), "float32", 3),
+        ),
     ],
 )
 def test_make_network_chooses_defaults(shape: Any, options: dict, expected: Network) -> None:
@@ -160,8 +189,12 @@ def test_make_network_chooses_defaults(shape: Any, options: dict, expected: Netw
         ({"head_depths": ()}, "head_depths is"),
         ({"head_depths": (2, 4), "num_heads": 3}, "must name at least 3 depths"),
         ({"num_blocks": 2, "num_heads": 3}, "num_blocks is 2; it must be at least 3"),
-        ({"separate_trunks": True, "head_depths": (0, 4)}, "the blocks of each network"),
+        ({"separate_trunks": True, "head_depths": (4, 0)}, "the blocks of each network"),
+        ({"separate_trunks": True, "head_depths": (0,)}, "the blocks of each network"),
         ({"separate_trunks": True, "head_depths": (4,), "num_heads": 2}, "at least 2 depths"),
+        ({"separate_trunks": True, "value_blocks": 0}, "value_blocks is 0; it must be at least 1"),
+        ({"separate_trunks": True, "value_blocks": 1.5}, "value_blocks is 1.5; .* a whole number"),
+        ({"value_blocks": 2}, "value_blocks is 2; .*add --network.separate-trunks True"),
     ],
 )
 def test_make_network_refuses_bad_options(options: dict, words: str) -> None:

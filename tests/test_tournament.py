@@ -18,7 +18,7 @@ import pytest
 
 import games
 from documents import table
-from dualmctx import AlphaZero, Dual, make_network
+from dualmctx import AlphaGo, AlphaZero, Dual, make_network
 from dualmctx.matches import tournament as tournaments
 from dualmctx.matches.arena import make_games
 from dualmctx.matches.external_players import host_mover, openspiel_mcts, perfect_connect_four
@@ -43,10 +43,10 @@ from dualmctx.matches.tournament import (
     round_robin,
 )
 from dualmctx.matches.usage import count_usage, sample_positions, seconds_per_move
-from dualmctx.models.network import Network
+from dualmctx.models.network import Network, SeparateTrunks
 from dualmctx.policies.costs import FREE, MoveCost, move_cost
 from dualmctx.ratings.elo import rate
-from test_variants import COUNTS
+from test_variants import COUNTS, VALUE_DEPTHS
 
 ENV = games.make("connect2")
 OPENINGS = ((), (0,), (1,), (2,), (3,))
@@ -457,7 +457,12 @@ def test_costs_match_the_documented_table(
     row = next(
         row for row in table("docs/variants.md", "variant | formula") if name in row["variant"]
     )
-    network = Network(9, head_depths=depths)
+    value_depth = VALUE_DEPTHS.get(name)
+    network = (
+        Network(9, head_depths=depths)
+        if value_depth is None
+        else SeparateTrunks(9, head_depths=depths, value_depth=value_depth)
+    )
     blocks = int(row["blocks per move"].split(" = ")[1])
     cost = move_cost(policy, network, **options)
     assert cost.blocks == blocks
@@ -473,6 +478,15 @@ def test_unlimited_rollouts_have_no_fixed_cost() -> None:
     assert move_cost(endless, network) == MoveCost(85, None, None)
     assert move_cost(dataclasses.replace(endless, rollout_mix=0.0), network).blocks == 340
     assert move_cost(Dual((3, 0), 1), network) == MoveCost(3, 3, 6)
+
+
+def test_separate_networks_resume_nothing_and_their_value_trunk_counts() -> None:
+    separate = SeparateTrunks(9, head_depths=(2, 4), value_depth=3)
+    assert move_cost(Dual((50, 35)), separate).blocks == 50 * 2 + 35 * (4 + 3)
+    assert move_cost(AlphaZero(10), separate).blocks == 10 * (4 + 3)
+    assert move_cost(AlphaZero(10, head=0), separate).blocks == 10 * 2
+    one = SeparateTrunks(9, head_depths=(4,), value_depth=3)
+    assert move_cost(AlphaGo(10, rollout_length=5), one).blocks == 10 * (4 + 3 + 5 * 4)
 
 
 # In the first position Black is to move, and White has two queens against a king.

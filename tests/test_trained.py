@@ -38,7 +38,7 @@ RECORD: dict[str, Any] = {
     "network": {
         **{"trunk": "auto", "width": 4, "num_blocks": 2, "num_heads": 2, "head_depths": None},
         **{"separate_trunks": False, "kept_activations": "bfloat16", "compact_states": True},
-        "dtype": "bfloat16",
+        **{"dtype": "bfloat16", "value_blocks": None},
     },
 }
 ARCHITECTURE: dict[str, Any] = {
@@ -245,11 +245,23 @@ def test_the_dtype_is_saved_and_records_without_one_are_float32(
         assert found.record["network"]["dtype"] == "float32"
 
 
-def test_separate_trunks_are_rebuilt_from_their_fields() -> None:
+@pytest.mark.parametrize("value_depth", [None, 2])
+def test_separate_trunks_are_rebuilt_from_their_fields(value_depth: int | None) -> None:
     env = games.make("nim", pile=9)
-    network = SeparateTrunks(3, "mlp", 8, (3, 1))
+    network = SeparateTrunks(3, "mlp", 8, (3, 1), value_depth=value_depth)
     record = json.loads(json.dumps({"architecture": describe_network(network)}))
     assert build_network(record, env) == network
+    # An earlier version wrote neither of these fields.
+    del record["architecture"]["fields"]["value_depth"], record["architecture"]["fields"]["dtype"]
+    assert build_network(record, env) == network.clone(value_depth=None)
+
+
+def test_a_wrong_depth_of_the_value_is_refused() -> None:
+    env = games.make("nim", pile=9)
+    described = describe_network(SeparateTrunks(3, "mlp", 8, (3, 1), value_depth=2))
+    fields = described["fields"] | {"value_depth": "2"}
+    with pytest.raises(ValueError, match=r"value_depth is '2'; it must be of type int"):
+        build_network({"architecture": described | {"fields": fields}}, env)
 
 
 FIELDS = ARCHITECTURE["fields"]

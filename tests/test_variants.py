@@ -142,6 +142,7 @@ class Counting:
 
     head_depths: tuple[int, ...]
     is_separate: bool = False
+    value_depth: int | None = None
     num_blocks: int = 0
 
     def apply(
@@ -152,6 +153,8 @@ class Counting:
         if method == "resume":
             assert later is not None
             blocks = self.head_depths[later] - blocks
+        if head == len(self.head_depths) - 1:
+            blocks += self.value_depth or 0
         jax.debug.callback(functools.partial(self.add, number * blocks))
         activations = None if self.is_separate else jnp.zeros((number, 1))
         return activations, HeadOutput(jnp.zeros((number, 9)), jnp.zeros(number))
@@ -189,7 +192,9 @@ COUNTS = [
     ("`mpv`", MPV(), (4, 6), {}),
     ("uniform rollouts", AlphaGo(rollout_policy="uniform", rollout_length=10), (2, 4), {}),
     ("rollouts of 10 moves", AlphaGo(rollout_length=10), (2, 4), {}),
+    ("separate networks: 0 blocks", AlphaGo(rollout_length=10), (0, 4), {}),
 ]
+VALUE_DEPTHS = {"separate networks: 0 blocks": 4}
 
 
 @pytest.mark.slow
@@ -198,7 +203,8 @@ def test_what_a_move_costs(name: str, policy: Any, depths: tuple[int, ...], opti
     row = next(row for row in table(PAGE, "variant | formula") if name in row["variant"])
     terms, result = row["blocks per move"].split(" = ")
     assert eval(terms.replace("·", "*").replace("−", "-")) == int(result)
-    network = Counting(depths, is_separate=isinstance(policy, MPV))
+    value_depth = VALUE_DEPTHS.get(name)
+    network = Counting(depths, isinstance(policy, MPV) or value_depth is not None, value_depth)
     assert count_blocks(policy, network, **options) == int(result)
 
 

@@ -1,6 +1,6 @@
 """The depths of a network's heads: defaults and checks."""
 
-from dualmctx.checks import is_whole
+from dualmctx.checks import check_count, is_whole
 
 
 def shared_depths(
@@ -31,11 +31,14 @@ def shared_depths(
 def check_shared_depths(num_blocks: int, head_depths: tuple[int, ...]) -> None:
     """Checks that depths increase from at least 1 to the end of the trunk.
 
+    A trunk of 0 blocks has one head, of depth 0.
+
     Raises:
       ValueError: if they do not.
     """
+    first = min(1, num_blocks)
     is_valid = all(map(is_whole, head_depths)) and sorted(set(head_depths)) == list(head_depths)
-    if not head_depths or not is_valid or head_depths[0] < 1 or head_depths[-1] != num_blocks:
+    if not head_depths or not is_valid or head_depths[0] < first or head_depths[-1] != num_blocks:
         raise ValueError(
             f"head_depths is {head_depths}; it must increase from at least 1 to"
             f" num_blocks={num_blocks}"
@@ -54,7 +57,7 @@ def separate_depths(
       num_heads: the smallest number of trunks.
 
     Raises:
-      ValueError: if a depth is not at least 1, or if there are too few.
+      ValueError: as `check_separate_depths`, or if there are too few.
     """
     if head_depths is None:
         head_depths = tuple(num_blocks * (2 + i) // 2 for i in range(max(num_heads, 2)))
@@ -65,12 +68,31 @@ def separate_depths(
 def check_separate_depths(head_depths: tuple[int, ...]) -> None:
     """Checks that there is at least one depth, and that each is at least 1.
 
+    The first of several may be 0: a fast policy for rollouts, of a stem and a head.
+
     Raises:
       ValueError: if not.
     """
-    if not head_depths or not all(is_whole(depth) and depth >= 1 for depth in head_depths):
+    minima = [1 if place or len(head_depths) == 1 else 0 for place in range(len(head_depths))]
+    found = zip(head_depths, minima, strict=True)
+    if not head_depths or not all(is_whole(depth) and depth >= least for depth, least in found):
         raise ValueError(
-            f"head_depths is {head_depths}; it must be the blocks of each network, at least 1"
+            f"head_depths is {head_depths}; it must be the blocks of each network, at least 1 (the "
+            "first of several may have 0)"
+        )
+
+
+def check_value_blocks(value_blocks: int | None, *, separate_trunks: bool) -> None:
+    """Checks the number of blocks of the trunk of the value.
+
+    Raises:
+      ValueError: if it is below 1, or if there are no separate trunks.
+    """
+    check_count("value_blocks", value_blocks, 1, "for the value of the final head")
+    if value_blocks is not None and not separate_trunks:
+        raise ValueError(
+            f"value_blocks is {value_blocks}; it must be none without separate trunks, or add "
+            "--network.separate-trunks True"
         )
 
 

@@ -16,6 +16,7 @@ from dualmctx.models.head import Head, HeadOutput
 from dualmctx.models.head_depths import (
     check_separate_depths,
     check_shared_depths,
+    check_value_blocks,
     separate_depths,
     shared_depths,
 )
@@ -35,7 +36,8 @@ class Network(nn.Module):
       num_actions: A.
       trunk: the name of a trunk in `dualmctx.models.trunks.TRUNKS`.
       width: features of the trunk, at least 1.
-      num_blocks: residual blocks; the paper's network has 4 of width 64.
+      num_blocks: residual blocks; the paper's network has 4 of width 64. With 0 blocks, the one
+        head reads the output of the stem.
       head_depths: the number of blocks below each head, increasing, with the last head at the end.
       dtype: `float32` or `bfloat16`, the dtype of the trunk's activations and products. Parameters,
         the statistics of layer normalisation and the heads are float32 in both cases.
@@ -106,18 +108,26 @@ class SeparateTrunks(nn.Module):
 
     Called like `Network`. It returns no activations, because one network cannot resume another.
 
+    With `value_depth`, the value of the final head comes from one more network, as in AlphaGo. The
+    two unused outputs, the value of the last policy network and the policy of the value network,
+    have parameters, which training leaves without a gradient. `jax.jit` drops their computation.
+
     Attributes:
       num_actions: A.
       trunk: as in `Network`.
       width: features of each trunk.
-      head_depths: residual blocks of each network; MPV-MCTS has networks of 4 and 6 blocks.
+      head_depths: residual blocks of each network; MPV-MCTS has networks of 4 and 6 blocks. The
+        first of several may have 0 blocks: its policy is then a stem and a head, which in a trunk
+        of convolutions read patterns of 3x3 cells.
       dtype: as in `Network`.
+      value_depth: residual blocks of the network that gives the value of the final head; `None` if
+        the final head gives its own.
 
     Raises:
       ValueError: on initialisation or application, if a field is wrong.
 
     Source: Lan et al. 2019, two networks; their depths are those of Kadam, Xu and Lieberherr 2021,
-    section 5.
+    section 5. Silver et al. 2016, for the rollout policy, the policy network and the value network.
     """
 
     num_actions: int
@@ -125,26 +135,44 @@ class SeparateTrunks(nn.Module):
     width: int = 64
     head_depths: tuple[int, ...] = (4, 6)
     dtype: str = "float32"
+    value_depth: int | None = None
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether a later head continues from the activations at an earlier one: never."""
+        return False
 
     def setup(self) -> None:
         """Creates the networks."""
         check_separate_depths(self.head_depths)
-        self.networks: Any = [
-            Network(self.num_actions, self.trunk, self.width, depth, (depth,), self.dtype)
-            for depth in self.head_depths
-        ]
+        check_count("value_depth", self.value_depth, 1, "for the value of the final head")
+        self.networks: Any = [one_of(self, depth) for depth in self.head_depths]
+        if self.value_depth is not None:
+            self.value_network: Any = one_of(self, self.value_depth)
 
     def __call__(self, observation: jax.Array) -> tuple[HeadOutput, ...]:
         """Evaluates `[M, ...]` observations by every network, first to last."""
         return tuple(self.begin(observation, head)[1] for head in range(len(self.head_depths)))
 
     def begin(self, observation: jax.Array, head: int) -> tuple[None, HeadOutput]:
-        """Evaluates `[M, ...]` observations by one network.
+        """Evaluates `[M, ...]` observations by one network; the value may come from another one.
 
         Returns:
-          `None` in place of activations, and the output of the network.
+          `None` in place of activations, and the output of the head.
         """
-        return None, self.networks[head].begin(observation, 0)[1]
+        output: HeadOutput = self.networks[head].begin(observation, 0)[1]
+        is_final = head % len(self.head_depths) == len(self.head_depths) - 1
+        if is_final and self.value_depth is not None:
+            value = self.value_network.begin(observation, 0)[1].value
+            output = output._replace(value=value)
+        return None, output
+
+
+def one_of(networks: SeparateTrunks, depth: int) -> Network:
+    """Returns one of several separate networks: a trunk of `depth` blocks with one head."""
+    return Network(
+        networks.num_actions, networks.trunk, networks.width, depth, (depth,), networks.dtype
+    )
 
 
 def make_network(
@@ -158,6 +186,7 @@ def make_network(
     separate_trunks: bool = False,
     trunk: str = AUTO,
     dtype: str = "float32",
+    value_blocks: int | None = None,
 ) -> Network | SeparateTrunks:
     """Creates a network for a game's observations.
 
@@ -167,14 +196,16 @@ def make_network(
       width: features of the trunk, at least 1.
       num_blocks: residual blocks, at least 1; with separate trunks, the blocks of the first one.
       head_depths: depths of the heads, increasing; by default the middle and the end, or more at
-        even distances. With separate trunks, the blocks of each, in any order; by default
-        `num_blocks`, half as many again, and so on.
+        even distances. With separate trunks, the blocks of each, in any order, of which the first
+        may have none; by default `num_blocks`, half as many again, and so on.
       num_heads: the smallest number of heads.
       separate_trunks: whether each head has a trunk of its own; if so, there are at least two.
       trunk: a name in `dualmctx.models.trunks.TRUNKS`. `auto` is `conv` for observations with three
         axes, else `mlp`.
       dtype: the dtype of the trunk's activations and products, `float32` or `bfloat16`; see
         `Network`.
+      value_blocks: residual blocks of a trunk that gives only the value of the final head, at least
+        1; needs `separate_trunks`. With `None` the final head gives its own value.
 
     Returns:
       A `SeparateTrunks` with `separate_trunks`, else a `Network`.
@@ -184,12 +215,13 @@ def make_network(
     """
     check_count("width", width, 1)
     check_count("num_blocks", num_blocks, 1)
+    check_value_blocks(value_blocks, separate_trunks=separate_trunks)
     check_dtype(dtype)
     trunk = choose_trunk(trunk, observation_shape)
     given = None if head_depths is None else tuple(head_depths)
     if separate_trunks:
         depths = separate_depths(num_blocks, given, num_heads)
-        return SeparateTrunks(num_actions, trunk, width, depths, dtype)
+        return SeparateTrunks(num_actions, trunk, width, depths, dtype, value_blocks)
     depths = shared_depths(num_blocks, given, num_heads)
     return Network(num_actions, trunk, width, num_blocks, depths, dtype)
 

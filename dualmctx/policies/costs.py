@@ -52,21 +52,25 @@ def evaluation_blocks(
     """Returns the number of blocks that a simulation of each tree runs.
 
     Let d_k be the number of blocks before the head of tree k. A simulation of the first tree runs
-    d_0 blocks, and further d_0 blocks for each move of a rollout by the first head. An evaluation
-    by a later head runs d_k − d_0 blocks, or d_k if that head does not resume from the activations
-    of the first one. The arguments are those of `move_cost`.
+    d_0 blocks. Each move of a rollout adds the blocks before the network's first head. An
+    evaluation by a later head runs d_k − d_0 blocks, or d_k if that head does not resume from the
+    activations of the first one. If the value of the final head has a trunk of its own, an
+    evaluation by this head also runs the blocks of that trunk. A move of a rollout does not,
+    because it needs no value. The arguments are those of `move_cost`.
 
     Returns:
       A number for each tree; `None` if rollouts by the network have no fixed length.
     """
-    depths, plies = network.head_depths, _rollout_plies(policy)
+    plies, depths = _rollout_plies(policy), list(network.head_depths)
+    rollout_depth = depths[0]
+    depths[-1] += getattr(network, "value_depth", None) or 0
     first, *later = (depths[head] for head in policy.heads)
     can_resume = getattr(network, "can_resume", not policy.traits.separate_trunks)
     is_resumed = keep_activations and can_resume
     if plies is None:
         return None
     costs = (depth - first if is_resumed and depth >= first else depth for depth in later)
-    return first + plies * depths[0], *costs
+    return first + plies * rollout_depth, *costs
 
 
 def _rollout_plies(policy: Policy) -> int | None:

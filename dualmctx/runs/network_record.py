@@ -96,7 +96,8 @@ def build_network(record: dict[str, Any], env: Environment) -> SavedNetwork:
 
     The entry `architecture` holds every field of the network, so no default of the code applies.
     Records of earlier versions lack this entry, and the network is built from the options of the
-    run in the entry `network`, or they lack the field `dtype`, which is then float32.
+    run in the entry `network`, or they lack the field `dtype`, which is then float32, or the field
+    `value_depth`, which is then `None`.
 
     A network that is named as `package.module:factory` is imported, which runs the code of that
     module.
@@ -178,6 +179,6 @@ def _network_from_options(options: dict[str, Any], env: Environment) -> SavedNet
             options=options["options"],
             head_depths=options["head_depths"],
         )
-    names = ("width", "num_blocks", "head_depths", "num_heads", "separate_trunks", "trunk", "dtype")
-    chosen = {name: options[name] for name in names}
+    names = ("width", "num_blocks", "head_depths", "num_heads", "separate_trunks", "trunk")
+    chosen = {name: options[name] for name in (*names, "dtype", "value_blocks")}
     return make_network(env.num_actions, env.observation_shape, **chosen)

@@ -19,16 +19,22 @@ ADDED: dict[str, dict[str, Any]] = {
     "execution": {"max_children": None, "leaves_per_step": 1, "virtual_loss": 0},
 }
 """The options of a group that these variants lacked, with the only value they allow."""
-ADDED_TO_NETWORK = {"dtype": "float32"}
+ADDED_TO_NETWORK: dict[str, Any] = {"dtype": "float32", "value_blocks": None}
 """Options of a network that earlier versions lacked, with the only value they had."""
+ADDED_TO_FIELDS: dict[str, dict[str, Any]] = {
+    "Network": {"dtype": "float32"},
+    "SeparateTrunks": {"dtype": "float32", "value_depth": None},
+}
+"""The same for the fields of the networks of each type."""
 
 
 def with_current_names(record: dict[str, Any]) -> dict[str, Any]:
     """Returns a configuration with the current names of its entries.
 
     The entry `search` is upgraded by `with_current_options`. The entries `network` and
-    `architecture` get the options of `ADDED_TO_NETWORK` that they lack. The content of all other
-    entries, such as game parameters, is kept. A current configuration is returned unchanged.
+    `architecture` get the options of `ADDED_TO_NETWORK` and `ADDED_TO_FIELDS` that they lack. The
+    content of all other entries, such as game parameters, is kept. A current configuration is
+    returned unchanged.
     """
     renamed = {RENAMED.get(name, name): x for name, x in record.items()}
     return _with_current_network(_with_current_search(renamed))
@@ -60,20 +66,21 @@ def _with_current_network(record: dict[str, Any]) -> dict[str, Any]:
     """Upgrades the entry `network` and the fields in `architecture`."""
     network, architecture = record.get("network"), record.get("architecture")
     if isinstance(network, dict):
-        record = record | {"network": _add_options(network)}
+        record = record | {"network": _add_missing(network, ADDED_TO_NETWORK)}
     # The fields of an imported network are those of a module outside of this package.
     if (
         isinstance(architecture, dict)
         and "factory" not in architecture
         and isinstance(architecture.get("fields"), dict)
     ):
-        fields = _add_options(architecture["fields"])
+        added = ADDED_TO_FIELDS.get(architecture.get("type", ""), {})
+        fields = _add_missing(architecture["fields"], added)
         record = record | {"architecture": architecture | {"fields": fields}}
     return record
 
 
-def _add_options(network: dict[str, Any]) -> dict[str, Any]:
-    return network | {name: x for name, x in ADDED_TO_NETWORK.items() if name not in network}
+def _add_missing(saved: dict[str, Any], added: dict[str, Any]) -> dict[str, Any]:
+    return saved | {name: x for name, x in added.items() if name not in saved}
 
 
 def with_current_options(search: dict[str, Any]) -> dict[str, Any]:

@@ -31,12 +31,15 @@ class NetworkOptions:
     num_blocks: int = 4
     """Residual blocks."""
     head_depths: tuple[int, ...] | None = None
-    """Number of blocks below each head; with separate trunks, the blocks of each network. By
-    default heads are in the middle and at the end, or at even distances if the search has more than
-    two trees."""
+    """Number of blocks below each head; with separate trunks, the blocks of each network, of which
+    the first may have 0. By default heads are in the middle and at the end, or at even distances if
+    the search has more than two trees."""
     separate_trunks: bool | None = None
     """Give each head a network of its own: num_blocks in the first one, half as many again in the
     next. By default only for the searches that require it (mpv)."""
+    value_blocks: int | None = None
+    """Residual blocks of one more network, which gives only the value of the final head; needs
+    separate trunks. By default the final head gives its own value."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Type of the trunk's activations and products; parameters, losses, heads and search statistics
     are float32 in both cases. bfloat16 has three significant digits, and is faster on GPUs only."""
@@ -50,8 +53,8 @@ class NetworkOptions:
     (chess, go, shogi)."""
     factory: str | None = None
     """A network of your own, as package.module:factory; `--network` is short for this flag
-    (docs/networks.md). The options of its size replace trunk, width, num_blocks, separate_trunks
-    and dtype; head_depths are the costs of its heads."""
+    (docs/networks.md). The options of its size replace trunk, width, num_blocks, separate_trunks,
+    value_blocks and dtype; head_depths are the costs of its heads."""
     options: dict[str, int | float | bool | str] = dataclasses.field(default_factory=dict)
     """Options of that factory, such as `width 128 num_heads 4`."""
 
