@@ -49,7 +49,7 @@ from benchmarks.common import (
     untrained_model,
 )
 from benchmarks.dual import make_positions
-from dualmctx.experiment.assemble import record_of
+from dualmctx.experiment.run_record import record_of
 from dualmctx.models.network import Network, make_network
 from dualmctx.policies import AlphaZero, Dual, Gumbel, MuZero
 from dualmctx.policies.costs import move_cost

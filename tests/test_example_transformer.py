@@ -15,7 +15,7 @@ import games
 from dualmctx import export_trained, load_trained
 from dualmctx.commands import train
 from dualmctx.commands.main import main
-from dualmctx.experiment.assemble import record_of
+from dualmctx.experiment.run_record import record_of
 from dualmctx.models.game_model import make_model
 from dualmctx.models.network_check import check_network
 from dualmctx.runs.network_record import build_network, with_architecture

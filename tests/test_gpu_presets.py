@@ -11,7 +11,9 @@ from documents import table
 from dualmctx import Gumbel
 from dualmctx.commands import train
 from dualmctx.distributed.devices import share
-from dualmctx.experiment import assemble
+from dualmctx.experiment.assemble import assemble, build_trainer
+from dualmctx.experiment.run_memory import check_memory
+from dualmctx.experiment.run_record import record_of
 from dualmctx.runs.network_record import build_network
 from dualmctx.training.config import Config
 from dualmctx.training.gpu_presets import GPU_PRESETS
@@ -80,7 +82,7 @@ def test_the_page_lists_the_sizes() -> None:
 def test_a_preset_for_a_gpu_is_assembled_on_a_cpu_with_few_games(tmp_path: Path) -> None:
     """The memory of each preset, below, covers the game, network and search of the rest."""
     flags = ["--evals.every", "0", "--evals.num-games", "2", "--out", str(tmp_path / "run")]
-    run = assemble.assemble(*train.parse(["connect-four-gpu", *FEW_GAMES, *flags]))
+    run = assemble(*train.parse(["connect-four-gpu", *FEW_GAMES, *flags]))
     assert run.record["network"]["dtype"] == "bfloat16"
     assert run.record["architecture"]["fields"]["dtype"] == "bfloat16"
     assert {x.dtype.name for x in jax.tree.leaves(run.shapes.params)} == {"float32"}
@@ -93,10 +95,10 @@ def test_a_preset_fits_into_a_gpu_with_80_gb(name: str) -> None:
     """The temporaries are those of a CPU, which computes bfloat16 products in float32."""
     _, config = train.parse([name, "--memory-limit", str(MEMORY / 2**30)])
     env = games.make(config.game)
-    network = build_network(assemble.record_of(name, config), env)
-    trainer = assemble.build_trainer(config, env, network)
+    network = build_network(record_of(name, config), env)
+    trainer = build_trainer(config, env, network)
     shapes = share(jax.eval_shape(lambda: trainer.init(0)), trainer.shardings)
-    memory = assemble.check_memory(env, network, config, shapes)
+    memory = check_memory(env, network, config, shapes)
     print(f"{name}: {memory.total:,}")
     assert 1e9 < memory.total <= MEMORY
 
@@ -114,8 +116,8 @@ def test_a_preset_for_a_gpu_trains_on_a_cpu_with_few_games(name: str) -> None:
     flags += ["--search.num-simulations", *budgets.split()]
     _, config = train.parse([name, *FEW_GAMES, *flags])
     env = games.make(config.game)
-    network = build_network(assemble.record_of(name, config), env)
-    trainer = assemble.build_trainer(config, env, network)
+    network = build_network(record_of(name, config), env)
+    trainer = build_trainer(config, env, network)
     state = trainer.init(0)
     state, row = trainer.compile(state)(state)
     assert all(np.isfinite(row[x]) for x in row if "loss" in x)

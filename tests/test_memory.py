@@ -25,8 +25,9 @@ from dualmctx import (
 )
 from dualmctx.commands import train
 from dualmctx.distributed.free_memory import free_memory
-from dualmctx.experiment import assemble
-from dualmctx.experiment.assemble import eval_memory, savings
+from dualmctx.experiment import run_memory
+from dualmctx.experiment.run_memory import eval_memory, savings
+from dualmctx.experiment.run_record import record_of
 from dualmctx.models.search_memory import SearchMemory
 from dualmctx.runs.saved_network import build_network
 from dualmctx.training.config import Config, EvalConfig, NetworkOptions
@@ -190,15 +191,15 @@ def test_the_remedy_counts_the_games_of_all_devices(num_devices: int, fitting: i
 def test_the_check_of_a_run_names_games_for_all_devices(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(assemble, "choose_devices", lambda _: [None] * 3)
-    monkeypatch.setattr(assemble, "search_memory", lambda *_, **__: SEARCH)
-    monkeypatch.setattr(assemble, "training_memory", lambda *_, **__: RUN)
+    monkeypatch.setattr(run_memory, "choose_devices", lambda _: [None] * 3)
+    monkeypatch.setattr(run_memory, "search_memory", lambda *_, **__: SEARCH)
+    monkeypatch.setattr(run_memory, "training_memory", lambda *_, **__: RUN)
     name, config = train.parse(["nim", "--selfplay.num-games", "3072", "--memory-limit", "8"])
     env = games.make("nim")
     shapes: Any = None
-    network = build_network(assemble.record_of(name, config), env)
+    network = build_network(record_of(name, config), env)
     with pytest.raises(ValueError, match=r"of each of 3 devices, .* use --selfplay.num-games 1536"):
-        assemble.check_memory(env, network, config, shapes)
+        run_memory.check_memory(env, network, config, shapes)
 
 
 BOTH = ["--search.execution.max-children 128", "--network.compact-states"]

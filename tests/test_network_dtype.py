@@ -15,7 +15,7 @@ from jax.extend.core import jaxprs_in_params
 import games
 from dualmctx import AlphaZero, Dual, Network, make_network, make_search_fn
 from dualmctx.commands import train
-from dualmctx.experiment.assemble import record_of
+from dualmctx.experiment.run_record import record_of
 from dualmctx.models.network import SeparateTrunks, cast_trunk
 from dualmctx.models.trunks import get_trunk
 from dualmctx.runs.network_record import build_network

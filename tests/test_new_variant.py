@@ -95,6 +95,7 @@ def test_the_training_command_knows_it(
     names = (
         "training.config",
         "training.presets",
+        "experiment.run_record",
         "experiment.assemble",
         "commands.train_settings",
     )

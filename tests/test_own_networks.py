@@ -19,7 +19,8 @@ import games
 from dualmctx import adapt_network, export_trained, load_trained
 from dualmctx.commands import train
 from dualmctx.commands.main import main
-from dualmctx.experiment.assemble import check_head, record_of
+from dualmctx.experiment.assemble import check_head
+from dualmctx.experiment.run_record import record_of
 from dualmctx.models.imported_network import import_network
 from dualmctx.models.module_fields import describe_fields, restore_fields
 from dualmctx.models.network_check import check_network

@@ -17,6 +17,7 @@ from dualmctx.commands import train
 from dualmctx.distributed import devices
 from dualmctx.experiment import assemble, loop
 from dualmctx.experiment.initial_params import load_initial_params
+from dualmctx.experiment.run_record import record_of
 from dualmctx.runs.folder import create_run, read_config, reopen_run
 from dualmctx.runs.network_record import build_network
 from dualmctx.runs.recorded_config import check_config
@@ -30,7 +31,7 @@ FLAGS = ["hsr", "--search.variant", "gumbel", "--seed", "3", "--learner.max-grad
 
 
 def record(arguments: list[str]) -> dict[str, Any]:
-    return assemble.record_of(*train.parse(arguments))
+    return record_of(*train.parse(arguments))
 
 
 def make_run(path: Path, arguments: list[str] = FLAGS) -> Config:
@@ -74,10 +75,10 @@ def test_resume_auto_starts_a_run_that_does_not_exist(tmp_path: Path) -> None:
     new = train.parse([*FLAGS, "--resume", "auto", "--out", out])
     assert new == train.parse([*FLAGS, "--out", out])
     assert not new[1].resume
-    create_run(tmp_path / "run", assemble.record_of(*new))
+    create_run(tmp_path / "run", record_of(*new))
     resumed = train.parse([*FLAGS, "--resume", "auto", "--out", out])
     assert resumed[1].resume
-    reopen_run(tmp_path / "run", assemble.record_of(*resumed))
+    reopen_run(tmp_path / "run", record_of(*resumed))
 
 
 BAD = [
@@ -129,7 +130,7 @@ def test_a_prolonged_run_keeps_its_schedule(tmp_path: Path) -> None:
     changes = ["--num-iterations", "300", "--keep", "7", "--checkpoint-minutes", "5"]
     name, config = train.parse(["--resume", str(tmp_path), *changes, "--evals.every", "50"])
     assert (config.num_iterations, config.schedule_iterations) == (300, 100)
-    reopen_run(tmp_path, assemble.record_of(name, config))
+    reopen_run(tmp_path, record_of(name, config))
     second = read_config(tmp_path)
     changed = {"num_iterations": 300, "schedule_iterations": 100, "keep": 7}
     changed |= {"checkpoint_minutes": 5.0, "evals": first["evals"] | {"every": 50}}
@@ -154,20 +155,20 @@ def test_a_run_of_an_earlier_version_is_prolonged(tmp_path: Path) -> None:
     create_run(tmp_path, old | {"edited": "0123"})
     name, config = train.parse(["--resume", str(tmp_path), "--num-iterations", "300"])
     defaults = record(["hsr", "--search.variant", "gumbel"])
-    reopen_run(tmp_path, assemble.record_of(name, config), defaults)
+    reopen_run(tmp_path, record_of(name, config), defaults)
     assert json.loads((tmp_path / "config.json").read_text())["edited"] == "0123"
     changed = {"num_iterations": 300, "schedule_iterations": 100}
     assert read_config(tmp_path) == old | changed
     check_config(tmp_path, 20, old)
     check_config(tmp_path, 120, old | changed)
     with pytest.raises(ValueError, match=r"seed \(3 → 4\)"):
-        reopen_run(tmp_path, assemble.record_of(name, dataclasses.replace(config, seed=4)))
+        reopen_run(tmp_path, record_of(name, dataclasses.replace(config, seed=4)))
 
 
 def test_an_unchanged_config_is_not_written_again(tmp_path: Path) -> None:
     make_run(tmp_path)
     before = (tmp_path / "config.json").stat().st_mtime_ns
-    reopen_run(tmp_path, assemble.record_of(*train.parse(["--resume", str(tmp_path)])))
+    reopen_run(tmp_path, record_of(*train.parse(["--resume", str(tmp_path)])))
     assert (tmp_path / "config.json").stat().st_mtime_ns == before
 
 
@@ -179,7 +180,7 @@ def test_the_schedule_has_a_length_of_its_own(
     monkeypatch.setattr(assemble, "make_trainer", lambda *_, **options: found.append(options))
     config = dataclasses.replace(PRESETS["nim"], schedule_iterations=given)
     env = games.make("nim")
-    assemble.build_trainer(config, env, build_network(assemble.record_of("nim", config), env))
+    assemble.build_trainer(config, env, build_network(record_of("nim", config), env))
     assert found[0]["num_iterations"] == expected
 
 
@@ -264,14 +265,14 @@ def test_a_run_starts_from_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_network_that_does_not_fit_is_refused(source: str, flags: list[str], words: str) -> None:
     config = connect2(*flags)
     env = games.make("connect2")
-    network = build_network(assemble.record_of("connect2", config), env)
+    network = build_network(record_of("connect2", config), env)
     with pytest.raises(ValueError, match=f"^[^\n]*{re.escape(words)}[^\n]*$"):
         load_initial_params(dataclasses.replace(config, init_from=source), env, network)
 
 
 def test_an_iteration_of_a_network_is_named(tmp_path: Path) -> None:
     env, config = games.make("connect2"), connect2()
-    network = build_network(assemble.record_of("connect2", config), env)
+    network = build_network(record_of("connect2", config), env)
     trained = load_trained("connect2")
     config = dataclasses.replace(config, init_from=f"connect2@{trained.iteration}")
     found = load_initial_params(config, env, network)

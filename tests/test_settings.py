@@ -14,7 +14,7 @@ from dualmctx.commands import compare, evaluate, reproduce, train
 from dualmctx.commands.flags import parse_flags
 from dualmctx.commands.game_flags import GameFlags
 from dualmctx.commands.settings_toml import to_toml
-from dualmctx.experiment.assemble import record_of
+from dualmctx.experiment.run_record import record_of
 from dualmctx.policies import REGISTRY
 from dualmctx.training.config import Config
 from dualmctx.training.presets import PRESETS

@@ -28,6 +28,7 @@ from dualmctx.commands.flags import parse_flags
 from dualmctx.distributed import signals
 from dualmctx.experiment import assemble, loop
 from dualmctx.experiment.messages import resume_command
+from dualmctx.experiment.run_record import record_of
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.display import Display
@@ -145,7 +146,7 @@ def test_the_network_of_a_run_is_loaded(finished: Finished) -> None:
 def test_loading_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no config\.json, so there is no run there$"):
         load_trained(tmp_path)
-    record = assemble.record_of("nim", train.parse(["nim"])[1])
+    record = record_of("nim", train.parse(["nim"])[1])
     (tmp_path / "config.json").write_text(json.dumps(record))
     with pytest.raises(ValueError, match=r"^there is no checkpoint in "):
         load_trained(tmp_path)
@@ -155,7 +156,7 @@ def test_loading_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
 def test_the_record_determines_the_network(variant: str) -> None:
     arguments = ["hsr", "--search.variant", variant, "--network.num-blocks", "4"]
     config = train.parse(arguments)[1]
-    record = json.loads(json.dumps(assemble.record_of("hsr", config)))
+    record = json.loads(json.dumps(record_of("hsr", config)))
     assert record["search"]["variant"] == variant
     env = games.make("hsr")
     network = build_network(record, env)
@@ -183,7 +184,7 @@ def test_a_run_is_not_resumed_with_another_variant(tmp_path: Path) -> None:
     """Also if the options are equal: Dual is the chain of two trees."""
     budgets = ["--search.num-simulations", "50", "35"]
     dual, chain = (
-        assemble.record_of("hsr", train.parse(["hsr", "--search.variant", name, *budgets])[1])
+        record_of("hsr", train.parse(["hsr", "--search.variant", name, *budgets])[1])
         for name in ("dual", "chain")
     )
     create_run(tmp_path / "run", dual)

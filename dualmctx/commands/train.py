@@ -16,9 +16,10 @@ from dualmctx.commands.train_settings import settle
 from dualmctx.distributed.backend import require_backend
 from dualmctx.distributed.processes import from_first, is_first, join, require_same
 from dualmctx.distributed.signals import signals_as_interrupt
-from dualmctx.experiment.assemble import build_worker_trainer, record_of
+from dualmctx.experiment.assemble import build_worker_trainer
 from dualmctx.experiment.loop import STOPPED, RunFailed, run_training
 from dualmctx.experiment.multihost import run_coordinator, run_worker
+from dualmctx.experiment.run_record import record_of
 from dualmctx.runs.checkpoint import silence_orbax
 from dualmctx.training.config import Config
 from dualmctx.training.presets import PRESETS

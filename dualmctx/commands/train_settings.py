@@ -14,7 +14,7 @@ from dualmctx.commands.network_flag import DESCRIPTION as ABOUT_NETWORK
 from dualmctx.commands.settings import apply_settings
 from dualmctx.commands.settings_file import Settings
 from dualmctx.commands.train_request import COMPLETE, RESUME, Request, resumed_folder
-from dualmctx.experiment.assemble import record_of, variant_of
+from dualmctx.experiment.run_record import record_of, variant_of
 from dualmctx.policies import REGISTRY
 from dualmctx.runs import folder
 from dualmctx.runs.fixed_settings import fixed_settings

@@ -1,7 +1,5 @@
 """Assembles a training run from its configuration."""
 
-import dataclasses
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,41 +8,27 @@ import jax
 import games
 from dualmctx.checks import check, show
 from dualmctx.distributed.devices import choose_devices, share
-from dualmctx.distributed.free_memory import free_memory
-from dualmctx.evaluation.evaluations import make_evaluate
-from dualmctx.experiment.evals import EvalFn, Solution, make_exact_eval, make_match_eval
+from dualmctx.experiment.evals import EvalFn, make_evals
 from dualmctx.experiment.initial_params import load_initial_params
 from dualmctx.experiment.multihost import coordinate, gather
-from dualmctx.matches.movers import batched_move_fn
+from dualmctx.experiment.run_memory import check_memory
+from dualmctx.experiment.run_record import record_of
 from dualmctx.models.game_model import make_search_fn
 from dualmctx.models.network_check import check_network
-from dualmctx.models.search_memory import SearchMemory, search_memory
-from dualmctx.policies import REGISTRY, named_options, with_options
 from dualmctx.runs.checkpoint import Checkpoints, open_writable_checkpoints
-from dualmctx.runs.folder import RunFolder, create_run, read_config, reopen_run, to_dict
+from dualmctx.runs.folder import RunFolder, create_run, read_config, reopen_run
 from dualmctx.runs.network_record import (
     build_network,
     missing_architecture,
     with_architecture,
 )
 from dualmctx.training.augment import make_augment
-from dualmctx.training.config import Config, EvalConfig
+from dualmctx.training.config import Config
 from dualmctx.training.memory_budget import (
     TrainingMemory,
-    require_memory,
-    training_memory,
 )
 from dualmctx.training.trainer import PassesFn, Trainer, TrainState, make_trainer
 from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
-
-# Games with at least 512 actions have few legal ones; for them, 128 children are suggested.
-_MANY_ACTIONS, _FEW_CHILDREN = 512, 128
-# Fields that only say where a run executes. The record holds these fixed values instead of the
-# actual ones, so that a run may be resumed elsewhere.
-_PLACEHOLDERS: dict[str, Any] = {
-    **{"out": None, "resume": False, "wandb": None, "memory_limit": None},
-    **{"devices": None, "coordinator": None, "num_processes": None, "process_id": None},
-}
 
 
 class Run(NamedTuple):
@@ -187,28 +171,6 @@ def folder_of(name: str, config: Config) -> Path:
     return Path(config.out or f"runs/{name}")
 
 
-def record_of(name: str, config: Config) -> dict[str, Any]:
-    """Returns the content of `config.json`, without the fields that say where the run executes."""
-    record: dict[str, Any] = to_dict(dataclasses.replace(config, **_PLACEHOLDERS))
-    record["preset"] = name
-    search, separate_trunks = config.search, config.network.separate_trunks
-    # The options do not identify the variant: two variants may have the same options.
-    record["search"] = {"variant": variant_of(search)} | record["search"]
-    if separate_trunks is None:
-        separate_trunks = search.traits.separate_trunks
-    record["network"] |= {
-        "num_heads": len(search.heads),
-        "separate_trunks": separate_trunks,
-    }
-    return record
-
-
-def variant_of(search: Policy) -> str:
-    """Returns the name of the variant of a search."""
-    [variant] = [name for name, row in REGISTRY.items() if type(search) is row.policy]
-    return variant
-
-
 def build_trainer(
     config: Config,
     env: Environment,
@@ -242,115 +204,3 @@ def build_worker_trainer(name: str, config: Config) -> Trainer:
     """Builds the trainer of a process other than the first."""
     env = games.make(config.game, **config.game_parameters)
     return build_trainer(config, env, build_network(record_of(name, config), env))
-
-
-def check_memory(
-    env: Environment, network: PolicyValueNetwork, config: Config, shapes: TrainState
-) -> TrainingMemory:
-    """Predicts the memory of a run per device, and checks that it is available.
-
-    Args:
-      env: the game.
-      network: the network.
-      config: the configuration.
-      shapes: the shapes of each device's shards of the training state.
-
-    Raises:
-      ValueError: if the run needs more memory than a device has.
-    """
-    limit, num_devices = config.memory_limit, len(choose_devices(config.devices))
-    num_games = config.selfplay.num_games // num_devices
-    search = search_memory(env, network, config.search, num_games, **config.network.model_kwargs())
-    memory = training_memory(
-        search,
-        network,
-        shapes,
-        batch_size=config.learner.batch_size // num_devices,
-        num_added=num_games * config.selfplay.num_steps,
-        evals=eval_memory(env, search, config.evals),
-    )
-    available = free_memory() if limit is None else int(limit * 2**30)
-    require_memory(
-        memory,
-        available,
-        is_asked_for=limit is not None,
-        num_devices=num_devices,
-        savings=tuple(savings(env, config)),
-    )
-    return memory
-
-
-def eval_memory(env: Environment, search: SearchMemory, options: EvalConfig) -> int:
-    """Predicts the bytes of the largest search in evals from those of the search in self-play."""
-    batch_size = options.num_games
-    if games.is_solvable(env):
-        num_positions = len(games.solve(env).values)
-        batch_size = max(batch_size, min(options.batch_size, num_positions))
-    # All parts are proportional to the batch, and evals do not reuse trees.
-    return (search.total - search.kept) * batch_size // search.batch_size
-
-
-def savings(env: Environment, config: Config) -> Iterator[str]:
-    """Lists the flags that reduce the memory of a search with many actions."""
-    if env.num_actions < _MANY_ACTIONS:
-        return
-    children = named_options(config.search).get("max_children")
-    if children is not None and children.value is None:
-        flag = f"--search.{'.'.join(children.path).replace('_', '-')}"
-        if _accepts(config.search, max_children=_FEW_CHILDREN):
-            yield f"{flag} {_FEW_CHILDREN}"
-    if not config.network.compact_states:
-        yield "--network.compact-states"
-
-
-def _accepts(search: Policy, **options: Any) -> bool:
-    """Returns whether a search accepts new values of the named options."""
-    try:
-        with_options(search, **options)
-    except ValueError:
-        return False
-    return True
-
-
-def make_evals(
-    env: Environment, network: PolicyValueNetwork, search_fn: Any, options: EvalConfig
-) -> tuple:
-    """Builds the evals of a game: against its exact solution if it has one, else random play.
-
-    Returns:
-      The evals during training, the final evals, and the numbers of positions they cover.
-
-    Raises:
-      ValueError: if an option does not fit the game.
-    """
-
-    def match(player: Any, name: str) -> EvalFn:
-        return make_match_eval(
-            env, search_fn, batched_move_fn(player), name, num_games=options.num_games
-        )
-
-    against_random = match(games.random_player(), "random")
-    if not games.is_solvable(env):
-        if options.stop_when_solved:
-            raise ValueError(
-                f"evals.stop_when_solved is {options.stop_when_solved}; it must be 0 for a game "
-                "without an exact solution"
-            )
-        return (against_random,), (against_random,), {}
-    solution = games.solve(env)
-    exact = Solution(
-        states=games.replay(env, solution.histories, key=jax.random.PRNGKey(0)),
-        optimal_actions=solution.optimal_actions,
-        values=solution.values,
-        on_optimal_path=solution.on_optimal_path,
-    )
-    batch_size = min(options.batch_size, len(solution.values))
-    evaluate = make_evaluate(network, search_fn, batch_size)
-    sampled_eval = make_exact_eval(evaluate, exact, max_positions=options.max_positions)
-    full_eval = make_exact_eval(evaluate, exact, max_positions=None)
-    against_perfect = match(games.perfect_player(env), "perfect")
-    counts = {
-        "exact_positions": len(solution.values),
-        "path_positions": int(solution.on_optimal_path.sum()),
-    }
-    return (sampled_eval,), (full_eval, against_perfect), counts

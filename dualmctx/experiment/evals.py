@@ -7,10 +7,12 @@ import chex
 import jax
 import numpy as np
 
-from dualmctx.evaluation.evaluations import EvaluatePositions, Evaluations
+import games
+from dualmctx.evaluation.evaluations import EvaluatePositions, Evaluations, make_evaluate
 from dualmctx.matches.arena import Score, make_match
-from dualmctx.matches.movers import MoveFn, search_move_fn
-from dualmctx.types import Environment, Params, SearchFn
+from dualmctx.matches.movers import MoveFn, batched_move_fn, search_move_fn
+from dualmctx.training.config import EvalConfig
+from dualmctx.types import Environment, Params, PolicyValueNetwork, SearchFn
 
 
 class Solution(NamedTuple):
@@ -123,6 +125,50 @@ def make_match_eval(
         return metrics | {f"{name}/win_share": float(np.sum(score.wins) / num_games)}
 
     return eval_fn
+
+
+def make_evals(
+    env: Environment, network: PolicyValueNetwork, search_fn: Any, options: EvalConfig
+) -> tuple:
+    """Builds the evals of a game: against its exact solution if it has one, else random play.
+
+    Returns:
+      The evals during training, the final evals, and the numbers of positions they cover.
+
+    Raises:
+      ValueError: if an option does not fit the game.
+    """
+
+    def match(player: Any, name: str) -> EvalFn:
+        return make_match_eval(
+            env, search_fn, batched_move_fn(player), name, num_games=options.num_games
+        )
+
+    against_random = match(games.random_player(), "random")
+    if not games.is_solvable(env):
+        if options.stop_when_solved:
+            raise ValueError(
+                f"evals.stop_when_solved is {options.stop_when_solved}; it must be 0 for a game "
+                "without an exact solution"
+            )
+        return (against_random,), (against_random,), {}
+    solution = games.solve(env)
+    exact = Solution(
+        states=games.replay(env, solution.histories, key=jax.random.PRNGKey(0)),
+        optimal_actions=solution.optimal_actions,
+        values=solution.values,
+        on_optimal_path=solution.on_optimal_path,
+    )
+    batch_size = min(options.batch_size, len(solution.values))
+    evaluate = make_evaluate(network, search_fn, batch_size)
+    sampled_eval = make_exact_eval(evaluate, exact, max_positions=options.max_positions)
+    full_eval = make_exact_eval(evaluate, exact, max_positions=None)
+    against_perfect = match(games.perfect_player(env), "perfect")
+    counts = {
+        "exact_positions": len(solution.values),
+        "path_positions": int(solution.on_optimal_path.sum()),
+    }
+    return (sampled_eval,), (full_eval, against_perfect), counts
 
 
 def run_evals(evals: tuple[EvalFn, ...], params: Params, rng_key: chex.PRNGKey) -> dict:
