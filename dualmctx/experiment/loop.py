@@ -24,7 +24,7 @@ from dualmctx.runs.display import Display, summary_table
 from dualmctx.runs.folder import lock_folder
 from dualmctx.runs.loggers import Logger, require_wandb, tensorboard, weights_and_biases
 from dualmctx.runs.plot import plot_training
-from dualmctx.runs.recorded_config import check_config
+from dualmctx.runs.restore import restore
 from dualmctx.training.config import Config
 from dualmctx.training.divergence import FAILURES, check_divergence, first_line
 from dualmctx.training.memory_budget import describe_memory
@@ -107,15 +107,8 @@ def initial_state(run: Run, warn: Callable[[str], None]) -> tuple[TrainState, Ro
             state = with_params(state, run.initial_params, run.trainer)
         return state, run.folder.keep_rows(int(state.iteration))
     # Only shapes are passed, because a device may not have room for two states.
-    restored = run.checkpoints.restore(run.shapes)
-    check_config(run.folder.path, restored.step, restored.config)
-    state = spread(restored.state, run.trainer.shardings)
-    for step, reason in restored.damaged.items():
-        aside = run.checkpoints.set_aside(step)
-        warn(
-            f"the checkpoint of iteration {step} is damaged ({reason}) and was moved to {aside}; "
-            f"the run continues from iteration {restored.step}"
-        )
+    restored = restore(run.folder, run.checkpoints, run.shapes, warn)
+    state = spread(restored, run.trainer.shardings)
     return state, run.folder.keep_rows(int(state.iteration))
 
 
@@ -200,7 +193,8 @@ def train_iteration(
         write(row)
     if divergence:
         run.checkpoints.wait()
-        raise RunFailed(describe_divergence(run, row["iteration"], divergence), exit_code=3)
+        message = describe_divergence(run, row["iteration"], divergence, run.config.learner)
+        raise RunFailed(message, exit_code=3)
     if is_due(row["iteration"]):
         run.checkpoints.save(row["iteration"], state)
     return state

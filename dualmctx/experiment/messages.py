@@ -5,13 +5,30 @@ import os
 import shlex
 import sys
 from pathlib import Path
+from typing import Any, Protocol
 
 import jax
 
 from dualmctx.distributed.devices import choose_devices
 from dualmctx.experiment.assemble import Run
+from dualmctx.runs.checkpoint import Checkpoints
+from dualmctx.runs.folder import RunFolder
 from dualmctx.training.config import Config
 from dualmctx.training.divergence import first_line
+
+
+class SavedRun(Protocol):
+    """A run with its folder and its checkpoints."""
+
+    @property
+    def folder(self) -> RunFolder:
+        """The folder of the run."""
+        ...
+
+    @property
+    def checkpoints(self) -> Checkpoints:
+        """The checkpoints in that folder."""
+        ...
 
 
 def describe_run(run: Run) -> str:
@@ -48,17 +65,35 @@ def resume_command() -> str:
     return shlex.join([python, *program, *arguments, *([] if is_resumed else ["--resume"])])
 
 
-def describe_divergence(run: Run, iteration: int, divergence: str) -> str:
-    """Describes a run that diverged, its last good checkpoint and the remedy."""
+def describe_divergence(run: SavedRun, iteration: int, divergence: str, group: Any) -> str:
+    """Describes a run that diverged, its last good checkpoint and the remedy.
+
+    Args:
+      run: the run.
+      iteration: the iteration that diverged.
+      divergence: the problem, see `check_divergence`.
+      group: the options with the `learning_rate`, such as `Learner`; their flags have the name of
+        the class.
+    """
+    flag = f"--{type(group).__name__.lower()}.learning-rate"
     return (
         f"training failed in iteration {iteration}: {divergence}; {last_checkpoint(run)}; start a "
-        "new run with a --learner.learning-rate below "
-        f"{run.config.learner.learning_rate:g} (--resume would fail again)"
+        f"new run with a {flag} below {group.learning_rate:g} (--resume would fail again)"
     )
 
 
-def describe_failure(run: Run | None, error: BaseException) -> str:
-    """Describes a failed resource; for an assembled run, also its checkpoint and the remedy."""
+def describe_failure(
+    run: SavedRun | None,
+    error: BaseException,
+    smaller: str = "--selfplay.num-games or --learner.capacity",
+) -> str:
+    """Describes a failed resource; for an assembled run, also its checkpoint and the remedy.
+
+    Args:
+      run: the run; `None` if it was not assembled.
+      error: the failure.
+      smaller: the flags that reduce the memory of the run.
+    """
     message = first_line(error)
     if run is None:
         return message
@@ -68,14 +103,15 @@ def describe_failure(run: Run | None, error: BaseException) -> str:
     resume = "--resume " + ("continues there" if has_checkpoint else "starts again")
     is_of_device = isinstance(error, jax.errors.JaxRuntimeError)
     if isinstance(error, MemoryError) or (is_of_device and "RESOURCE_EXHAUSTED" in str(error)):
-        smaller = "start a new run with a smaller --selfplay.num-games or --learner.capacity"
-        remedy = f"with more memory or devices, {resume}; or {smaller}"
+        remedy = (
+            f"with more memory or devices, {resume}; or start a new run with a smaller {smaller}"
+        )
     else:
         remedy = f"after the cause is fixed, {resume}"
     return f"{message}; {last_checkpoint(run)}; {remedy}"
 
 
-def last_checkpoint(run: Run) -> str:
+def last_checkpoint(run: SavedRun) -> str:
     """Names the newest checkpoint."""
     last = run.checkpoints.latest()
     if last is None:

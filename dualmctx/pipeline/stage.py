@@ -65,9 +65,9 @@ class Stage(NamedTuple):
       num_iterations: the number of iterations of the whole stage.
       init: returns the initial state. It is deterministic: the seed of the configuration and the
         inputs determine the state.
-      iterate: runs one iteration; returns the new state and the entries of its row, as floats. It
-        may donate the old state. Its results must depend on the state alone, so that a resumed
-        stage gives the same numbers.
+      iterate: runs one iteration; returns the new state and the entries of its row, as floats. An
+        entry that is not finite means divergence. It may donate the old state. Its results must
+        depend on the state alone, so that a resumed stage gives the same numbers.
       evaluate: runs the evals; returns entries with a slash, such as `validation/policy_top1`.
       eval_every: iterations between evals; 0 for evals at the end only. The last iteration always
         has evals.
@@ -81,7 +81,6 @@ class Stage(NamedTuple):
       prepare: called once before the first iteration of each process, with a function that prints a
         line. It makes files in the folder that the iterations read, such as games. It must continue
         its own work if it was interrupted.
-      learning_rate_flag: the flag that sets the learning rate, for the message after divergence.
     """
 
     name: str
@@ -96,7 +95,6 @@ class Stage(NamedTuple):
     table: Callable[[dict[str, Any]], Table]
     about: str = ""
     prepare: Callable[[Callable[[str], None]], None] = _prepare_nothing
-    learning_rate_flag: str = ""
 
 
 class MakeStage(Protocol):
@@ -117,8 +115,8 @@ class MakeStage(Protocol):
           network: the network with three parts.
           config: the configuration of the stage, of the class that `STAGES` names.
           inputs: the loaded inputs.
-          folder: the folder of the run, which exists. Only `prepare` and the iterations write to
-            it.
+          folder: the folder of the run, which may not exist yet. `prepare` and the iterations may
+            write to it; this function must not.
 
         Raises:
           ValueError: if the configuration does not fit the game or the inputs.

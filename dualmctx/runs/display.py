@@ -1,8 +1,9 @@
-"""The display of a training run: live lines on a terminal, plain lines in a log file."""
+"""The display of a run: live lines on a terminal, plain lines in a log file."""
 
 import time
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -13,25 +14,54 @@ from rich.text import Text
 from dualmctx.runs.progress import SECONDS_BETWEEN_LINES, Pace
 
 
+class Described(NamedTuple):
+    """The text of a row.
+
+    Attributes:
+      lines: the lines about the iteration, for a terminal; a log file gets one line of them all.
+      evals: a line about the evals; empty if there were none in this iteration.
+    """
+
+    lines: tuple[str, ...]
+    evals: str
+
+
 class Display:
     """Shows the progress of a run; used as a context manager around it.
 
-    On a terminal, the live lines show the progress with the time left, the rates and losses of the
-    last iteration, and the last evals. Elsewhere, a plain line is printed every few seconds.
+    On a terminal, the live lines show the progress with the time left, the lines about the last
+    iteration, and the last evals. Elsewhere, a plain line is printed every few seconds.
 
     Attributes:
       console: the console for all output.
     """
 
-    def __init__(self, num_iterations: int, done: int = 0, console: Console | None = None) -> None:
-        """Prepares to show the iterations after `done`, up to `num_iterations`."""
+    def __init__(
+        self,
+        num_iterations: int,
+        done: int = 0,
+        console: Console | None = None,
+        *,
+        title: str = "training",
+        describe: Callable[[dict[str, Any]], Described] | None = None,
+    ) -> None:
+        """Prepares to show the iterations after `done`, up to `num_iterations`.
+
+        Args:
+          num_iterations: the number of iterations of the whole run.
+          done: the number of iterations completed by earlier processes.
+          console: the console, by default standard output.
+          title: the text before the bar.
+          describe: describes a row of `metrics.jsonl`; by default `describe_training`.
+        """
         self.console = console or Console(highlight=False)
+        self._describe = describe or describe_training
         self._last_line = 0.0
         # Starts at the end of the first iteration, and includes the time of evals.
         self._pace = Pace()
         self._lines = ["compiling …", ""]
         self._progress = Progress(
-            TextColumn("training"),
+            TextColumn(title, markup=False),
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
@@ -69,21 +99,23 @@ class Display:
     def show(self, row: dict[str, Any]) -> None:
         """Shows an iteration, given as a row of `metrics.jsonl`."""
         self._pace.report(row["iteration"])
-        rates, losses = describe_rates(row), describe_losses(row)
+        lines, evals = self._describe(row)
         left = self._pace.left(self._num_iterations)
-        has_evals = any("/" in name for name in row)
-        evals = (
-            f"iteration {row['iteration']}: {describe_evals(row)}" if has_evals else self._lines[-1]
-        )
-        self._lines = [rates, losses, evals]
+        last_evals = f"iteration {row['iteration']}: {evals}" if evals else self._lines[-1]
+        self._lines = [*lines, last_evals]
         self._progress.update(self._task, completed=row["iteration"], left=left)
         is_due = time.monotonic() - self._last_line > SECONDS_BETWEEN_LINES
-        if has_evals or (is_due and not self.console.is_terminal):
+        if evals or (is_due and not self.console.is_terminal):
             self._last_line = time.monotonic()
             head = f"{row['iteration']:>5}/{self._num_iterations}  {row['seconds']:7.1f} s  "
-            self.say(head + "  ".join(filter(None, (rates, losses, left))))
-            if has_evals:
-                self.say(f"{'':11}{describe_evals(row)}")
+            self.say(head + "  ".join(filter(None, (*lines, left))))
+            if evals and evals not in lines:
+                self.say(f"{'':11}{evals}")
+
+
+def describe_training(row: dict[str, Any]) -> Described:
+    """Describes a row of self-play training: rates, losses and, if there were any, evals."""
+    return Described((describe_rates(row), describe_losses(row)), describe_evals(row))
 
 
 def describe_rates(row: dict[str, Any]) -> str:

@@ -19,7 +19,8 @@ FAILURES = (OSError, MemoryError, jax.errors.JaxRuntimeError)
 
 
 @jax.jit
-def _all_finite(params: Params) -> jax.Array:
+def all_finite(params: Params) -> jax.Array:
+    """Returns whether all numbers of a pytree of arrays are finite, as a scalar bool."""
     return jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(params)]))
 
 
@@ -69,7 +70,7 @@ def check_divergence(
     for name, loss in losses.items():
         if not math.isfinite(loss):
             return f"{name} is {loss}"
-    if not _all_finite(params):
+    if not all_finite(params):
         return "a parameter of the network is not finite"
     uniform = math.log(max(num_actions, 2))
     for name, loss in losses.items():
