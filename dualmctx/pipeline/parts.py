@@ -1,0 +1,178 @@
+"""The parts of AlphaGo's network: the rollout policy, the policy network and the value network.
+
+The three are separate trunks of one `SeparateTrunks`, so that searches, files and commands take
+them as one network. Each stage of the pipeline trains some of the parts.
+"""
+
+# Some functions of JAX have incomplete types.
+# pyright: reportUnknownMemberType=false
+
+import dataclasses
+
+import jax
+
+from dualmctx.checks import check, show
+from dualmctx.models.head import HeadOutput
+from dualmctx.models.network import SeparateTrunks, make_network, one_of
+from dualmctx.training.config import NetworkOptions
+from dualmctx.types import Environment, Params, PolicyValueNetwork
+
+ROLLOUT, POLICY, VALUE = "rollout", "policy", "value"
+# The subtree of each part in the parameters of the network.
+_SUBTREES = {ROLLOUT: "networks_0", POLICY: "networks_1", VALUE: "value_network"}
+# The default of the rollout policy: a stem and a head, which read patterns of 3x3 cells.
+_ROLLOUT_BLOCKS = 0
+
+
+def alphago_options(options: NetworkOptions) -> NetworkOptions:
+    """Returns the options of the pipeline's network, with its defaults in place of `None`.
+
+    The defaults are separate trunks, of 0 blocks for the rollout policy and of `num_blocks` each
+    for the policy network and the value network.
+
+    Raises:
+      ValueError: if the options describe shared trunks, a network of your own, or not two depths.
+    """
+    remedy = "left out, because the pipeline has a network of its own"
+    check(options.factory is None, "network", options.factory, remedy)
+    remedy = "True, or left out, because the pipeline trains separate networks"
+    check(options.separate_trunks is not False, "network.separate_trunks", False, remedy)
+    depths = options.head_depths or (_ROLLOUT_BLOCKS, options.num_blocks)
+    remedy = "two numbers: the blocks of the rollout policy and those of the policy network"
+    check(len(depths) == 2, "network.head_depths", show(depths), remedy)
+    blocks = options.num_blocks if options.value_blocks is None else options.value_blocks
+    return dataclasses.replace(
+        options, separate_trunks=True, head_depths=depths, value_blocks=blocks
+    )
+
+
+def alphago_network(env: Environment, options: NetworkOptions) -> SeparateTrunks:
+    """Makes the network of the pipeline.
+
+    Args:
+      env: a game, as `games.make` returns it.
+      options: options of the network; `alphago_options` describes the defaults.
+
+    Raises:
+      ValueError: as `alphago_options`, or if another option is out of range.
+    """
+    options = alphago_options(options)
+    network = make_network(
+        env.num_actions,
+        env.observation_shape,
+        width=options.width,
+        num_blocks=options.num_blocks,
+        head_depths=options.head_depths,
+        num_heads=2,
+        separate_trunks=True,
+        trunk=options.trunk,
+        dtype=options.dtype,
+        value_blocks=options.value_blocks,
+    )
+    return check_parts(network)
+
+
+def check_parts(network: PolicyValueNetwork) -> SeparateTrunks:
+    """Checks that a network has the three parts of the pipeline; returns it.
+
+    Raises:
+      ValueError: if it is not a `SeparateTrunks` of two policies and a value network.
+    """
+    if (
+        isinstance(network, SeparateTrunks)
+        and len(network.head_depths) == 2
+        and network.value_depth is not None
+    ):
+        return network
+    found = f"{type(network).__name__} with head_depths {show(network.head_depths)}"
+    raise ValueError(
+        f"the network is a {found}; the pipeline needs a rollout policy, a policy network and a "
+        "value network, as --pipeline supervised trains them"
+    )
+
+
+def get_part(params: Params, part: str) -> Params:
+    """Returns the parameters of one part, as a network of its own takes them.
+
+    Args:
+      params: the parameters of the whole network.
+      part: `ROLLOUT`, `POLICY` or `VALUE`.
+
+    Raises:
+      ValueError: if there is no such part.
+    """
+    return {"params": params["params"][_subtree(part)]}
+
+
+def with_part(params: Params, part: str, new: Params) -> Params:
+    """Returns a copy of the parameters of the whole network, with one part replaced.
+
+    Args:
+      params: the parameters of the whole network.
+      part: `ROLLOUT`, `POLICY` or `VALUE`.
+      new: the parameters of that part, as `get_part` returns them.
+
+    Raises:
+      ValueError: if there is no such part.
+    """
+    return {**params, "params": {**params["params"], _subtree(part): new["params"]}}
+
+
+def evaluate_part(
+    network: SeparateTrunks, params: Params, observation: jax.Array, part: str
+) -> HeadOutput:
+    """Evaluates `[M, ...]` observations by one part alone.
+
+    Args:
+      network: the whole network.
+      params: the parameters of the whole network.
+      observation: as the player to move sees the positions.
+      part: `ROLLOUT`, `POLICY` or `VALUE`.
+
+    Returns:
+      The logits and the value of that part. AlphaGo uses neither the values of the two policies nor
+      the logits of the value network.
+
+    Raises:
+      ValueError: if the network has no such part.
+    """
+    own, network = get_part(params, part), check_parts(network)
+    depths = (*network.head_depths, network.value_depth or 0)
+    depth = dict(zip(_SUBTREES, depths, strict=True))[part]
+    return one_of(network, depth).apply(own, observation, 0, method="begin")[1]
+
+
+def policy_logits(
+    network: SeparateTrunks, params: Params, observation: jax.Array, part: str = POLICY
+) -> jax.Array:
+    """Returns the logits of the rollout policy or of the policy network; it runs no other part.
+
+    Args:
+      network: the whole network.
+      params: the parameters of the whole network.
+      observation: `[M, ...]` positions, as the player to move sees them.
+      part: `ROLLOUT` or `POLICY`.
+
+    Returns:
+      `[M, A]` float32; illegal actions are not masked.
+    """
+    return evaluate_part(network, params, observation, part).logits
+
+
+def predict_value(network: SeparateTrunks, params: Params, observation: jax.Array) -> jax.Array:
+    """Returns the values of the value network; it runs no other part.
+
+    Args:
+      network: the whole network.
+      params: the parameters of the whole network.
+      observation: `[M, ...]` positions, as the player to move sees them.
+
+    Returns:
+      `[M]` float32 in (-1, 1), from the view of the player to move.
+    """
+    return evaluate_part(network, params, observation, VALUE).value
+
+
+def _subtree(part: str) -> str:
+    check(part in _SUBTREES, "part", part, f"one of {', '.join(_SUBTREES)}")
+    return _SUBTREES[part]

@@ -1,0 +1,126 @@
+"""The parts of AlphaGo's network: which trunk gives what, and which parameters a part has."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+from dualmctx import Network
+from dualmctx.models.network import SeparateTrunks
+from dualmctx.pipeline.parts import (
+    POLICY,
+    ROLLOUT,
+    VALUE,
+    alphago_network,
+    alphago_options,
+    check_parts,
+    get_part,
+    policy_logits,
+    predict_value,
+    with_part,
+)
+from dualmctx.training.config import NetworkOptions
+
+NETWORK = SeparateTrunks(6, "mlp", 8, (0, 1), value_depth=2)
+OBSERVATION = jax.random.bernoulli(jax.random.key(0), 0.5, (5, 4))
+DEPTHS = {ROLLOUT: 0, POLICY: 1, VALUE: 2}
+
+
+@pytest.fixture(scope="module")
+def params() -> Any:
+    """Random parameters."""
+    untrained = NETWORK.init(jax.random.key(1), OBSERVATION)
+    draws = np.random.default_rng(2)
+    return jax.tree.map(lambda x: x + draws.normal(0, 0.2, x.shape).astype("f"), untrained)
+
+
+def test_each_part_is_a_network_of_its_own(params: Any) -> None:
+    rollout, final = NETWORK.apply(params, OBSERVATION)
+    alone = {}
+    for part, depth in DEPTHS.items():
+        network = Network(6, "mlp", 8, depth, (depth,))
+        alone[part] = network.apply(get_part(params, part), OBSERVATION)[0]
+    equal = np.testing.assert_array_equal
+    equal(rollout.logits, alone[ROLLOUT].logits)
+    equal(rollout.value, alone[ROLLOUT].value)
+    equal(final.logits, alone[POLICY].logits)
+    equal(final.value, alone[VALUE].value)
+    assert (final.value != alone[POLICY].value).all()
+    equal(policy_logits(NETWORK, params, OBSERVATION, ROLLOUT), rollout.logits)
+    equal(policy_logits(NETWORK, params, OBSERVATION, POLICY), final.logits)
+    equal(predict_value(NETWORK, params, OBSERVATION), final.value)
+
+
+@pytest.mark.parametrize("part", DEPTHS)
+def test_a_part_is_replaced_without_the_others(params: Any, part: str) -> None:
+    before = jax.tree.map(np.array, params)
+    zeros = jax.tree.map(jnp.zeros_like, get_part(params, part))
+    changed = with_part(params, part, zeros)
+    assert jax.tree.structure(changed) == jax.tree.structure(params)
+    for name in DEPTHS:
+        expected = zeros if name == part else get_part(params, name)
+        jax.tree.map(np.testing.assert_array_equal, get_part(changed, name), expected)
+    jax.tree.map(np.testing.assert_array_equal, params, before)
+
+
+def test_an_unknown_part_is_refused(params: Any) -> None:
+    words = "part is heads; it must be one of rollout, policy, value"
+    with pytest.raises(ValueError, match=words):
+        get_part(params, "heads")
+    with pytest.raises(ValueError, match=words):
+        policy_logits(NETWORK, params, OBSERVATION, "heads")
+
+
+def test_gradients_reach_one_part_alone(params: Any) -> None:
+    def loss(params: Any) -> jax.Array:
+        return jnp.sum(policy_logits(NETWORK, params, OBSERVATION, POLICY) ** 2)
+
+    gradients = jax.jit(jax.grad(loss))(params)
+    for part in DEPTHS:
+        largest = max(float(jnp.abs(x).max()) for x in jax.tree.leaves(get_part(gradients, part)))
+        assert (largest > 0) == (part == POLICY)
+
+
+def test_the_default_network_has_a_rollout_policy_without_blocks() -> None:
+    env = games.make("tic_tac_toe")
+    network = alphago_network(env, NetworkOptions(width=8, num_blocks=3))
+    assert network == SeparateTrunks(9, "conv", 8, (0, 3), value_depth=3)
+    options = NetworkOptions(trunk="mlp", head_depths=(1, 2), value_blocks=4, dtype="bfloat16")
+    assert alphago_network(env, options) == SeparateTrunks(9, "mlp", 64, (1, 2), "bfloat16", 4)
+    complete = alphago_options(options)
+    assert alphago_options(complete) == complete
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"separate_trunks": False}, "network.separate_trunks is False; it must be True, or left"),
+        ({"head_depths": (4,)}, "network.head_depths is 4; it must be two numbers"),
+        ({"head_depths": (1, 2, 3)}, "network.head_depths is 1 2 3; it must be two numbers"),
+        ({"head_depths": (4, 0)}, "must be the blocks of each network"),
+        ({"value_blocks": 0}, "value_blocks is 0; it must be at least 1"),
+        ({"num_blocks": 0}, "num_blocks is 0; it must be at least 1"),
+        ({"factory": "own:make"}, "network is own:make; it must be left out"),
+    ],
+)
+def test_options_of_other_networks_are_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words) as error:
+        alphago_network(games.make("tic_tac_toe"), NetworkOptions(**options))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        Network(6),
+        SeparateTrunks(6, "mlp", 8, (1, 2)),
+        SeparateTrunks(6, "mlp", 8, (2,), value_depth=2),
+        SeparateTrunks(6, "mlp", 8, (1, 2, 3), value_depth=2),
+    ],
+)
+def test_networks_without_the_parts_are_refused(network: Any) -> None:
+    with pytest.raises(ValueError, match="the pipeline needs a rollout policy, a policy network"):
+        check_parts(network)
