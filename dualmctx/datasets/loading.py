@@ -32,12 +32,14 @@ class DatasetBatch(NamedTuple):
         positions were merged.
       game_keys: `[M]` uint64, the key of each position's game, a NumPy array.
       plies: `[M]` int32, the number of moves before the position.
+      keys: `[M]` uint64, equal for positions that are equal up to a symmetry, a NumPy array.
     """
 
     positions: TrainingBatch
     counts: chex.Array
     game_keys: np.ndarray
     plies: chex.Array
+    keys: np.ndarray
 
 
 def load_dataset(
@@ -152,7 +154,11 @@ def _batches(
             if augment_fn is not None:
                 positions = augment_fn(jax.random.fold_in(rng_key, next(number)), positions)
             yield DatasetBatch(
-                positions, jnp.asarray(batch.counts), batch.game_keys, jnp.asarray(batch.plies)
+                positions,
+                counts=jnp.asarray(batch.counts),
+                game_keys=batch.game_keys,
+                plies=jnp.asarray(batch.plies),
+                keys=batch.keys,
             )
 
 

@@ -24,6 +24,7 @@ class Positions(NamedTuple):
       counts: `[P]` int32, the number of equal positions that a position stands for.
       game_keys: `[P]` uint64, the key of each position's game.
       plies: `[P]` int32, the number of moves before the position.
+      keys: `[P]` uint64, equal for positions that are equal up to a symmetry.
     """
 
     observation: np.ndarray
@@ -33,6 +34,7 @@ class Positions(NamedTuple):
     counts: np.ndarray
     game_keys: np.ndarray
     plies: np.ndarray
+    keys: np.ndarray
 
 
 def rebuild_positions(
@@ -87,9 +89,16 @@ def _rebuild(env: Environment, shard: Shard, group: np.ndarray) -> Iterator[Posi
         rows = np.concatenate([by_game[game] for game in chosen])
         columns = np.repeat(np.arange(len(chosen)), [len(by_game[game]) for game in chosen])
         observation, mask = (x[shard.plies[rows], columns] for x in played.seen)
-        keys = shard.game_keys[shard.games[rows]]
-        rest = shard.played[rows], shard.values[rows], shard.counts[rows], keys, shard.plies[rows]
-        yield Positions(observation, mask, *rest)
+        yield Positions(
+            observation=observation,
+            legal_action_mask=mask,
+            move=shard.played[rows],
+            value=shard.values[rows],
+            counts=shard.counts[rows],
+            game_keys=shard.game_keys[shard.games[rows]],
+            plies=shard.plies[rows],
+            keys=shard.keys[rows],
+        )
 
 
 def _rows_by_game(shard: Shard) -> list[np.ndarray]:
