@@ -42,6 +42,8 @@ class BuildOptions(NamedTuple):
       prefer_record: whether the result in a file comes before that of a game that is over.
       keep_unknown: whether to keep games without a result.
       block: number of games that are read for one shard of each split.
+      keep_duplicates: whether to keep games that are equal to an earlier one. They are then not
+        counted as duplicates, and are in the same split.
     """
 
     validation: float = 0.05
@@ -49,6 +51,7 @@ class BuildOptions(NamedTuple):
     prefer_record: bool = False
     keep_unknown: bool = False
     block: int = 4096
+    keep_duplicates: bool = False
 
 
 class Block(NamedTuple):
@@ -134,7 +137,7 @@ def _check_block(
             counts["without_positions"] += 1
         elif math.isnan(game.result) and not options.keep_unknown:
             counts["without_result"] += 1
-        elif game.key in seen:
+        elif game.key in seen and not options.keep_duplicates:
             counts["duplicates"] += 1
         else:
             seen.add(game.key)

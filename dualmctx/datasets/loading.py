@@ -4,7 +4,7 @@ import functools
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import chex
 import jax
@@ -52,7 +52,7 @@ def load_dataset(
     epoch: int = 0,
     shuffle: bool = True,
     augment: bool = False,
-    one_per_game: bool = False,
+    one_per_game: bool | Literal["first"] = False,
     drop_last: bool = False,
     buffer_bytes: int = _BUFFER_BYTES,
 ) -> Iterator[DatasetBatch]:
@@ -72,8 +72,9 @@ def load_dataset(
       shuffle: whether the order is random; otherwise it is that of the games, sorted by their
         length within the buffer.
       augment: whether to apply a uniformly sampled symmetry of the game to each position.
-      one_per_game: whether to sample one position of each game, with equal probabilities, as for
-        AlphaGo's value network.
+      one_per_game: whether to sample one position of each game, with equal probabilities. With
+        "first" it is the first position of the game, as for AlphaGo's value network, whose games
+        have random moves before that position.
       drop_last: whether to drop a last batch of fewer than M positions.
       buffer_bytes: size of the observations in the buffer; at least one group of games is held.
 
@@ -89,6 +90,8 @@ def load_dataset(
         raise ValueError(f"split is {split!r}; it must be one of {', '.join(SPLITS)}")
     if batch_size < 1:
         raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
+    if one_per_game not in (False, True, "first"):
+        raise ValueError(f"one_per_game is {one_per_game!r}; it must be a bool or 'first'")
     folder = Path(folder)
     manifest = read_manifest(folder)
     env = open_game(manifest, env, folder)
@@ -110,18 +113,29 @@ def load_dataset(
 
 
 def _shards(
-    paths: Sequence[Path], rng: np.random.Generator, *, shuffle: bool, one_per_game: bool
+    paths: Sequence[Path],
+    rng: np.random.Generator,
+    *,
+    shuffle: bool,
+    one_per_game: bool | Literal["first"],
 ) -> Iterator[tuple[Shard, np.ndarray]]:
     """Yields shards, each with its games in the order in which they are loaded."""
     for index in rng.permutation(len(paths)) if shuffle else range(len(paths)):
         shard = read_shard(paths[index])
-        if one_per_game:
+        if one_per_game == "first":
+            shard = shard.with_positions(first_rows(shard))
+        elif one_per_game:
             # A random order; of each game, the first position in it.
             order = rng.permutation(len(shard.games))
             _, first = np.unique(shard.games[order], return_index=True)
             shard = shard.with_positions(np.sort(order[first]))
         number = len(shard.lengths)
         yield shard, rng.permutation(number) if shuffle else np.arange(number)
+
+
+def first_rows(shard: Shard) -> np.ndarray:
+    """Returns the row of the first position of each game; merged games may have none."""
+    return np.unique(shard.games, return_index=True)[1]
 
 
 def _shuffled(buffers: Iterable[Positions], rng: np.random.Generator | None) -> Iterator[Positions]:

@@ -45,6 +45,7 @@ class PlayedGame(NamedTuple):
       random: plies, from 0, of the random moves.
       result: result of the first side; `None` if the game was cut short or the engine failed.
       error: the reason why the engine failed; `None` if it did not.
+      opening: number of further moves at the start that are not learned.
     """
 
     number: int
@@ -52,11 +53,15 @@ class PlayedGame(NamedTuple):
     random: list[int]
     result: float | None
     error: str | None = None
+    opening: int = 0
 
     def to_json(self, game: str) -> dict[str, Any]:
-        """Returns the fields with the name of the game; an error only if there is one."""
+        """Returns the fields with the name of the game; error and opening only if there is one."""
         fields = {"number": self.number, "game": game} | self._asdict()
-        return {name: x for name, x in fields.items() if name != "error" or x is not None}
+        optional = {"error": None, "opening": 0}
+        return {
+            name: x for name, x in fields.items() if name not in optional or x != optional[name]
+        }
 
 
 class _Game:
