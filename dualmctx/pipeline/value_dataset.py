@@ -1,0 +1,110 @@
+"""The data set of games for the value network, in a folder that survives a kill."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dualmctx.datasets.build import BuildOptions, build_shards
+from dualmctx.datasets.engine_games import GAMES, append_games, count_games
+from dualmctx.datasets.finish import NoGamesError, finish
+from dualmctx.datasets.manifest import MANIFEST, Manifest, read_manifest
+from dualmctx.datasets.records import open_records
+from dualmctx.pipeline.value_games import (
+    GameOptions,
+    Policies,
+    find_max_opening_plies,
+    play_games,
+    sample_openings,
+)
+from dualmctx.runs.folder import CONFIG, create_run, read_config, reopen_run
+from dualmctx.types import Environment
+
+
+def make_value_games(
+    env: Environment,
+    policies: Policies,
+    options: GameOptions,
+    folder: Path,
+    *,
+    game: str,
+    game_parameters: dict[str, Any],
+    inputs: dict[str, Any],
+    show: Callable[[int, int], None] = lambda done, total: None,
+) -> Manifest:
+    """Makes the data set of games, or what is missing of it after a kill.
+
+    Args:
+      env: a game of `games.make`.
+      policies: the policies.
+      options: the options.
+      folder: the folder of the data set.
+      game: the name of the game.
+      game_parameters: its parameters.
+      inputs: what identifies the policies, as JSON values; a folder with others is refused.
+      show: called with the number of games played and of all games.
+
+    Returns:
+      The manifest. Its counts have the dropped games: `without_positions` are those that were over
+      before their position existed, `without_result` those that were stopped.
+
+    Raises:
+      ValueError: if the folder has games of other policies or options, all games are dropped, or an
+        output of a policy is NaN or infinite.
+    """
+    settings = {"inputs": inputs, **options._asdict()}
+    settings["max_opening_plies"] = _open_folder(env, policies, options, folder, settings)
+    if (folder / MANIFEST).exists():
+        return read_manifest(folder)
+    file, openings = folder / GAMES, sample_openings(options, settings["max_opening_plies"])
+    done = count_games(file)
+    for played in play_games(env, policies, options, openings, done):
+        append_games(file, env.id, played)
+        done += len(played)
+        show(done, options.number)
+    return _build(env, folder, options, game, game_parameters, settings)
+
+
+def _open_folder(
+    env: Environment,
+    policies: Policies,
+    options: GameOptions,
+    folder: Path,
+    settings: dict[str, Any],
+) -> int:
+    """Creates or reopens the folder; returns the largest U."""
+    if not (folder / CONFIG).exists():
+        largest = options.max_opening_plies or find_max_opening_plies(env, policies, options)
+        create_run(folder, settings | {"max_opening_plies": largest})
+        return largest
+    # The default was found once, because another device may round differently.
+    found = read_config(folder).get("max_opening_plies")
+    largest = options.max_opening_plies or int(found or 0)
+    reopen_run(folder, settings | {"max_opening_plies": largest})
+    return largest
+
+
+def _build(
+    env: Environment,
+    folder: Path,
+    options: GameOptions,
+    game: str,
+    game_parameters: dict[str, Any],
+    settings: dict[str, Any],
+) -> Manifest:
+    """Makes the shards from the games; equal games stay, because they are independent samples."""
+    files = [open_records(folder / GAMES, GAMES)]
+    build = BuildOptions(validation=0.0, test=options.test, keep_duplicates=True)
+    for block in build_shards(env, files, folder, build):
+        if block.bad:
+            raise ValueError(
+                f"game {block.bad[0].number} in {folder / GAMES} is bad: {block.bad[0].reason}; "
+                f"remove {folder}, and its games are played again"
+            )
+    parameters = {"game": game, "game_parameters": game_parameters}
+    try:
+        return finish(env, folder, files, **parameters, settings=settings, merge=False)
+    except NoGamesError as error:
+        raise ValueError(
+            f"{error}; all games were over before their position existed, or were stopped: choose "
+            f"a smaller largest U than {settings['max_opening_plies']}, or more plies"
+        ) from None
