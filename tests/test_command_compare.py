@@ -13,6 +13,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -29,6 +32,7 @@ from dualmctx.matches.game_file import Game, count_results, read_games
 from dualmctx.matches.player_spec import parse_player
 from dualmctx.policies import REGISTRY
 from dualmctx.policies.budgets import split
+from dualmctx.policies.costs import MoveCost
 from dualmctx.ratings.elo import rate
 from dualmctx.ratings.sprt import Sprt, judge_sequentially
 from dualmctx.runs.numbers import show_elo
@@ -232,14 +236,14 @@ def test_different_player_with_the_same_name_fails(
         assert line in said
 
 
-@pytest.mark.sampled(33)
+@pytest.mark.sampled(39)
 @pytest.mark.parametrize(
     ("players", "line"),
     [
         ("random", "number of players is 1; name at least two players"),
         ("random random", "two players have the name 'random'; write NAME=... to rename one"),
         ("random duel", "player 'duel': its search is duel; it must be one of dual, chain, "),
-        ("random duel", "contempt, own, random, perfect, openspiel"),
+        ("random duel", "contempt, own, policy, random, perfect, openspiel"),
         ("random none/at/all+dual", "none/at/all is neither a run's folder, nor an exported .npz"),
         ("random dual:rounds=2", "player 'dual:rounds=2': dual has no option rounds; it has simu"),
         ("random dual:num_rounds=x", "'dual:num_rounds=x': "),
@@ -280,6 +284,12 @@ def test_different_player_with_the_same_name_fails(
             "random openspiel:uct_c=1:foo=2",
             "openspiel has no option foo; it has simulations, uct_c",
         ),
+        ("random policy:simulations=5", "policy does not search, so it has no simulations"),
+        ("random policy:width=5", "policy has no option width; it has head, temperature"),
+        ("random policy:head=last", "head is last; it must be an integer"),
+        ("random policy:head=2", "head is 2; it must be from -2 to 1"),
+        ("random policy:temperature=hot", "temperature is hot; it must be a number"),
+        ("random policy:temperature=nan", "temperature is nan; it must be finite and at least 0"),
         ("random openspiel:uct_c=nan", "uct_c is nan; it must be a finite number of at least 0"),
         ("random openspiel:uct_c=-1", "uct_c is -1; it must be a finite number of at least 0"),
         ("random openspiel:uct_c=one", "uct_c is one; it must be a finite number of at least 0"),
@@ -401,6 +411,30 @@ def test_player_options_set_policy_options(files: Path) -> None:
     assert (found[0]["backup"]["window"], found[0]["num_rounds"]) == (3, 7)
     assert (found[1]["puct"]["regularized"], found[1]["reuse_capacity"]) == (["act", "search"], 8)
     assert (found[2]["puct"]["c_puct"], found[2]["policy"]) == (3.0, "Chain")
+
+
+def test_policy_plays_the_most_probable_legal_move_of_a_head(files: Path) -> None:
+    found = load(files, "policy", "policy:head=0", "hot=policy:temperature=1")
+    last, first, hot = (builder.build(None) for builder in found.builders)
+    assert found.trained is not None
+    network, params = found.trained.network, found.trained.params
+    states = jax.vmap(found.env.init)(jax.random.split(jax.random.PRNGKey(0), 64))
+    # Column 0 is then full, so its moves are illegal.
+    for action in (0,) * 6:
+        states = jax.vmap(found.env.step)(states, jnp.full(64, action))
+    legal = np.asarray(states.legal_action_mask)
+    keys = jax.random.split(jax.random.PRNGKey(1), 64)
+    outputs = network.apply(params, states.observation)
+    for player, head in ((first, 0), (last, -1)):
+        logits = np.where(legal, outputs[head].logits, -np.inf)
+        assert (player.mover(params, keys, states) == logits.argmax(axis=1)).all()
+    sampled = np.asarray(hot.mover(params, keys, states))
+    assert len(set(sampled.tolist())) > 1
+    assert legal[np.arange(64), sampled].all()
+    depths = network.head_depths
+    assert (last.cost, first.cost) == (MoveCost(0, 1, depths[-1]), MoveCost(0, 1, depths[0]))
+    broken = jax.tree.map(lambda x: x * jnp.nan, params)
+    assert (last.mover(broken, keys, states) == -1).all()
 
 
 # MPV needs separate networks.

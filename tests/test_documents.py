@@ -66,7 +66,7 @@ def test_commands_are_valid(command: Command, monkeypatch: pytest.MonkeyPatch) -
         module: Any = importlib.import_module(SUBCOMMANDS[name].module)
         options = parse_flags(module.Options(), arguments, command.program, "")
         searches = {parse_player(player).search for player in getattr(options, "players", ())}
-        assert searches <= {*REGISTRY, "own", "random", "perfect", "openspiel"}
+        assert searches <= {*REGISTRY, "own", "policy", "random", "perfect", "openspiel"}
     else:
         assert name in SUBCOMMANDS
 

@@ -17,9 +17,9 @@ DESCRIPTION = """Plays a round robin of players. Each pairing plays every openin
 sides exchanged. Reports the strength of each player with an interval, and the cost of a move. A
 PLAYER is [NAME=][CHECKPOINT[@ITERATION]+]SEARCH[:OPTION=VALUE ...], such as dual,
 dual:simulations=50,35, mine=runs/c4@20+gumbel:simulations=200, own (the search with which the
-network was trained), random, perfect or openspiel:simulations=1000. docs/compare.md describes
-players, budgets and the report. Exit codes: 0 for success, 2 for invalid input, 130 after
-Ctrl-C."""
+network was trained), policy (the network without a search), random, perfect or
+openspiel:simulations=1000. docs/compare.md describes players, budgets and the report. Exit codes: 0
+for success, 2 for invalid input, 130 after Ctrl-C."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,8 +5,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import games
-from dualmctx.commands.player_builder import PlayerBuilder, networkless_builder, search_builder
-from dualmctx.matches.player_spec import NETWORKLESS, OWN, PlayerSpec
+from dualmctx.commands.player_builder import (
+    PlayerBuilder,
+    networkless_builder,
+    policy_builder,
+    search_builder,
+)
+from dualmctx.matches.player_spec import NETWORKLESS, OWN, POLICY, PlayerSpec
 from dualmctx.runs.saved_network import Trained, load_trained
 from dualmctx.runs.saved_policy import build_policy
 from dualmctx.types import Environment
@@ -52,7 +57,7 @@ def load_players(
       ValueError: if a specification is invalid, or a network plays a different game.
     """
     for spec in specs:
-        if spec.search not in (*NETWORKLESS, OWN):
+        if spec.search not in (*NETWORKLESS, OWN, POLICY):
             with _prefix_errors(spec):
                 _check_variant(spec)
     loaded = [_load(spec, checkpoint, game, networks) for spec in specs]
@@ -74,6 +79,8 @@ def load_players(
         with _prefix_errors(spec):
             if trained is None:
                 builders.append(networkless_builder(spec, env, simulations))
+            elif spec.search == POLICY:
+                builders.append(policy_builder(spec, trained))
             else:
                 builders.append(search_builder(spec, trained, simulations))
     return LoadedPlayers(env, parameters, tuple(builders), first)
@@ -101,7 +108,7 @@ def _check_variant(spec: PlayerSpec) -> None:
     try:
         build_policy({}, spec.search)
     except ValueError as error:
-        others = ", ".join((OWN, *NETWORKLESS))
+        others = ", ".join((OWN, POLICY, *NETWORKLESS))
         raise ValueError(
             str(error).replace("variant is", "its search is") + f", {others}"
         ) from None

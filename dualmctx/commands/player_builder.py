@@ -2,17 +2,29 @@
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dualmctx.commands.search_spec import set_options
 from dualmctx.matches.external_players import openspiel_mcts, perfect_connect_four
-from dualmctx.matches.player_spec import OPENSPIEL, OWN, PERFECT, RANDOM, PlayerSpec
-from dualmctx.matches.players import Player, perfect_player, random_player, search_player
+from dualmctx.matches.player_spec import OPENSPIEL, OWN, PERFECT, POLICY, RANDOM, PlayerSpec
+from dualmctx.matches.players import (
+    Player,
+    perfect_player,
+    policy_player,
+    random_player,
+    search_player,
+)
 from dualmctx.policies.budgets import Simulations, split
 from dualmctx.runs.folder import to_dict
 from dualmctx.runs.saved_network import Trained, digest_of, model_kwargs_of
 from dualmctx.runs.saved_policy import build_policy, with_simulations
 from dualmctx.types import Environment, Policy
+
+# The options of the player `policy`, each with its type and a description of that type.
+_POLICY_OPTIONS: dict[str, tuple[Callable[[str], Any], str]] = {
+    "head": (int, "an integer"),
+    "temperature": (float, "a number"),
+}
 
 
 class PlayerBuilder(NamedTuple):
@@ -84,6 +96,39 @@ def _parse_uct_c(options: dict[str, str]) -> dict[str, float]:
     if not 0 <= uct_c < math.inf:
         raise ValueError(f"uct_c is {value}; it must be a finite number of at least 0")
     return {"uct_c": uct_c}
+
+
+def policy_builder(spec: PlayerSpec, trained: Trained) -> PlayerBuilder:
+    """Returns the builder of a player that follows the policy of a network without a search.
+
+    Args:
+      spec: the specification of the player; its options are `head` and `temperature`.
+      trained: the network.
+
+    Raises:
+      ValueError: if the specification is invalid.
+    """
+    if spec.simulations:
+        raise ValueError(f"{POLICY} does not search, so it has no simulations; leave them out")
+    options = {name: _parse_policy_option(name, value) for name, value in spec.options}
+    about = {
+        "network": digest_of(trained.params),
+        "iteration": trained.iteration,
+        "policy": {"head": -1, "temperature": 0.0} | options,
+    }
+    player = policy_player(spec.name, trained.network, trained.params, about=about, **options)
+    return PlayerBuilder(spec, None, lambda requested: player)
+
+
+def _parse_policy_option(name: str, value: str) -> Any:
+    if name not in _POLICY_OPTIONS:
+        known = ", ".join(_POLICY_OPTIONS)
+        raise ValueError(f"{POLICY} has no option {name}; it has {known}")
+    kind, remedy = _POLICY_OPTIONS[name]
+    try:
+        return kind(value)
+    except ValueError:
+        raise ValueError(f"{name} is {value}; it must be {remedy}") from None
 
 
 def search_builder(spec: PlayerSpec, trained: Trained, simulations: int) -> PlayerBuilder:

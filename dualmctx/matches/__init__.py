@@ -19,6 +19,7 @@ from dualmctx.matches.players import (
     HostMover,
     Player,
     perfect_player,
+    policy_player,
     random_player,
     search_player,
 )
@@ -46,6 +47,7 @@ __all__ = (
     "perfect_player",
     "play_batches",
     "play_tournament",
+    "policy_player",
     "random_openings",
     "random_player",
     "read_games",

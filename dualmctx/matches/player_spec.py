@@ -7,7 +7,8 @@ A player is `[NAME=][CHECKPOINT[@ITERATION]+]SEARCH[:OPTION=VALUE ...]`, a searc
 import dataclasses
 from typing import NamedTuple, Self
 
-OWN, RANDOM, PERFECT, OPENSPIEL = "own", "random", "perfect", "openspiel"
+OWN, POLICY = "own", "policy"
+RANDOM, PERFECT, OPENSPIEL = "random", "perfect", "openspiel"
 NETWORKLESS = (RANDOM, PERFECT, OPENSPIEL)
 NEWEST = "newest"
 
@@ -32,8 +33,8 @@ class PlayerSpec:
 
     Attributes:
       name: name of the player in results; by default the whole specification.
-      search: a variant of the registry; `own`, the search with which the network was trained; or
-        one of `NETWORKLESS`.
+      search: a variant of the registry; `own`, the search with which the network was trained;
+        `policy`, the network without a search; or one of `NETWORKLESS`.
       checkpoint: a run folder, an exported file or the name of a shipped network; `None` for the
         default checkpoint.
       iteration: iteration of the checkpoint; `None` for the newest.

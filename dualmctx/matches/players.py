@@ -1,11 +1,16 @@
-"""Players of tournaments: networks with a search, perfect play, uniformly random play."""
+"""Players of tournaments: networks with or without a search, perfect and random play."""
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import chex
+import jax.numpy as jnp
+
 import games
+from dualmctx.checks import check
 from dualmctx.matches.movers import (
     MoveFn,
     Mover,
@@ -13,9 +18,10 @@ from dualmctx.matches.movers import (
     search_move_fn,
     tree_reusing_mover,
 )
-from dualmctx.models.game_model import make_search_fn
+from dualmctx.models.game_model import make_search_fn, mask_illegal
 from dualmctx.policies.costs import FREE, MoveCost, move_cost
-from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
+from dualmctx.policies.root import legal_probabilities, sample_action
+from dualmctx.types import Environment, GameState, Params, Policy, PolicyValueNetwork
 
 
 class HostMover(NamedTuple):
@@ -93,6 +99,49 @@ def _search_mover(
         if reuse_capacity
         else search_move_fn(search_fn)
     )
+
+
+def policy_player(
+    name: str,
+    network: PolicyValueNetwork,
+    params: Params,
+    *,
+    head: int = -1,
+    temperature: float = 0.0,
+    about: dict[str, Any] | None = None,
+) -> Player:
+    """Builds a player that follows the policy of a network, without a search.
+
+    Its cost is one evaluation of the network and no simulations.
+
+    Args:
+      name: name of the player.
+      network: a `dualmctx.models.network.Network`. Equal networks share compiled programs.
+      params: parameters of the network.
+      head: index of the head whose policy plays, from 0; -1 is the last one.
+      temperature: 0 plays the most probable legal move; otherwise a move is sampled from
+        probabilities^(1 / temperature) over the legal moves.
+      about: additional description, as JSON values.
+
+    Raises:
+      ValueError: if the network has no such head, or the temperature is negative or not finite.
+    """
+    number = len(network.head_depths)
+    check(-number <= head < number, "head", head, f"from {-number} to {number - 1}")
+    check(0 <= temperature < math.inf, "temperature", temperature, "finite and at least 0")
+    mover = _policy_move_fn(network, head % number, temperature)
+    return Player(name, mover, params, MoveCost(0, 1, network.head_depths[head]), about or {})
+
+
+@functools.lru_cache(maxsize=256)
+def _policy_move_fn(network: PolicyValueNetwork, head: int, temperature: float) -> MoveFn:
+    def choose(params: Params, rng_key: chex.PRNGKey, state: GameState) -> chex.Array:
+        _, output = network.apply(params, state.observation, head, method="begin")
+        logits = mask_illegal(output.logits, state.legal_action_mask)
+        action = sample_action(rng_key, legal_probabilities(logits), temperature)
+        return jnp.where(jnp.isfinite(output.logits).all(axis=-1), action, -1)
+
+    return choose
 
 
 def perfect_player(env: Environment, name: str = "perfect") -> Player:
