@@ -22,10 +22,7 @@ from dualmctx.matches.game_file import read_games
 from dualmctx.matches.openings import find_starts
 from dualmctx.matches.player_spec import PlayerSpec, parse_player
 from dualmctx.matches.players import HostMover, Player
-from dualmctx.matches.report.answer import by_strength
-from dualmctx.matches.report.machine import machine, versions
-from dualmctx.matches.report.page import make_page
-from dualmctx.matches.report.plots import draw_costs, draw_elo, to_png
+from dualmctx.matches.report.files import FILES, write_report
 from dualmctx.matches.report.replays import make_replays
 from dualmctx.matches.report.report import Played, make_report
 from dualmctx.matches.tournament import Tournament, round_robin
@@ -74,7 +71,11 @@ def run(options: Options, arguments: list[str], loaded: LoadedPlayers) -> int:
             timed=[name for name, row in budgets.players.items() if row.measured],
         )
         replays = make_replays(loaded.env, played.games)
-        write_report(RunFolder(folder), report_settings, budgets, make_report(played), replays)
+        results = make_report(played)
+        report = write_report(
+            RunFolder(folder), report_settings, to_json(budgets), results, replays
+        )
+        print_report(report, folder)
     except KeyboardInterrupt:
         remedy = f": games so far are in {folder / GAMES}; to continue: {command} --resume"
         raise KeyboardInterrupt(remedy) from None
@@ -174,31 +175,13 @@ def measure(
     )
 
 
-def write_report(
-    folder: RunFolder,
-    settings: dict[str, Any],
-    budgets: Budgets,
-    results: dict[str, Any],
-    replays: dict[str, Any],
-) -> None:
-    """Writes the report and prints a summary."""
-    environment = {"versions": versions(), "machine": machine()}
-    report = {"settings": settings, "budgets": to_json(budgets), **environment, **results}
-    ranked = by_strength(results["players"])
-    title = f"{settings['game']}, {results['games']['played']:,} games"
-    pictures = {
-        "elo": to_png(draw_elo(ranked, title)),
-        "costs": to_png(draw_costs(ranked, title, budgets.rule)),
-    }
-    folder.write_json("report.json", report)
-    for name, picture in pictures.items():
-        (folder.path / f"{name}.png").write_bytes(picture)
-    (folder.path / "report.html").write_text(make_page(report, pictures, replays), encoding="utf-8")
+def print_report(report: dict[str, Any], folder: Path) -> None:
+    """Prints the answer, the standings, the warnings and the names of the files."""
     console = Console(highlight=False)
     console.print(" ".join(report["answer"]["sentences"]), markup=False)
     for table in standings(report, console.width):
         console.print(table)
     lines = [describe_test(report["sprt"])] if report["sprt"] else []
-    files = "report.html, report.json, elo.png, costs.png, games.jsonl"
-    for line in (*lines, *report["warnings"], f"results in {folder.path}: {files}"):
+    files = ", ".join((*FILES, GAMES))
+    for line in (*lines, *report["warnings"], f"results in {folder}: {files}"):
         console.print(line, soft_wrap=True, markup=False)

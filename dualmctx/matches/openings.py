@@ -95,9 +95,33 @@ def random_openings(
     Raises:
       ValueError: if too few openings are found, or a length is invalid.
     """
+    openings = find_openings(env, number, plies=plies, seed=seed, accept=accept)
+    if len(openings) == number:
+        return openings
+    listed, tries = _list_lengths(plies), _BATCH * _MAX_BATCHES
+    raise ValueError(
+        f"found only {len(openings)} of {number} openings of {listed} plies in {tries:,} samples; "
+        "openings must lead to different positions of unfinished games: ask for fewer openings, "
+        "another length or several, or accept more positions"
+    )
+
+
+def find_openings(
+    env: Environment,
+    number: int,
+    *,
+    plies: int | Sequence[int],
+    seed: int,
+    accept: AcceptFn = accept_any,
+) -> list[Opening]:
+    """Samples openings as `random_openings` does, and returns fewer if there are fewer.
+
+    Raises:
+      ValueError: if a length is invalid.
+    """
     lengths = np.atleast_1d(np.asarray(plies))
-    listed = " or ".join(map(str, lengths.tolist())) or "empty"
     if lengths.size == 0 or lengths.min() < 1 or lengths.max() >= 2**31:
+        listed = _list_lengths(plies)
         raise ValueError(f"plies is {listed}; each length must be from 1 to {2**31 - 1}")
     lengths = lengths.astype(np.int32)
     play = jax.jit(lambda keys: _play_randomly(env, keys, lengths))
@@ -111,12 +135,11 @@ def random_openings(
             openings.setdefault(positions[i], tuple(rows[i][rows[i] >= 0].tolist()))
             if len(openings) == number:
                 return list(openings.values())
-    tries = _BATCH * _MAX_BATCHES
-    raise ValueError(
-        f"found only {len(openings)} of {number} openings of {listed} plies in {tries:,} samples; "
-        "openings must lead to different positions of unfinished games: ask for fewer openings, "
-        "another length or several, or accept more positions"
-    )
+    return list(openings.values())
+
+
+def _list_lengths(plies: int | Sequence[int]) -> str:
+    return " or ".join(map(str, np.atleast_1d(np.asarray(plies)).tolist())) or "empty"
 
 
 def position_digests(states: GameState) -> list[bytes]:
