@@ -1,4 +1,4 @@
-"""A client of programs that speak the Go Text Protocol, version 2.
+"""A client of programs that speak the Go Text Protocol, version 2. It needs POSIX.
 
 Source: Gunnar Farnebäck, "Specification of the Go Text Protocol, version 2, draft 2", 2002,
 sections 2.3 to 2.6 (commands and answers) and 2.11 (vertices).
@@ -21,6 +21,10 @@ _MAX_REASON = 200
 
 class GtpError(ValueError):
     """A program that does not answer, ends, or refuses a command."""
+
+
+class GtpRefusalError(GtpError):
+    """A command that the program answered with an error."""
 
 
 class GtpProgram:
@@ -52,8 +56,9 @@ class GtpProgram:
         """Sends a command; returns the answer without its sign.
 
         Raises:
-          GtpError: if the program ends, gives no answer in time, writes more than 1 MiB before the
-            end of its answer, or answers with an error.
+          GtpError: if the program ends, gives no answer in time, or writes more than 1 MiB before
+            the end of its answer.
+          GtpRefusalError: if it answers with an error.
         """
         try:
             self._input.write(f"{command}\n".encode())
@@ -62,7 +67,7 @@ class GtpProgram:
         answer = self._read_answer(command)
         if answer.startswith("?"):
             reason = answer[1:].strip()[:_MAX_REASON] or "no reason"
-            raise GtpError(f"the program refused {command!r}: {reason}")
+            raise GtpRefusalError(f"the program refused {command!r}: {reason}")
         return answer[1:].strip()
 
     def _read_answer(self, command: str) -> str:

@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 
 import games
-from dualmctx.datasets.gtp_client import GtpError, GtpProgram
+from dualmctx.datasets.gtp_client import GtpError, GtpProgram, GtpRefusalError
 from dualmctx.datasets.self_play import RESIGN
 from dualmctx.types import Environment
 
-_COLORS = ("B", "W")
+_COLORS, _PASS = ("B", "W"), "pass"
 SEED = "{seed}"
 """The part of a command that is replaced by a number."""
 
@@ -23,6 +23,7 @@ class GtpEngine:
     def __init__(self, env: Environment, command: str, timeout: float) -> None:
         """Prepares an engine; the program starts with the first move."""
         self._env, self._command, self._timeout = env, command, timeout
+        self._is_go = env.id.startswith("go_")
         self._program: GtpProgram | None = None
         self._moves: list[int] = []
 
@@ -64,7 +65,12 @@ class GtpEngine:
             self._begin(seed)
         assert self._program is not None
         for ply, name in enumerate(self._names(history)[known:], start=known):
-            self._program.send(f"play {_COLORS[ply % 2]} {name}")
+            try:
+                self._program.send(f"play {_COLORS[ply % 2]} {name}")
+            except GtpRefusalError:
+                # Some programs of Othello pass by themselves and do not know the command.
+                if name != _PASS or self._is_go:
+                    raise
         return self._program
 
     def _begin(self, seed: int) -> None:
@@ -74,15 +80,14 @@ class GtpEngine:
         if self._program is None:
             command = self._command.replace(SEED, str(seed))
             self._program = GtpProgram(command, self._timeout)
-        is_go = self._env.id.startswith("go_")
         size = math.isqrt(self._env.num_actions)
         try:
             self._program.send(f"boardsize {size}")
-        except GtpError:
+        except GtpRefusalError:
             # Programs of games with one size need not know the command.
-            if is_go or self._program is None:
+            if self._is_go:
                 raise
-        if is_go:
+        if self._is_go:
             self._program.send(f"komi {self._env._game.komi:g}")  # pyright: ignore
         self._program.send("clear_board")
 

@@ -1,7 +1,8 @@
 """A program that speaks GTP: plays the first free cell of tic-tac-toe, or passes in Go.
 
 Arguments: a file to which the commands are appended, and a fault: none, crash, hang, illegal,
-nonsense, refuse, resign or random. The fault occurs at the second move.
+nonsense, refuse, resign, no-pass or random. The fault occurs at the second move; with no-pass, the
+program refuses `play` with a pass, and plays A1.
 """
 
 import random
@@ -26,6 +27,7 @@ for line in sys.stdin:
         number += 1
         free = [str(cell) for cell in range(1, 10) if str(cell) not in taken]
         answer = "PASS" if is_go else rng.choice(free) if fault == "random" else free[0]
+        answer = "A1" if fault == "no-pass" else answer
         if number == 2 and fault == "crash":
             sys.exit(3)
         if number == 2 and fault == "hang":
@@ -35,4 +37,5 @@ for line in sys.stdin:
         taken.append(answer)
     # Programs of games with one size may not know the size.
     is_refused = (fault == "refuse" and number == 2) or words == ["boardsize", "3"]
+    is_refused |= fault == "no-pass" and words[-1] == "pass"
     print("? not now\n" if is_refused else f"= {answer}\n", flush=True)

@@ -71,6 +71,23 @@ def test_a_gtp_program_gets_the_size_and_the_komi_of_go(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("game", "history", "answer"),
+    [
+        ("othello", [19, 64], 0),
+        ("go_9x9", [0, 81], "the program refused 'play W pass': not now"),
+    ],
+)
+def test_a_program_of_othello_may_not_know_a_pass(
+    game: str, history: list[int], answer: int | str, tmp_path: Path
+) -> None:
+    """GRhino passes by itself, and refuses `play` with a pass; only Go needs every pass."""
+    command = shlex.join([sys.executable, str(FAKE), str(tmp_path / "log"), "no-pass"])
+    engine = HostEngineSpec("gtp", command=command, timeout=5.0).build(make(game))
+    assert engine.choose([history], [0]) == [answer]
+    engine.close()
+
+
+@pytest.mark.parametrize(
     ("fault", "error"),
     [
         ("crash", "the program ended with exit code 3 at 'genmove W'"),
@@ -298,19 +315,51 @@ def test_processes_do_not_change_the_games_and_a_kill_loses_none(tmp_path: Path)
     assert multiprocessing.active_children() == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("program", "game", "command"),
+GNU_GO = "gnugo --mode gtp --level 1 --chinese-rules --positional-superko --seed {seed}"
+INSTALLED = pytest.mark.parametrize(
+    ("game", "command"),
     [
-        ("gnugo", "go_9x9", "gnugo --mode gtp --level 1 --chinese-rules --seed {seed}"),
-        ("gtp-rhino", "othello", "gtp-rhino"),
+        ("go_9x9", f"{GNU_GO} --play-out-aftermath --capture-all-dead"),
+        ("othello", "gtp-rhino"),
     ],
 )
-def test_installed_programs_play(program: str, game: str, command: str, tmp_path: Path) -> None:
-    path = shutil.which(program) or shutil.which(program, path="/usr/games")
+
+
+def find_program(command: str) -> str:
+    """Returns a command with the path of its program; skips the test if there is none."""
+    name = command.split()[0]
+    path = shutil.which(name) or shutil.which(name, path="/usr/games")
     if path is None:
-        pytest.skip(f"{program} is not installed; on Debian, apt install gnugo grhino")
-    command = command.replace(program, path, 1)
-    flags = ("--from", "gtp", "--gtp-command", command, "--games", 2)
+        pytest.skip(f"{name} is not installed; on Debian, apt install gnugo grhino")
+    return command.replace(name, path, 1)
+
+
+@INSTALLED
+def test_installed_programs_begin_games(game: str, command: str) -> None:
+    engine = HostEngineSpec("gtp", command=find_program(command)).build(make(game))
+    for number in range(2):
+        engine.new_game()
+        options = PlayOptions(opening_plies=(2,), max_plies=8)
+        [played] = play_games(make(game), engine.choose, [number], options)
+        assert (played.error, len(played.moves), played.random) == (None, 8, [0, 1])
+    engine.close()
+
+
+@pytest.mark.slow
+@INSTALLED
+def test_installed_programs_play_games_to_the_end(game: str, command: str, tmp_path: Path) -> None:
+    """The results are those of the programs' own scores; random moves may be passes."""
+    command = find_program(command)
+    flags = ("--from", "gtp", "--gtp-command", command, "--games", 6, "--random-share", 0.1)
     assert run(game, *flags, "--out", tmp_path / "set", *ALL) == 0
-    assert read_manifest(tmp_path / "set").splits["train"]["games"] == 2
+    played = [json.loads(x) for x in (tmp_path / "set" / "games.jsonl").read_text().splitlines()]
+    with GtpProgram(command.replace("{seed}", "0"), 30.0) as program:
+        for line in played:
+            program.send("boardsize 9" if game == "go_9x9" else "clear_board")
+            program.send("komi 7.5" if game == "go_9x9" else "clear_board")
+            names = games.format_moves(make(game), None, line["moves"])
+            for ply, name in enumerate(names):
+                if game == "go_9x9" or name != "pass":
+                    program.send(f"play {'BW'[ply % 2]} {name}")
+            score = program.send("final_score")
+            assert {"B": 1, "W": -1, "0": 0}[score[0]] == line["result"]
