@@ -3,7 +3,6 @@
 import argparse
 import functools
 import json
-import math
 import os
 import pathlib
 import statistics
@@ -20,6 +19,7 @@ from rich.table import Table
 import dualmctx
 import games
 from dualmctx.distributed.backend import require_backend
+from dualmctx.ratings.intervals import wilson_interval
 from dualmctx.types import PolicyValueNetwork
 
 K = TypeVar("K")
@@ -41,10 +41,7 @@ class Estimate(NamedTuple):
 
 def estimate(share: float, number: int) -> Estimate:
     """Returns a share of `number` trials with Wilson's 95 % interval, rounded to 3 decimals."""
-    middle = (share + Z**2 / (2 * number)) / (1 + Z**2 / number)
-    spread = math.sqrt(share * (1 - share) / number + Z**2 / (4 * number**2))
-    half = Z * spread / (1 + Z**2 / number)
-    return Estimate(*(round(x, 3) for x in (share, middle - half, middle + half)))
+    return Estimate(*(round(x, 3) for x in (share, *wilson_interval(share, number))))
 
 
 def make_parser(doc: str | None) -> argparse.ArgumentParser:

@@ -16,7 +16,7 @@ from dualmctx.matches.game_file import Game, count_results
 from dualmctx.ratings.alpha_rank import alpha_rank, payoffs
 from dualmctx.ratings.davidson import bounded_from_below, fit, relative_strengths, robust_errors
 from dualmctx.ratings.elo import ELO, Rating, Ratings, rate, rate_sides
-from dualmctx.ratings.intervals import half_widths, unseen_pairs
+from dualmctx.ratings.intervals import half_widths, unseen_pairs, wilson_interval
 from dualmctx.ratings.results import (
     Results,
     count_pairs,
@@ -503,3 +503,14 @@ def test_alpha_rank_without_openspiel_names_the_remedy(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "open_spiel.python.egt", None)
     with pytest.raises(ModuleNotFoundError, match=r"^α-rank needs OpenSpiel: pip install [^\n]+$"):
         alpha_rank(count_pairs("AB", [("A", "B", 1, 1)]))
+
+
+def test_wilson_interval_inverts_the_score_test() -> None:
+    """Shares at both ends are 1.96 standard deviations from the observed share."""
+    for share, number in ((0.5, 100), (0.03, 40)):
+        for end in wilson_interval(share, number):
+            deviations = abs(share - end) / np.sqrt(end * (1 - end) / number)
+            assert deviations == pytest.approx(1.96, abs=1e-4)
+    assert wilson_interval(1.0, 10) == pytest.approx((0.7225, 1.0), abs=1e-4)
+    low, high = wilson_interval(0.5, 100, level=0.99)
+    assert low < wilson_interval(0.5, 100)[0] < 0.5 < high

@@ -1,4 +1,4 @@
-"""Intervals of differences in strength for few openings; docs/compare.md lists their coverage."""
+"""Intervals of differences in strength and of shares; docs/compare.md lists their coverage."""
 
 import numpy as np
 import scipy.stats
@@ -62,3 +62,26 @@ def add_unseen_pairs(
     # One table per player, with its additional wins in the row of the player.
     won = np.eye(len(wins))[:, :, None] * (more * played / np.maximum(number, 1))
     return wins + np.stack([np.swapaxes(won, 1, 2), won])
+
+
+def wilson_interval(share: float, number: int, level: float = 0.95) -> tuple[float, float]:
+    """Returns Wilson's interval of a share of independent trials.
+
+    The share may be the mean of results of 0, ½ and 1. Their variance is at most that of results of
+    0 and 1, share (1 - share), so draws make the interval wider than necessary.
+
+    Args:
+      share: the share of successes, in [0, 1].
+      number: number of trials, at least 1.
+      level: confidence level, in (0, 1).
+
+    Returns:
+      The ends of the interval, in [0, 1].
+
+    Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference".
+    """
+    z = float(scipy.stats.norm.ppf((1 + level) / 2))
+    middle = (share + z**2 / (2 * number)) / (1 + z**2 / number)
+    spread = (share * (1 - share) / number + z**2 / (4 * number**2)) ** 0.5
+    half = z * spread / (1 + z**2 / number)
+    return max(middle - half, 0.0), min(middle + half, 1.0)
