@@ -124,7 +124,7 @@ def find_openings(
         listed = _list_lengths(plies)
         raise ValueError(f"plies is {listed}; each length must be from 1 to {2**31 - 1}")
     lengths = lengths.astype(np.int32)
-    play = jax.jit(lambda keys: _play_randomly(env, keys, lengths))
+    play = jax.jit(lambda keys: play_randomly(env, keys, lengths))
     openings: dict[bytes, Opening] = {}
     for batch in range(_MAX_BATCHES):
         keys = jax.random.split(jax.random.fold_in(jax.random.PRNGKey(seed), batch), _BATCH)
@@ -236,10 +236,20 @@ def to_action_rows(openings: Sequence[Sequence[int | str]], width: int | None = 
     return rows.astype(np.int32)
 
 
-def _play_randomly(
+def play_randomly(
     env: Environment, keys: chex.PRNGKey, lengths: np.ndarray
 ) -> tuple[chex.Array, Any]:
-    """Plays `[S]` random games; returns `[S, D]` actions, padded with -1, and the states."""
+    """Plays uniformly random moves from the initial state.
+
+    Args:
+      env: a game of `games.make`.
+      keys: `[S]` keys, consumed.
+      lengths: `[L]` numbers of plies; each of the S games samples one of them uniformly. A
+        game that ends earlier is shorter.
+
+    Returns:
+      `[S, D]` int32 actions, padded with -1, where D is the largest length, and the `[S]` states.
+    """
     init_keys, length_keys, play_keys = split_key(keys, 3)
     length = jax.vmap(lambda key: jax.random.choice(key, jnp.asarray(lengths)))(length_keys)
 

@@ -1,0 +1,187 @@
+"""The policy gradient of finished games, and the regression of its baseline."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from dualmctx.models.game_model import mask_illegal
+from dualmctx.pipeline.self_matches import LogitsFn, PlayedGames
+from dualmctx.search.arrays import tree_where
+from dualmctx.types import Environment, GameState, Params
+
+ValueFn = Callable[[Params, chex.Array], chex.Array]
+"""Takes the parameters of a value network and `[M, ...]` observations; returns `[M]` values from
+the view of the player to move."""
+# Positions in one evaluation of the networks, which bounds the memory; at least one per game.
+_CHUNK = 1024
+
+
+class Decisions(NamedTuple):
+    """Positions in which the learner moved, `[M]` each.
+
+    Attributes:
+      observation: `[M, ...]`, as the learner sees the position.
+      legal_action_mask: `[M, A]` bool.
+      action: int32, the action played.
+      outcome: the result of the game for the learner, -1, 0 or 1.
+      is_valid: bool, false in rows of games that were over.
+    """
+
+    observation: chex.Array
+    legal_action_mask: chex.Array
+    action: chex.Array
+    outcome: chex.Array
+    is_valid: chex.Array
+
+
+class Gradients(NamedTuple):
+    """Gradients of the losses of a batch of games, and means over the learner's positions.
+
+    Attributes:
+      policy: gradient of -(1/G) Σ_i Σ_t (z_i - b(s_t)) log p(a_t|s_t), for descent.
+      value: gradient of the mean of (z - b(s))², for descent; `()` without a baseline.
+      entropy: mean entropy of the policy, in nats.
+      value_loss: mean of (z - b(s))²; of z² without a baseline.
+      num_moves: number of the learner's moves.
+    """
+
+    policy: Params
+    value: Params
+    entropy: chex.Array
+    value_loss: chex.Array
+    num_moves: chex.Array
+
+
+class GradientFn(Protocol):
+    """Computes the gradients of finished games; see `make_gradient`."""
+
+    def __call__(self, policy: Params, value: Params, games: PlayedGames) -> Gradients:
+        """Takes the parameters of the learner that played, and of the baseline."""
+        ...
+
+
+class _Walk(NamedTuple):
+    """Recorded games while they are played again: `[G]` states, and `[G]` plies played."""
+
+    state: GameState
+    ply: chex.Array
+
+
+def make_gradient(
+    env: Environment, logits_fn: LogitsFn, value_fn: ValueFn | None, *, chunk: int = _CHUNK
+) -> GradientFn:
+    """Returns a function that computes the policy gradient of finished games.
+
+    The estimate is (1/G) Σ_i Σ_t ∇ log p(a_t|s_t) (z_i - b(s_t)). The inner sum is over the moves
+    that the learner chose: moves of the opponent and of the opening do not count. z_i is the result
+    of game i for the learner. A game without a result is a draw, z = 0, so the gradient is that of
+    the expected result of the game with its limit of plies.
+
+    The baseline b(s) depends on the position alone. It does not change the expected gradient, and
+    reduces its variance as far as it predicts z.
+
+    The games are played again from their records, and the positions are evaluated in chunks, so
+    that the memory does not depend on the length of the games.
+
+    Args:
+      env: the game.
+      logits_fn: the policy.
+      value_fn: the baseline; `None` for b = 0.
+      chunk: number of positions in one evaluation; at least one position of each game.
+
+    Returns:
+      `(policy, value, games) -> Gradients`, a pure function to be jitted. `value` is `()` without a
+      baseline.
+
+    Source: Silver et al. 2016, Methods, "Policy network: reinforcement learning".
+    """
+
+    def losses(policy: Params, value: Params, batch: Decisions) -> tuple[chex.Array, Any]:
+        logits = mask_illegal(logits_fn(policy, batch.observation), batch.legal_action_mask)
+        log_probs = jax.nn.log_softmax(logits)
+        chosen = jnp.take_along_axis(log_probs, batch.action[:, None], axis=1)[:, 0]
+        baseline = value_fn(value, batch.observation) if value_fn else jnp.zeros_like(chosen)
+        error = jnp.where(batch.is_valid, batch.outcome - baseline, 0)
+        advantage = jax.lax.stop_gradient(error)
+        entropy = -jnp.sum(jnp.exp(log_probs) * log_probs, axis=-1)
+        sums = (jnp.sum(batch.is_valid * entropy), jnp.sum(error**2), jnp.sum(batch.is_valid))
+        return jnp.sum(error**2) - jnp.sum(advantage * chosen), sums
+
+    def gradient(policy: Params, value: Params, games: PlayedGames) -> Gradients:
+        num_games = games.result.shape[0]
+        num_steps = max(1, chunk // num_games)
+
+        def add_chunk(carry: tuple[_Walk, Any]) -> tuple[_Walk, Any]:
+            walk, totals = carry
+            walk, steps = jax.lax.scan(
+                lambda walk, _: _next_decisions(env, games, walk), walk, length=num_steps
+            )
+            batch = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), steps)
+            found = jax.grad(losses, argnums=(0, 1), has_aux=True)(policy, value, batch)
+            return walk, jax.tree.map(jnp.add, totals, found)
+
+        zeros = jax.tree.map(jnp.zeros_like, (policy, value))
+        totals = zeros, (jnp.float32(0), jnp.float32(0), jnp.int32(0))
+        walk = _skip_opponent(env, games, _Walk(games.start.state, games.start.ply))
+        _, totals = jax.lax.while_loop(
+            lambda carry: jnp.any(_is_in_progress(games, carry[0])), add_chunk, (walk, totals)
+        )
+        (policy_sum, value_sum), (entropy, value_loss, num_moves) = totals
+        number = jnp.maximum(num_moves, 1)
+        return Gradients(
+            policy=jax.tree.map(lambda x: x / num_games, policy_sum),
+            value=jax.tree.map(lambda x: x / number, value_sum),
+            entropy=entropy / number,
+            value_loss=value_loss / number,
+            num_moves=num_moves,
+        )
+
+    return gradient
+
+
+def _next_decisions(env: Environment, games: PlayedGames, walk: _Walk) -> tuple[_Walk, Decisions]:
+    """Returns the `[G]` positions of a walk at the learner's turn, and the walk at its next one."""
+    is_valid = _is_in_progress(games, walk)
+    decisions = Decisions(
+        observation=walk.state.observation,
+        legal_action_mask=walk.state.legal_action_mask,
+        action=jnp.maximum(_recorded_action(games, walk), 0),
+        outcome=games.result.astype(jnp.float32),
+        is_valid=is_valid,
+    )
+    return _skip_opponent(env, games, _advance(env, games, walk, is_valid)), decisions
+
+
+def _skip_opponent(env: Environment, games: PlayedGames, walk: _Walk) -> _Walk:
+    """Plays recorded moves until the learner is to move, or the record ends, in each game."""
+
+    def waits(walk: _Walk) -> chex.Array:
+        is_learner = walk.state.current_player == games.start.identity
+        return _is_in_progress(games, walk) & ~is_learner
+
+    return jax.lax.while_loop(
+        lambda walk: jnp.any(waits(walk)),
+        lambda walk: _advance(env, games, walk, waits(walk)),
+        walk,
+    )
+
+
+def _advance(env: Environment, games: PlayedGames, walk: _Walk, is_moved: chex.Array) -> _Walk:
+    """Plays the next recorded move of the games in a `[G]` mask."""
+    action = jnp.maximum(_recorded_action(games, walk), 0)
+    state = tree_where(is_moved, jax.vmap(env.step)(walk.state, action), walk.state)
+    return _Walk(state, walk.ply + is_moved)
+
+
+def _recorded_action(games: PlayedGames, walk: _Walk) -> chex.Array:
+    """Returns the `[G]` next recorded actions, -1 at the end of a record."""
+    column = jnp.minimum(walk.ply, games.actions.shape[1] - 1)
+    action = jnp.take_along_axis(games.actions, column[:, None], axis=1)[:, 0]
+    return jnp.where(walk.ply < games.actions.shape[1], action, -1)
+
+
+def _is_in_progress(games: PlayedGames, walk: _Walk) -> chex.Array:
+    return _recorded_action(games, walk) >= 0

@@ -1,0 +1,190 @@
+"""The policy gradient and the results of policies, against sums over all games of tiny games."""
+
+import collections
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from double_move import DoubleMoveNim
+
+import games
+from dualmctx.pipeline.policy_gradient import make_gradient
+from dualmctx.pipeline.self_matches import make_self_match, sample_moves
+
+# A player moves twice in a row in some games of the second one; Connect2 has draws.
+ENVS = {"connect2": games.make("connect2"), "double_move": DoubleMoveNim(pile=7)}
+NUM_GAMES, NUM_BATCHES = 256, 64
+
+
+def logits_fn(params: Any, observation: jax.Array) -> jax.Array:
+    """A linear policy."""
+    return observation.astype(jnp.float32) @ params["w"] + params["b"]
+
+
+def value_fn(params: Any, observation: jax.Array) -> jax.Array:
+    """A table of values: one entry per observation."""
+    found = (observation[:, None] == params["rows"]).all(-1)
+    return found.astype(jnp.float32) @ params["values"]
+
+
+fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+
+
+class Sums(NamedTuple):
+    """Sums over all games, weighted by their probabilities.
+
+    Attributes:
+      w: the expected policy gradient of the weights.
+      b: the expected policy gradient of the biases.
+      results: probabilities of the learner's results.
+      visits: for each observation, how often the learner sees it in a game.
+      outcomes: for each observation, the sum of the results of the games in which it sees it.
+    """
+
+    w: np.ndarray
+    b: np.ndarray
+    results: collections.Counter[int]
+    visits: collections.Counter[tuple[int, ...]]
+    outcomes: collections.Counter[tuple[int, ...]]
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    odds = np.exp(logits - logits.max())
+    return odds / odds.sum()
+
+
+def sum_over_games(env: Any, learner: Any, opponent: Any) -> Sums:
+    """Walks through all games, one after another, and sums z ∇ log p and the results."""
+    step = jax.jit(env.step)
+    learner, opponent = (
+        jax.tree.map(lambda x: np.asarray(x, float), x) for x in (learner, opponent)
+    )
+    counters = (collections.Counter() for _ in range(3))
+    sums = Sums(np.zeros_like(learner["w"]), np.zeros_like(learner["b"]), *counters)
+
+    def walk(state: Any, identity: int, chance: float, score: tuple[Any, Any], seen: tuple) -> None:
+        if state.terminated:
+            z = int(state.rewards[identity])
+            sums.results[z] += chance
+            sums.w[:] += chance * z * score[0]
+            sums.b[:] += chance * z * score[1]
+            sums.visits.update(dict.fromkeys(seen, chance))
+            sums.outcomes.update(dict.fromkeys(seen, chance * z))
+            return
+        is_learner = int(state.current_player) == identity
+        params = learner if is_learner else opponent
+        sees = np.asarray(state.observation, float)
+        legal = np.flatnonzero(state.legal_action_mask)
+        chances = np.zeros(env.num_actions)
+        chances[legal] = softmax((sees @ params["w"] + params["b"])[legal])
+        seen += (tuple(sees.astype(int)),) if is_learner else ()
+        for action in legal:
+            gap = np.eye(env.num_actions)[action] - chances
+            added = (score[0] + np.outer(sees, gap), score[1] + gap) if is_learner else score
+            walk(step(state, action), identity, chance * chances[action], added, seen)
+
+    for identity in (0, 1):
+        zeros = np.zeros_like(learner["w"]), np.zeros_like(learner["b"])
+        walk(env.init(jax.random.PRNGKey(0)), identity, 0.5, zeros, ())
+    return sums
+
+
+class Batches(NamedTuple):
+    """Estimates of batches of games, and the sums over all games.
+
+    Attributes:
+      expected: the sums.
+      played: all games, `[batches, games]`.
+      plain: gradients without a baseline, one per batch.
+      with_baseline: gradients with the expected result of each position as the baseline.
+    """
+
+    expected: Sums
+    played: Any
+    plain: Any
+    with_baseline: Any
+
+
+@pytest.fixture(scope="module", params=ENVS)
+def batches(request: pytest.FixtureRequest) -> Batches:
+    env = ENVS[request.param]
+    size, actions = env.observation_shape[0], env.num_actions
+    keys = jax.random.split(jax.random.PRNGKey(1), 2)
+    learner, opponent = (
+        {"w": jax.random.normal(key, (size, actions)), "b": jnp.linspace(0.2, -0.2, actions)}
+        for key in keys
+    )
+    expected = sum_over_games(env, learner, opponent)
+    means = jnp.array([expected.outcomes[x] / n for x, n in expected.visits.items()])
+    # Zeros are the same as no baseline.
+    tables = jnp.stack([jnp.zeros_like(means), means])
+    rows = jnp.array(list(expected.visits), jnp.float32)
+    play = make_self_match(env, sample_moves(logits_fn), num_games=NUM_GAMES, max_plies=8)
+    gradient = make_gradient(env, logits_fn, value_fn, chunk=3 * NUM_GAMES)
+
+    def of_batch(key: jax.Array) -> tuple[Any, Any]:
+        games = play(learner, opponent, key)
+        values = {"rows": jnp.stack([rows, rows]), "values": tables}
+        return games, jax.lax.map(lambda value: gradient(learner, value, games), values)
+
+    estimates = fast_jit(lambda keys: jax.lax.map(of_batch, keys))
+    games, found = estimates(jax.random.split(jax.random.PRNGKey(4), NUM_BATCHES))
+    plain, with_baseline = (jax.tree.map(lambda x, i=i: np.asarray(x[:, i]), found) for i in (0, 1))
+    return Batches(expected, games, plain, with_baseline)
+
+
+def mean_and_error(estimates: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the means of `[batches, ...]` estimates, and their standard errors."""
+    mean, deviation = np.mean(estimates, axis=0), np.std(estimates, axis=0, ddof=1)
+    return mean, deviation / np.sqrt(len(estimates))
+
+
+def policy_gradients(estimates: Any) -> np.ndarray:
+    """Returns `[batches, coordinates]`, for ascent: biases, then weights."""
+    gradients = estimates.policy.values()
+    return -np.concatenate([np.reshape(x, (NUM_BATCHES, -1)) for x in gradients], axis=1)
+
+
+@pytest.mark.parametrize("field", ["plain", "with_baseline"])
+def test_policy_gradient_agrees_with_sum_over_all_games(batches: Batches, field: str) -> None:
+    expected = np.concatenate([batches.expected.b, batches.expected.w.ravel()])
+    mean, error = mean_and_error(policy_gradients(getattr(batches, field)))
+    np.testing.assert_array_less(np.abs(mean - expected), 4 * error + 1e-6)
+    # Half of the coordinates differ from zero by far more than the error.
+    assert np.median(np.abs(expected[error > 0]) / error[error > 0]) > 6
+
+
+@pytest.mark.parametrize("batches", ["connect2"], indirect=True)
+def test_baseline_reduces_variance(batches: Batches) -> None:
+    """The expected result is not the best baseline of every policy; of this one it is good."""
+    plain, reduced = map(policy_gradients, (batches.plain, batches.with_baseline))
+    assert reduced.var(0).sum() < 0.8 * plain.var(0).sum()
+
+
+def test_regression_is_at_rest_at_expected_results(batches: Batches) -> None:
+    mean, error = mean_and_error(batches.with_baseline.value["values"])
+    np.testing.assert_array_less(np.abs(mean), 4 * error + 1e-6)
+    # Without a baseline the loss is the mean of z².
+    assert (batches.with_baseline.value_loss < batches.plain.value_loss).all()
+
+
+def test_results_agree_with_sum_over_all_games(batches: Batches) -> None:
+    result = np.asarray(batches.played.result)
+    for z in (-1, 0, 1):
+        mean, error = mean_and_error((result == z).mean(1))
+        assert abs(mean - batches.expected.results[z]) <= 4 * error
+
+
+def test_each_side_has_half_of_the_games(batches: Batches) -> None:
+    start = batches.played.start
+    is_first = np.asarray(start.identity == start.state.current_player)
+    assert (is_first.sum(1) == NUM_GAMES / 2).all()
+
+
+def test_all_moves_of_learner_count(batches: Batches) -> None:
+    """The mean number of the learner's moves per game is that of all games."""
+    mean, error = mean_and_error(batches.plain.num_moves / NUM_GAMES)
+    assert abs(mean - sum(batches.expected.visits.values())) <= 4 * error
