@@ -133,6 +133,18 @@ def has_asymmetric_roles(env: pgx.Env) -> bool:
     return bool(getattr(env, "asymmetric_roles", False))
 
 
+def with_defaults(name: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Returns the parameters of a game with the defaults of those that are not given.
+
+    The defaults of games outside this package are not known; only given parameters are returned.
+    """
+    row = _GAMES.get(name.replace("-", "_"))
+    if row is None:
+        return parameters
+    game_class = getattr(importlib.import_module(row.module), row.class_name)
+    return _parameters(game_class, row) | parameters
+
+
 def _parameters(game_class: Any, row: _Row) -> dict[str, Any]:
     """Returns the parameters that the caller may set, with their defaults."""
     signature = inspect.signature(game_class)

@@ -13,6 +13,7 @@ from rich.console import Console
 import games
 from dualmctx.commands.dataset_engines import load_engine, make_games
 from dualmctx.commands.dataset_options import DESCRIPTION, PROGRAM, Options
+from dualmctx.commands.dataset_resume import discard_data_set, is_complete, reopen_data_set
 from dualmctx.commands.dataset_table import dataset_table, describe_games, describe_moves
 from dualmctx.commands.flags import parse_flags
 from dualmctx.datasets.build import BuildOptions, build_shards
@@ -22,7 +23,7 @@ from dualmctx.datasets.manifest import MANIFEST, Manifest, read_manifest
 from dualmctx.datasets.records import RecordFile, open_records
 from dualmctx.datasets.state import BAD_GAMES, PARTS, BadGame, read_bad_games, read_state
 from dualmctx.distributed.backend import require_backend
-from dualmctx.runs.folder import CONFIG, create_run, lock_folder, reopen_run
+from dualmctx.runs.folder import CONFIG, create_run, lock_folder
 from dualmctx.runs.progress import showing
 from dualmctx.types import Environment
 
@@ -41,11 +42,11 @@ def main(arguments: list[str]) -> int:
     settings = _settings(options, env, files) | {"engine": engine and engine.record}
     with lock_folder(folder, resume=options.resume):
         if options.resume:
-            reopen_run(folder, settings)
+            reopen_data_set(folder, settings)
         else:
             create_run(folder, settings)
         try:
-            if engine is not None and not (folder / MANIFEST).exists():
+            if engine is not None and not is_complete(folder, settings):
                 make_games(options, env, engine, folder)
                 files = [open_records(folder / GAMES, GAMES)]
             manifest = _make(options, env, files, folder, settings)
@@ -74,10 +75,11 @@ def _make(
     settings: dict[str, Any],
 ) -> Manifest:
     """Makes the data set, or what is missing of it."""
-    if (folder / MANIFEST).exists():
+    if is_complete(folder, settings):
         # A kill may have left the parts of a complete data set.
         shutil.rmtree(folder / PARTS, ignore_errors=True)
         return read_manifest(folder)
+    discard_data_set(folder)
     reported = _read_games(options, env, files, folder)
     try:
         manifest = finish(
@@ -124,6 +126,7 @@ def _read_games(
         prefer_record=options.results == "record",
         keep_unknown=options.unknown_results == "keep",
         block=options.block,
+        game_parameters=options.game_parameters,
     )
     total, reported = sum(x.num_bytes for x in files), len(read_bad_games(folder))
     with showing(Console(stderr=True, highlight=False), ends=False) as show:

@@ -114,11 +114,11 @@ def _network(options: Options, env: Environment) -> Player:
 def make_games(options: Options, env: Environment, engine: LoadedEngine, folder: Path) -> None:
     """Lets an engine play the games that the folder lacks, with a progress display."""
     file = folder / GAMES
-    done = count_games(file)
+    done, game = count_games(file), GameSpec(env.id, options.game_parameters)
     file.touch()
     with showing(Console(stderr=True, highlight=False)) as show:
         if done < options.games:
             for played in engine.play(done):
-                append_games(file, env.id, played)
+                append_games(file, game, played)
                 done += len(played)
                 show("games", done, options.games)

@@ -84,7 +84,8 @@ class Options:
     seed: int = 0
     """Seed of an engine's games; the same seed gives the same games."""
     resume: bool = False
-    """Continue an interrupted command with the same settings."""
+    """Continue an interrupted command with the same settings; a larger --games adds games of the
+    engine."""
 
     def __post_init__(self) -> None:
         """Checks values that are not checked elsewhere."""

@@ -4,7 +4,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,6 +44,8 @@ class BuildOptions(NamedTuple):
       block: number of games that are read for one shard of each split.
       keep_duplicates: whether to keep games that are equal to an earlier one. They are then not
         counted as duplicates, and are in the same split.
+      game_parameters: the parameters of the game; with `None`, those of the records are not
+        checked.
     """
 
     validation: float = 0.05
@@ -52,6 +54,7 @@ class BuildOptions(NamedTuple):
     keep_unknown: bool = False
     block: int = 4096
     keep_duplicates: bool = False
+    game_parameters: dict[str, Any] | None = None
 
 
 class Block(NamedTuple):
@@ -128,7 +131,9 @@ def _check_block(
     kept: dict[str, list[CheckedGame]] = {split: [] for split in SPLITS}
     counts = Tally(read=len(games))._asdict()
     bad: list[BadGame] = []
-    checked = check_games(env, games, prefer_record=options.prefer_record)
+    checked = check_games(
+        env, games, prefer_record=options.prefer_record, game_parameters=options.game_parameters
+    )
     for recorded, game in zip(games, checked, strict=True):
         if isinstance(game, str):
             bad.append(BadGame(names[recorded.file], recorded.number, game))

@@ -14,6 +14,7 @@ from dualmctx.datasets.replay import Replay, by_length, replay_games
 from dualmctx.evaluation.move_parser import board_mismatch, parse_batch
 from dualmctx.evaluation.questions import Question
 from dualmctx.types import Environment
+from games.registry import with_defaults
 
 
 class CheckedGame(NamedTuple):
@@ -52,7 +53,11 @@ class CheckedGame(NamedTuple):
 
 
 def check_games(
-    env: Environment, recorded: Sequence[RecordedGame], *, prefer_record: bool = False
+    env: Environment,
+    recorded: Sequence[RecordedGame],
+    *,
+    prefer_record: bool = False,
+    game_parameters: dict[str, Any] | None = None,
 ) -> list[CheckedGame | str]:
     """Plays recorded games and finds those that break the rules.
 
@@ -60,11 +65,15 @@ def check_games(
       env: a game of `games.make`.
       recorded: the games.
       prefer_record: whether the result in the file comes before that of a game that is over.
+      game_parameters: the parameters of the environment; with `None`, those of the games are not
+        checked.
 
     Returns:
       For each game the checked game, or the reason why it cannot be used.
     """
-    found: list[Any] = [_mismatch(env, game) for game in recorded]
+    found: list[Any] = [
+        _mismatch(env, game) or _other_parameters(env, game, game_parameters) for game in recorded
+    ]
     rows = [row for row, reason in enumerate(found) if reason is None]
     questions = [Question(0, None, recorded[x].moves, recorded[x].fen) for x in rows]
     parsed = parse_batch(env, questions)
@@ -136,6 +145,25 @@ def _mismatch(env: Environment, game: RecordedGame) -> str | None:
             f"komi: --game-parameters komi {game.komi:g}"
         )
     return None
+
+
+def _other_parameters(
+    env: Environment, game: RecordedGame, game_parameters: dict[str, Any] | None
+) -> str | None:
+    """Returns which parameters of a game differ from those of the data set; `None` if none."""
+    if game.game_parameters is None or game_parameters is None:
+        return None
+    own, other = (with_defaults(env.id, x) for x in (game_parameters, game.game_parameters))
+    names = [name for name in {**other, **own} if other.get(name) != own.get(name)]
+    if not names:
+        return None
+    values = [", ".join(f"{name} {x.get(name)}" for name in names) for x in (other, own)]
+    flags = " ".join(f"{name} {x}" for name, x in game.game_parameters.items())
+    remedy = f"use --game-parameters {flags}" if flags else "leave out --game-parameters"
+    return (
+        f"the game has {values[0]}, but the data set has {values[1]}; for a data set of such games "
+        f"{remedy}"
+    )
 
 
 @functools.lru_cache(maxsize=1024)

@@ -54,10 +54,10 @@ def _is_game(line: bytes, number: int) -> bool:
         return False
 
 
-def append_games(file: Path, game: str, played: list[PlayedGame]) -> None:
-    """Appends games to a file, each with the name of the game."""
+def append_games(file: Path, game: GameSpec, played: list[PlayedGame]) -> None:
+    """Appends games to a file, each with the name and the parameters of the game."""
     with file.open("ab") as lines:
-        lines.write("".join(json.dumps(x.to_json(game)) + "\n" for x in played).encode())
+        lines.write("".join(json.dumps(x.to_json(*game)) + "\n" for x in played).encode())
 
 
 def play_on_device(

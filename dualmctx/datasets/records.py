@@ -36,6 +36,7 @@ class RecordedGame(NamedTuple):
       moves: the moves, as for `games.parse_moves`.
       fen: the FEN in which the moves begin; `None` for the initial position.
       game: the name of the game; `None` if the file does not say.
+      game_parameters: its parameters; `None` if the file does not say.
       board: the board on which the game is played; `None` if the file does not say.
       komi: the komi of a game of Go; `None` if the file does not say.
       result: 1, 0 or -1, the result of the first side; `None` if the file does not say.
@@ -49,6 +50,7 @@ class RecordedGame(NamedTuple):
     moves: Any = ()
     fen: str | None = None
     game: str | None = None
+    game_parameters: dict[str, Any] | None = None
     board: Board | None = None
     komi: float | None = None
     result: float | None = None
@@ -64,6 +66,7 @@ class RecordFile(NamedTuple):
       path: the file.
       name: its name in messages and in the manifest.
       game: the game of all its games; `None` if it is not known.
+      game_parameters: its parameters; `None` if they are not known.
       num_bytes: its size, after decompression.
       digest: digest of its content, after decompression.
     """
@@ -71,6 +74,7 @@ class RecordFile(NamedTuple):
     path: Path
     name: str
     game: str | None
+    game_parameters: dict[str, Any] | None
     num_bytes: int
     digest: str
 
@@ -101,7 +105,7 @@ def open_records(file: str | Path, name: str | None = None) -> RecordFile:
             digest.update(block)
             num_bytes += len(block)
     return RecordFile(
-        path, name or str(path), _game_beside(path), num_bytes, digest.hexdigest()[:16]
+        path, name or str(path), *_game_beside(path), num_bytes, digest.hexdigest()[:16]
     )
 
 
@@ -115,19 +119,24 @@ def read_records(files: Iterable[RecordFile]) -> Iterator[RecordedGame]:
         read = _READERS[split_suffix(record.path)[0]]
         with open_decompressed(record.path) as file:
             for number, game in enumerate(read(file), start=1):
-                name = record.game if game.game is None else game.game
-                yield game._replace(file=index, number=number, game=name)
+                if game.game is None:
+                    game = game._replace(game=record.game)
+                if game.game_parameters is None:
+                    game = game._replace(game_parameters=record.game_parameters)
+                yield game._replace(file=index, number=number)
 
 
-def _game_beside(path: Path) -> str | None:
-    """Returns the game of a file of a tournament, from the settings in its folder."""
+def _game_beside(path: Path) -> tuple[str | None, dict[str, Any] | None]:
+    """Returns game and parameters of a file of a tournament, from the settings in its folder."""
     settings = path.with_name(SETTINGS)
     if path.name != GAMES or not settings.is_file():
-        return None
+        return None, None
     try:
-        return str(json.loads(settings.read_text())["game"])
-    except (ValueError, KeyError, TypeError):
-        return None
+        content = json.loads(settings.read_text())
+        parameters = (content.get("about") or {}).get("game_parameters")
+        return str(content["game"]), None if parameters is None else dict(parameters)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None, None
 
 
 def parse_result(text: str) -> float | None:
@@ -187,10 +196,14 @@ def _read_line(line: Line) -> RecordedGame:
     for name, value in (("fen", fen), ("game", game)):
         if not isinstance(value, str | None):
             raise ValueError(f"{name} is {reprlib.repr(value)}; it must be text")
+    parameters = fields.get("game_parameters")
+    if not isinstance(parameters, dict | None):
+        raise ValueError(f"game_parameters is {reprlib.repr(parameters)}; it must be an object")
     # A tournament counts a game that was cut short as a draw.
     result = _read_result(fields.get("result")) if fields.get("is_over", True) else None
     random = _read_random(fields)
-    return RecordedGame(0, 0, moves, fen, game, result=result, random=random, end=line.end)
+    about = {"result": result, "random": random, "game_parameters": parameters}
+    return RecordedGame(0, 0, moves, fen, game, end=line.end, **about)
 
 
 def _read_result(value: Any) -> float | None:

@@ -55,9 +55,10 @@ class PlayedGame(NamedTuple):
     error: str | None = None
     opening: int = 0
 
-    def to_json(self, game: str) -> dict[str, Any]:
-        """Returns the fields with the name of the game; error and opening only if there is one."""
-        fields = {"number": self.number, "game": game} | self._asdict()
+    def to_json(self, game: str, game_parameters: dict[str, Any]) -> dict[str, Any]:
+        """Returns the fields with the game and its parameters; error and opening only if set."""
+        about = {"number": self.number, "game": game, "game_parameters": game_parameters}
+        fields = about | self._asdict()
         optional = {"error": None, "opening": 0}
         return {
             name: x for name, x in fields.items() if name not in optional or x != optional[name]

@@ -160,6 +160,38 @@ def test_games_of_a_tournament_are_read(tmp_path: Path, capsys: pytest.CaptureFi
         assert np.asarray(batch.plies).min() == 2
 
 
+def test_games_with_other_parameters_are_bad(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [
+        {"moves": [2, 2, 0], "result": 0},
+        {"moves": [2, 1], "result": 1, "game_parameters": {"pile": 20, "max_take": 3}},
+        {"moves": [1], "result": 1, "game_parameters": {"pile": 9}},
+        {"moves": [1], "result": 1, "game_parameters": {"size": 9}},
+        {"moves": [1], "result": 1, "game_parameters": 9},
+    ]
+    file = write_games(tmp_path / "x.jsonl", lines)
+    assert run("nim", file, "--out", tmp_path / "set", *ALL) == 1
+    errors = capsys.readouterr().err.splitlines()
+    parts = ("has pile 9, but the data set has pile 20", "has size 9", "it must be an object")
+    for part, line in zip(parts, errors, strict=True):
+        assert part in line
+    assert "--game-parameters pile 9" in errors[0]
+    assert run("nim", file, "--game-parameters", "pile", 9, "--out", tmp_path / "nine", *ALL) == 1
+    assert "pile 20, but the data set has pile 9" in capsys.readouterr().err
+
+
+def test_games_of_a_tournament_with_other_parameters_are_bad(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write_games(tmp_path / "games.jsonl", [{"moves": [2, 2], "result": 0}])
+    settings = {"game": "nim", "about": {"game_parameters": {"pile": 9}}}
+    (tmp_path / "tournament.json").write_text(json.dumps(settings))
+    assert run("nim", file, "--out", tmp_path / "set", *ALL) == 2
+    assert "the game has pile 9, but the data set has pile" in capsys.readouterr().err
+    assert run("nim", file, "--game-parameters", "pile", 9, "--out", tmp_path / "set", *ALL) == 0
+
+
 def test_bad_lines_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [moves] = play_randomly("tic_tac_toe", 1)
     lines = [

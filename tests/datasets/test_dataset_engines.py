@@ -289,6 +289,42 @@ def test_a_resumed_engine_gives_the_same_bytes(tmp_path: Path) -> None:
     assert len(lines) == read_manifest(killed).counts["read"] == 50
 
 
+def test_games_can_be_added(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ("tic_tac_toe", "--from", "perfect", "--batch", 16, "--seed", 3, "--block", 16)
+    assert run(*flags, "--games", 50, "--out", tmp_path / "whole") == 0
+    expected = content(tmp_path / "whole")
+    grown = tmp_path / "grown"
+    assert run(*flags, "--games", 21, "--out", grown) == 0
+    assert run(*flags, "--games", 50, "--out", grown, "--resume", "--validation", 0.1) == 2
+    assert run(*flags, "--games", 20, "--out", grown, "--resume") == 2
+    assert "games is 20, but the data set" in capsys.readouterr().err
+    assert read_manifest(grown).counts["read"] == 21
+    assert run(*flags, "--games", 50, "--out", grown, "--resume") == 0
+    assert content(grown) == expected
+
+
+@pytest.mark.slow
+def test_a_kill_while_games_are_added_loses_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = ("tic_tac_toe", "--from", "perfect", "--batch", 16, "--seed", 3, "--block", 16)
+    assert run(*flags, "--games", 50, "--out", tmp_path / "whole") == 0
+    killed = tmp_path / "killed"
+    assert run(*flags, "--games", 21, "--out", killed) == 0
+    more = (*flags, "--games", 50, "--out", killed, "--resume")
+    for name in ("make_games", "discard_data_set", "build_shards", "finish"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"dualmctx.commands.dataset.{name}", _kill)
+            with pytest.raises(SystemExit):
+                run(*more)
+    assert run(*more) == 0
+    assert content(killed) == content(tmp_path / "whole")
+
+
+def _kill(*_: Any, **__: Any) -> None:
+    raise SystemExit
+
+
 @pytest.mark.slow
 def test_processes_do_not_change_the_games_and_a_kill_loses_none(tmp_path: Path) -> None:
     pytest.importorskip("pyspiel")

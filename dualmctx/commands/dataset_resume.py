@@ -1,0 +1,56 @@
+"""Resumes `dualmctx dataset`, also with more games of an engine."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from dualmctx.datasets.manifest import MANIFEST, read_manifest
+from dualmctx.datasets.shards import SPLITS, shard_paths
+from dualmctx.datasets.state import BAD_GAMES, PARTS
+from dualmctx.runs.folder import CONFIG, RunFolder, read_config, reopen_run
+from dualmctx.runs.versions import with_versions
+
+
+def reopen_data_set(folder: Path, settings: dict[str, Any]) -> None:
+    """Opens a folder to continue its data set; the number of an engine's games may have grown.
+
+    Raises:
+      ValueError: if there is no data set, its settings differ, or there are fewer games.
+    """
+    before, now = _num_games(read_config(folder)), _num_games(settings)
+    if before is None or now is None or before == now:
+        reopen_run(folder, settings)
+        return
+    reopen_run(folder, settings | {"engine": settings["engine"] | {"games": before}})
+    if now < before:
+        raise ValueError(
+            f"games is {now}, but the data set in {folder} is of {before} games; use at least as "
+            "many, or choose another folder"
+        )
+    # The last block may hold more games now.
+    shutil.rmtree(folder / PARTS, ignore_errors=True)
+    RunFolder(folder).write_json(CONFIG, with_versions(settings))
+
+
+def is_complete(folder: Path, settings: dict[str, Any]) -> bool:
+    """Returns whether the folder is a data set of all games of the settings."""
+    if not (folder / MANIFEST).exists():
+        return False
+    return _num_games(read_manifest(folder).settings) == _num_games(settings)
+
+
+def discard_data_set(folder: Path) -> None:
+    """Removes a data set of fewer games, but not the games; without one, changes nothing."""
+    if not (folder / MANIFEST).exists():
+        return
+    # First, so that a kill leaves no incomplete data set with a manifest.
+    (folder / MANIFEST).unlink()
+    (folder / BAD_GAMES).unlink(missing_ok=True)
+    for split in SPLITS:
+        for path in shard_paths(folder, split):
+            path.unlink()
+
+
+def _num_games(settings: dict[str, Any]) -> int | None:
+    """Returns the number of games of the engine; `None` for files of games."""
+    return (settings.get("engine") or {}).get("games")
