@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from dualmctx.datasets.build import BuildOptions, build_shards
-from dualmctx.datasets.engine_games import GAMES, append_games, count_games
+from dualmctx.datasets.engine_games import GAMES, GameSpec, append_games, count_games
 from dualmctx.datasets.finish import NoGamesError, finish
 from dualmctx.datasets.manifest import MANIFEST, Manifest, read_manifest
 from dualmctx.datasets.records import open_records
@@ -58,7 +58,7 @@ def make_value_games(
     file, openings = folder / GAMES, sample_openings(options, settings["max_opening_plies"])
     done = count_games(file)
     for played in play_games(env, policies, options, openings, done):
-        append_games(file, env.id, played)
+        append_games(file, GameSpec(game, game_parameters), played)
         done += len(played)
         show(done, options.number)
     return _build(env, folder, options, game, game_parameters, settings)
