@@ -1,0 +1,171 @@
+"""The supervised stage: the policy network and the rollout policy learn the moves of games.
+
+Source: Silver et al. 2016, "Supervised learning of policy networks" and "Rollout policy". The table
+"Deviations of the pipeline" in docs/variants.md lists the differences.
+"""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+import games
+from dualmctx.checks import check
+from dualmctx.datasets import load_dataset, read_manifest
+from dualmctx.datasets.manifest import Manifest, open_game
+from dualmctx.models.network import SeparateTrunks
+from dualmctx.pipeline.accuracy import no_scores
+from dualmctx.pipeline.batch_feed import BatchFeed
+from dualmctx.pipeline.config import SupervisedConfig
+from dualmctx.pipeline.exact_positions import exact_positions, keeping_share
+from dualmctx.pipeline.held_out import score_held_out, training_keys
+from dualmctx.pipeline.move_learning import POLICIES, Learned, make_update
+from dualmctx.pipeline.options import Supervised
+from dualmctx.pipeline.parts import check_parts, get_part
+from dualmctx.pipeline.stage import Inputs, Row, Stage, StageState
+from dualmctx.pipeline.supervised_report import describe, plot, table
+from dualmctx.training.learner import Learner, make_optimizer
+from dualmctx.types import Environment, Params, PolicyValueNetwork
+
+# The scores of the training batches that a row has.
+_IN_ROWS = ("loss", "top1")
+
+
+def make_stage(
+    env: Environment,
+    network: PolicyValueNetwork,
+    config: SupervisedConfig,
+    inputs: Inputs,
+    folder: Path,
+) -> Stage:
+    """Makes the supervised stage; see `dualmctx.pipeline.stage.MakeStage`.
+
+    An iteration takes `num_updates` optimiser steps. Step n learns batch n of the successive
+    epochs, whose order depends on the seed and the epoch alone. On a CPU, a resumed stage is
+    therefore bit-equal to an uninterrupted one.
+
+    Raises:
+      ValueError: if the data set is incomplete, too small or of another game, or if `augment` is
+        True and the game has no symmetries.
+    """
+    del folder
+    own, options, data = check_parts(network), config.supervised, Path(config.dataset or "")
+    manifest = _read_dataset(env, data, options.batch_size)
+    train = manifest.splits["train"]
+    take = _make_feed(env, data, config, train["rows"]).take
+    num_updates = options.num_updates
+    optimizer = make_optimizer(_optimizer_options(options), options.num_iterations * num_updates)
+    update = make_update(own, optimizer, train["positions"] / train["rows"])
+
+    def init() -> StageState:
+        key, params_key = jax.random.split(jax.random.PRNGKey(config.seed))
+        params = _initial_params(env, own, inputs, params_key)
+        opt_state = {part: optimizer.init(get_part(params, part)) for part in POLICIES}
+        return StageState(params, opt_state, (), key, jnp.int32(0))
+
+    def iterate(state: StageState) -> tuple[StageState, dict[str, float]]:
+        sums = {part: no_scores() for part in POLICIES}
+        learned = Learned(state.params, state.opt_state, sums)
+        for batch in take(int(state.iteration) * num_updates, num_updates):
+            learned = update(learned, batch.positions, batch.counts)
+        means = {part: sums.means() for part, sums in learned.sums.items()}
+        row = {f"{x}_{score}": means[x][score] for x in POLICIES for score in _IN_ROWS}
+        changes = {"params": learned.params, "opt_state": learned.opt_state}
+        return state._replace(**changes, iteration=state.iteration + 1), row
+
+    def summarize(state: StageState, rows: list[Row]) -> dict[str, Any]:
+        evals = next((row for row in reversed(rows) if "validation/positions" in row), {})
+        learned = int(state.iteration) * num_updates * options.batch_size
+        sizes = {"train/positions": train["positions"], "train/epochs": learned / train["rows"]}
+        return sizes | {name: x for name, x in evals.items() if "/" in name}
+
+    return Stage(
+        name="supervised",
+        num_iterations=options.num_iterations,
+        init=init,
+        iterate=iterate,
+        evaluate=_make_evaluate(env, own, data, options),
+        eval_every=options.eval_every,
+        describe=describe,
+        plot=plot,
+        summarize=summarize,
+        table=table,
+        about=f"{train['positions']:,} positions of {train['games']:,} games in {data}",
+        learning_rate_flag="--supervised.learning-rate",
+    )
+
+
+def _read_dataset(env: Environment, data: Path, batch_size: int) -> Manifest:
+    """Reads the manifest of the data set.
+
+    Raises:
+      ValueError: if the data set cannot be used.
+    """
+    manifest = read_manifest(data)
+    open_game(manifest, env, data)
+    rows = manifest.splits["train"]["rows"]
+    remedy = f"at most {rows}, the positions in the training split of {data}"
+    check(batch_size <= rows, "supervised.batch_size", batch_size, remedy)
+    return manifest
+
+
+def _optimizer_options(options: Supervised) -> Learner:
+    return Learner(
+        learning_rate=options.learning_rate,
+        warmup_steps=options.warmup_steps,
+        weight_decay=options.weight_decay,
+    )
+
+
+def _make_feed(env: Environment, data: Path, config: SupervisedConfig, rows: int) -> BatchFeed:
+    """Returns the training batches of all epochs; each epoch drops its last, incomplete batch."""
+    options = config.supervised
+    augment = options.augment
+    if augment is None:
+        augment = len(games.symmetries(env).action) > 1
+    load = functools.partial(
+        load_dataset,
+        data,
+        "train",
+        env,
+        batch_size=options.batch_size,
+        seed=config.seed,
+        augment=augment,
+        drop_last=True,
+    )
+    # Raises its errors at once, before a file is written.
+    load(epoch=0)
+    total = options.num_iterations * options.num_updates
+    return BatchFeed(lambda epoch: load(epoch=epoch), rows // options.batch_size, total)
+
+
+def _initial_params(
+    env: Environment, network: SeparateTrunks, inputs: Inputs, rng_key: jax.Array
+) -> Params:
+    """Returns the parameters of an input, or random ones; consumes the key."""
+    if inputs.init_from is not None:
+        # Copies, because an iteration donates the state.
+        return jax.tree.map(jnp.array, inputs.init_from.params)
+    observation = jnp.zeros((1, *env.observation_shape), jnp.float32)
+    return jax.jit(network.init)(rng_key, observation)
+
+
+def _make_evaluate(
+    env: Environment, network: SeparateTrunks, data: Path, options: Supervised
+) -> Callable[[StageState], dict[str, float]]:
+    """Returns the evals: held-out positions of games, and positions with exact values."""
+    known = functools.cache(lambda: training_keys(data))
+    exact = functools.cache(lambda: exact_positions(env))
+
+    def evaluate(state: StageState) -> dict[str, float]:
+        is_last = int(state.iteration) >= options.num_iterations
+        limit = None if is_last else options.max_positions
+        row = score_held_out(env, network, state.params, data, "validation", known(), limit)
+        if is_last:
+            row |= score_held_out(env, network, state.params, data, "test", known())
+        return row | _exact_scores(network, state.params, exact())
+
+    return evaluate
