@@ -1,11 +1,11 @@
 """The options of `dualmctx dataset`."""
 
 import dataclasses
-import os
 from typing import Annotated, Literal
 
 from dualmctx.checks import check, check_count
 from dualmctx.commands.flags import REQUIRED, Positional, named
+from dualmctx.datasets.loaded_engine import default_random_share, num_cores
 from dualmctx.matches.arena import MAX_PLIES
 
 PROGRAM = "dualmctx dataset"
@@ -17,7 +17,6 @@ input, 130 after Ctrl-C or SIGTERM."""
 ENGINES = ("openspiel-mcts", "perfect", "bitbully", "gtp", "network")
 # Engines that play one game at a time, in processes of their own.
 HOST_ENGINES = ("openspiel-mcts", "bitbully", "gtp")
-_RANDOM_SHARE = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,13 +132,12 @@ class Options:
         """The share of random moves after the opening."""
         if self.random_share is not None:
             return self.random_share
-        return _RANDOM_SHARE if self.engine in ("perfect", "bitbully") else 0.0
+        return default_random_share(self.engine)
 
     @property
     def num_processes(self) -> int:
         """The number of processes of an engine on the host."""
-        usable = getattr(os, "sched_getaffinity", None)
-        return self.processes or (os.cpu_count() or 1 if usable is None else len(usable(0)))
+        return self.processes or num_cores()
 
 
 _SHARES = "at least 0, and together less than 1"

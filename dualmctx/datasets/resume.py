@@ -1,4 +1,4 @@
-"""Resumes `dualmctx dataset`, also with more games of an engine."""
+"""Continues a data set, also with more games of an engine."""
 
 import shutil
 from pathlib import Path
