@@ -20,15 +20,23 @@ def to_toml(preset: str, config: Config) -> str:
       preset: the name of the preset.
       config: the configuration.
     """
-    settings: dict[str, Any] = {"preset": preset} | _fields(config)
+    settings: dict[str, Any] = {"preset": preset} | option_values(config)
     settings = {name: x for name, x in settings.items() if x is not None and name != "resume"}
     settings["search"] = {"variant": variant_of(config.search)} | settings["search"]
+    return format_settings(settings)
+
+
+def format_settings(settings: dict[str, Any]) -> str:
+    """Formats nested dictionaries of settings as TOML; `None` becomes `"none"`."""
     return "\n".join(_lines(settings, "")) + "\n"
 
 
-def _fields(options: Any) -> dict[str, Any]:
+def option_values(options: Any) -> dict[str, Any]:
+    """Returns the fields of a dataclass by name; nested dataclasses become dictionaries."""
     values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
-    return {name: _fields(x) if dataclasses.is_dataclass(x) else x for name, x in values.items()}
+    return {
+        name: option_values(x) if dataclasses.is_dataclass(x) else x for name, x in values.items()
+    }
 
 
 def _lines(table: dict[str, Any], prefix: str) -> Iterator[str]:

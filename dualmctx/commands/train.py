@@ -5,6 +5,7 @@ import textwrap
 import traceback
 
 from dualmctx.commands.main import fail
+from dualmctx.commands.pipeline import is_pipeline, run_pipeline
 from dualmctx.commands.settings_toml import to_toml
 from dualmctx.commands.train_request import (
     PRINT_CONFIG,
@@ -36,6 +37,9 @@ Presets:
 --config FILE reads fields from a TOML or JSON file, and --print-config
 prints them all. `{program} --resume FOLDER` continues a run.
 
+`{program} PRESET --pipeline STAGE` runs AlphaGo's pipeline instead of
+self-play; `{program} --pipeline --help` lists the stages.
+
 Ctrl-C or SIGTERM finishes the iteration, saves a checkpoint and stops.
 A second signal stops immediately. The same command with --resume continues.
 
@@ -60,6 +64,8 @@ def main(arguments: list[str], program: str = PROGRAM) -> int:
         print(_USAGE.format(program=program, presets=textwrap.indent(presets, "  ")))
         return 0 if arguments else 2
     try:
+        if is_pipeline(arguments):
+            return run_pipeline(arguments, program)
         try:
             if PRINT_CONFIG in arguments:
                 print(to_toml(*parse(arguments, program)), end="")

@@ -20,12 +20,14 @@ class StageKind(NamedTuple):
     Attributes:
       config: the class of the configuration.
       module: the module with `make_stage`; it is imported when the stage runs.
+      group: the name of the field with the options of the stage alone.
       required: the names of the inputs that the command must name.
       summary: a description for `--help`.
     """
 
     config: type[RunConfig]
     module: str
+    group: str
     required: tuple[str, ...]
     summary: str
 
@@ -39,24 +41,28 @@ STAGES: dict[str, StageKind] = {
     "supervised": StageKind(
         SupervisedConfig,
         "dualmctx.pipeline.supervised",
+        "supervised",
         ("dataset",),
         "the policy network and the rollout policy, from games of others",
     ),
     "reinforce": StageKind(
         ReinforceConfig,
         "dualmctx.pipeline.reinforce",
+        "reinforce",
         ("init_from",),
         "a stronger policy, by games against its earlier versions",
     ),
     "value": StageKind(
         ValueConfig,
         "dualmctx.pipeline.value",
+        "value",
         ("init_from", "supervised"),
         "the value network, from games of the stronger policy",
     ),
     "player": StageKind(
         PlayerConfig,
         "dualmctx.pipeline.player",
+        "player",
         ("supervised", "value"),
         "the search with all networks, and its match for several rollout mixes",
     ),
@@ -68,6 +74,7 @@ ALPHAGO = "alphago"
 ALL_STAGES = StageKind(
     AlphaGoConfig,
     "dualmctx.pipeline.all_stages",
+    "",
     (),
     "all stages, one after another, from games to the player",
 )

@@ -1,0 +1,58 @@
+"""The presets of the pipeline: a configuration of all stages for each game."""
+
+import dataclasses
+
+from dualmctx.pipeline.config import (
+    AlphaGoConfig,
+    Games,
+    PlayerOptions,
+    Reinforce,
+    Supervised,
+    Value,
+)
+from dualmctx.training.config import NetworkOptions
+from dualmctx.training.presets import PRESETS
+
+PIPELINE_PRESETS: dict[str, AlphaGoConfig] = {
+    "connect2": AlphaGoConfig(
+        game="connect2",
+        network=NetworkOptions(trunk="mlp", width=32, num_blocks=2),
+        games=Games(engine="perfect", number=200, opening_plies=(0, 1), random_share=0.3),
+        supervised=Supervised(num_iterations=10, num_updates=20, batch_size=64, warmup_steps=20),
+        reinforce=Reinforce(num_iterations=20, num_games=64, pool_every=5, eval_games=64),
+        value=Value(num_games=1000, num_iterations=10, num_updates=20, batch_size=64),
+        player=PlayerOptions(num_simulations=16, num_games=16),
+    ),
+    # All stages in two minutes.
+    "tic-tac-toe": AlphaGoConfig(
+        game="tic_tac_toe",
+        network=NetworkOptions(trunk="mlp", width=64, num_blocks=2),
+        games=Games(number=500, simulations=100),
+        supervised=Supervised(num_iterations=15, num_updates=50, batch_size=128),
+        reinforce=Reinforce(num_iterations=50, num_games=128, pool_every=5),
+        value=Value(num_games=8000, num_iterations=15, num_updates=50, batch_size=128),
+        player=PlayerOptions(num_simulations=32, num_games=40),
+    ),
+    "connect-four": AlphaGoConfig(
+        game="connect_four",
+        # As in self-play: wide dense layers and few of them.
+        network=NetworkOptions(trunk="mlp", width=256, num_blocks=2),
+    ),
+}
+"""Presets for games with a data set of a suitable size."""
+
+
+def pipeline_preset(name: str) -> AlphaGoConfig | None:
+    """Returns the preset of the pipeline for a game; `None` if there is none.
+
+    For games that have only a preset of self-play, it is the game and the size of the network of
+    that preset, with the default options of all stages.
+    """
+    if name in PIPELINE_PRESETS:
+        return PIPELINE_PRESETS[name]
+    if name not in PRESETS:
+        return None
+    preset = PRESETS[name]
+    size = {x: getattr(preset.network, x) for x in ("trunk", "width", "num_blocks", "dtype")}
+    network = dataclasses.replace(NetworkOptions(), **size)
+    return AlphaGoConfig(game=preset.game, game_parameters=preset.game_parameters, network=network)

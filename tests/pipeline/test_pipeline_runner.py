@@ -1,0 +1,218 @@
+"""The runner of stages: rows, evals, checkpoints, and how a stage is stopped and resumed."""
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fake_stage
+import jax
+import numpy as np
+import pytest
+
+from dualmctx.commands import compare, evaluate, export, train
+from dualmctx.pipeline import registry
+from dualmctx.runs.checkpoint import open_checkpoints
+from dualmctx.runs.saved_network import load_trained
+
+NUM_ITERATIONS = 7
+SMALL = [
+    *("connect2", "--pipeline", "supervised", "--network.width", "8"),
+    *("--network.num-blocks", "1", "--checkpoint-every", "3", "--supervised.eval-every", "2"),
+    *("--supervised.num-iterations", str(NUM_ITERATIONS)),
+]
+
+
+@pytest.fixture(autouse=True)
+def fake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Puts the stage of these tests in the place of the supervised one."""
+    kind = registry.STAGES["supervised"]._replace(module="fake_stage", required=())
+    monkeypatch.setitem(registry.STAGES, "supervised", kind)
+    monkeypatch.setattr(fake_stage, "before_iteration", lambda iteration: None)
+
+
+def read_metrics(out: Path) -> list[dict[str, Any]]:
+    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    return [{name: x for name, x in row.items() if "seconds" not in name} for row in rows]
+
+
+def read_state(out: Path) -> list[np.ndarray]:
+    return jax.tree.leaves(open_checkpoints(out / "checkpoints").read()[1])
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    files = (x for x in folder.rglob("*") if x.is_file() and not x.name.startswith("."))
+    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
+
+
+def at_iteration(number: int, act: Callable[[], None]) -> Callable[[int], None]:
+    return lambda iteration: act() if iteration == number else None
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run, from the first process to the last."""
+    out = tmp_path_factory.mktemp("pipeline") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        kind = registry.STAGES["supervised"]._replace(module="fake_stage", required=())
+        patch.setitem(registry.STAGES, "supervised", kind)
+        patch.setattr(fake_stage, "before_iteration", lambda iteration: None)
+        assert train.main([*SMALL, "--out", str(out)]) == 0
+    return out
+
+
+def test_a_stage_writes_rows_evals_and_a_summary(finished: Path) -> None:
+    rows = read_metrics(finished)
+    assert [row["iteration"] for row in rows] == list(range(1, NUM_ITERATIONS + 1))
+    # Every two iterations, and after the last one.
+    assert [row["iteration"] for row in rows if "fake/largest" in row] == [2, 4, 6, 7]
+    summary = json.loads((finished / "summary.json").read_text())
+    assert summary["stage"] == "supervised"
+    assert summary["iterations"] == NUM_ITERATIONS
+    assert summary["last_noise"] == rows[-1]["noise"]
+    assert summary["wall_seconds"] >= summary["seconds"] > 0
+    assert (finished / "curve.png").read_text().endswith(f": {NUM_ITERATIONS}")
+    assert list((finished / "tensorboard").iterdir())
+
+
+def test_the_record_describes_the_run(finished: Path) -> None:
+    record = json.loads((finished / "config.json").read_text())
+    assert (record["pipeline"], record["preset"]) == ("supervised", "connect2")
+    assert record["game"] == "connect2"
+    assert record["search"]["variant"] == "alphago"
+    assert record["architecture"]["fields"]["width"] == 8
+    assert record["supervised"]["num_iterations"] == NUM_ITERATIONS
+
+
+def test_the_network_of_a_stage_is_loaded_and_exported(finished: Path, tmp_path: Path) -> None:
+    trained, file = load_trained(finished), tmp_path / "network.npz"
+    assert trained.iteration == NUM_ITERATIONS
+    assert export.main([str(finished), str(file)]) == 0
+    same = jax.tree.map(np.array_equal, load_trained(file).params, trained.params)
+    assert all(jax.tree.leaves(same))
+
+
+@pytest.mark.slow
+def test_other_commands_search_with_the_network_of_a_stage(finished: Path, tmp_path: Path) -> None:
+    positions, results = tmp_path / "positions.jsonl", tmp_path / "results.jsonl"
+    positions.write_text('{"moves": [1]}\n')
+    flags = ["--out", str(results), "--simulations", "2"]
+    assert evaluate.main([str(finished), str(positions), *flags]) == 0
+    assert json.loads(results.read_text().splitlines()[0])["value"] is not None
+    players = ["alphago", "random", "--checkpoint", str(finished), "--simulations", "2"]
+    out = tmp_path / "match"
+    games = ["--games", "2", "--opening-plies", "1"]
+    assert compare.main([*players, *games, "--out", str(out)]) == 0
+
+
+@pytest.mark.parametrize("last", [pytest.param(1, marks=pytest.mark.slow), 4])
+def test_a_killed_stage_resumes_to_the_same_numbers(
+    last: int, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Iteration 1 is before the first checkpoint, 4 after the one of iteration 3."""
+
+    def kill() -> None:
+        raise SystemExit(9)
+
+    out = tmp_path / "run"
+    monkeypatch.setattr(fake_stage, "before_iteration", at_iteration(last, kill))
+    with pytest.raises(SystemExit):
+        train.main([*SMALL, "--out", str(out)])
+    monkeypatch.setattr(fake_stage, "before_iteration", lambda iteration: None)
+    assert train.main(["--resume", str(out)]) == 0
+    assert read_metrics(out) == read_metrics(finished)
+    for one, other in zip(read_state(out), read_state(finished), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
+def test_a_signal_saves_a_checkpoint_and_resuming_continues(
+    number: signal.Signals,
+    finished: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "run"
+    stop = at_iteration(4, lambda: os.kill(os.getpid(), number))
+    monkeypatch.setattr(fake_stage, "before_iteration", stop)
+    assert train.main([*SMALL, "--out", str(out)]) == 130
+    assert "saved iteration 5; continue with" in capsys.readouterr().out
+    assert open_checkpoints(out / "checkpoints").latest() == 5
+    assert not (out / "summary.json").exists()
+    # The same command with --resume continues.
+    assert train.main([*SMALL, "--out", str(out), "--resume"]) == 0
+    assert read_metrics(out) == read_metrics(finished)
+
+
+def test_a_finished_stage_is_not_run_again(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(iteration: int) -> None:
+        raise AssertionError(iteration)
+
+    before = content(finished)
+    monkeypatch.setattr(fake_stage, "before_iteration", fail)
+    assert train.main(["--resume", str(finished)]) == 0
+    after = content(finished)
+    assert {name for name in after if before.get(name) != after[name]} <= {
+        name for name in after if name.startswith("tensorboard")
+    }
+
+
+def test_divergence_ends_the_stage_without_a_checkpoint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    assert train.main([*SMALL, "--supervised.learning-rate", "3e38", "--out", str(out)]) == 3
+    message = capsys.readouterr().err
+    assert "training failed in iteration" in message
+    assert "--supervised.learning-rate below 3e+38" in message
+    assert open_checkpoints(out / "checkpoints").latest() is None
+    assert len(read_metrics(out)) >= 1
+
+
+def test_a_damaged_checkpoint_is_moved_aside(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    out = tmp_path / "run"
+    stop = at_iteration(5, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    monkeypatch.setattr(fake_stage, "before_iteration", stop)
+    assert train.main([*SMALL, "--out", str(out)]) == 130
+    monkeypatch.setattr(fake_stage, "before_iteration", lambda iteration: None)
+    for file in (out / "checkpoints" / "6").rglob("*"):
+        if file.is_file():
+            file.write_bytes(b"")
+    assert train.main(["--resume", str(out)]) == 0
+    assert "damaged" in capsys.readouterr().err
+    assert (out / "damaged-6").exists()
+    assert read_metrics(out) == read_metrics(finished)
+
+
+def test_an_error_in_an_iteration_names_the_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise ValueError("train-00000.npz is damaged")
+
+    monkeypatch.setattr(fake_stage, "before_iteration", at_iteration(4, fail))
+    assert train.main([*SMALL, "--out", str(tmp_path / "run")]) == 2
+    message = capsys.readouterr().err
+    assert "train-00000.npz is damaged" in message
+    assert "last good checkpoint is iteration 3" in message
+
+
+def test_a_log_file_gets_plain_lines(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train.main([*SMALL, "--out", str(tmp_path / "run")]) == 0
+    said = capsys.readouterr().out
+    assert "\x1b" not in said
+    lines = said.splitlines()
+    assert lines[0] == "connect2, supervised: adds noise"
+    assert "prepared" in lines
+    evals = [line for line in lines if "largest" in line]
+    assert [line.split()[0] for line in evals] == ["2/7", "4/7", "6/7", "7/7"]
+    assert "last noise" in said
