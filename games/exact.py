@@ -133,9 +133,21 @@ def _shared_bitbully() -> tuple[Any, Any]:
 
 def _connect_four(state: Any) -> ExactValues:
     # pgx: 0 and 1 by the order of moves, -1 for an empty cell; bitbully: 1 and 2, and 0.
-    board = (np.asarray(state._x.board).reshape(6, 7) + 1).tolist()
+    cells = (np.asarray(state._x.board).reshape(6, 7) + 1).tolist()
     with _LOCK:
         bitbully, solver = _shared_bitbully()
-        scores = solver.score_all_moves(bitbully.Board(board))
-    moves = {action: (score > 0) - (score < 0) for action, score in sorted(scores.items())}
+        board = bitbully.Board(cells)
+        moves = {move: _value_after(solver, board, move) for move in sorted(board.legal_moves())}
     return ExactValues("bitbully", max(moves.values()), moves)
+
+
+def _value_after(solver: Any, board: Any, move: int) -> int:
+    """Returns the value of a move of Connect Four for the player who makes it."""
+    after = board.play_on_copy(move)
+    if after.has_win():
+        return 1
+    if after.is_full():
+        return 0
+    # The window tells wins, draws and losses apart, but not how soon they come, which takes longer.
+    score = -solver.negamax(after, alpha=-1, beta=1)
+    return (score > 0) - (score < 0)
