@@ -8,6 +8,7 @@ them as one network. Each stage of the pipeline trains some of the parts.
 # pyright: reportUnknownMemberType=false
 
 import dataclasses
+from typing import Any
 
 import jax
 
@@ -139,7 +140,8 @@ def evaluate_part(
     own, network = get_part(params, part), check_parts(network)
     depths = (*network.head_depths, network.value_depth or 0)
     depth = dict(zip(_SUBTREES, depths, strict=True))[part]
-    return one_of(network, depth).apply(own, observation, 0, method="begin")[1]
+    found: Any = one_of(network, depth).apply(own, observation, 0, method="begin")
+    return found[1]
 
 
 def policy_logits(

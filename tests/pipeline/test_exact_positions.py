@@ -1,0 +1,121 @@
+"""Positions with exact values, and the measures of networks and searches on them."""
+
+import jax
+import numpy as np
+import pytest
+
+import games
+from dualmctx import AlphaZero
+from dualmctx.pipeline.exact_positions import (
+    exact_positions,
+    keeping_share,
+    label_positions,
+    search_keeping,
+    value_error,
+)
+from dualmctx.pipeline.parts import POLICY, ROLLOUT, alphago_network, policy_logits, predict_value
+from dualmctx.training.config import NetworkOptions
+from oracle.cases import fast_jit
+
+ENV = games.make("connect2")
+NETWORK = alphago_network(ENV, NetworkOptions(trunk="mlp", width=8, num_blocks=1))
+
+
+@pytest.fixture(scope="module")
+def every():
+    """All positions of the game."""
+    return exact_positions(ENV)
+
+
+@pytest.fixture(scope="module")
+def params(every):
+    """Random parameters."""
+    untrained = fast_jit(NETWORK.init)(jax.random.key(0), every.states.observation[:1])
+    draws = np.random.default_rng(1)
+    return jax.tree.map(lambda x: x + draws.normal(0, 0.5, x.shape).astype("f"), untrained)
+
+
+def test_a_small_game_gives_all_its_positions_with_the_values_of_its_solution(every):
+    solution = games.solve(ENV)
+    assert every.source == "solved"
+    assert len(every.values) == len(solution.values)
+    for row in range(len(every.values)):
+        state = jax.tree.map(lambda x, row=row: x[row], every.states)
+        exact = games.exact_values(ENV, state)
+        assert every.values[row] == exact.value
+        keeping = [move for move, value in exact.moves.items() if value == exact.value]
+        assert np.flatnonzero(every.keeping[row]).tolist() == keeping
+        assert every.is_contested[row] == (len(keeping) < len(exact.moves))
+    labelled = label_positions(ENV, every.states)
+    np.testing.assert_array_equal(labelled.keeping, every.keeping)
+    np.testing.assert_array_equal(labelled.values, every.values)
+
+
+def test_the_seed_decides_the_positions_and_the_number_counts_contested_ones():
+    few = exact_positions(ENV, number=3, seed=5)
+    assert few.is_contested.sum() == 3
+    assert few.is_contested[-1]
+    assert exact_positions(ENV, number=3, seed=5) is few
+    observations = {exact_positions(ENV, 3, seed).states.observation.tobytes() for seed in range(9)}
+    assert len(observations) > 1
+
+
+def test_games_without_exact_values_have_no_positions():
+    env = games.make("othello")
+    assert exact_positions(env) is None
+    with pytest.raises(ValueError, match="othello has no exact values; use a game"):
+        label_positions(env, None)
+    with pytest.raises(ValueError, match="number is 0; it must be at least 1"):
+        exact_positions(ENV, number=0)
+
+
+@pytest.mark.parametrize("part", [POLICY, ROLLOUT])
+def test_the_share_counts_the_most_likely_legal_moves_of_contested_positions(every, params, part):
+    logits = np.asarray(policy_logits(NETWORK, params, every.states.observation, part))
+    kept, by_chance = [], []
+    for row in np.flatnonzero(every.is_contested):
+        legal = np.flatnonzero(every.states.legal_action_mask[row])
+        best = max(legal, key=lambda action, row=row: logits[row, action])
+        kept.append(every.keeping[row, best])
+        by_chance.append(every.keeping[row, legal].mean())
+    shares = keeping_share(NETWORK, params, every, part)
+    assert shares.keys() == {f"exact/{part}_keeping", "exact/random_keeping"}
+    assert shares[f"exact/{part}_keeping"] == pytest.approx(np.mean(kept))
+    assert shares["exact/random_keeping"] == pytest.approx(np.mean(by_chance))
+    assert 0 < shares[f"exact/{part}_keeping"] < 1
+
+
+def test_the_error_of_the_value_is_that_of_all_positions(every, params):
+    values = predict_value(NETWORK, params, every.states.observation)
+    errors = value_error(NETWORK, params, every)
+    assert errors["exact/value_error"] == pytest.approx(np.mean((values - every.values) ** 2))
+    constant = min(np.mean((x - every.values) ** 2) for x in np.linspace(-1, 1, 2001))
+    assert errors["exact/constant_error"] == pytest.approx(constant, abs=1e-3)
+
+
+@pytest.mark.sampled(1)
+def test_a_search_of_a_small_game_keeps_the_value(every, params):
+    zeros = jax.tree.map(np.zeros_like, params)
+    found = search_keeping(ENV, NETWORK, zeros, AlphaZero(40), every)
+    assert found == {"exact/search_keeping": 1.0}
+
+
+@pytest.mark.slow
+def test_connect_four_has_the_labels_of_the_benchmarks():
+    pytest.importorskip("bitbully")
+    pytest.importorskip("bitbully_databases")
+    from benchmarks import connect_four
+
+    env, solver = games.make("connect_four"), connect_four.make_solver()
+    expected = connect_four.random_positions(solver, 60, seed=3)
+    found = label_positions(env, games.replay(env, expected.histories))
+    np.testing.assert_array_equal(found.keeping, expected.keeping)
+    np.testing.assert_array_equal(found.values, expected.values)
+    assert found.source == "bitbully"
+    drawn = exact_positions(env, number=20)
+    assert drawn.is_contested.sum() == 20
+    assert len({x.tobytes() for x in drawn.states.observation}) == len(drawn.values)
+    assert not (drawn.states.terminated | drawn.states.truncated).any()
+    plies = (drawn.states.observation.sum(axis=(1, 2, 3))).astype(int)
+    assert plies.min() >= 8
+    assert plies.max() <= 36
