@@ -217,7 +217,7 @@ def _draw_solved(env: Environment, number: int, seed: int) -> ExactPositions:
     """Draws positions of a solved game."""
     solution = games.solve(env)
     rows = np.random.default_rng(seed).permutation(len(solution.values))
-    is_contested = (solution.legal_actions & ~solution.optimal_actions).any(axis=1)[rows]
+    is_contested = np.any(solution.legal_actions[rows] & ~solution.optimal_actions[rows], axis=1)
     rows = rows[: _enough(is_contested, number)]
     states = jax.device_get(games.replay(env, solution.histories[rows]))
     values = solution.values[rows].astype(np.float32)
