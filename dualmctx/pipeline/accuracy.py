@@ -85,6 +85,5 @@ class ScoreSums(NamedTuple):
 
 
 def no_scores() -> ScoreSums:
-    """Returns the sums over no positions."""
-    zero = jnp.float32(0)
-    return ScoreSums(zero, MoveScores(zero, zero, zero))
+    """Returns the sums over no positions, in separate arrays, so that all may be donated."""
+    return ScoreSums(jnp.zeros(()), MoveScores(jnp.zeros(()), jnp.zeros(()), jnp.zeros(())))

@@ -3,8 +3,8 @@
 import collections
 import itertools
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar, cast
 
 from dualmctx.datasets import DatasetBatch
 
@@ -61,13 +61,9 @@ def load_ahead(items: Iterator[T], size: int) -> Iterator[T]:
       size: largest number of items that are held.
     """
     end = object()
-    with ThreadPoolExecutor(1, "load_ahead") as thread:
-        pending: collections.deque[Future[object]] = collections.deque()
-        try:
-            pending.extend(thread.submit(next, items, end) for _ in range(size))
-            while (item := pending.popleft().result()) is not end:
-                pending.append(thread.submit(next, items, end))
-                yield item  # type: ignore[misc]
-        finally:
-            for future in pending:
-                future.cancel()
+    # The thread ends with this iterator, or after the pending items at the end of the process.
+    thread = ThreadPoolExecutor(1, "load_ahead")
+    pending = collections.deque(thread.submit(next, items, end) for _ in range(size))
+    while (item := pending.popleft().result()) is not end:
+        pending.append(thread.submit(next, items, end))
+        yield cast(T, item)

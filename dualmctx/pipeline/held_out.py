@@ -17,7 +17,7 @@ import numpy as np
 from dualmctx.datasets import DatasetBatch, load_dataset, read_manifest, read_shard
 from dualmctx.datasets.shards import shard_path
 from dualmctx.models.network import SeparateTrunks
-from dualmctx.pipeline.accuracy import ScoreSums, no_scores, score_chance, score_moves
+from dualmctx.pipeline.accuracy import no_scores, score_chance, score_moves
 from dualmctx.pipeline.move_learning import POLICIES
 from dualmctx.pipeline.parts import policy_logits
 from dualmctx.types import Environment, Params
@@ -55,8 +55,8 @@ def score_held_out(
 ) -> dict[str, float]:
     """Scores the policy network and the rollout policy on a held-out split.
 
-    A row of a merged data set counts as many times as its position occurs. The scores of a merged
-    split therefore equal those of the same split without merging.
+    A row of a merged data set counts as many times as its position occurs, so merging does not
+    change the scores, except that symmetric positions have the orientation of the first one.
 
     Args:
       env: the game.

@@ -94,7 +94,6 @@ def make_stage(
         summarize=summarize,
         table=table,
         about=f"{train['positions']:,} positions of {train['games']:,} games in {data}",
-        learning_rate_flag="--supervised.learning-rate",
     )
 
 
@@ -158,7 +157,6 @@ def _make_evaluate(
 ) -> Callable[[StageState], dict[str, float]]:
     """Returns the evals: held-out positions of games, and positions with exact values."""
     known = functools.cache(lambda: training_keys(data))
-    exact = functools.cache(lambda: exact_positions(env))
 
     def evaluate(state: StageState) -> dict[str, float]:
         is_last = int(state.iteration) >= options.num_iterations
@@ -166,6 +164,10 @@ def _make_evaluate(
         row = score_held_out(env, network, state.params, data, "validation", known(), limit)
         if is_last:
             row |= score_held_out(env, network, state.params, data, "test", known())
-        return row | _exact_scores(network, state.params, exact())
+        # The positions are chosen once.
+        positions = exact_positions(env)
+        for part in POLICIES if positions is not None else ():
+            row |= keeping_share(network, state.params, positions, part)
+        return row
 
     return evaluate

@@ -12,10 +12,10 @@ from dualmctx.pipeline.stage import Row
 from dualmctx.runs.plot_style import COLORS, label
 
 _SCOPES = {
-    "validation": "validation games",
-    "validation_unseen": "their positions not in training",
-    "test": "test games",
-    "test_unseen": "their positions not in training",
+    "validation": "validation",
+    "validation_unseen": "  not in training",
+    "test": "test",
+    "test_unseen": "  not in training",
 }
 _SCORES = {"top1": "top-1", "top5": "top-5", "loss": "cross-entropy"}
 _COLUMNS = {"policy": "policy", "rollout": "rollout policy", "chance": "random moves"}
@@ -52,12 +52,12 @@ def table(summary: dict[str, Any]) -> Table:
         for score, name in _SCORES.items():
             cells = (summary[f"{scope}/{policy}_{score}"] for policy in _COLUMNS)
             shown = (f"{x:.3f}" if score == "loss" else f"{x:.1%}" for x in cells)
-            head = f"{text} ({number:,.0f}), " if score == "top1" else "  "
+            head = f"{text} ({number:,.0f}), " if score == "top1" else "    "
             found.add_row(f"{head}{name}", *shown)
     keeping = [summary.get(f"exact/{x}_keeping") for x in ("policy", "rollout", "random")]
     if keeping[0] is not None:
         cells = ("–" if x is None else f"{x:.1%}" for x in keeping)
-        found.add_row("moves that keep the exact value", *cells)
+        found.add_row("most likely move keeps the value", *cells)
     return found
 
 

@@ -1,0 +1,109 @@
+"""Accuracy of the prediction of moves against slow twins, and the gradient of the loss."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+from dualmctx.pipeline.accuracy import no_scores, score_chance, score_moves
+from dualmctx.pipeline.move_learning import move_loss
+from dualmctx.pipeline.parts import POLICY, ROLLOUT, alphago_network, get_part, policy_logits
+from dualmctx.pipeline.parts import with_part as replace_part
+from dualmctx.training.batch import TrainingBatch
+from dualmctx.training.config import NetworkOptions
+
+NUM_ACTIONS = 8
+
+
+def make_predictions(number: int = 64) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns logits with many ties, masks of 1 to 8 legal actions, and targets of 1 or 2 moves."""
+    draws = np.random.default_rng(1)
+    legal = draws.permuted(
+        np.arange(NUM_ACTIONS) <= np.arange(number)[:, None] % NUM_ACTIONS, axis=1
+    )
+    target = np.zeros((number, NUM_ACTIONS), np.float32)
+    for row in range(number):
+        moves = draws.choice(np.flatnonzero(legal[row]), 2)
+        target[row, moves[0]] += 0.75
+        target[row, moves[1]] += 0.25
+    logits = draws.integers(-2, 3, legal.shape).astype(np.float32)
+    # Illegal actions with the largest logits must not count.
+    return np.where(legal, logits, 10.0).astype(np.float32), legal, target
+
+
+def score_slowly(logits: Any, legal: Any, target: Any) -> tuple[float, float, float]:
+    """Scores one position by sorting its legal moves; the lowest of equal ones comes first."""
+    moves = np.flatnonzero(legal)
+    exponentials = {a: np.exp(float(logits[a])) for a in moves}
+    total = sum(exponentials.values())
+    loss = -sum(float(target[a]) * np.log(exponentials[a] / total) for a in moves)
+    order = sorted(moves, key=lambda a: (-logits[a], a))
+    return loss, float(target[order[0]]), float(sum(target[a] for a in order[:5]))
+
+
+def test_scores_equal_their_slow_twin() -> None:
+    logits, legal, target = make_predictions()
+    found = np.stack(score_moves(*map(jnp.asarray, (logits, legal, target))), axis=1)
+    slow = [score_slowly(*row) for row in zip(logits, legal, target, strict=True)]
+    np.testing.assert_allclose(found, slow, rtol=1e-5, atol=1e-6)
+    # The case distinguishes the scores: neither all right nor all wrong.
+    assert 0.1 < np.mean(found[:, 1]) < np.mean(found[:, 2]) < 1
+
+
+def test_chance_is_the_mean_over_all_moves_and_orders() -> None:
+    """A uniformly random legal move equals logits in a random order, for any target."""
+    _, legal, target = make_predictions(8)
+    draws = np.random.default_rng(2)
+    means = np.zeros((8, 2))
+    for _ in range(1500):
+        logits = draws.random(legal.shape)
+        slow = [score_slowly(*row) for row in zip(logits, legal, target, strict=True)]
+        means += np.array(slow)[:, 1:] / 1500
+    found = score_chance(jnp.asarray(legal))
+    np.testing.assert_allclose(found.loss, np.log(legal.sum(axis=1)), rtol=1e-6)
+    np.testing.assert_allclose(np.stack(found[1:], axis=1), means, atol=0.05)
+
+
+def test_sums_give_weighted_means() -> None:
+    logits, legal, target = make_predictions(6)
+    scores = score_moves(*map(jnp.asarray, (logits, legal, target)))
+    weights = np.array([3.0, 0, 1, 2, 5, 4])
+    sums = no_scores()
+    for rows in (slice(0, 2), slice(2, 6)):
+        sums = sums.add(jax.tree.map(lambda x, r=rows: x[r], scores), jnp.asarray(weights[rows]))
+    assert float(sums.weight) == 15
+    expected = {name: np.average(x, weights=weights) for name, x in scores._asdict().items()}
+    assert sums.means() == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("part", [POLICY, pytest.param(ROLLOUT, marks=pytest.mark.slow)])
+def test_gradient_is_that_of_the_softmax(part: str) -> None:
+    """The gradient by the logits is w (p - π) / M for legal actions, and 0 for illegal ones."""
+    env = games.make("connect2")
+    network = alphago_network(env, NetworkOptions(trunk="mlp", width=8, num_blocks=1))
+    draws, number = np.random.default_rng(3), 5
+    x = jnp.asarray(draws.normal(size=(number, *env.observation_shape)), jnp.float32)
+    params = jax.jit(network.init)(jax.random.PRNGKey(0), x)
+    legal = np.array([[1, 1, 1, 1], [1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 0]], bool)
+    target = legal / legal.sum(axis=1, keepdims=True) * draws.random(legal.shape)
+    target /= target.sum(axis=1, keepdims=True)
+    weights = np.array([1.0, 3.0, 0.5, 0.0, 2.0])
+    zeros = jnp.zeros(number)
+    batch = TrainingBatch(x, jnp.asarray(legal), jnp.asarray(target), *[zeros] * 5)
+
+    def loss(own: Any) -> Any:
+        return move_loss(network, replace_part(params, part, own), part, batch, jnp.array(weights))
+
+    own = get_part(params, part)
+    found, _ = jax.jit(jax.grad(loss, has_aux=True))(own)
+    logits, pull_back = jax.vjp(
+        jax.jit(lambda own: policy_logits(network, replace_part(params, part, own), x, part)), own
+    )
+    powers = np.exp(np.asarray(logits, np.float64)) * legal
+    by_logits = (powers / powers.sum(axis=1, keepdims=True) - target) * weights[:, None] / number
+    [expected] = pull_back(jnp.asarray(by_logits, jnp.float32))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), found, expected)
+    assert max(float(jnp.abs(x).max()) for x in jax.tree.leaves(found)) > 1e-3

@@ -1,0 +1,249 @@
+"""The supervised stage: learning, resuming, evals, merged data sets, reports, errors."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from made_data_sets import build, make, play_randomly, write_games
+from rich.console import Console
+
+import games
+from dualmctx.datasets import load_dataset, read_manifest
+from dualmctx.datasets.shards import read_shard, shard_paths
+from dualmctx.pipeline.config import SupervisedConfig
+from dualmctx.pipeline.held_out import score_held_out, training_keys
+from dualmctx.pipeline.move_learning import POLICIES
+from dualmctx.pipeline.options import Supervised
+from dualmctx.pipeline.parts import VALUE, alphago_network, get_part, policy_logits
+from dualmctx.pipeline.stage import Inputs, Stage, StageState
+from dualmctx.pipeline.supervised import make_stage
+from dualmctx.training.config import NetworkOptions
+
+OPTIONS = Supervised(
+    num_iterations=4, num_updates=25, batch_size=128, learning_rate=1e-2, warmup_steps=5
+)
+NETWORK = NetworkOptions(trunk="mlp", width=32, num_blocks=1)
+ENV = make("tic_tac_toe")
+TTT_NETWORK = alphago_network(ENV, NETWORK)
+
+
+def write_positions(folder: Path, optimal: bool) -> Path:
+    """Makes a data set of solved positions, each with one move: a perfect or a random one.
+
+    Each position is a game of its own, whose earlier moves are marked as random.
+    """
+    solution, draws = games.solve(ENV), np.random.default_rng(0)
+    lost = (solution.legal_actions & ~solution.optimal_actions).any(axis=1)
+    moves = solution.optimal_actions if optimal else solution.legal_actions
+    rows: list[Any] = []
+    for position in draws.permutation(np.flatnonzero(lost))[:1200]:
+        history = [int(x) for x in solution.histories[position] if x >= 0]
+        move = int(draws.choice(np.flatnonzero(moves[position])))
+        rows.append({"moves": [*history, move], "random": list(range(len(history)))})
+    folder.mkdir()
+    options = {"validation": 0.2, "test": 0.1, "keep_unknown": True}
+    build(folder / "set", "tic_tac_toe", [write_games(folder / "x.jsonl", rows)], **options)
+    return folder / "set"
+
+
+@pytest.fixture(scope="module")
+def perfect(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_positions(tmp_path_factory.mktemp("data") / "perfect", optimal=True)
+
+
+def make_ttt_stage(data: Path, **changes: Any) -> Stage:
+    config = SupervisedConfig(
+        game="tic_tac_toe", dataset=str(data), network=NETWORK, supervised=OPTIONS, **changes
+    )
+    return make_stage(ENV, TTT_NETWORK, config, Inputs(), Path("unused"))
+
+
+def run(stage: Stage, state: StageState, number: int) -> tuple[StageState, list[dict[str, Any]]]:
+    rows = []
+    for _ in range(number):
+        state, row = stage.iterate(state)
+        rows.append(row | {"iteration": int(state.iteration), "seconds": 1.0})
+    return state, rows
+
+
+@pytest.fixture(scope="module")
+def learned(perfect: Path) -> tuple[Stage, StageState, list[dict[str, Any]]]:
+    stage = make_ttt_stage(perfect)
+    state, rows = run(stage, stage.init(), OPTIONS.num_iterations)
+    rows[-1] |= stage.evaluate(state)
+    return stage, state, rows
+
+
+def test_perfect_moves_are_learned(learned: Any) -> None:
+    """The margin is far outside of chance: 150 held-out positions have a deviation of 0.04."""
+    _, _, rows = learned
+    row = rows[-1]
+    chance = row["validation_unseen/chance_top1"]
+    for part in POLICIES:
+        assert row[f"validation_unseen/{part}_top1"] > chance + 0.15
+        assert row[f"validation/{part}_loss"] < row["validation/chance_loss"]
+        assert row[f"exact/{part}_keeping"] > row["exact/random_keeping"] + 0.15
+        assert row[f"{part}_loss"] < rows[0][f"{part}_loss"] - 0.2
+
+
+@pytest.mark.slow
+def test_random_moves_are_not_learned(tmp_path: Path) -> None:
+    stage = make_ttt_stage(write_positions(tmp_path / "random", optimal=False))
+    state, _ = run(stage, stage.init(), OPTIONS.num_iterations)
+    row = stage.evaluate(state)
+    for part in POLICIES:
+        chance = row["validation_unseen/chance_top1"]
+        assert abs(row[f"validation_unseen/{part}_top1"] - chance) < 0.12
+        assert row[f"validation_unseen/{part}_loss"] > row["validation_unseen/chance_loss"] - 0.05
+
+
+def test_resumed_stage_is_bit_equal(learned: Any) -> None:
+    """The stage continues in the middle of an epoch: an epoch has 7 batches, 25 are learned."""
+    stage, state, rows = learned
+    half, first = run(stage, stage.init(), 1)
+    saved = jax.tree.map(np.array, half)
+    # The loader is elsewhere, as in a new process.
+    run(stage, stage.init(), 2)
+    resumed, last = run(stage, jax.tree.map(jnp.array, saved), 3)
+    jax.tree.map(np.testing.assert_array_equal, resumed, state)
+    assert [row["policy_loss"] for row in first + last] == [row["policy_loss"] for row in rows]
+
+
+@pytest.mark.slow
+def test_runs_depend_on_the_seed_alone(perfect: Path, learned: Any) -> None:
+    for seed in (0, 1):
+        stage = make_ttt_stage(perfect, seed=seed)
+        state, [row] = run(stage, stage.init(), 1)
+        assert (row["policy_loss"] == learned[2][0]["policy_loss"]) == (seed == 0)
+        assert stage.init().rng_key.tolist() == state.rng_key.tolist()
+
+
+def test_the_value_network_does_not_change(learned: Any) -> None:
+    stage, state, _ = learned
+    initial = stage.init()
+    before, after = (get_part(x.params, VALUE) for x in (initial, state))
+    jax.tree.map(np.testing.assert_array_equal, before, after)
+    assert set(initial.opt_state) == set(POLICIES)
+
+
+def score_slowly(params: Any, data: Path, split: str) -> dict[str, float]:
+    """Scores a split position by position, from the shards and their keys."""
+    keys = {
+        part: {
+            (int(shard.game_keys[game]), int(ply)): int(key)
+            for path in shard_paths(data, part)
+            for shard in [read_shard(path)]
+            for game, ply, key in zip(shard.games, shard.plies, shard.keys, strict=True)
+        }
+        for part in ("train", split)
+    }
+    known = set(keys["train"].values())
+    scores: dict[str, list[float]] = {"": [], "_unseen": []}
+    for batch in load_dataset(data, split, ENV, batch_size=1024, shuffle=False):
+        x = batch.positions
+        logits = np.asarray(policy_logits(TTT_NETWORK, params, x.observation))
+        for row, game in enumerate(batch.game_keys):
+            legal = np.flatnonzero(x.legal_action_mask[row])
+            best = legal[np.argmax(logits[row][legal])]
+            hit = float(best == np.argmax(x.policy[row]))
+            scores[""].append(hit)
+            if keys[split][int(game), int(batch.plies[row])] not in known:
+                scores["_unseen"].append(hit)
+    return {
+        name: number
+        for suffix, hits in scores.items()
+        for name, number in (
+            (f"{split}{suffix}/positions", len(hits)),
+            (f"{split}{suffix}/policy_top1", float(np.mean(hits))),
+        )
+    }
+
+
+def test_held_out_scores_equal_their_slow_twin(perfect: Path, learned: Any) -> None:
+    _, state, rows = learned
+    for split in ("validation", "test"):
+        expected = score_slowly(state.params, perfect, split)
+        assert {name: rows[-1][name] for name in expected} == pytest.approx(expected, rel=1e-5)
+        assert 0 < expected[f"{split}_unseen/positions"] < expected[f"{split}/positions"]
+
+
+def test_a_sample_of_held_out_positions_is_limited(perfect: Path, learned: Any) -> None:
+    known = training_keys(perfect)
+    arguments = (ENV, TTT_NETWORK, learned[1].params, perfect, "validation", known)
+    row = score_held_out(*arguments, max_positions=50)
+    assert row["validation/positions"] == 50
+    assert row == score_held_out(*arguments, max_positions=50)
+
+
+def test_merged_positions_count_as_often_as_they_occur(tmp_path: Path) -> None:
+    """Merging changes neither the scores of a split nor the loss of its positions."""
+    env, found = make("nim"), []
+    records = [write_games(tmp_path / "x.jsonl", play_randomly("nim", 80))]
+    network = alphago_network(env, NetworkOptions(width=8, num_blocks=1))
+    params = jax.jit(network.init)(jax.random.PRNGKey(0), np.zeros((1, *env.observation_shape)))
+    for merge in (False, True):
+        data = tmp_path / str(merge)
+        build(data, "nim", records, merge=merge, validation=0.4, test=0.0)
+        known = np.zeros(0, np.uint64)
+        scores = score_held_out(env, network, params, data, "validation", known)
+        found.append((read_manifest(data).splits["validation"]["rows"], scores))
+    (rows, expected), (merged_rows, scores) = found
+    assert merged_rows < rows
+    assert scores == pytest.approx(expected, rel=1e-5)
+
+
+def test_reports_fit_their_widths(learned: Any, tmp_path: Path) -> None:
+    stage, state, rows = learned
+    assert all(0 < len(stage.describe(row)) <= 70 for row in rows)
+    assert stage.describe(rows[-1]) != stage.describe(rows[0])
+    summary = json.loads(json.dumps(stage.summarize(state, rows)))
+    assert summary["train/epochs"] == pytest.approx(12800 / summary["train/positions"])
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(stage.table(summary | {"title": "tic-tac-toe"}))
+    text = console.export_text()
+    assert max(map(len, text.splitlines())) <= 80
+    for name in ("policy_top1", "rollout_top1", "chance_top1"):
+        assert f"{summary[f'test/{name}']:.1%}" in text
+    stage.plot(rows, "title", tmp_path / "curve.png")
+    assert (tmp_path / "curve.png").stat().st_size > 1000
+    assert stage.table(stage.summarize(state, rows[:1])).row_count == 0
+
+
+@pytest.mark.slow
+def test_picture_of_a_stage_without_evals(learned: Any, tmp_path: Path) -> None:
+    stage, _, rows = learned
+    for some in (rows[:1], []):
+        stage.plot(some, "title", tmp_path / "curve.png")
+        assert (tmp_path / "curve.png").stat().st_size > 1000
+
+
+def test_splits_without_positions_have_no_scores(tmp_path: Path) -> None:
+    records = [write_games(tmp_path / "x.jsonl", play_randomly("tic_tac_toe", 20))]
+    build(tmp_path / "set", "tic_tac_toe", records, validation=0.0, test=0.0)
+    found = score_held_out(
+        ENV, TTT_NETWORK, {}, tmp_path / "set", "validation", training_keys(tmp_path / "set")
+    )
+    assert found == {"validation/positions": 0, "validation_unseen/positions": 0}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"batch_size": 5000},
+            "supervised.batch_size is 5000; it must be at most [0-9]{3}, the positions",
+        ),
+        ({"augment": True}, "nim"),
+    ],
+)
+def test_bad_options_have_one_message(perfect: Path, changes: Any, message: str) -> None:
+    env = make("nim") if changes.get("augment") else ENV
+    network = alphago_network(env, NetworkOptions(trunk="mlp", width=8, num_blocks=1))
+    config = SupervisedConfig(game="x", dataset=str(perfect), supervised=Supervised(**changes))
+    with pytest.raises(ValueError, match=message):
+        make_stage(env, network, config, Inputs(), Path("unused"))
