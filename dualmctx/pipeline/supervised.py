@@ -166,8 +166,9 @@ def _make_evaluate(
             row |= score_held_out(env, network, state.params, data, "test", known())
         # The positions are chosen once.
         positions = exact_positions(env)
-        for part in POLICIES if positions is not None else ():
-            row |= keeping_share(network, state.params, positions, part)
+        if positions is not None:
+            for part in POLICIES:
+                row |= keeping_share(network, state.params, positions, part)
         return row
 
     return evaluate
