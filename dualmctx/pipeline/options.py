@@ -80,33 +80,43 @@ class Reinforce:
     num_games: int = 128
     """Games per iteration, an even number: the current policy moves first in half of them."""
     learning_rate: float = 1e-3
-    """Learning rate."""
+    """Learning rate of the policy, which is constant."""
+    value_learning_rate: float = 1e-3
+    """Learning rate of the baseline, which is trained by Adam."""
     optimizer: Literal["sgd", "adam"] = "sgd"
-    """The optimiser: stochastic gradient ascent, as in the paper, or Adam."""
+    """The optimiser of the policy: stochastic gradient ascent, as in the paper, or Adam."""
     max_gradient_norm: float = 1.0
     """Gradients are scaled down to this global norm; inf disables clipping."""
     pool_every: int = 10
     """Iterations after which the current policy joins the pool of opponents."""
     pool_size: int = 20
-    """Largest number of policies in the pool; the first and the newest ones stay."""
+    """Largest number of policies in the pool. A full pool replaces its oldest policy, but never the
+    supervised one; 1 plays against the supervised policy only."""
     baseline: Literal["value", "none"] = "value"
     """The baseline that is subtracted from a game's result: the output of the value network, which
     is trained by regression on the same games, or none."""
     max_plies: int = 1024
     """Plies after which a game is stopped, and counts as a draw."""
+    opening_plies: int = 0
+    """Each pair of games begins with 0 to this many uniformly random plies, which are not learned.
+    The paper's games begin at the start."""
     eval_every: int = 10
     """Iterations between matches with the supervised policy; 0 plays one only at the end."""
     eval_games: int = 200
-    """Games of such a match, an even number."""
+    """Games of such a match, an even number. The match at the end has at least 1,000 games."""
+    eval_opening_plies: int = 4
+    """The evals also play games in which both players choose their likeliest moves. Each pair of
+    them begins with 0 to this many uniformly random plies, without which all would be the same."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
         for name in ("num_iterations", "pool_every", "pool_size", "max_plies"):
             check_count(name, getattr(self, name), 1)
-        check_count("eval_every", self.eval_every, 0)
+        for name in ("eval_every", "opening_plies", "eval_opening_plies"):
+            check_count(name, getattr(self, name), 0)
         for name in ("num_games", "eval_games"):
             _check_even(name, getattr(self, name))
-        check_positive(self, "learning_rate")
+        check_positive(self, "learning_rate", "value_learning_rate")
         check(self.max_gradient_norm > 0, "max_gradient_norm", self.max_gradient_norm, "positive")
 
 

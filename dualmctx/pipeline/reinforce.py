@@ -1,0 +1,274 @@
+"""The stage `reinforce`: the policy network by REINFORCE against a pool of its earlier versions."""
+
+# Some functions of JAX have incomplete types.
+# pyright: reportUnknownMemberType=false
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+import optax
+
+from dualmctx.checks import check
+from dualmctx.pipeline.config import ReinforceConfig
+from dualmctx.pipeline.opponent_pool import (
+    Pool,
+    add_policy,
+    count_policies,
+    draw_policy,
+    first_policy,
+    make_pool,
+)
+from dualmctx.pipeline.options import Reinforce
+from dualmctx.pipeline.parts import POLICY, VALUE, get_part, policy_logits, predict_value, with_part
+from dualmctx.pipeline.policy_gradient import Gradients, make_gradient
+from dualmctx.pipeline.reinforce_report import (
+    describe_row,
+    plot_reinforce,
+    summarize_rows,
+    summary_table,
+)
+from dualmctx.pipeline.self_matches import (
+    LogitsFn,
+    PlayedGames,
+    likeliest_moves,
+    make_self_match,
+    sample_moves,
+)
+from dualmctx.pipeline.stage import Inputs, Stage, StageState
+from dualmctx.ratings.intervals import wilson_interval
+from dualmctx.types import Environment, Params, PolicyValueNetwork
+
+# The match after the last iteration has at least this many games.
+_FINAL_GAMES = 1000
+
+
+class _Optimizers(NamedTuple):
+    """Optimisers of the policy and of the baseline, or their states."""
+
+    policy: Any
+    value: Any
+
+
+def make_stage(
+    env: Environment,
+    network: PolicyValueNetwork,
+    config: ReinforceConfig,
+    inputs: Inputs,
+    folder: Path,
+) -> Stage:
+    """Makes the stage.
+
+    The state's `extra` is the pool of opponents. Its first entry is the supervised policy, the
+    opponent of the evals.
+
+    Args:
+      env: the game.
+      network: the network with three parts.
+      config: the configuration.
+      inputs: `init_from` is the supervised network.
+      folder: not used.
+
+    Raises:
+      ValueError: if the random openings are not shorter than the longest game.
+
+    Source: Silver et al. 2016, Methods, "Policy network: reinforcement learning"; the deviations
+    stand in docs/variants.md.
+    """
+    del folder
+    options = config.reinforce
+    plies = max(options.opening_plies, options.eval_opening_plies)
+    check(plies < options.max_plies, "max_plies", options.max_plies, f"above {plies}, the opening")
+    assert inputs.init_from is not None
+    start = inputs.init_from.params
+    optimizers = make_optimizers(options)
+
+    def init() -> StageState:
+        # Iterations update the arrays in place, and the inputs must stay.
+        params = jax.tree.map(jnp.array, start)
+        policy = get_part(params, POLICY)
+        value = get_part(params, VALUE) if options.baseline == "value" else ()
+        return StageState(
+            params=params,
+            opt_state=_Optimizers(optimizers.policy.init(policy), optimizers.value.init(value)),
+            extra=make_pool(policy, options.pool_size),
+            rng_key=jax.random.PRNGKey(config.seed),
+            iteration=jnp.int32(0),
+        )
+
+    iterate = jax.jit(make_iterate(env, network, start, options, optimizers), donate_argnums=0)
+    evaluate = _make_evaluate(env, network, start, options)
+
+    def iterate_row(state: StageState) -> tuple[StageState, dict[str, float]]:
+        state, row = iterate(state)
+        return state, {name: float(x) for name, x in jax.device_get(row).items()}
+
+    return Stage(
+        name="reinforce",
+        num_iterations=options.num_iterations,
+        init=init,
+        iterate=iterate_row,
+        evaluate=evaluate,
+        eval_every=options.eval_every,
+        describe=describe_row,
+        plot=plot_reinforce,
+        summarize=lambda state, rows: summarize_rows(rows, options.num_games),
+        table=summary_table,
+        about=f"{options.num_games} games per iteration against a pool of {options.pool_size}",
+        learning_rate_flag="--reinforce.learning-rate",
+    )
+
+
+def make_optimizers(options: Reinforce) -> _Optimizers:
+    """Returns the optimisers of the policy and of the baseline, both with clipped gradients."""
+    clip = optax.clip_by_global_norm(options.max_gradient_norm)
+    policy = {"sgd": optax.sgd, "adam": optax.adam}[options.optimizer](options.learning_rate)
+    return _Optimizers(
+        optax.chain(clip, policy), optax.chain(clip, optax.adam(options.value_learning_rate))
+    )
+
+
+def make_iterate(
+    env: Environment,
+    network: PolicyValueNetwork,
+    params: Params,
+    options: Reinforce,
+    optimizers: _Optimizers,
+) -> Callable[[StageState], tuple[StageState, dict[str, chex.Array]]]:
+    """Returns a function that runs one iteration on the device, to be jitted.
+
+    An iteration draws one opponent from the pool, plays all games against it, takes one step of the
+    policy and one of the baseline, and adds the policy to the pool if it is due.
+    """
+    logits_fn = _make_logits_fn(network, params)
+    has_baseline = options.baseline == "value"
+
+    def value_fn(value: Params, observation: chex.Array) -> chex.Array:
+        return predict_value(network, with_part(params, VALUE, value), observation)
+
+    play = make_self_match(
+        env,
+        sample_moves(logits_fn),
+        num_games=options.num_games,
+        max_plies=options.max_plies,
+        opening_plies=options.opening_plies,
+    )
+    compute_gradients = make_gradient(env, logits_fn, value_fn if has_baseline else None)
+
+    def iterate(state: StageState) -> tuple[StageState, dict[str, chex.Array]]:
+        rng_key, opponent_key, games_key = jax.random.split(state.rng_key, 3)
+        policy = get_part(state.params, POLICY)
+        value = get_part(state.params, VALUE) if has_baseline else ()
+        opponent, index = draw_policy(state.extra, opponent_key)
+        games = play(policy, opponent, games_key)
+        gradients = compute_gradients(policy, value, games)
+        policy, policy_state = _step(
+            optimizers.policy, gradients.policy, state.opt_state.policy, policy
+        )
+        value, value_state = _step(optimizers.value, gradients.value, state.opt_state.value, value)
+        updated = with_part(state.params, POLICY, policy)
+        iteration = state.iteration + 1
+        new = StageState(
+            params=with_part(updated, VALUE, value) if has_baseline else updated,
+            opt_state=_Optimizers(policy_state, value_state),
+            extra=add_policy(state.extra, policy, iteration % options.pool_every == 0),
+            rng_key=rng_key,
+            iteration=iteration,
+        )
+        return new, _make_row(games, gradients, state.extra, index)
+
+    return iterate
+
+
+def _make_logits_fn(network: PolicyValueNetwork, params: Params) -> LogitsFn:
+    """Returns the policy network as a function of its own parameters and observations."""
+
+    def logits_fn(policy: Params, observation: chex.Array) -> chex.Array:
+        return policy_logits(network, with_part(params, POLICY, policy), observation, POLICY)
+
+    return logits_fn
+
+
+def _step(
+    optimizer: optax.GradientTransformation, gradient: Params, opt_state: Any, params: Params
+) -> tuple[Params, Any]:
+    updates, opt_state = optimizer.update(gradient, opt_state, params)
+    return optax.apply_updates(params, updates), opt_state
+
+
+def _make_row(
+    games: PlayedGames, gradients: Gradients, pool: Pool, opponent: chex.Array
+) -> dict[str, chex.Array]:
+    """Returns the entries of an iteration's row; docs/pipeline.md describes them."""
+    return {
+        "pool_points": (1 + jnp.mean(games.result)) / 2,
+        "draw_share": jnp.mean(games.result == 0),
+        "unfinished_share": 1 - jnp.mean(games.is_over),
+        "plies": jnp.mean(jnp.sum(games.actions >= 0, axis=1)),
+        "entropy": gradients.entropy,
+        "value_loss": gradients.value_loss,
+        "gradient_norm": optax.global_norm(gradients.policy),
+        "opponent": opponent,
+        "pool_policies": count_policies(pool),
+    }
+
+
+def _make_evaluate(
+    env: Environment, network: PolicyValueNetwork, params: Params, options: Reinforce
+) -> Callable[[StageState], dict[str, float]]:
+    """Returns the evals: matches with the supervised policy, and moves against perfect play."""
+    logits_fn, number = _make_logits_fn(network, params), options.eval_games
+
+    def make_counts(move_fn: Any, opening_plies: int) -> Callable[..., list[int]]:
+        play = make_self_match(
+            env,
+            move_fn,
+            num_games=number,
+            max_plies=options.max_plies,
+            opening_plies=opening_plies,
+        )
+
+        @jax.jit
+        def count(state: StageState, rng_key: chex.PRNGKey) -> chex.Array:
+            games = play(get_part(state.params, POLICY), first_policy(state.extra), rng_key)
+            return jnp.stack([jnp.sum(games.result == z) for z in (1, 0, -1)])
+
+        return lambda state, rng_key: jax.device_get(count(state, rng_key))
+
+    count_sampled = make_counts(sample_moves(logits_fn), 0)
+    count_likeliest = make_counts(likeliest_moves(logits_fn), options.eval_opening_plies)
+
+    def evaluate(state: StageState) -> dict[str, float]:
+        is_last = int(state.iteration) >= options.num_iterations
+        rounds = -(-_FINAL_GAMES // number) if is_last else 1
+        # Iterations split the key, so no number of them folds a number into it.
+        keys = jax.random.split(jax.random.fold_in(state.rng_key, 0), rounds)
+        wins, draws, losses = map(int, sum(count_sampled(state, key) for key in keys))
+        row = describe_score(wins, draws, losses)
+        wins, draws, _ = map(int, count_likeliest(state, keys[0]))
+        row["reinforce/likeliest_points"] = (wins + draws / 2) / number
+        return row
+
+    return evaluate
+
+
+def describe_score(wins: int, draws: int, losses: int) -> dict[str, float]:
+    """Returns the entries of a match with the supervised policy.
+
+    `reinforce/points` is the share of the points, where a draw is half a point, with the ends of
+    Wilson's 95 % interval.
+    """
+    number = wins + draws + losses
+    points = (wins + draws / 2) / number
+    low, high = wilson_interval(points, number)
+    return {
+        "reinforce/games": number,
+        "reinforce/points": points,
+        "reinforce/points_low": low,
+        "reinforce/points_high": high,
+        "reinforce/win_share": wins / number,
+        "reinforce/draw_share": draws / number,
+    }
