@@ -125,7 +125,12 @@ class Value:
     """Options of the value network."""
 
     num_games: int = 20_000
-    """Games that are played; each gives one position for the value network."""
+    """Games that are played. Each gives one position for the value network; games that are over
+    before that position are dropped."""
+    max_opening_plies: int | None = None
+    """Largest number U of moves before the position of a game, which is sampled uniformly from 1: U
+    - 1 moves of the supervised policy and one random move. By default one less than the longest of
+    games_per_batch games of the supervised policy; the paper has 450 for Go."""
     test_share: float = 0.1
     """Share of the games that are held out for the test, in (0, 1)."""
     num_iterations: int = 40
@@ -147,17 +152,26 @@ class Value:
     """Also train a second network of the same size on the other choice of positions, with as many
     positions and optimiser steps, to compare the errors."""
     max_plies: int = 1024
-    """Plies after which a game is stopped; it is not used."""
+    """Plies after which a game is stopped and dropped."""
     games_per_batch: int = 512
     """Games that are played at once."""
+    augment: bool | None = None
+    """Whether to apply a uniformly sampled symmetry of the game to each position; by default if the
+    game has symmetries."""
     eval_every: int = 5
     """Iterations between evals; 0 runs evals only at the end."""
+    max_positions: int = 10_000
+    """Largest number of positions of each kind per eval."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
         counts = ("num_games", "num_iterations", "num_updates", "batch_size", "max_plies")
-        for name in (*counts, "games_per_batch"):
+        for name in (*counts, "games_per_batch", "max_positions"):
             check_count(name, getattr(self, name), 1)
+        if self.max_opening_plies is not None:
+            check_count("max_opening_plies", self.max_opening_plies, 1)
+            is_short = self.max_opening_plies < self.max_plies
+            check(is_short, "max_opening_plies", self.max_opening_plies, "less than max_plies")
         for name in ("warmup_steps", "eval_every"):
             check_count(name, getattr(self, name), 0)
         check(0 < self.test_share < 1, "test_share", self.test_share, "above 0 and below 1")

@@ -121,7 +121,10 @@ def play_batch(
 
         def logits_of(params: Params, is_needed: chex.Array) -> chex.Array:
             zeros = jnp.zeros(view.legal.shape, jnp.float32)
-            evaluate = functools.partial(logits_fn, params, state.observation)
+
+            def evaluate() -> chex.Array:
+                return logits_fn(params, state.observation).astype(jnp.float32)
+
             # Zeros are the logits of the random move too.
             logits = jax.lax.cond(jnp.any(is_needed), evaluate, lambda: zeros)
             return jnp.where(is_needed[:, None], logits, 0)

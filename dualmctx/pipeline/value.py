@@ -1,0 +1,219 @@
+"""The value stage: regression of the value network on one position per game.
+
+Minimises the mean of (z − v(s))², where z is the result of a game of the reinforced policy from the
+position s on. Beside it, a second network with the same initial parameters learns all positions of
+fewer games: as many positions, and as many updates of the same size. Both are tested on the same
+held-out games.
+
+Source: Silver et al. 2016 (AlphaGo), "Reinforcement learning of value networks" and Methods, "Value
+network: regression". There, all positions of each game gave errors of 0.19 in training and 0.37 in
+the test, and one position per game 0.226 and 0.234. Deviations: docs/variants.md.
+"""
+
+import functools
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+import games
+from dualmctx.datasets.manifest import read_manifest
+from dualmctx.models.network import SeparateTrunks
+from dualmctx.pipeline.config import ValueConfig
+from dualmctx.pipeline.exact_positions import exact_positions, value_error
+from dualmctx.pipeline.parts import POLICY, VALUE, check_parts, get_part, policy_logits, with_part
+from dualmctx.pipeline.stage import Inputs, Stage, StageState
+from dualmctx.pipeline.value_dataset import make_value_games
+from dualmctx.pipeline.value_errors import measure_errors
+from dualmctx.pipeline.value_games import GameOptions, Policies
+from dualmctx.pipeline.value_positions import ALL, ONE, ValueData, load_value_data
+from dualmctx.pipeline.value_regression import make_learn, make_predict
+from dualmctx.pipeline.value_report import count_games, describe, plot, summarize, table
+from dualmctx.runs.progress import SECONDS_BETWEEN_LINES
+from dualmctx.runs.saved_network import Trained, digest_of
+from dualmctx.training.learner import Learner, make_optimizer
+from dualmctx.types import Environment, Params, PolicyValueNetwork
+
+GAMES_FOLDER = "games"
+"""The data set of the games, in the folder of the stage."""
+
+
+def make_stage(
+    env: Environment, network: PolicyValueNetwork, config: ValueConfig, inputs: Inputs, folder: Path
+) -> Stage:
+    """Makes the stage; see `dualmctx.pipeline.stage.MakeStage`.
+
+    The network of the stage has the rollout policy and the policy network of `inputs.supervised`,
+    and the value network that the stage trains, which begins with random parameters.
+
+    Raises:
+      ValueError: if the network does not have three parts, or `augment` is set for a game without
+        symmetries.
+    """
+    network, options, supervised = check_parts(network), config.value, _given(inputs.supervised)
+    names, data_folder = _trained_names(config), folder / GAMES_FOLDER
+    optimizer = make_optimizer(
+        Learner(options.learning_rate, options.warmup_steps, options.weight_decay),
+        options.num_iterations * options.num_updates,
+    )
+    predict_fn = make_predict(network)
+    symmetries = _symmetries(env, options.augment)
+    learn = make_learn(predict_fn, optimizer, options.num_updates, options.batch_size, symmetries)
+
+    @functools.cache
+    def load() -> ValueData:
+        return load_value_data(env, data_folder, options.max_positions, config.seed)
+
+    @functools.cache
+    def training_positions() -> dict[str, Any]:
+        train = load().train
+        return {x: tuple(map(jnp.asarray, train[x][:2])) for x in names}
+
+    def prepare(say: Callable[[str], None]) -> None:
+        _play_games(env, network, config, inputs, data_folder, say)
+        load()
+        if games.exact_source(env) is None:
+            say("the game has no exact values: the error against perfect play is left out")
+
+    def init() -> StageState:
+        rng_key, init_key = jax.random.split(jax.random.PRNGKey(config.seed))
+        part = get_part(network.init(init_key, jnp.zeros((1, *env.observation_shape))), VALUE)
+        return StageState(
+            params=with_part(supervised.params, VALUE, part),
+            opt_state={name: optimizer.init(part) for name in names},
+            extra=dict.fromkeys(names[1:], part) or (),
+            rng_key=rng_key,
+            iteration=jnp.int32(0),
+        )
+
+    def iterate(state: StageState) -> tuple[StageState, dict[str, float]]:
+        rng_key, key = jax.random.split(state.rng_key)
+        parts, opt_state, losses = learn(
+            _parts(state, names), state.opt_state, key, training_positions()
+        )
+        after = StageState(
+            params=with_part(state.params, VALUE, parts[names[0]]),
+            opt_state=opt_state,
+            extra={name: parts[name] for name in names[1:]} or (),
+            rng_key=rng_key,
+            iteration=state.iteration + 1,
+        )
+        return after, {f"{name}_loss": float(loss) for name, loss in losses.items()}
+
+    def evaluate(state: StageState) -> dict[str, float]:
+        parts = _parts(state, names)
+        found = measure_errors(predict_fn, parts, load(), options.max_positions)
+        exact = exact_positions(env)
+        if exact is not None:
+            found |= value_error(network, state.params, exact)
+            for name, part in parts.items():
+                errors = value_error(network, with_part(state.params, VALUE, part), exact)
+                found[f"{name}/exact_mse"] = errors["exact/value_error"]
+        return found
+
+    return Stage(
+        name="value",
+        num_iterations=options.num_iterations,
+        init=init,
+        iterate=iterate,
+        evaluate=evaluate,
+        eval_every=options.eval_every,
+        describe=describe,
+        plot=plot,
+        summarize=lambda state, rows: summarize(rows, read_manifest(data_folder), load(), names),
+        table=table,
+        about=_about(config),
+        prepare=prepare,
+    )
+
+
+def _play_games(
+    env: Environment,
+    network: SeparateTrunks,
+    config: ValueConfig,
+    inputs: Inputs,
+    folder: Path,
+    say: Callable[[str], None],
+) -> None:
+    """Plays the games that the folder lacks, and says how many there are."""
+    options = config.value
+    supervised, reinforced = _given(inputs.supervised), _given(inputs.init_from)
+    logits_fn = functools.partial(policy_logits, network)
+    manifest = make_value_games(
+        env,
+        Policies(logits_fn, supervised.params, reinforced.params),
+        GameOptions(
+            number=options.num_games,
+            seed=config.seed,
+            max_opening_plies=options.max_opening_plies,
+            max_plies=options.max_plies,
+            batch=options.games_per_batch,
+            test=options.test_share,
+        ),
+        folder,
+        game=config.game,
+        game_parameters=config.game_parameters,
+        inputs={
+            "supervised": digest_of(get_part(supervised.params, POLICY)),
+            "reinforced": digest_of(get_part(reinforced.params, POLICY)),
+        },
+        show=_progress(say),
+    )
+    counts = count_games(manifest)
+    say(
+        f"{counts['games']:,} games, {counts['games_used']:,} with a position to learn or to test; "
+        f"{counts['games_over_early']:,} were over before it, {counts['games_stopped']:,} stopped"
+    )
+
+
+def _progress(say: Callable[[str], None]) -> Callable[[int, int], None]:
+    """Returns a function that prints the number of games played, every few seconds."""
+    last = time.monotonic()
+
+    def show(done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last > SECONDS_BETWEEN_LINES or done == total:
+            last = time.monotonic()
+            say(f"games played: {done:,}/{total:,}")
+
+    return show
+
+
+def _about(config: ValueConfig) -> str:
+    positions = {ONE: "one position per game", ALL: "all positions of fewer games"}
+    compared = ", compared with the other choice" * config.value.compare_positions
+    return f"regression on {positions[config.value.positions]}{compared}"
+
+
+def _trained_names(config: ValueConfig) -> tuple[str, ...]:
+    """Returns which positions the stage's network learns, and those of the compared network."""
+    own = config.value.positions
+    other = ALL if own == ONE else ONE
+    return (own, other) if config.value.compare_positions else (own,)
+
+
+def _parts(state: StageState, names: tuple[str, ...]) -> dict[str, Params]:
+    """Returns the parameters of the value networks; the first is that of the stage's network."""
+    return {names[0]: get_part(state.params, VALUE), **(state.extra or {})}
+
+
+def _symmetries(env: Environment, augment: bool | None) -> Any:
+    """Returns the `[S, D]` permutations of the observation, or `None` without augmentation.
+
+    Raises:
+      ValueError: if `augment` is true, but the game has no symmetries.
+    """
+    table = games.symmetries(env).observation
+    if augment and len(table) < 2:
+        raise ValueError(
+            "value.augment is True, but the game has no symmetries; leave value.augment out"
+        )
+    return None if augment is False or len(table) < 2 else table
+
+
+def _given(trained: Trained | None) -> Trained:
+    assert trained is not None  # the command checks its inputs
+    return trained

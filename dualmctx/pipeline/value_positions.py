@@ -1,0 +1,111 @@
+"""The positions that the value network learns, and those on which it is tested, in memory."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from dualmctx.datasets.loading import first_rows
+from dualmctx.datasets.positions import concatenate, rebuild_positions
+from dualmctx.datasets.shards import Shard, read_shard, shard_paths
+from dualmctx.types import Environment
+
+ONE, ALL = "one", "all"
+"""Which positions of a game are learned: the first one after the random move, or all after it."""
+# Size of the observations that are rebuilt at once.
+_BUFFER_BYTES = 2**26
+
+
+class ValuePositions(NamedTuple):
+    """`[P]` positions in random order.
+
+    Attributes:
+      observation: `[P, ...]` from the view of the player to move.
+      value: `[P]` float32, the result of the game for the player to move.
+      keys: `[P]` uint64, equal for positions that are equal up to a symmetry.
+      num_games: the number of their games.
+    """
+
+    observation: np.ndarray
+    value: np.ndarray
+    keys: np.ndarray
+    num_games: int
+
+
+class ValueData(NamedTuple):
+    """The positions of the value stage.
+
+    Attributes:
+      train: by `ONE` and `ALL`, as many positions of training games. Those of `ALL` are of fewer
+        games, sampled at random.
+      test: by `ONE` and `ALL`, positions of held-out games.
+      is_unseen: bool for each position of `test[ONE]`, whether no position of `train` equals it, up
+        to a symmetry.
+    """
+
+    train: dict[str, ValuePositions]
+    test: dict[str, ValuePositions]
+    is_unseen: np.ndarray
+
+    @property
+    def mean(self) -> float:
+        """The mean value of the training positions, one per game: the best constant prediction."""
+        return float(np.mean(self.train[ONE].value))
+
+
+def load_value_data(env: Environment, folder: Path, max_test: int, seed: int) -> ValueData:
+    """Loads the positions of a data set of `make_value_games`.
+
+    All training positions are in memory, with 4 bytes or less for each entry of an observation.
+
+    Args:
+      env: the game.
+      folder: the folder of the data set.
+      max_test: largest number of held-out positions of each kind.
+      seed: seed of the order, and of the games whose positions are all used.
+
+    Raises:
+      ValueError: if the data set is damaged, or has no game for training or none for the test.
+    """
+    one = _load(env, folder, "train", ONE, None, seed)
+    train = {ONE: one, ALL: _load(env, folder, "train", ALL, len(one.value), seed)}
+    test = {name: _load(env, folder, "test", name, max_test, seed) for name in (ONE, ALL)}
+    seen = np.concatenate([x.keys for x in train.values()])
+    return ValueData(train, test, ~np.isin(test[ONE].keys, seen))
+
+
+def _load(
+    env: Environment, folder: Path, split: str, which: str, limit: int | None, seed: int
+) -> ValuePositions:
+    """Loads positions of games that are sampled at random, at most `limit` in all."""
+    rng = np.random.default_rng([seed, 2])
+    shards = [read_shard(path) for path in shard_paths(folder, split)]
+    if which == ONE:
+        shards = [shard.with_positions(first_rows(shard)) for shard in shards]
+    if not shards:
+        raise ValueError(
+            f"{folder} has no games in the split {split}; choose more --value.num-games, or "
+            "another --value.test-share"
+        )
+    chosen = _sample_games(shards, limit, rng)
+    found = concatenate([*rebuild_positions(env, chosen, _BUFFER_BYTES)])
+    rows = rng.permutation(len(found.value))[:limit]
+    num_games = sum(len(order) for _, order in chosen)
+    return ValuePositions(found.observation[rows], found.value[rows], found.keys[rows], num_games)
+
+
+def _sample_games(
+    shards: list[Shard], limit: int | None, rng: np.random.Generator
+) -> list[tuple[Shard, np.ndarray]]:
+    """Returns shards with the rows of games, sampled until they have `limit` positions."""
+    sizes = [np.bincount(shard.games, minlength=len(shard.lengths)) for shard in shards]
+    counts = np.concatenate(sizes)
+    order = rng.permutation(len(counts))
+    if limit is not None:
+        order = order[: np.searchsorted(np.cumsum(counts[order]), limit) + 1]
+    parts, first = [], 0
+    for shard in shards:
+        end = first + len(shard.lengths)
+        parts.append((shard, order[(order >= first) & (order < end)] - first))
+        first = end
+    return parts

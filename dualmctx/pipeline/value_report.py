@@ -1,0 +1,170 @@
+"""The display, the picture, the summary and the table of the value stage."""
+
+from pathlib import Path
+from typing import Any
+
+import rich.table
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from rich import box
+
+from dualmctx.datasets.manifest import Manifest
+from dualmctx.pipeline.stage import Row
+from dualmctx.pipeline.value_positions import ALL, ONE, ValueData
+from dualmctx.runs.plot_style import COLORS, label
+
+CONSTANT = "constant"
+"""The name of the prediction of the mean training value."""
+SAME_KIND = {ONE: "test_mse", ALL: "test_games_mse"}
+"""The errors on held-out positions that are chosen as those of training."""
+_NAMES = {ONE: "one per game", ALL: "all, fewer games", CONSTANT: "mean value"}
+_COLUMNS = {
+    "train_mse": "training",
+    "test_mse": "held-out",
+    "test_unseen_mse": "unseen",
+    "test_games_mse": "all positions",
+    "exact_mse": "exact",
+}
+
+
+def describe(row: Row) -> str:
+    """Describes a row in at most 70 columns: errors of evals, if there are any, or losses."""
+    parts = []
+    for name in (ONE, ALL):
+        if f"{name}/test_mse" in row:
+            errors = row[f"{name}/train_mse"], row[f"{name}/test_mse"]
+            parts.append("{}: train {:.3f} test {:.3f}".format(name, *errors))
+        elif f"{name}_loss" in row:
+            parts.append(f"{name}: loss {row[f'{name}_loss']:.3f}")
+    return "  ".join(parts)
+
+
+def count_games(manifest: Manifest) -> dict[str, int]:
+    """Returns the number of games: all, used, over before their position, and stopped."""
+    return {
+        "games": manifest.counts["read"],
+        "games_used": sum(split["games"] for split in manifest.splits.values()),
+        "games_over_early": manifest.counts["without_positions"],
+        "games_stopped": manifest.counts["without_result"],
+    }
+
+
+def summarize(
+    rows: list[Row], manifest: Manifest, data: ValueData, names: tuple[str, ...]
+) -> dict[str, Any]:
+    """Returns the entries of `summary.json`: the games, the positions, and the last errors.
+
+    Args:
+      rows: the rows of the stage, of which the last one has evals.
+      manifest: that of the games.
+      data: the positions.
+      names: which positions the stage's network learned, and those of the compared network.
+
+    Returns:
+      The entries. `NAME/gap` is the error on held-out positions that are chosen as those of
+      training, less the error in training: the measure of overfitting.
+    """
+    last = rows[-1] if rows else {}
+    return {
+        **count_games(manifest),
+        "max_opening_plies": manifest.settings["max_opening_plies"],
+        "positions_trained": len(data.train[ONE].value),
+        "positions_tested": len(data.test[ONE].value),
+        "share_unseen": float(data.is_unseen.mean()),
+        "learned": names[0],
+        **{f"{name}/games": data.train[name].num_games for name in names},
+        **{name: x for name, x in last.items() if "/" in name},
+        **{
+            f"{name}/gap": last[f"{name}/{SAME_KIND[name]}"] - last[f"{name}/train_mse"]
+            for name in names
+            if f"{name}/train_mse" in last
+        },
+    }
+
+
+def table(summary: dict[str, Any]) -> rich.table.Table:
+    """Returns the errors of the networks as a table of at most 80 columns."""
+    names = [name for name in _NAMES if f"{name}/test_mse" in summary]
+    columns = [x for x in _COLUMNS if any(f"{name}/{x}" in summary for name in names)]
+    found = rich.table.Table(
+        title=f"Mean squared error of the value, {summary['positions_trained']:,} positions",
+        caption=_caption(summary),
+        title_justify="left",
+        title_style="bold",
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+    )
+    found.add_column("learned from")
+    for column in columns:
+        found.add_column(_COLUMNS[column], justify="right")
+    for name in names:
+        cells = [_entry(summary, name, column) for column in columns]
+        found.add_row(_NAMES[name], *("–" if x is None else f"{x:.3f}" for x in cells))
+    return found
+
+
+def _entry(row: dict[str, Any], name: str, entry: str) -> Any:
+    """Returns an entry of a row or of the summary; `None` if there is none."""
+    key = f"{name}/{entry}"
+    return row.get("exact/constant_error" if key == f"{CONSTANT}/exact_mse" else key)
+
+
+def _caption(summary: dict[str, Any]) -> str:
+    """Explains the columns; says how much the networks overfit, and what chance alone may give."""
+    text = (
+        f"Held-out: one position of each of {summary['positions_tested']:,} games. Unseen: those "
+        "that no network learned. All positions: of held-out games. Exact: under perfect play."
+    )
+    gaps = [
+        f"{name} {summary[f'{name}/gap']:+.3f}" for name in (ONE, ALL) if f"{name}/gap" in summary
+    ]
+    text += f" Held-out less training, of the same kind: {', '.join(gaps)}."
+    if "difference/test_mse" in summary:
+        difference, margin = (summary[f"difference/test_{x}"] for x in ("mse", "margin"))
+        text += f" Held-out, all less one: {difference:+.3f} ± {margin:.3f} (95 %)."
+    return text
+
+
+def plot(rows: list[Row], title: str, file: Path) -> None:
+    """Plots the errors on training positions and on held-out games, and saves the picture.
+
+    Args:
+      rows: the rows of `metrics.jsonl`.
+      title: the title.
+      file: the file to write; its suffix sets the format.
+    """
+    figure = Figure(figsize=(11, 4.2), layout="constrained")
+    evals = [row for row in rows if f"{CONSTANT}/test_mse" in row]
+    kinds, common, exact = figure.subplots(1, 3)
+    for number, name in enumerate((ONE, ALL)):
+        style = {"color": COLORS[number], "marker": "."}
+        _draw(kinds, evals, name, "train_mse", f"{name}, training", linestyle="--", **style)
+        _draw(kinds, evals, name, SAME_KIND[name], f"{name}, held-out", **style)
+        _draw(common, evals, name, "test_mse", name, **style)
+        _draw(exact, evals, name, "exact_mse", name, **style)
+    for axes, entry, heading in (
+        (kinds, None, "positions chosen as in training"),
+        (common, "test_mse", "one position per held-out game"),
+        (exact, "exact_mse", "values under perfect play"),
+    ):
+        if entry is not None:
+            style = {"color": COLORS[-1], "linestyle": ":"}
+            _draw(axes, evals, CONSTANT, entry, "mean value", **style)
+        axes.set(xlabel="iteration", ylabel="mean squared error", title=heading)
+        axes.grid(alpha=0.3)
+        axes.set_visible(bool(axes.lines))
+        if axes.lines:
+            axes.set_ylim(bottom=0)
+            axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2)
+    figure.suptitle(label(title, 110))
+    figure.savefig(file, dpi=110)
+
+
+def _draw(axes: Axes, rows: list[Row], name: str, entry: str, text: str, **style: Any) -> None:
+    """Draws one entry of a network over the iterations, if there is any."""
+    found = [(row["iteration"], _entry(row, name, entry)) for row in rows]
+    points = [(x, y) for x, y in found if y is not None]
+    if points:
+        axes.plot(*zip(*points, strict=True), label=text, **style)

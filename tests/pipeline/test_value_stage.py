@@ -1,0 +1,304 @@
+"""The value stage: the loss, equal conditions of both networks, exact values, resuming."""
+
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from rich.console import Console
+
+import games
+from dualmctx.pipeline.config import Value, ValueConfig
+from dualmctx.pipeline.exact_positions import exact_positions, value_error
+from dualmctx.pipeline.parts import POLICY, ROLLOUT, VALUE, alphago_network, get_part, with_part
+from dualmctx.pipeline.stage import Inputs, Stage
+from dualmctx.pipeline.value import make_stage
+from dualmctx.pipeline.value_dataset import make_value_games
+from dualmctx.pipeline.value_errors import measure_errors
+from dualmctx.pipeline.value_games import GameOptions, Policies
+from dualmctx.pipeline.value_positions import ALL, ONE, ValueData, ValuePositions, load_value_data
+from dualmctx.pipeline.value_regression import (
+    make_learn,
+    make_predict,
+    mean_squared_error,
+    squared_errors,
+)
+from dualmctx.runs.saved_network import Trained
+from dualmctx.training.config import NetworkOptions
+
+ENV = games.make("tic_tac_toe")
+NETWORK = alphago_network(ENV, NetworkOptions(trunk="mlp", width=32, num_blocks=1))
+# The place of a cell's state, in base 3, in a table of all positions.
+CELLS = 3 ** np.arange(9)
+
+
+def linear(part: jax.Array, observation: jax.Array) -> jax.Array:
+    """A value network with one parameter per entry of the observation."""
+    return jnp.tanh(observation.reshape(len(observation), -1) @ part)
+
+
+def linear_step(part: np.ndarray, x: np.ndarray, z: np.ndarray) -> tuple[float, np.ndarray]:
+    """Returns the loss and its gradient by hand."""
+    v = np.tanh(x @ part)
+    loss = float(np.mean((z - v) ** 2))
+    return loss, np.mean((-2 * (z - v) * (1 - v**2))[:, None] * x, axis=0)
+
+
+def test_loss_and_gradient_are_those_by_hand() -> None:
+    rng = np.random.default_rng(0)
+    part, x, z = rng.normal(size=6), rng.normal(size=(20, 6)), rng.choice([-1.0, 0, 1], 20)
+    loss, gradient = linear_step(part, x, z)
+    arrays = [jnp.asarray(a, jnp.float32) for a in (part, x, z)]
+    found = jax.value_and_grad(lambda *a: mean_squared_error(linear, *a))(*arrays)
+    np.testing.assert_allclose(found[0], loss, rtol=1e-5)
+    np.testing.assert_allclose(found[1], gradient, rtol=1e-4, atol=1e-6)
+    errors = squared_errors(linear, *(np.asarray(a) for a in arrays))
+    np.testing.assert_allclose(errors, (z - np.tanh(x @ part)) ** 2, rtol=1e-4, atol=1e-6)
+
+
+def test_updates_are_those_of_gradient_descent_by_hand() -> None:
+    """All positions are equal, so that the sampled batch does not matter."""
+    rng = np.random.default_rng(1)
+    x, z, part = np.tile(rng.normal(size=6), (5, 1)), np.full(5, -1.0), rng.normal(size=6)
+    learn = make_learn(linear, optax.sgd(0.1), num_updates=4, batch_size=3)
+    positions = {ONE: (jnp.asarray(x, jnp.float32), jnp.asarray(z, jnp.float32))}
+    start = {ONE: jnp.asarray(part, jnp.float32)}
+    states = {ONE: optax.sgd(0.1).init(start[ONE])}
+    found, _, losses = learn(start, states, jax.random.PRNGKey(0), positions)
+    expected = []
+    for _ in range(4):
+        loss, gradient = linear_step(part, x, z)
+        expected.append(loss)
+        part = part - 0.1 * gradient
+    np.testing.assert_allclose(found[ONE], part, rtol=1e-4)
+    np.testing.assert_allclose(losses[ONE], np.mean(expected), rtol=1e-4)
+
+
+def test_symmetries_are_applied_to_the_observation() -> None:
+    """With both permutations of two entries, a value that differs between them is not learned."""
+    x, z = jnp.array([[1.0, 0.0]]), jnp.array([1.0])
+    start = {ONE: jnp.zeros(2)}
+    moved = {}
+    tables = {"plain": None, "mirrored": [[1, 0]], "both": [[0, 1], [1, 0]]}
+    for name, table in tables.items():
+        symmetries = None if table is None else np.array(table)
+        learn = make_learn(linear, optax.sgd(0.1), 20, 16, symmetries)
+        states = {ONE: optax.sgd(0.1).init(start[ONE])}
+        moved[name] = learn(start, states, jax.random.PRNGKey(0), {ONE: (x, z)})[0][ONE]
+    assert moved["plain"][0] > 0.5 > moved["plain"][1] == 0
+    np.testing.assert_array_equal(moved["mirrored"], moved["plain"][::-1])
+    assert 0.3 < moved["both"][0] / moved["both"][1] < 3
+
+
+def perfect_table() -> jax.Array:
+    """Returns `[3^9, 9]` logits of moves that keep the value, by the number of the position."""
+    solution = games.solve(ENV)
+    states = games.replay(ENV, solution.histories)
+    table = np.zeros((3**9, 9), np.float32)
+    table[np.asarray(number_of(states.observation))] = np.where(solution.optimal_actions, 0, -1e9)
+    return jnp.asarray(table)
+
+
+def number_of(observation: jax.Array) -> jax.Array:
+    cells = observation.reshape(len(observation), 9, 2).astype(jnp.int32)
+    return (cells[..., 0] + 2 * cells[..., 1]) @ CELLS
+
+
+def table_logits(params: jax.Array, observation: jax.Array) -> jax.Array:
+    return params[number_of(observation)]
+
+
+@pytest.fixture(scope="module")
+def perfect_data(tmp_path_factory: pytest.TempPathFactory) -> ValueData:
+    """Positions after random moves, with the results of perfect players."""
+    folder, table = tmp_path_factory.mktemp("perfect") / "games", perfect_table()
+    options = GameOptions(2000, max_opening_plies=7, batch=256, test=0.2)
+    policies = Policies(table_logits, jnp.zeros_like(table), table)
+    known = {"game": "tic_tac_toe", "game_parameters": {}, "inputs": {}}
+    make_value_games(ENV, policies, options, folder, **known)
+    return load_value_data(ENV, folder, 500, seed=0)
+
+
+def train(positions: ValuePositions, num_updates: int = 800) -> Any:
+    """Returns the parameters of a value network that has learned the positions."""
+    params = NETWORK.init(jax.random.PRNGKey(0), jnp.zeros((1, *ENV.observation_shape)))
+    part, optimizer = get_part(params, VALUE), optax.adam(5e-3)
+    arrays = jnp.asarray(positions.observation), jnp.asarray(positions.value)
+    learn = perfect_learn(num_updates)
+    found = learn({ONE: part}, {ONE: optimizer.init(part)}, jax.random.PRNGKey(1), {ONE: arrays})
+    return found[0][ONE]
+
+
+@functools.cache
+def perfect_learn(num_updates: int) -> Any:
+    """Compiles once for both trainings."""
+    symmetries = games.symmetries(ENV).observation
+    return make_learn(make_predict(NETWORK), optax.adam(5e-3), num_updates, 64, symmetries)
+
+
+def test_value_network_learns_exact_values_from_perfect_players(perfect_data: ValueData) -> None:
+    one = perfect_data.train[ONE]
+    shuffled = one._replace(value=np.random.default_rng(0).permutation(one.value))
+    parts = {ONE: train(one), ALL: train(shuffled)}
+    errors = measure_errors(make_predict(NETWORK), parts, perfect_data, 500)
+    chance = errors["constant/test_mse"]
+    params = NETWORK.init(jax.random.PRNGKey(0), jnp.zeros((1, *ENV.observation_shape)))
+    exact = exact_positions(ENV)
+    assert exact is not None
+    found = [
+        value_error(NETWORK, with_part(params, VALUE, part), exact)["exact/value_error"]
+        for part in (parts[ONE], parts[ALL])
+    ]
+    constant = float(np.var(exact.values))
+    assert errors["one/test_mse"] < 0.3 * chance
+    assert found[0] < 0.6 * constant
+    # The same positions with shuffled results say nothing about the values.
+    assert errors["all/test_mse"] > 0.8 * chance
+    assert found[1] > 0.8 * constant
+
+
+def test_networks_with_equal_positions_stay_equal() -> None:
+    rng = np.random.default_rng(0)
+    positions = jnp.asarray(rng.normal(size=(50, 3))), jnp.asarray(rng.choice([-1.0, 1.0], 50))
+    learn = make_learn(linear, optax.sgd(0.1), 5, 8)
+    state = optax.sgd(0.1).init(jnp.zeros(3))
+    found, _, losses = learn(
+        {ONE: jnp.zeros(3), ALL: jnp.zeros(3)},
+        {ONE: state, ALL: state},
+        jax.random.PRNGKey(0),
+        {ONE: positions, ALL: positions},
+    )
+    np.testing.assert_array_equal(found[ONE], found[ALL])
+    assert losses[ONE] == losses[ALL] > 0
+
+
+def test_both_networks_learn_as_many_positions(perfect_data: ValueData) -> None:
+    one, every = perfect_data.train[ONE], perfect_data.train[ALL]
+    assert len(one.value) == len(every.value) == len(one.keys) == one.num_games
+    assert every.num_games < one.num_games
+    played = np.asarray(one.observation).sum(axis=(1, 2, 3))
+    assert played.min() == 1
+    assert 5 < played.max() < 9
+    assert set(np.unique(one.value)) == {-1.0, 0.0, 1.0}
+    known = set(one.keys.tolist()) | set(every.keys.tolist())
+    unseen = [key not in known for key in perfect_data.test[ONE].keys.tolist()]
+    assert perfect_data.is_unseen.tolist() == unseen
+
+
+def test_errors_are_means_over_positions(perfect_data: ValueData) -> None:
+    """A network that predicts a half everywhere has errors that a few lines of NumPy give."""
+    half = {x: jnp.float32(0.5) for x in (ONE, ALL)}
+
+    def predict_half(part: Any, observation: Any) -> Any:
+        return jnp.broadcast_to(part, len(observation))
+
+    found = measure_errors(predict_half, half, perfect_data, 10_000)
+    for name in (ONE, ALL):
+        for entry, positions in (
+            ("train_mse", perfect_data.train[name]),
+            ("test_mse", perfect_data.test[ONE]),
+            ("test_games_mse", perfect_data.test[ALL]),
+        ):
+            expected = np.mean((positions.value - 0.5) ** 2)
+            assert found[f"{name}/{entry}"] == pytest.approx(expected, rel=1e-5)
+    mean = perfect_data.train[ONE].value.mean()
+    expected = np.mean((perfect_data.test[ONE].value - mean) ** 2)
+    assert found["constant/test_mse"] == pytest.approx(expected, rel=1e-5)
+    assert found["difference/test_mse"] == found["difference/test_margin"] == 0
+
+
+def make(folder: Path, **changes: Any) -> Stage:
+    config = ValueConfig(
+        game="tic_tac_toe",
+        value=Value(
+            **{
+                "num_games": 300,
+                "num_iterations": 4,
+                "num_updates": 5,
+                "batch_size": 32,
+                "games_per_batch": 256,
+                "eval_every": 2,
+                "augment": False,
+            }
+            | changes
+        ),
+    )
+    params = NETWORK.init(jax.random.PRNGKey(5), jnp.zeros((1, *ENV.observation_shape)))
+    other = jax.tree.map(lambda x: x + 0.1, params)
+    trained = [Trained(ENV, NETWORK, x, 1, {}) for x in (params, other)]
+    return make_stage(
+        ENV, NETWORK, config, Inputs(init_from=trained[1], supervised=trained[0]), folder
+    )
+
+
+def test_a_resumed_stage_gives_the_same_numbers(tmp_path: Path) -> None:
+    stage, said = make(tmp_path), []
+    stage.prepare(said.append)
+    assert any("over before it" in line for line in said)
+    state, rows = stage.init(), []
+    first = state.params
+    for iteration in range(1, 5):
+        if iteration == 3:
+            # Another process has only the checkpoint and the games.
+            stage = make(tmp_path)
+            stage.prepare(said.append)
+            state = jax.tree.map(jnp.array, jax.tree.map(np.array, state))
+        state, row = stage.iterate(state)
+        rows.append({"iteration": iteration, **row})
+    again = stage.init()
+    for row in rows:
+        again, entries = stage.iterate(again)
+        assert entries == {x: row[x] for x in entries}
+    jax.tree.map(np.testing.assert_array_equal, state, again)
+    assert int(state.iteration) == 4
+    # Only the value network is trained; the rest is that of the supervised stage.
+    for part in (POLICY, ROLLOUT):
+        same = jax.tree.map(np.array_equal, get_part(first, part), get_part(state.params, part))
+        assert jax.tree.all(same)
+    changed = jax.tree.map(np.array_equal, get_part(first, VALUE), get_part(state.params, VALUE))
+    assert not jax.tree.all(changed)
+
+    rows[-1] |= stage.evaluate(state)
+    assert max(len(stage.describe(row)) for row in rows) <= 70
+    summary = stage.summarize(state, rows)
+    assert summary["games"] == 300 == summary["games_used"] + summary["games_over_early"]
+    json.dumps(summary, allow_nan=False)
+    console = Console(width=80, record=True, file=None, quiet=True)
+    console.print(stage.table(summary))
+    stage.plot(rows, "tic_tac_toe, value", tmp_path / "curve.png")
+    assert (tmp_path / "curve.png").stat().st_size > 1000
+
+
+def test_a_stage_may_train_one_network_alone(tmp_path: Path) -> None:
+    stage = make(tmp_path, compare_positions=False, positions="all")
+    stage.prepare(lambda line: None)
+    state, row = stage.iterate(stage.init())
+    assert row.keys() == {"all_loss"}
+    assert state.extra == ()
+    entries = stage.evaluate(state)
+    assert not any(name.startswith(("one/", "difference/")) for name in entries)
+    assert stage.summarize(state, [row | entries])["learned"] == "all"
+
+
+def test_augmentation_needs_symmetries(tmp_path: Path) -> None:
+    env = games.make("nim")
+    network = alphago_network(env, NetworkOptions(width=8, num_blocks=1))
+    params = network.init(jax.random.PRNGKey(0), jnp.zeros((1, *env.observation_shape)))
+    inputs = Inputs(*[Trained(env, network, params, 1, {})] * 2)
+    config = ValueConfig(game="nim", value=Value(augment=True))
+    with pytest.raises(ValueError, match=r"has no symmetries; leave value\.augment out"):
+        make_stage(env, network, config, inputs, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"num_games": 0}, {"max_opening_plies": 0}, {"test_share": 1.0}, {"max_positions": 0}],
+)
+def test_options_out_of_range_are_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(change))):
+        Value(**change)
