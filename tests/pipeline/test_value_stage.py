@@ -141,6 +141,7 @@ def perfect_learn(num_updates: int) -> Any:
     return make_learn(make_predict(NETWORK), optax.adam(5e-3), num_updates, 64, symmetries)
 
 
+@pytest.mark.slow
 def test_value_network_learns_exact_values_from_perfect_players(perfect_data: ValueData) -> None:
     one = perfect_data.train[ONE]
     shuffled = one._replace(value=np.random.default_rng(0).permutation(one.value))
@@ -274,6 +275,7 @@ def test_a_resumed_stage_gives_the_same_numbers(tmp_path: Path) -> None:
     assert (tmp_path / "curve.png").stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_a_stage_may_train_one_network_alone(tmp_path: Path) -> None:
     stage = make(tmp_path, compare_positions=False, positions="all")
     stage.prepare(lambda line: None)
