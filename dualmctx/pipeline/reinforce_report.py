@@ -95,7 +95,9 @@ def _draw_points(axes: Axes, rows: list[Row]) -> None:
     if not rows:
         return
     x = [0, *(row["iteration"] for row in rows)]
-    low, high = ([0.5, *(row[f"reinforce/points_{end}"] for row in rows)] for end in ("low", "high"))
+    low, high = (
+        [0.5, *(row[f"reinforce/points_{end}"] for row in rows)] for end in ("low", "high")
+    )
     axes.fill_between(x, low, high, color=COLORS[0], alpha=0.2, linewidth=0)
     for name, text, color, dashes in (
         ("reinforce/points", "points, both sample (95 %)", COLORS[0], "-"),
