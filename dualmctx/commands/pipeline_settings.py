@@ -61,14 +61,13 @@ def settle_stage(arguments: list[str], program: str) -> Settled:
     stage = _one_of(named, request.settings.pop(PIPELINE, None), request.file)
     path = _resumed(request, stage)
     saved = None if path is None else _read_stage(path, request.resume == AUTO)
-    if saved is not None:
-        stage = _check_resumed(path, saved, stage, request.preset)
-    kind = _kind_of(stage)
-    if saved is None:
+    if path is None or saved is None:
+        kind = _kind_of(stage)
         preset, config = _new(request, kind)
     else:
-        preset = str(saved["preset"])
-        config = _with_file(kind.config(), saved, str(Path(path or "", folder.CONFIG)))
+        stage = _check_resumed(path, saved, stage, request.preset)
+        kind, preset = _kind_of(stage), str(saved["preset"])
+        config = _with_file(kind.config(), saved, str(path / folder.CONFIG))
     config = _with_file(config, request.settings, request.file)
     about = f"AlphaGo's pipeline, {stage}: {kind.summary}. docs/pipeline.md describes the stages."
     config = parse_flags(config, request.flags, f"{program} {preset} {FLAG} {stage}", about)
@@ -87,8 +86,11 @@ def stage_of_folder(arguments: list[str]) -> bool:
     try:
         request = read_request(arguments)
         path = resumed_folder(request)
-        is_run = path is not None and (path / folder.CONFIG).exists()
-        return PIPELINE in request.settings or (is_run and PIPELINE in folder.read_config(path))
+        if PIPELINE in request.settings:
+            return True
+        if path is None or not (path / folder.CONFIG).exists():
+            return False
+        return PIPELINE in folder.read_config(path)
     except ValueError:
         # The command of self-play reports the error.
         return False
@@ -136,9 +138,7 @@ def _read_stage(path: Path, is_auto: bool) -> Settings | None:
     return saved
 
 
-def _check_resumed(
-    path: Path | None, saved: Settings, stage: str | None, preset: str | None
-) -> str:
+def _check_resumed(path: Path, saved: Settings, stage: str | None, preset: str | None) -> str:
     found = str(saved[PIPELINE])
     if stage not in (None, found):
         raise ValueError(f"{path} is a run of {FLAG} {found}, not of {stage}; leave {FLAG} out")

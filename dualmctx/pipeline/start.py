@@ -75,7 +75,10 @@ def assemble_stage(
     record = record_of(name, preset, config, network, inputs)
     path = folder_of(name, preset, config)
     stage = kind.make_stage(env, network, config, inputs, path)
-    folder = reopen_run(path, record) if config.resume else create_run(path, record)
+    if config.resume:
+        folder = reopen_run(path, _with_saved_paths(record, read_config(path)))
+    else:
+        folder = create_run(path, record)
     checkpoints = open_writable_checkpoints(
         folder.checkpoints, keep=config.keep, fetch=fetch_copy, config=read_config(path)
     )
@@ -116,6 +119,16 @@ def record_of(
     return with_architecture(record, network)
 
 
+def _with_saved_paths(record: dict[str, Any], saved: dict[str, Any]) -> dict[str, Any]:
+    """Keeps the paths of the inputs in a saved record if their contents are the same.
+
+    So a stage continues after its inputs were moved.
+    """
+    if record["inputs"] != saved.get("inputs"):
+        return record
+    return record | {name: saved[name] for name in record["inputs"] if name in saved}
+
+
 def plain_record(name: str, preset: str, config: RunConfig) -> dict[str, Any]:
     """Returns the fields of a configuration as JSON values, without those of its execution."""
     # The folder may be moved.
@@ -138,7 +151,9 @@ def _network(config: RunConfig, env: Environment, inputs: Inputs) -> Any:
     """
     source = inputs.init_from or inputs.supervised
     options = getattr(config, "network", None)
-    if options is None and source is not None:
+    if options is None:
+        if source is None:
+            raise ValueError("the stage has neither options of a network nor an input with one")
         return source.network
     network = alphago_network(env, options)
     if source is not None:

@@ -1,16 +1,52 @@
-"""A stage that adds noise to the parameters, in place of one that learns."""
+"""A stage that adds noise to the parameters, in place of the supervised one."""
 
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import pytest
 from rich.table import Table
 
+from dualmctx.commands import train
+from dualmctx.pipeline import registry
 from dualmctx.pipeline.stage import Inputs, Row, Stage, StageState
 
-# Called with the number of completed iterations before each iteration; tests replace it.
-before_iteration = print
+NUM_ITERATIONS = 7
+SMALL = [
+    *("connect2", "--pipeline", "supervised", "--network.width", "8"),
+    *("--network.num-blocks", "1", "--checkpoint-every", "3", "--supervised.eval-every", "2"),
+    *("--supervised.num-iterations", str(NUM_ITERATIONS)),
+]
+_before: list[Callable[[int], None]] = []
+
+
+@contextlib.contextmanager
+def installed() -> Iterator[None]:
+    """Puts this stage in the place of the supervised one; it needs no data set."""
+    with pytest.MonkeyPatch.context() as patch:
+        kind = registry.STAGES["supervised"]._replace(module="fake_stage", required=())
+        patch.setitem(registry.STAGES, "supervised", kind)
+        yield
+
+
+@contextlib.contextmanager
+def acting(number: int, act: Callable[[], None]) -> Iterator[None]:
+    """Calls a function in the iteration after `number` others."""
+    _before.append(lambda iteration: act() if iteration == number else None)
+    try:
+        yield
+    finally:
+        _before.clear()
+
+
+def run_to_the_end(out: Path) -> Path:
+    """Runs the stage in one process; returns its folder."""
+    with installed():
+        assert train.main([*SMALL, "--out", str(out)]) == 0
+    return out
 
 
 def make_stage(env: Any, network: Any, config: Any, inputs: Inputs, folder: Path) -> Stage:
@@ -35,13 +71,17 @@ def make_stage(env: Any, network: Any, config: Any, inputs: Inputs, folder: Path
     donating = jax.jit(step, donate_argnums=0)
 
     def iterate(state: StageState) -> tuple[StageState, dict[str, float]]:
-        before_iteration(int(state.iteration))
+        for act in _before:
+            act(int(state.iteration))
         state, noise = donating(state)
         return state, {"noise": noise}
 
     def describe(row: Row) -> str:
         evals = f" largest {row['fake/largest']:.3f}" if "fake/largest" in row else ""
         return f"noise {row['noise']:.4f}{evals}"
+
+    def plot(rows: list[Row], title: str, file: Path) -> None:
+        file.write_text(f"{title}: {len(rows)}")
 
     def table(summary: dict[str, Any]) -> Table:
         shown = Table("entry", "value", title=summary["title"])
@@ -56,7 +96,7 @@ def make_stage(env: Any, network: Any, config: Any, inputs: Inputs, folder: Path
         evaluate=lambda state: {"fake/largest": jnp.max(jnp.abs(state.extra))},
         eval_every=options.eval_every,
         describe=describe,
-        plot=lambda rows, title, file: file.write_text(f"{title}: {len(rows)}"),
+        plot=plot,
         summarize=lambda state, rows: {"last_noise": rows[-1]["noise"]},
         table=table,
         about="adds noise",

@@ -3,7 +3,7 @@
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,26 +11,24 @@ import fake_stage
 import jax
 import numpy as np
 import pytest
+from fake_stage import NUM_ITERATIONS, SMALL
 
 from dualmctx.commands import compare, evaluate, export, train
-from dualmctx.pipeline import registry
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.saved_network import load_trained
 
-NUM_ITERATIONS = 7
-SMALL = [
-    *("connect2", "--pipeline", "supervised", "--network.width", "8"),
-    *("--network.num-blocks", "1", "--checkpoint-every", "3", "--supervised.eval-every", "2"),
-    *("--supervised.num-iterations", str(NUM_ITERATIONS)),
-]
-
 
 @pytest.fixture(autouse=True)
-def fake(monkeypatch: pytest.MonkeyPatch) -> None:
+def fake() -> Iterator[None]:
     """Puts the stage of these tests in the place of the supervised one."""
-    kind = registry.STAGES["supervised"]._replace(module="fake_stage", required=())
-    monkeypatch.setitem(registry.STAGES, "supervised", kind)
-    monkeypatch.setattr(fake_stage, "before_iteration", lambda iteration: None)
+    with fake_stage.installed():
+        yield
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run, of one process."""
+    return fake_stage.run_to_the_end(tmp_path_factory.mktemp("pipeline") / "run")
 
 
 def read_metrics(out: Path) -> list[dict[str, Any]]:
@@ -45,22 +43,6 @@ def read_state(out: Path) -> list[np.ndarray]:
 def content(folder: Path) -> dict[str, bytes]:
     files = (x for x in folder.rglob("*") if x.is_file() and not x.name.startswith("."))
     return {str(file.relative_to(folder)): file.read_bytes() for file in files}
-
-
-def at_iteration(number: int, act: Callable[[], None]) -> Callable[[int], None]:
-    return lambda iteration: act() if iteration == number else None
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run, from the first process to the last."""
-    out = tmp_path_factory.mktemp("pipeline") / "run"
-    with pytest.MonkeyPatch.context() as patch:
-        kind = registry.STAGES["supervised"]._replace(module="fake_stage", required=())
-        patch.setitem(registry.STAGES, "supervised", kind)
-        patch.setattr(fake_stage, "before_iteration", lambda iteration: None)
-        assert train.main([*SMALL, "--out", str(out)]) == 0
-    return out
 
 
 def test_a_stage_writes_rows_evals_and_a_summary(finished: Path) -> None:
@@ -109,7 +91,7 @@ def test_other_commands_search_with_the_network_of_a_stage(finished: Path, tmp_p
 
 @pytest.mark.parametrize("last", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_a_killed_stage_resumes_to_the_same_numbers(
-    last: int, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    last: int, finished: Path, tmp_path: Path
 ) -> None:
     """Iteration 1 is before the first checkpoint, 4 after the one of iteration 3."""
 
@@ -117,10 +99,8 @@ def test_a_killed_stage_resumes_to_the_same_numbers(
         raise SystemExit(9)
 
     out = tmp_path / "run"
-    monkeypatch.setattr(fake_stage, "before_iteration", at_iteration(last, kill))
-    with pytest.raises(SystemExit):
+    with fake_stage.acting(last, kill), pytest.raises(SystemExit):
         train.main([*SMALL, "--out", str(out)])
-    monkeypatch.setattr(fake_stage, "before_iteration", lambda iteration: None)
     assert train.main(["--resume", str(out)]) == 0
     assert read_metrics(out) == read_metrics(finished)
     for one, other in zip(read_state(out), read_state(finished), strict=True):
@@ -134,13 +114,11 @@ def test_a_signal_saves_a_checkpoint_and_resuming_continues(
     number: signal.Signals,
     finished: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     out = tmp_path / "run"
-    stop = at_iteration(4, lambda: os.kill(os.getpid(), number))
-    monkeypatch.setattr(fake_stage, "before_iteration", stop)
-    assert train.main([*SMALL, "--out", str(out)]) == 130
+    with fake_stage.acting(4, lambda: os.kill(os.getpid(), number)):
+        assert train.main([*SMALL, "--out", str(out)]) == 130
     assert "saved iteration 5; continue with" in capsys.readouterr().out
     assert open_checkpoints(out / "checkpoints").latest() == 5
     assert not (out / "summary.json").exists()
@@ -149,12 +127,8 @@ def test_a_signal_saves_a_checkpoint_and_resuming_continues(
     assert read_metrics(out) == read_metrics(finished)
 
 
-def test_a_finished_stage_is_not_run_again(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(iteration: int) -> None:
-        raise AssertionError(iteration)
-
+def test_a_finished_stage_is_not_run_again(finished: Path) -> None:
     before = content(finished)
-    monkeypatch.setattr(fake_stage, "before_iteration", fail)
     assert train.main(["--resume", str(finished)]) == 0
     after = content(finished)
     assert {name for name in after if before.get(name) != after[name]} <= {
@@ -175,13 +149,11 @@ def test_divergence_ends_the_stage_without_a_checkpoint(
 
 
 def test_a_damaged_checkpoint_is_moved_aside(
-    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "run"
-    stop = at_iteration(5, lambda: os.kill(os.getpid(), signal.SIGTERM))
-    monkeypatch.setattr(fake_stage, "before_iteration", stop)
-    assert train.main([*SMALL, "--out", str(out)]) == 130
-    monkeypatch.setattr(fake_stage, "before_iteration", lambda iteration: None)
+    with fake_stage.acting(5, lambda: os.kill(os.getpid(), signal.SIGTERM)):
+        assert train.main([*SMALL, "--out", str(out)]) == 130
     for file in (out / "checkpoints" / "6").rglob("*"):
         if file.is_file():
             file.write_bytes(b"")
@@ -192,13 +164,13 @@ def test_a_damaged_checkpoint_is_moved_aside(
 
 
 def test_an_error_in_an_iteration_names_the_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail() -> None:
         raise ValueError("train-00000.npz is damaged")
 
-    monkeypatch.setattr(fake_stage, "before_iteration", at_iteration(4, fail))
-    assert train.main([*SMALL, "--out", str(tmp_path / "run")]) == 2
+    with fake_stage.acting(4, fail):
+        assert train.main([*SMALL, "--out", str(tmp_path / "run")]) == 2
     message = capsys.readouterr().err
     assert "train-00000.npz is damaged" in message
     assert "last good checkpoint is iteration 3" in message
