@@ -118,7 +118,6 @@ def make_stage(
         summarize=lambda state, rows: summarize_rows(rows, options.num_games),
         table=summary_table,
         about=f"{options.num_games} games per iteration against a pool of {options.pool_size}",
-        learning_rate_flag="--reinforce.learning-rate",
     )
 
 
