@@ -13,7 +13,10 @@ import jax.numpy as jnp
 import optax
 
 from dualmctx.checks import check
+from dualmctx.matches.movers import MoveFn
+from dualmctx.models.network import SeparateTrunks
 from dualmctx.pipeline.config import ReinforceConfig
+from dualmctx.pipeline.exact_positions import exact_positions, keeping_share
 from dualmctx.pipeline.opponent_pool import (
     Pool,
     add_policy,
@@ -23,7 +26,15 @@ from dualmctx.pipeline.opponent_pool import (
     make_pool,
 )
 from dualmctx.pipeline.options import Reinforce
-from dualmctx.pipeline.parts import POLICY, VALUE, get_part, policy_logits, predict_value, with_part
+from dualmctx.pipeline.parts import (
+    POLICY,
+    VALUE,
+    check_parts,
+    get_part,
+    policy_logits,
+    predict_value,
+    with_part,
+)
 from dualmctx.pipeline.policy_gradient import Gradients, make_gradient
 from dualmctx.pipeline.reinforce_report import (
     describe_row,
@@ -44,6 +55,8 @@ from dualmctx.types import Environment, Params, PolicyValueNetwork
 
 # The match after the last iteration has at least this many games.
 _FINAL_GAMES = 1000
+# Folded into the key of a state for the evals. Iterations split the key instead.
+_EVALS = 0xE7A15
 
 
 class _Optimizers(NamedTuple):
@@ -73,13 +86,14 @@ def make_stage(
       folder: not used.
 
     Raises:
-      ValueError: if the random openings are not shorter than the longest game.
+      ValueError: if the network does not have the three parts, or if random openings may be as
+        long as the longest game.
 
     Source: Silver et al. 2016, Methods, "Policy network: reinforcement learning"; the deviations
     stand in docs/variants.md.
     """
     del folder
-    options = config.reinforce
+    options, network = config.reinforce, check_parts(network)
     plies = max(options.opening_plies, options.eval_opening_plies)
     check(plies < options.max_plies, "max_plies", options.max_plies, f"above {plies}, the opening")
     assert inputs.init_from is not None
@@ -132,7 +146,7 @@ def make_optimizers(options: Reinforce) -> _Optimizers:
 
 def make_iterate(
     env: Environment,
-    network: PolicyValueNetwork,
+    network: SeparateTrunks,
     params: Params,
     options: Reinforce,
     optimizers: _Optimizers,
@@ -182,7 +196,7 @@ def make_iterate(
     return iterate
 
 
-def _make_logits_fn(network: PolicyValueNetwork, params: Params) -> LogitsFn:
+def _make_logits_fn(network: SeparateTrunks, params: Params) -> LogitsFn:
     """Returns the policy network as a function of its own parameters and observations."""
 
     def logits_fn(policy: Params, observation: chex.Array) -> chex.Array:
@@ -209,49 +223,58 @@ def _make_row(
         "plies": jnp.mean(jnp.sum(games.actions >= 0, axis=1)),
         "entropy": gradients.entropy,
         "value_loss": gradients.value_loss,
-        "gradient_norm": optax.global_norm(gradients.policy),
+        "gradient_norm": optax.tree.norm(gradients.policy),
         "opponent": opponent,
         "pool_policies": count_policies(pool),
     }
 
 
 def _make_evaluate(
-    env: Environment, network: PolicyValueNetwork, params: Params, options: Reinforce
+    env: Environment, network: SeparateTrunks, params: Params, options: Reinforce
 ) -> Callable[[StageState], dict[str, float]]:
     """Returns the evals: matches with the supervised policy, and moves against perfect play."""
-    logits_fn, number = _make_logits_fn(network, params), options.eval_games
-
-    def make_counts(move_fn: Any, opening_plies: int) -> Callable[..., list[int]]:
-        play = make_self_match(
-            env,
-            move_fn,
-            num_games=number,
-            max_plies=options.max_plies,
-            opening_plies=opening_plies,
-        )
-
-        @jax.jit
-        def count(state: StageState, rng_key: chex.PRNGKey) -> chex.Array:
-            games = play(get_part(state.params, POLICY), first_policy(state.extra), rng_key)
-            return jnp.stack([jnp.sum(games.result == z) for z in (1, 0, -1)])
-
-        return lambda state, rng_key: jax.device_get(count(state, rng_key))
-
-    count_sampled = make_counts(sample_moves(logits_fn), 0)
-    count_likeliest = make_counts(likeliest_moves(logits_fn), options.eval_opening_plies)
+    logits_fn = _make_logits_fn(network, params)
+    count_sampled = _make_count(env, sample_moves(logits_fn), options, 0)
+    count_likeliest = _make_count(
+        env, likeliest_moves(logits_fn), options, options.eval_opening_plies
+    )
 
     def evaluate(state: StageState) -> dict[str, float]:
         is_last = int(state.iteration) >= options.num_iterations
-        rounds = -(-_FINAL_GAMES // number) if is_last else 1
-        # Iterations split the key, so no number of them folds a number into it.
-        keys = jax.random.split(jax.random.fold_in(state.rng_key, 0), rounds)
-        wins, draws, losses = map(int, sum(count_sampled(state, key) for key in keys))
-        row = describe_score(wins, draws, losses)
-        wins, draws, _ = map(int, count_likeliest(state, keys[0]))
-        row["reinforce/likeliest_points"] = (wins + draws / 2) / number
+        rounds = -(-_FINAL_GAMES // options.eval_games) if is_last else 1
+        keys = jax.random.split(jax.random.fold_in(state.rng_key, _EVALS), rounds)
+        counts = [count_sampled(state, key).tolist() for key in keys]
+        row = describe_score(*(sum(column) for column in zip(*counts, strict=True)))
+        wins, draws, _ = count_likeliest(state, keys[0]).tolist()
+        row["reinforce/likeliest_points"] = (wins + draws / 2) / options.eval_games
+        # The first call takes a while, and later calls return the same positions.
+        if positions := exact_positions(env):
+            row |= keeping_share(network, state.params, positions)
         return row
 
     return evaluate
+
+
+def _make_count(
+    env: Environment, move_fn: MoveFn, options: Reinforce, opening_plies: int
+) -> Callable[[StageState, chex.PRNGKey], chex.Array]:
+    """Returns a function that plays a match of the policy with the supervised policy.
+
+    It returns the numbers of games that the policy won, drew and lost, `[3]`.
+    """
+    play = make_self_match(
+        env,
+        move_fn,
+        num_games=options.eval_games,
+        max_plies=options.max_plies,
+        opening_plies=opening_plies,
+    )
+
+    def count(state: StageState, rng_key: chex.PRNGKey) -> chex.Array:
+        games = play(get_part(state.params, POLICY), first_policy(state.extra), rng_key)
+        return jnp.stack([jnp.sum(games.result == z) for z in (1, 0, -1)])
+
+    return jax.jit(count)
 
 
 def describe_score(wins: int, draws: int, losses: int) -> dict[str, float]:

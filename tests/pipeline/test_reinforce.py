@@ -1,0 +1,201 @@
+"""The stage `reinforce`: reproducible, resumable, it trains its own parts, and it improves."""
+
+import functools
+import io
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from rich.console import Console
+
+import games
+from dualmctx.pipeline.config import Reinforce, ReinforceConfig
+from dualmctx.pipeline.parts import (
+    POLICY,
+    ROLLOUT,
+    VALUE,
+    alphago_network,
+    get_part,
+)
+from dualmctx.pipeline.policy_gradient import make_gradient
+from dualmctx.pipeline.reinforce import describe_score, make_stage
+from dualmctx.pipeline.self_matches import likeliest_moves, make_self_match, sample_moves
+from dualmctx.pipeline.stage import Inputs, Stage
+from dualmctx.runs.saved_network import Trained
+from dualmctx.training.config import NetworkOptions
+
+ENV = games.make("connect2")
+NETWORK = alphago_network(ENV, NetworkOptions(trunk="mlp", width=8, num_blocks=1))
+fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+OPTIONS = {
+    "num_games": 64,
+    "learning_rate": 0.3,
+    "num_iterations": 30,
+    "eval_games": 500,
+    "pool_every": 4,
+    "max_plies": 8,
+}
+
+
+def supervised() -> Trained:
+    observation = jnp.zeros((1, *ENV.observation_shape))
+    return Trained(ENV, NETWORK, NETWORK.init(jax.random.PRNGKey(0), observation), 0, {})
+
+
+def make(**options: Any) -> Stage:
+    config = ReinforceConfig(game="connect2", reinforce=Reinforce(**OPTIONS | options))
+    return make_stage(ENV, NETWORK, config, Inputs(init_from=supervised()), Path())
+
+
+@pytest.fixture(scope="module")
+def stage() -> Stage:
+    return make()
+
+
+@pytest.fixture(scope="module")
+def run(stage: Stage) -> tuple[Any, list[dict[str, Any]]]:
+    """Returns the final state of a run and its rows."""
+    state, rows = stage.init(), []
+    for i in range(stage.num_iterations):
+        state, row = stage.iterate(state)
+        rows.append({"iteration": i + 1, **row})
+    rows[-1] |= stage.evaluate(state)
+    return state, rows
+
+
+def assert_equal(one: Any, other: Any) -> None:
+    jax.tree.map(np.testing.assert_array_equal, one, other)
+
+
+def test_resumed_run_is_bit_equal(stage: Stage, run: tuple) -> None:
+    state = stage.init()
+    for i in range(stage.num_iterations):
+        if i == 13:  # as from a checkpoint
+            state = jax.tree.map(jnp.asarray, jax.device_get(state))
+        state, row = stage.iterate(state)
+        assert {"iteration": i + 1, **row}.items() <= run[1][i].items()
+    assert_equal(state, run[0])
+    assert_equal(stage.evaluate(state), stage.evaluate(run[0]))
+
+
+def test_only_policy_and_baseline_are_trained(run: tuple) -> None:
+    start, params = supervised().params, run[0].params
+    assert_equal(get_part(params, ROLLOUT), get_part(start, ROLLOUT))
+    for part in (POLICY, VALUE):
+        changes = jax.tree.map(
+            lambda x, y: jnp.any(x != y), *(get_part(x, part) for x in (start, params))
+        )
+        assert any(jax.tree.leaves(changes))
+
+
+def test_policy_gains_against_supervised_policy(run: tuple) -> None:
+    last = run[1][-1]
+    assert last["reinforce/games"] == 1000
+    assert last["reinforce/points_low"] > 0.55
+    assert last["reinforce/points_low"] < last["reinforce/points"] < last["reinforce/points_high"]
+    # Perfect play draws, and the start has the entropy of uniform moves.
+    entropies = [row["entropy"] for row in run[1]]
+    assert entropies[-1] < 0.8 * entropies[0]
+    assert last["exact/policy_keeping"] > last["exact/random_keeping"]
+
+
+def test_pool_starts_with_supervised_policy_and_grows(run: tuple) -> None:
+    pool = run[0].extra
+    first = jax.tree.map(lambda x: x[0], pool.params)
+    assert_equal(first, get_part(supervised().params, POLICY))
+    counts = [row["pool_policies"] for row in run[1]]
+    assert counts == [1 + i // 4 for i in range(30)]
+    assert all(row["opponent"] < row["pool_policies"] for row in run[1])
+    assert int(pool.num_added) == 1 + 30 // 4
+
+
+def test_without_baseline_the_value_network_stays() -> None:
+    stage = make(baseline="none", optimizer="adam", num_iterations=1)
+    state, row = stage.iterate(stage.init())
+    assert_equal(get_part(state.params, VALUE), get_part(supervised().params, VALUE))
+    # The loss is then the mean of z², so it is the share of moves in decided games.
+    assert 0.5 < row["value_loss"] <= 1
+
+
+def test_reports_fit_their_columns(stage: Stage, run: tuple, tmp_path: Path) -> None:
+    state, rows = run
+    assert all(len(stage.describe(row)) <= 70 for row in rows)
+    summary = {"title": "reinforce", **stage.summarize(state, rows)}
+    output = io.StringIO()
+    Console(file=output, width=80).print(stage.table(summary))
+    assert "…" not in output.getvalue()
+    assert max(map(len, output.getvalue().splitlines())) <= 80
+    stage.plot(rows, "title", tmp_path / "curve.png")
+    stage.plot(rows[:3], "title", tmp_path / "no-evals.png")
+    assert (tmp_path / "curve.png").stat().st_size > 10_000
+
+
+def play_uniform(num_games: int, max_plies: int, **options: Any) -> tuple[Any, Any]:
+    """Returns games of uniformly random policies, and their gradient."""
+    play = make_self_match(
+        ENV, sample_moves(uniform), num_games=num_games, max_plies=max_plies, **options
+    )
+    gradient = make_gradient(ENV, uniform, None, chunk=1)
+
+    @fast_jit
+    def run(params: Any, rng_key: Any) -> tuple[Any, Any]:
+        played = play(params, params, rng_key)
+        return played, gradient(params, (), played)
+
+    return run(jnp.zeros(4), jax.random.PRNGKey(0))
+
+
+def uniform(params: Any, observation: jax.Array) -> jax.Array:
+    return jnp.zeros((observation.shape[0], ENV.num_actions)) + params
+
+
+def test_games_without_result_are_draws_without_gradient() -> None:
+    played, found = play_uniform(8, 2)
+    assert not played.result.any()
+    assert not played.is_over.any()
+    assert int(found.num_moves) == 8
+    assert not found.policy.any()
+
+
+def test_moves_of_random_openings_are_not_learned() -> None:
+    played, found = play_uniform(64, 8, opening_plies=3)
+    plies, opening = (played.actions >= 0).sum(1), played.start.ply
+    assert not played.start.state.terminated.any()
+    assert set(opening.tolist()) == {0, 1, 2, 3}
+    # The players alternate, and one of them is the learner.
+    is_next = played.start.state.current_player == played.start.identity
+    chosen = plies - opening
+    expected = int(jnp.where(is_next, (chosen + 1) // 2, chosen // 2).sum())
+    assert int(found.num_moves) == expected
+    assert found.entropy > 0
+
+
+def test_player_with_nonfinite_network_loses() -> None:
+    play = make_self_match(ENV, likeliest_moves(uniform), num_games=4, max_plies=8)
+    played = fast_jit(play)(jnp.full(4, jnp.nan), jnp.zeros(4), jax.random.PRNGKey(0))
+    assert (played.result == -1).all()
+
+
+def test_score_counts_draws_as_half() -> None:
+    score = describe_score(50, 20, 30)
+    assert score["reinforce/points"] == 0.6
+    assert score["reinforce/points_low"] == pytest.approx(0.502, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_games": 7}, "num_games is 7; it must be even"),
+        ({"pool_size": 0}, "pool_size is 0; it must be at least 1"),
+        ({"learning_rate": 0.0}, "learning_rate is 0.0; it must be positive"),
+        ({"value_learning_rate": -1.0}, "value_learning_rate is -1.0; it must be positive"),
+        ({"opening_plies": 8}, "max_plies is 8; it must be above 8, the opening"),
+        ({"max_gradient_norm": float("nan")}, "max_gradient_norm is nan; it must be positive"),
+    ],
+)
+def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make(**options)
