@@ -97,7 +97,7 @@ def measure_shares(measured: Measured, labelled: dict[str, Positions]) -> Iterat
             number=len(positions.histories),
             random=round(positions.random_share(), 3),
             policy=_share(positions, moves),
-            search=measured.search and _share(positions, found.action),
+            search=_share(positions, found.action) if measured.search else None,
         )
 
 
@@ -146,7 +146,8 @@ def read_match(report: dict[str, Any], budget: str) -> list[Match]:
     for i, first in enumerate(names):
         for j, second in enumerate(names[i + 1 :], start=i + 1):
             cell = report["crosstable"][i][j]
-            counts = [cell[x] for x in ("wins", "draws", "losses")]
-            points = estimate(cell["points"] / sum(counts), sum(counts))
-            rows.append(Match(budget, first, second, sum(counts), *counts, points))
+            wins, draws, losses = (cell[x] for x in ("wins", "draws", "losses"))
+            number = wins + draws + losses
+            points = estimate(cell["points"] / number, number)
+            rows.append(Match(budget, first, second, number, wins, draws, losses, points))
     return rows

@@ -140,8 +140,12 @@ def seconds_of_training(costs: Mapping[str, Cost], which: str) -> float:
     Raises:
       ValueError: if the time of a stage is not known.
     """
-    times = {name: getattr(costs.get(name), which, None) for name in TRAINING}
-    unknown = [name for name, seconds in times.items() if seconds is None]
+    times: dict[str, float] = {
+        name: seconds
+        for name in TRAINING
+        if (seconds := getattr(costs.get(name), which, None)) is not None
+    }
+    unknown = [name for name in TRAINING if name not in times]
     if unknown:
         raise ValueError(
             f"the time of {', '.join(unknown)} is not known ({which}); give --minutes for self-play"
