@@ -159,7 +159,10 @@ def main(arguments: list[str] | None = None) -> None:
             matches += [row._asdict() for row in found]
     except (ValueError, OSError) as error:
         parser.error(str(error))
-    times = [{"run": name} | cost._asdict() for name, cost in costs.items()]
+    times = [
+        {"run": name} | {x: y and round(y, 1) for x, y in cost._asdict().items()}
+        for name, cost in costs.items()
+    ]
     show("Seconds", times)
     show("Moves that keep the game's value", shares)
     show("Games", matches)
