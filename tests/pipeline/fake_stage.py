@@ -1,6 +1,7 @@
 """A stage that adds noise to the parameters, in place of the supervised one."""
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -49,31 +50,35 @@ def run_to_the_end(out: Path) -> Path:
     return out
 
 
+@functools.cache
+def _init_fn(network: Any, shape: tuple[int, ...]) -> Callable[[jax.Array], Any]:
+    return jax.jit(lambda key: network.init(key, jnp.zeros((1, *shape))))
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def _step(state: StageState, size: float) -> tuple[StageState, jax.Array]:
+    rng_key, own = jax.random.split(state.rng_key)
+    noise = size * jax.random.normal(own)
+    params = jax.tree.map(lambda x: x + noise, state.params)
+    extra = state.extra.at[state.iteration % 3].set(noise)
+    return StageState(params, (), extra, rng_key, state.iteration + 1), noise
+
+
 def make_stage(env: Any, network: Any, config: Any, inputs: Inputs, folder: Path) -> Stage:
     """Makes the stage; all its numbers follow from the key in its state."""
     options = config.supervised
 
     def init() -> StageState:
         init_key, rng_key = jax.random.split(jax.random.PRNGKey(config.seed))
-        observation = jnp.zeros((1, *env.observation_shape))
-        params = jax.jit(network.init)(init_key, observation)
+        params = _init_fn(network, env.observation_shape)(init_key)
         if inputs.init_from is not None:
             params = jax.tree.map(jnp.array, inputs.init_from.params)
         return StageState(params, (), jnp.zeros(3), rng_key, jnp.int32(0))
 
-    def step(state: StageState) -> tuple[StageState, jax.Array]:
-        rng_key, own = jax.random.split(state.rng_key)
-        noise = options.learning_rate * jax.random.normal(own)
-        params = jax.tree.map(lambda x: x + noise, state.params)
-        extra = state.extra.at[state.iteration % 3].set(noise)
-        return StageState(params, (), extra, rng_key, state.iteration + 1), noise
-
-    donating = jax.jit(step, donate_argnums=0)
-
     def iterate(state: StageState) -> tuple[StageState, dict[str, float]]:
         for act in _before:
             act(int(state.iteration))
-        state, noise = donating(state)
+        state, noise = _step(state, options.learning_rate)
         return state, {"noise": noise}
 
     def describe(row: Row) -> str:

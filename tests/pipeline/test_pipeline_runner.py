@@ -1,11 +1,13 @@
 """The runner of stages: rows, evals, checkpoints, and how a stage is stopped and resumed."""
 
+import contextlib
+import io
 import json
 import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import fake_stage
 import jax
@@ -25,10 +27,20 @@ def fake() -> Iterator[None]:
         yield
 
 
+class Finished(NamedTuple):
+    """A finished run of one process, and its output."""
+
+    out: Path
+    said: str
+
+
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run, of one process."""
-    return fake_stage.run_to_the_end(tmp_path_factory.mktemp("pipeline") / "run")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """A finished run that no test changes."""
+    out, said = tmp_path_factory.mktemp("pipeline") / "run", io.StringIO()
+    with contextlib.redirect_stdout(said):
+        fake_stage.run_to_the_end(out)
+    return Finished(out, said.getvalue())
 
 
 def read_metrics(out: Path) -> list[dict[str, Any]]:
@@ -40,27 +52,34 @@ def read_state(out: Path) -> list[np.ndarray]:
     return jax.tree.leaves(open_checkpoints(out / "checkpoints").read()[1])
 
 
+def assert_equal_runs(out: Path, other: Path) -> None:
+    """Compares the rows and the last states of two runs, bit for bit."""
+    assert read_metrics(out) == read_metrics(other)
+    for one, two in zip(read_state(out), read_state(other), strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
 def content(folder: Path) -> dict[str, bytes]:
     files = (x for x in folder.rglob("*") if x.is_file() and not x.name.startswith("."))
     return {str(file.relative_to(folder)): file.read_bytes() for file in files}
 
 
-def test_a_stage_writes_rows_evals_and_a_summary(finished: Path) -> None:
-    rows = read_metrics(finished)
+def test_a_stage_writes_rows_evals_and_a_summary(finished: Finished) -> None:
+    rows = read_metrics(finished.out)
     assert [row["iteration"] for row in rows] == list(range(1, NUM_ITERATIONS + 1))
     # Every two iterations, and after the last one.
     assert [row["iteration"] for row in rows if "fake/largest" in row] == [2, 4, 6, 7]
-    summary = json.loads((finished / "summary.json").read_text())
+    summary = json.loads((finished.out / "summary.json").read_text())
     assert summary["stage"] == "supervised"
     assert summary["iterations"] == NUM_ITERATIONS
     assert summary["last_noise"] == rows[-1]["noise"]
     assert summary["wall_seconds"] >= summary["seconds"] > 0
-    assert (finished / "curve.png").read_text().endswith(f": {NUM_ITERATIONS}")
-    assert list((finished / "tensorboard").iterdir())
+    assert (finished.out / "curve.png").read_text().endswith(f": {NUM_ITERATIONS}")
+    assert list((finished.out / "tensorboard").iterdir())
 
 
-def test_the_record_describes_the_run(finished: Path) -> None:
-    record = json.loads((finished / "config.json").read_text())
+def test_the_record_describes_the_run(finished: Finished) -> None:
+    record = json.loads((finished.out / "config.json").read_text())
     assert (record["pipeline"], record["preset"]) == ("supervised", "connect2")
     assert record["game"] == "connect2"
     assert record["search"]["variant"] == "alphago"
@@ -68,30 +87,33 @@ def test_the_record_describes_the_run(finished: Path) -> None:
     assert record["supervised"]["num_iterations"] == NUM_ITERATIONS
 
 
-def test_the_network_of_a_stage_is_loaded_and_exported(finished: Path, tmp_path: Path) -> None:
-    trained, file = load_trained(finished), tmp_path / "network.npz"
+def test_the_network_of_a_stage_is_loaded_and_exported(finished: Finished, tmp_path: Path) -> None:
+    trained, file = load_trained(finished.out), tmp_path / "network.npz"
     assert trained.iteration == NUM_ITERATIONS
-    assert export.main([str(finished), str(file)]) == 0
+    assert export.main([str(finished.out), str(file)]) == 0
     same = jax.tree.map(np.array_equal, load_trained(file).params, trained.params)
     assert all(jax.tree.leaves(same))
 
 
 @pytest.mark.slow
-def test_other_commands_search_with_the_network_of_a_stage(finished: Path, tmp_path: Path) -> None:
+def test_other_commands_search_with_the_network_of_a_stage(
+    finished: Finished, tmp_path: Path
+) -> None:
     positions, results = tmp_path / "positions.jsonl", tmp_path / "results.jsonl"
     positions.write_text('{"moves": [1]}\n')
     flags = ["--out", str(results), "--simulations", "2"]
-    assert evaluate.main([str(finished), str(positions), *flags]) == 0
+    assert evaluate.main([str(finished.out), str(positions), *flags]) == 0
     assert json.loads(results.read_text().splitlines()[0])["value"] is not None
-    players = ["alphago", "random", "--checkpoint", str(finished), "--simulations", "2"]
+    players = ["alphago", "random", "--checkpoint", str(finished.out), "--simulations", "2"]
     out = tmp_path / "match"
     games = ["--games", "2", "--opening-plies", "1"]
     assert compare.main([*players, *games, "--out", str(out)]) == 0
 
 
-@pytest.mark.parametrize("last", [pytest.param(1, marks=pytest.mark.slow), 4])
+@pytest.mark.slow
+@pytest.mark.parametrize("last", [1, 4])
 def test_a_killed_stage_resumes_to_the_same_numbers(
-    last: int, finished: Path, tmp_path: Path
+    last: int, finished: Finished, tmp_path: Path
 ) -> None:
     """Iteration 1 is before the first checkpoint, 4 after the one of iteration 3."""
 
@@ -102,9 +124,7 @@ def test_a_killed_stage_resumes_to_the_same_numbers(
     with fake_stage.acting(last, kill), pytest.raises(SystemExit):
         train.main([*SMALL, "--out", str(out)])
     assert train.main(["--resume", str(out)]) == 0
-    assert read_metrics(out) == read_metrics(finished)
-    for one, other in zip(read_state(out), read_state(finished), strict=True):
-        np.testing.assert_array_equal(one, other)
+    assert_equal_runs(out, finished.out)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +132,7 @@ def test_a_killed_stage_resumes_to_the_same_numbers(
 )
 def test_a_signal_saves_a_checkpoint_and_resuming_continues(
     number: signal.Signals,
-    finished: Path,
+    finished: Finished,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -124,13 +144,13 @@ def test_a_signal_saves_a_checkpoint_and_resuming_continues(
     assert not (out / "summary.json").exists()
     # The same command with --resume continues.
     assert train.main([*SMALL, "--out", str(out), "--resume"]) == 0
-    assert read_metrics(out) == read_metrics(finished)
+    assert_equal_runs(out, finished.out)
 
 
-def test_a_finished_stage_is_not_run_again(finished: Path) -> None:
-    before = content(finished)
-    assert train.main(["--resume", str(finished)]) == 0
-    after = content(finished)
+def test_a_finished_stage_is_not_run_again(finished: Finished) -> None:
+    before = content(finished.out)
+    assert train.main(["--resume", str(finished.out)]) == 0
+    after = content(finished.out)
     assert {name for name in after if before.get(name) != after[name]} <= {
         name for name in after if name.startswith("tensorboard")
     }
@@ -148,8 +168,9 @@ def test_divergence_ends_the_stage_without_a_checkpoint(
     assert len(read_metrics(out)) >= 1
 
 
+@pytest.mark.slow
 def test_a_damaged_checkpoint_is_moved_aside(
-    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    finished: Finished, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "run"
     with fake_stage.acting(5, lambda: os.kill(os.getpid(), signal.SIGTERM)):
@@ -160,31 +181,30 @@ def test_a_damaged_checkpoint_is_moved_aside(
     assert train.main(["--resume", str(out)]) == 0
     assert "damaged" in capsys.readouterr().err
     assert (out / "damaged-6").exists()
-    assert read_metrics(out) == read_metrics(finished)
+    assert_equal_runs(out, finished.out)
 
 
-def test_an_error_in_an_iteration_names_the_checkpoint(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_an_error_in_an_iteration_names_the_checkpoint_from_which_resuming_continues(
+    finished: Finished, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail() -> None:
         raise ValueError("train-00000.npz is damaged")
 
+    out = tmp_path / "run"
     with fake_stage.acting(4, fail):
-        assert train.main([*SMALL, "--out", str(tmp_path / "run")]) == 2
+        assert train.main([*SMALL, "--out", str(out)]) == 2
     message = capsys.readouterr().err
     assert "train-00000.npz is damaged" in message
     assert "last good checkpoint is iteration 3" in message
+    assert train.main(["--resume", str(out)]) == 0
+    assert_equal_runs(out, finished.out)
 
 
-def test_a_log_file_gets_plain_lines(
-    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert train.main([*SMALL, "--out", str(tmp_path / "run")]) == 0
-    said = capsys.readouterr().out
-    assert "\x1b" not in said
-    lines = said.splitlines()
+def test_a_log_file_gets_plain_lines(finished: Finished) -> None:
+    assert "\x1b" not in finished.said
+    lines = finished.said.splitlines()
     assert lines[0] == "connect2, supervised: adds noise"
     assert "prepared" in lines
     evals = [line for line in lines if "largest" in line]
     assert [line.split()[0] for line in evals] == ["2/7", "4/7", "6/7", "7/7"]
-    assert "last noise" in said
+    assert "last noise" in finished.said
