@@ -17,6 +17,7 @@ from documents import PAGES, ROOT, Command, blocks, commands, read, shell_lines
 from dualmctx.commands import flags, train, train_request
 from dualmctx.commands.flags import parse_flags
 from dualmctx.commands.main import SUBCOMMANDS, main
+from dualmctx.commands.pipeline_settings import settle_stage
 from dualmctx.commands.train_request import read_request
 from dualmctx.commands.train_settings import settle
 from dualmctx.experiment.run_record import record_of
@@ -46,6 +47,9 @@ def parse_benchmark(name: str, arguments: list[str], monkeypatch: pytest.MonkeyP
 
 def parse_training(arguments: list[str]) -> None:
     """Parses a training command; there is a run in the folder of `--resume`."""
+    if "--pipeline" in arguments:
+        settle_stage(arguments, "")
+        return
     request = read_request(arguments)
     name = request.preset or "hsr"
     is_new = request.resume in (None, "auto")
@@ -61,6 +65,8 @@ def test_commands_are_valid(command: Command, monkeypatch: pytest.MonkeyPatch) -
     if name.startswith("benchmarks."):
         parse_benchmark(name, arguments, monkeypatch)
     elif name in ("train", "train.py") and arguments:
+        if arguments[-2:] == ["--pipeline", "--help"]:
+            arguments = ["hsr", "--pipeline", "supervised"]
         parse_training([x for x in arguments if x != "--help"])
     elif arguments:
         module: Any = importlib.import_module(SUBCOMMANDS[name].module)
