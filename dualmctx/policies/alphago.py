@@ -40,8 +40,8 @@ class AlphaGo:
         and until then plays rollouts from the same leaf.
       * The exploration term u uses all visits, which are those of the rollouts.
       * The rollout policy is the network's first head, or uniform. AlphaGo uses a linear policy
-        over patterns.
-      * One network has both heads.
+        over patterns. A network of separate trunks comes close to it: 0 blocks for the first head.
+      * One network has both heads, unless `SeparateTrunks` gives the value a trunk of its own.
       * Self-play has AlphaZero's noise at the root.
 
     Raises:
@@ -144,6 +144,9 @@ class AlphaGo:
         return search_single_tree(self, params, rng_key, inputs, search_tree=search_tree)
 
     def _mix(self, value: Array, outcome: Array) -> Array:
+        if self.rollout_mix == 1:
+            # Nothing else reads the value, so XLA drops the network that computes it.
+            return outcome
         return (1 - self.rollout_mix) * value + self.rollout_mix * outcome
 
     def _with_rollouts(self, recurrent_fn: RecurrentFn, rollout_fn: RolloutFn) -> RecurrentFn:
