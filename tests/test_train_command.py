@@ -29,6 +29,7 @@ from dualmctx.distributed import signals
 from dualmctx.experiment import assemble, loop
 from dualmctx.experiment.messages import resume_command
 from dualmctx.experiment.run_record import record_of
+from dualmctx.models.network import SeparateTrunks
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.display import Display
@@ -141,6 +142,33 @@ def test_the_network_of_a_run_is_loaded(finished: Finished) -> None:
     observation = jnp.zeros((3, *trained.env.observation_shape))
     heads = trained.network.apply(trained.params, observation)
     assert [head.value.shape for head in heads] == [(3,), (3,)]
+
+
+@pytest.mark.slow
+def test_a_run_with_separate_policy_and_value_networks_resumes(tmp_path: Path) -> None:
+    command = [*SMALL, "--search.variant", "alphago", "--search.num-simulations", "2"]
+    command += ["--network.separate-trunks", "True", "--network.head-depths", "0", "1"]
+    command += ["--network.value-blocks", "2", "--schedule-iterations", "3"]
+    for out, numbers in ((tmp_path / "whole", (3,)), (tmp_path / "halves", (2, 3))):
+        for number in numbers:
+            resumed = ["--resume"] if number != numbers[0] else []
+            assert run_here([*command, *resumed], out, number) == 0
+    (step, one), (_, other) = (last_checkpoint(tmp_path / x) for x in ("whole", "halves"))
+    assert step == 3
+    jax.tree.map(np.testing.assert_array_equal, one, other)
+    network = load_trained(tmp_path / "halves").network
+    assert network == SeparateTrunks(4, "mlp", 8, (0, 1), value_depth=2)
+
+
+def test_a_trunk_of_the_value_needs_separate_trunks(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    line = refusal(
+        [*ALPHAZERO, "--network.value-blocks", "2", "--out", str(tmp_path / "x")], capsys
+    )
+    assert "value_blocks is 2" in line
+    assert "--network.separate-trunks True" in line
+    assert not (tmp_path / "x").exists()
 
 
 def test_loading_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:

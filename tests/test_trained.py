@@ -310,13 +310,14 @@ def test_a_run_records_every_field_of_its_network_and_resumes_with_them(
     # An earlier version did not write the entry.
     file.write_text(json.dumps({k: x for k, x in saved.items() if k != "architecture"}))
     assert assemble.assemble(name, resumed).record == record
-    # Nor did an earlier version write the dtype, which was float32.
+    # Nor did an earlier version write the dtype, which was float32, and the blocks of the value.
     older = saved | {"network": dict(saved["network"])}
     older["architecture"] = {
         **saved["architecture"],
         "fields": dict(saved["architecture"]["fields"]),
     }
     del older["network"]["dtype"], older["architecture"]["fields"]["dtype"]
+    del older["network"]["value_blocks"]
     file.write_text(json.dumps(older))
     assert assemble.assemble(name, resumed).record == record
     rounded = dataclasses.replace(config.network, dtype="bfloat16")
