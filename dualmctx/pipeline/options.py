@@ -75,19 +75,21 @@ class Supervised:
 class Reinforce:
     """Options of the policy by reinforcement."""
 
-    num_iterations: int = 200
+    num_iterations: int = 400
     """Iterations, each with one opponent from the pool."""
     num_games: int = 128
     """Games per iteration, an even number: the current policy moves first in half of them."""
-    learning_rate: float = 1e-3
-    """Learning rate of the policy, which is constant."""
+    learning_rate: float = 0.02
+    """Learning rate of the policy, which is constant. Gradients of a batch of games mostly have a
+    larger norm than max_gradient_norm, so sgd moves the parameters by about the product of the two
+    per iteration. adam needs a much smaller rate, such as 3e-4."""
     value_learning_rate: float = 1e-3
     """Learning rate of the baseline, which is trained by Adam."""
     optimizer: Literal["sgd", "adam"] = "sgd"
     """The optimiser of the policy: stochastic gradient ascent, as in the paper, or Adam."""
     max_gradient_norm: float = 1.0
     """Gradients are scaled down to this global norm; inf disables clipping."""
-    pool_every: int = 10
+    pool_every: int = 20
     """Iterations after which the current policy joins the pool of opponents."""
     pool_size: int = 20
     """Largest number of policies in the pool. A full pool replaces its oldest policy, but never the
@@ -100,9 +102,9 @@ class Reinforce:
     opening_plies: int = 0
     """Each pair of games begins with 0 to this many uniformly random plies, which are not learned.
     The paper's games begin at the start."""
-    eval_every: int = 10
+    eval_every: int = 20
     """Iterations between matches with the supervised policy; 0 plays one only at the end."""
-    eval_games: int = 200
+    eval_games: int = 400
     """Games of such a match, an even number. The match at the end has at least 1,000 games."""
     eval_opening_plies: int = 4
     """The evals also play games in which both players choose their likeliest moves. Each pair of

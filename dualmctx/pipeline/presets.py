@@ -37,6 +37,7 @@ PIPELINE_PRESETS: dict[str, AlphaGoConfig] = {
         game="connect_four",
         # As in self-play: wide dense layers and few of them.
         network=NetworkOptions(trunk="mlp", width=256, num_blocks=2),
+        reinforce=Reinforce(num_iterations=2000, pool_every=100, eval_every=100, max_plies=42),
     ),
 }
 """Presets for games with a data set of a suitable size."""

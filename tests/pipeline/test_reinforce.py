@@ -112,6 +112,7 @@ def test_pool_starts_with_supervised_policy_and_grows(run: tuple) -> None:
     assert int(pool.num_added) == 1 + 30 // 4
 
 
+@pytest.mark.slow
 def test_without_baseline_the_value_network_stays() -> None:
     stage = make(baseline="none", optimizer="adam", num_iterations=1)
     state, row = stage.iterate(stage.init())
