@@ -126,7 +126,7 @@ class Reinforce:
 class Value:
     """Options of the value network."""
 
-    num_games: int = 20_000
+    num_games: int = 50_000
     """Games that are played. Each gives one position for the value network; games that are over
     before that position are dropped."""
     max_opening_plies: int | None = None
@@ -135,8 +135,9 @@ class Value:
     games_per_batch games of the supervised policy; the paper has 450 for Go."""
     test_share: float = 0.1
     """Share of the games that are held out for the test, in (0, 1)."""
-    num_iterations: int = 40
-    """Iterations of the regression."""
+    num_iterations: int = 15
+    """Iterations of the regression. With many more passes over the positions, the network learns
+    the results of the games by heart."""
     num_updates: int = 100
     """Optimiser steps per iteration."""
     batch_size: int = 256

@@ -84,8 +84,8 @@ def _load(
         shards = [shard.with_positions(first_rows(shard)) for shard in shards]
     if not shards:
         raise ValueError(
-            f"{folder} has no games in the split {split}; choose more --value.num-games, or "
-            "another --value.test-share"
+            f"{folder} has no games in the split {split}; choose more --value.num-games or "
+            "another --value.test-share, in another folder"
         )
     chosen = _sample_games(shards, limit, rng)
     found = concatenate([*rebuild_positions(env, chosen, _BUFFER_BYTES)])
