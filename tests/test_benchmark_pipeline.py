@@ -1,7 +1,6 @@
 """The parts of the benchmark of AlphaGo's pipeline, against stand-ins for its commands."""
 
 import json
-import os
 import pathlib
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -192,7 +191,8 @@ def test_the_folder_is_required(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_benchmark_runs_everything_at_a_tiny_size(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(pathlib.Path.cwd())]))
+    # The commands run in processes of their own.
+    monkeypatch.setenv("PYTHONPATH", str(pathlib.Path.cwd()))
     file = tmp_path / "rows.json"
     flags = ["--quick", "--budgets", "simulations", "seconds", "--json", str(file)]
     pipeline.main([str(tmp_path / "run"), *flags])
