@@ -32,7 +32,8 @@ class AlphaGo:
     values can be mixed when a node is created. A simulation that ends at an existing node (a
     terminal node, or a node at the largest depth) backs up the value of the node again and plays no
     second rollout. A terminal node has the value 0, as in the model: the result of the game is the
-    reward of the edge into it.
+    reward of the edge into it. With λ = 1 the value of the model is not read, so a trunk of its own
+    is not computed.
 
     Deviations from the paper:
       * Evaluation is synchronous, so the two evaluations never differ in number.
@@ -145,7 +146,7 @@ class AlphaGo:
 
     def _mix(self, value: Array, outcome: Array) -> Array:
         if self.rollout_mix == 1:
-            # Nothing else reads the value, so XLA drops the network that computes it.
+            # Without a reader of the value, XLA drops the network that computes it.
             return outcome
         return (1 - self.rollout_mix) * value + self.rollout_mix * outcome
 
@@ -158,7 +159,8 @@ class AlphaGo:
             model_key, rollout_key = split_key(rng_key)
             step, new = recurrent_fn(params, model_key, action, embedding)
             value = self._mix(step.value, rollout_fn(params, rollout_key, new))
-            value = jnp.where(step.discount == 0, step.value, value)
+            final = 0.0 if self.rollout_mix == 1 else step.value
+            value = jnp.where(step.discount == 0, final, value)
             return step.replace(value=value), new
 
         return mixed

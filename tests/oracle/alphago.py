@@ -69,6 +69,8 @@ class Search(leaves.Search):
             place = index * self.together + self.place
             outcome = self.roll_out(node.embedding, size * self.together, place)
             node.raw = (1 - self.mix) * node.raw + self.mix * outcome
+        elif self.mix == 1:
+            node.raw = 0.0  # without a value head, the end of a game has no value of the model
         return node
 
     def grow(self, rng_key: Any, num_left: int) -> tuple[Any, int]:
