@@ -4,6 +4,7 @@ import dataclasses
 from typing import Literal
 
 from dualmctx.checks import check, check_count, check_not_negative, check_positive
+from dualmctx.matches.arena import MAX_PLIES
 
 EnginesOfGames = Literal["openspiel-mcts", "perfect", "bitbully"]
 
@@ -24,9 +25,17 @@ class Games:
     random_share: float | None = None
     """Share of random moves after the opening, in [0, 1); by default 0.1 for perfect and bitbully,
     otherwise 0."""
+    validation: float = 0.05
+    """Share of the games for validation."""
+    test: float = 0.05
+    """Share of the games for the test."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
+        shares = (self.validation, self.test)
+        shown = f"{shares[0]:g} and {shares[1]:g}"
+        are_shares = all(x > 0 for x in shares) and sum(shares) < 1
+        check(are_shares, "validation and test", shown, "above 0, and together below 1")
         check_count("number", self.number, 1)
         check_count("simulations", self.simulations, 1)
         for plies in self.opening_plies:
@@ -195,8 +204,14 @@ class PlayerOptions:
     prior: Literal["supervised", "reinforced"] = "supervised"
     """The policy that gives the prior probabilities of the search; the paper uses the supervised
     policy, because it is more diverse."""
-    opening_plies: int = 2
-    """Random plies of the openings; each opening is played twice, with sides swapped."""
+    c_puct: float = 5.0
+    """Weight c of exploration in the search with rollouts; 5 is the paper's."""
+    openings: Literal["balanced", "random"] = "balanced"
+    """balanced: random openings that perfect play draws, in solvable games, or else those whose
+    value by the value network is near 0. random: any. If there are too few balanced openings,
+    random ones are played. Each opening is played twice, with sides swapped."""
+    opening_plies: tuple[int, ...] = (2, 3, 4)
+    """Lengths of the openings in plies; each opening samples one of them."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
@@ -207,7 +222,11 @@ class PlayerOptions:
         check(is_valid, "rollout_mixes", shown, "different numbers between 0 and 1")
         check_count("num_simulations", self.num_simulations, 1)
         _check_even("num_games", self.num_games)
-        check_count("opening_plies", self.opening_plies, 0)
+        check_positive(self, "c_puct")
+        plies = self.opening_plies
+        are_lengths = bool(plies) and all(1 <= x < MAX_PLIES for x in plies)
+        shown = " ".join(map(str, plies)) or "empty"
+        check(are_lengths, "opening_plies", shown, f"numbers from 1 to {MAX_PLIES - 1}")
 
 
 def _check_even(name: str, value: int) -> None:

@@ -1,0 +1,173 @@
+"""The player stage: all parts in one network, and a match of searches with different λ.
+
+AlphaGo's search takes its prior from the policy network, and mixes the output v of the value
+network with the outcome z of a rollout to V = (1 − λ) v + λ z. The stage trains nothing. It saves
+the network of the parts, and plays a round robin of λ = 0, 0.5 and 1, as figure 4b of the paper.
+
+Source: Silver et al. 2016, "Searching with policy and value networks", and Methods, "Search
+algorithm" and "Evaluation".
+"""
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from dualmctx.matches.game_file import Game, read_games
+from dualmctx.matches.report.answer import by_strength
+from dualmctx.matches.report.plots import draw_elo
+from dualmctx.matches.tournament import Tournament, play_batches
+from dualmctx.matches.tournament_folder import GAMES
+from dualmctx.pipeline.config import PlayerConfig
+from dualmctx.pipeline.parts import POLICY, VALUE, check_parts, get_part, with_part
+from dualmctx.pipeline.player_match import (
+    make_players,
+    make_searchers,
+    make_tournament,
+    measure_keeping,
+)
+from dualmctx.pipeline.player_openings import choose_openings
+from dualmctx.pipeline.player_report import report_match, summarize_match, summary_table
+from dualmctx.pipeline.stage import Inputs, Row, Stage, StageState
+from dualmctx.types import Environment, Params, PolicyValueNetwork
+
+TOURNAMENT = "tournament"
+"""The folder of the match, inside the folder of the stage."""
+
+
+def make_stage(
+    env: Environment,
+    network: PolicyValueNetwork,
+    config: PlayerConfig,
+    inputs: Inputs,
+    folder: Path,
+) -> Stage:
+    """Makes the stage; see `dualmctx.pipeline.stage.MakeStage`.
+
+    An iteration plays one batch of games of two players. A resumed stage reads the games that are
+    already in the folder.
+
+    Raises:
+      ValueError: if the parts do not fit each other, or if there is no opening.
+    """
+    options, network = config.player, check_parts(network)
+    params = assemble(inputs, options.prior)
+    searchers = make_searchers(network, params, options, inputs.opponent)
+    players = make_players(env, network, params, searchers)
+    openings = choose_openings(env, network, params, options, config.seed)
+    tournament = make_tournament(env, players, openings.openings, config.seed)
+    where = folder / TOURNAMENT
+    settings = {
+        "game_parameters": config.game_parameters,
+        "games": 2 * len(openings.openings),
+        "openings": openings.rule,
+        "opening_plies": list(options.opening_plies),
+        "seed": config.seed,
+        "anchor": None,
+        "command": f"dualmctx train --resume {folder}",
+    }
+    report = functools.cache(lambda: report_match(tournament, where, settings))
+
+    def init() -> StageState:
+        key = jax.random.PRNGKey(config.seed)
+        return StageState(params, (), (), key, jnp.zeros((), jnp.int32))
+
+    def iterate(state: StageState) -> tuple[StageState, dict[str, float]]:
+        number = int(state.iteration)
+        played = play_batch(tournament, where, number)
+        results = [_result_of(_pairing(tournament, number)[0], game) for game in played]
+        counts = zip(("wins", "draws", "losses"), (1, 0, -1), strict=True)
+        row = {name: float(results.count(x)) for name, x in counts}
+        return state._replace(iteration=state.iteration + 1), {"games": float(len(played))} | row
+
+    def describe(row: Row) -> str:
+        one, other = _pairing(tournament, row["iteration"] - 1)
+        return f"{one} – {other} +{row['wins']:.0f} ={row['draws']:.0f} −{row['losses']:.0f}"
+
+    def summarize(state: StageState, rows: list[Row]) -> dict[str, Any]:
+        del state
+        evals = {name: x for name, x in rows[-1].items() if name.startswith("exact/")}
+        return summarize_match(report(), evals, options)
+
+    def plot(rows: list[Row], title: str, file: Path) -> None:
+        del rows
+        draw_elo(by_strength(report()["players"]), title).savefig(file, dpi=110)
+
+    return Stage(
+        name="player",
+        num_iterations=count_batches(tournament),
+        init=init,
+        iterate=iterate,
+        evaluate=lambda state: measure_keeping(env, network, state.params, searchers),
+        eval_every=0,
+        describe=describe,
+        plot=plot,
+        summarize=summarize,
+        table=summary_table,
+        about=f"{len(players)} players, {2 * len(openings.openings)} games each two",
+        prepare=lambda say: say(openings.note) if openings.note else None,
+    )
+
+
+def assemble(inputs: Inputs, prior: str) -> Params:
+    """Returns the parameters of the player's network.
+
+    Args:
+      inputs: the networks of the stages `supervised` and `value`, and of the stage `reinforce` if
+        its policy is the prior.
+      prior: the stage whose policy network is the prior of the search: `supervised` or
+        `reinforced`. The rollout policy is that of the supervised stage.
+
+    Raises:
+      ValueError: if the network of the reinforced policy is needed and missing.
+    """
+    if inputs.supervised is None or inputs.value is None:
+        raise ValueError("--pipeline player needs --supervised and --value")
+    params = with_part(inputs.supervised.params, VALUE, get_part(inputs.value.params, VALUE))
+    if prior == "supervised":
+        return params
+    if inputs.reinforced is None:
+        raise ValueError(
+            "player.prior is reinforced; name the run of --pipeline reinforce with --reinforced"
+        )
+    return with_part(params, POLICY, get_part(inputs.reinforced.params, POLICY))
+
+
+def count_batches(tournament: Tournament) -> int:
+    """Returns the number of batches of games of a tournament."""
+    chunks = -(-len(tournament.openings) // tournament.batch_size)
+    return chunks * len(tournament.pairings)
+
+
+def play_batch(tournament: Tournament, folder: Path, number: int) -> list[Game]:
+    """Returns the games of a batch; plays them if the folder lacks them.
+
+    Args:
+      tournament: the tournament.
+      folder: its folder.
+      number: the number of the batch, from 0; all earlier ones must have been played.
+    """
+    names = {*_pairing(tournament, number)}
+    start = number // len(tournament.pairings) * tournament.batch_size
+    pairs = range(start, min(start + tournament.batch_size, len(tournament.openings)))
+
+    def read() -> list[Game]:
+        file = folder / GAMES
+        known = read_games(file) if file.exists() else []
+        return [game for game in known if {*game.players} == names and game.pair in pairs]
+
+    if len(read()) < 2 * len(pairs):
+        next(play_batches(tournament, folder))
+    return read()
+
+
+def _pairing(tournament: Tournament, number: int) -> tuple[str, str]:
+    """Returns the names of the players of a batch."""
+    one, other = tournament.pairings[number % len(tournament.pairings)]
+    return tournament.players[one].name, tournament.players[other].name
+
+
+def _result_of(player: str, game: Game) -> int:
+    return game.result if game.players[0] == player else -game.result

@@ -1,0 +1,74 @@
+"""The openings of the match of the player stage."""
+
+from typing import NamedTuple
+
+import jax
+
+import games
+from dualmctx.matches.openings import (
+    AcceptFn,
+    Opening,
+    accept_any,
+    accept_drawn,
+    accept_small_values,
+    find_openings,
+)
+from dualmctx.models.network import SeparateTrunks
+from dualmctx.pipeline.options import PlayerOptions
+from dualmctx.pipeline.parts import predict_value
+from dualmctx.types import Environment, Params
+
+# Largest absolute value that the value network gives a balanced opening.
+_LIMIT = 0.2
+
+
+class Openings(NamedTuple):
+    """The openings of the match.
+
+    Attributes:
+      openings: the actions of each opening.
+      rule: how they were chosen: `balanced` or `random`.
+      note: a message about another rule or number than the options ask for; empty if there is none.
+    """
+
+    openings: list[Opening]
+    rule: str
+    note: str
+
+
+def choose_openings(
+    env: Environment, network: SeparateTrunks, params: Params, options: PlayerOptions, seed: int
+) -> Openings:
+    """Chooses different openings, half as many as games per pair of players.
+
+    Raises:
+      ValueError: if there is no opening of the given lengths.
+    """
+    number, plies = options.num_games // 2, options.opening_plies
+    found, notes = [], []
+    if options.openings == "balanced":
+        accept = _accept_balanced(env, network, params)
+        found = find_openings(env, number, plies=plies, seed=seed, accept=accept)
+        if len(found) == number:
+            return Openings(found, "balanced", "")
+        notes.append(f"there are only {len(found)} balanced openings, so random ones are played")
+    found = find_openings(env, number, plies=plies, seed=seed, accept=accept_any)
+    if not found:
+        listed = " ".join(map(str, plies))
+        raise ValueError(
+            f"player.opening_plies is {listed}; every game of {env.id} is over after as many "
+            "random moves: choose fewer plies"
+        )
+    if len(found) < number:
+        notes.append(
+            f"there are only {len(found)} openings, so each pair of players plays "
+            f"{2 * len(found)} games"
+        )
+    return Openings(found, "random", "; ".join(notes))
+
+
+def _accept_balanced(env: Environment, network: SeparateTrunks, params: Params) -> AcceptFn:
+    if games.is_solvable(env):
+        return accept_drawn(env)
+    values = jax.jit(lambda x: predict_value(network, params, x))
+    return accept_small_values(lambda states: values(states.observation), _LIMIT)

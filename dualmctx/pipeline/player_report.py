@@ -1,0 +1,121 @@
+"""The report of the player stage: files, summary and table."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+import games
+from dualmctx.matches.game_file import read_games
+from dualmctx.matches.openings import find_starts
+from dualmctx.matches.players import Player
+from dualmctx.matches.report.answer import by_strength
+from dualmctx.matches.report.files import write_report
+from dualmctx.matches.report.replays import make_replays
+from dualmctx.matches.report.report import Played, make_report
+from dualmctx.matches.tournament import Tournament, games_of
+from dualmctx.matches.tournament_folder import GAMES
+from dualmctx.matches.usage import sample_positions, seconds_per_move
+from dualmctx.pipeline.options import PlayerOptions
+from dualmctx.pipeline.player_match import entry_of
+from dualmctx.runs.folder import RunFolder
+from dualmctx.runs.numbers import show_elo, show_interval, show_number, show_share
+
+
+def report_match(tournament: Tournament, folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """Measures the time of a move of each player, and writes the report of the match.
+
+    The report has the files and the format of `dualmctx compare`.
+
+    Args:
+      tournament: the tournament.
+      folder: its folder, with all games.
+      settings: further settings, for the page.
+
+    Returns:
+      The content of `report.json`.
+    """
+    played = games_of(tournament, read_games(folder / GAMES))
+    env, players = tournament.env, tuple(tournament.players)
+    positions = sample_positions(played, tournament.batch_size, tournament.seed)
+    results = make_report(
+        Played(
+            players=players,
+            games=played,
+            starts=find_starts(env, (game.history(game.opening) for game in played)),
+            seconds={x.name: seconds_per_move(env, x, positions) for x in players},
+            by_side=games.has_asymmetric_roles(env),
+        )
+    )
+    settings = settings | {"game": env.id, "batch": tournament.batch_size}
+    replays = make_replays(env, played)
+    return write_report(RunFolder(folder), settings, _budgets(players), results, replays)
+
+
+def _budgets(players: Sequence[Player]) -> dict[str, Any]:
+    """Returns the simulations of the players in the format of `budgets.json`."""
+    rows = {}
+    for player in players:
+        number = player.cost.simulations if player.cost else 0
+        simulations = [number] if number else None
+        rows[player.name] = {"asked": simulations, "simulations": simulations, "measured": []}
+    return {"rule": "simulations", "reference": None, "target": None, "players": rows}
+
+
+def summarize_match(
+    report: dict[str, Any], evals: dict[str, float], options: PlayerOptions
+) -> dict[str, Any]:
+    """Returns the entries of `summary.json`.
+
+    Args:
+      report: the content of `report.json`.
+      evals: shares of value-keeping moves, as returned by `measure_keeping`.
+      options: the options of the stage.
+    """
+    names = ("name", "elo", "low", "high", "score", "wins", "draws", "losses")
+    names = (*names, "simulations", "evaluations", "blocks", "seconds")
+    rows = [
+        {name: row[name] for name in names}
+        | {"keeping": evals.get(f"exact/{entry_of(row['name'])}_keeping")}
+        for row in by_strength(report["players"])
+    ]
+    return {
+        "games": report["games"]["played"],
+        "simulations": options.num_simulations,
+        "prior": options.prior,
+        "openings": report["settings"]["openings"],
+        "answer": report["answer"]["sentences"],
+        "warnings": report["warnings"],
+        "players": rows,
+        **evals,
+    }
+
+
+def summary_table(summary: dict[str, Any]) -> Table:
+    """Lays out the players, the strongest first."""
+    table = Table(
+        title=f"player: {summary['games']:,} games, {summary['simulations']} simulations per move",
+        caption=" ".join(summary["answer"]),
+        title_justify="left",
+        title_style="bold",
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+    )
+    table.add_column("")
+    for name in ("Elo", "95 %", "points", "keeps value", "blocks", "ms"):
+        table.add_column(name, justify="right")
+    for row in summary["players"]:
+        table.add_row(
+            row["name"],
+            show_elo(row),
+            show_interval(row),
+            show_share(row["score"], 1),
+            show_share(row["keeping"], 1),
+            show_number(row["blocks"]),
+            show_number(1000 * row["seconds"]),
+        )
+    return table
