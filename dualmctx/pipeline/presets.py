@@ -17,8 +17,16 @@ PIPELINE_PRESETS: dict[str, AlphaGoConfig] = {
     "connect2": AlphaGoConfig(
         game="connect2",
         network=NetworkOptions(trunk="mlp", width=32, num_blocks=2),
-        games=Games(engine="perfect", number=200, opening_plies=(0, 1), random_share=0.3),
-        supervised=Supervised(num_iterations=10, num_updates=20, batch_size=64, warmup_steps=20),
+        # The game has few different games; these give 13 positions for training.
+        games=Games(
+            engine="perfect",
+            number=1000,
+            opening_plies=(0, 1, 2),
+            random_share=0.7,
+            validation=0.15,
+            test=0.15,
+        ),
+        supervised=Supervised(num_iterations=10, num_updates=20, batch_size=8, warmup_steps=20),
         reinforce=Reinforce(num_iterations=20, num_games=64, pool_every=5, eval_games=64),
         value=Value(num_games=1000, num_iterations=10, num_updates=20, batch_size=64),
         player=PlayerOptions(num_simulations=16, num_games=16),
@@ -27,7 +35,7 @@ PIPELINE_PRESETS: dict[str, AlphaGoConfig] = {
     "tic-tac-toe": AlphaGoConfig(
         game="tic_tac_toe",
         network=NetworkOptions(trunk="mlp", width=64, num_blocks=2),
-        games=Games(number=500, simulations=100),
+        games=Games(number=2000, simulations=100, random_share=0.1, validation=0.1, test=0.1),
         supervised=Supervised(num_iterations=15, num_updates=50, batch_size=128),
         reinforce=Reinforce(num_iterations=50, num_games=128, pool_every=5),
         value=Value(num_games=8000, num_iterations=15, num_updates=50, batch_size=128),

@@ -1,0 +1,188 @@
+"""The whole pipeline: games, the three trained stages and the player, one after another."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.console import Console
+
+import games
+from dualmctx.datasets.loaded_engine import LoadedEngine
+from dualmctx.datasets.manifest import MANIFEST
+from dualmctx.experiment.loop import RunFailed
+from dualmctx.matches.openings import find_openings
+from dualmctx.pipeline.config import (
+    AlphaGoConfig,
+    PlayerConfig,
+    ReinforceConfig,
+    RunConfig,
+    SupervisedConfig,
+    ValueConfig,
+    config_of_stage,
+)
+from dualmctx.pipeline.first_games import load_engine, make_first_games
+from dualmctx.pipeline.inputs import load_inputs
+from dualmctx.pipeline.parts import alphago_network
+from dualmctx.pipeline.registry import ALPHAGO
+from dualmctx.pipeline.stages_picture import draw_stages
+from dualmctx.pipeline.stages_report import GAMES, StageFolder, stages_table, summarize_stages
+from dualmctx.pipeline.start import folder_of, plain_record, start_stage
+from dualmctx.runs.folder import CONFIG, RunFolder, create_run, lock_folder, reopen_run
+from dualmctx.training.divergence import FAILURES, first_line
+from dualmctx.types import Environment
+
+SUMMARY, PICTURE = "summary.json", "stages.png"
+"""The file that a finished stage or pipeline has, and the picture of all stages."""
+
+
+class Step(NamedTuple):
+    """A stage that trains or plays.
+
+    Attributes:
+      stage: its name, a key of `STAGES`.
+      folder: its folder.
+      config: its configuration, with this folder and its inputs.
+    """
+
+    stage: str
+    folder: Path
+    config: RunConfig
+
+
+def run_all(preset: str, config: AlphaGoConfig, warn: Callable[[str], None]) -> int:
+    """Runs or resumes the whole pipeline, with its folder locked.
+
+    A finished stage is not run again, and a stage in progress is continued.
+
+    Args:
+      preset: the preset or the game, for the folder and the records.
+      config: the configuration of all stages.
+      warn: called with a line about each problem that does not stop the pipeline.
+
+    Returns:
+      0 at the end, or 130 if Ctrl-C or SIGTERM stopped a stage after a checkpoint.
+
+    Raises:
+      RunFailed: for bad input, if memory, the disk or a device fails, or if training diverges.
+      KeyboardInterrupt: if it is stopped outside of a stage, or by a second signal. Its argument
+        says how to continue.
+    """
+    path = folder_of(ALPHAGO, preset, config)
+    try:
+        with lock_folder(path, resume=config.resume):
+            env = games.make(config.game, **config.game_parameters)
+            engine = check_pipeline(env, config)
+            record = plain_record(ALPHAGO, preset, config)
+            folder = reopen_run(path, record) if config.resume else create_run(path, record)
+            return _run_steps(preset, config, env, engine, folder, warn)
+    except (ValueError, *FAILURES) as error:
+        raise RunFailed(first_line(error)) from error
+
+
+def check_pipeline(env: Environment, config: AlphaGoConfig) -> LoadedEngine | None:
+    """Checks inputs and options at the start that a later stage would refuse.
+
+    Returns:
+      The engine of the games; `None` if the data set is given.
+
+    Raises:
+      ValueError: if the data set or the opponent cannot be used, the engine does not support the
+        game, the network cannot be made, or the openings of the match are too long.
+    """
+    load_inputs(config, env)
+    alphago_network(env, config.network)
+    plies = config.player.opening_plies
+    if not find_openings(env, 1, plies=plies, seed=config.seed):
+        listed = " ".join(map(str, plies))
+        raise ValueError(
+            f"player.opening_plies is {listed}; every game of {env.id} is over after as many "
+            "random moves: choose fewer plies"
+        )
+    return None if config.dataset is not None else load_engine(env, config)
+
+
+def steps_of(config: AlphaGoConfig, path: Path) -> list[Step]:
+    """Returns the stages in order, each with its configuration.
+
+    Args:
+      config: the configuration of the pipeline.
+      path: its folder.
+    """
+    supervised, reinforced, value = (path / x for x in ("supervised", "reinforced", "value"))
+    data = config.dataset or str(path / GAMES)
+    is_reinforced = config.player.prior == "reinforced"
+
+    def of(kind: type[RunConfig], out: Path, **inputs: str | None) -> RunConfig:
+        return config_of_stage(config, kind, out=str(out), resume=_is_started(out), **inputs)
+
+    return [
+        Step("supervised", supervised, of(SupervisedConfig, supervised, dataset=data)),
+        Step("reinforce", reinforced, of(ReinforceConfig, reinforced, init_from=str(supervised))),
+        Step(
+            "value",
+            value,
+            of(ValueConfig, value, init_from=str(reinforced), supervised=str(supervised)),
+        ),
+        Step(
+            "player",
+            path / "player",
+            of(
+                PlayerConfig,
+                path / "player",
+                supervised=str(supervised),
+                value=str(value),
+                reinforced=str(reinforced) if is_reinforced else None,
+                opponent=config.opponent,
+            ),
+        ),
+    ]
+
+
+def _is_started(folder: Path) -> bool:
+    return (folder / CONFIG).exists()
+
+
+def _run_steps(
+    preset: str,
+    config: AlphaGoConfig,
+    env: Environment,
+    engine: LoadedEngine | None,
+    folder: RunFolder,
+    warn: Callable[[str], None],
+) -> int:
+    """Runs the stages that are left; returns the exit code."""
+    console, steps = Console(highlight=False), steps_of(config, folder.path)
+    data = folder.path / GAMES if config.dataset is None else Path(config.dataset)
+    folders = [StageFolder(GAMES, data), *(StageFolder(x.stage, x.folder) for x in steps)]
+
+    def say(stage: str, note: str) -> None:
+        number = [x.stage for x in folders].index(stage) + 1
+        line = f"stage {number} of {len(folders)}, {stage}: {note}"
+        console.print(line, markup=False, soft_wrap=True)
+
+    if (data / MANIFEST).exists():
+        say(GAMES, f"the data set is in {data}")
+    elif engine is not None:
+        say(GAMES, f"{engine.num_games:,} games of {config.games.engine}, in {data}")
+        make_first_games(env, config, engine, data, warn)
+    for step in steps:
+        if (step.folder / SUMMARY).exists():
+            say(step.stage, f"finished earlier, in {step.folder}")
+            continue
+        verb = "continues" if step.config.resume else "starts"
+        say(step.stage, f"{verb} in {step.folder}")
+        code = start_stage(step.stage, preset, step.config, warn)
+        if code:
+            return code
+    _finish(f"{preset}, all stages", folders, folder, console)
+    return 0
+
+
+def _finish(title: str, folders: list[StageFolder], folder: RunFolder, console: Console) -> None:
+    """Writes the summary and the picture, and prints the table."""
+    summary = summarize_stages(title, folders)
+    draw_stages(summary, folders, folder.path / PICTURE)
+    folder.write_json(SUMMARY, summary)
+    console.print(stages_table(summary))
+    line = f"results in {folder.path}: {SUMMARY}, {PICTURE}, and a folder for each stage"
+    console.print(line, markup=False, soft_wrap=True)

@@ -1,0 +1,91 @@
+"""The games from which the whole pipeline starts: their engine, and the data set of them."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from dualmctx.datasets.engine_games import GameSpec
+from dualmctx.datasets.engines import HostEngineSpec
+from dualmctx.datasets.loaded_engine import (
+    PERFECT,
+    LoadedEngine,
+    default_random_share,
+    host_engine,
+    num_cores,
+    perfect_engine_player,
+    player_engine,
+)
+from dualmctx.datasets.make import Recipe, make_dataset
+from dualmctx.datasets.self_play import PlayOptions
+from dualmctx.experiment.messages import resume_command
+from dualmctx.pipeline.config import AlphaGoConfig
+from dualmctx.runs.atomic_io import atomic_write_text
+from dualmctx.runs.folder import CONFIG, lock_folder
+from dualmctx.types import Environment
+
+SECONDS = "seconds.json"
+"""The file, beside the data set, with the seconds that its making took."""
+# Games that an engine on the device plays at once.
+_BATCH = 64
+
+
+def load_engine(env: Environment, config: AlphaGoConfig) -> LoadedEngine:
+    """Loads the engine that plays the games.
+
+    Raises:
+      ValueError: if it does not support the game, or is not installed.
+    """
+    options = config.games
+    share = options.random_share
+    share = default_random_share(options.engine) if share is None else share
+    play = PlayOptions(config.seed, options.opening_plies, share)
+    game = GameSpec(config.game, dict(config.game_parameters))
+    if options.engine == PERFECT:
+        player = perfect_engine_player(env)
+        return player_engine(env, game, PERFECT, player, options.number, play, _BATCH)
+    spec = HostEngineSpec(options.engine, simulations=options.simulations)
+    return host_engine(env, game, spec, options.number, play, num_cores())
+
+
+def make_first_games(
+    env: Environment,
+    config: AlphaGoConfig,
+    engine: LoadedEngine,
+    folder: Path,
+    report: Callable[[str], None],
+) -> None:
+    """Makes the data set of the games, or the part of it that is missing.
+
+    Args:
+      env: the game.
+      config: the configuration of the pipeline.
+      engine: the engine.
+      folder: the folder of the data set.
+      report: called with a line about each of the first bad games.
+
+    Raises:
+      ValueError: if the folder is of another data set, or no game can be used.
+      KeyboardInterrupt: if it is stopped. Its argument says how to continue.
+    """
+    resume, start = (folder / CONFIG).exists(), time.perf_counter()
+    shares = {"validation": config.games.validation, "test": config.games.test}
+    recipe = Recipe(config.game, dict(config.game_parameters), **shares)
+    with lock_folder(folder, resume=resume):
+        try:
+            make_dataset(env, recipe, engine, folder, resume=resume, report=report)
+        except KeyboardInterrupt:
+            message = f"; the games so far are saved; continue with: {resume_command()}"
+            raise KeyboardInterrupt(message) from None
+        finally:
+            if (folder / CONFIG).exists():
+                seconds = read_seconds(folder) + time.perf_counter() - start
+                atomic_write_text(folder / SECONDS, json.dumps({"seconds": seconds}) + "\n")
+
+
+def read_seconds(folder: Path) -> float:
+    """Returns the seconds that the making of a data set took; 0 if they are not known."""
+    try:
+        return float(json.loads((folder / SECONDS).read_text())["seconds"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0.0

@@ -1,0 +1,199 @@
+"""The whole pipeline: order, folders, resuming, and the results of all stages."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from dualmctx.commands import train
+from dualmctx.pipeline import all_stages
+from dualmctx.pipeline.all_stages import steps_of
+from dualmctx.pipeline.config import AlphaGoConfig, PlayerOptions
+from dualmctx.pipeline.stages_report import stages_table
+
+TINY = [
+    *("connect2", "--pipeline", "alphago", "--network.width", "8", "--network.num-blocks", "1"),
+    *("--games.number", "60"),
+]
+SUMMARIES: dict[str, dict[str, Any]] = {
+    "supervised": {
+        "test/policy_top1": 0.5,
+        "test/rollout_top1": 0.4,
+        "test/chance_top1": 0.3,
+        "exact/policy_keeping": 0.7,
+        "exact/random_keeping": 0.4,
+    },
+    "reinforce": {
+        "reinforce/points": 0.6,
+        "reinforce/points_low": 0.55,
+        "reinforce/points_high": 0.65,
+        "exact/policy_keeping": 0.8,
+    },
+    "value": {
+        "one/train_mse": 0.2,
+        "one/test_mse": 0.21,
+        "all/train_mse": 0.1,
+        "all/test_mse": 0.3,
+    },
+    "player": {
+        "players": [
+            {
+                "name": name,
+                "elo": elo,
+                "low": None if elo is None else elo - 20,
+                "high": None if elo is None else elo + 20,
+                "score": 0.5,
+                "blocks": 3,
+                "seconds": 0.01,
+            }
+            for name, elo in (("lambda 0.5", 30.0), ("policy", -30.0), ("rollout policy", None))
+        ],
+        "exact/lambda_0.5_keeping": 0.9,
+    },
+}
+
+
+class FakeStages:
+    """Takes the place of `start_stage`: writes the files of a finished stage, or stops."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.calls: list[tuple[str, bool]] = []
+        self.stop_in = ""
+        patch.setattr(all_stages, "start_stage", self.start)
+
+    def start(self, name: str, preset: str, config: Any, warn: Any) -> int:
+        """Runs a stage."""
+        self.calls.append((name, config.resume))
+        path = Path(config.out)
+        path.mkdir(parents=True, exist_ok=True)
+        (path / "config.json").write_text(json.dumps({"preset": preset}))
+        if name == self.stop_in:
+            return 130
+        rows = [{"iteration": x, **SUMMARIES[name]} for x in (1, 2)]
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (path / "metrics.jsonl").write_text(text.replace("test/", "validation/"))
+        summary = {"stage": name, "wall_seconds": 60.0, **SUMMARIES[name]}
+        (path / "summary.json").write_text(json.dumps(summary))
+        return 0
+
+
+@pytest.fixture
+def stages(monkeypatch: pytest.MonkeyPatch) -> FakeStages:
+    return FakeStages(monkeypatch)
+
+
+def test_stages_run_in_order_and_finished_ones_are_not_run_again(
+    stages: FakeStages, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    stages.stop_in = "value"
+    assert train.main([*TINY, "--out", str(out)]) == 130
+    first = [("supervised", False), ("reinforce", False), ("value", False)]
+    assert stages.calls == first
+    assert not (out / "summary.json").exists()
+    made = (out / "games" / "dataset.json").stat().st_mtime_ns
+    shown = capfd.readouterr().out
+    assert f"stage 1 of 5, games: 60 games of perfect, in {out}/games" in shown
+    assert f"stage 4 of 5, value: starts in {out}/value" in shown
+    stages.stop_in = ""
+    assert train.main(["--resume", str(out)]) == 0
+    assert stages.calls == [*first, ("value", True), ("player", False)]
+    assert (out / "games" / "dataset.json").stat().st_mtime_ns == made
+    shown = capfd.readouterr().out
+    assert f"stage 2 of 5, supervised: finished earlier, in {out}/supervised" in shown
+    assert f"stage 4 of 5, value: continues in {out}/value" in shown
+    assert "strongest: lambda 0.5, Elo +30" in shown
+    assert (out / "stages.png").read_bytes().startswith(b"\x89PNG")
+    summary = json.loads((out / "summary.json").read_text())
+    assert [row["stage"] for row in summary["stages"]] == ["games", *SUMMARIES]
+    assert summary["stages"][0]["seconds"] > 0
+    assert summary["seconds"] == pytest.approx(240 + summary["stages"][0]["seconds"])
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(stages_table(summary))
+    text = console.export_text()
+    assert max(map(len, text.splitlines())) <= 80
+    assert "60.0% of the points against supervised" in " ".join(text.split())
+    kept = [row["keeping"].get("policy") for row in summary["stages"]]
+    assert kept == [None, 0.7, 0.8, None, None]
+
+
+@pytest.mark.slow
+def test_games_of_another_seed_are_not_continued(
+    stages: FakeStages, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    assert train.main([*TINY, "--out", str(out)]) == 0
+    assert train.main(["--resume", str(out), "--seed", "1"]) == 2
+    assert "seed (0 → 1)" in capfd.readouterr().err
+    assert train.main([*TINY, "--out", str(out)]) == 2
+    assert "exists and is not empty" in capfd.readouterr().err
+    assert len(stages.calls) == 4
+
+
+@pytest.mark.slow
+def test_a_data_set_of_the_user_is_used(stages: FakeStages, tmp_path: Path) -> None:
+    assert train.main([*TINY, "--out", str(tmp_path / "first")]) == 0
+    data = tmp_path / "first" / "games"
+    out = tmp_path / "second"
+    assert train.main([*TINY, "--dataset", str(data), "--out", str(out)]) == 0
+    assert not (out / "games").exists()
+    row = json.loads((out / "summary.json").read_text())["stages"][0]
+    assert row["folder"] == str(data)
+
+
+@pytest.mark.slow
+def test_stopped_games_are_continued(
+    stages: FakeStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "run"
+    made = all_stages.make_first_games
+
+    def stop(*given: Any) -> None:
+        made(*given)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(all_stages, "make_first_games", stop)
+    assert train.main([*TINY, "--out", str(out)]) == 130
+    (out / "games" / "dataset.json").unlink()
+    monkeypatch.setattr(all_stages, "make_first_games", made)
+    assert train.main(["--resume", str(out)]) == 0
+    assert len((out / "games" / "games.jsonl").read_text().splitlines()) == 60
+
+
+def test_the_steps_name_the_folders_of_earlier_stages(tmp_path: Path) -> None:
+    config = AlphaGoConfig(game="connect2", seed=3, player=PlayerOptions(prior="reinforced"))
+    steps = {step.stage: step.config for step in steps_of(config, tmp_path)}
+    assert [*steps] == ["supervised", "reinforce", "value", "player"]
+    found: Any = steps
+    assert found["supervised"].dataset == str(tmp_path / "games")
+    assert found["reinforce"].init_from == str(tmp_path / "supervised")
+    assert found["value"].init_from == str(tmp_path / "reinforced")
+    assert found["player"].reinforced == str(tmp_path / "reinforced")
+    assert {x.seed for x in steps.values()} == {3}
+
+
+@pytest.mark.sampled(7)
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        (["--player.num-games", "5"], "num_games is 5; it must be even"),
+        (["--player.opening-plies", "40"], "player.opening_plies is 40; every game of connect2"),
+        (["--games.engine", "bitbully"], "connect2"),
+        (["--dataset", "none"], "--dataset is none, which is not a folder"),
+        (["--opponent", "tic-tac-toe"], "--opponent tic-tac-toe cannot be used: its game is"),
+        (["--player.rollout-mixes", "0.5", "2"], "rollout_mixes is 0.5 2.0; it must be different"),
+        (["--player.opening-plies", "0"], "opening_plies is 0; it must be numbers from 1 to"),
+    ],
+)
+def test_bad_input_is_refused_before_the_games(
+    flags: list[str], line: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    assert train.main([*TINY, *flags, "--out", str(out)]) == 2
+    said = capfd.readouterr().err
+    assert line in said
+    assert said.count("\n") == 1
+    assert not out.exists()
