@@ -9,6 +9,7 @@ from games.contract_check import Checked, check_game
 from games.drawing import to_text
 from games.exact import ExactValues, exact_source, exact_values
 from games.fen import has_fen, is_chess, read_fen, start_position, write_fen
+from games.game_position import GamePosition, name_action, open_position
 from games.histories import replay, replay_checked
 from games.notation import format_action, format_moves, parse_move, parse_moves
 from games.pictures import Picture
@@ -24,6 +25,7 @@ __all__ = [
     "Entry",
     "ExactValues",
     "Fault",
+    "GamePosition",
     "MoveContexts",
     "Picture",
     "Player",
@@ -46,6 +48,8 @@ __all__ = [
     "is_solvable",
     "make",
     "move_contexts",
+    "name_action",
+    "open_position",
     "parse_move",
     "parse_moves",
     "perfect_player",

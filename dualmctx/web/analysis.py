@@ -6,11 +6,11 @@ import numpy as np
 
 import games
 from dualmctx.types import Environment
-from dualmctx.web.positions import Opened
 from dualmctx.web.protocol import Row
+from games import GamePosition
 
 
-def to_analysis(env: Environment, opened: Opened, row: Row, variant: str) -> Row:
+def to_analysis(env: Environment, opened: GamePosition, row: Row, variant: str) -> Row:
     """Returns the fields that describe a search, from a row of the engine without an error.
 
     Args:

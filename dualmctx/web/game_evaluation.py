@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import games
 from dualmctx.evaluation.batching import join
 from dualmctx.evaluation.chunks import total_simulations
 from dualmctx.evaluation.evaluator import Evaluator
@@ -18,9 +19,10 @@ from dualmctx.runs.saved_policy import with_simulations
 from dualmctx.types import Environment, Policy
 from dualmctx.web.checkpoints import Build
 from dualmctx.web.counter import Counter
-from dualmctx.web.positions import Opened, find_exact, name_of, open_position
+from dualmctx.web.positions import find_exact, open_position
 from dualmctx.web.protocol import Message, Row
 from dualmctx.web.review import make_rows
+from games import GamePosition
 from games.histories import select_rows
 
 BATCH_SIZE = 32
@@ -77,11 +79,11 @@ class GameEvaluator:
             evaluations,
             [position.side for position in positions],
             opened.actions,
-            lambda ply, action: name_of(env, positions[ply].state, action),
+            lambda ply, action: games.name_action(env, positions[ply].state, action),
             None if exact[0] is None else exact,
         )
 
-    def _evaluate(self, positions: list[Opened], policy: Policy, counter: Counter) -> Any:
+    def _evaluate(self, positions: list[GamePosition], policy: Policy, counter: Counter) -> Any:
         evaluator, parts = self._evaluator(policy), [self._evaluator(policy).empty]
         for begin in range(0, len(positions), BATCH_SIZE):
             piece = [x.state for x in positions[begin : begin + BATCH_SIZE]]
@@ -104,7 +106,7 @@ class GameEvaluator:
         return self._evaluators[policy]
 
 
-def _positions(env: Environment, message: Message, opened: Opened) -> list[Opened]:
+def _positions(env: Environment, message: Message, opened: GamePosition) -> list[GamePosition]:
     """Returns the positions of a game, from its start to its end."""
     begin = open_position(env, Question(0, 0, [], message.fen))
     size = max(_MIN_MOVES, 1 << max(0, len(opened.actions) - 1).bit_length())

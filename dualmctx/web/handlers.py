@@ -7,9 +7,10 @@ from dualmctx import __version__
 from dualmctx.web.checkpoints import describe_trained
 from dualmctx.web.engines import Network
 from dualmctx.web.limits import MAX_MESSAGE_BYTES, MAX_MOVES, MAX_RECORDED
-from dualmctx.web.positions import Opened, describe_position, find_exact, open_position
+from dualmctx.web.positions import describe_position, find_exact, open_position
 from dualmctx.web.protocol import Message
 from dualmctx.web.session import Session
+from games import GamePosition
 
 LOADING, OPENING = "loading the network", "setting up the position"
 SOLVING = "solving the game"
@@ -74,7 +75,7 @@ async def load_network(session: Session, message: Message) -> Network:
     return await session.call(message, LOADING, load, message.checkpoint)
 
 
-async def open_moves(session: Session, message: Message, network: Network) -> Opened:
+async def open_moves(session: Session, message: Message, network: Network) -> GamePosition:
     """Returns the position of a message.
 
     Raises:

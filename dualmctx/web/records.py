@@ -9,9 +9,10 @@ from dualmctx.evaluation.write_record import EXTENSIONS, write_record
 from dualmctx.types import Environment
 from dualmctx.web.handlers import OPENING, load_network, open_moves
 from dualmctx.web.limits import MAX_MOVES
-from dualmctx.web.positions import Opened, result_of
+from dualmctx.web.positions import result_of
 from dualmctx.web.protocol import Message, Row
 from dualmctx.web.session import Session
+from games import GamePosition
 
 READING = "reading the record"
 _RESULTS = {0: "1-0", 1: "0-1", None: "1/2-1/2"}
@@ -51,7 +52,7 @@ def _read(env: Environment, text: str) -> Row:
     }
 
 
-def _write(env: Environment, opened: Opened, message: Message) -> Row:
+def _write(env: Environment, opened: GamePosition, message: Message) -> Row:
     headers = {"date": datetime.date.today().isoformat()} | message.headers
     if opened.is_over and "result" not in headers:
         headers["result"] = _RESULTS[result_of(env, opened)["winner"]]

@@ -14,10 +14,11 @@ from dualmctx.web.checkpoints import variant_name
 from dualmctx.web.engine import Engine
 from dualmctx.web.engines import Network
 from dualmctx.web.handlers import LOADING, load_network, open_moves
-from dualmctx.web.positions import Opened, find_exact
+from dualmctx.web.positions import find_exact
 from dualmctx.web.protocol import Message, Row
 from dualmctx.web.session import PROGRESS_SECONDS, Session
 from dualmctx.web.stream import Stream
+from games import GamePosition
 
 READING = "reading the search"
 _REPORT_SECONDS = 0.125
@@ -128,7 +129,7 @@ async def answer_analyse(session: Session, message: Message) -> None:
 
 @contextlib.contextmanager
 def _finding_exact(
-    session: Session, message: Message, env: Environment, opened: Opened
+    session: Session, message: Message, env: Environment, opened: GamePosition
 ) -> Iterator[Callable[[], Row | None]]:
     """Starts to find exact values; yields a function that returns them once they are known."""
     loop, slow = asyncio.get_running_loop(), session.context.slow

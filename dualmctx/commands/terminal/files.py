@@ -9,7 +9,7 @@ from dualmctx.evaluation.game_record import decode
 from dualmctx.evaluation.read_record import read_record
 from dualmctx.evaluation.write_record import EXTENSIONS, record_formats, write_record
 from dualmctx.types import Environment
-from dualmctx.web.positions import Opened
+from games import GamePosition
 
 _MAX_BYTES = 2**20
 
@@ -35,7 +35,11 @@ def read_file(name: str) -> str:
 
 
 def save_game(
-    game: Game, opened: Opened, players: Sequence[str], name: str, replaceable: Collection[Path]
+    game: Game,
+    opened: GamePosition,
+    players: Sequence[str],
+    name: str,
+    replaceable: Collection[Path],
 ) -> Path:
     """Writes a game to a file.
 

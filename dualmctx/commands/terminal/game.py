@@ -9,7 +9,8 @@ import numpy as np
 import games
 from dualmctx.evaluation.questions import Question
 from dualmctx.types import Environment
-from dualmctx.web.positions import Opened, name_of, open_position
+from dualmctx.web.positions import open_position
+from games import GamePosition
 from games.pictures import player_names
 
 _NUM_LISTED = 20
@@ -37,7 +38,7 @@ class Game:
         """The position as a request."""
         return Question(0, 0, list(self.actions), self.fen)
 
-    def open(self) -> Opened:
+    def open(self) -> GamePosition:
         """Returns the position after the moves."""
         return open_position(self.env, self.question)
 
@@ -70,7 +71,7 @@ def undo(game: Game, people: Sequence[int]) -> Game:
     raise ValueError("There is no move of yours to take back.")
 
 
-def winner(opened: Opened) -> int | None:
+def winner(opened: GamePosition) -> int | None:
     """Returns the side that has won a finished game; `None` for a draw."""
     rewards = np.asarray(opened.state.rewards)
     if not rewards.any():
@@ -79,7 +80,7 @@ def winner(opened: Opened) -> int | None:
     return opened.side if is_mover else 1 - opened.side
 
 
-def result(game: Game, opened: Opened) -> str:
+def result(game: Game, opened: GamePosition) -> str:
     """Returns the result, one of `dualmctx.evaluation.write_record.RESULTS`."""
     if game.resigned is not None:
         return ("0-1", "1-0")[game.resigned]
@@ -89,15 +90,15 @@ def result(game: Game, opened: Opened) -> str:
     return "1/2-1/2" if won is None else ("1-0", "0-1")[won]
 
 
-def legal_names(env: Environment, opened: Opened) -> dict[int, str]:
+def legal_names(env: Environment, opened: GamePosition) -> dict[int, str]:
     """Returns the names of the legal moves, by action; empty if the game is over."""
     if opened.is_over:
         return {}
     legal = np.flatnonzero(np.asarray(opened.state.legal_action_mask)).tolist()
-    return {action: name_of(env, opened.state, action) for action in legal}
+    return {action: games.name_action(env, opened.state, action) for action in legal}
 
 
-def read_move(env: Environment, opened: Opened, text: str) -> int:
+def read_move(env: Environment, opened: GamePosition, text: str) -> int:
     """Returns the action of a legal move.
 
     Raises:

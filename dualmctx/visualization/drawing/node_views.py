@@ -1,6 +1,5 @@
 """Names of moves and pictures of positions for the nodes of a search tree."""
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import games
 from dualmctx.visualization.drawing.search_tree import SearchTree
 from games import Picture
-from games.pictures import changed_cells, picture
+from games.pictures import mark_last_move, picture
 
 # Boards are drawn by default up to this number of cells, with at most this text in a cell.
 _MAX_CELLS, _MAX_TEXT = 49, 2
@@ -114,14 +113,10 @@ def draw_positions(states: Any, histories: Sequence[Sequence[int]]) -> list[Pict
       ValueError: if states of the game cannot be drawn.
     """
     drawn = {tuple(moves): draw_position(states, row) for row, moves in enumerate(histories)}
-    return [_mark(drawn, tuple(history)) for history in histories]
-
-
-def _mark(drawn: dict[tuple[int, ...], Picture], history: tuple[int, ...]) -> Picture:
-    before, after = drawn.get(history[:-1]), drawn[history]
-    if not history or before is None:
-        return after
-    return dataclasses.replace(after, marked=changed_cells(before.rows, after.rows))
+    return [
+        mark_last_move(drawn[tuple(moves)], drawn.get(tuple(moves[:-1])) if moves else None)
+        for moves in histories
+    ]
 
 
 def is_small(board: Picture) -> bool:

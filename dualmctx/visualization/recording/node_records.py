@@ -7,7 +7,7 @@ import numpy as np
 
 import games
 from dualmctx.types import Environment
-from games.pictures import Picture, changed_cells, picture
+from games.pictures import Picture, mark_last_move, picture
 
 
 def describe_nodes(
@@ -33,15 +33,13 @@ def describe_nodes(
     states = jax.tree.map(lambda x: x[slots], states)
     legal = _legal_actions(nodes, states)
     names = _names(env, states, legal)
-    drawn: list[Picture | None] = []
+    pictures = _pictures(nodes, states, before)
     for i, node in enumerate(nodes):
         parent = None if node["parent"] < 0 else nodes[node["parent"]]
         edge = node.pop("edge")
         action = None if parent is None else edge
         if parent is not None and actions is not None:
             action = int(actions[parent["slot"], edge])
-        above = drawn[node["parent"]] if parent else _draw(before)
-        drawn.append(_draw(jax.tree.map(lambda x, i=i: x[i], states)))
         is_same = states.current_player[i] == states.current_player[0]
         node |= {
             "action": action,
@@ -49,7 +47,7 @@ def describe_nodes(
             "side": side if is_same else 1 - side,
             "legal": legal[i],
             "names": names[i],
-            "picture": _describe_picture(drawn[-1], above),
+            "picture": pictures[i],
             "exact": None if exact is None else float(exact[node["slot"]]),
         }
 
@@ -77,6 +75,16 @@ def _names(env: Environment, states: Any, legal: list[list[int]]) -> list[list[s
     return [texts[end - length : end] for end, length in zip(ends, lengths, strict=True)]
 
 
+def _pictures(nodes: list[dict[str, Any]], states: Any, before: Any) -> list[dict[str, Any] | None]:
+    """Returns the picture of each node in JSON types; `None` if it cannot be drawn."""
+    drawn = [_draw(jax.tree.map(lambda x, i=i: x[i], states)) for i in range(len(nodes))]
+    above = [drawn[node["parent"]] if node["parent"] >= 0 else _draw(before) for node in nodes]
+    return [
+        None if after is None else mark_last_move(after, earlier).to_dict()
+        for after, earlier in zip(drawn, above, strict=True)
+    ]
+
+
 def _draw(state: Any) -> Picture | None:
     """Returns the picture of a state; `None` if there is none."""
     if state is None:
@@ -86,20 +94,6 @@ def _draw(state: Any) -> Picture | None:
     # The drawing of a game from outside the package may fail in any way.
     except Exception:
         return None
-
-
-def _describe_picture(drawn: Picture | None, before: Picture | None) -> dict[str, Any] | None:
-    if drawn is None:
-        return None
-    marked = () if before is None else changed_cells(before.rows, drawn.rows)
-    return {
-        "caption": drawn.caption,
-        "rows": [list(row) for row in drawn.rows],
-        "row_labels": list(drawn.row_labels),
-        "column_labels": list(drawn.column_labels),
-        "is_chess": drawn.is_chess,
-        "marked": [list(cell) for cell in sorted(marked)],
-    }
 
 
 def _exact_values(env: Any, states: Any) -> np.ndarray | None:
