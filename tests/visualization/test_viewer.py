@@ -47,6 +47,7 @@ def read_numbers(page: Any) -> dict[str, list[Any]]:
         found[key] = [float(value) if value else None for value, _ in pairs]
         for value, text in pairs:
             assert is_rounded(value, text), (key, value, text)
+            assert not re.search(r"[−+]0(\.0+)?$", text), (key, value, text)
     return found
 
 
@@ -148,6 +149,8 @@ def test_sentences_explain_exploration_mixing_and_window(chromium, tmp_path):
         seen = set()
         for number, phase, level in phases:
             text = page.inner_text(".dv-sentence")
+            # The page draws discs and no letters.
+            assert "(black)" not in page.inner_text(".dv")
             if phase == "select":
                 reason = steps[number]["path"][level]["reason"]
                 assert ("drawn at random" in text) == (reason == "explore")

@@ -32,13 +32,20 @@ export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
+// Returns a text about the sides of a game for a page with discs: "black" for "x (black)".
+export function withoutLetters(text) {
+  return String(text).replace(/\b[xo] \(([^)]+)\)/g, "$1");
+}
+
 const NONE = "–";
 
 // A value in [-1, 1] or a score, with a sign and three digits.
 export function formatValue(value, digits = 3) {
   if (!isNumber(value)) return NONE;
-  const text = Math.abs(value).toFixed(digits);
   if (value === 0) return "0";
+  const text = Math.abs(value).toFixed(digits);
+  // A value that rounds to zero has no sign.
+  if (Number(text) === 0) return text;
   return (value < 0 ? "−" : "+") + text;
 }
 

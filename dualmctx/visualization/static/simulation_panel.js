@@ -1,7 +1,8 @@
 // The tables of a simulation: the candidates of a selection, the network's output, the backup.
 
 import { makeScoreBar, makeShareBar, makeValueBar, rangeOfScores } from "./bars.js";
-import { formatCount, formatShare, formatValue, isNumber, makeElement, makeNumber, makeTable } from "./elements.js";
+import { formatCount, formatShare, formatValue, isNumber, makeElement, makeNumber, makeTable,
+  withoutLetters } from "./elements.js";
 import { TERM_HELP } from "./help.js";
 import { headName, listCandidates, moveLine, viewOfMover } from "./replay.js";
 
@@ -9,7 +10,7 @@ const ROWS_AT_FIRST = 12;
 const LONGEST_LINE = 24;
 
 export function playerName(recording, side) {
-  return recording.players[side] ?? `side ${side + 1}`;
+  return withoutLetters(recording.players[side] ?? `side ${side + 1}`);
 }
 
 export function moveName(node, action) {
@@ -26,7 +27,7 @@ export function makeNodeButton(recording, index, select) {
 
 const REASONS = {
   rule: "the move with the largest score",
-  explore: "a move drawn at random (ε-greedy exploration outside the window), whatever its score",
+  explore: "a move drawn at random (ε-greedy exploration outside the window), regardless of its score",
   root: "the move with the largest score by the rule of the root, among those that it considers",
   frozen: "a move drawn from the frozen visits, because the opponent has stopped to search at this node",
 };

@@ -1,6 +1,7 @@
 // Draws the picture of a position as SVG. Colours are in style.css.
 
 import { makeSvg } from "./dom.js";
+import { withoutLetters } from "./game.js";
 
 export const CELL = 40;
 const HEX_HEIGHT = 0.866 * CELL;
@@ -71,7 +72,7 @@ export function drawBoard(position, game, flip) {
     viewBox: `${-left} ${-top} ${width + left + right} ${height + top + bottom}`,
     class: `board board-${position.shape} game-${game.replace(/\W/g, "-")} ${kindOf(picture)}`,
     role: "grid",
-    "aria-label": picture.caption,
+    "aria-label": withoutLetters(picture.caption),
   }, drawGround(position, geometry), ...drawLabels(position, geometry), ...rows, overlay);
   // Small boards are not drawn larger than their cells are comfortable.
   const scale = width > 4 * CELL ? 2 : 3;

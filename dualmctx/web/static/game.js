@@ -1,11 +1,8 @@
-// The moves of the game: what a move, an undo or a step through the game does to the state.
+// The moves of the game: how a move, an undo or a step through the game changes the state.
 
 const MAX_KEPT = 500;
 
-// Returns a text of the server as the page shows it. Stones are "x (black)" there; the page draws discs.
-export function withoutLetters(text) {
-  return text.replace(/\b[xo] \(([^)]+)\)/g, "$1");
-}
+export { withoutLetters } from "/viewer/elements.js";
 
 // Returns the name of a side, as the first word of a sentence.
 export function nameSide({ opened }, side) {
