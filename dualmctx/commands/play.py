@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 _PROGRAM = "dualmctx play"
 _SECONDS_TO_STOP = 1.0
 _DEEPENING = "alphazero"
+# The options that only the server uses, with their flags.
+_OF_SERVER = {
+    **{"port": "--port", "host": "--host", "browser": "--no-browser"},
+    **{"max_sessions": "--max-sessions", "max_networks": "--max-networks"},
+}
 _DESCRIPTION = """Serves a page in the browser to play against a network and a search, to analyse
 games, and to watch the trees of a search grow. The page needs no other server and no network
 connection. Without CHECKPOINT it offers the networks shipped with dualmctx. Ctrl-C ends the server.
@@ -59,7 +64,8 @@ class Options:
     browser: bool = True
     """Open the page in the browser if there is a display."""
     terminal: bool = False
-    """Play in the terminal instead, without a server."""
+    """Play in the terminal instead. Without a server, the flags --port, --host, --no-browser,
+    --max-sessions and --max-networks are refused."""
     variant: Annotated[str | None, named(help=_VARIANT)] = None
     simulations: tuple[int, ...] | None = None
     """Simulations per move: one number, which the trees share in proportion to their defaults, or a
@@ -100,12 +106,26 @@ def main(arguments: list[str]) -> int:
     if options.terminal:
         from dualmctx.commands.terminal.play import play
 
+        refuse_server_flags(options)
         return play(options)
     for module in ("starlette", "uvicorn", "websockets"):
         if importlib.util.find_spec(module) is None:
             raise ValueError(f'{module} is missing: pip install "dualmctx[web]"')
     serve(options)
     return 0
+
+
+def refuse_server_flags(options: Options) -> None:
+    """Checks that no flag of the server is given with `--terminal`.
+
+    Raises:
+      ValueError: if one differs from its default.
+    """
+    default = Options()
+    changed = [name for name in _OF_SERVER if getattr(options, name) != getattr(default, name)]
+    if changed:
+        flags = ", ".join(_OF_SERVER[name] for name in changed)
+        raise ValueError(f"--terminal starts no server; leave out {flags}, or leave out --terminal")
 
 
 def serve(options: Options) -> None:
