@@ -69,10 +69,14 @@ class Sizes(NamedTuple):
     width: int
 
 
-def make_searches(
-    env: Environment, state: Any, sizes: Sizes
-) -> dict[tuple[str, int], tuple[Any, int]]:
-    """Makes each search and number of rounds, `key -> weights`, with its blocks per position."""
+def make_searches(env: Environment, sizes: Sizes) -> dict[tuple[str, int], tuple[Any, Any, int]]:
+    """Makes the searches by name and number of rounds.
+
+    Returns:
+      For each search `(params, key, states) -> weights`: the jitted function, its parameters, and
+      its blocks per position.
+    """
+    state = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(7), 1))
 
     def network(heads: tuple[int, ...], **options: Any) -> Any:
         return dualmctx.make_network(
@@ -117,17 +121,17 @@ def make_searches(
         ).action_weights
 
     searches = {
-        ("mctx AlphaZero", 0): ((jax.jit(theirs), params), 4 * total),
-        ("AlphaZero", 0): (ours(AlphaZero(total, root=QUIET), final, params), 4 * total),
+        ("mctx AlphaZero", 0): (jax.jit(theirs), params, 4 * total),
+        ("AlphaZero", 0): (*ours(AlphaZero(total, root=QUIET), final, params), 4 * total),
     }
     budgets = (sizes.small, sizes.large)
     for rounds in sizes.rounds:
         policy = Dual(budgets, num_rounds=rounds, root=QUIET)
         blocks = 2 * sizes.small + 2 * sizes.large
-        searches["Dual", rounds] = ours(policy, halves, params), blocks
+        searches["Dual", rounds] = (*ours(policy, halves, params), blocks)
         blocks = 4 * sizes.small + 6 * sizes.large
         policy = MPV(budgets, in_rounds(budgets, rounds), root=QUIET)
-        searches["MPV", rounds] = ours(policy, pair, two_params), blocks
+        searches["MPV", rounds] = (*ours(policy, pair, two_params), blocks)
     return searches
 
 
@@ -151,15 +155,15 @@ def make_positions(env: Environment, kind: str, batch_size: int) -> Any:
     return state
 
 
-def measure(kind: str, batch_size: int, sizes: Sizes, repeats: int) -> list[Row]:
-    """Times all searches in turns."""
-    env = games.make("connect_four")
+def measure(
+    env: Environment, searches: dict, kind: str, batch_size: int, repeats: int
+) -> list[Row]:
+    """Times all searches of `make_searches` in turns."""
     state = make_positions(env, kind, batch_size)
-    searches = make_searches(env, state, sizes)
     key = jax.random.PRNGKey(0)
     runs = {
         name: functools.partial(search, params, key, state)
-        for name, ((search, params), _) in searches.items()
+        for name, (search, params, _) in searches.items()
     }
     ms = {name: 1e3 * seconds for name, seconds in time_in_turns(runs, repeats).items()}
     rows = []
@@ -171,7 +175,7 @@ def measure(kind: str, batch_size: int, sizes: Sizes, repeats: int) -> list[Row]
                 B=batch_size,
                 search=name,
                 rounds=rounds,
-                blocks=searches[name, rounds][1],
+                blocks=searches[name, rounds][-1],
                 ms=round(time_ms, 2),
                 over_mctx=round(time_ms / ms["mctx AlphaZero", 0], 3),
                 over_alphazero=round(time_ms / ms["AlphaZero", 0], 3),
@@ -197,11 +201,13 @@ def main(arguments: list[str] | None = None) -> None:
         batches = (("early", options.batch),)
     sizes = Sizes(SMALL, LARGE, tuple(options.rounds), batches, width=64)
     if options.quick:
-        sizes = Sizes(5, 4, (1, 2), (("early", 2), ("all", 8)), width=8)
+        sizes = Sizes(5, 4, (2,), (("early", 8), ("all", 8)), width=8)
     show_environment()
     rows = []
+    env = games.make("connect_four")
+    searches = make_searches(env, sizes)
     for kind, batch_size in sizes.batches:
-        found = measure(kind, batch_size, sizes, options.repeats)
+        found = measure(env, searches, kind, batch_size, options.repeats)
         rows += [row._asdict() for row in found]
         show(f"Connect Four, {batch_size} positions ({kind})", rows[-len(found) :])
     write_rows(options.json, rows)

@@ -233,11 +233,14 @@ def _error(values: np.ndarray) -> float:
 
 
 def measure_all(
-    subject: Subject, labelled: dict[str, Positions], batch_size: int
+    subject: Subject, labelled: dict[str, Positions], batch_size: int, *, is_quick: bool = False
 ) -> dict[str, dict[Key, list[Scores]]]:
-    """Measures all searches with a network, in each kind of position."""
+    """Measures all searches with a network, or the two references, in each kind of position."""
     found: dict[str, dict[Key, list[Scores]]] = {name: {} for name in labelled}
-    for search in searches(subject.network):
+    chosen = searches(subject.network)
+    if is_quick:
+        chosen = [chosen[0], next(x for x in chosen if x.name.startswith("alphazero"))]
+    for search in chosen:
         blocks = move_cost(search.policy, subject.network).blocks
         scores = measure(subject, search, labelled.values(), batch_size)
         for name, by_mode in zip(labelled, scores, strict=True):
@@ -288,7 +291,7 @@ def main(arguments: list[str] | None = None) -> None:
     rows: list[Row] = []
     pooled: dict[tuple[str, tuple[Key, ...]], dict[Key, list[Scores]]] = {}
     for subject in subjects:
-        found = measure_all(subject, labelled, options.batch_size)
+        found = measure_all(subject, labelled, options.batch_size, is_quick=options.quick)
         for name, by_key in found.items():
             rows += print_rows(subject.name, name, by_key)
             # Networks with other head depths have other searches and costs.
