@@ -258,10 +258,10 @@ def test_every_result_is_written() -> None:
 )
 def test_long_text_is_read_or_refused_at_once(text: str) -> None:
     """The time must not grow with the square of the length; the page sends such text."""
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(ValueError, match=r"move|comment|network plays"):
         read_record(env_of("nim"), text)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 class NimWithPositions(games.nim.Nim):

@@ -39,7 +39,7 @@ def play_with(
     log = tmp_path / f"{fault}.log"
     seed = "{seed}" if fault == "random" else ""
     command = f"{shlex.join([sys.executable, str(FAKE), str(log), fault])} {seed}"
-    engine = HostEngineSpec("gtp", command=command, timeout=5.0).build(make(game))
+    engine = HostEngineSpec("gtp", command=command, timeout=60.0).build(make(game))
     played = []
     for index in range(number):
         engine.new_game()
@@ -82,7 +82,7 @@ def test_a_program_of_othello_may_not_know_a_pass(
 ) -> None:
     """GRhino passes by itself, and refuses `play` with a pass; only Go needs every pass."""
     command = shlex.join([sys.executable, str(FAKE), str(tmp_path / "log"), "no-pass"])
-    engine = HostEngineSpec("gtp", command=command, timeout=5.0).build(make(game))
+    engine = HostEngineSpec("gtp", command=command, timeout=60.0).build(make(game))
     assert engine.choose([history], [0]) == [answer]
     engine.close()
 
@@ -117,7 +117,7 @@ def test_a_gtp_program_that_hangs_is_ended(tmp_path: Path) -> None:
         program._timeout = 0.25
         with pytest.raises(GtpError, match=r"gave no answer to 'genmove W' in 0\.25 s"):
             program.send("genmove W")
-    assert time.monotonic() - start < 20
+    assert time.monotonic() - start < 50
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_gtp_program_that_hangs_is_ended(tmp_path: Path) -> None:
 )
 def test_output_without_an_end_is_not_collected(program: str, message: str) -> None:
     with GtpProgram(shlex.join([sys.executable, "-c", program]), 0.5) as client:
-        client._timeout = 5.0 if "longer" in message else 0.5
+        client._timeout = 60.0 if "longer" in message else 0.5
         with pytest.raises(GtpError, match=message):
             client.send("name")
         assert len(client._unread) < 2**21
@@ -140,10 +140,10 @@ def test_output_without_an_end_is_not_collected(program: str, message: str) -> N
 def test_the_processes_that_a_program_has_started_end_with_it(tmp_path: Path) -> None:
     file = tmp_path / "child"
     script = f"sleep 60 & echo $! > {shlex.quote(str(file))}; echo; echo =; echo; wait"
-    with GtpProgram(shlex.join(["sh", "-c", script]), 5.0) as program:
+    with GtpProgram(shlex.join(["sh", "-c", script]), 60.0) as program:
         assert program.send("name") == ""
     status = Path(f"/proc/{file.read_text().strip()}/status")
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while status.exists() and "zombie" not in status.read_text() and time.monotonic() < end:
         time.sleep(0.01)
     assert not status.exists() or "zombie" in status.read_text()
