@@ -49,7 +49,7 @@ def make_app(context: Context, access: Access) -> Asgi:
     """Returns the application.
 
     Args:
-      context: what the sessions share.
+      context: the objects that all sessions share.
       access: who may use the server.
     """
     # Some systems name another type, with which browsers refuse modules.

@@ -1,4 +1,4 @@
-"""The networks that a server offers, and what a page is told about them."""
+"""The networks that a server offers, and their description for a page."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Limits of the server: what one page, and all pages together, may ask for."""
+"""Limits of the server on the requests of one page and of all pages together."""
 
 import dataclasses
 import time

@@ -94,9 +94,9 @@ def _check_lengths(
     lengths = {"sides": len(sides), "actions and the last position": len(actions) + 1}
     if exact is not None:
         lengths["exact values"] = len(exact)
-    for what, length in lengths.items():
+    for name, length in lengths.items():
         if length != num_positions:
-            raise ValueError(f"{length} {what} do not fit {num_positions} evaluated positions")
+            raise ValueError(f"{length} {name} do not fit {num_positions} evaluated positions")
 
 
 def _values(evaluations: Evaluations) -> list[float | None]:

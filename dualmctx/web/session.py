@@ -25,14 +25,14 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Context(NamedTuple):
-    """What the sessions of a server share.
+    """The objects that the sessions of a server share.
 
     Attributes:
       engines: the networks and their searches.
       offered: the networks that a page may open, the default one first.
       limits: the limits of the command line.
-      quick: runs what takes milliseconds once it is compiled, such as opening a position.
-      slow: runs what takes seconds, such as reviews.
+      quick: runs tasks of milliseconds once they are compiled, such as opening a position.
+      slow: runs tasks of seconds, such as reviews.
       rng: the random numbers of moves that are sampled.
     """
 
@@ -48,7 +48,7 @@ class Session:
     """A connection.
 
     Attributes:
-      context: what all sessions share.
+      context: the objects that all sessions share.
       checkpoint: the network that the page opened last.
     """
 
@@ -123,7 +123,7 @@ class Session:
         await self._send_text(text)
 
     async def send_progress(self, identity: Id, stage: str, begin: float, **fields: Any) -> None:
-        """Sends what is done for a message, and the seconds since a time of `time.monotonic`."""
+        """Sends the stage of a task and the seconds since `begin`, a time of `time.monotonic`."""
         seconds = round(time.monotonic() - begin, 1)
         row: Row = {"type": "progress", "id": identity, "stage": stage, "seconds": seconds}
         await self.send(row | fields)

@@ -1,4 +1,4 @@
-"""Explanations on the device: what a selection rule saw and computed at the nodes of a path."""
+"""Explanations on the device: the inputs and scores of a selection rule along a path."""
 
 # Some functions of JAX have incomplete types.
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false

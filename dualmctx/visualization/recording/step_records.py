@@ -94,7 +94,7 @@ class StepRecorder:
         ]
 
     def _finish(self, record: dict[str, Any], event: Simulated) -> None:
-        """Adds to a simulation what is known after the evaluation of its leaf."""
+        """Adds to a simulation the results of the evaluation of its leaf."""
         is_terminal = self._mirror.is_terminal(event.child)
         record["leaf"]["is_terminal"] = is_terminal
         if not event.is_new or is_terminal:

@@ -1,4 +1,4 @@
-// The details of one node: its position, its numbers in each tree, and what the heads said about it.
+// The details of one node: its position, its numbers in each tree, and the outputs of the heads for it.
 
 import { drawBoard } from "./board.js";
 import { formatCount, formatExact, formatValue, makeElement, makeNumber, makeTable } from "./elements.js";

@@ -27,7 +27,7 @@ export function movePhase(recording, cursor, direction) {
   return cursor.step + 1 < recording.steps.length ? { step: cursor.step + 1, phase: 0 } : null;
 }
 
-// Describes what the trees show at a cursor. `position` counts the steps whose changes are applied;
+// Describes the trees at a cursor. `position` counts the steps whose changes are applied;
 // `path` are the nodes to highlight, `active` the node that the phase is about.
 export function makeFrame(recording, cursor) {
   const step = recording.steps[cursor.step] ?? null;

@@ -28,7 +28,7 @@ export function createSession(context, options, onChange) {
     },
   });
   let now = NOTHING;
-  let [placeKey, loadedKey, searchKey] = [null, null, null]; // of what is asked for, shown and searched
+  let [placeKey, loadedKey, searchKey] = [null, null, null]; // the keys of the requested, the shown and the searched position
   let isActive = true;
   let pending = Promise.resolve(); // the last question for a position
 

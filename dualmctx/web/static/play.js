@@ -185,7 +185,7 @@ function describeChange({ status, banner }, { moves, ply }) {
   return `${move}${status.textContent} ${banner.textContent}`.trim();
 }
 
-// Returns what the caption says beside the game, the side to move and the winner, such as the
+// Returns the rest of a caption without the game, the side to move and the winner, such as the
 // number of tests left.
 function describeDetails(caption) {
   return caption.split(", ").slice(1).filter((part) => !/ won$|no winner/.test(part)).join(", ");

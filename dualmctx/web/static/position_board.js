@@ -42,7 +42,7 @@ export function makePositionBoard({ store, getPosition, makeBoard, showError }, 
     }
   }
 
-  // Draws only what is not drawn yet: a new drawing costs time and loses a chosen piece.
+  // Draws a position only if it is not shown yet: a new drawing costs time and loses a chosen piece.
   function draw(position, isActive) {
     const { flip, opened } = store.get();
     const isDrawn = shown && shown.position === position && shown.flip === flip && shown.opened === opened;

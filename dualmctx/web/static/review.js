@@ -93,7 +93,7 @@ export function rowsOf(reviewed, moves) {
   return [...reviewed.rows.slice(0, shared), { ...reviewed.rows[shared], ...LEAVES_MOVE }];
 }
 
-// Returns what the list of moves shows beside the move that leads to position `ply`, or null.
+// Returns the note in the list of moves on the move that leads to position `ply`; null for none.
 export function annotate(rows, ply, opened) {
   const row = rows[ply - 1];
   if (!row || row.played === null || !opened) return null;
