@@ -7,8 +7,6 @@ Small games are solved by `games.solve`. Connect Four is labelled by bitbully, i
 # pyright: reportUnknownMemberType=false
 
 import functools
-import itertools
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -21,13 +19,9 @@ from dualmctx.evaluation.evaluations import EvaluatePositions, make_evaluate
 from dualmctx.models.game_model import make_search_fn, mask_illegal
 from dualmctx.models.network import SeparateTrunks
 from dualmctx.pipeline.parts import POLICY, policy_logits, predict_value
+from dualmctx.pipeline.random_positions import random_positions
 from dualmctx.types import Environment, GameState, Params, Policy, PolicyValueNetwork
 
-# Random plies before a position, both included. After fewer plies the solver takes seconds, and
-# few games last longer.
-_PLIES = (8, 36)
-_GAMES = 2048  # random games that are played at once
-_ROWS = 64  # positions that are labelled at once
 _MAX_BATCH = 512  # positions that are searched at once
 
 
@@ -228,7 +222,7 @@ def _draw(env: Environment, number: int, seed: int) -> ExactPositions:
     """Draws distinct positions after random moves."""
     parts: list[ExactPositions] = []
     num_contested = 0
-    for states in _distinct(env, seed):
+    for states in random_positions(env, seed):
         parts.append(label_positions(env, states))
         num_contested += parts[-1].is_contested.sum()
         if num_contested >= number:
@@ -241,44 +235,6 @@ def _draw(env: Environment, number: int, seed: int) -> ExactPositions:
 def _enough(is_contested: np.ndarray, number: int) -> int:
     """Returns the length of the shortest beginning with `number` contested positions, or all."""
     return int(np.searchsorted(np.cumsum(is_contested), number)) + 1
-
-
-def _distinct(env: Environment, seed: int) -> Iterator[Any]:
-    """Yields batches of distinct states in which the game is not over, without end."""
-    seen: set[bytes] = set()
-    for chunk in itertools.count():
-        key = jax.random.fold_in(jax.random.PRNGKey(seed), chunk)
-        states, is_over = jax.device_get(_random_states(env, key))
-        names = [x.tobytes() for x in states.observation]
-        fresh = []
-        for row in np.flatnonzero(~is_over):
-            if names[row] not in seen:
-                seen.add(names[row])
-                fresh.append(row)
-        for start in range(0, len(fresh), _ROWS):
-            yield _rows(states, np.array(fresh[start : start + _ROWS]))
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _random_states(env: Environment, rng_key: jax.Array) -> tuple[Any, jax.Array]:
-    """Plays random games; returns `[_GAMES]` states and whether their games are over."""
-    start_key, length_key, move_key = jax.random.split(rng_key, 3)
-    states = jax.vmap(env.init)(jax.random.split(start_key, _GAMES))
-    lengths = jax.random.randint(length_key, (_GAMES,), _PLIES[0], _PLIES[1] + 1)
-
-    def play(ply: jax.Array, states: Any) -> Any:
-        logits = jnp.where(states.legal_action_mask, 0.0, -jnp.inf)
-        actions = jax.random.categorical(jax.random.fold_in(move_key, ply), logits)
-        after = jax.vmap(env.step)(states, actions.astype(jnp.int32))
-        goes_on = (ply < lengths) & ~states.terminated & ~states.truncated
-        return jax.tree.map(functools.partial(_select, goes_on), after, states)
-
-    states = jax.lax.fori_loop(0, _PLIES[1], play, states)
-    return states, states.terminated | states.truncated
-
-
-def _select(mask: jax.Array, if_true: jax.Array, if_false: jax.Array) -> jax.Array:
-    return jnp.where(mask.reshape(mask.shape + (1,) * (if_true.ndim - 1)), if_true, if_false)
 
 
 def _chosen(positions: ExactPositions, rows: Any) -> ExactPositions:
