@@ -68,7 +68,7 @@ class Supervised:
     eval_every: int = 5
     """Iterations between evals; 0 runs evals only at the end."""
     max_positions: int = 10_000
-    """Largest number of held-out positions per eval."""
+    """Largest number of validation positions per eval during training; the last evals use all."""
 
     def __post_init__(self) -> None:
         """Checks the options."""

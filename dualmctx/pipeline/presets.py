@@ -36,15 +36,18 @@ PIPELINE_PRESETS: dict[str, AlphaGoConfig] = {
         game="tic_tac_toe",
         network=NetworkOptions(trunk="mlp", width=64, num_blocks=2),
         games=Games(number=2000, simulations=100, random_share=0.1, validation=0.1, test=0.1),
-        supervised=Supervised(num_iterations=15, num_updates=50, batch_size=128),
+        supervised=Supervised(num_iterations=20, num_updates=50),
         reinforce=Reinforce(num_iterations=50, num_games=128, pool_every=5),
         value=Value(num_games=8000, num_iterations=15, num_updates=50, batch_size=128),
         player=PlayerOptions(num_simulations=32, num_games=40),
     ),
     "connect-four": AlphaGoConfig(
         game="connect_four",
-        # As in self-play: wide dense layers and few of them.
+        # As in self-play: wide dense layers and few of them. A step of the supervised stage takes a
+        # tenth of the time of two blocks of 16 convolutions, which learn slightly better per step.
         network=NetworkOptions(trunk="mlp", width=256, num_blocks=2),
+        # Later iterations fit the training positions alone.
+        supervised=Supervised(num_iterations=20),
         reinforce=Reinforce(num_iterations=2000, pool_every=100, eval_every=100, max_plies=42),
     ),
 }

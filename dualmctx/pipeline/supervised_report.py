@@ -6,6 +6,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from rich.table import Table
 
 from dualmctx.pipeline.stage import Row
@@ -82,6 +83,7 @@ def plot(rows: list[Row], title: str, file: Path) -> None:
     shares.set(title="top-1 accuracy", ylabel="share", ylim=(-0.02, 1.02))
     for axes in (losses, shares):
         axes.set(xlabel="iteration")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(alpha=0.3)
         if axes.lines:
             # Below the axes, where it covers no line.
