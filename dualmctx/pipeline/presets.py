@@ -43,8 +43,8 @@ PIPELINE_PRESETS: dict[str, AlphaGoConfig] = {
     ),
     "connect-four": AlphaGoConfig(
         game="connect_four",
-        # As in self-play: wide dense layers and few of them. A step of the supervised stage takes a
-        # tenth of the time of two blocks of 16 convolutions, which learn slightly better per step.
+        # As in self-play: wide dense layers and few of them. Two blocks of 16 convolutions predict
+        # moves slightly better, and take about seven times as long (docs/pipeline.md).
         network=NetworkOptions(trunk="mlp", width=256, num_blocks=2),
         # Later iterations fit the training positions alone.
         supervised=Supervised(num_iterations=20),
