@@ -37,7 +37,7 @@ PIPELINE_PRESETS: dict[str, AlphaGoConfig] = {
         network=NetworkOptions(trunk="mlp", width=64, num_blocks=2),
         games=Games(number=2000, simulations=100, random_share=0.1, validation=0.1, test=0.1),
         supervised=Supervised(num_iterations=20, num_updates=50),
-        reinforce=Reinforce(num_iterations=50, num_games=128, pool_every=5),
+        reinforce=Reinforce(num_iterations=200, pool_every=10, eval_every=25, max_plies=9),
         value=Value(num_games=8000, num_iterations=15, num_updates=50, batch_size=128),
         player=PlayerOptions(num_simulations=32, num_games=40),
     ),

@@ -46,9 +46,9 @@ class Sums(NamedTuple):
 
     w: np.ndarray
     b: np.ndarray
-    results: collections.Counter[int]
-    visits: collections.Counter[tuple[int, ...]]
-    outcomes: collections.Counter[tuple[int, ...]]
+    results: dict[int, float]
+    visits: dict[tuple[int, ...], float]
+    outcomes: dict[tuple[int, ...], float]
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -62,7 +62,7 @@ def sum_over_games(env: Any, learner: Any, opponent: Any) -> Sums:
     learner, opponent = (
         jax.tree.map(lambda x: np.asarray(x, float), x) for x in (learner, opponent)
     )
-    counters = (collections.Counter() for _ in range(3))
+    counters = (collections.defaultdict(float) for _ in range(3))
     sums = Sums(np.zeros_like(learner["w"]), np.zeros_like(learner["b"]), *counters)
 
     def walk(state: Any, identity: int, chance: float, score: tuple[Any, Any], seen: tuple) -> None:
@@ -71,8 +71,9 @@ def sum_over_games(env: Any, learner: Any, opponent: Any) -> Sums:
             sums.results[z] += chance
             sums.w[:] += chance * z * score[0]
             sums.b[:] += chance * z * score[1]
-            sums.visits.update(dict.fromkeys(seen, chance))
-            sums.outcomes.update(dict.fromkeys(seen, chance * z))
+            for position in seen:
+                sums.visits[position] += chance
+                sums.outcomes[position] += chance * z
             return
         is_learner = int(state.current_player) == identity
         params = learner if is_learner else opponent
