@@ -69,8 +69,12 @@ def make_first_games(
       KeyboardInterrupt: if it is stopped. Its argument says how to continue.
     """
     resume, start = (folder / CONFIG).exists(), time.perf_counter()
-    shares = {"validation": config.games.validation, "test": config.games.test}
-    recipe = Recipe(config.game, dict(config.game_parameters), **shares)
+    recipe = Recipe(
+        config.game,
+        dict(config.game_parameters),
+        validation=config.games.validation,
+        test=config.games.test,
+    )
     with lock_folder(folder, resume=resume):
         try:
             make_dataset(env, recipe, engine, folder, resume=resume, report=report)
