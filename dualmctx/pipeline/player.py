@@ -68,7 +68,7 @@ def make_stage(
         "anchor": None,
         "command": f"dualmctx train --resume {folder}",
     }
-    report = functools.cache(lambda: report_match(tournament, where, settings))
+    report = functools.cache(lambda: report_match(tournament, players, where, settings))
 
     def init() -> StageState:
         key = jax.random.PRNGKey(config.seed)

@@ -1,7 +1,12 @@
 """The match of the player stage: its players, and their share of value-keeping moves."""
 
+import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
 
 from dualmctx.matches.openings import (
     Opening,
@@ -101,13 +106,39 @@ def make_players(
     return tuple(made)
 
 
+def share_program(players: Sequence[Player]) -> tuple[Player, ...]:
+    """Returns the players with one mover for all of them, which runs that of the chosen player.
+
+    All pairings then run the same compiled program. Compiling one for each of them would take
+    longer than the games of a small match.
+
+    Args:
+      players: players whose movers are move functions.
+    """
+    everything = tuple(player.params for player in players)
+
+    def play_as(place: int, mover: Any, params: Any, rng_key: Any, state: Any) -> Any:
+        return mover(params[place], rng_key, state).astype(jnp.int32)
+
+    branches = [functools.partial(play_as, i, player.mover) for i, player in enumerate(players)]
+
+    def choose(params: Any, rng_key: Any, state: Any) -> Any:
+        place, others = params
+        return jax.lax.switch(place, branches, others, rng_key, state)
+
+    return tuple(
+        dataclasses.replace(player, mover=choose, params=(jnp.int32(place), everything))
+        for place, player in enumerate(players)
+    )
+
+
 def make_tournament(
     env: Environment, players: tuple[Player, ...], openings: Sequence[Opening], seed: int
 ) -> Tournament:
     """Makes the round robin of the players; each two play two games from each opening."""
     return Tournament(
         env=env,
-        players=players,
+        players=share_program(players),
         openings=tuple(openings),
         seed=seed,
         batch_size=min(_BATCH, len(openings)),

@@ -24,13 +24,16 @@ from dualmctx.runs.folder import RunFolder
 from dualmctx.runs.numbers import show_elo, show_interval, show_number, show_share
 
 
-def report_match(tournament: Tournament, folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
+def report_match(
+    tournament: Tournament, players: Sequence[Player], folder: Path, settings: dict[str, Any]
+) -> dict[str, Any]:
     """Measures the time of a move of each player, and writes the report of the match.
 
     The report has the files and the format of `dualmctx compare`.
 
     Args:
       tournament: the tournament.
+      players: its players, each with a mover of its own.
       folder: its folder, with all games.
       settings: further settings, for the page.
 
@@ -38,11 +41,11 @@ def report_match(tournament: Tournament, folder: Path, settings: dict[str, Any])
       The content of `report.json`.
     """
     played = games_of(tournament, read_games(folder / GAMES))
-    env, players = tournament.env, tuple(tournament.players)
+    env = tournament.env
     positions = sample_positions(played, tournament.batch_size, tournament.seed)
     results = make_report(
         Played(
-            players=players,
+            players=tuple(players),
             games=played,
             starts=find_starts(env, (game.history(game.opening) for game in played)),
             seconds={x.name: seconds_per_move(env, x, positions) for x in players},
