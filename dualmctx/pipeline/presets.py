@@ -48,7 +48,7 @@ PIPELINE_PRESETS: dict[str, AlphaGoConfig] = {
         network=NetworkOptions(trunk="mlp", width=256, num_blocks=2),
         # Later iterations fit the training positions alone.
         supervised=Supervised(num_iterations=20),
-        reinforce=Reinforce(num_iterations=2000, pool_every=100, eval_every=100, max_plies=42),
+        reinforce=Reinforce(num_iterations=1000, pool_every=50, eval_every=50, max_plies=42),
     ),
 }
 """Presets for games with a data set of a suitable size."""
