@@ -40,28 +40,28 @@ class StageKind(NamedTuple):
 STAGES: dict[str, StageKind] = {
     "supervised": StageKind(
         SupervisedConfig,
-        "dualmctx.pipeline.supervised",
+        "dualmctx.pipeline.supervised.stage",
         "supervised",
         ("dataset",),
         "the policy network and the rollout policy, from games of others",
     ),
     "reinforce": StageKind(
         ReinforceConfig,
-        "dualmctx.pipeline.reinforce",
+        "dualmctx.pipeline.reinforce.stage",
         "reinforce",
         ("init_from",),
         "a stronger policy, by games against its earlier versions",
     ),
     "value": StageKind(
         ValueConfig,
-        "dualmctx.pipeline.value",
+        "dualmctx.pipeline.value.stage",
         "value",
         ("init_from", "supervised"),
         "the value network, from games of the stronger policy",
     ),
     "player": StageKind(
         PlayerConfig,
-        "dualmctx.pipeline.player",
+        "dualmctx.pipeline.player.stage",
         "player",
         ("supervised", "value"),
         "the search with all networks, and its match for several rollout mixes",
@@ -73,7 +73,7 @@ ALPHAGO = "alphago"
 """The name of the whole pipeline."""
 ALL_STAGES = StageKind(
     AlphaGoConfig,
-    "dualmctx.pipeline.all_stages",
+    "dualmctx.pipeline.whole.run",
     "",
     (),
     "all stages, one after another, from games to the player",

@@ -9,10 +9,10 @@ import pytest
 from rich.console import Console
 
 from dualmctx.commands import train
-from dualmctx.pipeline import all_stages
-from dualmctx.pipeline.all_stages import steps_of
 from dualmctx.pipeline.config import AlphaGoConfig, PlayerOptions
-from dualmctx.pipeline.stages_report import stages_table
+from dualmctx.pipeline.whole import run as all_stages
+from dualmctx.pipeline.whole.report import stages_table
+from dualmctx.pipeline.whole.run import steps_of
 
 TINY = [
     *("connect2", "--pipeline", "alphago", "--network.width", "8", "--network.num-blocks", "1"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dualmctx.pipeline.batch_feed import BatchFeed, load_ahead
+from dualmctx.pipeline.supervised.batch_feed import BatchFeed, load_ahead
 
 
 def load_epoch(epoch: int) -> Iterator[Any]:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import games
-from dualmctx.pipeline.accuracy import no_scores, score_chance, score_moves
-from dualmctx.pipeline.move_learning import move_loss
 from dualmctx.pipeline.parts import POLICY, ROLLOUT, alphago_network, get_part, policy_logits
 from dualmctx.pipeline.parts import with_part as replace_part
+from dualmctx.pipeline.supervised.accuracy import no_scores, score_chance, score_moves
+from dualmctx.pipeline.supervised.move_learning import move_loss
 from dualmctx.training.batch import TrainingBatch
 from dualmctx.training.config import NetworkOptions
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dualmctx.pipeline.opponent_pool import (
+from dualmctx.pipeline.reinforce.opponent_pool import (
     Pool,
     add_policy,
     count_policies,

@@ -13,17 +13,17 @@ import games
 from dualmctx.commands import compare, evaluate, train
 from dualmctx.matches.game_file import read_games
 from dualmctx.matches.tournament import play_tournament
-from dualmctx.pipeline import player_openings
 from dualmctx.pipeline.options import PlayerOptions
 from dualmctx.pipeline.parts import POLICY, ROLLOUT, VALUE, alphago_network, get_part, predict_value
-from dualmctx.pipeline.player import assemble, count_batches, play_batch
-from dualmctx.pipeline.player_match import (
+from dualmctx.pipeline.player import openings as player_openings
+from dualmctx.pipeline.player.match import (
     make_players,
     make_searchers,
     make_tournament,
     share_program,
 )
-from dualmctx.pipeline.player_openings import choose_openings
+from dualmctx.pipeline.player.openings import choose_openings
+from dualmctx.pipeline.player.stage import assemble, count_batches, play_batch
 from dualmctx.pipeline.stage import Inputs
 from dualmctx.policies import AlphaGo, AlphaZero
 from dualmctx.runs.checkpoint import open_writable_checkpoints

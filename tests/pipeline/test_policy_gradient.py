@@ -11,8 +11,8 @@ import pytest
 from double_move import DoubleMoveNim
 
 import games
-from dualmctx.pipeline.policy_gradient import make_gradient
-from dualmctx.pipeline.self_matches import make_self_match, sample_moves
+from dualmctx.pipeline.reinforce.policy_gradient import make_gradient
+from dualmctx.pipeline.reinforce.self_matches import make_self_match, sample_moves
 
 # A player moves twice in a row in some games of the second one; Connect2 has draws.
 ENVS = {"connect2": games.make("connect2"), "double_move": DoubleMoveNim(pile=7)}

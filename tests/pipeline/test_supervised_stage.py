@@ -16,12 +16,12 @@ import games
 from dualmctx.datasets import load_dataset, read_manifest
 from dualmctx.datasets.shards import read_shard, shard_paths
 from dualmctx.pipeline.config import SupervisedConfig
-from dualmctx.pipeline.held_out import score_held_out, training_keys
-from dualmctx.pipeline.move_learning import POLICIES
 from dualmctx.pipeline.options import Supervised
 from dualmctx.pipeline.parts import VALUE, alphago_network, get_part, policy_logits
 from dualmctx.pipeline.stage import Inputs, Stage, StageState
-from dualmctx.pipeline.supervised import make_stage
+from dualmctx.pipeline.supervised.held_out import score_held_out, training_keys
+from dualmctx.pipeline.supervised.move_learning import POLICIES
+from dualmctx.pipeline.supervised.stage import make_stage
 from dualmctx.training.config import NetworkOptions
 
 OPTIONS = Supervised(

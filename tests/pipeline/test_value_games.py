@@ -12,8 +12,8 @@ import pytest
 import games
 from dualmctx.datasets import load_dataset, read_manifest, read_shard
 from dualmctx.datasets.shards import shard_paths
-from dualmctx.pipeline.value_dataset import make_value_games
-from dualmctx.pipeline.value_games import GameOptions, Policies
+from dualmctx.pipeline.value.dataset import make_value_games
+from dualmctx.pipeline.value.games import GameOptions, Policies
 
 OPTIONS = GameOptions(number=600, seed=3, max_opening_plies=8, batch=128, test=0.25)
 

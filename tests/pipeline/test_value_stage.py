@@ -17,17 +17,17 @@ from dualmctx.pipeline.config import Value, ValueConfig
 from dualmctx.pipeline.exact_positions import exact_positions, value_error
 from dualmctx.pipeline.parts import POLICY, ROLLOUT, VALUE, alphago_network, get_part, with_part
 from dualmctx.pipeline.stage import Inputs, Stage
-from dualmctx.pipeline.value import make_stage
-from dualmctx.pipeline.value_dataset import make_value_games
-from dualmctx.pipeline.value_errors import measure_errors
-from dualmctx.pipeline.value_games import GameOptions, Policies
-from dualmctx.pipeline.value_positions import ALL, ONE, ValueData, ValuePositions, load_value_data
-from dualmctx.pipeline.value_regression import (
+from dualmctx.pipeline.value.dataset import make_value_games
+from dualmctx.pipeline.value.errors import measure_errors
+from dualmctx.pipeline.value.games import GameOptions, Policies
+from dualmctx.pipeline.value.positions import ALL, ONE, ValueData, ValuePositions, load_value_data
+from dualmctx.pipeline.value.regression import (
     make_learn,
     make_predict,
     mean_squared_error,
     squared_errors,
 )
+from dualmctx.pipeline.value.stage import make_stage
 from dualmctx.runs.saved_network import Trained
 from dualmctx.training.config import NetworkOptions
 

@@ -19,7 +19,7 @@ from dualmctx.matches.tournament import Tournament, games_of
 from dualmctx.matches.tournament_folder import GAMES
 from dualmctx.matches.usage import sample_positions, seconds_per_move
 from dualmctx.pipeline.options import PlayerOptions
-from dualmctx.pipeline.player_match import entry_of
+from dualmctx.pipeline.player.match import entry_of
 from dualmctx.runs.folder import RunFolder
 from dualmctx.runs.numbers import show_elo, show_interval, show_number, show_share
 

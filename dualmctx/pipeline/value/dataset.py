@@ -9,7 +9,7 @@ from dualmctx.datasets.engine_games import GAMES, GameSpec, append_games, count_
 from dualmctx.datasets.finish import NoGamesError, finish
 from dualmctx.datasets.manifest import MANIFEST, Manifest, read_manifest
 from dualmctx.datasets.records import open_records
-from dualmctx.pipeline.value_games import (
+from dualmctx.pipeline.value.games import (
     GameOptions,
     Policies,
     find_max_opening_plies,

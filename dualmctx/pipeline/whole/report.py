@@ -10,8 +10,8 @@ from rich import box
 from rich.table import Table
 
 from dualmctx.datasets.manifest import read_manifest
-from dualmctx.pipeline.first_games import read_seconds
-from dualmctx.pipeline.player_match import entry_of
+from dualmctx.pipeline.player.match import entry_of
+from dualmctx.pipeline.whole.first_games import read_seconds
 from dualmctx.runs.numbers import show_elo, show_interval, show_share
 
 GAMES = "games"

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from dualmctx.pipeline.value_positions import ALL, ONE, ValueData, ValuePositions
-from dualmctx.pipeline.value_regression import PredictFn, squared_errors
+from dualmctx.pipeline.value.positions import ALL, ONE, ValueData, ValuePositions
+from dualmctx.pipeline.value.regression import PredictFn, squared_errors
 from dualmctx.types import Params
 
 # The mean error of fewer positions says nothing.

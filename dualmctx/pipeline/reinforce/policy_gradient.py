@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.models.game_model import mask_illegal
-from dualmctx.pipeline.self_matches import LogitsFn, PlayedGames
+from dualmctx.pipeline.reinforce.self_matches import LogitsFn, PlayedGames
 from dualmctx.search.arrays import tree_where
 from dualmctx.types import Environment, GameState, Params
 

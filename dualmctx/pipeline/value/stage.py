@@ -26,12 +26,12 @@ from dualmctx.pipeline.config import ValueConfig
 from dualmctx.pipeline.exact_positions import exact_positions, value_error
 from dualmctx.pipeline.parts import POLICY, VALUE, check_parts, get_part, policy_logits, with_part
 from dualmctx.pipeline.stage import Inputs, Stage, StageState
-from dualmctx.pipeline.value_dataset import make_value_games
-from dualmctx.pipeline.value_errors import measure_errors
-from dualmctx.pipeline.value_games import GameOptions, Policies
-from dualmctx.pipeline.value_positions import ALL, ONE, ValueData, load_value_data
-from dualmctx.pipeline.value_regression import make_learn, make_predict
-from dualmctx.pipeline.value_report import count_games, describe, plot, summarize, table
+from dualmctx.pipeline.value.dataset import make_value_games
+from dualmctx.pipeline.value.errors import measure_errors
+from dualmctx.pipeline.value.games import GameOptions, Policies
+from dualmctx.pipeline.value.positions import ALL, ONE, ValueData, load_value_data
+from dualmctx.pipeline.value.regression import make_learn, make_predict
+from dualmctx.pipeline.value.report import count_games, describe, plot, summarize, table
 from dualmctx.runs.progress import SECONDS_BETWEEN_LINES
 from dualmctx.runs.saved_network import Trained, digest_of
 from dualmctx.training.learner import Learner, make_optimizer

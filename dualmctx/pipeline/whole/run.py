@@ -20,13 +20,13 @@ from dualmctx.pipeline.config import (
     ValueConfig,
     config_of_stage,
 )
-from dualmctx.pipeline.first_games import load_engine, make_first_games
 from dualmctx.pipeline.inputs import load_inputs
 from dualmctx.pipeline.parts import alphago_network
 from dualmctx.pipeline.registry import ALPHAGO
-from dualmctx.pipeline.stages_picture import draw_stages
-from dualmctx.pipeline.stages_report import GAMES, StageFolder, stages_table, summarize_stages
 from dualmctx.pipeline.start import folder_of, plain_record, start_stage
+from dualmctx.pipeline.whole.first_games import load_engine, make_first_games
+from dualmctx.pipeline.whole.picture import draw_stages
+from dualmctx.pipeline.whole.report import GAMES, StageFolder, stages_table, summarize_stages
 from dualmctx.runs.folder import CONFIG, RunFolder, create_run, lock_folder, reopen_run
 from dualmctx.training.divergence import FAILURES, first_line
 from dualmctx.types import Environment

@@ -10,7 +10,7 @@ from rich import box
 
 from dualmctx.datasets.manifest import Manifest
 from dualmctx.pipeline.stage import Row
-from dualmctx.pipeline.value_positions import ALL, ONE, ValueData
+from dualmctx.pipeline.value.positions import ALL, ONE, ValueData
 from dualmctx.runs.plot_style import COLORS, label
 
 CONSTANT = "constant"

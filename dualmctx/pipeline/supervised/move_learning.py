@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import optax
 
 from dualmctx.models.network import SeparateTrunks
-from dualmctx.pipeline.accuracy import MoveScores, ScoreSums, score_moves
 from dualmctx.pipeline.parts import POLICY, ROLLOUT, get_part, policy_logits, with_part
+from dualmctx.pipeline.supervised.accuracy import MoveScores, ScoreSums, score_moves
 from dualmctx.training.batch import TrainingBatch
 from dualmctx.types import Params
 

@@ -17,14 +17,6 @@ from dualmctx.matches.movers import MoveFn
 from dualmctx.models.network import SeparateTrunks
 from dualmctx.pipeline.config import ReinforceConfig
 from dualmctx.pipeline.exact_positions import exact_positions, keeping_share
-from dualmctx.pipeline.opponent_pool import (
-    Pool,
-    add_policy,
-    count_policies,
-    draw_policy,
-    first_policy,
-    make_pool,
-)
 from dualmctx.pipeline.options import Reinforce
 from dualmctx.pipeline.parts import (
     POLICY,
@@ -35,14 +27,22 @@ from dualmctx.pipeline.parts import (
     predict_value,
     with_part,
 )
-from dualmctx.pipeline.policy_gradient import Gradients, make_gradient
-from dualmctx.pipeline.reinforce_report import (
+from dualmctx.pipeline.reinforce.opponent_pool import (
+    Pool,
+    add_policy,
+    count_policies,
+    draw_policy,
+    first_policy,
+    make_pool,
+)
+from dualmctx.pipeline.reinforce.policy_gradient import Gradients, make_gradient
+from dualmctx.pipeline.reinforce.report import (
     describe_row,
     plot_reinforce,
     summarize_rows,
     summary_table,
 )
-from dualmctx.pipeline.self_matches import (
+from dualmctx.pipeline.reinforce.self_matches import (
     LogitsFn,
     PlayedGames,
     likeliest_moves,

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dualmctx.datasets.manifest import read_manifest
-from dualmctx.pipeline.stages_report import GAMES, StageFolder, show_time
+from dualmctx.pipeline.whole.report import GAMES, StageFolder, show_time
 from dualmctx.runs.folder import RunFolder, read_rows
 from dualmctx.runs.plot_style import COLORS, label, line_style
 

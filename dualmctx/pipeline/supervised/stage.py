@@ -17,16 +17,16 @@ from dualmctx.checks import check
 from dualmctx.datasets import load_dataset, read_manifest
 from dualmctx.datasets.manifest import Manifest, open_game
 from dualmctx.models.network import SeparateTrunks
-from dualmctx.pipeline.accuracy import no_scores
-from dualmctx.pipeline.batch_feed import BatchFeed
 from dualmctx.pipeline.config import SupervisedConfig
 from dualmctx.pipeline.exact_positions import exact_positions, keeping_share
-from dualmctx.pipeline.held_out import score_held_out, training_keys
-from dualmctx.pipeline.move_learning import POLICIES, Learned, make_update
 from dualmctx.pipeline.options import Supervised
 from dualmctx.pipeline.parts import check_parts, get_part
 from dualmctx.pipeline.stage import Inputs, Row, Stage, StageState
-from dualmctx.pipeline.supervised_report import describe, plot, table
+from dualmctx.pipeline.supervised.accuracy import no_scores
+from dualmctx.pipeline.supervised.batch_feed import BatchFeed
+from dualmctx.pipeline.supervised.held_out import score_held_out, training_keys
+from dualmctx.pipeline.supervised.move_learning import POLICIES, Learned, make_update
+from dualmctx.pipeline.supervised.report import describe, plot, table
 from dualmctx.training.learner import Learner, make_optimizer
 from dualmctx.types import Environment, Params, PolicyValueNetwork
 

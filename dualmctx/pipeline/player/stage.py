@@ -22,14 +22,14 @@ from dualmctx.matches.tournament import Tournament, play_batches
 from dualmctx.matches.tournament_folder import GAMES
 from dualmctx.pipeline.config import PlayerConfig
 from dualmctx.pipeline.parts import POLICY, VALUE, check_parts, get_part, with_part
-from dualmctx.pipeline.player_match import (
+from dualmctx.pipeline.player.match import (
     make_players,
     make_searchers,
     make_tournament,
     measure_keeping,
 )
-from dualmctx.pipeline.player_openings import choose_openings
-from dualmctx.pipeline.player_report import report_match, summarize_match, summary_table
+from dualmctx.pipeline.player.openings import choose_openings
+from dualmctx.pipeline.player.report import report_match, summarize_match, summary_table
 from dualmctx.pipeline.stage import Inputs, Row, Stage, StageState
 from dualmctx.types import Environment, Params, PolicyValueNetwork
 

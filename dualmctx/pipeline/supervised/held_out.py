@@ -17,9 +17,9 @@ import numpy as np
 from dualmctx.datasets import DatasetBatch, load_dataset, read_manifest, read_shard
 from dualmctx.datasets.shards import shard_path
 from dualmctx.models.network import SeparateTrunks
-from dualmctx.pipeline.accuracy import no_scores, score_chance, score_moves
-from dualmctx.pipeline.move_learning import POLICIES
 from dualmctx.pipeline.parts import policy_logits
+from dualmctx.pipeline.supervised.accuracy import no_scores, score_chance, score_moves
+from dualmctx.pipeline.supervised.move_learning import POLICIES
 from dualmctx.types import Environment, Params
 
 CHANCE = "chance"

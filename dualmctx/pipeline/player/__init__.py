@@ -1,0 +1,1 @@
+"""The player stage: one network of all parts, and its match."""

@@ -1,0 +1,1 @@
+"""The stage reinforce: the policy network, from games against its earlier versions."""

@@ -1,0 +1,1 @@
+"""The supervised stage: the policy network and the rollout policy, from games of others."""

@@ -1,0 +1,1 @@
+"""The value stage: the value network, from games of the policies."""

@@ -1,0 +1,1 @@
+"""The whole pipeline: all stages, one after another."""
