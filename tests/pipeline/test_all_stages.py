@@ -2,9 +2,15 @@
 
 import io
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import jax
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -13,6 +19,7 @@ from dualmctx.pipeline.config import AlphaGoConfig, PlayerOptions
 from dualmctx.pipeline.whole import run as all_stages
 from dualmctx.pipeline.whole.report import stages_table
 from dualmctx.pipeline.whole.run import steps_of
+from dualmctx.runs.saved_network import load_trained
 
 TINY = [
     *("connect2", "--pipeline", "alphago", "--network.width", "8", "--network.num-blocks", "1"),
@@ -197,3 +204,65 @@ def test_bad_input_is_refused_before_the_games(
     assert line in said
     assert said.count("\n") == 1
     assert not out.exists()
+
+
+def read(file: Path) -> Any:
+    return json.loads(file.read_text())
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a whole pipeline of tic-tac-toe, without interruption."""
+    out = tmp_path_factory.mktemp("whole") / "run"
+    assert train.main(["tic-tac-toe", "--pipeline", "alphago", "--out", str(out)]) == 0
+    return out
+
+
+@pytest.mark.slow
+def test_every_stage_improves_over_chance(whole: Path) -> None:
+    supervised = read(whole / "supervised" / "summary.json")
+    assert supervised["test/policy_top1"] > 1.5 * supervised["test/chance_top1"]
+    assert supervised["exact/policy_keeping"] > supervised["exact/random_keeping"] + 0.3
+    reinforced = read(whole / "reinforced" / "summary.json")
+    assert reinforced["reinforce/points"] > 0.5
+    value = read(whole / "value" / "summary.json")
+    assert value["one/test_mse"] < 0.7 * value["constant/test_mse"]
+    player = read(whole / "player" / "summary.json")
+    points = {row["name"]: row["score"] for row in player["players"]}
+    assert points["lambda 0.5"] > points["rollout policy"]
+    assert player["exact/lambda_0.5_keeping"] > 0.95
+    summary = read(whole / "summary.json")
+    assert [row["stage"] for row in summary["stages"]] == ["games", *SUMMARIES]
+    for folder in ("supervised", "reinforced", "value", "player"):
+        assert load_trained(whole / folder).env.id == "tic_tac_toe"
+        assert (whole / folder / "curve.png").exists()
+
+
+STOPS = {
+    "games": "games/games.jsonl",
+    "supervised": "supervised/metrics.jsonl",
+    "reinforce": "reinforced/metrics.jsonl",
+    "value": "value/metrics.jsonl",
+    "player": "player/metrics.jsonl",
+}
+
+
+@pytest.mark.slow
+def test_a_pipeline_that_is_stopped_in_each_stage_gives_the_same_results(tmp_path: Path) -> None:
+    flags = ["connect2", "--pipeline", "alphago", "--player.num-simulations", "4"]
+    flags += ["--value.num-games", "600", "--checkpoint-every", "2"]
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert train.main([*flags, "--out", str(first)]) == 0
+    for file in STOPS.values():
+        program = [sys.executable, "-m", "dualmctx", "train", *flags, "--out", str(second)]
+        process = subprocess.Popen([*program, "--resume", "auto"], stdout=subprocess.DEVNULL)
+        while process.poll() is None and not (second / file).exists():
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        assert process.wait() in (0, 130)
+    assert train.main([*flags, "--out", str(second), "--resume", "auto"]) == 0
+    for name in ("games/games.jsonl", "player/tournament/games.jsonl"):
+        assert (first / name).read_bytes() == (second / name).read_bytes()
+    for folder in ("supervised", "reinforced", "value", "player"):
+        one, other = (load_trained(x / folder).params for x in (first, second))
+        assert all(jax.tree.leaves(jax.tree.map(np.array_equal, one, other)))
