@@ -193,7 +193,9 @@ def train_iteration(
         write(row)
     if divergence:
         run.checkpoints.wait()
-        message = describe_divergence(run, row["iteration"], divergence, run.config.learner)
+        message = describe_divergence(
+            run, row["iteration"], divergence, "learner", run.config.learner.learning_rate
+        )
         raise RunFailed(message, exit_code=3)
     if is_due(row["iteration"]):
         run.checkpoints.save(row["iteration"], state)

@@ -5,7 +5,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import jax
 
@@ -65,20 +65,22 @@ def resume_command() -> str:
     return shlex.join([python, *program, *arguments, *([] if is_resumed else ["--resume"])])
 
 
-def describe_divergence(run: SavedRun, iteration: int, divergence: str, group: Any) -> str:
+def describe_divergence(
+    run: SavedRun, iteration: int, divergence: str, group: str, learning_rate: float
+) -> str:
     """Describes a run that diverged, its last good checkpoint and the remedy.
 
     Args:
       run: the run.
       iteration: the iteration that diverged.
       divergence: the problem, see `check_divergence`.
-      group: the options with the `learning_rate`, such as `Learner`; their flags have the name of
-        the class.
+      group: the group of flags with the learning rate, such as `learner`.
+      learning_rate: the learning rate of the run.
     """
-    flag = f"--{type(group).__name__.lower()}.learning-rate"
     return (
-        f"training failed in iteration {iteration}: {divergence}; {last_checkpoint(run)}; start a "
-        f"new run with a {flag} below {group.learning_rate:g} (--resume would fail again)"
+        f"training failed in iteration {iteration}: {divergence}; {last_checkpoint(run)}; "
+        f"start a new run with a --{group}.learning-rate below {learning_rate:g} "
+        "(--resume would fail again)"
     )
 
 

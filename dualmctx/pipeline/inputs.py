@@ -107,7 +107,7 @@ def _load(name: str, source: str, config: RunConfig, env: Environment) -> Traine
         same = trained.env.id == env.id and trained.env.num_actions == env.num_actions
         parameters = trained.record.get("game_parameters", {})
         check(same, "its game", trained.env.id, env.id)
-        # Parameters that are left out have their defaults, so these are compared by what they say.
+        # Only parameters that both name are compared, because those left out have their defaults.
         known = parameters.keys() & config.game_parameters.keys()
         for key in sorted(known):
             wanted = config.game_parameters[key]

@@ -9,19 +9,14 @@ import games
 from dualmctx.experiment.loop import RunFailed
 from dualmctx.pipeline.config import PlayerConfig, RunConfig
 from dualmctx.pipeline.inputs import describe_inputs, load_inputs, require_inputs
+from dualmctx.pipeline.iteration import StageRun
 from dualmctx.pipeline.parts import alphago_network, alphago_options
 from dualmctx.pipeline.registry import STAGES
-from dualmctx.pipeline.runner import StageRun, fetch_copy, run_stage
+from dualmctx.pipeline.runner import fetch_copy, run_stage
 from dualmctx.pipeline.stage import Inputs
 from dualmctx.policies import AlphaGo
 from dualmctx.runs.checkpoint import open_writable_checkpoints
-from dualmctx.runs.folder import (
-    create_run,
-    lock_folder,
-    read_config,
-    reopen_run,
-    to_dict,
-)
+from dualmctx.runs.folder import create_run, lock_folder, read_config, reopen_run, to_dict
 from dualmctx.runs.network_record import describe_network, with_architecture
 from dualmctx.training.divergence import FAILURES, first_line
 from dualmctx.types import Environment, PolicyValueNetwork
@@ -87,6 +82,7 @@ def assemble_stage(
         folder=folder,
         checkpoints=checkpoints,
         title=f"{preset}, {name}",
+        group=kind.group,
         options=getattr(config, kind.group),
         checkpoint_every=config.checkpoint_every,
         resume=config.resume,

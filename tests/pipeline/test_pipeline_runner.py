@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import fake_stage
@@ -16,6 +17,9 @@ import pytest
 from fake_stage import NUM_ITERATIONS, SMALL
 
 from dualmctx.commands import compare, evaluate, export, train
+from dualmctx.experiment.loop import RunFailed
+from dualmctx.pipeline.options import PlayerOptions, Value
+from dualmctx.pipeline.runner import run_stage
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.saved_network import load_trained
 
@@ -76,6 +80,32 @@ def test_a_stage_writes_rows_evals_and_a_summary(finished: Finished) -> None:
     assert summary["wall_seconds"] >= summary["seconds"] > 0
     assert (finished.out / "curve.png").read_text().endswith(f": {NUM_ITERATIONS}")
     assert list((finished.out / "tensorboard").iterdir())
+
+
+class _NoCheckpoints:
+    """The checkpoints of a run that has none."""
+
+    def wait(self) -> None:
+        """Has nothing to wait for."""
+
+    def latest(self) -> None:
+        """Returns no iteration."""
+
+
+@pytest.mark.parametrize(
+    ("group", "options", "flag"),
+    [("player", PlayerOptions(), "num-games"), ("value", Value(), "batch-size")],
+)
+def test_too_little_memory_names_the_flag_that_saves_memory(
+    group: str, options: Any, flag: str
+) -> None:
+    def fail() -> None:
+        raise MemoryError("no memory")
+
+    stage, checkpoints = SimpleNamespace(init=fail), _NoCheckpoints()
+    run: Any = SimpleNamespace(stage=stage, checkpoints=checkpoints, group=group, options=options)
+    with pytest.raises(RunFailed, match=f"a smaller --{group}.{flag}$"):
+        run_stage(run)
 
 
 def test_the_record_describes_the_run(finished: Finished) -> None:
