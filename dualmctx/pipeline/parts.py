@@ -8,8 +8,10 @@ them as one network. Each stage of the pipeline trains some of the parts.
 # pyright: reportUnknownMemberType=false
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
+import chex
 import jax
 
 from dualmctx.checks import check, show
@@ -18,6 +20,12 @@ from dualmctx.models.network import SeparateTrunks, make_network, one_of
 from dualmctx.training.config import NetworkOptions
 from dualmctx.types import Environment, Params, PolicyValueNetwork
 
+LogitsFn = Callable[[Params, chex.Array], chex.Array]
+"""`(policy, observation) -> logits`: takes the parameters of one policy and `[M, ...]` observations
+as the player to move sees them; returns `[M, A]` float32 without a mask of illegal actions."""
+ValueFn = Callable[[Params, chex.Array], chex.Array]
+"""`(value, observation) -> value`: takes the parameters of a value network and `[M, ...]`
+observations; returns `[M]` float32 in (-1, 1), from the view of the player to move."""
 ROLLOUT, POLICY, VALUE = "rollout", "policy", "value"
 # The subtree of each part in the parameters of the network.
 _SUBTREES = {ROLLOUT: "networks_0", POLICY: "networks_1", VALUE: "value_network"}
@@ -137,7 +145,29 @@ def evaluate_part(
     Raises:
       ValueError: if the network has no such part.
     """
-    own, network = get_part(params, part), check_parts(network)
+    return _evaluate(network, get_part(params, part), observation, part)
+
+
+def make_logits_fn(network: SeparateTrunks, part: str = POLICY) -> LogitsFn:
+    """Returns a policy as a function of its own parameters, as `get_part` returns them.
+
+    Args:
+      network: the whole network.
+      part: `ROLLOUT` or `POLICY`.
+    """
+    return lambda policy, observation: _evaluate(network, policy, observation, part).logits
+
+
+def make_value_fn(network: SeparateTrunks) -> ValueFn:
+    """Returns the value network as a function of its own parameters."""
+    return lambda value, observation: _evaluate(network, value, observation, VALUE).value
+
+
+def _evaluate(
+    network: SeparateTrunks, own: Params, observation: jax.Array, part: str
+) -> HeadOutput:
+    """Evaluates one part, given its own parameters."""
+    network = check_parts(network)
     depths = (*network.head_depths, network.value_depth or 0)
     depth = dict(zip(_SUBTREES, depths, strict=True))[part]
     found: Any = one_of(network, depth).apply(own, observation, 0, method="begin")

@@ -6,13 +6,8 @@ import pytest
 
 import games
 from dualmctx import AlphaZero
-from dualmctx.pipeline.exact_positions import (
-    exact_positions,
-    keeping_share,
-    label_positions,
-    search_keeping,
-    value_error,
-)
+from dualmctx.pipeline.exact_evals import keeping_share, search_keeping, value_error
+from dualmctx.pipeline.exact_positions import exact_positions, label_positions
 from dualmctx.pipeline.parts import POLICY, ROLLOUT, alphago_network, policy_logits, predict_value
 from dualmctx.training.config import NetworkOptions
 from oracle.cases import fast_jit

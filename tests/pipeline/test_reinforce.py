@@ -20,9 +20,10 @@ from dualmctx.pipeline.parts import (
     alphago_network,
     get_part,
 )
+from dualmctx.pipeline.reinforce.evals import describe_score
 from dualmctx.pipeline.reinforce.policy_gradient import make_gradient
 from dualmctx.pipeline.reinforce.self_matches import likeliest_moves, make_self_match, sample_moves
-from dualmctx.pipeline.reinforce.stage import describe_score, make_stage
+from dualmctx.pipeline.reinforce.stage import make_stage
 from dualmctx.pipeline.stage import Inputs, Stage
 from dualmctx.runs.saved_network import Trained
 from dualmctx.training.config import NetworkOptions

@@ -14,8 +14,17 @@ from rich.console import Console
 
 import games
 from dualmctx.pipeline.config import Value, ValueConfig
-from dualmctx.pipeline.exact_positions import exact_positions, value_error
-from dualmctx.pipeline.parts import POLICY, ROLLOUT, VALUE, alphago_network, get_part, with_part
+from dualmctx.pipeline.exact_evals import value_error
+from dualmctx.pipeline.exact_positions import exact_positions
+from dualmctx.pipeline.parts import (
+    POLICY,
+    ROLLOUT,
+    VALUE,
+    alphago_network,
+    get_part,
+    make_value_fn,
+    with_part,
+)
 from dualmctx.pipeline.stage import Inputs, Stage
 from dualmctx.pipeline.value.dataset import make_value_games
 from dualmctx.pipeline.value.errors import measure_errors
@@ -23,7 +32,6 @@ from dualmctx.pipeline.value.games import GameOptions, Policies
 from dualmctx.pipeline.value.positions import ALL, ONE, ValueData, ValuePositions, load_value_data
 from dualmctx.pipeline.value.regression import (
     make_learn,
-    make_predict,
     mean_squared_error,
     squared_errors,
 )
@@ -138,7 +146,7 @@ def train(positions: ValuePositions, num_updates: int = 800) -> Any:
 def perfect_learn(num_updates: int) -> Any:
     """Compiles once for both trainings."""
     symmetries = games.symmetries(ENV).observation
-    return make_learn(make_predict(NETWORK), optax.adam(5e-3), num_updates, 64, symmetries)
+    return make_learn(make_value_fn(NETWORK), optax.adam(5e-3), num_updates, 64, symmetries)
 
 
 @pytest.mark.slow
@@ -146,7 +154,7 @@ def test_value_network_learns_exact_values_from_perfect_players(perfect_data: Va
     one = perfect_data.train[ONE]
     shuffled = one._replace(value=np.random.default_rng(0).permutation(one.value))
     parts = {ONE: train(one), ALL: train(shuffled)}
-    errors = measure_errors(make_predict(NETWORK), parts, perfect_data, 500)
+    errors = measure_errors(make_value_fn(NETWORK), parts, perfect_data, 500)
     chance = errors["constant/test_mse"]
     params = NETWORK.init(jax.random.PRNGKey(0), jnp.zeros((1, *ENV.observation_shape)))
     exact = exact_positions(ENV)

@@ -14,12 +14,8 @@ from dualmctx.matches.openings import (
 from dualmctx.matches.players import Player, policy_player, search_player
 from dualmctx.matches.tournament import Tournament
 from dualmctx.models.network import SeparateTrunks
-from dualmctx.pipeline.exact_positions import (
-    exact_positions,
-    keeping_share,
-    search_keeping,
-    value_error,
-)
+from dualmctx.pipeline.exact_evals import keeping_share, search_keeping, value_error
+from dualmctx.pipeline.exact_positions import exact_positions
 from dualmctx.pipeline.options import PlayerOptions
 from dualmctx.pipeline.parts import POLICY, ROLLOUT
 from dualmctx.policies import AlphaGo, AlphaZero

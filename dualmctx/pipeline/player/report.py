@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.table import Table
 
 import games
@@ -20,6 +19,7 @@ from dualmctx.matches.tournament_folder import GAMES
 from dualmctx.matches.usage import sample_positions, seconds_per_move
 from dualmctx.pipeline.options import PlayerOptions
 from dualmctx.pipeline.player.match import entry_of
+from dualmctx.pipeline.report_style import make_table
 from dualmctx.runs.folder import RunFolder
 from dualmctx.runs.numbers import show_elo, show_interval, show_number, show_share
 
@@ -98,19 +98,11 @@ def summarize_match(
 
 def summary_table(summary: dict[str, Any]) -> Table:
     """Lays out the players, the strongest first."""
-    table = Table(
-        title=f"player: {summary['games']:,} games, {summary['simulations']} simulations per move",
-        caption=" ".join(summary["answer"]),
-        title_justify="left",
-        title_style="bold",
-        caption_justify="left",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
+    table = make_table(
+        f"player: {summary['games']:,} games, {summary['simulations']} simulations per move",
+        ("", "Elo", "95 %", "points", "keeps value", "blocks", "ms"),
+        " ".join(summary["answer"]),
     )
-    table.add_column("")
-    for name in ("Elo", "95 %", "points", "keeps value", "blocks", "ms"):
-        table.add_column(name, justify="right")
     for row in summary["players"]:
         table.add_row(
             row["name"],

@@ -1,6 +1,5 @@
 """The policy gradient of finished games, and the regression of its baseline."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import chex
@@ -8,13 +7,11 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.models.game_model import mask_illegal
-from dualmctx.pipeline.reinforce.self_matches import LogitsFn, PlayedGames
+from dualmctx.pipeline.parts import LogitsFn, ValueFn
+from dualmctx.pipeline.reinforce.self_matches import PlayedGames
 from dualmctx.search.arrays import tree_where
 from dualmctx.types import Environment, GameState, Params
 
-ValueFn = Callable[[Params, chex.Array], chex.Array]
-"""Takes the parameters of a value network and `[M, ...]` observations; returns `[M]` values from
-the view of the player to move."""
 # Positions in one evaluation of the networks, which bounds the memory; at least one per game. On a
 # CPU, the gradient of 128 to 256 positions takes half of the time per position that 1,024 take.
 _CHUNK = 256

@@ -7,9 +7,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.table import Table
 
+from dualmctx.pipeline.report_style import add_legend, draw_entry, make_table, save_figure
 from dualmctx.pipeline.stage import Row
 from dualmctx.runs.numbers import show_number, show_share
-from dualmctx.runs.plot_style import COLORS, label
+from dualmctx.runs.plot_style import COLORS
 
 # Iterations over which the picture averages the losses and the entropy.
 _SMOOTHING = 10
@@ -41,9 +42,7 @@ def summarize_rows(rows: list[Row], num_games: int) -> dict[str, Any]:
 
 def summary_table(summary: dict[str, Any]) -> Table:
     """Lays out the summary as a table."""
-    table = Table(title=summary["title"], title_justify="left", title_style="bold")
-    table.add_column("policy by reinforcement")
-    table.add_column("", justify="right")
+    table = make_table(summary["title"], ("policy by reinforcement", ""))
     number = int(summary["reinforce/games"])
     table.add_row(f"points against the supervised policy ({number} games)", _show_interval(summary))
     for name, text in (("win_share", "won"), ("draw_share", "drawn")):
@@ -84,8 +83,7 @@ def plot_reinforce(rows: list[Row], title: str, file: Path) -> None:
     for axes in (points, entropy, loss):
         axes.set(xlabel="iterations")
         axes.grid(alpha=0.3)
-    figure.suptitle(label(title, 100))
-    figure.savefig(file, dpi=110)
+    save_figure(figure, title, file)
 
 
 def _draw_points(axes: Axes, rows: list[Row]) -> None:
@@ -105,17 +103,16 @@ def _draw_points(axes: Axes, rows: list[Row]) -> None:
     ):
         y = [0.5, *(row[name] for row in rows)]
         axes.plot(x, y, color=color, linestyle=dashes, marker=".", label=text)
-    if "exact/policy_keeping" in rows[-1]:
-        y = [row["exact/policy_keeping"] for row in rows]
-        text = "likeliest moves that keep the value"
-        axes.plot(x[1:], y, color=COLORS[2], linestyle=":", marker=".", label=text)
-    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.15))
+    style = {"color": COLORS[2], "linestyle": ":", "marker": "."}
+    text = "likeliest moves that keep the value"
+    draw_entry(axes, rows, "exact/policy_keeping", label=text, **style)
+    add_legend(axes, 1)
 
 
 def _draw_mean(axes: Axes, rows: list[Row], name: str) -> None:
     """Draws each iteration, and the mean over the last iterations."""
     x = [row["iteration"] for row in rows]
-    axes.plot(x, [row[name] for row in rows], color=COLORS[0], alpha=0.3, linewidth=0.8)
+    draw_entry(axes, rows, name, color=COLORS[0], alpha=0.3, linewidth=0.8)
     means = [_mean(rows[max(0, i - _SMOOTHING) : i], name) for i in range(1, len(rows) + 1)]
     axes.plot(x, means, color=COLORS[0])
 

@@ -1,6 +1,5 @@
 """Games of two policies in one batch: each has each side in half of the games."""
 
-from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import chex
@@ -13,12 +12,9 @@ from dualmctx.matches.boards import Boards, set_up
 from dualmctx.matches.movers import MoveFn
 from dualmctx.matches.openings import play_randomly
 from dualmctx.models.game_model import mask_illegal
+from dualmctx.pipeline.parts import LogitsFn
 from dualmctx.search.keys import draw
 from dualmctx.types import Environment, GameState, Params
-
-LogitsFn = Callable[[Params, chex.Array], chex.Array]
-"""Takes the parameters of a policy and `[M, ...]` observations; returns `[M, A]` logits without a
-mask of illegal actions."""
 
 
 class PlayedGames(NamedTuple):

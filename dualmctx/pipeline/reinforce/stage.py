@@ -3,67 +3,25 @@
 # Some functions of JAX have incomplete types.
 # pyright: reportUnknownMemberType=false
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
 
-import chex
 import jax
 import jax.numpy as jnp
-import optax
 
 from dualmctx.checks import check
-from dualmctx.matches.movers import MoveFn
-from dualmctx.models.network import SeparateTrunks
 from dualmctx.pipeline.config import ReinforceConfig
-from dualmctx.pipeline.exact_positions import exact_positions, keeping_share
-from dualmctx.pipeline.options import Reinforce
-from dualmctx.pipeline.parts import (
-    POLICY,
-    VALUE,
-    check_parts,
-    get_part,
-    policy_logits,
-    predict_value,
-    with_part,
-)
-from dualmctx.pipeline.reinforce.opponent_pool import (
-    Pool,
-    add_policy,
-    count_policies,
-    draw_policy,
-    first_policy,
-    make_pool,
-)
-from dualmctx.pipeline.reinforce.policy_gradient import Gradients, make_gradient
+from dualmctx.pipeline.parts import POLICY, VALUE, check_parts, get_part
+from dualmctx.pipeline.reinforce.evals import make_evaluate
+from dualmctx.pipeline.reinforce.iteration import Optimizers, make_iterate, make_optimizers
+from dualmctx.pipeline.reinforce.opponent_pool import make_pool
 from dualmctx.pipeline.reinforce.report import (
     describe_row,
     plot_reinforce,
     summarize_rows,
     summary_table,
 )
-from dualmctx.pipeline.reinforce.self_matches import (
-    LogitsFn,
-    PlayedGames,
-    likeliest_moves,
-    make_self_match,
-    sample_moves,
-)
 from dualmctx.pipeline.stage import Inputs, Stage, StageState
-from dualmctx.ratings.intervals import wilson_interval
-from dualmctx.types import Environment, Params, PolicyValueNetwork
-
-# The match after the last iteration has at least this many games.
-_FINAL_GAMES = 1000
-# Folded into the key of a state for the evals. Iterations split the key instead.
-_EVALS = 0xE7A15
-
-
-class _Optimizers(NamedTuple):
-    """Optimisers of the policy and of the baseline, or their states."""
-
-    policy: Any
-    value: Any
+from dualmctx.types import Environment, PolicyValueNetwork
 
 
 def make_stage(
@@ -107,14 +65,13 @@ def make_stage(
         value = get_part(params, VALUE) if options.baseline == "value" else ()
         return StageState(
             params=params,
-            opt_state=_Optimizers(optimizers.policy.init(policy), optimizers.value.init(value)),
+            opt_state=Optimizers(optimizers.policy.init(policy), optimizers.value.init(value)),
             extra=make_pool(policy, options.pool_size),
             rng_key=jax.random.PRNGKey(config.seed),
             iteration=jnp.int32(0),
         )
 
-    iterate = jax.jit(make_iterate(env, network, start, options, optimizers), donate_argnums=0)
-    evaluate = _make_evaluate(env, network, start, options)
+    iterate = jax.jit(make_iterate(env, network, options, optimizers), donate_argnums=0)
 
     def iterate_row(state: StageState) -> tuple[StageState, dict[str, float]]:
         state, row = iterate(state)
@@ -125,7 +82,7 @@ def make_stage(
         num_iterations=options.num_iterations,
         init=init,
         iterate=iterate_row,
-        evaluate=evaluate,
+        evaluate=make_evaluate(env, network, options),
         eval_every=options.eval_every,
         describe=describe_row,
         plot=plot_reinforce,
@@ -133,164 +90,3 @@ def make_stage(
         table=summary_table,
         about=f"{options.num_games} games per iteration against a pool of {options.pool_size}",
     )
-
-
-def make_optimizers(options: Reinforce) -> _Optimizers:
-    """Returns the optimisers of the policy and of the baseline, both with clipped gradients."""
-    clip = optax.clip_by_global_norm(options.max_gradient_norm)
-    policy = {"sgd": optax.sgd, "adam": optax.adam}[options.optimizer](options.learning_rate)
-    return _Optimizers(
-        optax.chain(clip, policy), optax.chain(clip, optax.adam(options.value_learning_rate))
-    )
-
-
-def make_iterate(
-    env: Environment,
-    network: SeparateTrunks,
-    params: Params,
-    options: Reinforce,
-    optimizers: _Optimizers,
-) -> Callable[[StageState], tuple[StageState, dict[str, chex.Array]]]:
-    """Returns a function that runs one iteration on the device, to be jitted.
-
-    An iteration draws one opponent from the pool, plays all games against it, takes one step of the
-    policy and one of the baseline, and adds the policy to the pool if it is due.
-    """
-    logits_fn = _make_logits_fn(network, params)
-    has_baseline = options.baseline == "value"
-
-    def value_fn(value: Params, observation: chex.Array) -> chex.Array:
-        return predict_value(network, with_part(params, VALUE, value), observation)
-
-    play = make_self_match(
-        env,
-        sample_moves(logits_fn),
-        num_games=options.num_games,
-        max_plies=options.max_plies,
-        opening_plies=options.opening_plies,
-    )
-    compute_gradients = make_gradient(env, logits_fn, value_fn if has_baseline else None)
-
-    def iterate(state: StageState) -> tuple[StageState, dict[str, chex.Array]]:
-        rng_key, opponent_key, games_key = jax.random.split(state.rng_key, 3)
-        policy = get_part(state.params, POLICY)
-        value = get_part(state.params, VALUE) if has_baseline else ()
-        opponent, index = draw_policy(state.extra, opponent_key)
-        games = play(policy, opponent, games_key)
-        gradients = compute_gradients(policy, value, games)
-        policy, policy_state = _step(
-            optimizers.policy, gradients.policy, state.opt_state.policy, policy
-        )
-        value, value_state = _step(optimizers.value, gradients.value, state.opt_state.value, value)
-        updated = with_part(state.params, POLICY, policy)
-        iteration = state.iteration + 1
-        new = StageState(
-            params=with_part(updated, VALUE, value) if has_baseline else updated,
-            opt_state=_Optimizers(policy_state, value_state),
-            extra=add_policy(state.extra, policy, iteration % options.pool_every == 0),
-            rng_key=rng_key,
-            iteration=iteration,
-        )
-        return new, _make_row(games, gradients, state.extra, index)
-
-    return iterate
-
-
-def _make_logits_fn(network: SeparateTrunks, params: Params) -> LogitsFn:
-    """Returns the policy network as a function of its own parameters and observations."""
-
-    def logits_fn(policy: Params, observation: chex.Array) -> chex.Array:
-        return policy_logits(network, with_part(params, POLICY, policy), observation, POLICY)
-
-    return logits_fn
-
-
-def _step(
-    optimizer: optax.GradientTransformation, gradient: Params, opt_state: Any, params: Params
-) -> tuple[Params, Any]:
-    updates, opt_state = optimizer.update(gradient, opt_state, params)
-    return optax.apply_updates(params, updates), opt_state
-
-
-def _make_row(
-    games: PlayedGames, gradients: Gradients, pool: Pool, opponent: chex.Array
-) -> dict[str, chex.Array]:
-    """Returns the entries of an iteration's row; docs/pipeline.md describes them."""
-    return {
-        "pool_points": (1 + jnp.mean(games.result)) / 2,
-        "draw_share": jnp.mean(games.result == 0),
-        "unfinished_share": 1 - jnp.mean(games.is_over),
-        "plies": jnp.mean(jnp.sum(games.actions >= 0, axis=1)),
-        "entropy": gradients.entropy,
-        "value_loss": gradients.value_loss,
-        "gradient_norm": optax.tree.norm(gradients.policy),
-        "opponent": opponent,
-        "pool_policies": count_policies(pool),
-    }
-
-
-def _make_evaluate(
-    env: Environment, network: SeparateTrunks, params: Params, options: Reinforce
-) -> Callable[[StageState], dict[str, float]]:
-    """Returns the evals: matches with the supervised policy, and moves against perfect play."""
-    logits_fn = _make_logits_fn(network, params)
-    count_sampled = _make_count(env, sample_moves(logits_fn), options, 0)
-    count_likeliest = _make_count(
-        env, likeliest_moves(logits_fn), options, options.eval_opening_plies
-    )
-
-    def evaluate(state: StageState) -> dict[str, float]:
-        is_last = int(state.iteration) >= options.num_iterations
-        rounds = -(-_FINAL_GAMES // options.eval_games) if is_last else 1
-        keys = jax.random.split(jax.random.fold_in(state.rng_key, _EVALS), rounds)
-        counts = [count_sampled(state, key).tolist() for key in keys]
-        row = describe_score(*(sum(column) for column in zip(*counts, strict=True)))
-        wins, draws, _ = count_likeliest(state, keys[0]).tolist()
-        row["reinforce/likeliest_points"] = (wins + draws / 2) / options.eval_games
-        # The first call takes a while, and later calls return the same positions.
-        if positions := exact_positions(env):
-            row |= keeping_share(network, state.params, positions)
-        return row
-
-    return evaluate
-
-
-def _make_count(
-    env: Environment, move_fn: MoveFn, options: Reinforce, opening_plies: int
-) -> Callable[[StageState, chex.PRNGKey], chex.Array]:
-    """Returns a function that plays a match of the policy with the supervised policy.
-
-    It returns the numbers of games that the policy won, drew and lost, `[3]`.
-    """
-    play = make_self_match(
-        env,
-        move_fn,
-        num_games=options.eval_games,
-        max_plies=options.max_plies,
-        opening_plies=opening_plies,
-    )
-
-    def count(state: StageState, rng_key: chex.PRNGKey) -> chex.Array:
-        games = play(get_part(state.params, POLICY), first_policy(state.extra), rng_key)
-        return jnp.stack([jnp.sum(games.result == z) for z in (1, 0, -1)])
-
-    return jax.jit(count)
-
-
-def describe_score(wins: int, draws: int, losses: int) -> dict[str, float]:
-    """Returns the entries of a match with the supervised policy.
-
-    `reinforce/points` is the share of the points, where a draw is half a point, with the ends of
-    Wilson's 95 % interval.
-    """
-    number = wins + draws + losses
-    points = (wins + draws / 2) / number
-    low, high = wilson_interval(points, number)
-    return {
-        "reinforce/games": number,
-        "reinforce/points": points,
-        "reinforce/points_low": low,
-        "reinforce/points_high": high,
-        "reinforce/win_share": wins / number,
-        "reinforce/draw_share": draws / number,
-    }

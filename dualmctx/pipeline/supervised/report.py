@@ -1,6 +1,5 @@
 """The supervised stage for people: a line per row, a picture and a table."""
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +8,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from rich.table import Table
 
+from dualmctx.pipeline.report_style import add_legend, draw_entry, make_table, save_figure
 from dualmctx.pipeline.stage import Row
-from dualmctx.runs.plot_style import COLORS, label
+from dualmctx.runs.numbers import show_share
+from dualmctx.runs.plot_style import COLORS
 
 _SCOPES = {
     "validation": "validation",
@@ -42,24 +43,21 @@ def describe(row: Row) -> str:
 
 def table(summary: dict[str, Any]) -> Table:
     """Lays out the last evals: a row per score, and a column per policy."""
-    found = Table(title=summary.get("title"), title_justify="left", title_style="bold")
-    found.add_column("")
-    for name in _COLUMNS.values():
-        found.add_column(name, justify="right")
+    scores = make_table(summary["title"], ("", *_COLUMNS.values()))
     for scope, text in _SCOPES.items():
         number = summary.get(f"{scope}/positions")
         if not number:
             continue
         for score, name in _SCORES.items():
             cells = (summary[f"{scope}/{policy}_{score}"] for policy in _COLUMNS)
-            shown = (f"{x:.3f}" if score == "loss" else f"{x:.1%}" for x in cells)
+            shown = (f"{x:.3f}" if score == "loss" else show_share(x, 1) for x in cells)
             head = f"{text} ({number:,.0f}), " if score == "top1" else "    "
-            found.add_row(f"{head}{name}", *shown)
+            scores.add_row(f"{head}{name}", *shown)
     keeping = [summary.get(f"exact/{x}_keeping") for x in ("policy", "rollout", "random")]
     if keeping[0] is not None:
-        cells = ("–" if x is None else f"{x:.1%}" for x in keeping)
-        found.add_row("most likely move keeps the value", *cells)
-    return found
+        cells = (show_share(x, 1) for x in keeping)
+        scores.add_row("most likely move keeps the value", *cells)
+    return scores
 
 
 def plot(rows: list[Row], title: str, file: Path) -> None:
@@ -79,17 +77,14 @@ def plot(rows: list[Row], title: str, file: Path) -> None:
     losses.set(title="cross-entropy of the moves played", ylabel="nats")
     _draw_score(shares, rows, "top1", (*_LINES, _UNSEEN))
     keeping = "most likely move keeps the exact value"
-    _draw(shares, rows, "exact/policy_keeping", label=keeping, color=COLORS[2], marker=".")
+    draw_entry(shares, rows, "exact/policy_keeping", label=keeping, color=COLORS[2], marker=".")
     shares.set(title="top-1 accuracy", ylabel="share", ylim=(-0.02, 1.02))
     for axes in (losses, shares):
         axes.set(xlabel="iteration")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(alpha=0.3)
-        if axes.lines:
-            # Below the axes, where it covers no line.
-            axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2)
-    figure.suptitle(label(title, 90))
-    figure.savefig(file, dpi=110)
+        add_legend(axes)
+    save_figure(figure, title, file)
 
 
 def _draw_score(
@@ -99,13 +94,6 @@ def _draw_score(
     for policy, color in zip(("policy", "rollout"), COLORS, strict=False):
         for name, text, dashes in lines:
             style = {"color": color, "linestyle": dashes, "marker": "" if dashes == ":" else "."}
-            _draw(axes, rows, name.format(policy, score), label=f"{policy}, {text}", **style)
+            draw_entry(axes, rows, name.format(policy, score), label=f"{policy}, {text}", **style)
     name = f"validation/chance_{score}"
-    _draw(axes, rows, name, label="random moves", color=COLORS[6], linestyle="-.")
-
-
-def _draw(axes: Axes, rows: list[Row], name: str, **style: Any) -> None:
-    found = [(row["iteration"], row[name]) for row in rows if name in row]
-    points = [(x, math.nan if y is None else y) for x, y in found]
-    if points:
-        axes.plot(*zip(*points, strict=True), **style)
+    draw_entry(axes, rows, name, label="random moves", color=COLORS[6], linestyle="-.")

@@ -18,7 +18,9 @@ from dualmctx.datasets import load_dataset, read_manifest
 from dualmctx.datasets.manifest import Manifest, open_game
 from dualmctx.models.network import SeparateTrunks
 from dualmctx.pipeline.config import SupervisedConfig
-from dualmctx.pipeline.exact_positions import exact_positions, keeping_share
+from dualmctx.pipeline.exact_evals import keeping_share
+from dualmctx.pipeline.exact_positions import exact_positions
+from dualmctx.pipeline.optimizer import make_stage_optimizer
 from dualmctx.pipeline.options import Supervised
 from dualmctx.pipeline.parts import check_parts, get_part
 from dualmctx.pipeline.stage import Inputs, Row, Stage, StageState
@@ -27,7 +29,6 @@ from dualmctx.pipeline.supervised.batch_feed import BatchFeed
 from dualmctx.pipeline.supervised.held_out import score_held_out, training_keys
 from dualmctx.pipeline.supervised.move_learning import POLICIES, Learned, make_update
 from dualmctx.pipeline.supervised.report import describe, plot, table
-from dualmctx.training.learner import Learner, make_optimizer
 from dualmctx.types import Environment, Params, PolicyValueNetwork
 
 # The scores of the training batches that a row has.
@@ -57,7 +58,7 @@ def make_stage(
     train = manifest.splits["train"]
     take = _make_feed(env, data, config, train["rows"]).take
     num_updates = options.num_updates
-    optimizer = make_optimizer(_optimizer_options(options), options.num_iterations * num_updates)
+    optimizer = make_stage_optimizer(options)
     update = make_update(own, optimizer, train["positions"] / train["rows"])
 
     def init() -> StageState:
@@ -109,14 +110,6 @@ def _read_dataset(env: Environment, data: Path, batch_size: int) -> Manifest:
     remedy = f"at most {rows}, the positions in the training split of {data}"
     check(batch_size <= rows, "supervised.batch_size", batch_size, remedy)
     return manifest
-
-
-def _optimizer_options(options: Supervised) -> Learner:
-    return Learner(
-        learning_rate=options.learning_rate,
-        warmup_steps=options.warmup_steps,
-        weight_decay=options.weight_decay,
-    )
 
 
 def _make_feed(env: Environment, data: Path, config: SupervisedConfig, rows: int) -> BatchFeed:

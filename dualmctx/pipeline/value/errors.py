@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 
+from dualmctx.pipeline.parts import ValueFn
 from dualmctx.pipeline.value.positions import ALL, ONE, ValueData, ValuePositions
-from dualmctx.pipeline.value.regression import PredictFn, squared_errors
+from dualmctx.pipeline.value.regression import squared_errors
 from dualmctx.types import Params
 
 # The mean error of fewer positions says nothing.
@@ -13,12 +14,12 @@ _MIN_UNSEEN = 30
 
 
 def measure_errors(
-    predict_fn: PredictFn, parts: dict[str, Params], data: ValueData, max_positions: int
+    value_fn: ValueFn, parts: dict[str, Params], data: ValueData, max_positions: int
 ) -> dict[str, float]:
     """Measures the mean squared errors of value networks against the results of games.
 
     Args:
-      predict_fn: the network.
+      value_fn: the network.
       parts: the parameters of each network, by the positions that it learned, `ONE` or `ALL`.
       data: the positions.
       max_positions: largest number of positions of each kind; at least that of the test positions.
@@ -36,7 +37,7 @@ def measure_errors(
 
         def squared(positions: ValuePositions, part: Params = part) -> np.ndarray:
             arrays = (positions.observation[:max_positions], positions.value[:max_positions])
-            return squared_errors(predict_fn, part, *arrays)
+            return squared_errors(value_fn, part, *arrays)
 
         found[f"{name}/train_mse"] = float(squared(data.train[name]).mean())
         found[f"{name}/test_games_mse"] = float(squared(data.test[ALL]).mean())

@@ -15,7 +15,7 @@ dropped; games are played in the order of U, so that a batch rarely needs both p
 
 import functools
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import chex
 import jax
@@ -25,24 +25,17 @@ import numpy as np
 from dualmctx.datasets.device_games import look, start, step
 from dualmctx.datasets.self_play import PlayedGame
 from dualmctx.models.game_model import mask_illegal
+from dualmctx.pipeline.parts import LogitsFn
 from dualmctx.types import Environment, Params
-
-
-class LogitsFn(Protocol):
-    """A policy network; hashable, because programs are compiled for each."""
-
-    def __call__(self, params: Params, observation: chex.Array) -> chex.Array:
-        """Returns `[B, A]` logits without a mask for `[B, ...]` observations."""
-        ...
 
 
 class Policies(NamedTuple):
     """The two policies of the games.
 
     Attributes:
-      logits_fn: their network.
-      supervised: parameters of the policy that plays before the random move.
-      reinforced: parameters of the policy that plays after it.
+      logits_fn: their network, for each of which the programs are compiled.
+      supervised: its parameters before the random move.
+      reinforced: its parameters after the random move.
     """
 
     logits_fn: LogitsFn

@@ -10,26 +10,23 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from dualmctx.models.network import SeparateTrunks
-from dualmctx.pipeline.parts import VALUE, predict_value, with_part
+from dualmctx.pipeline.parts import ValueFn
 from dualmctx.types import Params
 
 _AT_ONCE = 1024
-PredictFn = Callable[[Params, chex.Array], chex.Array]
-"""`(part, observation) -> [M]` values; `part` holds the parameters of the value network."""
 LearnFn = Callable[[Any, Any, chex.PRNGKey, Any], tuple[Any, Any, dict[str, chex.Array]]]
 """Takes optimiser steps; see `make_learn`."""
 
 
 def mean_squared_error(
-    predict_fn: PredictFn, part: Params, observation: chex.Array, value: chex.Array
+    value_fn: ValueFn, part: Params, observation: chex.Array, value: chex.Array
 ) -> chex.Array:
     """Returns the mean of (z − v)² over `[M]` positions, without a factor of a half."""
-    return jnp.mean((value - predict_fn(part, observation)) ** 2)
+    return jnp.mean((value - value_fn(part, observation)) ** 2)
 
 
 def make_learn(
-    predict_fn: PredictFn,
+    value_fn: ValueFn,
     optimizer: optax.GradientTransformation,
     num_updates: int,
     batch_size: int,
@@ -41,7 +38,7 @@ def make_learn(
     same positions and initial parameters they stay the same.
 
     Args:
-      predict_fn: the network.
+      value_fn: the network.
       optimizer: the optimiser of each network.
       num_updates: optimiser steps per call.
       batch_size: positions per step.
@@ -59,7 +56,7 @@ def make_learn(
         observation, value = positions
         rows = jax.random.randint(sample_key, (batch_size,), 0, len(value))
         x = _augment(augment_key, observation[rows], symmetries)
-        loss_fn = functools.partial(mean_squared_error, predict_fn)
+        loss_fn = functools.partial(mean_squared_error, value_fn)
         loss, gradients = jax.value_and_grad(loss_fn)(part, x, value[rows])
         updates, opt_state = optimizer.update(gradients, opt_state, part)
         return optax.apply_updates(part, updates), opt_state, loss
@@ -89,26 +86,17 @@ def _augment(rng_key: chex.PRNGKey, observation: chex.Array, symmetries: Any) ->
 
 
 def squared_errors(
-    predict_fn: PredictFn, part: Params, observation: np.ndarray, value: np.ndarray
+    value_fn: ValueFn, part: Params, observation: np.ndarray, value: np.ndarray
 ) -> np.ndarray:
     """Returns the squared errors of `[P]` positions, `[P]` float64; evaluates 1,024 at once."""
     found = [np.zeros(0)]
     for begin in range(0, len(value), _AT_ONCE):
         # The last batch is padded, because another size would compile.
         rows = np.arange(begin, begin + _AT_ONCE) % len(value)
-        predicted = _predict(predict_fn, part, observation[rows])
+        predicted = _predict(value_fn, part, observation[rows])
         chosen = value[begin : begin + _AT_ONCE].astype(np.float64)
         found.append((chosen - np.asarray(predicted)[: len(chosen)]) ** 2)
     return np.concatenate(found)
 
 
-_predict = jax.jit(lambda predict_fn, *arguments: predict_fn(*arguments), static_argnums=0)
-
-
-def make_predict(network: SeparateTrunks) -> PredictFn:
-    """Returns the evaluation of positions by the value network, from its parameters alone."""
-
-    def predict(part: Params, observation: chex.Array) -> chex.Array:
-        return predict_value(network, with_part({"params": {}}, VALUE, part), observation)
-
-    return predict
+_predict = jax.jit(lambda value_fn, *arguments: value_fn(*arguments), static_argnums=0)

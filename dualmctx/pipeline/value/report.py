@@ -3,15 +3,16 @@
 from pathlib import Path
 from typing import Any
 
-import rich.table
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from rich import box
+from rich.table import Table
 
 from dualmctx.datasets.manifest import Manifest
+from dualmctx.pipeline.report_style import add_legend, draw_entry, make_table, save_figure
 from dualmctx.pipeline.stage import Row
 from dualmctx.pipeline.value.positions import ALL, ONE, ValueData
-from dualmctx.runs.plot_style import COLORS, label
+from dualmctx.runs.numbers import NONE
+from dualmctx.runs.plot_style import COLORS
 
 CONSTANT = "constant"
 """The name of the prediction of the mean training value."""
@@ -82,37 +83,27 @@ def summarize(
     }
 
 
-def table(summary: dict[str, Any]) -> rich.table.Table:
+def table(summary: dict[str, Any]) -> Table:
     """Returns the errors of the networks as a table of at most 80 columns."""
     names = [name for name in _NAMES if f"{name}/test_mse" in summary]
     columns = [x for x in _COLUMNS if any(f"{name}/{x}" in summary for name in names)]
-    found = rich.table.Table(
-        title=f"Mean squared error of the value, {summary['positions_trained']:,} positions",
-        caption=_caption(summary),
-        title_justify="left",
-        title_style="bold",
-        caption_justify="left",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-    )
-    found.add_column("learned from")
-    for column in columns:
-        found.add_column(_COLUMNS[column], justify="right")
+    title = f"Mean squared error of the value, {summary['positions_trained']:,} positions"
+    headings = ("learned from", *(_COLUMNS[column] for column in columns))
+    errors = make_table(title, headings, _caption(summary))
     for name in names:
-        cells = [_entry(summary, name, column) for column in columns]
-        found.add_row(_NAMES[name], *("–" if x is None else f"{x:.3f}" for x in cells))
-    return found
+        cells = [summary.get(_key(name, column)) for column in columns]
+        errors.add_row(_NAMES[name], *(NONE if x is None else f"{x:.3f}" for x in cells))
+    return errors
 
 
-def _entry(row: dict[str, Any], name: str, entry: str) -> Any:
-    """Returns an entry of a row or of the summary; `None` if there is none."""
+def _key(name: str, entry: str) -> str:
+    """Returns the key of an error of a network, or of the constant, in rows and summary."""
     key = f"{name}/{entry}"
-    return row.get("exact/constant_error" if key == f"{CONSTANT}/exact_mse" else key)
+    return "exact/constant_error" if key == f"{CONSTANT}/exact_mse" else key
 
 
 def _caption(summary: dict[str, Any]) -> str:
-    """Explains the columns; says how much the networks overfit, and what chance alone may give."""
+    """Explains the columns, and gives the overfitting and the interval of the difference."""
     text = (
         f"Held-out: one position of each of {summary['positions_tested']:,} games. Unseen: those "
         "that no network learned. All positions: of held-out games. Exact: under perfect play."
@@ -157,14 +148,10 @@ def plot(rows: list[Row], title: str, file: Path) -> None:
         axes.set_visible(bool(axes.lines))
         if axes.lines:
             axes.set_ylim(bottom=0)
-            axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2)
-    figure.suptitle(label(title, 110))
-    figure.savefig(file, dpi=110)
+        add_legend(axes)
+    save_figure(figure, title, file)
 
 
 def _draw(axes: Axes, rows: list[Row], name: str, entry: str, text: str, **style: Any) -> None:
-    """Draws one entry of a network over the iterations, if there is any."""
-    found = [(row["iteration"], _entry(row, name, entry)) for row in rows]
-    points = [(x, y) for x, y in found if y is not None]
-    if points:
-        axes.plot(*zip(*points, strict=True), label=text, **style)
+    """Draws one error of a network, or of the constant, over the iterations."""
+    draw_entry(axes, rows, _key(name, entry), label=text, **style)

@@ -11,7 +11,6 @@ the test, and one position per game 0.226 and 0.234. Deviations: docs/variants.m
 """
 
 import functools
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,18 +22,16 @@ import games
 from dualmctx.datasets.manifest import read_manifest
 from dualmctx.models.network import SeparateTrunks
 from dualmctx.pipeline.config import ValueConfig
-from dualmctx.pipeline.exact_positions import exact_positions, value_error
-from dualmctx.pipeline.parts import POLICY, VALUE, check_parts, get_part, policy_logits, with_part
+from dualmctx.pipeline.exact_evals import value_error
+from dualmctx.pipeline.exact_positions import exact_positions
+from dualmctx.pipeline.optimizer import make_stage_optimizer
+from dualmctx.pipeline.parts import VALUE, check_parts, get_part, make_value_fn, with_part
 from dualmctx.pipeline.stage import Inputs, Stage, StageState
-from dualmctx.pipeline.value.dataset import make_value_games
 from dualmctx.pipeline.value.errors import measure_errors
-from dualmctx.pipeline.value.games import GameOptions, Policies
 from dualmctx.pipeline.value.positions import ALL, ONE, ValueData, load_value_data
-from dualmctx.pipeline.value.regression import make_learn, make_predict
-from dualmctx.pipeline.value.report import count_games, describe, plot, summarize, table
-from dualmctx.runs.progress import SECONDS_BETWEEN_LINES
-from dualmctx.runs.saved_network import Trained, digest_of
-from dualmctx.training.learner import Learner, make_optimizer
+from dualmctx.pipeline.value.regression import LearnFn, make_learn
+from dualmctx.pipeline.value.report import describe, plot, summarize, table
+from dualmctx.pipeline.value.stage_games import play_stage_games
 from dualmctx.types import Environment, Params, PolicyValueNetwork
 
 GAMES_FOLDER = "games"
@@ -53,41 +50,59 @@ def make_stage(
       ValueError: if the network does not have three parts, or `augment` is set for a game without
         symmetries.
     """
-    network, options, supervised = check_parts(network), config.value, _given(inputs.supervised)
+    network, options = check_parts(network), config.value
     names, data_folder = _trained_names(config), folder / GAMES_FOLDER
-    optimizer = make_optimizer(
-        Learner(options.learning_rate, options.warmup_steps, options.weight_decay),
-        options.num_iterations * options.num_updates,
-    )
-    predict_fn = make_predict(network)
+    optimizer, value_fn = make_stage_optimizer(options), make_value_fn(network)
     symmetries = _symmetries(env, options.augment)
-    learn = make_learn(predict_fn, optimizer, options.num_updates, options.batch_size, symmetries)
+    learn = make_learn(value_fn, optimizer, options.num_updates, options.batch_size, symmetries)
 
     @functools.cache
     def load() -> ValueData:
         return load_value_data(env, data_folder, options.max_positions, config.seed)
 
-    @functools.cache
-    def training_positions() -> dict[str, Any]:
-        train = load().train
-        return {x: tuple(map(jnp.asarray, train[x][:2])) for x in names}
-
     def prepare(say: Callable[[str], None]) -> None:
-        _play_games(env, network, config, inputs, data_folder, say)
+        play_stage_games(env, network, config, inputs, data_folder, say)
         load()
         if games.exact_source(env) is None:
             say("the game has no exact values: the error against perfect play is left out")
 
     def init() -> StageState:
+        assert inputs.supervised is not None
         rng_key, init_key = jax.random.split(jax.random.PRNGKey(config.seed))
         part = get_part(network.init(init_key, jnp.zeros((1, *env.observation_shape))), VALUE)
         return StageState(
-            params=with_part(supervised.params, VALUE, part),
+            params=with_part(inputs.supervised.params, VALUE, part),
             opt_state={name: optimizer.init(part) for name in names},
             extra=dict.fromkeys(names[1:], part) or (),
             rng_key=rng_key,
             iteration=jnp.int32(0),
         )
+
+    return Stage(
+        name="value",
+        num_iterations=options.num_iterations,
+        init=init,
+        iterate=_make_iterate(learn, load, names),
+        evaluate=_make_evaluate(env, network, load, names, options.max_positions),
+        eval_every=options.eval_every,
+        describe=describe,
+        plot=plot,
+        summarize=lambda state, rows: summarize(rows, read_manifest(data_folder), load(), names),
+        table=table,
+        about=_about(config),
+        prepare=prepare,
+    )
+
+
+def _make_iterate(
+    learn: LearnFn, load: Callable[[], ValueData], names: tuple[str, ...]
+) -> Callable[[StageState], tuple[StageState, dict[str, float]]]:
+    """Returns an iteration: optimiser steps of each network on its own positions."""
+
+    @functools.cache
+    def training_positions() -> dict[str, Any]:
+        train = load().train
+        return {x: tuple(map(jnp.asarray, train[x][:2])) for x in names}
 
     def iterate(state: StageState) -> tuple[StageState, dict[str, float]]:
         rng_key, key = jax.random.split(state.rng_key)
@@ -103,83 +118,33 @@ def make_stage(
         )
         return after, {f"{name}_loss": float(loss) for name, loss in losses.items()}
 
-    def evaluate(state: StageState) -> dict[str, float]:
-        parts = _parts(state, names)
-        found = measure_errors(predict_fn, parts, load(), options.max_positions)
-        exact = exact_positions(env)
-        if exact is not None:
-            found |= value_error(network, state.params, exact)
-            for name, part in parts.items():
-                errors = value_error(network, with_part(state.params, VALUE, part), exact)
-                found[f"{name}/exact_mse"] = errors["exact/value_error"]
-        return found
-
-    return Stage(
-        name="value",
-        num_iterations=options.num_iterations,
-        init=init,
-        iterate=iterate,
-        evaluate=evaluate,
-        eval_every=options.eval_every,
-        describe=describe,
-        plot=plot,
-        summarize=lambda state, rows: summarize(rows, read_manifest(data_folder), load(), names),
-        table=table,
-        about=_about(config),
-        prepare=prepare,
-    )
+    return iterate
 
 
-def _play_games(
+def _make_evaluate(
     env: Environment,
     network: SeparateTrunks,
-    config: ValueConfig,
-    inputs: Inputs,
-    folder: Path,
-    say: Callable[[str], None],
-) -> None:
-    """Plays the games that the folder lacks, and says how many there are."""
-    options = config.value
-    supervised, reinforced = _given(inputs.supervised), _given(inputs.init_from)
-    logits_fn = functools.partial(policy_logits, network)
-    manifest = make_value_games(
-        env,
-        Policies(logits_fn, supervised.params, reinforced.params),
-        GameOptions(
-            number=options.num_games,
-            seed=config.seed,
-            max_opening_plies=options.max_opening_plies,
-            max_plies=options.max_plies,
-            batch=options.games_per_batch,
-            test=options.test_share,
-        ),
-        folder,
-        game=config.game,
-        game_parameters=config.game_parameters,
-        inputs={
-            "supervised": digest_of(get_part(supervised.params, POLICY)),
-            "reinforced": digest_of(get_part(reinforced.params, POLICY)),
-        },
-        show=_progress(say),
-    )
-    counts = count_games(manifest)
-    say(
-        f"{counts['games']:,} games, {counts['games_used']:,} with a position to learn or to test; "
-        f"{counts['games_over_early']:,} were over before it, {counts['games_stopped']:,} stopped"
-    )
+    load: Callable[[], ValueData],
+    names: tuple[str, ...],
+    max_positions: int,
+) -> Callable[[StageState], dict[str, float]]:
+    """Returns the evals: errors against the results of games, and against perfect play."""
+    value_fn = make_value_fn(network)
 
+    def evaluate(state: StageState) -> dict[str, float]:
+        parts = _parts(state, names)
+        row = measure_errors(value_fn, parts, load(), max_positions)
+        exact = exact_positions(env)
+        if exact is None:
+            return row
+        for name, part in parts.items():
+            errors = value_error(network, with_part(state.params, VALUE, part), exact)
+            row[f"{name}/exact_mse"] = errors["exact/value_error"]
+            if name == names[0]:
+                row |= errors
+        return row
 
-def _progress(say: Callable[[str], None]) -> Callable[[int, int], None]:
-    """Returns a function that prints the number of games played, every few seconds."""
-    last = time.monotonic()
-
-    def show(done: int, total: int) -> None:
-        nonlocal last
-        if time.monotonic() - last > SECONDS_BETWEEN_LINES or done == total:
-            last = time.monotonic()
-            say(f"games played: {done:,}/{total:,}")
-
-    return show
+    return evaluate
 
 
 def _about(config: ValueConfig) -> str:
@@ -212,8 +177,3 @@ def _symmetries(env: Environment, augment: bool | None) -> Any:
             "value.augment is True, but the game has no symmetries; leave value.augment out"
         )
     return None if augment is False or len(table) < 2 else table
-
-
-def _given(trained: Trained | None) -> Trained:
-    assert trained is not None  # the command checks its inputs
-    return trained

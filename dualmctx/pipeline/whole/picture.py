@@ -8,9 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dualmctx.datasets.manifest import read_manifest
+from dualmctx.pipeline.report_style import draw_entry, save_figure
 from dualmctx.pipeline.whole.report import GAMES, StageFolder, show_time
 from dualmctx.runs.folder import RunFolder, read_rows
-from dualmctx.runs.plot_style import COLORS, label, line_style
+from dualmctx.runs.plot_style import COLORS, line_style
 
 # The entries of the rows that the picture shows over the iterations, with their labels.
 _LINES = {
@@ -56,8 +57,7 @@ def draw_stages(summary: dict[str, Any], stages: list[StageFolder], file: Path) 
         axes.set_title(f"{found.stage}, {show_time(row['seconds'])}")
         axes.grid(alpha=0.3)
     _draw_keeping(panels[-1], summary["stages"])
-    figure.suptitle(label(summary["title"], 100))
-    figure.savefig(file, dpi=110)
+    save_figure(figure, summary["title"], file)
 
 
 def _draw_games(axes: Axes, folder: Path) -> None:
@@ -71,11 +71,10 @@ def _draw_games(axes: Axes, folder: Path) -> None:
 
 
 def _draw_lines(axes: Axes, found: StageFolder) -> None:
+    """Draws the measures of a stage over its iterations, with the interval of the points."""
     rows = read_rows(RunFolder(found.folder).metrics)
     for number, (name, text) in enumerate(_LINES[found.stage].items()):
-        points = [(x["iteration"], x[name]) for x in rows if x.get(name) is not None]
-        if points:
-            axes.plot(*zip(*points, strict=True), label=text, marker=".", **line_style(number))
+        draw_entry(axes, rows, name, label=text, marker=".", **line_style(number))
     ends = [(x["iteration"], *map(x.get, _ENDS)) for x in rows if _ENDS[0] in x]
     if ends:
         iterations, low, high = zip(*ends, strict=True)

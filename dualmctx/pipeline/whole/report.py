@@ -6,11 +6,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rich import box
 from rich.table import Table
 
 from dualmctx.datasets.manifest import read_manifest
 from dualmctx.pipeline.player.match import entry_of
+from dualmctx.pipeline.report_style import make_table
 from dualmctx.pipeline.whole.first_games import read_seconds
 from dualmctx.runs.numbers import show_elo, show_interval, show_share
 
@@ -80,18 +80,8 @@ def _stage(found: StageFolder) -> dict[str, Any]:
 
 def stages_table(summary: dict[str, Any]) -> Table:
     """Lays out the summary as a table of at most 80 columns."""
-    table = Table(
-        title=summary["title"],
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-    )
-    table.add_column("stage")
-    table.add_column("time", justify="right")
-    table.add_column("measure")
-    table.add_column("keeps value", justify="right")
+    table = make_table(summary["title"], ("stage", "time", "measure", "keeps value"))
+    table.columns[2].justify = "left"
     for row in summary["stages"]:
         describe: Callable[[dict[str, Any]], str] = _DESCRIBE[row["stage"]]
         kept = _kept(row)

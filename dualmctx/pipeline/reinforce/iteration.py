@@ -1,0 +1,120 @@
+"""An iteration of the stage `reinforce`: games against an opponent of the pool, and one step."""
+
+# Some functions of JAX have incomplete types.
+# pyright: reportUnknownMemberType=false
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+import optax
+
+from dualmctx.models.network import SeparateTrunks
+from dualmctx.pipeline.options import Reinforce
+from dualmctx.pipeline.parts import (
+    POLICY,
+    VALUE,
+    get_part,
+    make_logits_fn,
+    make_value_fn,
+    with_part,
+)
+from dualmctx.pipeline.reinforce.opponent_pool import Pool, add_policy, count_policies, draw_policy
+from dualmctx.pipeline.reinforce.policy_gradient import Gradients, make_gradient
+from dualmctx.pipeline.reinforce.self_matches import PlayedGames, make_self_match, sample_moves
+from dualmctx.pipeline.stage import StageState
+from dualmctx.types import Environment, Params
+
+
+class Optimizers(NamedTuple):
+    """Optimisers of the policy and of the baseline, or their states."""
+
+    policy: Any
+    value: Any
+
+
+def make_optimizers(options: Reinforce) -> Optimizers:
+    """Returns the optimisers of the policy and of the baseline, both with clipped gradients."""
+    clip = optax.clip_by_global_norm(options.max_gradient_norm)
+    policy = {"sgd": optax.sgd, "adam": optax.adam}[options.optimizer](options.learning_rate)
+    return Optimizers(
+        optax.chain(clip, policy), optax.chain(clip, optax.adam(options.value_learning_rate))
+    )
+
+
+def make_iterate(
+    env: Environment,
+    network: SeparateTrunks,
+    options: Reinforce,
+    optimizers: Optimizers,
+) -> Callable[[StageState], tuple[StageState, dict[str, chex.Array]]]:
+    """Returns a function that runs one iteration on the device, to be jitted.
+
+    An iteration draws one opponent from the pool, plays all games against it, takes one step of the
+    policy and one of the baseline, and adds the policy to the pool if it is due.
+
+    Args:
+      env: the game.
+      network: the network with three parts.
+      options: the options of the stage.
+      optimizers: the optimisers, as `make_optimizers` returns them.
+    """
+    logits_fn, has_baseline = make_logits_fn(network), options.baseline == "value"
+    value_fn = make_value_fn(network) if has_baseline else None
+    play = make_self_match(
+        env,
+        sample_moves(logits_fn),
+        num_games=options.num_games,
+        max_plies=options.max_plies,
+        opening_plies=options.opening_plies,
+    )
+    compute_gradients = make_gradient(env, logits_fn, value_fn)
+
+    def iterate(state: StageState) -> tuple[StageState, dict[str, chex.Array]]:
+        rng_key, opponent_key, games_key = jax.random.split(state.rng_key, 3)
+        policy = get_part(state.params, POLICY)
+        value = get_part(state.params, VALUE) if has_baseline else ()
+        opponent, index = draw_policy(state.extra, opponent_key)
+        games = play(policy, opponent, games_key)
+        gradients = compute_gradients(policy, value, games)
+        states = state.opt_state
+        policy, policy_state = _step(optimizers.policy, gradients.policy, states.policy, policy)
+        value, value_state = _step(optimizers.value, gradients.value, states.value, value)
+        updated = with_part(state.params, POLICY, policy)
+        iteration = state.iteration + 1
+        new = StageState(
+            params=with_part(updated, VALUE, value) if has_baseline else updated,
+            opt_state=Optimizers(policy_state, value_state),
+            extra=add_policy(state.extra, policy, iteration % options.pool_every == 0),
+            rng_key=rng_key,
+            iteration=iteration,
+        )
+        return new, _make_row(games, gradients, state.extra, index)
+
+    return iterate
+
+
+def _step(
+    optimizer: optax.GradientTransformation, gradient: Params, opt_state: Any, params: Params
+) -> tuple[Params, Any]:
+    updates, opt_state = optimizer.update(gradient, opt_state, params)
+    return optax.apply_updates(params, updates), opt_state
+
+
+def _make_row(
+    games: PlayedGames, gradients: Gradients, pool: Pool, opponent: chex.Array
+) -> dict[str, chex.Array]:
+    """Returns the entries of an iteration's row; docs/pipeline.md describes them."""
+    return {
+        "pool_points": (1 + jnp.mean(games.result)) / 2,
+        "draw_share": jnp.mean(games.result == 0),
+        "unfinished_share": 1 - jnp.mean(games.is_over),
+        "plies": jnp.mean(jnp.sum(games.actions >= 0, axis=1)),
+        "entropy": gradients.entropy,
+        "value_loss": gradients.value_loss,
+        "gradient_norm": optax.tree.norm(gradients.policy),
+        "opponent": opponent,
+        "pool_policies": count_policies(pool),
+    }
