@@ -28,7 +28,9 @@ PIPELINE_PRESETS: dict[str, AlphaGoConfig] = {
         ),
         supervised=Supervised(num_iterations=10, num_updates=20, batch_size=8, warmup_steps=20),
         reinforce=Reinforce(num_iterations=20, num_games=64, pool_every=5, eval_games=64),
-        value=Value(num_games=1000, num_iterations=10, num_updates=20, batch_size=64),
+        value=Value(
+            num_games=1000, test_share=0.3, num_iterations=10, num_updates=20, batch_size=64
+        ),
         player=PlayerOptions(num_simulations=16, num_games=16),
     ),
     # All stages in two minutes.
