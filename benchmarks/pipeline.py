@@ -107,6 +107,7 @@ QUICK = {
     "games": ["--validation", "0.2", "--test", "0.2"],
     "supervised": [
         *("--supervised.num-iterations", "1", "--supervised.num-updates", "2"),
+        *("--supervised.batch-size", "32"),
         *("--network.trunk", "mlp", "--network.width", "8"),
     ],
     "reinforced": [
