@@ -13,6 +13,8 @@ import pytest
 from rich.console import Console
 
 import games
+from dualmctx.datasets import read_manifest, read_shard
+from dualmctx.datasets.shards import shard_paths
 from dualmctx.pipeline.config import Value, ValueConfig
 from dualmctx.pipeline.exact_evals import value_error
 from dualmctx.pipeline.exact_positions import exact_positions
@@ -26,6 +28,7 @@ from dualmctx.pipeline.parts import (
     with_part,
 )
 from dualmctx.pipeline.stage import Inputs, Stage
+from dualmctx.pipeline.value import stage as value_stage
 from dualmctx.pipeline.value.dataset import make_value_games
 from dualmctx.pipeline.value.errors import measure_errors
 from dualmctx.pipeline.value.games import GameOptions, Policies
@@ -122,14 +125,20 @@ def table_logits(params: jax.Array, observation: jax.Array) -> jax.Array:
 
 
 @pytest.fixture(scope="module")
-def perfect_data(tmp_path_factory: pytest.TempPathFactory) -> ValueData:
-    """Positions after random moves, with the results of perfect players."""
+def perfect_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data set of games of random moves that perfect players continue."""
     folder, table = tmp_path_factory.mktemp("perfect") / "games", perfect_table()
     options = GameOptions(2000, max_opening_plies=7, batch=256, test=0.2)
     policies = Policies(table_logits, jnp.zeros_like(table), table)
     known = {"game": "tic_tac_toe", "game_parameters": {}, "inputs": {}}
     make_value_games(ENV, policies, options, folder, **known)
-    return load_value_data(ENV, folder, 500, seed=0)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def perfect_data(perfect_folder: Path) -> ValueData:
+    """Positions after random moves, with the results of perfect players."""
+    return load_value_data(ENV, perfect_folder, 500, seed=0)
 
 
 def train(positions: ValuePositions, num_updates: int = 800) -> Any:
@@ -199,6 +208,21 @@ def test_both_networks_learn_as_many_positions(perfect_data: ValueData) -> None:
     assert perfect_data.is_unseen.tolist() == unseen
 
 
+def test_held_out_positions_are_of_the_games_of_the_test(
+    perfect_folder: Path, perfect_data: ValueData
+) -> None:
+    splits = read_manifest(perfect_folder).splits
+    assert perfect_data.train[ONE].num_games == splits["train"]["games"]
+    assert perfect_data.test[ONE].num_games == splits["test"]["games"] < 500
+    played = {}
+    for split, positions in (("train", perfect_data.train), ("test", perfect_data.test)):
+        shards = [read_shard(path) for path in shard_paths(perfect_folder, split)]
+        known = {int(key) for shard in shards for key in shard.keys}
+        assert {int(key) for name in (ONE, ALL) for key in positions[name].keys} <= known
+        played[split] = {int(key) for shard in shards for key in shard.game_keys}
+    assert not played["train"] & played["test"]
+
+
 def test_errors_are_means_over_positions(perfect_data: ValueData) -> None:
     """A network that predicts a half everywhere has errors that a few lines of NumPy give."""
     half = {x: jnp.float32(0.5) for x in (ONE, ALL)}
@@ -221,7 +245,28 @@ def test_errors_are_means_over_positions(perfect_data: ValueData) -> None:
     assert found["difference/test_mse"] == found["difference/test_margin"] == 0
 
 
-def make(folder: Path, **changes: Any) -> Stage:
+def test_equal_positions_are_one_sample_of_the_difference() -> None:
+    """Copies of all positions do not narrow the interval; independent ones do."""
+    rng = np.random.default_rng(0)
+    x, value, keys = rng.normal(size=(400, 1)), rng.choice([-1.0, 1], 400), np.arange(400)
+    parts = {ONE: jnp.float32(0.2), ALL: jnp.float32(1.5)}
+    scaled = lambda part, observation: part * observation[:, 0]  # noqa: E731
+    errors = {name: (value - float(part) * x[:, 0]) ** 2 for name, part in parts.items()}
+    difference = errors[ALL] - errors[ONE]
+    margins = {}
+    for name, rows in (("once", keys), ("copies", np.repeat(keys, 4))):
+        some = ValuePositions(x[rows], value[rows], keys[rows].astype(np.uint64), 400)
+        data = ValueData({ONE: some, ALL: some}, {ONE: some, ALL: some}, np.ones(len(rows), bool))
+        found = measure_errors(scaled, parts, data, 10_000)
+        assert found["difference/test_mse"] == pytest.approx(difference.mean(), rel=1e-4)
+        margins[name] = found["difference/test_margin"]
+    assert difference.mean() > 0.5
+    assert margins["once"] == pytest.approx(1.96 * difference.std() / 20, rel=1e-3)
+    assert margins["copies"] == pytest.approx(margins["once"], rel=1e-3)
+
+
+def make(folder: Path, *, is_nan: tuple[bool, bool] = (False, False), **changes: Any) -> Stage:
+    """Makes a stage; `is_nan` says whether the supervised and the reinforced policy are NaN."""
     config = ValueConfig(
         game="tic_tac_toe",
         value=Value(
@@ -239,7 +284,11 @@ def make(folder: Path, **changes: Any) -> Stage:
     )
     params = NETWORK.init(jax.random.PRNGKey(5), jnp.zeros((1, *ENV.observation_shape)))
     other = jax.tree.map(lambda x: x + 0.1, params)
-    trained = [Trained(ENV, NETWORK, x, 1, {}) for x in (params, other)]
+    both = [
+        jax.tree.map(lambda x: x + jnp.nan, x) if nan else x
+        for x, nan in zip((params, other), is_nan, strict=True)
+    ]
+    trained = [Trained(ENV, NETWORK, x, 1, {}) for x in both]
     return make_stage(
         ENV, NETWORK, config, Inputs(init_from=trained[1], supervised=trained[0]), folder
     )
@@ -251,6 +300,8 @@ def test_a_resumed_stage_gives_the_same_numbers(tmp_path: Path) -> None:
     assert any("over before it" in line for line in said)
     state, rows = stage.init(), []
     first = state.params
+    # Both networks begin with the same parameters, and learn different positions.
+    jax.tree.map(np.testing.assert_array_equal, get_part(first, VALUE), state.extra[ALL])
     for iteration in range(1, 5):
         if iteration == 3:
             # Another process has only the checkpoint and the games.
@@ -259,6 +310,7 @@ def test_a_resumed_stage_gives_the_same_numbers(tmp_path: Path) -> None:
             state = jax.tree.map(jnp.array, jax.tree.map(np.array, state))
         state, row = stage.iterate(state)
         rows.append({"iteration": iteration, **row})
+        assert row["one_loss"] != row["all_loss"]
     again = stage.init()
     for row in rows:
         again, entries = stage.iterate(again)
@@ -273,6 +325,7 @@ def test_a_resumed_stage_gives_the_same_numbers(tmp_path: Path) -> None:
     assert not jax.tree.all(changed)
 
     rows[-1] |= stage.evaluate(state)
+    assert rows[-1]["exact/value_error"] == rows[-1]["one/exact_mse"] != rows[-1]["all/exact_mse"]
     assert max(len(stage.describe(row)) for row in rows) <= 70
     summary = stage.summarize(state, rows)
     assert summary["games"] == 300 == summary["games_used"] + summary["games_over_early"]
@@ -281,6 +334,14 @@ def test_a_resumed_stage_gives_the_same_numbers(tmp_path: Path) -> None:
     console.print(stage.table(summary))
     stage.plot(rows, "tic_tac_toe, value", tmp_path / "curve.png")
     assert (tmp_path / "curve.png").stat().st_size > 1000
+
+
+def test_games_end_with_the_reinforced_policy(tmp_path: Path) -> None:
+    """If the first move is the random one, the supervised policy plays none."""
+    changes = {"max_opening_plies": 1, "num_games": 64, "games_per_batch": 64, "max_plies": 9}
+    make(tmp_path / "one", is_nan=(True, False), **changes).prepare(lambda line: None)
+    with pytest.raises(ValueError, match="is NaN or infinite"):
+        make(tmp_path / "other", is_nan=(False, True), **changes).prepare(lambda line: None)
 
 
 @pytest.mark.slow
@@ -293,6 +354,16 @@ def test_a_stage_may_train_one_network_alone(tmp_path: Path) -> None:
     entries = stage.evaluate(state)
     assert not any(name.startswith(("one/", "difference/")) for name in entries)
     assert stage.summarize(state, [row | entries])["learned"] == "all"
+
+
+@pytest.mark.parametrize(("augment", "number"), [(None, 8), (True, 8), (False, 0)])
+def test_symmetries_of_the_game_are_used_by_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, augment: bool | None, number: int
+) -> None:
+    found = []
+    monkeypatch.setattr(value_stage, "make_learn", lambda *arguments: found.append(arguments[-1]))
+    make(tmp_path, augment=augment)
+    assert [0 if table is None else len(table) for table in found] == [number]
 
 
 def test_augmentation_needs_symmetries(tmp_path: Path) -> None:
