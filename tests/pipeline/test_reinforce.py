@@ -21,6 +21,7 @@ from dualmctx.pipeline.parts import (
     get_part,
 )
 from dualmctx.pipeline.reinforce.evals import describe_score
+from dualmctx.pipeline.reinforce.iteration import make_optimizers
 from dualmctx.pipeline.reinforce.policy_gradient import make_gradient
 from dualmctx.pipeline.reinforce.self_matches import likeliest_moves, make_self_match, sample_moves
 from dualmctx.pipeline.reinforce.stage import make_stage
@@ -110,7 +111,32 @@ def test_pool_starts_with_supervised_policy_and_grows(run: tuple) -> None:
     counts = [row["pool_policies"] for row in run[1]]
     assert counts == [1 + i // 4 for i in range(30)]
     assert all(row["opponent"] < row["pool_policies"] for row in run[1])
+    assert len({row["opponent"] for row in run[1]}) > 3
     assert int(pool.num_added) == 1 + 30 // 4
+
+
+def test_policy_joins_pool_after_its_step(stage: Stage) -> None:
+    state = stage.init()
+    for _ in range(4):
+        state, _ = stage.iterate(state)
+    entry = jax.tree.map(lambda x: x[1], state.extra.params)
+    assert_equal(entry, get_part(state.params, POLICY))
+
+
+def test_games_are_played_against_the_drawn_opponent(stage: Stage) -> None:
+    """A policy that is NaN loses all its games; here it is the only one in the pool."""
+    state = stage.init()
+    broken = jax.tree.map(lambda x: x + jnp.nan, state.extra.params)
+    _, row = stage.iterate(state._replace(extra=state.extra._replace(params=broken)))
+    assert row["pool_points"] == 1
+
+
+def test_large_gradients_are_scaled_down_to_their_norm() -> None:
+    optimizers = make_optimizers(Reinforce(learning_rate=0.5, max_gradient_norm=2.0))
+    for scale, expected in ((1.0, 0.5), (3.0, 1.0), (400.0, 1.0)):
+        gradient = {"w": jnp.array([0.6 * scale, -0.8 * scale])}
+        step, _ = optimizers.policy.update(gradient, optimizers.policy.init(gradient))
+        np.testing.assert_allclose(step["w"], [-0.6 * expected, 0.8 * expected], rtol=1e-5)
 
 
 @pytest.mark.slow
