@@ -1,17 +1,31 @@
 """Accuracy of the prediction of moves against slow twins, and the gradient of the loss."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import games
-from dualmctx.pipeline.parts import POLICY, ROLLOUT, alphago_network, get_part, policy_logits
+from dualmctx.models.network import SeparateTrunks
+from dualmctx.pipeline.parts import (
+    POLICY,
+    ROLLOUT,
+    VALUE,
+    alphago_network,
+    get_part,
+    policy_logits,
+)
 from dualmctx.pipeline.parts import with_part as replace_part
 from dualmctx.pipeline.supervised.accuracy import no_scores, score_chance, score_moves
-from dualmctx.pipeline.supervised.move_learning import move_loss
+from dualmctx.pipeline.supervised.move_learning import (
+    POLICIES,
+    Learned,
+    make_update,
+    move_loss,
+)
 from dualmctx.training.batch import TrainingBatch
 from dualmctx.training.config import NetworkOptions
 
@@ -79,9 +93,16 @@ def test_sums_give_weighted_means() -> None:
     assert sums.means() == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("part", [POLICY, pytest.param(ROLLOUT, marks=pytest.mark.slow)])
-def test_gradient_is_that_of_the_softmax(part: str) -> None:
-    """The gradient by the logits is w (p - π) / M for legal actions, and 0 for illegal ones."""
+class Case(NamedTuple):
+    """A network, its parameters, and five positions with 1 to 4 legal actions."""
+
+    network: SeparateTrunks
+    params: Any
+    positions: TrainingBatch
+
+
+@pytest.fixture(scope="module")
+def case() -> Case:
     env = games.make("connect2")
     network = alphago_network(env, NetworkOptions(trunk="mlp", width=8, num_blocks=1))
     draws, number = np.random.default_rng(3), 5
@@ -90,20 +111,56 @@ def test_gradient_is_that_of_the_softmax(part: str) -> None:
     legal = np.array([[1, 1, 1, 1], [1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 0]], bool)
     target = legal / legal.sum(axis=1, keepdims=True) * draws.random(legal.shape)
     target /= target.sum(axis=1, keepdims=True)
+    batch = TrainingBatch(x, jnp.asarray(legal), jnp.asarray(target), *[jnp.zeros(number)] * 5)
+    return Case(network, params, batch)
+
+
+@pytest.mark.parametrize("part", [POLICY, pytest.param(ROLLOUT, marks=pytest.mark.slow)])
+def test_gradient_is_that_of_the_softmax(case: Case, part: str) -> None:
+    """The gradient by the logits is w (p - π) / M for legal actions, and 0 for illegal ones."""
+    network, params, batch = case
     weights = np.array([1.0, 3.0, 0.5, 0.0, 2.0])
-    zeros = jnp.zeros(number)
-    batch = TrainingBatch(x, jnp.asarray(legal), jnp.asarray(target), *[zeros] * 5)
 
     def loss(own: Any) -> Any:
         return move_loss(network, replace_part(params, part, own), part, batch, jnp.array(weights))
 
-    own = get_part(params, part)
+    own, x = get_part(params, part), batch.observation
+    legal, target = np.asarray(batch.legal_action_mask), np.asarray(batch.policy)
     found, _ = jax.jit(jax.grad(loss, has_aux=True))(own)
     logits, pull_back = jax.vjp(
         jax.jit(lambda own: policy_logits(network, replace_part(params, part, own), x, part)), own
     )
     powers = np.exp(np.asarray(logits, np.float64)) * legal
-    by_logits = (powers / powers.sum(axis=1, keepdims=True) - target) * weights[:, None] / number
+    shares = powers / powers.sum(axis=1, keepdims=True)
+    by_logits = (shares - target) * weights[:, None] / len(weights)
     [expected] = pull_back(jnp.asarray(by_logits, jnp.float32))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), found, expected)
     assert max(float(jnp.abs(x).max()) for x in jax.tree.leaves(found)) > 1e-3
+
+
+def test_update_weighs_positions_by_their_counts(case: Case) -> None:
+    """One step for both policies; the counts are divided by their mean over the data set."""
+    network, params, batch = case
+    counts, optimizer = jnp.array([1, 3, 0, 2, 4]), optax.sgd(0.5)
+
+    @jax.jit
+    def expected_of(params: Any) -> dict[str, Any]:
+        def loss(own: Any, part: str) -> Any:
+            whole = replace_part(params, part, own)
+            return move_loss(network, whole, part, batch, counts / 4)[0]
+
+        owns = {part: get_part(params, part) for part in POLICIES}
+        gradients = {part: jax.grad(loss)(own, part) for part, own in owns.items()}
+        return jax.tree.map(lambda x, slope: x - 0.5 * slope, owns, gradients)
+
+    expected, value = expected_of(params), get_part(jax.device_get(params), VALUE)
+    states = {part: optimizer.init(get_part(params, part)) for part in POLICIES}
+    learned = Learned(
+        jax.tree.map(jnp.array, params), states, {part: no_scores() for part in POLICIES}
+    )
+    found = make_update(network, optimizer, mean_count=4.0)(learned, batch, counts)
+    for part in POLICIES:
+        own = get_part(found.params, part)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), own, expected[part])
+        assert float(found.sums[part].weight) == 10
+    jax.tree.map(np.testing.assert_array_equal, get_part(found.params, VALUE), value)

@@ -19,6 +19,7 @@ from dualmctx.pipeline.config import SupervisedConfig
 from dualmctx.pipeline.options import Supervised
 from dualmctx.pipeline.parts import VALUE, alphago_network, get_part, policy_logits
 from dualmctx.pipeline.stage import Inputs, Stage, StageState
+from dualmctx.pipeline.supervised import stage as supervised_stage
 from dualmctx.pipeline.supervised.held_out import score_held_out, training_keys
 from dualmctx.pipeline.supervised.move_learning import POLICIES
 from dualmctx.pipeline.supervised.stage import make_stage
@@ -57,9 +58,8 @@ def perfect(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make_ttt_stage(data: Path, **changes: Any) -> Stage:
-    config = SupervisedConfig(
-        game="tic_tac_toe", dataset=str(data), network=NETWORK, supervised=OPTIONS, **changes
-    )
+    changes = {"supervised": OPTIONS} | changes
+    config = SupervisedConfig(game="tic_tac_toe", dataset=str(data), network=NETWORK, **changes)
     return make_stage(ENV, TTT_NETWORK, config, Inputs(), Path("unused"))
 
 
@@ -121,6 +121,19 @@ def test_runs_depend_on_the_seed_alone(perfect: Path, learned: Any) -> None:
         state, [row] = run(stage, stage.init(), 1)
         assert (row["policy_loss"] == learned[2][0]["policy_loss"]) == (seed == 0)
         assert stage.init().rng_key.tolist() == state.rng_key.tolist()
+
+
+@pytest.mark.parametrize(("augment", "expected"), [(None, True), (False, False)])
+def test_training_games_are_loaded_with_symmetries_by_default(
+    perfect: Path, monkeypatch: pytest.MonkeyPatch, augment: bool | None, expected: bool
+) -> None:
+    calls = []
+    monkeypatch.setattr(
+        supervised_stage, "load_dataset", lambda *args, **options: calls.append((args, options))
+    )
+    make_ttt_stage(perfect, supervised=Supervised(augment=augment, batch_size=64))
+    [((folder, split, _), options)] = calls
+    assert (folder, split, options["augment"]) == (perfect, "train", expected)
 
 
 def test_the_value_network_does_not_change(learned: Any) -> None:
