@@ -182,7 +182,14 @@ def test_the_stage_plays_a_match_and_saves_a_network(
     assert {row["name"] for row in summary["players"]} == names
     assert all(0 <= row["keeping"] <= 1 and row["seconds"] > 0 for row in summary["players"])
     assert 0 < summary["exact/random_keeping"] < 1
-    assert len(read_games(out / "tournament" / "games.jsonl")) == 120
+    played = read_games(out / "tournament" / "games.jsonl")
+    assert len(played) == 120
+    # The first row is of the first two players, from the view of the first one.
+    row = json.loads((out / "metrics.jsonl").read_text().splitlines()[0])
+    pairing = [game for game in played if {*game.players} == {"lambda 0", "lambda 0.5"}]
+    signs = [1 if game.players[0] == "lambda 0" else -1 for game in pairing]
+    results = [sign * game.result for sign, game in zip(signs, pairing, strict=True)]
+    assert [row[x] for x in ("wins", "draws", "losses")] == [results.count(x) for x in (1, 0, -1)]
     assert "lambda 0.5" in (out / "tournament" / "report.html").read_text()
     assert (out / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert equal(load_trained(out).params, assemble(INPUTS, "supervised"))

@@ -8,9 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dualmctx.matches.openings import (
-    Opening,
-)
+from dualmctx.matches.openings import Opening
 from dualmctx.matches.players import Player, policy_player, search_player
 from dualmctx.matches.tournament import Tournament
 from dualmctx.models.network import SeparateTrunks
@@ -26,8 +24,6 @@ from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
 
 POLICY_NETWORK, ROLLOUT_POLICY, OPPONENT = "policy", "rollout policy", "opponent"
 """Names of the players that do not mix values and rollouts."""
-# Largest absolute value that the value network gives a balanced opening.
-_LIMIT = 0.2
 # Largest number of pairs of games that two players play at once.
 _BATCH = 64
 
