@@ -245,8 +245,8 @@ def test_errors_are_means_over_positions(perfect_data: ValueData) -> None:
     assert found["difference/test_mse"] == found["difference/test_margin"] == 0
 
 
-def test_equal_positions_are_one_sample_of_the_difference() -> None:
-    """Copies of all positions do not narrow the interval; independent ones do."""
+def test_equal_games_are_one_sample_of_the_difference() -> None:
+    """Copies of all games do not narrow the interval."""
     rng = np.random.default_rng(0)
     x, value, keys = rng.normal(size=(400, 1)), rng.choice([-1.0, 1], 400), np.arange(400)
     parts = {ONE: jnp.float32(0.2), ALL: jnp.float32(1.5)}
@@ -255,7 +255,7 @@ def test_equal_positions_are_one_sample_of_the_difference() -> None:
     difference = errors[ALL] - errors[ONE]
     margins = {}
     for name, rows in (("once", keys), ("copies", np.repeat(keys, 4))):
-        some = ValuePositions(x[rows], value[rows], keys[rows].astype(np.uint64), 400)
+        some = ValuePositions(x[rows], value[rows], keys[rows] % 3, keys[rows], num_games=len(rows))
         data = ValueData({ONE: some, ALL: some}, {ONE: some, ALL: some}, np.ones(len(rows), bool))
         found = measure_errors(scaled, parts, data, 10_000)
         assert found["difference/test_mse"] == pytest.approx(difference.mean(), rel=1e-4)

@@ -46,16 +46,18 @@ def measure_errors(
     if len(errors) == 2:
         difference = errors[ALL] - errors[ONE]
         found["difference/test_mse"] = float(difference.mean())
-        found["difference/test_margin"] = _margin(difference, data.test[ONE].keys[:max_positions])
+        found["difference/test_margin"] = _margin(
+            difference, data.test[ONE].game_keys[:max_positions]
+        )
     return found
 
 
-def _margin(values: np.ndarray, keys: np.ndarray) -> float:
-    """Returns the half width of the 95 % interval of a mean, with equal keys as one sample.
+def _margin(values: np.ndarray, game_keys: np.ndarray) -> float:
+    """Returns the half width of the 95 % interval of a mean, with equal games as one sample.
 
-    Equal games are in the same split, so equal positions are not independent samples.
+    Equal games are in the same split, so they are not independent samples of it.
     """
-    _, group = np.unique(keys, return_inverse=True)
+    _, group = np.unique(game_keys, return_inverse=True)
     sums = np.bincount(group, values - values.mean())
     return 1.96 * float(np.linalg.norm(sums)) / len(values)
 

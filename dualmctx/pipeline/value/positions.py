@@ -23,12 +23,14 @@ class ValuePositions(NamedTuple):
       observation: `[P, ...]` from the view of the player to move.
       value: `[P]` float32, the result of the game for the player to move.
       keys: `[P]` uint64, equal for positions that are equal up to a symmetry.
+      game_keys: `[P]` uint64, equal for positions of games that are equal up to a symmetry.
       num_games: the number of their games.
     """
 
     observation: np.ndarray
     value: np.ndarray
     keys: np.ndarray
+    game_keys: np.ndarray
     num_games: int
 
 
@@ -87,11 +89,12 @@ def _load(
             f"{folder} has no games in the split {split}; choose more --value.num-games or "
             "another --value.test-share, in another folder"
         )
-    chosen = _sample_games(shards, limit, rng)
-    found = concatenate([*rebuild_positions(env, chosen, _BUFFER_BYTES)])
+    sampled = _sample_games(shards, limit, rng)
+    found = concatenate([*rebuild_positions(env, sampled, _BUFFER_BYTES)])
     rows = rng.permutation(len(found.value))[:limit]
-    num_games = sum(len(order) for _, order in chosen)
-    return ValuePositions(found.observation[rows], found.value[rows], found.keys[rows], num_games)
+    num_games = sum(len(order) for _, order in sampled)
+    chosen = (x[rows] for x in (found.observation, found.value, found.keys, found.game_keys))
+    return ValuePositions(*chosen, num_games=num_games)
 
 
 def _sample_games(
