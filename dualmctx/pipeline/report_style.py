@@ -6,6 +6,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from rich import box
 from rich.table import Table
 
@@ -50,9 +51,13 @@ def draw_entry(axes: Axes, rows: Sequence[Row], name: str, **style: Any) -> None
         axes.plot(*zip(*points, strict=True), **style)
 
 
-def add_legend(axes: Axes, num_columns: int = 2) -> None:
-    """Adds a legend below the axis, where it covers no line; none to an empty panel."""
-    if axes.lines:
+def finish_panel(axes: Axes, num_columns: int = 2) -> None:
+    """Labels the axis of the iterations, and lists the lines with labels, if there are any."""
+    axes.set(xlabel="iteration")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.grid(alpha=0.3)
+    if axes.get_legend_handles_labels()[1]:
+        # Below the axis, where it covers no line.
         place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.15), "ncols": num_columns}
         axes.legend(fontsize=8, **place)
 

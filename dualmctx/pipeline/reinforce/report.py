@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from dualmctx.pipeline.report_style import add_legend, draw_entry, make_table, save_figure
+from dualmctx.pipeline.report_style import draw_entry, finish_panel, make_table, save_figure
 from dualmctx.pipeline.stage import Row
 from dualmctx.runs.numbers import show_number, show_share
 from dualmctx.runs.plot_style import COLORS
@@ -81,8 +81,7 @@ def plot_reinforce(rows: list[Row], title: str, file: Path) -> None:
         _draw_mean(axes, rows, name)
         axes.set(title=text, ylim=(0, None))
     for axes in (points, entropy, loss):
-        axes.set(xlabel="iterations")
-        axes.grid(alpha=0.3)
+        finish_panel(axes, 1)
     save_figure(figure, title, file)
 
 
@@ -106,7 +105,6 @@ def _draw_points(axes: Axes, rows: list[Row]) -> None:
     style = {"color": COLORS[2], "linestyle": ":", "marker": "."}
     text = "likeliest moves that keep the value"
     draw_entry(axes, rows, "exact/policy_keeping", label=text, **style)
-    add_legend(axes, 1)
 
 
 def _draw_mean(axes: Axes, rows: list[Row], name: str) -> None:

@@ -5,10 +5,9 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 from rich.table import Table
 
-from dualmctx.pipeline.report_style import add_legend, draw_entry, make_table, save_figure
+from dualmctx.pipeline.report_style import draw_entry, finish_panel, make_table, save_figure
 from dualmctx.pipeline.stage import Row
 from dualmctx.runs.numbers import show_share
 from dualmctx.runs.plot_style import COLORS
@@ -80,10 +79,7 @@ def plot(rows: list[Row], title: str, file: Path) -> None:
     draw_entry(shares, rows, "exact/policy_keeping", label=keeping, color=COLORS[2], marker=".")
     shares.set(title="top-1 accuracy", ylabel="share", ylim=(-0.02, 1.02))
     for axes in (losses, shares):
-        axes.set(xlabel="iteration")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.grid(alpha=0.3)
-        add_legend(axes)
+        finish_panel(axes)
     save_figure(figure, title, file)
 
 

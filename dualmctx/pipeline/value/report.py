@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 from dualmctx.datasets.manifest import Manifest
-from dualmctx.pipeline.report_style import add_legend, draw_entry, make_table, save_figure
+from dualmctx.pipeline.report_style import draw_entry, finish_panel, make_table, save_figure
 from dualmctx.pipeline.stage import Row
 from dualmctx.pipeline.value.positions import ALL, ONE, ValueData
 from dualmctx.runs.numbers import NONE
@@ -143,12 +143,11 @@ def plot(rows: list[Row], title: str, file: Path) -> None:
         if entry is not None:
             style = {"color": COLORS[-1], "linestyle": ":"}
             _draw(axes, evals, CONSTANT, entry, "mean value", **style)
-        axes.set(xlabel="iteration", ylabel="mean squared error", title=heading)
-        axes.grid(alpha=0.3)
+        axes.set(ylabel="mean squared error", title=heading)
         axes.set_visible(bool(axes.lines))
         if axes.lines:
             axes.set_ylim(bottom=0)
-        add_legend(axes)
+        finish_panel(axes)
     save_figure(figure, title, file)
 
 
