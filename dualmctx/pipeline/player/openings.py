@@ -1,5 +1,6 @@
 """The openings of the match of the player stage."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -53,18 +54,27 @@ def choose_openings(
             return Openings(found, "balanced", "")
         notes.append(f"there are only {len(found)} balanced openings, so random ones are played")
     found = find_openings(env, number, plies=plies, seed=seed, accept=accept_any)
-    if not found:
-        listed = " ".join(map(str, plies))
-        raise ValueError(
-            f"player.opening_plies is {listed}; every game of {env.id} is over after as many "
-            "random moves: choose fewer plies"
-        )
+    require_openings(found, env, plies)
     if len(found) < number:
         notes.append(
             f"there are only {len(found)} openings, so each pair of players plays "
             f"{2 * len(found)} games"
         )
     return Openings(found, "random", "; ".join(notes))
+
+
+def require_openings(found: Sequence[Opening], env: Environment, plies: Sequence[int]) -> None:
+    """Checks that there is an opening of the given lengths.
+
+    Raises:
+      ValueError: if none was found.
+    """
+    if not found:
+        listed = " ".join(map(str, plies))
+        raise ValueError(
+            f"player.opening_plies is {listed}; every game of {env.id} is over after as many "
+            "random moves: choose fewer plies"
+        )
 
 
 def _accept_balanced(env: Environment, network: SeparateTrunks, params: Params) -> AcceptFn:

@@ -28,7 +28,7 @@ from dualmctx.pipeline.player.match import (
     make_tournament,
     measure_keeping,
 )
-from dualmctx.pipeline.player.openings import choose_openings
+from dualmctx.pipeline.player.openings import Openings, choose_openings
 from dualmctx.pipeline.player.report import report_match, summarize_match, summary_table
 from dualmctx.pipeline.stage import Inputs, Row, Stage, StageState
 from dualmctx.types import Environment, Params, PolicyValueNetwork
@@ -59,15 +59,7 @@ def make_stage(
     openings = choose_openings(env, network, params, options, config.seed)
     tournament = make_tournament(env, players, openings.openings, config.seed)
     where = folder / TOURNAMENT
-    settings = {
-        "game_parameters": config.game_parameters,
-        "games": 2 * len(openings.openings),
-        "openings": openings.rule,
-        "opening_plies": list(options.opening_plies),
-        "seed": config.seed,
-        "anchor": None,
-        "command": f"dualmctx train --resume {folder}",
-    }
+    settings = _settings(config, openings, folder)
     report = functools.cache(lambda: report_match(tournament, players, where, settings))
 
     def init() -> StageState:
@@ -75,12 +67,8 @@ def make_stage(
         return StageState(params, (), (), key, jnp.zeros((), jnp.int32))
 
     def iterate(state: StageState) -> tuple[StageState, dict[str, float]]:
-        number = int(state.iteration)
-        played = play_batch(tournament, where, number)
-        results = [_result_of(_pairing(tournament, number)[0], game) for game in played]
-        counts = zip(("wins", "draws", "losses"), (1, 0, -1), strict=True)
-        row = {name: float(results.count(x)) for name, x in counts}
-        return state._replace(iteration=state.iteration + 1), {"games": float(len(played))} | row
+        row = _play_iteration(tournament, where, int(state.iteration))
+        return state._replace(iteration=state.iteration + 1), row
 
     def describe(row: Row) -> str:
         one, other = _pairing(tournament, row["iteration"] - 1)
@@ -133,6 +121,28 @@ def assemble(inputs: Inputs, prior: str) -> Params:
             "player.prior is reinforced; name the run of --pipeline reinforce with --reinforced"
         )
     return with_part(params, POLICY, get_part(inputs.reinforced.params, POLICY))
+
+
+def _settings(config: PlayerConfig, openings: Openings, folder: Path) -> dict[str, Any]:
+    """Returns the settings of the match that its report shows."""
+    return {
+        "game_parameters": config.game_parameters,
+        "games": 2 * len(openings.openings),
+        "openings": openings.rule,
+        "opening_plies": list(config.player.opening_plies),
+        "seed": config.seed,
+        "anchor": None,
+        "command": f"dualmctx train --resume {folder}",
+    }
+
+
+def _play_iteration(tournament: Tournament, folder: Path, number: int) -> dict[str, float]:
+    """Plays a batch; returns its row, from the view of the first player of the pairing."""
+    played = play_batch(tournament, folder, number)
+    results = [_result_of(_pairing(tournament, number)[0], game) for game in played]
+    counts = zip(("wins", "draws", "losses"), (1, 0, -1), strict=True)
+    row = {name: float(results.count(x)) for name, x in counts}
+    return {"games": float(len(played))} | row
 
 
 def count_batches(tournament: Tournament) -> int:

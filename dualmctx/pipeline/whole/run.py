@@ -22,6 +22,7 @@ from dualmctx.pipeline.config import (
 )
 from dualmctx.pipeline.inputs import load_inputs
 from dualmctx.pipeline.parts import alphago_network
+from dualmctx.pipeline.player.openings import require_openings
 from dualmctx.pipeline.registry import ALPHAGO
 from dualmctx.pipeline.start import folder_of, plain_record, start_stage
 from dualmctx.pipeline.whole.first_games import load_engine, make_first_games
@@ -92,12 +93,7 @@ def check_pipeline(env: Environment, config: AlphaGoConfig) -> LoadedEngine | No
     load_inputs(config, env)
     alphago_network(env, config.network)
     plies = config.player.opening_plies
-    if not find_openings(env, 1, plies=plies, seed=config.seed):
-        listed = " ".join(map(str, plies))
-        raise ValueError(
-            f"player.opening_plies is {listed}; every game of {env.id} is over after as many "
-            "random moves: choose fewer plies"
-        )
+    require_openings(find_openings(env, 1, plies=plies, seed=config.seed), env, plies)
     return None if config.dataset is not None else load_engine(env, config)
 
 
