@@ -32,7 +32,7 @@ class LoadedEngine(NamedTuple):
 
     Attributes:
       game: the game, for the file of its games.
-      record: what determines its games, as JSON values.
+      record: the settings that determine its games, as JSON values.
       num_games: the number of games.
       play: `(first) -> batches of games`, from the game with that number on.
     """

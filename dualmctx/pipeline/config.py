@@ -25,7 +25,11 @@ __all__ = (
 
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
-    """The options that all stages have."""
+    """The options that all stages have.
+
+    The configuration of a stage inherits these fields, so that its flags and the entries of
+    `config.json` have no prefix, as those of a run of self-play.
+    """
 
     game: str = ""
     """The name of the game, see `games.make`."""

@@ -38,7 +38,7 @@ def run_stage(run: StageRun, console: Console | None = None) -> int:
     """
     try:
         try:
-            state, rows = initial_state(run)
+            state, rows = _initial_state(run)
         except ValueError as error:
             raise RunFailed(first_line(error)) from error
         with tensorboard(run.folder.path / "tensorboard", int(state.iteration)) as log:
@@ -56,7 +56,7 @@ def run_stage(run: StageRun, console: Console | None = None) -> int:
             run.checkpoints.wait()
 
 
-def initial_state(run: StageRun) -> tuple[StageState, list[Row]]:
+def _initial_state(run: StageRun) -> tuple[StageState, list[Row]]:
     """Returns the initial or restored state, and the rows up to its iteration.
 
     Raises:

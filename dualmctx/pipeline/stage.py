@@ -1,4 +1,4 @@
-"""The interface of a stage: what its module returns, and what it gets from the runner."""
+"""The interface between a stage and the runner: the stage's inputs, state and functions."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -42,7 +42,7 @@ class Searcher(NamedTuple):
       params: the parameters.
       policy: its search, without noise at the root.
       options: options of `make_model`.
-      about: what identifies the network, as JSON values.
+      about: the identity of the network, as JSON values.
     """
 
     name: str

@@ -50,7 +50,7 @@ def make_stage(
     already in the folder.
 
     Raises:
-      ValueError: if the parts do not fit each other, or if there is no opening.
+      ValueError: if the reinforced policy is the prior and missing, or if there is no opening.
     """
     options, network = config.player, check_parts(network)
     params = assemble(inputs, options.prior)

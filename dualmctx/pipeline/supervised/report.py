@@ -1,4 +1,4 @@
-"""The supervised stage for people: a line per row, a picture and a table."""
+"""The report of the supervised stage: lines, table and picture."""
 
 from pathlib import Path
 from typing import Any

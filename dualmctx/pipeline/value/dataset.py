@@ -31,7 +31,7 @@ def make_value_games(
     inputs: dict[str, Any],
     show: Callable[[int, int], None] = lambda done, total: None,
 ) -> Manifest:
-    """Makes the data set of games, or what is missing of it after a kill.
+    """Makes the data set of games, or the part of it that is missing after a kill.
 
     Args:
       env: a game of `games.make`.
@@ -40,7 +40,7 @@ def make_value_games(
       folder: the folder of the data set.
       game: the name of the game.
       game_parameters: its parameters.
-      inputs: what identifies the policies, as JSON values; a folder with others is refused.
+      inputs: the identity of the policies, as JSON values; a folder of other policies is refused.
       show: called with the number of games played and of all games.
 
     Returns:

@@ -1,4 +1,4 @@
-"""The display, the picture, the summary and the table of the value stage."""
+"""The report of the value stage: lines, summary, table and picture."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The report of the whole pipeline: its summary, its table and its picture."""
+"""The report of the whole pipeline: summary and table; `picture` has the picture."""
 
 import json
 from collections.abc import Callable
