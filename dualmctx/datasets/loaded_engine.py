@@ -124,7 +124,7 @@ def perfect_engine_player(env: Environment) -> Player:
       ValueError: if the game cannot be solved.
     """
     if not games.is_solvable(env) and env.id == "connect_four":
-        raise ValueError("perfect does not support connect_four; use --from bitbully")
+        raise ValueError("perfect does not support connect_four; choose the engine bitbully")
     return perfect_player(env)
 
 

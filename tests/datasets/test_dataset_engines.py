@@ -243,7 +243,7 @@ def _observe(env: Any, histories: np.ndarray) -> Any:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("connect_four", "--from", "perfect"), "use --from bitbully"),
+        (("connect_four", "--from", "perfect"), "the engine bitbully"),
         (("othello", "--from", "perfect"), "no solver for 'othello'"),
         (("hex", "--from", "openspiel-mcts"), "OpenSpiel's MCTS supports connect_four"),
         (("hsr", "--from", "bitbully"), "bitbully supports connect_four, not hsr"),

@@ -127,7 +127,7 @@ def share_program(players: Sequence[Player]) -> tuple[Player, ...]:
 def make_tournament(
     env: Environment, players: tuple[Player, ...], openings: Sequence[Opening], seed: int
 ) -> Tournament:
-    """Makes the round robin of the players; each two play two games from each opening."""
+    """Makes the round robin of the players; each pair plays two games from each opening."""
     return Tournament(
         env=env,
         players=share_program(players),

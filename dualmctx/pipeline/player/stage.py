@@ -94,7 +94,7 @@ def make_stage(
         plot=plot,
         summarize=summarize,
         table=summary_table,
-        about=f"{len(players)} players, {2 * len(openings.openings)} games each two",
+        about=f"{len(players)} players, {2 * len(openings.openings)} games per pair",
         prepare=lambda say: say(openings.note) if openings.note else None,
     )
 
