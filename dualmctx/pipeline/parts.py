@@ -127,27 +127,6 @@ def with_part(params: Params, part: str, new: Params) -> Params:
     return {**params, "params": {**params["params"], _subtree(part): new["params"]}}
 
 
-def evaluate_part(
-    network: SeparateTrunks, params: Params, observation: jax.Array, part: str
-) -> HeadOutput:
-    """Evaluates `[M, ...]` observations by one part alone.
-
-    Args:
-      network: the whole network.
-      params: the parameters of the whole network.
-      observation: as the player to move sees the positions.
-      part: `ROLLOUT`, `POLICY` or `VALUE`.
-
-    Returns:
-      The logits and the value of that part. AlphaGo uses neither the values of the two policies nor
-      the logits of the value network.
-
-    Raises:
-      ValueError: if the network has no such part.
-    """
-    return _evaluate(network, get_part(params, part), observation, part)
-
-
 def make_logits_fn(network: SeparateTrunks, part: str = POLICY) -> LogitsFn:
     """Returns a policy as a function of its own parameters, as `get_part` returns them.
 
@@ -161,17 +140,6 @@ def make_logits_fn(network: SeparateTrunks, part: str = POLICY) -> LogitsFn:
 def make_value_fn(network: SeparateTrunks) -> ValueFn:
     """Returns the value network as a function of its own parameters."""
     return lambda value, observation: _evaluate(network, value, observation, VALUE).value
-
-
-def _evaluate(
-    network: SeparateTrunks, own: Params, observation: jax.Array, part: str
-) -> HeadOutput:
-    """Evaluates one part, given its own parameters."""
-    network = check_parts(network)
-    depths = (*network.head_depths, network.value_depth or 0)
-    depth = dict(zip(_SUBTREES, depths, strict=True))[part]
-    found: Any = one_of(network, depth).apply(own, observation, 0, method="begin")
-    return found[1]
 
 
 def policy_logits(
@@ -188,7 +156,7 @@ def policy_logits(
     Returns:
       `[M, A]` float32; illegal actions are not masked.
     """
-    return evaluate_part(network, params, observation, part).logits
+    return _evaluate(network, get_part(params, part), observation, part).logits
 
 
 def predict_value(network: SeparateTrunks, params: Params, observation: jax.Array) -> jax.Array:
@@ -202,7 +170,21 @@ def predict_value(network: SeparateTrunks, params: Params, observation: jax.Arra
     Returns:
       `[M]` float32 in (-1, 1), from the view of the player to move.
     """
-    return evaluate_part(network, params, observation, VALUE).value
+    return _evaluate(network, get_part(params, VALUE), observation, VALUE).value
+
+
+def _evaluate(
+    network: SeparateTrunks, own: Params, observation: jax.Array, part: str
+) -> HeadOutput:
+    """Evaluates one part, given its own parameters.
+
+    AlphaGo uses neither the values of the two policies nor the logits of the value network.
+    """
+    network = check_parts(network)
+    depths = (*network.head_depths, network.value_depth or 0)
+    depth = dict(zip(_SUBTREES, depths, strict=True))[part]
+    found: Any = one_of(network, depth).apply(own, observation, 0, method="begin")
+    return found[1]
 
 
 def _subtree(part: str) -> str:
