@@ -170,7 +170,7 @@ def test_the_example_trains_evaluates_and_plays(capfd: pytest.CaptureFixture[str
         found.append(json.loads(capfd.readouterr().out))
     assert found[0] == found[1]
     assert len(found[0]["network_value"]) == 2
-    players = ["run+dual", "net.npz+alphazero", "random"]
+    players = ["run+dual", "net.npz+alphazero"]
     flags = ["--network", "transformer:make", "--games", "2", "--simulations", "4"]
     assert main(["compare", *players, *flags, "--out", "comparison"]) == 0
     assert Path("comparison/report.html").exists()

@@ -334,7 +334,8 @@ def test_processes_do_not_change_the_games_and_a_kill_loses_none(tmp_path: Path)
     ]
     assert run(*flags, "--processes", 1, "--out", tmp_path / "whole") == 0
     expected = content(tmp_path / "whole")
-    for number in (signal.SIGKILL, signal.SIGTERM):
+    # Processes take seconds to start, so only one of the two runs continues with them.
+    for number, processes in ((signal.SIGKILL, 1), (signal.SIGTERM, 2)):
         killed = tmp_path / f"killed-{number}"
         command = [sys.executable, "-m", "dualmctx", "dataset", *flags, "--processes", "2"]
         process = subprocess.Popen([*command, "--out", str(killed)], stderr=subprocess.PIPE)
@@ -346,7 +347,7 @@ def test_processes_do_not_change_the_games_and_a_kill_loses_none(tmp_path: Path)
         if number == signal.SIGTERM:
             assert process.returncode == 130
             assert b"to continue: dualmctx dataset connect_four" in errors
-        assert run(*flags, "--processes", 2, "--out", killed, "--resume") == 0
+        assert run(*flags, "--processes", processes, "--out", killed, "--resume") == 0
         assert content(killed) == expected
     assert multiprocessing.active_children() == []
 
@@ -386,7 +387,7 @@ def test_installed_programs_begin_games(game: str, command: str) -> None:
 def test_installed_programs_play_games_to_the_end(game: str, command: str, tmp_path: Path) -> None:
     """The results are those of the programs' own scores; random moves may be passes."""
     command = find_program(command)
-    flags = ("--from", "gtp", "--gtp-command", command, "--games", 6, "--random-share", 0.1)
+    flags = ("--from", "gtp", "--gtp-command", command, "--games", 3, "--random-share", 0.1)
     assert run(game, *flags, "--out", tmp_path / "set", *ALL) == 0
     played = [json.loads(x) for x in (tmp_path / "set" / "games.jsonl").read_text().splitlines()]
     with GtpProgram(command.replace("{seed}", "0"), 30.0) as program:

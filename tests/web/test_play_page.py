@@ -32,8 +32,8 @@ def wait_for_text(locator, part):
     [
         ("", range(2)),
         ("first=engine&second=human", range(1)),
-        pytest.param("", range(2, 20), marks=pytest.mark.slow),
-        pytest.param("first=engine&second=human", range(1, 20), marks=pytest.mark.slow),
+        pytest.param("", range(2, 8), marks=pytest.mark.slow),
+        pytest.param("first=engine&second=human", range(1, 7), marks=pytest.mark.slow),
     ],
 )
 def test_random_play_never_beats_the_engine_at_tic_tac_toe(chromium, server, state, seeds):

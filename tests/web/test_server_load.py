@@ -171,10 +171,10 @@ def test_memory_stays_flat(server):
         attack(server)
     gc.collect()
     before = resident_bytes()
-    for _ in range(8):
+    for _ in range(5):
         attack(server)
     gc.collect()
-    assert resident_bytes() - before < 30 * 2**20
+    assert resident_bytes() - before < 20 * 2**20
 
 
 def test_connection_without_a_whole_request_is_closed(server, monkeypatch):
