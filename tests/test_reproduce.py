@@ -41,9 +41,10 @@ from dualmctx.reproduction.experiments import (
 from dualmctx.reproduction.figures import draw_curves
 from dualmctx.reproduction.matches import Curve, checkpoint_name, pair_up, read_curves
 from dualmctx.reproduction.paper import TABLE_1, published_ratio
+from dualmctx.reproduction.plan import Experiment
 from dualmctx.reproduction.report import describe_latest, write_report
 from dualmctx.reproduction.runs import Run, compile_programs, is_done, load_step, open_run, train
-from dualmctx.reproduction.size import Size
+from dualmctx.reproduction.size import QUICK, Size
 from dualmctx.reproduction.stages import ShowFn
 from dualmctx.reproduction.summary import Outcome, refresh, summarize
 from dualmctx.reproduction.tables import strength
@@ -821,12 +822,25 @@ def test_the_whole_command(
     assert "size.width (4 → 8)" in capsys.readouterr().err
 
 
+def test_the_quick_size_has_two_games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiments = []
+
+    def note(experiment: Experiment, show: Any) -> dict[str, Any]:
+        experiments.append(experiment)
+        return {}
+
+    monkeypatch.setattr(reproduce, "run_experiment", note)
+    assert main.main(["reproduce", "--quick", "--out", str(tmp_path / "new")]) == 0
+    assert [x.game for x in experiments] == ["nim", "connect-four"]
+    assert {(x.size, x.seeds, x.comparisons) for x in experiments} == {(QUICK, (0,), ("paper",))}
+
+
 @pytest.mark.slow
 def test_the_quick_size(tmp_path: Path) -> None:
-    assert main.main(["reproduce", "--quick", "--out", str(tmp_path / "new")]) == 0
+    """`test_the_whole_command` plays Nim."""
+    flags = ["--quick", "--games", "connect-four", "--out", str(tmp_path / "new")]
+    assert main.main(["reproduce", *flags]) == 0
     report = json.loads((tmp_path / "new" / "report.json").read_text())
-    assert report["games"].keys() == {"nim", "connect-four"}
-    for comparisons in report["games"].values():
-        found = comparisons["paper"]["algorithms"]
-        assert found.keys() == {"alphazero", "mpv", "dual"}
-        assert all(x["seconds"]["mean"] > 0 for x in found.values())
+    found = report["games"]["connect-four"]["paper"]["algorithms"]
+    assert found.keys() == {"alphazero", "mpv", "dual"}
+    assert all(x["seconds"]["mean"] > 0 for x in found.values())
