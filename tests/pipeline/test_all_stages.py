@@ -210,11 +210,15 @@ def read(file: Path) -> Any:
     return json.loads(file.read_text())
 
 
+# Each search of the match takes long to compile; other tests have searches with several weights.
+ONE_MIX = ["--player.rollout-mixes", "0.5"]
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a whole pipeline of tic-tac-toe, without interruption."""
     out = tmp_path_factory.mktemp("whole") / "run"
-    assert train.main(["tic-tac-toe", "--pipeline", "alphago", "--out", str(out)]) == 0
+    assert train.main(["tic-tac-toe", "--pipeline", "alphago", *ONE_MIX, "--out", str(out)]) == 0
     return out
 
 
@@ -249,7 +253,7 @@ STOPS = {
 
 @pytest.mark.slow
 def test_a_pipeline_that_is_stopped_in_each_stage_gives_the_same_results(tmp_path: Path) -> None:
-    flags = ["connect2", "--pipeline", "alphago", "--player.num-simulations", "4"]
+    flags = ["connect2", "--pipeline", "alphago", "--player.num-simulations", "4", *ONE_MIX]
     flags += ["--checkpoint-every", "2"]
     first, second = tmp_path / "first", tmp_path / "second"
     assert train.main([*flags, "--out", str(first)]) == 0

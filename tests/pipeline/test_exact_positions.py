@@ -25,7 +25,8 @@ def every():
 @pytest.fixture(scope="module")
 def params(every):
     """Random parameters."""
-    untrained = fast_jit(NETWORK.init)(jax.random.key(0), every.states.observation[:1])
+    init = fast_jit(NETWORK.init)
+    untrained = jax.device_get(init(jax.random.key(0), every.states.observation[:1]))
     draws = np.random.default_rng(1)
     return jax.tree.map(lambda x: x + draws.normal(0, 0.5, x.shape).astype("f"), untrained)
 
@@ -66,7 +67,8 @@ def test_games_without_exact_values_have_no_positions():
 
 @pytest.mark.parametrize("part", [POLICY, ROLLOUT])
 def test_the_share_counts_the_most_likely_legal_moves_of_contested_positions(every, params, part):
-    logits = np.asarray(policy_logits(NETWORK, params, every.states.observation, part))
+    logits_fn = fast_jit(lambda params, x: policy_logits(NETWORK, params, x, part))
+    logits = np.asarray(logits_fn(params, every.states.observation))
     kept, by_chance = [], []
     for row in np.flatnonzero(every.is_contested):
         legal = np.flatnonzero(every.states.legal_action_mask[row])

@@ -58,7 +58,7 @@ def test_policy_that_is_not_due_is_not_added() -> None:
 def test_draws_are_uniform_over_policies_in_pool(number: int, size: int) -> None:
     pool, draws = make(number, size), 6000
     keys = jax.random.split(jax.random.PRNGKey(0), draws)
-    params, index = jax.vmap(draw_policy, (None, 0))(pool, keys)
+    params, index = jax.jit(jax.vmap(draw_policy, (None, 0)))(pool, keys)
     entries = policies_in(pool)
     counts = np.bincount(np.asarray(index), minlength=size)[: len(entries)]
     assert counts.sum() == draws

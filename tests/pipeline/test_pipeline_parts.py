@@ -32,7 +32,7 @@ DEPTHS = {ROLLOUT: 0, POLICY: 1, VALUE: 2}
 @pytest.fixture(scope="module")
 def params() -> Any:
     """Random parameters."""
-    untrained = NETWORK.init(jax.random.key(1), OBSERVATION)
+    untrained = jax.device_get(jax.jit(NETWORK.init)(jax.random.key(1), OBSERVATION))
     draws = np.random.default_rng(2)
     return jax.tree.map(lambda x: x + draws.normal(0, 0.2, x.shape).astype("f"), untrained)
 

@@ -1,5 +1,6 @@
 """The player stage: its network, its match, its openings and how it is resumed."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from dualmctx.runs.folder import create_run, read_config
 from dualmctx.runs.network_record import with_architecture
 from dualmctx.runs.saved_network import Trained, load_trained
 from dualmctx.training.config import NetworkOptions
+from oracle.cases import fast_jit
 
 ENV = games.make("connect2")
 NETWORK = alphago_network(ENV, NetworkOptions(trunk="mlp", width=8, num_blocks=1))
@@ -97,12 +99,16 @@ def test_a_shared_program_plays_the_moves_of_each_player() -> None:
     keys = jax.random.split(jax.random.PRNGKey(3), 16)
     states = jax.vmap(ENV.init)(keys)
     states = jax.vmap(ENV.step)(states, jnp.arange(16) % 4)
+    sharing = share_program(players)
+    [mover] = {player.mover for player in sharing}
+    movers: Any = [player.mover for player in players]
+    pairs = [*zip(movers, (player.params for player in players), strict=True)]
+    expected = fast_jit(lambda: [move(x, keys, states) for move, x in pairs])()
+    move: Any = fast_jit(mover)
     found = []
-    for own, shared in zip(players, share_program(players), strict=True):
-        expected: Any = own.mover
-        moves: Any = shared.mover
-        found.append(np.asarray(moves(shared.params, keys, states)).tolist())
-        assert found[-1] == np.asarray(expected(own.params, keys, states)).tolist()
+    for own, shared, moves in zip(players, sharing, expected, strict=True):
+        found.append(np.asarray(move(shared.params, keys, states)).tolist())
+        assert found[-1] == np.asarray(moves).tolist()
         assert (shared.name, shared.cost, shared.about) == (own.name, own.cost, own.about)
     # Otherwise the test could not tell the players apart.
     assert len({str(moves) for moves in found}) > 2
@@ -110,9 +116,10 @@ def test_a_shared_program_plays_the_moves_of_each_player() -> None:
 
 def test_batches_are_played_once_and_read_again(tmp_path: Path) -> None:
     params = make_params(1)
-    options = PlayerOptions(rollout_mixes=(0.0,), num_simulations=2, num_games=6)
-    players = make_players(ENV, NETWORK, params, make_searchers(NETWORK, params, options, None))
-    tournament = make_tournament(ENV, players, [(0,), (1,), (0, 1)], 0)
+    # Players without a search compile fast.
+    policy, rollout = make_players(ENV, NETWORK, params, [])
+    other = dataclasses.replace(policy, name="other", params=make_params(2))
+    tournament = make_tournament(ENV, (policy, rollout, other), [(0,), (1,), (0, 1)], 0)
     number = count_batches(tournament)
     assert number == 3
     first = [play_batch(tournament, tmp_path, x) for x in range(2)]
@@ -136,6 +143,7 @@ def test_openings_are_drawn_where_the_game_is_solved() -> None:
     assert (solution.code_values[codes] == 0).all()
 
 
+@pytest.mark.slow
 def test_few_balanced_openings_are_replaced_by_random_ones() -> None:
     found = choose_openings(ENV, NETWORK, None, PlayerOptions(num_games=100), 0)
     assert found.rule == "random"

@@ -109,7 +109,9 @@ class Batches(NamedTuple):
     with_baseline: Any
 
 
-@pytest.fixture(scope="module", params=ENVS)
+@pytest.fixture(
+    scope="module", params=["connect2", pytest.param("double_move", marks=pytest.mark.slow)]
+)
 def batches(request: pytest.FixtureRequest) -> Batches:
     env = ENVS[request.param]
     size, actions = env.observation_shape[0], env.num_actions

@@ -180,6 +180,7 @@ def uniform(params: Any, observation: jax.Array) -> jax.Array:
     return jnp.zeros((observation.shape[0], ENV.num_actions)) + params
 
 
+@pytest.mark.slow
 def test_games_without_result_are_draws_without_gradient() -> None:
     played, found = play_uniform(8, 2)
     assert not played.result.any()

@@ -157,9 +157,10 @@ def score_slowly(params: Any, data: Path, split: str) -> dict[str, float]:
     }
     known = set(keys["train"].values())
     scores: dict[str, list[float]] = {"": [], "_unseen": []}
+    logits_fn = jax.jit(lambda observation: policy_logits(TTT_NETWORK, params, observation))
     for batch in load_dataset(data, split, ENV, batch_size=1024, shuffle=False):
         x = batch.positions
-        logits = np.asarray(policy_logits(TTT_NETWORK, params, x.observation))
+        logits = np.asarray(logits_fn(x.observation))
         for row, game in enumerate(batch.game_keys):
             legal = np.flatnonzero(x.legal_action_mask[row])
             best = legal[np.argmax(logits[row][legal])]
@@ -193,6 +194,7 @@ def test_a_sample_of_held_out_positions_is_limited(perfect: Path, learned: Any) 
     assert row == score_held_out(*arguments, max_positions=50)
 
 
+@pytest.mark.slow
 def test_merged_positions_count_as_often_as_they_occur(tmp_path: Path) -> None:
     """Merging changes neither the scores of a split nor the loss of its positions."""
     env, found = make("nim"), []
