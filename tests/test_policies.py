@@ -2,7 +2,7 @@
 
 import functools
 import operator
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -85,16 +85,37 @@ TIC_TAC_TOE = {
 HSR = {str(moves): (moves, None) for moves in ((), (7,), (7, 1), (7, 0, 3), (0, 0), (7, 0, 0, 0))}
 
 
+class Start(NamedTuple):
+    """A game, its positions by name, a batch of them, and the compiled step of the batch."""
+
+    env: Any
+    positions: dict[str, Any]
+    states: Any
+    step: Any
+
+
+@functools.cache
+def start(game: str) -> Start:
+    env, positions = games.make(game), TIC_TAC_TOE if game == "tic_tac_toe" else HSR
+    step = fast_jit(env.step)
+
+    def play(moves: tuple[int, ...]) -> Any:
+        state = env.init(jax.random.key(1))
+        for move in moves:
+            state = step(state, jnp.int32(move))
+        return state
+
+    states = [play(moves) for moves, _ in positions.values()]
+    states = jax.tree.map(lambda *x: jnp.stack(x), *states)
+    return Start(env, positions, states, fast_jit(jax.vmap(env.step)))
+
+
 class Arena:
     """A game, a batch of its positions with a key each, a small network and a jitted search."""
 
     def __init__(self, game: str, policy: Any) -> None:
-        self.env = games.make(game)
-        self.positions = TIC_TAC_TOE if game == "tic_tac_toe" else HSR
-        self.step = fast_jit(self.env.step)
-        states = [self.play(moves) for moves, _ in self.positions.values()]
-        self.states = jax.tree.map(lambda *x: jnp.stack(x), *states)
-        self.keys = jax.random.split(jax.random.key(0), len(states))
+        self.env, self.positions, self.states, self.step = start(game)
+        self.keys = jax.random.split(jax.random.key(0), len(self.positions))
         network = make_network(
             self.env.num_actions,
             (1,),
@@ -108,12 +129,6 @@ class Arena:
         self.params = jax.tree.map(lambda x: x + draws.normal(0, 0.4, x.shape), self.zeros)
         self.params = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), self.params)
         self.search = fast_jit(make_search_fn(self.env, network, policy))
-
-    def play(self, moves: tuple[int, ...]) -> Any:
-        state = self.env.init(jax.random.key(1))
-        for move in moves:
-            state = self.step(state, jnp.int32(move))
-        return state
 
 
 @functools.cache
@@ -227,7 +242,7 @@ def test_same_key_same_result_and_one_trace(game: str, name: str) -> None:
     here, out = arena(game, name), searched(game, name)
     before = here.search._cache_size()
     assert_same(here.search(here.params, here.keys, here.states), out)
-    played = fast_jit(jax.vmap(here.env.step))(here.states, out.action)
+    played = here.step(here.states, out.action)
     here.search(here.zeros, jax.random.split(jax.random.key(5), len(here.keys)), played)
     assert here.search._cache_size() == before
 
