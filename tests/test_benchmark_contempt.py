@@ -4,6 +4,7 @@ import json
 import pathlib
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -129,23 +130,36 @@ def test_differences_are_paired_by_seed() -> None:
     assert (table[4]["low"], table[4]["high"]) == (None, None)
 
 
-def run_training(tmp_path: pathlib.Path, limit: int) -> list[dict[str, Any]]:
-    file = tmp_path / f"{limit}.json"
-    arguments = ["connect2", "--seeds", "0", "--iterations", "2", "--every", "1", "--num-games"]
-    arguments += ["16", "--simulations", "8", "--limit", str(limit), "--json", str(file)]
-    contempt_training.main(arguments)
-    return json.loads(file.read_text())["rows"]
+SMALL = [
+    *("connect2", "--seeds", "0", "--iterations", "2", "--every", "1", "--num-games", "16"),
+    *("--simulations", "8", "--limit"),
+]
+
+
+def sum_of(params: Any) -> float:
+    return float(sum(np.abs(x).sum(dtype=float) for x in jax.tree.leaves(jax.device_get(params))))
 
 
 @pytest.mark.slow
-def test_training_with_unreached_limit_equals_alphazero(tmp_path: pathlib.Path) -> None:
+def test_training_with_unreached_limit_equals_alphazero(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_measure, sums = contempt_training.make_measure, []
+
+    def make_noting(*given: Any) -> contempt_training.MeasureFn:
+        measure = make_measure(*given)
+        return lambda params: (sums.append(sum_of(params)), measure(params))[1]
+
     def by_algorithm(rows: list[dict[str, Any]]) -> list[list[Any]]:
         return [
             [{k: row[k] for k in row if k not in ("algorithm", "seconds")} for row in rows[i::3]]
             for i in range(3)
         ]
 
-    rows = run_training(tmp_path, 99)
+    monkeypatch.setattr(contempt_training, "make_measure", make_noting)
+    file = tmp_path / "rows.json"
+    contempt_training.main([*SMALL, "99", "--json", str(file)])
+    rows = json.loads(file.read_text())["rows"]
     assert [(row["algorithm"], row["iteration"]) for row in rows] == [
         (name, i) for name in contempt_training.ALGORITHMS for i in range(3)
     ]
@@ -153,7 +167,16 @@ def test_training_with_unreached_limit_equals_alphazero(tmp_path: pathlib.Path) 
     for one, other in by_algorithm(rows):
         assert one == other
     assert rows[0]["network"] != rows[2]["network"]
-    assert rows[:3] != run_training(tmp_path, 1)[3:]
+    assert sums[:3] == sums[3:]
+    # A limit that is reached leads to other parameters.
+    _, options = contempt_training.read_options([*SMALL, "1"])
+    config = contempt_training.make_configs(options)["contempt"]
+    reached = contempt_training.train(
+        "contempt", config, [0], 1, lambda *_: lambda params: (sum_of(params), 0.0)
+    )
+    found = [row.network for row in reached]
+    assert found[0] == round(sums[0], 4)
+    assert found[1:] != [round(x, 4) for x in sums[1:3]]
 
 
 def test_solved_positions_have_a_losing_move() -> None:
