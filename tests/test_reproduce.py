@@ -822,6 +822,7 @@ def test_the_whole_command(
     assert "size.width (4 → 8)" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_quick_size_has_two_games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     experiments = []
 
