@@ -3,7 +3,6 @@
 import functools
 import hashlib
 import json
-import math
 import re
 import reprlib
 from collections.abc import Callable, Iterable, Iterator
@@ -185,10 +184,10 @@ def _read_line(line: Line) -> RecordedGame:
         fields = json.loads(line.decode())
     except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"not JSON: {error}") from None
-    if not isinstance(fields, dict) or not ({"moves", "error"} & set(fields)):
-        raise ValueError(f"not a game with the field moves, but {reprlib.repr(fields)}")
-    if isinstance(fields.get("error"), str):
+    if isinstance(fields, dict) and isinstance(fields.get("error"), str):
         raise ValueError(fields["error"])
+    if not isinstance(fields, dict) or "moves" not in fields:
+        raise ValueError(f"not a game with the field moves, but {reprlib.repr(fields)}")
     moves, fen, game = fields["moves"], fields.get("fen"), fields.get("game")
     is_list = isinstance(moves, list) and {str, int}.issuperset(map(type, moves))
     if not isinstance(moves, str) and not is_list:
@@ -211,8 +210,7 @@ def _read_result(value: Any) -> float | None:
         return parse_result(value)
     if value is None:
         return None
-    is_number = type(value) in (int, float) and math.isfinite(value)
-    if not is_number or not -1 <= value <= 1:
+    if type(value) not in (int, float) or not -1 <= value <= 1:
         raise ValueError(f"result is {reprlib.repr(value)}; it must be from -1 to 1, or null")
     return float(value)
 
@@ -222,7 +220,7 @@ def _read_random(fields: dict[str, Any]) -> tuple[int, ...]:
     opening, random = fields.get("opening", 0), fields.get("random", [])
     if type(opening) is not int or opening < 0:
         raise ValueError(f"opening is {reprlib.repr(opening)}; it must be a number of moves")
-    if not isinstance(random, list) or not all(type(x) is int and x >= 0 for x in random):
+    if not isinstance(random, list) or not all(type(x) is int and 0 <= x < 2**31 for x in random):
         raise ValueError(f"random is {reprlib.repr(random)}; it must be a list of plies")
     return (*range(min(opening, len(fields["moves"]))), *random)
 

@@ -207,6 +207,9 @@ def test_bad_lines_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[st
         json.dumps({"error": "the program gave no answer"}),
         json.dumps({"moves": moves, "game": "hex"}),
         "\xff",
+        json.dumps({"error": 5}),
+        json.dumps({"moves": [0], "random": [10**30]}),
+        json.dumps({"moves": [0], "result": 10**400}),
     ]
     file = tmp_path / "x.jsonl"
     file.write_text("\n".join(lines), encoding="latin-1")
@@ -215,6 +218,7 @@ def test_bad_lines_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[st
         *("line 2: not JSON", "line 3: not a game with the field moves", "line 4: opening is -1"),
         *("line 5: result is 7", "move 2, 'z', is not a move", "move 2, 11, is not an action"),
         *("FEN", "line 9: random is 'x'", "the program gave no answer", "game is hex", "not UTF-8"),
+        *("line 13: not a game with the field moves", "line 14: random is", "line 15: result is"),
     )
     errors = capsys.readouterr().err.splitlines()
     found = [line for line in errors if f"{file}, game" in line]
