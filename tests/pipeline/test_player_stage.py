@@ -12,6 +12,7 @@ import pytest
 
 import games
 from dualmctx.commands import compare, evaluate, train
+from dualmctx.datasets.records import open_records
 from dualmctx.matches.game_file import read_games
 from dualmctx.matches.tournament import play_tournament
 from dualmctx.pipeline.options import PlayerOptions
@@ -121,7 +122,7 @@ def test_batches_are_played_once_and_read_again(tmp_path: Path) -> None:
     # Players without a search compile fast.
     policy, rollout = make_players(ENV, NETWORK, params, [])
     other = dataclasses.replace(policy, name="other", params=make_params(2))
-    tournament = make_tournament(ENV, (policy, rollout, other), [(0,), (1,), (0, 1)], 0)
+    tournament = make_tournament(ENV, (policy, rollout, other), [(0,), (1,), (0, 1)], 0, {})
     number = count_batches(tournament)
     assert number == 3
     first = [play_batch(tournament, tmp_path, x) for x in range(2)]
@@ -132,6 +133,10 @@ def test_batches_are_played_once_and_read_again(tmp_path: Path) -> None:
     assert again[:2] == first
     played = [game for batch in again for game in batch]
     assert played == read_games(file) == play_tournament(tournament)
+    # Without the file, earlier batches are played too.
+    file.unlink()
+    assert play_batch(tournament, tmp_path, 2) == again[2]
+    assert played == read_games(file)
 
 
 def test_openings_are_drawn_where_the_game_is_solved() -> None:
@@ -192,7 +197,8 @@ def test_the_stage_plays_a_match_and_saves_a_network(
     assert {row["name"] for row in summary["players"]} == names
     assert all(0 <= row["keeping"] <= 1 and row["seconds"] > 0 for row in summary["players"])
     assert 0 < summary["exact/random_keeping"] < 1
-    played = read_games(out / "tournament" / "games.jsonl")
+    games_file = out / "tournament" / "games.jsonl"
+    played = read_games(games_file)
     assert len(played) == 120
     # The first row is of the first two players, from the view of the first one.
     row = json.loads((out / "metrics.jsonl").read_text().splitlines()[0])
@@ -200,6 +206,8 @@ def test_the_stage_plays_a_match_and_saves_a_network(
     signs = [1 if game.players[0] == "lambda 0" else -1 for game in pairing]
     results = [sign * game.result for sign, game in zip(signs, pairing, strict=True)]
     assert [row[x] for x in ("wins", "draws", "losses")] == [results.count(x) for x in (1, 0, -1)]
+    # The games can become a data set, which checks the parameters of the game.
+    assert open_records(games_file)[2:4] == ("connect2", {})
     assert "lambda 0.5" in (out / "tournament" / "report.html").read_text()
     assert (out / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert equal(load_trained(out).params, assemble(INPUTS, "supervised"))

@@ -125,15 +125,24 @@ def share_program(players: Sequence[Player]) -> tuple[Player, ...]:
 
 
 def make_tournament(
-    env: Environment, players: tuple[Player, ...], openings: Sequence[Opening], seed: int
+    env: Environment,
+    players: tuple[Player, ...],
+    openings: Sequence[Opening],
+    seed: int,
+    game_parameters: dict[str, Any],
 ) -> Tournament:
-    """Makes the round robin of the players; each pair plays two games from each opening."""
+    """Makes the round robin of the players; each pair plays two games from each opening.
+
+    The folder of the tournament names the parameters of the game, so that a data set of other
+    parameters refuses its games.
+    """
     return Tournament(
         env=env,
         players=share_program(players),
         openings=tuple(openings),
         seed=seed,
         batch_size=min(_BATCH, len(openings)),
+        about={"game_parameters": game_parameters},
     )
 
 

@@ -57,7 +57,9 @@ def make_stage(
     searchers = make_searchers(network, params, options, inputs.opponent)
     players = make_players(env, network, params, searchers)
     openings = choose_openings(env, network, params, options, config.seed)
-    tournament = make_tournament(env, players, openings.openings, config.seed)
+    tournament = make_tournament(
+        env, players, openings.openings, config.seed, config.game_parameters
+    )
     where = folder / TOURNAMENT
     settings = _settings(config, openings, folder)
     report = functools.cache(lambda: report_match(tournament, players, where, settings))
@@ -152,12 +154,12 @@ def count_batches(tournament: Tournament) -> int:
 
 
 def play_batch(tournament: Tournament, folder: Path, number: int) -> list[Game]:
-    """Returns the games of a batch; plays them if the folder lacks them.
+    """Returns the games of a batch; plays them, and earlier ones, if the folder lacks them.
 
     Args:
       tournament: the tournament.
       folder: its folder.
-      number: the number of the batch, from 0; all earlier ones must have been played.
+      number: the number of the batch, from 0.
     """
     names = {*_pairing(tournament, number)}
     start = number // len(tournament.pairings) * tournament.batch_size
@@ -168,8 +170,9 @@ def play_batch(tournament: Tournament, folder: Path, number: int) -> list[Game]:
         known = read_games(file) if file.exists() else []
         return [game for game in known if {*game.players} == names and game.pair in pairs]
 
-    if len(read()) < 2 * len(pairs):
-        next(play_batches(tournament, folder))
+    batches = play_batches(tournament, folder)
+    while len(read()) < 2 * len(pairs):
+        next(batches)
     return read()
 
 
