@@ -480,6 +480,21 @@ def test_unlimited_rollouts_have_no_fixed_cost() -> None:
     assert move_cost(Dual((3, 0), 1), network) == MoveCost(3, 3, 6)
 
 
+def test_search_that_reads_no_value_does_not_pay_for_its_trunk() -> None:
+    [policy] = [row[1] for row in COUNTS if row[0] == "rollouts of 10 moves"]
+    blocks = {
+        mix: [
+            move_cost(dataclasses.replace(policy, rollout_mix=mix), network).blocks
+            for network in (
+                SeparateTrunks(9, head_depths=(2, 4)),
+                SeparateTrunks(9, head_depths=(2, 4), value_depth=3),
+            )
+        ]
+        for mix in (0.5, 1.0)
+    }
+    assert blocks == {0.5: [85 * 24, 85 * 27], 1.0: [85 * 24, 85 * 24]}
+
+
 def test_separate_networks_resume_nothing_and_their_value_trunk_counts() -> None:
     separate = SeparateTrunks(9, head_depths=(2, 4), value_depth=3)
     assert move_cost(Dual((50, 35)), separate).blocks == 50 * 2 + 35 * (4 + 3)
