@@ -13,9 +13,10 @@ import pytest
 import games
 import hash_model
 from dualmctx import AlphaZero, Network, make_network, make_search_fn
-from dualmctx.models.game_model import make_rollout_fn
+from dualmctx.models.game_model import make_model, make_rollout_fn
 from dualmctx.models.network import SeparateTrunks
 from dualmctx.policies.alphago import AlphaGo
+from dualmctx.search.keys import split_key
 from dualmctx.search.subtree import get_subtree
 from dualmctx.types import Embedding
 from oracle import twin
@@ -278,6 +279,47 @@ def test_separate_networks_give_the_tree_of_a_hand_made_model() -> None:
     np.testing.assert_array_equal(one.stats[0].children_visits, other.stats[0].children_visits)
     np.testing.assert_allclose(one.raw_values, other.raw_values, atol=1e-6)
     np.testing.assert_allclose(one.children_prior, other.children_prior, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_full_rollout_mix_equals_mixing_with_weight_one_in_a_real_game() -> None:
+    """The reference mixes values and outcomes in the model, and searches with λ = 0."""
+    env = games.make("connect2")
+    state = fast_jit(jax.vmap(env.init))(jax.random.split(jax.random.key(0), 8))
+    network = make_network(4, env.observation_shape, trunk="mlp", width=8, num_blocks=2)
+    params = fast_jit(network.init)(jax.random.key(0), state.observation)
+    draws = np.random.default_rng(0)
+    params = jax.tree.map(lambda x: x + draws.normal(0, 0.7, x.shape).astype("f"), params)
+    model, rollout = make_model(env, network), make_rollout_fn(env, network)
+
+    def mix(value: Any, outcome: Any) -> Any:
+        return 0.0 * value + 1.0 * outcome
+
+    def recurrent_fn(params: Any, rng_key: Any, action: Any, embedding: Any) -> Any:
+        model_key, rollout_key = split_key(rng_key)
+        step, new = model.recurrent_fn(params, model_key, action, embedding)
+        value = mix(step.value, rollout(params, rollout_key, new))
+        return step.replace(value=jnp.where(step.discount == 0, step.value, value)), new
+
+    def by_hand(rng_key: Any) -> Any:
+        rng_key, root_key = split_key(rng_key)
+        root = model.root_fn(params, state)
+        root = root.replace(value=mix(root.value, rollout(params, root_key, root.embedding)))
+        policy = AlphaGo(20, rollout_mix=0.0, **CALM)
+        return policy(params, rng_key, root, recurrent_fn, invalid_actions=~state.legal_action_mask)
+
+    search = make_search_fn(env, network, AlphaGo(20, rollout_mix=1.0, **CALM))
+    found = fast_jit(lambda key: search(params, key, state))(jax.random.key(1))
+    expected = fast_jit(by_hand)(jax.random.key(1))
+    np.testing.assert_array_equal(found.action_weights, expected.action_weights)
+    one, other = found.search_tree, expected.search_tree
+    for name in ("edges", "transitions", "children_index", "raw_values"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    np.testing.assert_array_equal(one.stats[0].children_visits, other.stats[0].children_visits)
+    # Two programs may round the priors differently.
+    np.testing.assert_allclose(one.children_prior, other.children_prior, atol=1e-5)
+    # Games end inside the trees, where the value is that of the model.
+    assert ((one.discounts == 0) & (one.edges >= 0)).any()
 
 
 @pytest.mark.parametrize(
