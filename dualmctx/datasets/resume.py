@@ -29,6 +29,9 @@ def reopen_data_set(folder: Path, settings: dict[str, Any]) -> None:
         )
     # The last block may hold more games now.
     shutil.rmtree(folder / PARTS, ignore_errors=True)
+    if not (folder / MANIFEST).exists():
+        # The games are read again, so the bad ones are reported again.
+        (folder / BAD_GAMES).unlink(missing_ok=True)
     RunFolder(folder).write_json(CONFIG, with_versions(settings))
 
 

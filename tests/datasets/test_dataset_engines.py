@@ -314,7 +314,7 @@ def test_a_kill_while_games_are_added_loses_none(
     more = (*flags, "--games", 50, "--out", killed, "--resume")
     for name in ("make_games", "discard_data_set", "build_shards", "finish"):
         with monkeypatch.context() as patch:
-            patch.setattr(f"dualmctx.commands.dataset.{name}", _kill)
+            patch.setattr(f"dualmctx.datasets.make.{name}", _kill)
             with pytest.raises(SystemExit):
                 run(*more)
     assert run(*more) == 0
