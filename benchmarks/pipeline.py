@@ -10,8 +10,8 @@ the teacher's games counts. The learning rate's schedule is fitted to that time.
 Both are measured in two ways:
 
 - The share of positions in which the move keeps the game's value, by a perfect player's labels, on
-  the two sets of positions of `benchmarks.strength`: for each policy alone, and for the searches
-  with `--simulations` per move.
+  the two sets of positions of `benchmarks.strength`: for each policy alone, for the searches with
+  `--simulations` per move, and for the teacher.
 - A match from balanced openings, each played twice with the sides swapped: the search with the
   networks of the pipeline, self-play's search, both policies alone, the teacher, and uniformly
   random moves. `--budgets seconds` adds a match of the searches at equal time per move.
@@ -29,7 +29,13 @@ from typing import Any
 
 from benchmarks.common import make_parser, show, write_json
 from benchmarks.connect_four import balanced_openings, make_solver
-from benchmarks.pipeline_measures import list_measured, match_players, measure_shares, play_match
+from benchmarks.pipeline_measures import (
+    list_measured,
+    match_players,
+    measure_shares,
+    measure_teacher,
+    play_match,
+)
 from benchmarks.pipeline_runs import (
     CLOCKS,
     Cost,
@@ -153,6 +159,7 @@ def main(arguments: list[str] | None = None) -> None:
         for one in measured:
             shares += [row._asdict() for row in measure_shares(one, labelled)]
             print(shares[-1], file=sys.stderr)
+        shares += [row._asdict() for row in measure_teacher(options.teacher, labelled)]
         for budget in options.budgets:
             numbers = (options.simulations, options.teacher)
             players = match_players(options.folder, list(self_play), *numbers, budget)

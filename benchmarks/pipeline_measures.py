@@ -14,6 +14,8 @@ from benchmarks.connect_four import Positions
 from benchmarks.pipeline_runs import PLAYER, REINFORCED, SUPERVISED, run_command
 from benchmarks.strength import BATCH_SIZE, Subject, make_tools
 from dualmctx import AlphaZero
+from dualmctx.matches.external_players import openspiel_mcts
+from dualmctx.matches.players import HostMover
 from dualmctx.runs.saved_network import Trained, load_trained
 from dualmctx.runs.saved_policy import build_policy
 from dualmctx.types import Policy
@@ -36,13 +38,13 @@ class Measured(NamedTuple):
 
 
 class Share(NamedTuple):
-    """Shares of moves that keep the game's value; `search` is `None` for a policy alone."""
+    """Shares of moves that keep the game's value; `None` without a policy or without a search."""
 
     name: str
     positions: str
     number: int
     random: float
-    policy: Estimate
+    policy: Estimate | None
     search: Estimate | None
 
 
@@ -98,6 +100,23 @@ def measure_shares(measured: Measured, labelled: dict[str, Positions]) -> Iterat
             random=round(positions.random_share(), 3),
             policy=_share(positions, moves),
             search=_share(positions, found.action) if measured.search else None,
+        )
+
+
+def measure_teacher(simulations: int, labelled: dict[str, Positions]) -> Iterator[Share]:
+    """Measures OpenSpiel's MCTS on each set of positions."""
+    mover = openspiel_mcts(games.make("connect_four"), simulations).mover
+    assert isinstance(mover, HostMover)
+    for name, positions in labelled.items():
+        histories = [row[row >= 0].tolist() for row in positions.histories]
+        moves = np.array(mover.choose(histories, list(range(len(histories)))))
+        yield Share(
+            name="teacher",
+            positions=name,
+            number=len(histories),
+            random=round(positions.random_share(), 3),
+            policy=None,
+            search=_share(positions, moves),
         )
 
 

@@ -153,6 +153,15 @@ def test_shares_are_of_the_head_and_of_the_search(monkeypatch: pytest.MonkeyPatc
         assert (row.number, row.random) == (2, round((1 / 7 + 2 / 7) / 2, 3))
 
 
+def test_the_teacher_wins_where_one_move_wins() -> None:
+    values = np.full((1, 7), -1.0)
+    values[0, 3] = 1
+    histories = np.full((1, 42), -1, np.int32)
+    histories[0, :6] = [3, 0, 3, 1, 3, 0]
+    [row] = pipeline_measures.measure_teacher(200, {"games": Positions(histories, values)})
+    assert (row.name, row.policy, row.search) == ("teacher", None, estimate(1.0, 1))
+
+
 def test_only_searches_play_at_equal_time() -> None:
     folder = pathlib.Path("x")
     searches = [
@@ -201,9 +210,9 @@ def test_the_benchmark_runs_everything_at_a_tiny_size(
     assert runs == [*STAGES, "self-play-0"]
     assert all(row["clock"] > 0 and row["cpu"] > 0 for row in found["seconds"])
     names = ["rollout policy", "supervised", "reinforced", "alphago", "self-play-0"]
-    assert [row["name"] for row in found["positions"][::2]] == names
+    assert [row["name"] for row in found["positions"][::2]] == [*names, "teacher"]
     searches = [row["search"] is not None for row in found["positions"][::2]]
-    assert searches == [False, False, False, True, True]
+    assert searches == [False, False, False, True, True, True]
     # Six players, and the two searches at equal time; four games of each pair.
     assert len(found["matches"]) == 15 + 1
     assert all(row["games"] == 4 for row in found["matches"])
