@@ -112,7 +112,7 @@ def test_stages_run_in_order_and_finished_ones_are_not_run_again(
     shown = capfd.readouterr().out
     assert f"stage 2 of 5, supervised: finished earlier, in {out}/supervised" in shown
     assert f"stage 4 of 5, value: continues in {out}/value" in shown
-    assert "strongest: lambda 0.5, Elo +30" in shown
+    assert "highest Elo: lambda 0.5, +30" in shown
     assert (out / "stages.png").read_bytes().startswith(b"\x89PNG")
     summary = json.loads((out / "summary.json").read_text())
     assert [row["stage"] for row in summary["stages"]] == ["games", *SUMMARIES]
@@ -149,6 +149,18 @@ def test_a_data_set_of_the_user_is_used(stages: FakeStages, tmp_path: Path) -> N
     assert not (out / "games").exists()
     row = json.loads((out / "summary.json").read_text())["stages"][0]
     assert row["folder"] == str(data)
+
+
+def test_games_that_leave_a_split_empty_are_reported_with_the_flags_of_the_pipeline(
+    stages: FakeStages, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    for command in ([*TINY, "--games.number", "1", "--out", str(out)], ["--resume", str(out)]):
+        assert train.main(command) == 2
+        said = capfd.readouterr().err
+        assert "games.number is 1; these games leave no positions" in said
+        assert "--games.validation" in said
+    assert not stages.calls
 
 
 @pytest.mark.slow

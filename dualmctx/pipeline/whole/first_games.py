@@ -17,7 +17,9 @@ from dualmctx.datasets.loaded_engine import (
     player_engine,
 )
 from dualmctx.datasets.make import Recipe, make_dataset
+from dualmctx.datasets.manifest import read_manifest
 from dualmctx.datasets.self_play import PlayOptions
+from dualmctx.datasets.shards import SPLITS
 from dualmctx.experiment.messages import resume_command
 from dualmctx.pipeline.config import AlphaGoConfig
 from dualmctx.runs.atomic_io import atomic_write_text
@@ -85,6 +87,26 @@ def make_first_games(
             if (folder / CONFIG).exists():
                 seconds = read_seconds(folder) + time.perf_counter() - start
                 atomic_write_text(folder / SECONDS, json.dumps({"seconds": seconds}) + "\n")
+
+
+def require_splits(folder: Path, number: int) -> None:
+    """Checks that every split of the finished games has positions.
+
+    Args:
+      folder: the data set.
+      number: the number of games that were played, for the message.
+
+    Raises:
+      ValueError: if a split has none.
+    """
+    splits = read_manifest(folder).splits
+    empty = [name for name in SPLITS if not splits.get(name, {}).get("rows", 0)]
+    if empty:
+        raise ValueError(
+            f"games.number is {number}; these games leave no positions for {' and '.join(empty)}: "
+            "start again in another folder, with more games or larger shares --games.validation "
+            "and --games.test"
+        )
 
 
 def read_seconds(folder: Path) -> float:

@@ -131,7 +131,7 @@ def _describe_value(measures: dict[str, Any]) -> str:
 
 def _describe_player(measures: dict[str, Any]) -> str:
     best = measures["players"][0]
-    return f"strongest: {best['name']}, Elo {show_elo(best)} ({show_interval(best)})"
+    return f"highest Elo: {best['name']}, {show_elo(best)} ({show_interval(best)})"
 
 
 _DESCRIBE = {

@@ -25,7 +25,11 @@ from dualmctx.pipeline.parts import alphago_network
 from dualmctx.pipeline.player.openings import require_openings
 from dualmctx.pipeline.registry import ALPHAGO
 from dualmctx.pipeline.start import folder_of, plain_record, start_stage
-from dualmctx.pipeline.whole.first_games import load_engine, make_first_games
+from dualmctx.pipeline.whole.first_games import (
+    load_engine,
+    make_first_games,
+    require_splits,
+)
 from dualmctx.pipeline.whole.picture import draw_stages
 from dualmctx.pipeline.whole.report import GAMES, StageFolder, stages_table, summarize_stages
 from dualmctx.runs.folder import CONFIG, RunFolder, create_run, lock_folder, reopen_run
@@ -161,6 +165,8 @@ def _run_steps(
     elif engine is not None:
         say(GAMES, f"{engine.num_games:,} games of {config.games.engine}, in {data}")
         make_first_games(env, config, engine, data, warn)
+    if engine is not None:
+        require_splits(data, config.games.number)
     for step in steps:
         if (step.folder / SUMMARY).exists():
             say(step.stage, f"finished earlier, in {step.folder}")
