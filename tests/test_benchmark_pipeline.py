@@ -208,7 +208,8 @@ def test_the_benchmark_runs_everything_at_a_tiny_size(
     found = json.loads(file.read_text())
     runs = [row["run"] for row in found["seconds"]]
     assert runs == [*STAGES, "self-play-0"]
-    assert all(row["clock"] > 0 and row["cpu"] > 0 for row in found["seconds"])
+    # Self-play takes a few hundredths of a second, and its time may be rounded to 0.
+    assert all(row["clock"] > 0 and row["cpu"] > 0 for row in found["seconds"][:-1])
     names = ["rollout policy", "supervised", "reinforced", "alphago", "self-play-0"]
     assert [row["name"] for row in found["positions"][::2]] == [*names, "teacher"]
     searches = [row["search"] is not None for row in found["positions"][::2]]
