@@ -181,5 +181,7 @@ def _with_file(config: RunConfig, settings: Settings, file: str) -> RunConfig:
         if isinstance(network, dict):
             kept = {name: x for name, x in network.items() if name != "num_heads"}
             settings["network"] = kept
-    settings = {name: x for name, x in settings.items() if name not in (PIPELINE, "preset")}
+    settings = {
+        name: x for name, x in settings.items() if name not in (PIPELINE, "preset", "inputs")
+    }
     return apply_settings(config, settings, file)

@@ -71,7 +71,7 @@ def assemble_stage(
     path = folder_of(name, preset, config)
     stage = kind.make_stage(env, network, config, inputs, path)
     if config.resume:
-        folder = reopen_run(path, _with_saved_paths(record, read_config(path)))
+        folder = reopen_run(path, with_saved_paths(record, read_config(path)))
     else:
         folder = create_run(path, record)
     checkpoints = open_writable_checkpoints(
@@ -115,7 +115,7 @@ def record_of(
     return with_architecture(record, network)
 
 
-def _with_saved_paths(record: dict[str, Any], saved: dict[str, Any]) -> dict[str, Any]:
+def with_saved_paths(record: dict[str, Any], saved: dict[str, Any]) -> dict[str, Any]:
     """Keeps the paths of the inputs in a saved record if their contents are the same.
 
     So a stage continues after its inputs were moved.

@@ -164,6 +164,27 @@ def test_games_that_leave_a_split_empty_are_reported_with_the_flags_of_the_pipel
 
 
 @pytest.mark.slow
+def test_a_data_set_that_was_moved_is_named_again_and_another_one_is_refused(
+    stages: FakeStages, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for seed in ("0", "1"):
+        out = tmp_path / f"games{seed}"
+        assert train.main([*TINY, "--seed", seed, "--out", str(out)]) == 0
+    data, moved, out = tmp_path / "games0" / "games", tmp_path / "moved", tmp_path / "run"
+    stages.stop_in = "value"
+    assert train.main([*TINY, "--dataset", str(data), "--out", str(out)]) == 130
+    data.rename(moved)
+    stages.stop_in = ""
+    resume = ["--resume", str(out)]
+    assert train.main(resume) == 2
+    assert f"--dataset is {data}" in capfd.readouterr().err
+    assert train.main([*resume, "--dataset", str(tmp_path / "games1" / "games")]) == 2
+    assert "inputs.dataset" in capfd.readouterr().err
+    assert train.main([*resume, "--dataset", str(moved)]) == 0
+    assert read(out / "summary.json")["stages"][0]["folder"] == str(moved)
+
+
+@pytest.mark.slow
 def test_stopped_games_are_continued(
     stages: FakeStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

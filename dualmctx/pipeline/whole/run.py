@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rich.console import Console
 
@@ -20,11 +20,11 @@ from dualmctx.pipeline.config import (
     ValueConfig,
     config_of_stage,
 )
-from dualmctx.pipeline.inputs import load_inputs
+from dualmctx.pipeline.inputs import describe_inputs, load_inputs
 from dualmctx.pipeline.parts import alphago_network
 from dualmctx.pipeline.player.openings import require_openings
 from dualmctx.pipeline.registry import ALPHAGO
-from dualmctx.pipeline.start import folder_of, plain_record, start_stage
+from dualmctx.pipeline.start import folder_of, plain_record, start_stage, with_saved_paths
 from dualmctx.pipeline.whole.first_games import (
     load_engine,
     make_first_games,
@@ -32,7 +32,14 @@ from dualmctx.pipeline.whole.first_games import (
 )
 from dualmctx.pipeline.whole.picture import draw_stages
 from dualmctx.pipeline.whole.report import GAMES, StageFolder, stages_table, summarize_stages
-from dualmctx.runs.folder import CONFIG, RunFolder, create_run, lock_folder, reopen_run
+from dualmctx.runs.folder import (
+    CONFIG,
+    RunFolder,
+    create_run,
+    lock_folder,
+    read_config,
+    reopen_run,
+)
 from dualmctx.training.divergence import FAILURES, first_line
 from dualmctx.types import Environment
 
@@ -76,29 +83,38 @@ def run_all(preset: str, config: AlphaGoConfig, warn: Callable[[str], None]) -> 
     try:
         with lock_folder(path, resume=config.resume):
             env = games.make(config.game, **config.game_parameters)
-            engine = check_pipeline(env, config)
-            record = plain_record(ALPHAGO, preset, config)
-            folder = reopen_run(path, record) if config.resume else create_run(path, record)
+            engine, inputs = check_pipeline(env, config)
+            record = plain_record(ALPHAGO, preset, config) | {"inputs": inputs}
+            folder = _reopen(path, record) if config.resume else create_run(path, record)
             return _run_steps(preset, config, env, engine, folder, warn)
     except (ValueError, *FAILURES) as error:
         raise RunFailed(first_line(error)) from error
 
 
-def check_pipeline(env: Environment, config: AlphaGoConfig) -> LoadedEngine | None:
+def _reopen(path: Path, record: dict[str, Any]) -> RunFolder:
+    """Opens the folder of a pipeline to resume it; its inputs may have been moved."""
+    record = with_saved_paths(record, read_config(path))
+    return reopen_run(path, record, defaults={"inputs": record["inputs"]})
+
+
+def check_pipeline(
+    env: Environment, config: AlphaGoConfig
+) -> tuple[LoadedEngine | None, dict[str, Any]]:
     """Checks inputs and options at the start that a later stage would refuse.
 
     Returns:
-      The engine of the games; `None` if the data set is given.
+      The engine of the games, `None` if the data set is given, and what identifies the inputs.
 
     Raises:
       ValueError: if the data set or the opponent cannot be used, the engine does not support the
         game, the network cannot be made, or the openings of the match are too long.
     """
-    load_inputs(config, env)
+    inputs = load_inputs(config, env)
     alphago_network(env, config.network)
     plies = config.player.opening_plies
     require_openings(find_openings(env, 1, plies=plies, seed=config.seed), env, plies)
-    return None if config.dataset is not None else load_engine(env, config)
+    engine = None if config.dataset is not None else load_engine(env, config)
+    return engine, describe_inputs(config, inputs)
 
 
 def steps_of(config: AlphaGoConfig, path: Path) -> list[Step]:
