@@ -123,6 +123,17 @@ def write_shard(shard: Shard, path: Path) -> None:
         np.savez_compressed(file, allow_pickle=False, **shard._asdict())
 
 
+def check_shard(path: Path) -> None:
+    """Checks that a shard exists and is not cut off, without reading its arrays.
+
+    Raises:
+      ValueError: if it is missing, or does not end as an archive.
+    """
+    if not zipfile.is_zipfile(path):
+        problem = "is not a complete archive" if path.exists() else "does not exist"
+        raise ValueError(f"the shard {path} {problem}; make the data set again")
+
+
 def read_shard(path: Path) -> Shard:
     """Reads a shard.
 

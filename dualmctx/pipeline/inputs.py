@@ -6,7 +6,7 @@ from typing import Any
 
 from dualmctx.checks import check
 from dualmctx.datasets.manifest import MANIFEST, open_game, read_manifest
-from dualmctx.datasets.shards import SPLITS
+from dualmctx.datasets.shards import SPLITS, check_shard, shard_path
 from dualmctx.pipeline.config import RunConfig
 from dualmctx.pipeline.parts import check_parts
 from dualmctx.pipeline.stage import Inputs
@@ -58,7 +58,7 @@ def load_inputs(config: RunConfig, env: Environment) -> Inputs:
     Raises:
       ValueError: if an input does not exist, cannot be read, is for another game or parameters of
         the game, or does not have the three parts of the pipeline; if the networks differ in size;
-        or if a split of the data set is empty.
+        or if a split of the data set is empty, or one of its shards missing or cut off.
     """
     if getattr(config, DATASET, None) is not None:
         _check_dataset(Path(getattr(config, DATASET)), env)
@@ -99,6 +99,8 @@ def _check_dataset(folder: Path, env: Environment) -> None:
                 f"the data set {folder} has no positions in the split {split}; make one with more "
                 "games, or with larger shares --validation and --test"
             )
+        for number in range(manifest.splits[split]["shards"]):
+            check_shard(shard_path(folder, split, number))
 
 
 def _load(name: str, source: str, config: RunConfig, env: Environment) -> Trained:

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import json
 import shutil
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from fake_stage import NUM_ITERATIONS, SMALL
 from dualmctx.commands import train
 from dualmctx.commands.pipeline_settings import KINDS, Settled, settle_stage
 from dualmctx.datasets.manifest import Manifest, write_manifest
+from dualmctx.datasets.shards import shard_path
 from dualmctx.pipeline.config import AlphaGoConfig, ReinforceConfig, config_of_stage
 from dualmctx.pipeline.parts import alphago_options
 from dualmctx.pipeline.presets import PIPELINE_PRESETS, pipeline_preset
@@ -47,13 +49,15 @@ def self_play(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def data_set(folder: Path, game: str, **rows: int) -> Path:
-    """Writes the manifest of a data set without its shards."""
+    """Writes the manifest of a data set, with empty archives as its shards."""
     splits = {
         name: {"rows": rows.get(name, 5), "shards": 1, "moves": [1] * (9 if "tic" in game else 4)}
         for name in ("train", "validation", "test")
     }
     folder.mkdir()
     write_manifest(folder, Manifest(game, {}, {}, [], {}, splits, {}, {}))
+    for name in splits:
+        zipfile.ZipFile(shard_path(folder, name, 0), "w").close()
     return folder
 
 
@@ -118,6 +122,19 @@ def test_a_data_set_that_does_not_fit_is_refused(
     data = data_set(tmp_path / "data", game, **rows)
     message = refuse([*SUPERVISED, "--dataset", str(data)], tmp_path / "run", capsys)
     assert all(word in message for word in words), message
+
+
+def test_a_missing_or_damaged_shard_is_refused_before_a_folder_is_created(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = data_set(tmp_path / "data", "connect2")
+    command = [*SUPERVISED, "--dataset", str(data)]
+    shard = shard_path(data, "test", 0)
+    shard.write_bytes(shard.read_bytes()[:10])
+    message = refuse(command, tmp_path / "run", capsys)
+    assert f"{shard} is not a complete archive; make the data set again" in message
+    shard.unlink()
+    assert f"{shard} does not exist" in refuse(command, tmp_path / "run", capsys)
 
 
 def test_networks_that_do_not_fit_are_refused(
