@@ -1,4 +1,4 @@
-"""Pairs of games with at least one player that runs on the host."""
+"""Pairs of games that the host plays one move at a time."""
 
 import functools
 from typing import Any
@@ -7,19 +7,21 @@ import chex
 import jax
 import numpy as np
 
-from dualmctx.matches.arena import choose_at, observe_at
+from dualmctx.matches.arena import observe_at
 from dualmctx.matches.boards import (
     Boards,
     Record,
     Seat,
     find_seat,
+    gather_seat,
     is_in_progress,
     play_moves,
+    scatter_seat,
     seat_keys,
     set_up,
     to_record,
 )
-from dualmctx.matches.movers import MoveFn, Mover, as_mover
+from dualmctx.matches.movers import MoveFn, Mover, as_mover, jit_choose
 from dualmctx.matches.players import HostMover
 from dualmctx.types import Environment, GameState, Params
 
@@ -36,6 +38,8 @@ def play_on_host(
     starts: GameState | None = None,
 ) -> Record:
     """Plays pairs of games one move at a time; the games are the same as those of `make_games`.
+
+    Each mover on the device is compiled by itself, and not with its opponent as in `make_games`.
 
     Args:
       env: a game of `games.make`.
@@ -72,7 +76,10 @@ def _choose(
     """Chooses the moves of a player; see `choose_at`."""
     if isinstance(mover, HostMover):
         return _choose_on_host(mover, boards, seat), None
-    return _jit_choose(mover)(seat, params=params, boards=boards, memory=memory)
+    state, own_memory = _gather_seat(seat, (boards.state, memory))
+    keys = _seat_keys(seat, boards)
+    action, own_memory = jit_choose(mover)(params, keys, state, own_memory)
+    return action, _scatter_seat(seat, memory, own_memory)
 
 
 def _observe(mover: AnyMover, seat: Seat, memory: Any, action: chex.Array) -> Any:
@@ -100,12 +107,9 @@ _set_up = jax.jit(set_up, static_argnums=(0, 3))
 _is_in_progress = jax.jit(is_in_progress)
 _find_seat = jax.jit(find_seat, static_argnums=1)
 _seat_keys = jax.jit(seat_keys)
+_gather_seat = jax.jit(gather_seat)
+_scatter_seat = jax.jit(scatter_seat)
 _play_moves = jax.jit(play_moves, static_argnums=0)
-
-
-@functools.lru_cache(maxsize=64)
-def _jit_choose(mover: MoveFn | Mover) -> Any:
-    return jax.jit(functools.partial(choose_at, mover=as_mover(mover)))
 
 
 @functools.lru_cache(maxsize=64)

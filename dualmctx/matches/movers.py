@@ -1,5 +1,6 @@
 """Movers: functions that choose the moves of a player on the device."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
@@ -91,6 +92,16 @@ def stateless_mover(move_fn: MoveFn) -> Mover:
 def as_mover(mover: MoveFn | Mover) -> Mover:
     """Returns a mover for a move function; returns a mover unchanged."""
     return mover if isinstance(mover, Mover) else stateless_mover(mover)
+
+
+@functools.lru_cache(maxsize=64)
+def jit_choose(mover: MoveFn | Mover) -> Callable[..., tuple[chex.Array, Any]]:
+    """Returns `Mover.choose` of a mover as a compiled function.
+
+    The result is cached, so the games, the times of moves and the evals of a player share one
+    compiled program for each batch size.
+    """
+    return jax.jit(as_mover(mover).choose)
 
 
 def batched_move_fn(

@@ -55,6 +55,9 @@ class Tournament:
     """Number of pairs of games that two players play at the same time; each pair is two games."""
     max_plies: int = MAX_PLIES
     """A longer game is cut short and counts as a draw."""
+    move_by_move: bool = False
+    """Whether the host plays the games one move at a time. Each player is then compiled once, and
+    not once for each of its pairings, which is faster for few games. The games are the same."""
     about: dict[str, Any] = dataclasses.field(default_factory=dict)
     """Other settings that must not change on resumption, such as game parameters; JSON values."""
 
@@ -222,9 +225,10 @@ def _play(
     """
     keys = pair_keys(tournament.seed, one.name, other.name, pairs)
     env, movers, params = tournament.env, (one.mover, other.mover), (one.params, other.params)
-    if any(isinstance(mover, HostMover) for mover in movers):
-        return play_on_host(env, movers, params, keys, openings, tournament.max_plies, starts)
     args = jax.tree.map(jax.numpy.asarray, (params, keys, openings, starts))
+    if tournament.move_by_move or any(isinstance(mover, HostMover) for mover in movers):
+        params, keys, openings, starts = args
+        return play_on_host(env, movers, params, keys, openings, tournament.max_plies, starts)
     leaves, structure = jax.tree.flatten(jax.tree.map(_shape, args))
     play = _compile(env, movers, tournament.max_plies, structure, tuple(leaves))
     return jax.device_get(play(*args))

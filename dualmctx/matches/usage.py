@@ -9,7 +9,7 @@ import numpy as np
 
 import games
 from dualmctx.matches.game_file import Game
-from dualmctx.matches.movers import as_mover
+from dualmctx.matches.movers import as_mover, jit_choose
 from dualmctx.matches.openings import Opening, set_up_fens, split_opening, to_action_rows
 from dualmctx.matches.players import HostMover, Player
 from dualmctx.types import Environment
@@ -85,10 +85,9 @@ def seconds_per_move(
         seeds = list(range(number))
         return _median_seconds(lambda: mover.choose(moves, seeds), repeats) / number
     states, _ = games.replay_checked(env, to_action_rows(histories), set_up_fens(env, histories))
-    mover = as_mover(mover)
-    memory = mover.start(player.params, states)
+    memory = as_mover(mover).start(player.params, states)
     keys = jax.random.split(jax.random.PRNGKey(0), number)
-    choose = jax.jit(mover.choose)
+    choose = jit_choose(mover)
     args = player.params, keys, states, memory
     jax.block_until_ready(choose(*args))
     return _median_seconds(lambda: jax.block_until_ready(choose(*args)), repeats) / number

@@ -10,14 +10,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dualmctx.evaluation.evaluations import EvaluatePositions, make_evaluate
-from dualmctx.models.game_model import make_search_fn, mask_illegal
+from dualmctx.evaluation.batching import digest, fill_batches, join, position_keys
+from dualmctx.matches.movers import as_mover, jit_choose
+from dualmctx.matches.players import Player
+from dualmctx.models.game_model import mask_illegal
 from dualmctx.models.network import SeparateTrunks
 from dualmctx.pipeline.exact_positions import ExactPositions
 from dualmctx.pipeline.parts import POLICY, policy_logits, predict_value
-from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
-
-_MAX_BATCH = 512  # positions that are searched at once
+from dualmctx.types import Params
 
 
 def keeping_share(
@@ -74,40 +74,33 @@ def value_error(
     }
 
 
-def search_keeping(
-    env: Environment,
-    network: PolicyValueNetwork,
-    params: Params,
-    policy: Policy,
-    positions: ExactPositions,
-    **model_options: Any,
-) -> dict[str, float]:
+def search_keeping(player: Player, positions: ExactPositions, batch_size: int) -> float:
     """Measures how often the move of a search keeps the value, if contested.
 
     Args:
-      env: the game.
-      network: any network of the game.
-      params: its parameters.
-      policy: a search variant; it searches without noise at the root, with a fixed random key.
+      player: a player that searches without noise at the root; each position has a fixed key.
       positions: the positions.
-      **model_options: options of `make_model`, such as `compact_states`.
+      batch_size: positions that are searched at once. With the batch size of its games, the
+        program of the player is not compiled again.
 
     Returns:
-      The share of the contested positions, as `exact/search_keeping`.
+      The share of the contested positions.
     """
-    options = tuple(sorted(model_options.items()))
     contested = positions.select(positions.is_contested)
-    batch_size = min(_MAX_BATCH, len(contested.values))
-    evaluate = _searcher(env, network, policy.for_evaluation(), batch_size, options)
-    found = evaluate(params, jax.random.PRNGKey(0), contested.states)
-    return {"exact/search_keeping": _share(contested, found.action)}
+    number = len(contested.values)
+    mover: Any = player.mover
+    choose = jit_choose(mover)
+    params = jax.tree.map(jnp.asarray, player.params)
+    actions = []
+    for batch in fill_batches((digest(range(number)), contested.states), batch_size):
+        digests, states = jax.tree.map(jnp.asarray, batch)
+        keys = _position_keys(jax.random.PRNGKey(0), digests)
+        memory = as_mover(mover).start(params, states)
+        actions.append(choose(params, keys, states, memory)[0])
+    return _share(contested, join(actions, number))
 
 
-@functools.lru_cache(maxsize=8)
-def _searcher(
-    env: Environment, network: PolicyValueNetwork, policy: Policy, batch_size: int, options: tuple
-) -> EvaluatePositions:
-    return make_evaluate(network, make_search_fn(env, network, policy, **dict(options)), batch_size)
+_position_keys = jax.jit(position_keys)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))

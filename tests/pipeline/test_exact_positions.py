@@ -6,6 +6,7 @@ import pytest
 
 import games
 from dualmctx import AlphaZero
+from dualmctx.matches.players import search_player
 from dualmctx.pipeline.exact_evals import keeping_share, search_keeping, value_error
 from dualmctx.pipeline.exact_positions import exact_positions, label_positions
 from dualmctx.pipeline.parts import POLICY, ROLLOUT, alphago_network, policy_logits, predict_value
@@ -93,8 +94,9 @@ def test_the_error_of_the_value_is_that_of_all_positions(every, params):
 @pytest.mark.sampled(1)
 def test_a_search_of_a_small_game_keeps_the_value(every, params):
     zeros = jax.tree.map(np.zeros_like, params)
-    found = search_keeping(ENV, NETWORK, zeros, AlphaZero(40), every)
-    assert found == {"exact/search_keeping": 1.0}
+    player = search_player("search", ENV, NETWORK, zeros, AlphaZero(40).for_evaluation())
+    number = int(every.is_contested.sum())
+    assert search_keeping(player, every, number - 1) == 1.0
 
 
 @pytest.mark.slow

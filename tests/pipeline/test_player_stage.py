@@ -3,7 +3,7 @@
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,11 @@ import games
 from dualmctx.commands import compare, evaluate, train
 from dualmctx.datasets.records import open_records
 from dualmctx.matches.game_file import read_games
+from dualmctx.matches.movers import jit_choose
 from dualmctx.matches.tournament import play_tournament
+from dualmctx.matches.usage import sample_positions, seconds_per_move
+from dualmctx.pipeline.exact_evals import search_keeping
+from dualmctx.pipeline.exact_positions import exact_positions
 from dualmctx.pipeline.options import PlayerOptions
 from dualmctx.pipeline.parts import POLICY, ROLLOUT, VALUE, alphago_network, get_part, predict_value
 from dualmctx.pipeline.player import openings as player_openings
@@ -22,7 +26,6 @@ from dualmctx.pipeline.player.match import (
     make_players,
     make_searchers,
     make_tournament,
-    share_program,
 )
 from dualmctx.pipeline.player.openings import choose_openings
 from dualmctx.pipeline.player.stage import assemble, count_batches, play_batch
@@ -33,7 +36,6 @@ from dualmctx.runs.folder import create_run, read_config
 from dualmctx.runs.network_record import with_architecture
 from dualmctx.runs.saved_network import Trained, load_trained
 from dualmctx.training.config import NetworkOptions
-from oracle.cases import fast_jit
 
 ENV = games.make("connect2")
 NETWORK = alphago_network(ENV, NetworkOptions(trunk="mlp", width=8, num_blocks=1))
@@ -94,27 +96,25 @@ def test_players_differ_in_lambda_alone() -> None:
     assert (blocks[0], blocks[-2:]) == (7 * 2, [1, 0])
 
 
-@pytest.mark.parametrize("num_searchers", [0, pytest.param(3, marks=pytest.mark.slow)])
-def test_a_shared_program_plays_the_moves_of_each_player(num_searchers: int) -> None:
-    params = make_params(1)
-    searchers = make_searchers(NETWORK, params, OPTIONS, None)[:num_searchers]
-    players = make_players(ENV, NETWORK, params, searchers)
-    keys = jax.random.split(jax.random.PRNGKey(3), 16)
-    states = jax.vmap(ENV.init)(keys)
-    states = jax.vmap(ENV.step)(states, jnp.arange(16) % 4)
-    sharing = share_program(players)
-    [mover] = {player.mover for player in sharing}
-    movers: Any = [player.mover for player in players]
-    pairs = [*zip(movers, (player.params for player in players), strict=True)]
-    expected = fast_jit(lambda: [move(x, keys, states) for move, x in pairs])()
-    move: Any = fast_jit(mover)
-    found = []
-    for own, shared, moves in zip(players, sharing, expected, strict=True):
-        found.append(np.asarray(move(shared.params, keys, states)).tolist())
-        assert found[-1] == np.asarray(moves).tolist()
-        assert (shared.name, shared.cost, shared.about) == (own.name, own.cost, own.about)
-    # Otherwise the test could not tell the players apart.
-    assert len({str(moves) for moves in found}) > min(2, num_searchers + 1)
+def test_games_times_and_evals_share_one_program_for_each_player(tmp_path: Path) -> None:
+    # Players without a search compile fast; the width is that of no other test.
+    network = alphago_network(ENV, NetworkOptions(trunk="mlp", width=9, num_blocks=1))
+    observation = jnp.zeros((1, *ENV.observation_shape))
+    params = network.init(jax.random.PRNGKey(0), observation)
+    players = make_players(ENV, network, params, [])
+    tournament = make_tournament(ENV, players, [(0,), (1,), (0, 1)], 0, {})
+    played = play_tournament(tournament)
+    positions = exact_positions(ENV)
+    assert positions is not None
+    histories = sample_positions(played, tournament.batch_size, 0)
+    for player in players:
+        assert seconds_per_move(ENV, player, histories) > 0
+        assert 0 < search_keeping(player, positions, tournament.batch_size) < 1
+        program: Any = jit_choose(cast(Any, player.mover))
+        assert program._cache_size() == 1
+    # One program for the whole games of a pairing plays the same games.
+    in_one = dataclasses.replace(tournament, move_by_move=False)
+    assert play_tournament(in_one) == played
 
 
 def test_batches_are_played_once_and_read_again(tmp_path: Path) -> None:

@@ -1,12 +1,7 @@
 """The match of the player stage: its players, and their share of value-keeping moves."""
 
-import dataclasses
-import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
-
-import jax
-import jax.numpy as jnp
 
 from dualmctx.matches.openings import Opening
 from dualmctx.matches.players import Player, policy_player, search_player
@@ -98,32 +93,6 @@ def make_players(
     return tuple(made)
 
 
-def share_program(players: Sequence[Player]) -> tuple[Player, ...]:
-    """Returns the players with one mover for all of them, which runs that of the chosen player.
-
-    All pairings then run the same compiled program. Compiling one for each of them would take
-    longer than the games of a small match.
-
-    Args:
-      players: players whose movers are move functions.
-    """
-    everything = tuple(player.params for player in players)
-
-    def play_as(place: int, mover: Any, params: Any, rng_key: Any, state: Any) -> Any:
-        return mover(params[place], rng_key, state).astype(jnp.int32)
-
-    branches = [functools.partial(play_as, i, player.mover) for i, player in enumerate(players)]
-
-    def choose(params: Any, rng_key: Any, state: Any) -> Any:
-        place, others = params
-        return jax.lax.switch(place, branches, others, rng_key, state)
-
-    return tuple(
-        dataclasses.replace(player, mover=choose, params=(jnp.int32(place), everything))
-        for place, player in enumerate(players)
-    )
-
-
 def make_tournament(
     env: Environment,
     players: tuple[Player, ...],
@@ -133,37 +102,49 @@ def make_tournament(
 ) -> Tournament:
     """Makes the round robin of the players; each pair plays two games from each opening.
 
+    Each player is compiled once. A program for each pairing, or one for all of them, would take
+    longer to compile than the games of a small match.
+
     The folder of the tournament names the parameters of the game, so that a data set of other
     parameters refuses its games.
     """
     return Tournament(
         env=env,
-        players=share_program(players),
+        players=players,
         openings=tuple(openings),
         seed=seed,
         batch_size=min(_BATCH, len(openings)),
         about={"game_parameters": game_parameters},
+        move_by_move=True,
     )
 
 
 def measure_keeping(
-    env: Environment, network: SeparateTrunks, params: Params, searchers: Sequence[Searcher]
+    network: SeparateTrunks, params: Params, tournament: Tournament
 ) -> dict[str, float]:
     """Measures how often each player of the match keeps the exact value of the game.
+
+    The searches run in the batches of the match, and thus in the programs compiled for it.
+
+    Args:
+      network: the network with three parts.
+      params: its parameters.
+      tournament: the match; its players with simulations are those that search.
 
     Returns:
       Shares of positions as `exact/NAME_keeping`, see `entry_of`, and the error of the value
       network as `exact/value_error`; empty if the game has no exact values.
     """
-    positions = exact_positions(env)
+    positions = exact_positions(tournament.env)
     if positions is None:
         return {}
     found = value_error(network, params, positions)
     for part in (POLICY, ROLLOUT):
         found |= keeping_share(network, params, positions, part)
-    for x in searchers:
-        shares = search_keeping(env, x.network, x.params, x.policy, positions, **x.options)
-        found[f"exact/{entry_of(x.name)}_keeping"] = shares["exact/search_keeping"]
+    for player in tournament.players:
+        if player.cost and player.cost.simulations:
+            share = search_keeping(player, positions, tournament.batch_size)
+            found[f"exact/{entry_of(player.name)}_keeping"] = share
     return found
 
 

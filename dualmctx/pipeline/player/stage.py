@@ -90,7 +90,7 @@ def make_stage(
         num_iterations=count_batches(tournament),
         init=init,
         iterate=iterate,
-        evaluate=lambda state: measure_keeping(env, network, state.params, searchers),
+        evaluate=lambda state: measure_keeping(network, state.params, tournament),
         eval_every=0,
         describe=describe,
         plot=plot,
