@@ -81,7 +81,9 @@ def _draw_lines(axes: Axes, found: StageFolder) -> None:
         axes.fill_between(iterations, low, high, alpha=0.2, color=COLORS[0], linewidth=0)
         axes.axhline(0.5, color="black", linewidth=1, linestyle=":")
     axes.set(xlabel="iterations", ylabel=_YLABELS[found.stage])
-    if found.stage != "value":
+    if found.stage == "value":
+        axes.set_ylim(bottom=0)
+    else:
         axes.set_ylim(-0.02, 1.02)
     if axes.lines:
         axes.legend(fontsize=8)
