@@ -179,7 +179,8 @@ def _run_steps(
     if (data / MANIFEST).exists():
         say(GAMES, f"the data set is in {data}")
     elif engine is not None:
-        say(GAMES, f"{engine.num_games:,} games of {config.games.engine}, in {data}")
+        noun = "game" if engine.num_games == 1 else "games"
+        say(GAMES, f"{engine.num_games:,} {noun} of {config.games.engine}, in {data}")
         make_first_games(env, config, engine, data, warn)
     if engine is not None:
         require_splits(data, config.games.number)
