@@ -71,8 +71,8 @@ class Stage(NamedTuple):
       evaluate: runs the evals; returns entries with a slash, such as `validation/policy_top1`.
       eval_every: iterations between evals; 0 for evals at the end only. The last iteration always
         has evals.
-      describe: describes a row in at most 70 columns, for the display. A row has entries of evals
-        only where evals ran.
+      describe: describes a row in at most 43 columns, so that a line of the log fits 80. A row has
+        entries of evals only where evals ran.
       plot: `(rows, title, file)`; writes the picture.
       summarize: `(state, rows)`; returns the entries of `summary.json`. The runner adds `stage`,
         `title`, `iterations` and `seconds`.

@@ -107,7 +107,8 @@ class Display:
         is_due = time.monotonic() - self._last_line > SECONDS_BETWEEN_LINES
         if evals or (is_due and not self.console.is_terminal):
             self._last_line = time.monotonic()
-            head = f"{row['iteration']:>5}/{self._num_iterations}  {row['seconds']:7.1f} s  "
+            total = str(self._num_iterations)
+            head = f"{row['iteration']:>{len(total)}}/{total}  {row['seconds']:7.1f} s  "
             self.say(head + "  ".join(filter(None, (*lines, left))))
             if evals and evals not in lines:
                 self.say(f"{'':11}{evals}")

@@ -150,7 +150,7 @@ def test_without_baseline_the_value_network_stays() -> None:
 
 def test_reports_fit_their_columns(stage: Stage, run: tuple, tmp_path: Path) -> None:
     state, rows = run
-    assert all(len(stage.describe(row)) <= 70 for row in rows)
+    assert all(len(stage.describe(row)) <= 43 for row in rows)
     summary = {"title": "reinforce", **stage.summarize(state, rows)}
     output = io.StringIO()
     Console(file=output, width=80).print(stage.table(summary))

@@ -214,7 +214,7 @@ def test_merged_positions_count_as_often_as_they_occur(tmp_path: Path) -> None:
 
 def test_reports_fit_their_widths(learned: Any, tmp_path: Path) -> None:
     stage, state, rows = learned
-    assert all(0 < len(stage.describe(row)) <= 70 for row in rows)
+    assert all(0 < len(stage.describe(row)) <= 43 for row in rows)
     assert stage.describe(rows[-1]) != stage.describe(rows[0])
     summary = json.loads(json.dumps(stage.summarize(state, rows)))
     assert summary["train/epochs"] == pytest.approx(12800 / summary["train/positions"])

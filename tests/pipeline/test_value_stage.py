@@ -326,7 +326,7 @@ def test_a_resumed_stage_gives_the_same_numbers(tmp_path: Path) -> None:
 
     rows[-1] |= stage.evaluate(state)
     assert rows[-1]["exact/value_error"] == rows[-1]["one/exact_mse"] != rows[-1]["all/exact_mse"]
-    assert max(len(stage.describe(row)) for row in rows) <= 70
+    assert max(len(stage.describe(row)) for row in rows) <= 43
     summary = stage.summarize(state, rows)
     assert summary["games"] == 300 == summary["games_used"] + summary["games_over_early"]
     json.dumps(summary, allow_nan=False)

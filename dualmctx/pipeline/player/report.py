@@ -96,6 +96,11 @@ def summarize_match(
     }
 
 
+def describe_match(one: str, other: str, row: dict[str, Any]) -> str:
+    """Describes the games of two players; at most 43 columns if λ has at most 4 decimals."""
+    return f"{one} – {other} +{row['wins']:.0f} ={row['draws']:.0f} −{row['losses']:.0f}"
+
+
 def summary_table(summary: dict[str, Any]) -> Table:
     """Lays out the players, the strongest first."""
     table = make_table(

@@ -29,7 +29,12 @@ from dualmctx.pipeline.player.match import (
     measure_keeping,
 )
 from dualmctx.pipeline.player.openings import Openings, choose_openings
-from dualmctx.pipeline.player.report import report_match, summarize_match, summary_table
+from dualmctx.pipeline.player.report import (
+    describe_match,
+    report_match,
+    summarize_match,
+    summary_table,
+)
 from dualmctx.pipeline.stage import Inputs, Row, Stage, StageState
 from dualmctx.types import Environment, Params, PolicyValueNetwork
 
@@ -73,8 +78,7 @@ def make_stage(
         return state._replace(iteration=state.iteration + 1), row
 
     def describe(row: Row) -> str:
-        one, other = _pairing(tournament, row["iteration"] - 1)
-        return f"{one} – {other} +{row['wins']:.0f} ={row['draws']:.0f} −{row['losses']:.0f}"
+        return describe_match(*_pairing(tournament, row["iteration"] - 1), row)
 
     def summarize(state: StageState, rows: list[Row]) -> dict[str, Any]:
         del state

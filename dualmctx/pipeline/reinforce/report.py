@@ -17,14 +17,11 @@ _SMOOTHING = 10
 
 
 def describe_row(row: Row) -> str:
-    """Describes a row in at most 70 columns."""
-    text = (
-        f"pool {row['pool_points']:.0%}  entropy {row['entropy']:.2f}  "
-        f"value {row['value_loss']:.3f}"
-    )
+    """Describes a row in at most 43 columns: the points of its evals, if there are any."""
+    pool = f"pool {row['pool_points']:.0%}"
     if "reinforce/points" in row:
-        text += f"  supervised {_show_interval(row)}"
-    return text
+        return f"{pool}, supervised {_show_interval(row)}"
+    return f"{pool}, entropy {row['entropy']:.2f}, value {row['value_loss']:.3f}"
 
 
 def summarize_rows(rows: list[Row], num_games: int) -> dict[str, Any]:

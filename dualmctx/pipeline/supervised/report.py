@@ -26,17 +26,17 @@ _UNSEEN = ("validation_unseen/{}_{}", "not in training", "--")
 
 
 def describe(row: Row) -> str:
-    """Describes a row in at most 70 columns: its evals, or else the losses of its batches."""
+    """Describes a row in at most 43 columns: its evals, or else the losses of its batches."""
     if "validation/policy_top1" in row:
         text = (
-            f"validation top-1 {row['validation/policy_top1']:.1%} (rollout "
-            f"{row['validation/rollout_top1']:.1%}, chance {row['validation/chance_top1']:.1%})"
+            f"top-1 {row['validation/policy_top1']:.1%}, "
+            f"rollout {row['validation/rollout_top1']:.1%}"
         )
         keeping = row.get("exact/policy_keeping")
-        return text if keeping is None else f"{text}, keeping {keeping:.1%}"
+        return text if keeping is None else f"{text}, keeps {keeping:.1%}"
     return (
-        f"loss {row['policy_loss']:.3f}, rollout {row['rollout_loss']:.3f}; "
-        f"top-1 {row['policy_top1']:.1%}, rollout {row['rollout_top1']:.1%}"
+        f"loss {row['policy_loss']:.3f}, top-1 {row['policy_top1']:.1%}, "
+        f"rollout {row['rollout_top1']:.1%}"
     )
 
 

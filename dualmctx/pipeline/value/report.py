@@ -29,15 +29,14 @@ _COLUMNS = {
 
 
 def describe(row: Row) -> str:
-    """Describes a row in at most 70 columns: errors of evals, if there are any, or losses."""
-    parts = []
+    """Describes a row in at most 43 columns: errors of evals, if there are any, or losses."""
+    errors, losses = [], []
     for name in (ONE, ALL):
         if f"{name}/test_mse" in row:
-            errors = row[f"{name}/train_mse"], row[f"{name}/test_mse"]
-            parts.append("{}: train {:.3f} test {:.3f}".format(name, *errors))
+            errors.append(f"{name} {row[f'{name}/train_mse']:.3f}/{row[f'{name}/test_mse']:.3f}")
         elif f"{name}_loss" in row:
-            parts.append(f"{name}: loss {row[f'{name}_loss']:.3f}")
-    return "  ".join(parts)
+            losses.append(f"{name} {row[f'{name}_loss']:.3f}")
+    return f"train/test {', '.join(errors)}" if errors else f"loss {', '.join(losses)}"
 
 
 def count_games(manifest: Manifest) -> dict[str, int]:
