@@ -534,6 +534,15 @@ def test_run_without_checkpoints_is_not_changed(tmp_path: Path) -> None:
     assert [x.name for x in tmp_path.iterdir()] == ["config.json"]
 
 
+def test_a_folder_of_several_runs_names_them(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(RECORD))
+    for name in ("value", "player"):
+        (tmp_path / name / "checkpoints").mkdir(parents=True)
+    names = f"name a run below it: {tmp_path}/player, {tmp_path}/value"
+    with pytest.raises(ValueError, match=f"; {re.escape(names)}$"):
+        load_trained(tmp_path)
+
+
 def test_export_refuses_other_suffixes(saved: Saved, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"net\.zip; its name must end in \.npz$"):
         export_trained(load_trained(saved.file), tmp_path / "net.zip")

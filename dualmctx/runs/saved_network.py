@@ -204,7 +204,9 @@ def _find(source: Path | str) -> Path:
 def _open_run(path: Path) -> Any:
     # `open_checkpoints` would create the folder.
     if not (path / "checkpoints").is_dir():
-        raise ValueError(f"there is no checkpoint in {path / 'checkpoints'}")
+        below = sorted(str(x.parent) for x in path.glob("*/checkpoints"))
+        remedy = f"; name a run below it: {', '.join(below)}" if below else ""
+        raise ValueError(f"there is no checkpoint in {path / 'checkpoints'}{remedy}")
     return open_checkpoints(path / "checkpoints")
 
 
