@@ -145,7 +145,7 @@ def run_all(options: Any) -> tuple[dict[str, Cost], dict[str, Trained]]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs what the folder lacks, measures, and prints the tables."""
+    """Runs the stages that the folder lacks, measures, and prints the tables."""
     parser, options = read_options(arguments)
     try:
         solver = make_solver()

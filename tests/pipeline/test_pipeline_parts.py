@@ -1,4 +1,4 @@
-"""The parts of AlphaGo's network: which trunk gives what, and which parameters a part has."""
+"""The parts of AlphaGo's network: the outputs and the parameters of each trunk."""
 
 from typing import Any
 

@@ -103,7 +103,7 @@ def check_pipeline(
     """Checks inputs and options at the start that a later stage would refuse.
 
     Returns:
-      The engine of the games, `None` if the data set is given, and what identifies the inputs.
+      The engine of the games, `None` if the data set is given, and the digests of the inputs.
 
     Raises:
       ValueError: if the data set or the opponent cannot be used, the engine does not support the
