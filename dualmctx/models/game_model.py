@@ -1,4 +1,7 @@
-"""Binds a game and a network to a search. Only this module applies signs and masks."""
+"""Binds a game and a network to the functions of a search.
+
+The signs of values and the masks of illegal moves are defined here alone.
+"""
 
 # Some functions of JAX have incomplete types.
 # pyright: reportUnknownMemberType=false
@@ -12,11 +15,8 @@ import jax.numpy as jnp
 import mctx
 from jax import Array
 
-from dualmctx.checks import check_count
 from dualmctx.models.head import HeadOutput
-from dualmctx.models.network import cast_trunk
 from dualmctx.models.packing import Packing, drop_observation, pack_bits
-from dualmctx.models.rollouts import play_out
 from dualmctx.search.tree import Tree
 from dualmctx.types import (
     Embedding,
@@ -24,13 +24,10 @@ from dualmctx.types import (
     GameState,
     HasStateRanges,
     Params,
-    Policy,
     PolicyValueNetwork,
     RecurrentFn,
     RefineFn,
-    RolloutFn,
     RootFn,
-    SearchFn,
 )
 
 
@@ -65,14 +62,15 @@ def reward_and_discount(before: GameState, after: GameState) -> tuple[Array, Arr
     mover = before.current_player
     reward = jnp.take_along_axis(after.rewards, mover[:, None], axis=1)[:, 0]
     same = jnp.where(after.current_player == mover, 1.0, -1.0)
-    return reward, jnp.where(_is_over(after), 0.0, same).astype(reward.dtype)
+    return reward, jnp.where(is_over(after), 0.0, same).astype(reward.dtype)
 
 
-def _is_over(state: GameState) -> Array:
+def is_over(state: GameState) -> Array:
+    """Returns whether games are over, a bool per game."""
     return state.terminated | state.truncated
 
 
-def _packing(env: Environment, compact_states: bool) -> Packing:
+def find_packing(env: Environment, compact_states: bool) -> Packing:
     """Returns the form in which nodes store the states of a game."""
     if not compact_states:
         return drop_observation()
@@ -92,7 +90,7 @@ def node_states(env: Environment, tree: Tree, *, compact_states: bool = False) -
       `[N, ...]` states of the first element of the batch; undefined for slots without a node.
     """
     packed = jax.tree.map(operator.itemgetter(0), tree.embeddings.state)
-    return _packing(env, compact_states).unpack(packed)
+    return find_packing(env, compact_states).unpack(packed)
 
 
 def _masked(output: HeadOutput, state: GameState) -> tuple[Array, Array]:
@@ -103,7 +101,7 @@ def _masked(output: HeadOutput, state: GameState) -> tuple[Array, Array]:
     mask = state.legal_action_mask
     chex.assert_shape(output.logits, mask.shape)
     chex.assert_shape([output.value, state.terminated, state.truncated], mask.shape[:1])
-    return mask_illegal(output.logits, mask), jnp.where(_is_over(state), 0.0, output.value)
+    return mask_illegal(output.logits, mask), jnp.where(is_over(state), 0.0, output.value)
 
 
 def make_model(
@@ -147,7 +145,7 @@ def make_model(
         raise ValueError(f"activations_dtype is {stored_type}; it must be {remedy}")
     first, *later = _find_heads(network.head_depths, heads)
     is_resumed = keep_activations and any(head > first for head in later)
-    packing = _packing(env, compact_states)
+    packing = find_packing(env, compact_states)
 
     def evaluate(params: Params, state: GameState) -> tuple[Array, Array, Embedding]:
         activations, output = network.apply(params, state.observation, first, method="begin")
@@ -207,131 +205,3 @@ def _find_heads(head_depths: tuple[int, ...], heads: tuple[int, ...]) -> list[in
     if not found or len(set(found)) < len(found):
         raise ValueError(f"heads is {heads}; it must name one head or more, each once")
     return found
-
-
-def make_rollout_fn(
-    env: Environment,
-    network: PolicyValueNetwork | None = None,
-    *,
-    max_length: int | None = None,
-    compact_states: bool = False,
-) -> RolloutFn:
-    """Makes the function that plays positions to the end of the game.
-
-    Args:
-      env: a game, as `games.make` returns it.
-      network: a `Network` whose first head plays both sides: moves are sampled from its softmax
-        over legal actions. With `None` they are sampled uniformly from the legal actions.
-      max_length: see `dualmctx.models.rollouts.play_out`.
-      compact_states: the same value as for `make_model`.
-
-    Returns:
-      `(params, rng_key, embedding) -> [M]` outcomes, from the view of the player to move; pure and
-      batched.
-
-    Raises:
-      ValueError: if `max_length` is not at least 1.
-    """
-    check_count("max_length", max_length, 1, "for no limit")
-    packing = _packing(env, compact_states)
-
-    def logits_fn(params: Params, state: GameState) -> Array:
-        if network is None:
-            logits = jnp.zeros(state.legal_action_mask.shape)
-        else:
-            observation = jax.vmap(env.observe)(state)
-            logits = network.apply(params, observation, 0, method="begin")[1].logits
-        return mask_illegal(logits, state.legal_action_mask)
-
-    def play_fn(state: GameState, action: Array) -> tuple[GameState, Array, Array]:
-        # Without the observation, which the loop does not need to carry.
-        after = jax.vmap(env.step)(state, action).replace(observation=None)
-        return after, *reward_and_discount(state, after)
-
-    def rollout_fn(params: Params, rng_key: Array, embedding: Any) -> Array:
-        state = packing.unpack(embedding.state)
-        return play_out(
-            params,
-            rng_key,
-            state,
-            _is_over(state),
-            play_fn=play_fn,
-            logits_fn=logits_fn,
-            max_length=max_length,
-        )
-
-    return rollout_fn
-
-
-def rollout_options(
-    env: Environment, network: PolicyValueNetwork, policy: Policy, *, compact_states: bool = False
-) -> dict[str, RolloutFn]:
-    """Returns the keyword argument `rollout_fn` for a policy with rollouts; empty for others."""
-    rollouts = policy.traits.rollouts
-    if rollouts is None:
-        return {}
-    return {
-        "rollout_fn": make_rollout_fn(
-            env,
-            None if rollouts.player == "uniform" else network,
-            max_length=rollouts.max_length,
-            compact_states=compact_states,
-        )
-    }
-
-
-def make_search_fn(
-    env: Environment,
-    network: PolicyValueNetwork,
-    policy: Policy,
-    *,
-    keep_activations: bool = True,
-    activations_dtype: Any = None,
-    compact_states: bool = False,
-) -> SearchFn:
-    """Binds a policy to a game and a network.
-
-    Args:
-      env: a game, as `games.make` returns it.
-      network: a `dualmctx.models.network.Network`.
-      policy: a search variant.
-      keep_activations: see `make_model`.
-      activations_dtype: see `make_model`.
-      compact_states: see `make_model`.
-
-    Returns:
-      `(params, rng_key, state) -> mctx.PolicyOutput` for a batch of game states. A policy with
-      `reuse_capacity` accepts the output of `get_subtree` on the previous move's trees as a fourth
-      argument.
-
-    Raises:
-      ValueError: see `make_model` and `make_rollout_fn`.
-    """
-    model = make_model(
-        env,
-        network,
-        heads=policy.heads,
-        keep_activations=keep_activations,
-        activations_dtype=activations_dtype,
-        compact_states=compact_states,
-    )
-    rollouts = rollout_options(env, network, policy, compact_states=compact_states)
-
-    def search(
-        params: Params, rng_key: Array, state: GameState, search_tree: Any = None
-    ) -> mctx.PolicyOutput:
-        params = cast_trunk(network, params)
-        # Only policies with `reuse_capacity` take a tree.
-        reused = {} if search_tree is None else {"search_tree": search_tree}
-        return policy(
-            params,
-            rng_key,
-            model.root_fn(params, state),
-            model.recurrent_fn,
-            model.refine_fn,
-            invalid_actions=~state.legal_action_mask,
-            **rollouts,
-            **reused,
-        )
-
-    return search

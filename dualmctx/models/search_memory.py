@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.checks import check_count
-from dualmctx.models.game_model import make_model, rollout_options
+from dualmctx.models.game_model import make_model
+from dualmctx.models.search_fn import rollout_options
 from dualmctx.types import Embedding, Environment, GameState, Params, Policy, PolicyValueNetwork
 
 # In a search with several trees and rounds, XLA copies up to half of the statistics.
