@@ -121,6 +121,21 @@ def test_a_run_is_reopened_only_with_its_configuration(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
+def test_reinforcement_is_prolonged_and_other_stages_are_not(tmp_path: Path) -> None:
+    """Of the stages of the pipeline, only this one has no schedule of the learning rate."""
+
+    def record(stage: str, number: int) -> dict[str, Any]:
+        options = {"num_iterations": number, "eval_every": number, "num_games": 8}
+        return {"game": "nim", "pipeline": stage, "reinforce": options}
+
+    create_run(tmp_path / "run", record("reinforce", 5))
+    reopen_run(tmp_path / "run", record("reinforce", 10))
+    assert read_config(tmp_path / "run") == record("reinforce", 10)
+    create_run(tmp_path / "whole", record("alphago", 5))
+    with pytest.raises(ValueError, match=r"reinforce.num_iterations \(5 → 10\); resume it"):
+        reopen_run(tmp_path / "whole", record("alphago", 10))
+
+
 @pytest.mark.parametrize("number", [math.inf, (1.5, -math.inf)])
 def test_a_run_with_an_infinite_option_is_resumed(number: Any, tmp_path: Path) -> None:
     config = {**CONFIG, "norm": number}

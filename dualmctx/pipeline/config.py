@@ -4,21 +4,27 @@ import dataclasses
 from typing import Any, TypeVar
 
 from dualmctx.checks import check, check_count, is_whole
-from dualmctx.pipeline.options import Games, PlayerOptions, Reinforce, Supervised, Value
+from dualmctx.pipeline.options import (
+    GamesOptions,
+    PlayerOptions,
+    ReinforceOptions,
+    SupervisedOptions,
+    ValueOptions,
+)
 from dualmctx.training.config import NetworkOptions
 
 __all__ = (
     "AlphaGoConfig",
-    "Games",
+    "GamesOptions",
     "PlayerConfig",
     "PlayerOptions",
-    "Reinforce",
     "ReinforceConfig",
+    "ReinforceOptions",
     "RunConfig",
-    "Supervised",
     "SupervisedConfig",
-    "Value",
+    "SupervisedOptions",
     "ValueConfig",
+    "ValueOptions",
     "config_of_stage",
 )
 
@@ -67,7 +73,7 @@ class SupervisedConfig(RunConfig):
     parameters. FOLDER@ITERATION names an earlier checkpoint."""
     network: NetworkOptions = dataclasses.field(default_factory=NetworkOptions)
     """Options of the network."""
-    supervised: Supervised = dataclasses.field(default_factory=Supervised)
+    supervised: SupervisedOptions = dataclasses.field(default_factory=SupervisedOptions)
     """Options of the stage."""
 
 
@@ -77,7 +83,7 @@ class ReinforceConfig(RunConfig):
 
     init_from: str | None = None
     """The run of the supervised stage; required. FOLDER@ITERATION names an earlier checkpoint."""
-    reinforce: Reinforce = dataclasses.field(default_factory=Reinforce)
+    reinforce: ReinforceOptions = dataclasses.field(default_factory=ReinforceOptions)
     """Options of the stage."""
 
 
@@ -91,7 +97,7 @@ class ValueConfig(RunConfig):
     supervised: str | None = None
     """The run of the supervised stage, whose policy plays the first moves of each game;
     required."""
-    value: Value = dataclasses.field(default_factory=Value)
+    value: ValueOptions = dataclasses.field(default_factory=ValueOptions)
     """Options of the stage."""
 
 
@@ -123,13 +129,13 @@ class AlphaGoConfig(RunConfig):
     file, or the name of a network shipped with dualmctx."""
     network: NetworkOptions = dataclasses.field(default_factory=NetworkOptions)
     """Options of the network."""
-    games: Games = dataclasses.field(default_factory=Games)
+    games: GamesOptions = dataclasses.field(default_factory=GamesOptions)
     """Options of the games of the data set, if none is named."""
-    supervised: Supervised = dataclasses.field(default_factory=Supervised)
+    supervised: SupervisedOptions = dataclasses.field(default_factory=SupervisedOptions)
     """Options of the supervised stage."""
-    reinforce: Reinforce = dataclasses.field(default_factory=Reinforce)
+    reinforce: ReinforceOptions = dataclasses.field(default_factory=ReinforceOptions)
     """Options of the policy by reinforcement."""
-    value: Value = dataclasses.field(default_factory=Value)
+    value: ValueOptions = dataclasses.field(default_factory=ValueOptions)
     """Options of the value network."""
     player: PlayerOptions = dataclasses.field(default_factory=PlayerOptions)
     """Options of the player and of its match."""
@@ -156,4 +162,4 @@ def config_of_stage(config: AlphaGoConfig, kind: type[C], **changes: Any) -> C:
     return kind(**fields | changes)
 
 
-_GROUPS = (Supervised, Reinforce, Value, PlayerOptions)
+_GROUPS = (SupervisedOptions, ReinforceOptions, ValueOptions, PlayerOptions)

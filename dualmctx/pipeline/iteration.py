@@ -12,6 +12,9 @@ from dualmctx.runs.checkpoint import Checkpoints
 from dualmctx.runs.folder import RunFolder
 from dualmctx.training.divergence import all_finite
 
+EVAL_SECONDS = "eval_seconds"
+"""The entry of a row that only rows with evals have."""
+
 
 class StageRun(NamedTuple):
     """A stage with its folder.
@@ -78,9 +81,7 @@ def run_iteration(
     row: Row = {"iteration": iteration, "seconds": seconds, **metrics}
     divergence = _check_divergence(metrics, state)
     if not divergence and _is_eval_due(stage, iteration):
-        start = time.perf_counter()
-        row |= {name: float(x) for name, x in stage.evaluate(state).items()}
-        row["eval_seconds"] = time.perf_counter() - start
+        row |= measure(stage, state)
     row["wall_seconds"] = clock.elapsed()
     rows.append(row)
     for write in outputs:
@@ -93,6 +94,13 @@ def run_iteration(
     if iteration % run.checkpoint_every == 0:
         run.checkpoints.save(iteration, state)
     return state
+
+
+def measure(stage: Stage, state: StageState) -> Row:
+    """Runs the evals; returns their entries of a row and `eval_seconds`."""
+    start = time.perf_counter()
+    entries = {name: float(x) for name, x in stage.evaluate(state).items()}
+    return entries | {EVAL_SECONDS: time.perf_counter() - start}
 
 
 def _is_eval_due(stage: Stage, iteration: int) -> bool:

@@ -2,11 +2,11 @@
 
 import optax
 
-from dualmctx.pipeline.options import Supervised, Value
+from dualmctx.pipeline.options import SupervisedOptions, ValueOptions
 from dualmctx.training.learner import Learner, make_optimizer
 
 
-def make_stage_optimizer(options: Supervised | Value) -> optax.GradientTransformation:
+def make_stage_optimizer(options: SupervisedOptions | ValueOptions) -> optax.GradientTransformation:
     """Returns the optimiser of self-play training, with the schedule of a whole stage.
 
     It is AdamW with clipped gradients, a linear warm-up and a cosine decay over all

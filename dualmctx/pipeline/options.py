@@ -10,7 +10,7 @@ EnginesOfGames = Literal["openspiel-mcts", "perfect", "bitbully"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Games:
+class GamesOptions:
     """Options of the games of the data set that the whole pipeline makes."""
 
     engine: EnginesOfGames = "openspiel-mcts"
@@ -47,7 +47,7 @@ class Games:
 
 
 @dataclasses.dataclass(frozen=True)
-class Supervised:
+class SupervisedOptions:
     """Options of the supervised stage: the policy network and the rollout policy."""
 
     num_iterations: int = 40
@@ -81,17 +81,17 @@ class Supervised:
 
 
 @dataclasses.dataclass(frozen=True)
-class Reinforce:
+class ReinforceOptions:
     """Options of the policy by reinforcement."""
 
     num_iterations: int = 400
-    """Iterations, each with one opponent from the pool."""
+    """Iterations, each with one opponent from the pool. A resumed run may have more."""
     num_games: int = 128
     """Games per iteration, an even number: the current policy moves first in half of them."""
     learning_rate: float = 0.02
     """Learning rate of the policy, which is constant. Gradients of a batch of games mostly have a
     larger norm than max_gradient_norm, so sgd moves the parameters by about the product of the two
-    per iteration. adam needs a much smaller rate, such as 3e-4."""
+    per iteration. adam needs a much smaller rate, such as 1e-4."""
     value_learning_rate: float = 1e-3
     """Learning rate of the baseline, which is trained by Adam."""
     optimizer: Literal["sgd", "adam"] = "sgd"
@@ -132,7 +132,7 @@ class Reinforce:
 
 
 @dataclasses.dataclass(frozen=True)
-class Value:
+class ValueOptions:
     """Options of the value network."""
 
     num_games: int = 50_000

@@ -4,11 +4,11 @@ import dataclasses
 
 from dualmctx.pipeline.config import (
     AlphaGoConfig,
-    Games,
+    GamesOptions,
     PlayerOptions,
-    Reinforce,
-    Supervised,
-    Value,
+    ReinforceOptions,
+    SupervisedOptions,
+    ValueOptions,
 )
 from dualmctx.training.config import NetworkOptions
 from dualmctx.training.presets import PRESETS
@@ -18,7 +18,7 @@ PIPELINE_PRESETS: dict[str, AlphaGoConfig] = {
         game="connect2",
         network=NetworkOptions(trunk="mlp", width=32, num_blocks=2),
         # The game has few different games; these give 13 positions for training.
-        games=Games(
+        games=GamesOptions(
             engine="perfect",
             number=1000,
             opening_plies=(0, 1, 2),
@@ -26,9 +26,11 @@ PIPELINE_PRESETS: dict[str, AlphaGoConfig] = {
             validation=0.15,
             test=0.15,
         ),
-        supervised=Supervised(num_iterations=10, num_updates=20, batch_size=8, warmup_steps=20),
-        reinforce=Reinforce(num_iterations=20, num_games=64, pool_every=5, eval_games=64),
-        value=Value(
+        supervised=SupervisedOptions(
+            num_iterations=10, num_updates=20, batch_size=8, warmup_steps=20
+        ),
+        reinforce=ReinforceOptions(num_iterations=20, num_games=64, pool_every=5, eval_games=64),
+        value=ValueOptions(
             num_games=1000, test_share=0.3, num_iterations=10, num_updates=20, batch_size=64
         ),
         player=PlayerOptions(num_simulations=16, num_games=16),
@@ -37,10 +39,12 @@ PIPELINE_PRESETS: dict[str, AlphaGoConfig] = {
     "tic-tac-toe": AlphaGoConfig(
         game="tic_tac_toe",
         network=NetworkOptions(trunk="mlp", width=64, num_blocks=2),
-        games=Games(number=2000, simulations=100, random_share=0.1, validation=0.1, test=0.1),
-        supervised=Supervised(num_iterations=20, num_updates=50),
-        reinforce=Reinforce(num_iterations=200, pool_every=10, eval_every=25, max_plies=9),
-        value=Value(num_games=8000, num_iterations=15, num_updates=50, batch_size=128),
+        games=GamesOptions(
+            number=2000, simulations=100, random_share=0.1, validation=0.1, test=0.1
+        ),
+        supervised=SupervisedOptions(num_iterations=20, num_updates=50),
+        reinforce=ReinforceOptions(num_iterations=200, pool_every=10, eval_every=25, max_plies=9),
+        value=ValueOptions(num_games=8000, num_iterations=15, num_updates=50, batch_size=128),
         player=PlayerOptions(num_simulations=32, num_games=40),
     ),
     "connect-four": AlphaGoConfig(
@@ -49,8 +53,10 @@ PIPELINE_PRESETS: dict[str, AlphaGoConfig] = {
         # moves slightly better, and take about seven times as long (docs/pipeline.md).
         network=NetworkOptions(trunk="mlp", width=256, num_blocks=2),
         # Later iterations fit the training positions alone.
-        supervised=Supervised(num_iterations=20),
-        reinforce=Reinforce(num_iterations=1000, pool_every=50, eval_every=50, max_plies=42),
+        supervised=SupervisedOptions(num_iterations=20),
+        reinforce=ReinforceOptions(num_iterations=1000, pool_every=50, eval_every=50, max_plies=42),
+        # With 50,000 games and 15 iterations, the held-out error is 0.88 instead of 0.80.
+        value=ValueOptions(num_games=300_000, num_iterations=45),
     ),
 }
 """Presets for games with a data set of a suitable size."""

@@ -12,7 +12,7 @@ from rich.console import Console
 from dualmctx.distributed.signals import stopped_on_request
 from dualmctx.experiment.loop import STOPPED, RunFailed
 from dualmctx.experiment.messages import describe_failure, resume_command
-from dualmctx.pipeline.iteration import Clock, StageRun, run_iteration
+from dualmctx.pipeline.iteration import EVAL_SECONDS, Clock, StageRun, measure, run_iteration
 from dualmctx.pipeline.stage import Row, Stage, StageState
 from dualmctx.runs.display import Described, Display
 from dualmctx.runs.loggers import tensorboard
@@ -104,8 +104,16 @@ def _train(
             command = resume_command()
             display.say(f"saved iteration {int(state.iteration)}; continue with: {command}")
             return STOPPED
+        _require_final_evals(run, state, rows)
         _finish(run, state, rows, display)
     return STOPPED if stop else 0
+
+
+def _require_final_evals(run: StageRun, state: StageState, rows: list[Row]) -> None:
+    """Runs the evals of the last row if it has none: a resumed run may end earlier than planned."""
+    if rows and EVAL_SECONDS not in rows[-1]:
+        rows[-1] |= measure(run.stage, state)
+        run.folder.write_rows(rows)
 
 
 def _describe_fn(stage: Stage) -> Callable[[Row], Described]:

@@ -1,4 +1,4 @@
-"""What a training run writes and shows: folders, checkpoints, saved networks, logs, progress."""
+"""The output of a training run: folders, checkpoints, saved networks, logs, progress."""
 
 # Raises an ImportError if another package hides `games`.
 import dualmctx.games  # noqa: F401

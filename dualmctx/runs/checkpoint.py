@@ -114,7 +114,9 @@ class Checkpoints(NamedTuple):
             raise ValueError(f"there is no checkpoint in {self.manager.directory}")
         raise ValueError(
             f"the checkpoint of iteration {steps[0]} in {self.manager.directory} cannot be read: "
-            f"{damaged[steps[0]]}" + (", nor can earlier ones" if len(steps) > 1 else "")
+            f"{damaged[steps[0]]}"
+            + (", nor can earlier ones" if len(steps) > 1 else "")
+            + "; put back a copy, or start again in another folder"
         )
 
     def steps(self) -> list[int]:
@@ -148,7 +150,9 @@ class Checkpoints(NamedTuple):
             config = _check(content, in_order=False)
         except _UNREADABLE as error:
             where = f"the checkpoint of iteration {step} in {self.manager.directory}"
-            raise ValueError(f"{where} cannot be read: {_shorten(error)}") from error
+            others = ", ".join(map(str, sorted(set(self.manager.all_steps()) - {step})))
+            remedy = f"choose another one: {others}" if others else "train again"
+            raise ValueError(f"{where} cannot be read: {_shorten(error)}; {remedy}") from error
         return Restored(jax.tree.map(np.asarray, content["state"]), step, {}, config)
 
     def _read(self, step: int, like: Any) -> tuple[Any, dict[str, Any] | None]:

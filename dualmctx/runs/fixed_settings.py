@@ -6,6 +6,9 @@ CHANGEABLE = ("num_iterations", "checkpoint_every", "checkpoint_minutes", "keep"
 """Settings of a run that may change when it is resumed; no earlier result depends on them."""
 CHANGEABLE_IN_EVALS = ("every", "stop_when_solved")
 """The same, in the group `evals`."""
+CHANGEABLE_IN_REINFORCE = ("num_iterations", "eval_every")
+"""The same, in the group `reinforce` of a run of that stage of the pipeline. Other stages have
+schedules of their own length, and those of a whole pipeline build on each other."""
 
 
 def fixed_settings(config: dict[str, Any]) -> dict[str, Any]:
@@ -18,9 +21,8 @@ def fixed_settings(config: dict[str, Any]) -> dict[str, Any]:
       config: the content of a `config.json`; settings of other programs are kept.
     """
     fixed = {name: x for name, x in config.items() if name not in CHANGEABLE}
-    if isinstance(fixed.get("evals"), dict):
-        evals = fixed["evals"].items()
-        fixed["evals"] = {name: x for name, x in evals if name not in CHANGEABLE_IN_EVALS}
+    for group, names in _changeable_groups(config).items():
+        fixed[group] = {name: x for name, x in fixed[group].items() if name not in names}
     if "num_iterations" in config:
         fixed["schedule_iterations"] = config.get("schedule_iterations") or config["num_iterations"]
     return fixed
@@ -33,9 +35,17 @@ def with_changes(saved: dict[str, Any], config: dict[str, Any]) -> dict[str, Any
     of that version. A setting that is missing and would be `None` is not added.
     """
     changed = _with_entries(saved, config, (*CHANGEABLE, "schedule_iterations"))
-    if isinstance(saved.get("evals"), dict):
-        changed["evals"] = _with_entries(saved["evals"], config["evals"], CHANGEABLE_IN_EVALS)
+    for group, names in _changeable_groups(saved).items():
+        changed[group] = _with_entries(saved[group], config[group], names)
     return changed
+
+
+def _changeable_groups(config: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Returns the groups of settings of which some may change, with the names of those."""
+    groups: dict[str, tuple[str, ...]] = {"evals": CHANGEABLE_IN_EVALS}
+    if config.get("pipeline") == "reinforce":
+        groups["reinforce"] = CHANGEABLE_IN_REINFORCE
+    return {name: x for name, x in groups.items() if isinstance(config.get(name), dict)}
 
 
 def _with_entries(

@@ -60,8 +60,13 @@ class RunFolder(NamedTuple):
         if not self.metrics.exists():
             return []
         rows = [row for row in read_rows(self.metrics) if row["iteration"] <= num_iterations]
-        atomic_write_text(self.metrics, "".join(json.dumps(row) + "\n" for row in rows))
+        self.write_rows(rows)
         return rows
+
+    def write_rows(self, rows: list[dict[str, Any]]) -> None:
+        """Writes all rows of the metrics atomically."""
+        lines = [json.dumps(_replace_non_finite(row)) + "\n" for row in rows]
+        atomic_write_text(self.metrics, "".join(lines))
 
     def write_json(self, name: str, content: dict[str, Any]) -> None:
         """Writes a JSON file atomically."""
@@ -208,7 +213,7 @@ def _read_json(file: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(file.read_text()))
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{file} cannot be read: {error}") from error
+        raise ValueError(f"{file} cannot be read: {error}; put back a copy") from error
 
 
 def current_config(content: dict[str, Any], file: Path) -> dict[str, Any]:
@@ -225,7 +230,7 @@ def current_config(content: dict[str, Any], file: Path) -> dict[str, Any]:
     try:
         config = with_current_names(content)
     except (ValueError, TypeError, AttributeError) as error:
-        raise ValueError(f"{file} cannot be read: {error}") from error
+        raise ValueError(f"{file} cannot be read: {error}; put back a copy") from error
     return {name: value for name, value in config.items() if name != EDITED}
 
 

@@ -1,5 +1,6 @@
 """Checks that stop a run: diverged training, unusable parameters, failed hardware."""
 
+import errno
 import math
 from statistics import median
 from typing import Any
@@ -13,6 +14,7 @@ from dualmctx.types import Params
 _NUM_ROWS = 50
 _FACTOR = 10
 _LARGEST_PARAMETER = 1e15
+_DENIED = (errno.EACCES, errno.EPERM)
 
 FAILURES = (OSError, MemoryError, jax.errors.JaxRuntimeError)
 """Errors that are caused by memory, disk, network connection or device, not by the program."""
@@ -85,5 +87,12 @@ def check_divergence(
 
 
 def first_line(error: BaseException) -> str:
-    """Returns the first line of the message of an error, or its type if the message is empty."""
+    """Returns the first line of the message of an error, or its type if the message is empty.
+
+    The message for an error with one file begins with its path. It ends with a remedy if access to
+    the file is denied.
+    """
+    if isinstance(error, OSError) and isinstance(error.filename, str) and error.filename2 is None:
+        remedy = "; check its permissions" if error.errno in _DENIED else ""
+        return f"{error.filename}: {error.strerror}{remedy}"
     return (str(error).strip() or type(error).__name__).split("\n")[0]

@@ -20,7 +20,7 @@ from dualmctx.distributed.devices import (
     shardings,
     total,
 )
-from dualmctx.models.game_model import make_search_fn
+from dualmctx.models.search_fn import make_search_fn
 from dualmctx.training.batch import TrainingBatch
 from dualmctx.training.learner import AugmentFn, Learner, make_learn, make_optimizer
 from dualmctx.training.metrics import count_games, make_metrics

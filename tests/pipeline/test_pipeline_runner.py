@@ -18,8 +18,9 @@ from fake_stage import NUM_ITERATIONS, SMALL
 
 from dualmctx.commands import compare, evaluate, export, train
 from dualmctx.experiment.loop import RunFailed
-from dualmctx.pipeline.options import PlayerOptions, Value
+from dualmctx.pipeline.options import PlayerOptions, ValueOptions
 from dualmctx.pipeline.runner import run_stage
+from dualmctx.runs import fixed_settings
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.saved_network import load_trained
 
@@ -94,7 +95,7 @@ class _NoCheckpoints:
 
 @pytest.mark.parametrize(
     ("group", "options", "flag"),
-    [("player", PlayerOptions(), "num-games"), ("value", Value(), "batch-size")],
+    [("player", PlayerOptions(), "num-games"), ("value", ValueOptions(), "batch-size")],
 )
 def test_too_little_memory_names_the_flag_that_saves_memory(
     group: str, options: Any, flag: str
@@ -184,6 +185,26 @@ def test_a_finished_stage_is_not_run_again(finished: Finished) -> None:
     assert {name for name in after if before.get(name) != after[name]} <= {
         name for name in after if name.startswith("tensorboard")
     }
+
+
+def test_a_stage_that_gets_fewer_iterations_ends_with_evals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Evals run after every second iteration, so the row of iteration 5 has none at first."""
+    out = tmp_path / "run"
+    with fake_stage.acting(4, lambda: os.kill(os.getpid(), signal.SIGINT)):
+        assert train.main([*SMALL, "--out", str(out)]) == 130
+    assert "fake/largest" not in read_metrics(out)[-1]
+
+    def changeable(config: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+        return {name: ("num_iterations",) for name in config if name == "supervised"}
+
+    monkeypatch.setattr(fixed_settings, "_changeable_groups", changeable)
+    assert train.main(["--resume", str(out), "--supervised.num-iterations", "5"]) == 0
+    rows = read_metrics(out)
+    assert [row["iteration"] for row in rows] == [1, 2, 3, 4, 5]
+    assert "fake/largest" in rows[-1]
+    assert json.loads((out / "summary.json").read_text())["iterations"] == 5
 
 
 def test_divergence_ends_the_stage_without_a_checkpoint(

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 import games
-from dualmctx.pipeline.config import Reinforce, ReinforceConfig
+from dualmctx.pipeline.config import ReinforceConfig, ReinforceOptions
 from dualmctx.pipeline.parts import (
     POLICY,
     ROLLOUT,
@@ -48,7 +48,7 @@ def supervised() -> Trained:
 
 
 def make(**options: Any) -> Stage:
-    config = ReinforceConfig(game="connect2", reinforce=Reinforce(**OPTIONS | options))
+    config = ReinforceConfig(game="connect2", reinforce=ReinforceOptions(**OPTIONS | options))
     return make_stage(ENV, NETWORK, config, Inputs(init_from=supervised()), Path())
 
 
@@ -132,7 +132,7 @@ def test_games_are_played_against_the_drawn_opponent(stage: Stage) -> None:
 
 
 def test_large_gradients_are_scaled_down_to_their_norm() -> None:
-    optimizers = make_optimizers(Reinforce(learning_rate=0.5, max_gradient_norm=2.0))
+    optimizers = make_optimizers(ReinforceOptions(learning_rate=0.5, max_gradient_norm=2.0))
     for scale, expected in ((1.0, 0.5), (3.0, 1.0), (400.0, 1.0)):
         gradient = {"w": jnp.array([0.6 * scale, -0.8 * scale])}
         step, _ = optimizers.policy.update(gradient, optimizers.policy.init(gradient))

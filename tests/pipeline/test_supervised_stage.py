@@ -16,7 +16,7 @@ import games
 from dualmctx.datasets import load_dataset, read_manifest
 from dualmctx.datasets.shards import read_shard, shard_paths
 from dualmctx.pipeline.config import SupervisedConfig
-from dualmctx.pipeline.options import Supervised
+from dualmctx.pipeline.options import SupervisedOptions
 from dualmctx.pipeline.parts import VALUE, alphago_network, get_part, policy_logits
 from dualmctx.pipeline.stage import Inputs, Stage, StageState
 from dualmctx.pipeline.supervised import stage as supervised_stage
@@ -25,7 +25,7 @@ from dualmctx.pipeline.supervised.move_learning import POLICIES
 from dualmctx.pipeline.supervised.stage import make_stage
 from dualmctx.training.config import NetworkOptions
 
-OPTIONS = Supervised(
+OPTIONS = SupervisedOptions(
     num_iterations=4, num_updates=25, batch_size=128, learning_rate=1e-2, warmup_steps=5
 )
 NETWORK = NetworkOptions(trunk="mlp", width=32, num_blocks=1)
@@ -131,7 +131,7 @@ def test_training_games_are_loaded_with_symmetries_by_default(
     monkeypatch.setattr(
         supervised_stage, "load_dataset", lambda *args, **options: calls.append((args, options))
     )
-    make_ttt_stage(perfect, supervised=Supervised(augment=augment, batch_size=64))
+    make_ttt_stage(perfect, supervised=SupervisedOptions(augment=augment, batch_size=64))
     [((folder, split, _), options)] = calls
     assert (folder, split, options["augment"]) == (perfect, "train", expected)
 
@@ -259,6 +259,8 @@ def test_splits_without_positions_have_no_scores(tmp_path: Path) -> None:
 def test_bad_options_have_one_message(perfect: Path, changes: Any, message: str) -> None:
     env = make("nim") if changes.get("augment") else ENV
     network = alphago_network(env, NetworkOptions(trunk="mlp", width=8, num_blocks=1))
-    config = SupervisedConfig(game="x", dataset=str(perfect), supervised=Supervised(**changes))
+    config = SupervisedConfig(
+        game="x", dataset=str(perfect), supervised=SupervisedOptions(**changes)
+    )
     with pytest.raises(ValueError, match=message):
         make_stage(env, network, config, Inputs(), Path("unused"))

@@ -15,7 +15,7 @@ from rich.console import Console
 import games
 from dualmctx.datasets import read_manifest, read_shard
 from dualmctx.datasets.shards import shard_paths
-from dualmctx.pipeline.config import Value, ValueConfig
+from dualmctx.pipeline.config import ValueConfig, ValueOptions
 from dualmctx.pipeline.exact_evals import value_error
 from dualmctx.pipeline.exact_positions import exact_positions
 from dualmctx.pipeline.parts import (
@@ -269,7 +269,7 @@ def make(folder: Path, *, is_nan: tuple[bool, bool] = (False, False), **changes:
     """Makes a stage; `is_nan` says whether the supervised and the reinforced policy are NaN."""
     config = ValueConfig(
         game="tic_tac_toe",
-        value=Value(
+        value=ValueOptions(
             **{
                 "num_games": 300,
                 "num_iterations": 4,
@@ -371,7 +371,7 @@ def test_augmentation_needs_symmetries(tmp_path: Path) -> None:
     network = alphago_network(env, NetworkOptions(width=8, num_blocks=1))
     params = network.init(jax.random.PRNGKey(0), jnp.zeros((1, *env.observation_shape)))
     inputs = Inputs(*[Trained(env, network, params, 1, {})] * 2)
-    config = ValueConfig(game="nim", value=Value(augment=True))
+    config = ValueConfig(game="nim", value=ValueOptions(augment=True))
     with pytest.raises(ValueError, match=r"has no symmetries; leave value\.augment out"):
         make_stage(env, network, config, inputs, tmp_path)
 
@@ -382,4 +382,4 @@ def test_augmentation_needs_symmetries(tmp_path: Path) -> None:
 )
 def test_options_out_of_range_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(change))):
-        Value(**change)
+        ValueOptions(**change)

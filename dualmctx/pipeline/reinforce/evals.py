@@ -13,7 +13,7 @@ from dualmctx.matches.movers import MoveFn
 from dualmctx.models.network import SeparateTrunks
 from dualmctx.pipeline.exact_evals import keeping_share
 from dualmctx.pipeline.exact_positions import exact_positions
-from dualmctx.pipeline.options import Reinforce
+from dualmctx.pipeline.options import ReinforceOptions
 from dualmctx.pipeline.parts import POLICY, get_part, make_logits_fn
 from dualmctx.pipeline.reinforce.opponent_pool import first_policy
 from dualmctx.pipeline.reinforce.self_matches import likeliest_moves, make_self_match, sample_moves
@@ -28,7 +28,7 @@ _EVALS = 0xE7A15
 
 
 def make_evaluate(
-    env: Environment, network: SeparateTrunks, options: Reinforce
+    env: Environment, network: SeparateTrunks, options: ReinforceOptions
 ) -> Callable[[StageState], dict[str, float]]:
     """Returns the evals: matches with the supervised policy, and moves against perfect play."""
     logits_fn = make_logits_fn(network)
@@ -54,7 +54,7 @@ def make_evaluate(
 
 
 def _make_count(
-    env: Environment, move_fn: MoveFn, options: Reinforce, opening_plies: int
+    env: Environment, move_fn: MoveFn, options: ReinforceOptions, opening_plies: int
 ) -> Callable[[StageState, chex.PRNGKey], chex.Array]:
     """Returns a function that plays a match of the policy with the supervised policy.
 

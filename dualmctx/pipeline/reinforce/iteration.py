@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import optax
 
 from dualmctx.models.network import SeparateTrunks
-from dualmctx.pipeline.options import Reinforce
+from dualmctx.pipeline.options import ReinforceOptions
 from dualmctx.pipeline.parts import (
     POLICY,
     VALUE,
@@ -35,7 +35,7 @@ class Optimizers(NamedTuple):
     value: Any
 
 
-def make_optimizers(options: Reinforce) -> Optimizers:
+def make_optimizers(options: ReinforceOptions) -> Optimizers:
     """Returns the optimisers of the policy and of the baseline, both with clipped gradients."""
     clip = optax.clip_by_global_norm(options.max_gradient_norm)
     policy = {"sgd": optax.sgd, "adam": optax.adam}[options.optimizer](options.learning_rate)
@@ -47,7 +47,7 @@ def make_optimizers(options: Reinforce) -> Optimizers:
 def make_iterate(
     env: Environment,
     network: SeparateTrunks,
-    options: Reinforce,
+    options: ReinforceOptions,
     optimizers: Optimizers,
 ) -> Callable[[StageState], tuple[StageState, dict[str, chex.Array]]]:
     """Returns a function that runs one iteration on the device, to be jitted.

@@ -21,7 +21,7 @@ from dualmctx.pipeline.config import SupervisedConfig
 from dualmctx.pipeline.exact_evals import keeping_share
 from dualmctx.pipeline.exact_positions import exact_positions
 from dualmctx.pipeline.optimizer import make_stage_optimizer
-from dualmctx.pipeline.options import Supervised
+from dualmctx.pipeline.options import SupervisedOptions
 from dualmctx.pipeline.parts import check_parts, get_part
 from dualmctx.pipeline.stage import Inputs, Row, Stage, StageState
 from dualmctx.pipeline.supervised.accuracy import no_scores
@@ -107,7 +107,7 @@ def _read_dataset(env: Environment, data: Path, batch_size: int) -> Manifest:
     manifest = read_manifest(data)
     open_game(manifest, env, data)
     rows = manifest.splits["train"]["rows"]
-    remedy = f"at most {rows}, the positions in the training split of {data}"
+    remedy = f"at most {rows}, the positions for training in {data}; or make more games"
     check(batch_size <= rows, "supervised.batch_size", batch_size, remedy)
     return manifest
 
@@ -146,7 +146,7 @@ def _initial_params(
 
 
 def _make_evaluate(
-    env: Environment, network: SeparateTrunks, data: Path, options: Supervised
+    env: Environment, network: SeparateTrunks, data: Path, options: SupervisedOptions
 ) -> Callable[[StageState], dict[str, float]]:
     """Returns the evals: held-out positions of games, and positions with exact values."""
     known = functools.cache(lambda: training_keys(data))
