@@ -52,6 +52,8 @@ from dualmctx.training.config import Config
 from dualmctx.training.presets import PRESETS
 
 PRESET = "connect-four"
+SHOWN = ("first", "second", "wins", "draws", "losses", "points")
+"""The columns of the tables of games."""
 
 
 def train_self_play(
@@ -173,7 +175,9 @@ def main(arguments: list[str] | None = None) -> None:
     ]
     show("Seconds", times)
     show("Moves that keep the game's value", shares)
-    show("Games", matches)
+    for budget in options.budgets:
+        rows = [{x: row[x] for x in SHOWN} for row in matches if row["budget"] == budget]
+        show(f"Games, budget {budget}, {2 * len(openings)} of each pair", rows)
     content = {"seconds": times, "positions": shares, "matches": matches}
     write_json(options.json, content)
 

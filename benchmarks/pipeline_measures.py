@@ -1,4 +1,4 @@
-"""What `benchmarks.pipeline` measures: moves that keep the game's value, and matches."""
+"""The measurements of `benchmarks.pipeline`: moves that keep the game's value, and matches."""
 
 import json
 import pathlib

@@ -34,6 +34,8 @@ TRAINING = STAGES[:-1]
 CLOCKS: dict[str, Callable[[], float]] = {"clock": time.perf_counter, "cpu": time.process_time}
 # Iterations that are timed to find the length of the schedule.
 _TIMED = 3
+# Iterations between lines of progress.
+_SHOWN = 25
 
 
 class Cost(NamedTuple):
@@ -186,6 +188,9 @@ def train_until(
             # The metrics are numbers on the host, so the iteration has ended.
             state, _ = iterate(state)
             number += 1
+            if number % _SHOWN == 0:
+                spent = read_time() - start[which]
+                print(f"iteration {number}: {spent:.0f} of {seconds:.0f} s", file=sys.stderr)
         return state.params, number, Cost(**{x: read() - start[x] for x, read in CLOCKS.items()})
 
     *_, timed = train(1, lambda number, _: number == _TIMED)

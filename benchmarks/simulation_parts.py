@@ -11,8 +11,9 @@ from benchmarks.common import make_params
 from benchmarks.dual import make_positions
 from benchmarks.looped import Cost, Program, count, depend
 from dualmctx.experiment.assemble import record_of
-from dualmctx.models.game_model import make_model, make_search_fn
+from dualmctx.models.game_model import make_model
 from dualmctx.models.packing import drop_observation, pack_bits
+from dualmctx.models.search_fn import make_search_fn
 from dualmctx.policies import AlphaZero, Execution, Root
 from dualmctx.policies.options import make_search_spec
 from dualmctx.policies.search_setup import set_up_search
