@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from dualmctx.models.adapted_network import adapt_network as adapt_network
     from dualmctx.models.game_model import Model as Model
     from dualmctx.models.game_model import make_model as make_model
-    from dualmctx.models.game_model import make_search_fn as make_search_fn
     from dualmctx.models.imported_network import import_network as import_network
     from dualmctx.models.network import Network as Network
     from dualmctx.models.network import make_network as make_network
     from dualmctx.models.network_check import check_network as check_network
+    from dualmctx.models.search_fn import make_search_fn as make_search_fn
     from dualmctx.models.search_memory import SearchMemory as SearchMemory
     from dualmctx.models.search_memory import search_memory as search_memory
     from dualmctx.policies import MPV as MPV
@@ -64,7 +64,8 @@ _NAMES = {
     "dualmctx.evaluation.factory": ("evaluate", "load_evaluator", "make_evaluator"),
     "dualmctx.evaluation.stablehlo": ("export_network", "export_search"),
     "dualmctx.models.adapted_network": ("adapt_network",),
-    "dualmctx.models.game_model": ("Model", "make_model", "make_search_fn"),
+    "dualmctx.models.game_model": ("Model", "make_model"),
+    "dualmctx.models.search_fn": ("make_search_fn",),
     "dualmctx.models.imported_network": ("import_network",),
     "dualmctx.models.network": ("Network", "make_network"),
     "dualmctx.models.network_check": ("check_network",),

@@ -13,8 +13,9 @@ import pytest
 import games
 import hash_model
 from dualmctx import AlphaZero, Network, make_network, make_search_fn
-from dualmctx.models.game_model import make_model, make_rollout_fn
+from dualmctx.models.game_model import make_model
 from dualmctx.models.network import SeparateTrunks
+from dualmctx.models.search_fn import make_rollout_fn
 from dualmctx.policies.alphago import AlphaGo
 from dualmctx.search.keys import split_key
 from dualmctx.search.subtree import get_subtree

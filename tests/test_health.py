@@ -65,7 +65,9 @@ def test_single_bad_parameter_is_found(bad: float) -> None:
 @pytest.mark.parametrize(
     ("error", "line"),
     [
-        (OSError(28, "No space left on device", "a file"), "[Errno 28] No space left on device"),
+        (OSError(28, "No space left on device", "a file"), "a file: No space left on device"),
+        (OSError(13, "Permission denied", "x"), "x: Permission denied; check its permissions"),
+        (OSError(2, "No such file", "x", None, "y"), "[Errno 2] No such file: 'x' -> 'y'"),
         (jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory\nof it"), "RESOURCE_EXH"),
         (MemoryError(), "MemoryError"),
     ],

@@ -13,7 +13,7 @@ import hash_model
 import test_mctx
 from dualmctx import AlphaZero, Dual, Execution, Puct, get_subtree, make_network
 from dualmctx.evaluation.evaluations import by_search, make_evaluate_batch
-from dualmctx.models.game_model import make_search_fn
+from dualmctx.models.search_fn import make_search_fn
 from dualmctx.policies import REGISTRY
 from dualmctx.policies import root as roots
 from dualmctx.policies.action_weights import regularized_policy, smoothed_visits

@@ -12,8 +12,8 @@ from double_move import DoubleMoveNim
 import games
 import hash_model
 from dualmctx import make_model, make_network
-from dualmctx.models.game_model import make_rollout_fn
 from dualmctx.models.rollouts import play_out
+from dualmctx.models.search_fn import make_rollout_fn
 from dualmctx.types import Embedding
 from games import plain
 

@@ -12,8 +12,8 @@ import pytest
 
 from documents import table
 from dualmctx import make_model, make_search_fn
-from dualmctx.models.game_model import rollout_options
 from dualmctx.models.network import HeadOutput
+from dualmctx.models.search_fn import rollout_options
 from dualmctx.policies import (
     MPV,
     REGISTRY,

@@ -7,7 +7,7 @@ import numpy as np
 
 import games
 from dualmctx.distributed.free_memory import free_memory
-from dualmctx.models.game_model import make_search_fn
+from dualmctx.models.search_fn import make_search_fn
 from dualmctx.models.search_memory import num_bytes
 from dualmctx.runs.saved_network import Trained, model_kwargs_of
 from dualmctx.training.memory_budget import require_batch_memory

@@ -85,7 +85,8 @@ def _require_games(folder: Path, state: State, files: Sequence[RecordFile]) -> N
         return
     counts = state.counts
     if not counts.read:
-        raise NoGamesError(f"there is no game in {', '.join(file.name for file in files)}")
+        names = ", ".join(file.name for file in files)
+        raise NoGamesError(f"there is no game in {names}; name files of finished games")
     bad = read_bad_games(folder)
     raise NoGamesError(
         f"no game was kept of {counts.read} read: {counts.bad} bad, {counts.without_result} without"

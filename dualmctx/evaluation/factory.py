@@ -19,7 +19,7 @@ from dualmctx.distributed.devices import (
 from dualmctx.distributed.free_memory import free_memory
 from dualmctx.evaluation.evaluations import Evaluations, by_network, by_search, make_evaluate_batch
 from dualmctx.evaluation.evaluator import Evaluator
-from dualmctx.models.game_model import make_search_fn
+from dualmctx.models.search_fn import make_search_fn
 from dualmctx.models.search_memory import num_bytes, search_memory
 from dualmctx.runs.saved_network import Trained, load_trained, model_kwargs_of
 from dualmctx.runs.saved_policy import build_policy

@@ -15,7 +15,7 @@ from jax import export
 from dualmctx.checks import check, check_count
 from dualmctx.evaluation.evaluations import Heads, by_network, by_search, make_evaluate_batch
 from dualmctx.evaluation.readout import Decision
-from dualmctx.models.game_model import make_search_fn
+from dualmctx.models.search_fn import make_search_fn
 from dualmctx.policies import named_options, with_options
 from dualmctx.types import Environment, GameState, Params, Policy, PolicyValueNetwork
 

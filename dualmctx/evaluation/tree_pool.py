@@ -16,7 +16,7 @@ from dualmctx.distributed.free_memory import free_memory
 from dualmctx.evaluation.chunks import keeping_trees, total_simulations
 from dualmctx.evaluation.factory import state_shapes
 from dualmctx.evaluation.pool_programs import Deepened, PoolPrograms, Rows
-from dualmctx.models.game_model import make_search_fn
+from dualmctx.models.search_fn import make_search_fn
 from dualmctx.models.search_memory import num_bytes as size_in_bytes
 from dualmctx.runs.saved_network import Trained, model_kwargs_of
 from dualmctx.search.subtree import NODE_FIELDS, empty_tree

@@ -13,8 +13,8 @@ from dualmctx.experiment.initial_params import load_initial_params
 from dualmctx.experiment.multihost import coordinate, gather
 from dualmctx.experiment.run_memory import check_memory
 from dualmctx.experiment.run_record import record_of
-from dualmctx.models.game_model import make_search_fn
 from dualmctx.models.network_check import check_network
+from dualmctx.models.search_fn import make_search_fn
 from dualmctx.runs.checkpoint import Checkpoints, open_writable_checkpoints
 from dualmctx.runs.folder import RunFolder, create_run, read_config, reopen_run
 from dualmctx.runs.network_record import (

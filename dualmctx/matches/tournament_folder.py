@@ -53,7 +53,7 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         content = dict(json.loads(file.read_text()))
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{file} cannot be read: {error}") from error
+        raise ValueError(f"{file} cannot be read: {error}; choose another folder") from error
     return with_current_players(without_versions(content, file))
 
 

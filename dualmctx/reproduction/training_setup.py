@@ -12,7 +12,7 @@ from dualmctx.distributed.devices import spread
 from dualmctx.experiment.assemble import build_trainer
 from dualmctx.experiment.evals import EvalFn, make_evals
 from dualmctx.experiment.run_record import record_of
-from dualmctx.models.game_model import make_search_fn
+from dualmctx.models.search_fn import make_search_fn
 from dualmctx.reproduction.experiments import Algorithm, GameRow, Size
 from dualmctx.runs.folder import CONFIG, RunFolder, create_run, read_config, reopen_run
 from dualmctx.runs.network_record import build_network, missing_architecture, with_architecture

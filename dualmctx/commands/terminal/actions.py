@@ -1,4 +1,4 @@
-"""What each command of the terminal does: functions of the session and the argument of the command.
+"""The commands of the terminal: functions of the session and the argument of the command.
 
 A function raises a ValueError if the argument is wrong or the command is not possible now, and an
 OSError if a file cannot be read or written.

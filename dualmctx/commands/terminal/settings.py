@@ -1,4 +1,4 @@
-"""What a person may change in the terminal: the sides, the search, its budget and temperature."""
+"""The settings of a session in the terminal: the sides, the search, its budget and temperature."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ _MAX_TEMPERATURE = 10.0
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What a person may change.
+    """The settings that a person may change.
 
     Attributes:
       people: the sides that people play; side 0 moves first.

@@ -12,7 +12,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dualmctx.models.game_model import make_search_fn, mask_illegal, node_states
+from dualmctx.models.game_model import mask_illegal, node_states
+from dualmctx.models.search_fn import make_search_fn
 from dualmctx.policies.costs import evaluation_blocks
 from dualmctx.search.arrays import batched_gather
 from dualmctx.search.keys import split_key
