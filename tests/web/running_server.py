@@ -8,6 +8,9 @@ import pytest
 
 from dualmctx.commands import play
 
+LIMIT = 20_000
+"""The largest number of simulations of the session's server, which take several seconds."""
+
 
 class Running(NamedTuple):
     """A server in a thread of this process.

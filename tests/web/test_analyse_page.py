@@ -15,7 +15,7 @@ from analyse_page import (
     wait_for_place,
     wait_for_status,
 )
-from running_server import run_server
+from running_server import LIMIT, run_server
 
 import games
 from dualmctx.evaluation.factory import load_evaluator
@@ -157,14 +157,14 @@ def test_a_reload_resumes_the_analysis(chromium, server):
         page.reload()
         count = len(opened.answers("analysis"))
         wait_for_place(page, 1, 1)
-        wait_for_status(page, "of 2,000 simulations")
+        wait_for_status(page, f"of {LIMIT:,} simulations")
         assert len(opened.answers("analysis")) > count
         assert table(page)
 
 
 @pytest.mark.slow
 def test_leaving_the_view_stops_the_analysis(chromium, server):
-    with open_analyse(chromium, server, "first=human&second=human") as opened:
+    with open_analyse(chromium, server, "first=human&second=human&moves=2") as opened:
         page = opened.page
         wait_for_status(page, "Running")
         page.get_by_role("tab", name="Play").click()

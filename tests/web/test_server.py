@@ -6,6 +6,7 @@ import urllib.error
 import urllib.request
 
 import pytest
+from running_server import LIMIT
 from socket_client import open_client
 from websockets.exceptions import InvalidStatus
 
@@ -32,7 +33,7 @@ def test_welcome_lists_the_networks(client):
     assert {"connect-four", "go-9x9"} < set(names)
     assert (welcome["version"], welcome["default"]) == (__version__, "tic-tac-toe")
     assert welcome["limits"] == {
-        "simulations": 2000,
+        "simulations": LIMIT,
         "message_bytes": 2**18,
         "moves": 1000,
         "recorded_simulations": 500,
@@ -152,7 +153,7 @@ def test_search_of_a_finished_game_is_an_error(client):
         ({"variant": "dual:nosuch=1"}, "dual has no option nosuch"),
         ({"variant": "alphazero:max_depth=0"}, "max_depth"),
         ({"variant": "../../etc:x=y"}, "it must be one of dual"),
-        ({"simulations": 10**9}, "at most 2000"),
+        ({"simulations": 10**9}, f"at most {LIMIT}"),
         ({"simulations": [50, 35, 20]}, "num_simulations|simulations"),
         ({"variant": "alphazero", "simulations": [5, 3]}, "one tree|num_simulations"),
     ],
@@ -177,16 +178,16 @@ def test_analysis_deepens_to_its_maximum(client):
 
 
 def test_stop_ends_an_analysis(client):
-    analysis = client.send("analyse", **TIC, moves=[8], simulations=2000, variant="alphazero")
+    analysis = client.send("analyse", **TIC, moves=[8], simulations=LIMIT, variant="alphazero")
     stop = client.send("stop", target=analysis)
     assert client.receive(stop) == {"type": "stopped", "id": stop, "target": analysis}
     answers = client.answers(analysis)
     last = list(answers)[-1]
-    assert last["type"] == "stopped" or (last["final"] and last["simulations"] < 2000)
+    assert last["type"] == "stopped" or (last["final"] and last["simulations"] < LIMIT)
 
 
 def test_new_analysis_replaces_the_one_before(client):
-    first = client.send("analyse", **TIC, moves=[7], simulations=2000)
+    first = client.send("analyse", **TIC, moves=[7], simulations=LIMIT)
     client.receive(first)
     second = client.send("analyse", **TIC, moves=[6], simulations=100)
     ended = {}
@@ -194,7 +195,7 @@ def test_new_analysis_replaces_the_one_before(client):
         answer = client.receive()
         if answer.get("final", answer["type"] == "stopped"):
             ended[answer["id"]] = answer.get("simulations", 0)
-    assert ended[first] < 2000
+    assert ended[first] < LIMIT
     assert ended[second] >= 100
 
 

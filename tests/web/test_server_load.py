@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from running_server import run_server
+from running_server import LIMIT, run_server
 from socket_client import Client, open_client
 from test_protocol import HOSTILE_FIELDS
 from websockets.exceptions import ConnectionClosed
@@ -49,7 +49,10 @@ def send_all(client: Client, messages) -> list[dict]:
     answers = []
     for message in messages:
         client.socket.send(message)
-        answers.append(client.receive())
+        # The first message may have to wait until the network is loaded.
+        while (answer := client.receive())["type"] == "progress":
+            pass
+        answers.append(answer)
     return answers
 
 
@@ -92,7 +95,7 @@ def wait_until_idle(server):
 
 def test_closed_socket_stops_its_search(server):
     with open_client(server.address) as client:
-        analysis = client.send("analyse", **TIC, moves=[2], simulations=2000)
+        analysis = client.send("analyse", **TIC, moves=[2], simulations=LIMIT)
         client.receive(analysis)
         client.send("search", **TIC, moves=[3])
     begin = time.monotonic()

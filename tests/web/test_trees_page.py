@@ -5,6 +5,7 @@ import json
 
 import play_page
 import pytest
+from running_server import LIMIT
 
 import browser
 
@@ -77,7 +78,7 @@ def test_a_budget_beyond_the_limit_is_refused_with_a_message(chromium, server):
         page.locator('input[name="tree-simulations"]').first.fill("999999")
         page.get_by_role("button", name="Record the search").click()
         page.locator("#error").wait_for()
-        assert "2000" in page.locator("#error").inner_text()
+        assert str(LIMIT) in page.locator("#error").inner_text()
         assert page.get_by_role("button", name="Record the search").is_enabled()
 
 
