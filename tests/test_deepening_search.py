@@ -12,7 +12,7 @@ from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.chunks import to_chunk
 from dualmctx.evaluation.deepening_search import DeepeningSearch
 from dualmctx.evaluation.evaluator import Evaluator
-from dualmctx.evaluation.factory import build_evaluator
+from dualmctx.evaluation.factory import build_evaluator, empty_evaluations
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.requests import Analysis, Request
 from dualmctx.evaluation.tasks import Program, Task
@@ -231,6 +231,20 @@ def test_pool_fits_into_its_memory() -> None:
     assert (capacity % 16, capacity < 1008, num_rows >= 4) == (0, True, True)
     with pytest.raises(ValueError, match=r"4 trees of 16 simulations need .* larger --tree-memory"):
         choose(2**12)
+
+
+@pytest.mark.parametrize("num_bytes", [2**29, 2**25])
+def test_large_trees_are_continued(num_bytes: int) -> None:
+    # Indices are int32 in the larger trees, and int16 in those that fit into less memory.
+    trained, chunk = make_untrained("connect-four"), to_chunk(AlphaZero().for_evaluation(), CHUNK)
+    size = choose_pool_size(
+        trained, chunk, max_simulations=40_000, batch_size=BATCH, num_bytes=num_bytes
+    )
+    assert (size.capacity == 40_000) == (num_bytes == 2**29)
+    pool = TreePool(trained, chunk, size, batch_size=BATCH, seed=0)
+    small = new_search()
+    large = DeepeningSearch(trained.env, empty_evaluations(trained), pool)
+    assert_same_rows(*(run(search, task("4", 3 * CHUNK))[0] for search in (large, small)))
 
 
 def test_simulations_beyond_the_capacity_are_an_error() -> None:

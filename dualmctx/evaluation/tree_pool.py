@@ -19,9 +19,12 @@ from dualmctx.evaluation.pool_programs import Deepened, PoolPrograms, Rows
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.models.search_memory import num_bytes as size_in_bytes
 from dualmctx.runs.saved_network import Trained, model_kwargs_of
-from dualmctx.search.subtree import NODE_FIELDS, empty_tree
+from dualmctx.search.subtree import empty_tree
 from dualmctx.training.memory_budget import readable, require_batch_memory
 from dualmctx.types import Policy
+
+_INT32_FROM = 2**15
+"""Capacity from which the indices of children are int32; smaller ones may be int16."""
 
 
 class PoolSize(NamedTuple):
@@ -30,7 +33,7 @@ class PoolSize(NamedTuple):
     Attributes:
       capacity: the largest number of simulations of a tree, a multiple of those of a chunk.
       num_rows: P, the number of trees.
-      shapes: the shapes of one row of any capacity; `None` to find them by tracing a search.
+      shapes: the shapes of one row; `None` to find them by tracing a search.
     """
 
     capacity: int
@@ -57,8 +60,10 @@ def choose_pool_size(
       ValueError: if two batches of trees with one chunk do not fit; the message has the remedy.
     """
     step = total_simulations(chunk)
-    shapes = _row_shapes(trained, chunk)
-    per_node = -(-size_in_bytes(shapes) // (1 + step))
+    largest = -(-max_simulations // step) * step
+    traced = min(largest, _INT32_FROM)
+    shapes = _row_shapes(trained, chunk, traced)
+    per_node = -(-size_in_bytes(shapes) // (1 + traced))
     fitting = num_bytes // (2 * batch_size * per_node) - 1
     if fitting < step:
         needed = 2 * batch_size * per_node * (1 + step)
@@ -67,8 +72,9 @@ def choose_pool_size(
             f" has {readable(num_bytes)} for them: start it with a larger --tree-memory or a"
             " smaller --batch"
         )
-    capacity = min(-(-max_simulations // step), fitting // step) * step
-    return PoolSize(capacity, num_bytes // (per_node * (1 + capacity)), shapes)
+    capacity = min(largest, fitting // step * step)
+    num_rows = num_bytes // (per_node * (1 + capacity))
+    return PoolSize(capacity, num_rows, shapes if capacity == traced else None)
 
 
 class TreePool:
@@ -101,8 +107,7 @@ class TreePool:
         self.capacity, self.num_rows, self.batch_size = size.capacity, size.num_rows, batch_size
         policy = keeping_trees(chunk, self.capacity)
         search_fn = make_search_fn(trained.env, trained.network, policy, **_model_options(trained))
-        shapes = size.shapes or _row_shapes(trained, chunk)
-        shapes = _resize(shapes, self.capacity)
+        shapes = size.shapes or _row_shapes(trained, chunk, self.capacity)
         programs = PoolPrograms(trained, search_fn, self.capacity)
         self._inputs = jax.device_put((trained.params, jax.random.PRNGKey(seed)))
         allocate = jax.jit(lambda: jax.tree.map(self._zeros, shapes))
@@ -183,9 +188,8 @@ def _check_memory(deepen: Any, batch_size: int) -> None:
         require_batch_memory(batch_size, needed, free_memory())
 
 
-def _row_shapes(trained: Trained, chunk: Policy) -> Rows:
-    """Returns the shapes of a pool with one row, whose tree has room for a chunk."""
-    capacity = total_simulations(chunk)
+def _row_shapes(trained: Trained, chunk: Policy, capacity: int) -> Rows:
+    """Returns the shapes of a pool with one row, whose tree has room for `capacity`."""
     policy, options = keeping_trees(chunk, capacity), _model_options(trained)
     search_fn = make_search_fn(trained.env, trained.network, policy, **options)
     states = state_shapes(trained.env, 1)
@@ -195,14 +199,3 @@ def _row_shapes(trained: Trained, chunk: Policy) -> Rows:
         return Rows(states, trees)
 
     return jax.eval_shape(make, states)
-
-
-def _resize(rows: Rows, capacity: int) -> Rows:
-    """Returns the shapes of rows with another capacity."""
-
-    def resize(x: Any) -> Any:
-        return jax.ShapeDtypeStruct((x.shape[0], 1 + capacity, *x.shape[2:]), x.dtype)
-
-    trees = rows.trees
-    resized = {name: jax.tree.map(resize, getattr(trees, name)) for name in NODE_FIELDS}
-    return rows._replace(trees=trees.replace(**resized))
