@@ -68,7 +68,8 @@ def exact_positions(env: Environment, number: int = 500, seed: int = 0) -> Exact
     source = games.exact_source(env)
     if source is None:
         return None
-    chosen = _draw_solved(env, number, seed) if source == "solved" else _draw(env, number, seed)
+    is_solved = source == "solved"
+    chosen = _draw_solved(env, number, seed) if is_solved else _draw_connect_four(number, seed)
     return chosen if chosen.is_contested.any() else None
 
 
@@ -108,8 +109,10 @@ def _draw_solved(env: Environment, number: int, seed: int) -> ExactPositions:
     return ExactPositions(states, solution.optimal_actions[rows], values, "solved")
 
 
-def _draw(env: Environment, number: int, seed: int) -> ExactPositions:
-    """Draws distinct positions after random moves."""
+@functools.lru_cache(maxsize=8)
+def _draw_connect_four(number: int, seed: int) -> ExactPositions:
+    """Draws distinct positions after random moves; labels them once for all stages."""
+    env = games.make("connect_four")
     parts: list[ExactPositions] = []
     num_contested = 0
     for states in random_positions(env, seed):
