@@ -244,14 +244,14 @@ def read(file: Path) -> Any:
 
 
 # Each search of the match takes long to compile; other tests have searches with several weights.
-ONE_MIX = ["--player.rollout-mixes", "0.5"]
+WHOLE = ["tic-tac-toe", "--pipeline", "alphago", "--player.rollout-mixes", "0.5"]
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a whole pipeline of tic-tac-toe, without interruption."""
     out = tmp_path_factory.mktemp("whole") / "run"
-    assert train.main(["tic-tac-toe", "--pipeline", "alphago", *ONE_MIX, "--out", str(out)]) == 0
+    assert train.main([*WHOLE, "--out", str(out)]) == 0
     return out
 
 
@@ -285,21 +285,20 @@ STOPS = {
 
 
 @pytest.mark.slow
-def test_a_pipeline_that_is_stopped_in_each_stage_gives_the_same_results(tmp_path: Path) -> None:
-    flags = ["connect2", "--pipeline", "alphago", "--player.num-simulations", "4", *ONE_MIX]
-    flags += ["--checkpoint-every", "2"]
-    first, second = tmp_path / "first", tmp_path / "second"
-    assert train.main([*flags, "--out", str(first)]) == 0
+def test_a_pipeline_that_is_stopped_in_each_stage_gives_the_same_results(
+    whole: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    program = [sys.executable, "-m", "dualmctx", "train", *WHOLE, "--out", str(out)]
     for file in STOPS.values():
-        program = [sys.executable, "-m", "dualmctx", "train", *flags, "--out", str(second)]
         process = subprocess.Popen([*program, "--resume", "auto"], stdout=subprocess.DEVNULL)
-        while process.poll() is None and not (second / file).exists():
+        while process.poll() is None and not (out / file).exists():
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         assert process.wait() in (0, 130)
-    assert train.main([*flags, "--out", str(second), "--resume", "auto"]) == 0
+    assert train.main([*WHOLE, "--out", str(out), "--resume", "auto"]) == 0
     for name in ("games/games.jsonl", "player/tournament/games.jsonl"):
-        assert (first / name).read_bytes() == (second / name).read_bytes()
+        assert (whole / name).read_bytes() == (out / name).read_bytes()
     for folder in ("supervised", "reinforced", "value", "player"):
-        one, other = (load_trained(x / folder).params for x in (first, second))
+        one, other = (load_trained(x / folder).params for x in (whole, out))
         assert all(jax.tree.leaves(jax.tree.map(np.array_equal, one, other)))
