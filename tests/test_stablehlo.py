@@ -181,16 +181,23 @@ def test_every_search_is_exported_exactly(group: int) -> None:
 
 
 def compare_programs(group: int) -> None:
+    """Compares a share of the searches, and the network of the first one."""
     for variant, options in CASES[group::NUM_GROUPS]:
         # If a search fails, its name is the last line.
         print(variant, options, file=sys.stderr)
-        compare_program(variant, options)
+        compare_search(variant, options)
+    compare_network(CASES[group][0])
 
 
-def compare_program(variant: str, options: dict[str, Any]) -> None:
-    """Compares an exported search and its network with the package's own results."""
+def trained_for(variant: str) -> Any:
+    """Returns an untrained network with the settings of a search variant."""
     flags = ("--search.variant", variant, "--network.num-blocks", "3")
-    trained = make_untrained("tic-tac-toe", *flags)
+    return make_untrained("tic-tac-toe", *flags)
+
+
+def compare_search(variant: str, options: dict[str, Any]) -> None:
+    """Compares an exported search with the package's own results."""
+    trained = trained_for(variant)
     budget = (3, 2, 2) if variant == "chain" else 6
     policy = with_options(build_policy(trained.record, None, budget), **options)
     parts = (trained.env, trained.network, trained.params)
@@ -198,8 +205,13 @@ def compare_program(variant: str, options: dict[str, Any]) -> None:
     found = export.deserialize(search.serialize()).call(MOVES.astype(np.int32), SEEDS)
     expected = expected_search(trained, with_options(policy, kernels="off"))
     assert_equal({name: np.asarray(found[name]) for name in expected}, expected)
+
+
+def compare_network(variant: str) -> None:
+    """Compares the exported network of a search with the package's own results."""
+    trained = trained_for(variant)
     observation = np.random.default_rng(0).random((4, 3, 3, 2)) < 0.5
-    network = dualmctx.export_network(*parts)
+    network = dualmctx.export_network(trained.env, trained.network, trained.params)
     found = export.deserialize(network.serialize()).call(observation)
     expected = expected_network(trained, observation)
     assert_equal({name: np.asarray(found[name]) for name in expected}, expected)
