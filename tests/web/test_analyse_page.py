@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 
 import jax
 import numpy as np
@@ -197,10 +198,28 @@ def test_keys_step_through_the_game(chromium, server):
         for key in ("ArrowLeft", "ArrowRight") * 20:  # as if a key were held down
             page.keyboard.press(key)
         wait_for_status(page, "Finished")
-        assert page.locator("#error").is_hidden()
+        assert page.locator("#error").inner_text() == ""
         page.get_by_label("Maximum of simulations").focus()
         page.keyboard.press("Home")  # moves the cursor in the field
         wait_for_place(page, 4, 4)
+
+
+@pytest.mark.slow
+def test_slow_exact_values_are_asked_for_one_at_a_time(chromium, server, monkeypatch):
+    def find_slowly(*_):
+        time.sleep(1)
+
+    monkeypatch.setattr("dualmctx.web.handlers.find_exact", find_slowly)
+    with open_analyse(chromium, server, f"{SHORT}&moves=5,1,9,2") as opened:
+        page = opened.page
+        wait_for_place(page, 4, 4)
+        for key in ("ArrowLeft", "ArrowRight") * 10:
+            page.keyboard.press(key)
+            page.wait_for_timeout(150)  # longer than the page waits for further keys
+        wait_for_place(page, 4, 4)
+        assert page.locator("#error").inner_text() == ""
+        asked = sum(message["type"] == "exact" for message in opened.sent)
+        assert asked - len(opened.answers("exact")) <= 1
 
 
 def test_the_principal_variation_is_a_preview_until_it_is_played(chromium, server):

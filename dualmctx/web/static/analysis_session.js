@@ -31,6 +31,7 @@ export function createSession(context, options, onChange) {
   let [placeKey, loadedKey, searchKey] = [null, null, null]; // the keys of the requested, the shown and the searched position
   let isActive = true;
   let pending = Promise.resolve(); // the last question for a position
+  let pendingExact = Promise.resolve(); // the last question for exact values
 
   function change(changes) {
     now = { ...now, ...changes };
@@ -87,11 +88,15 @@ export function createSession(context, options, onChange) {
     return true;
   }
 
+  // Exact values are asked for one position at a time, as a solver may take long.
   async function loadExact(place, key) {
     if (!store.get().opened?.exact || now.position.is_over || now.exact) return;
+    const isNeeded = () => key === placeKey && !now.exact;
+    const asked = pendingExact.then(() => (isNeeded() ? socket.request({ type: "exact", ...place }) : null));
+    pendingExact = asked.catch(() => null);
     try {
-      const exact = await socket.request({ type: "exact", ...place });
-      if (exact.value === null) return;
+      const exact = await asked;
+      if (exact === null || exact.value === null) return;
       exactValues.set(key, exact);
       if (key === placeKey) change({ exact });
     } catch (error) {
