@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import resource
 import sys
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -78,7 +79,8 @@ def test_self_play_gets_the_time_of_all_stages_but_the_last() -> None:
 
 def test_a_command_is_timed_with_its_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     usage = iter([SimpleNamespace(ru_utime=x, ru_stime=1.0) for x in (2.0, 5.0)])
-    monkeypatch.setattr(pipeline_runs.resource, "getrusage", lambda _: next(usage))
+    times = {resource.RUSAGE_CHILDREN: usage}
+    monkeypatch.setattr(pipeline_runs.resource, "getrusage", lambda who: next(times[who]))
     monkeypatch.setattr(pipeline_runs.sys, "executable", "true")
     cost = pipeline_runs.run_command(["x"])
     assert (cost.cpu, 0 < cost.clock < 5) == (3.0, True)
@@ -209,7 +211,7 @@ def test_the_benchmark_runs_everything_at_a_tiny_size(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # In one process, positions are labelled once instead of once per stage.
-    monkeypatch.setattr(pipeline_runs.subprocess, "run", run_here)
+    monkeypatch.setattr(pipeline_runs, "subprocess", SimpleNamespace(run=run_here))
     file = tmp_path / "rows.json"
     flags = ["--quick", "--budgets", "simulations", "seconds", "--json", str(file)]
     pipeline.main([str(tmp_path / "run"), *flags])

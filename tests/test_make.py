@@ -59,7 +59,9 @@ def test_pre_commit_runs_the_checks_of_make_lint() -> None:
 
 
 def test_ci_runs_targets_of_the_makefile() -> None:
-    run = re.findall(r"^make ([\w-]+)", (ROOT / ".ci" / "run").read_text(), flags=re.MULTILINE)
+    script = (ROOT / ".ci" / "run").read_text()
+    run = re.findall(r"^make ([\w-]+)", script, flags=re.MULTILINE)
     assert run == ["wheel-check", "lint", "test"]
+    assert script.endswith("""\nmake test ARGS='-m ""'\n"""), "the tests marked slow run too"
     targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
     assert set(run) <= set(targets)

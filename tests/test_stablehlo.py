@@ -171,7 +171,7 @@ QUICKLY = "--xla_backend_optimization_level=0"
 @pytest.mark.slow
 @pytest.mark.parametrize("group", range(NUM_GROUPS))
 def test_every_search_is_exported_exactly(group: int) -> None:
-    """In a process without the older way to fuse of the tests, which changes the order of sums."""
+    """In a process without the tests' flag for older fusion, which changes the order of sums."""
     program = f"import test_stablehlo; test_stablehlo.compare_programs({group})"
     paths = os.pathsep.join((str(ROOT), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")))
     command = [sys.executable, "-c", program]
@@ -183,9 +183,10 @@ def test_every_search_is_exported_exactly(group: int) -> None:
 def compare_programs(group: int) -> None:
     """Compares a share of the searches, and the network of the first one."""
     for variant, options in CASES[group::NUM_GROUPS]:
-        # If a search fails, its name is the last line.
+        # The last line names the search that failed.
         print(variant, options, file=sys.stderr)
         compare_search(variant, options)
+    print("network", file=sys.stderr)
     compare_network(CASES[group][0])
 
 

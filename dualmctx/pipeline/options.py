@@ -85,7 +85,8 @@ class ReinforceOptions:
     """Options of the policy by reinforcement."""
 
     num_iterations: int = 400
-    """Iterations, each with one opponent from the pool. A resumed run may have more."""
+    """Iterations, each with one opponent from the pool. A resumed run of this stage alone may
+    have more."""
     num_games: int = 128
     """Games per iteration, an even number: the current policy moves first in half of them."""
     learning_rate: float = 0.02

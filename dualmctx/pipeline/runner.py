@@ -1,7 +1,7 @@
 """Runs a stage: restores it, iterates, measures, logs, saves, and writes its results."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -18,6 +18,9 @@ from dualmctx.runs.display import Described, Display
 from dualmctx.runs.loggers import tensorboard
 from dualmctx.runs.restore import restore
 from dualmctx.training.divergence import FAILURES, first_line
+
+SUMMARY = "summary.json"
+"""The file of the results; a stage with this file has finished."""
 
 
 def run_stage(run: StageRun, console: Console | None = None) -> int:
@@ -93,6 +96,8 @@ def _train(
         display.say(f"writing to {run.folder.path}")
         clock = Clock(rows)
         if done < stage.num_iterations:
+            # An earlier summary would say that the stage has finished.
+            (run.folder.path / SUMMARY).unlink(missing_ok=True)
             stage.prepare(display.say)
         outputs = (run.folder.append_row, log, display.show)
         with stopped_on_request(display.say) as stop:
@@ -104,16 +109,26 @@ def _train(
             command = resume_command()
             display.say(f"saved iteration {int(state.iteration)}; continue with: {command}")
             return STOPPED
-        _require_final_evals(run, state, rows)
+        _require_final_evals(run, state, rows, (log, display.show), clock)
         _finish(run, state, rows, display)
     return STOPPED if stop else 0
 
 
-def _require_final_evals(run: StageRun, state: StageState, rows: list[Row]) -> None:
+def _require_final_evals(
+    run: StageRun,
+    state: StageState,
+    rows: list[Row],
+    outputs: Sequence[Callable[[Row], None]],
+    clock: Clock,
+) -> None:
     """Runs the evals of the last row if it has none: a resumed run may end earlier than planned."""
-    if rows and EVAL_SECONDS not in rows[-1]:
-        rows[-1] |= measure(run.stage, state)
-        run.folder.write_rows(rows)
+    if not rows or EVAL_SECONDS in rows[-1]:
+        return
+    rows[-1] |= measure(run.stage, state)
+    rows[-1]["wall_seconds"] = clock.elapsed()
+    run.folder.write_rows(rows)
+    for write in outputs:
+        write(rows[-1])
 
 
 def _describe_fn(stage: Stage) -> Callable[[Row], Described]:
@@ -136,7 +151,7 @@ def _finish(run: StageRun, state: StageState, rows: list[Row], display: Display)
         **stage.summarize(state, rows),
     }
     stage.plot(rows, run.title, path / "curve.png")
-    run.folder.write_json("summary.json", summary)
+    run.folder.write_json(SUMMARY, summary)
     display.console.print(stage.table(summary))
-    files = "summary.json, metrics.jsonl, curve.png, checkpoints/, tensorboard/"
+    files = f"{SUMMARY}, metrics.jsonl, curve.png, checkpoints/, tensorboard/"
     display.say(f"results in {path}: {files}")

@@ -290,12 +290,15 @@ def test_a_pipeline_that_is_stopped_in_each_stage_gives_the_same_results(
 ) -> None:
     out = tmp_path / "run"
     program = [sys.executable, "-m", "dualmctx", "train", *WHOLE, "--out", str(out)]
+    codes = []
     for file in STOPS.values():
         process = subprocess.Popen([*program, "--resume", "auto"], stdout=subprocess.DEVNULL)
         while process.poll() is None and not (out / file).exists():
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
-        assert process.wait() in (0, 130)
+        codes.append(process.wait())
+    # The last stage may end before the signal reaches it.
+    assert codes in ([130] * 5, [*[130] * 4, 0])
     assert train.main([*WHOLE, "--out", str(out), "--resume", "auto"]) == 0
     for name in ("games/games.jsonl", "player/tournament/games.jsonl"):
         assert (whole / name).read_bytes() == (out / name).read_bytes()

@@ -187,6 +187,11 @@ def test_a_finished_stage_is_not_run_again(finished: Finished) -> None:
     }
 
 
+def changeable(config: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Lets the number of iterations of the fake stage change."""
+    return {name: ("num_iterations",) for name in config if name == "supervised"}
+
+
 def test_a_stage_that_gets_fewer_iterations_ends_with_evals(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,16 +200,28 @@ def test_a_stage_that_gets_fewer_iterations_ends_with_evals(
     with fake_stage.acting(4, lambda: os.kill(os.getpid(), signal.SIGINT)):
         assert train.main([*SMALL, "--out", str(out)]) == 130
     assert "fake/largest" not in read_metrics(out)[-1]
-
-    def changeable(config: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-        return {name: ("num_iterations",) for name in config if name == "supervised"}
-
     monkeypatch.setattr(fixed_settings, "_changeable_groups", changeable)
     assert train.main(["--resume", str(out), "--supervised.num-iterations", "5"]) == 0
     rows = read_metrics(out)
     assert [row["iteration"] for row in rows] == [1, 2, 3, 4, 5]
     assert "fake/largest" in rows[-1]
     assert json.loads((out / "summary.json").read_text())["iterations"] == 5
+
+
+def test_a_prolonged_stage_that_is_stopped_has_not_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "run"
+    assert train.main([*SMALL, "--out", str(out)]) == 0
+    done = read_metrics(out)[-1]["iteration"]
+    monkeypatch.setattr(fixed_settings, "_changeable_groups", changeable)
+    longer = ["--resume", str(out), "--supervised.num-iterations", str(done + 4)]
+    with fake_stage.acting(done + 1, lambda: os.kill(os.getpid(), signal.SIGINT)):
+        assert train.main(longer) == 130
+    assert read_metrics(out)[-1]["iteration"] < done + 4
+    assert not (out / "summary.json").exists()
+    assert train.main(longer) == 0
+    assert json.loads((out / "summary.json").read_text())["iterations"] == done + 4
 
 
 def test_divergence_ends_the_stage_without_a_checkpoint(
