@@ -94,13 +94,18 @@ def wait_until_idle(server):
 
 
 def test_closed_socket_stops_its_search(server):
+    position = {**TIC, "moves": [2], "simulations": LIMIT}
     with open_client(server.address) as client:
-        analysis = client.send("analyse", **TIC, moves=[2], simulations=LIMIT)
-        client.receive(analysis)
+        analysis = client.send("analyse", **position)
+        assert next(client.answers(analysis))["type"] == "analysis"
         client.send("search", **TIC, moves=[3])
     begin = time.monotonic()
     wait_until_idle(server)
     assert time.monotonic() - begin < 10
+    with open_client(server.address) as client:
+        # The kept tree is not complete.
+        continued = next(client.answers(client.send("analyse", **position)))
+        assert continued["simulations"] < LIMIT
 
 
 def test_reload_in_the_middle_of_a_search_loses_nothing(server):
