@@ -233,14 +233,14 @@ def test_pool_fits_into_its_memory() -> None:
         choose(2**12)
 
 
-@pytest.mark.parametrize("num_bytes", [2**29, 2**25])
+@pytest.mark.parametrize("num_bytes", [2**26, 2**25])
 def test_large_trees_are_continued(num_bytes: int) -> None:
     # Indices are int32 in the larger trees, and int16 in those that fit into less memory.
     trained, chunk = make_untrained("connect-four"), to_chunk(AlphaZero().for_evaluation(), CHUNK)
     size = choose_pool_size(
         trained, chunk, max_simulations=40_000, batch_size=BATCH, num_bytes=num_bytes
     )
-    assert (size.capacity == 40_000) == (num_bytes == 2**29)
+    assert (size.capacity == 40_000) == (num_bytes == 2**26)
     pool = TreePool(trained, chunk, size, batch_size=BATCH, seed=0)
     small = new_search()
     large = DeepeningSearch(trained.env, empty_evaluations(trained), pool)

@@ -168,7 +168,7 @@ def serve(options: Options) -> None:
 
 
 def make_context(options: Options) -> "Context":
-    """Returns what the sessions of the server share."""
+    """Returns the objects that the sessions of the server share."""
     from dualmctx.web.session import Context
 
     require_backend(_PROGRAM)

@@ -29,7 +29,7 @@ _POLL_SECONDS = 0.2
 
 
 class Task(NamedTuple):
-    """What to evaluate and which results to write.
+    """The positions to evaluate and the results to write.
 
     Attributes:
       evaluator: the network and the search.

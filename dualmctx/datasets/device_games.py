@@ -12,7 +12,7 @@ from games.histories import select_rows
 
 
 class View(NamedTuple):
-    """What the host reads of `[B]` states.
+    """The arrays of `[B]` states that the host reads.
 
     Attributes:
       legal: `[B, A]` bool.
@@ -51,7 +51,7 @@ def restart(env: Environment, states: Any, results: chex.Array, rows: chex.Array
 
 @jax.jit
 def look(states: Any, results: chex.Array) -> View:
-    """Returns what the host needs of the states and the sums of the rewards."""
+    """Returns the arrays that the host reads, from states and the sums of their rewards."""
     state, first = states
     return View(
         legal=state.legal_action_mask,

@@ -17,7 +17,7 @@ _CUDA13_DRIVER = 580
 
 
 class Found(NamedTuple):
-    """What a machine has for NVIDIA GPUs.
+    """The NVIDIA GPUs of a machine and the software for them.
 
     Attributes:
       jax: the version of JAX.

@@ -15,7 +15,7 @@ from dualmctx.training.divergence import first_line
 
 
 class SearchLoader(NamedTuple):
-    """What the compiled searches of one network have in common.
+    """The network and the settings that all its compiled searches share.
 
     Attributes:
       trained: the network with its game.

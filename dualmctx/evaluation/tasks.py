@@ -13,7 +13,7 @@ from dualmctx.types import Policy
 
 
 class Program(NamedTuple):
-    """What is compiled for tasks of one kind, which share batches.
+    """A search to compile for tasks of one kind, which share batches.
 
     Attributes:
       policy: the search of one step, without noise.

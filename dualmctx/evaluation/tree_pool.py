@@ -23,8 +23,8 @@ from dualmctx.search.subtree import empty_tree
 from dualmctx.training.memory_budget import readable, require_batch_memory
 from dualmctx.types import Policy
 
-_INT32_FROM = 2**15
-"""Capacity from which the indices of children are int32; smaller ones may be int16."""
+_INT32_FROM = np.iinfo(np.int16).max + 1
+"""The capacity from which `search.arrays.smallest_type` of an index is int32."""
 
 
 class PoolSize(NamedTuple):

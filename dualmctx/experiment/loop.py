@@ -21,7 +21,7 @@ from dualmctx.experiment.messages import (
 )
 from dualmctx.experiment.multihost import spread
 from dualmctx.runs.display import Display, summary_table
-from dualmctx.runs.folder import lock_folder
+from dualmctx.runs.folder import SUMMARY, lock_folder
 from dualmctx.runs.loggers import Logger, require_wandb, tensorboard, weights_and_biases
 from dualmctx.runs.plot import plot_training
 from dualmctx.runs.restore import restore
@@ -272,7 +272,7 @@ def finish(run: Run, state: TrainState, rows: Rows, display: Display) -> None:
         **run.num_positions,
         **results,
     }
-    run.folder.write_json("summary.json", summary)
+    run.folder.write_json(SUMMARY, summary)
     game = " ".join([run.config.game, *(f"{x} {y}" for x, y in run.config.game_parameters.items())])
     title = f"{game}: preset {run.name}, {int(state.iteration)} iterations"
     plot_training(rows, title, run.folder.path / "curve.png")

@@ -44,7 +44,6 @@ class ExactPositions(NamedTuple):
         return ExactPositions(*chosen, self.source)
 
 
-@functools.lru_cache(maxsize=8)
 def exact_positions(env: Environment, number: int = 500, seed: int = 0) -> ExactPositions | None:
     """Draws and labels positions until enough of them are contested.
 
@@ -98,6 +97,7 @@ def label_positions(env: Environment, states: GameState) -> ExactPositions:
     return ExactPositions(host, keeping, values, source)
 
 
+@functools.lru_cache(maxsize=8)
 def _draw_solved(env: Environment, number: int, seed: int) -> ExactPositions:
     """Draws positions of a solved game."""
     solution = games.solve(env)

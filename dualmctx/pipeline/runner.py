@@ -15,12 +15,10 @@ from dualmctx.experiment.messages import describe_failure, resume_command
 from dualmctx.pipeline.iteration import EVAL_SECONDS, Clock, StageRun, measure, run_iteration
 from dualmctx.pipeline.stage import Row, Stage, StageState
 from dualmctx.runs.display import Described, Display
+from dualmctx.runs.folder import SUMMARY
 from dualmctx.runs.loggers import tensorboard
 from dualmctx.runs.restore import restore
 from dualmctx.training.divergence import FAILURES, first_line
-
-SUMMARY = "summary.json"
-"""The file of the results; a stage with this file has finished."""
 
 
 def run_stage(run: StageRun, console: Console | None = None) -> int:

@@ -15,7 +15,8 @@ from dualmctx.runs.locks import LOCK, locked
 from dualmctx.runs.record_names import with_current_names
 from dualmctx.runs.versions import with_versions, without_versions
 
-CONFIG = "config.json"
+CONFIG, SUMMARY = "config.json", "summary.json"
+"""The files of the configuration and, in a finished run, of the results."""
 EDITED = "edited"
 """The field of `config.json` that confirms an edit of the file; see `check_config`."""
 UNRECORDED = (("execution", "kernels"),)

@@ -12,6 +12,7 @@ from dualmctx.datasets.manifest import read_manifest
 from dualmctx.pipeline.player.match import entry_of
 from dualmctx.pipeline.report_style import make_table
 from dualmctx.pipeline.whole.first_games import read_seconds
+from dualmctx.runs.folder import SUMMARY
 from dualmctx.runs.numbers import show_elo, show_interval, show_share
 
 GAMES = "games"
@@ -63,7 +64,7 @@ def _games(found: StageFolder) -> dict[str, Any]:
 
 
 def _stage(found: StageFolder) -> dict[str, Any]:
-    summary = json.loads((found.folder / "summary.json").read_text())
+    summary = json.loads((found.folder / SUMMARY).read_text())
     measures = {x: summary[x] for x in _MEASURES[found.stage] if x in summary}
     if found.stage == "player":
         names = ("name", "elo", "low", "high", "score", "blocks", "seconds")

@@ -34,6 +34,7 @@ from dualmctx.pipeline.whole.picture import draw_stages
 from dualmctx.pipeline.whole.report import GAMES, StageFolder, stages_table, summarize_stages
 from dualmctx.runs.folder import (
     CONFIG,
+    SUMMARY,
     RunFolder,
     create_run,
     lock_folder,
@@ -43,8 +44,8 @@ from dualmctx.runs.folder import (
 from dualmctx.training.divergence import FAILURES, first_line
 from dualmctx.types import Environment
 
-SUMMARY, PICTURE = "summary.json", "stages.png"
-"""The file that a finished stage or pipeline has, and the picture of all stages."""
+PICTURE = "stages.png"
+"""The picture of all stages."""
 
 
 class Step(NamedTuple):
