@@ -4,12 +4,13 @@ Connect Four positions after four random moves are evaluated by `dualmctx.Evalua
 a Python loop over the same batches, both from host arrays to host arrays. mctx searches from whole
 pgx states, as in pgx's AlphaZero example (`benchmarks.pgx_loop`), with the same network, rule and
 number of simulations. It returns the action, the weights, and the root's value, visits and Q. The
-evaluator also returns a principal variation, each head's evaluation and the legal actions. `puct`
-is MuZero's rule in both. `same` is the share of positions with the same action; under `puct`, ties
-between equal visits are broken at random.
+evaluator also returns a principal variation, each head's evaluation and the legal actions.
+`muzero` is the rule of mctx's MuZero in both. `same` is the share of positions with the same
+action; under `muzero`, ties between equal visits are broken at random.
 
-Times are medians of whole passes over all positions, in one process and in turns, without
-compilation. A search saturates at the smallest batch that reaches 95 % of its best speed.
+Times are medians of whole passes over all positions. In a search, all batch sizes and both engines
+take turns in one process. Compilation is not included. A search saturates at the smallest batch
+that reaches 95 % of its best speed.
 
 `--host` times the work of the host in `dualmctx evaluate` instead (`benchmarks.evaluation_host`).
 """
@@ -31,7 +32,7 @@ from benchmarks.dual import make_positions
 from benchmarks.evaluation_host import run_host
 from dualmctx.types import Environment, Policy, PolicyValueNetwork
 
-SEARCHES = ("puct", "gumbel")
+SEARCHES = ("muzero", "gumbel")
 # The share of the best speed at which a search counts as saturated.
 SATURATED = 0.95
 
@@ -69,7 +70,7 @@ class Engine(NamedTuple):
 
 def our_policy(search: str, simulations: int) -> Policy:
     """Makes our variant of one of mctx's searches."""
-    return {"puct": dualmctx.MuZero, "gumbel": dualmctx.Gumbel}[search](simulations)
+    return {"muzero": dualmctx.MuZero, "gumbel": dualmctx.Gumbel}[search](simulations)
 
 
 def our_engine(
@@ -93,7 +94,7 @@ def mctx_engine(
 ) -> Engine:
     """Makes the loop over mctx's search, without noise."""
     no_noise: dict[str, float] = {
-        "puct": {"dirichlet_fraction": 0.0, "temperature": 0.0},
+        "muzero": {"dirichlet_fraction": 0.0, "temperature": 0.0},
         "gumbel": {"gumbel_scale": 0.0},
     }[search]
     search_fn = pgx_loop.make_search(
@@ -122,8 +123,8 @@ def mctx_engine(
     return Engine(loop, compile_s)
 
 
-def measure(search: str, batch_size: int, sizes: Sizes, repeats: int) -> list[Row]:
-    """Times both engines in turns, each after a pass that is not timed."""
+def measure(search: str, sizes: Sizes, repeats: int) -> list[Row]:
+    """Times both engines at all batch sizes in turns, each after a pass that is not timed."""
     env = games.make("connect_four")
     states = jax.device_get(make_positions(env, "early", sizes.number))
     network = dualmctx.make_network(
@@ -135,27 +136,27 @@ def measure(search: str, batch_size: int, sizes: Sizes, repeats: int) -> list[Ro
     )
     params = make_params(network, states, 0)
     policy = our_policy(search, sizes.simulations)
-    engines = {
-        "dualmctx": our_engine(env, network, params, policy, batch_size),
-        "mctx": mctx_engine(
-            env, network, params, states, search=search, sizes=sizes, batch_size=batch_size
-        ),
-    }
+    engines: dict[tuple[int, str], Engine] = {}
+    for size in sizes.batches:
+        engines[size, "dualmctx"] = our_engine(env, network, params, policy, size)
+        engines[size, "mctx"] = mctx_engine(
+            env, network, params, states, search=search, sizes=sizes, batch_size=size
+        )
     actions = {name: engine.evaluate(states) for name, engine in engines.items()}
     runs = {name: functools.partial(x.evaluate, states) for name, x in engines.items()}
     medians = time_in_turns(runs, repeats)
     return [
         Row(
             search=search,
-            batch=batch_size,
+            batch=size,
             engine=name,
             compile_s=round(engine.compile_s, 2),
-            seconds=round(medians[name], 4),
-            per_second=round(sizes.number / medians[name], 1),
-            ratio=round(medians[name] / medians["dualmctx"], 2),
-            same=round(float(np.mean(actions[name] == actions["dualmctx"])), 3),
+            seconds=round(medians[size, name], 4),
+            per_second=round(sizes.number / medians[size, name], 1),
+            ratio=round(medians[size, name] / medians[size, "dualmctx"], 2),
+            same=round(float(np.mean(actions[size, name] == actions[size, "dualmctx"])), 3),
         )
-        for name, engine in engines.items()
+        for (size, name), engine in engines.items()
     ]
 
 
@@ -204,10 +205,9 @@ def main(arguments: list[str] | None = None) -> None:
     title = f"{sizes}, mctx {mctx.__version__}, JAX {jax.__version__}, {device}"
     rows = []
     for search in searches:
-        for batch_size in sizes.batches:
-            for row in measure(search, batch_size, sizes, options.repeats):
-                rows.append(row)
-                print(row, flush=True)
+        for row in measure(search, sizes, options.repeats):
+            rows.append(row)
+            print(row, flush=True)
     show(title, [row._asdict() for row in rows])
     saturated = saturation(rows)
     for name, batch_size in saturated.items():

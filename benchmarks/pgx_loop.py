@@ -11,7 +11,7 @@ This is a new implementation of the example's algorithm:
 Deviations: there is no evaluation against a baseline and there are no checkpoints. One device runs
 with `jax.jit` in place of `pmap`. The network is any Flax network of ours, which has no state
 except its parameters, in place of a Haiku network with BatchNorm. In addition to the example's
-Gumbel search there is mctx's MuZero search, the PUCT of mctx.
+Gumbel search there is mctx's MuZero search.
 
 Every iteration starts new games, so a position has a value target only if its game ends within the
 iteration. The example plays 256 moves; with few moves, nearly all values are masked, at the same
@@ -36,7 +36,7 @@ SEARCHES = {
     "gumbel": functools.partial(
         mctx.gumbel_muzero_policy, qtransform=mctx.qtransform_completed_by_mix_value
     ),
-    "puct": mctx.muzero_policy,
+    "muzero": mctx.muzero_policy,
 }
 
 

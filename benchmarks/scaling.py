@@ -6,10 +6,13 @@ over that of as many single devices. `split` is the rate over that of one device
 games. It shows the cost of splitting if devices share their cores, as virtual devices of a CPU do:
 `XLA_FLAGS=--xla_force_host_platform_device_count=8 python -m benchmarks.scaling`.
 
-Times and rates are medians over iterations, after one that is not timed.
+Times and rates are medians over iterations, after one that is not timed. All runs take turns, one
+iteration each, in one process.
 """
 
+import math
 import statistics
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -18,7 +21,7 @@ from rich.table import Table
 
 import dualmctx
 import games
-from benchmarks.common import make_parser, write_json
+from benchmarks.common import make_parser, run_in_turns, write_json
 from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
 from dualmctx.training.trainer import make_trainer
@@ -60,14 +63,16 @@ class Row(NamedTuple):
     split: float
 
 
-def measure(sizes: Sizes, num_devices: int, share: int, repeats: int) -> Speed:
-    """Measures training on `num_devices`.
+def make_run(
+    sizes: Sizes, num_devices: int, share: int, num_iterations: int
+) -> Callable[[], dict[str, Any]]:
+    """Compiles training; each call of the result runs an iteration and returns its metrics.
 
     Args:
       sizes: the sizes of an iteration on one device.
       num_devices: number of devices.
       share: multiple of `sizes` on each device.
-      repeats: timed iterations.
+      num_iterations: number of iterations.
     """
     times = num_devices * share
     env = games.make("connect_four")
@@ -82,16 +87,18 @@ def measure(sizes: Sizes, num_devices: int, share: int, repeats: int) -> Speed:
         dualmctx.AlphaZero(sizes.num_simulations),
         SelfPlay(num_games=num_games, num_steps=sizes.num_steps),
         Learner(batch_size=batch_size, num_updates=4, capacity=capacity),
-        num_iterations=repeats + 1,
+        num_iterations=num_iterations,
         devices=jax.devices()[:num_devices],
     )
     state = trainer.init(0)
-    iterate = trainer.compile(state)
-    rows: list[dict[str, Any]] = []
-    for _ in range(repeats + 1):
-        state, row = iterate(state)
-        rows.append(row)
-    return summarize(num_games, rows[1:])
+    compiled = trainer.compile(state)
+
+    def iterate() -> dict[str, Any]:
+        nonlocal state
+        state, row = compiled(state)
+        return row
+
+    return iterate
 
 
 def summarize(num_games: int, rows: list[dict[str, Any]]) -> Speed:
@@ -123,13 +130,16 @@ def compare(spread: dict[int, Speed], together: dict[int, Speed]) -> list[Row]:
 
 def measure_all(sizes: Sizes, repeats: int) -> list[Row]:
     """Measures each number of devices that is available."""
-    spread, together = {}, {}
-    for number in sizes.numbers:
-        if number > len(jax.devices()):
-            break
-        spread[number] = measure(sizes, number, 1, repeats)
-        together[number] = spread[1] if number == 1 else measure(sizes, 1, number, repeats)
-    return compare(spread, together)
+    numbers = [number for number in sizes.numbers if number <= len(jax.devices())]
+    # The number of devices, and the multiple of `sizes` on each.
+    cases = dict.fromkeys([*((number, 1) for number in numbers), *((1, n) for n in numbers)])
+    runs = {case: make_run(sizes, *case, repeats + 1) for case in cases}
+    times = run_in_turns(runs, repeats + 1)
+    speeds = {
+        case: summarize(math.prod(case) * sizes.num_games, [row for _, row in found[1:]])
+        for case, found in times.items()
+    }
+    return compare({n: speeds[n, 1] for n in numbers}, {n: speeds[1, n] for n in numbers})
 
 
 def show(rows: list[Row]) -> None:

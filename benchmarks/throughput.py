@@ -4,8 +4,8 @@ The loops train Connect Four by self-play: ours, pgx's AlphaZero example (`bench
 OpenSpiel's Python AlphaZero (`benchmarks.openspiel_loop`), all in one process and in turns. Our
 loop and the example's have the same network (ours, with one head), games side by side, moves per
 iteration, simulations per move, selection rule and optimiser steps per iteration. Each position is
-learned once. `gumbel` is Gumbel AlphaZero, as in the example. In `puct` both loops have the rule of
-mctx's MuZero, `dualmctx.MuZero` and `mctx.muzero_policy`; that row is the example's loop with
+learned once. `gumbel` is Gumbel AlphaZero, as in the example. In `muzero` both loops have the rule
+of mctx's MuZero, `dualmctx.MuZero` and `mctx.muzero_policy`; that row is the example's loop with
 another search than its own.
 
 OpenSpiel's program is made for many actor processes and runs here as one: one game after another,
@@ -15,8 +15,8 @@ ours. In one row it has our network, jitted, which does not learn there.
 Rates and times are medians over iterations, after one that is not timed, without compilation. The
 example starts new games in each iteration. With as few moves as here, few or no games end, and
 nearly all of its values are masked: its optimiser steps take as long, but it learns only policies.
-The last row of a case is the network alone: as many evaluations of as many positions as self-play
-needs, one after another.
+The last row of a case is the network alone, which takes its turn too: its time is that of 20
+evaluations of all games, one after another, times the number of evaluations that self-play needs.
 
 On a GPU, 4,096 games run side by side, and OpenSpiel's loop has only the row with our network: its
 own network runs without `jax.jit`, and one of its games would take minutes.
@@ -24,6 +24,7 @@ own network runs without `jax.jit`, and one of its games would take minutes.
 
 import functools
 import statistics
+import time
 from typing import Any, NamedTuple
 
 import jax
@@ -58,14 +59,14 @@ class Size(NamedTuple):
 CPU_CASES = (
     ("gumbel", Sizes(num_games=64, num_steps=16, num_simulations=32, batch_size=256)),
     ("gumbel", Sizes(num_games=512, num_steps=4, num_simulations=32, batch_size=512)),
-    ("puct", Sizes(num_games=64, num_steps=8, num_simulations=85, batch_size=256)),
+    ("muzero", Sizes(num_games=64, num_steps=8, num_simulations=85, batch_size=256)),
 )
 GPU_CASES = (
     ("gumbel", Sizes(num_games=4096, num_steps=16, num_simulations=32, batch_size=4096)),
-    ("puct", Sizes(num_games=4096, num_steps=8, num_simulations=85, batch_size=4096)),
+    ("muzero", Sizes(num_games=4096, num_steps=8, num_simulations=85, batch_size=4096)),
 )
-EXAMPLE = {"gumbel": "pgx example", "puct": "pgx example, mctx's MuZero search"}
-QUICK = (("puct", Sizes(num_games=4, num_steps=4, num_simulations=2, batch_size=8)),)
+EXAMPLE = {"gumbel": "pgx example", "muzero": "pgx example, mctx's MuZero search"}
+QUICK = (("muzero", Sizes(num_games=4, num_steps=4, num_simulations=2, batch_size=8)),)
 
 
 class Row(NamedTuple):
@@ -84,7 +85,7 @@ class Row(NamedTuple):
 
 def our_loop(env: Environment, network: PolicyValueNetwork, search: str, sizes: Sizes) -> Loop:
     """Makes our loop with these sizes and the rule of the same name in `pgx_loop.SEARCHES`."""
-    make_policy = {"gumbel": dualmctx.Gumbel, "puct": dualmctx.MuZero}[search]
+    make_policy = {"gumbel": dualmctx.Gumbel, "muzero": dualmctx.MuZero}[search]
     positions = sizes.num_games * sizes.num_steps
     learner = Learner(
         learning_rate=sizes.learning_rate,
@@ -124,15 +125,18 @@ def medians(rows: list[dict[str, float]]) -> dict[str, float]:
     return {name: statistics.median(row[name] for row in rated) for name in names}
 
 
-def network_seconds(
-    env: Environment, network: PolicyValueNetwork, batch_size: int, repeats: int = 20
-) -> float:
-    """Returns the seconds of one evaluation of a batch, in a sequence of `repeats` evaluations.
+def network_loop(
+    env: Environment, network: PolicyValueNetwork, sizes: Sizes, evaluations: int = 20
+) -> Loop:
+    """Makes a loop that only evaluates the network, for one position of each game.
 
-    The time of the sequence is the median of three runs, after one that is not timed.
+    An iteration makes `evaluations` of them in a sequence, and reports the seconds of as many as
+    self-play makes in an iteration.
     """
     params = network.init(jax.random.PRNGKey(0), jnp.zeros((1, *env.observation_shape)))
-    observation = jnp.zeros((batch_size, *env.observation_shape))
+    observation = jnp.zeros((sizes.num_games, *env.observation_shape))
+    calls = (sizes.num_simulations + 1) * sizes.num_steps
+    positions = float(sizes.num_games * sizes.num_steps)
 
     @jax.jit
     def run(params: Any, observation: Any) -> Any:
@@ -141,12 +145,16 @@ def network_seconds(
             # The next evaluation depends on this one.
             return x + 1e-6 * output.value[:, None, None, None], None
 
-        return jax.lax.scan(step, observation, None, repeats)[0]
+        return jax.lax.scan(step, observation, None, evaluations)[0]
 
-    sequence = functools.partial(run, params, observation)
-    run_in_turns({"network": sequence}, 1)
-    times = run_in_turns({"network": sequence}, 3)["network"]
-    return statistics.median(seconds for seconds, _ in times) / repeats
+    def iterate(state: Any) -> tuple[Any, dict[str, float]]:
+        start = time.perf_counter()
+        jax.block_until_ready(run(params, observation))
+        seconds = (time.perf_counter() - start) * calls / evaluations
+        times = {"seconds": seconds, "selfplay_seconds": seconds, "learn_seconds": 0.0}
+        return state, times | {"positions": positions}
+
+    return Loop(lambda seed: None, iterate)
 
 
 def measure(
@@ -165,17 +173,13 @@ def measure(
         "dualmctx": our_loop(env, network, search, sizes),
         EXAMPLE[search]: pgx_loop.make_loop(env, network, search, sizes),
     }
-    if search == "puct":
+    if search == "muzero":
         openspiel = functools.partial(openspiel_loop.make_loop, sizes=sizes, **size._asdict())
         loops["OpenSpiel, our network"] = openspiel(network)
         if with_openspiel_network:
             loops["OpenSpiel"] = openspiel(None)
+    loops["network alone"] = network_loop(env, network, sizes)
     found = time_in_turns(loops, repeats)
-    calls = (sizes.num_simulations + 1) * sizes.num_steps
-    alone = calls * network_seconds(env, network, sizes.num_games)
-    positions = sizes.num_games * sizes.num_steps
-    row = {"positions": positions, "seconds": alone, "selfplay_seconds": alone}
-    found["network alone"] = medians([row | {"learn_seconds": 0.0}])
     ours = found["dualmctx"]["per_second"]
     return [
         Row(
@@ -196,7 +200,7 @@ def measure(
 def main(arguments: list[str] | None = None) -> None:
     """Runs the benchmark and prints its table."""
     parser = make_parser(__doc__)
-    parser.add_argument("--only", choices=("gumbel", "puct"), help="the cases of one search")
+    parser.add_argument("--only", choices=("gumbel", "muzero"), help="the cases of one search")
     parser.add_argument("--repeats", type=int, default=3, help="timed iterations of each loop")
     parser.add_argument(
         "--trunk", choices=("conv", "mlp"), default="conv", help="trunk of the network"

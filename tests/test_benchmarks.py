@@ -244,9 +244,9 @@ def test_evaluation_benchmark_refuses_partial_batches(capsys: pytest.CaptureFixt
 
 def test_saturation_is_smallest_batch_near_best_speed() -> None:
     speeds = {32: 40.0, 64: 96.0, 128: 94.0, 256: 100.0}
-    row = evaluation.Row("puct", 0, "mctx", 0, 0, 0, 0, 0)
+    row = evaluation.Row("muzero", 0, "mctx", 0, 0, 0, 0, 0)
     rows = [row._replace(batch=size, per_second=speed) for size, speed in speeds.items()]
-    assert evaluation.saturation(rows) == {"mctx, puct": 64}
+    assert evaluation.saturation(rows) == {"mctx, muzero": 64}
 
 
 @pytest.mark.slow
@@ -469,7 +469,7 @@ def test_scaling_benchmark_measures_one_device(tmp_path: pathlib.Path) -> None:
     assert row["per_second"] == pytest.approx(row["num_games"] * scaling.QUICK.num_steps / seconds)
 
 
-@pytest.mark.parametrize(("search", "policy"), [("gumbel", Gumbel), ("puct", MuZero)])
+@pytest.mark.parametrize(("search", "policy"), [("gumbel", Gumbel), ("muzero", MuZero)])
 def test_throughput_loops_use_same_search(
     search: str, policy: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -485,7 +485,7 @@ def test_throughput_loops_use_same_search(
     throughput.our_loop(games.make("connect_four"), None, search, sizes)
     assert found == [policy(sizes.num_simulations)]
     theirs = pgx_loop.SEARCHES[search]
-    of_mctx = {"gumbel": mctx.gumbel_muzero_policy, "puct": mctx.muzero_policy}[search]
+    of_mctx = {"gumbel": mctx.gumbel_muzero_policy, "muzero": mctx.muzero_policy}[search]
     assert getattr(theirs, "func", theirs) is of_mctx
 
 
@@ -526,7 +526,7 @@ def test_throughput_benchmark_measures_every_loop(tmp_path: pathlib.Path) -> Non
     file = tmp_path / "rows.json"
     throughput.main(["--quick", "--repeats", "1", "--json", str(file)])
     rows = {row["loop"]: row for row in json.loads(file.read_text())["rows"]}
-    example = throughput.EXAMPLE["puct"]
+    example = throughput.EXAMPLE["muzero"]
     assert list(rows) == ["dualmctx", example, "OpenSpiel, our network", "network alone"]
     for name in ("dualmctx", example, "network alone"):
         assert rows[name]["positions"] == 16
