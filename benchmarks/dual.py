@@ -5,9 +5,11 @@ the second and the fourth. Each search makes one move for a batch of positions, 
 process and in turns. Times are median milliseconds without compilation. `blocks` is the cost of a
 search per position in residual blocks.
 
-AlphaZero takes 85 simulations, with our engine and with mctx's MuZero policy on the same functions
-(its rule has MuZero's two constants in place of AlphaZero's one). Dual takes 50 + 35. MPV-MCTS is
-the same search with two separate networks of four and six blocks, so it resumes nothing.
+AlphaZero takes 85 simulations, with our engine and with mctx's search on the same functions and
+with the same rule (`benchmarks.common.search_by_puct`). Dual takes 50 + 35. MPV-MCTS is the same
+search with two separate networks of four and six blocks, so it resumes nothing. Two more searches
+cost as many blocks as Dual: AlphaZero with half of the simulations, and AlphaZero with all of them
+by the early head.
 
 Positions are `early`, after four random moves each, or from `all` stages of games, as in self-play.
 The latter include games that are about to end, in which searches find few new nodes. Batches have
@@ -19,7 +21,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import mctx
 
 import dualmctx
 import games
@@ -27,6 +28,7 @@ from benchmarks.common import (
     for_device,
     make_params,
     make_parser,
+    search_by_puct,
     show,
     show_environment,
     time_in_turns,
@@ -73,8 +75,8 @@ def make_searches(env: Environment, sizes: Sizes) -> dict[tuple[str, int], tuple
     """Makes the searches by name and number of rounds.
 
     Returns:
-      For each search `(params, key, states) -> weights`: the jitted function, its parameters, and
-      its blocks per position.
+      For each search `(params, key, states) -> (weights, values)`: the jitted function, its
+      parameters, and its blocks per position. The values are those of all nodes in each tree.
     """
     state = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(7), 1))
 
@@ -91,47 +93,50 @@ def make_searches(env: Environment, sizes: Sizes) -> dict[tuple[str, int], tuple
     dual, two = network((2, 4)), network((4, 6), separate_trunks=True)
     params, two_params = (make_params(net, state, seed) for seed, net in enumerate((dual, two)))
     total = sizes.small + sizes.large
-    final = make_model(env, dual)
+    final, early = make_model(env, dual), make_model(env, dual, heads=(0,))
     halves = make_model(env, dual, heads=Dual.heads)
     pair = make_model(env, two, heads=MPV.heads)
 
     def ours(policy: Any, model: Model, params: Any) -> Any:
         def search(params: Any, rng_key: Any, state: Any) -> Any:
             root = model.root_fn(params, state)
-            return policy(
+            output = policy(
                 params,
                 rng_key,
                 root,
                 model.recurrent_fn,
                 model.refine_fn,
                 invalid_actions=~state.legal_action_mask,
-            ).action_weights
+            )
+            # Dual's weights do not depend on the large tree's last round. XLA would remove it.
+            return output.action_weights, [tree.node_values for tree in output.search_tree.stats]
 
         return jax.jit(search), params
 
     def theirs(params: Any, rng_key: Any, state: Any) -> Any:
-        return mctx.muzero_policy(
-            params,
-            rng_key,
-            final.root_fn(params, state),
-            final.recurrent_fn,
-            total,
-            invalid_actions=~state.legal_action_mask,
-            dirichlet_fraction=0.0,
-        ).action_weights
+        root = final.root_fn(params, state)
+        c_puct = AlphaZero(total).puct.c_puct
+        tree = search_by_puct(params, rng_key, root, final.recurrent_fn, total, c_puct)
+        return tree.summary().visit_probs, tree.node_values
 
+    # The large tree resumes the early head's evaluations, so each simulation costs two blocks.
+    blocks = 2 * total
     searches = {
         ("mctx AlphaZero", 0): (jax.jit(theirs), params, 4 * total),
         ("AlphaZero", 0): (*ours(AlphaZero(total, root=QUIET), final, params), 4 * total),
     }
+    half = blocks // 4
+    policy = AlphaZero(half, root=QUIET)
+    searches[f"AlphaZero, {half} simulations", 0] = (*ours(policy, final, params), 4 * half)
+    policy = AlphaZero(total, head=0, root=QUIET)
+    searches["AlphaZero, early head", 0] = (*ours(policy, early, params), blocks)
     budgets = (sizes.small, sizes.large)
     for rounds in sizes.rounds:
         policy = Dual(budgets, num_rounds=rounds, root=QUIET)
-        blocks = 2 * sizes.small + 2 * sizes.large
         searches["Dual", rounds] = (*ours(policy, halves, params), blocks)
-        blocks = 4 * sizes.small + 6 * sizes.large
         policy = MPV(budgets, in_rounds(budgets, rounds), root=QUIET)
-        searches["MPV", rounds] = (*ours(policy, pair, two_params), blocks)
+        separate = 4 * sizes.small + 6 * sizes.large
+        searches["MPV", rounds] = (*ours(policy, pair, two_params), separate)
     return searches
 
 

@@ -254,11 +254,12 @@ def test_dual_benchmark_compares_all_searches(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "rows.json"
     dual.main(["--quick", "--repeats", "1", "--json", str(file)])
     rows = json.loads(file.read_text())["rows"]
-    names = ["mctx AlphaZero", "AlphaZero", "Dual", "MPV"]
+    equal = ["AlphaZero, 4 simulations", "AlphaZero, early head"]
+    names = ["mctx AlphaZero", "AlphaZero", *equal, "Dual", "MPV"]
     assert [row["search"] for row in rows] == 2 * names
-    assert [row["positions"] for row in rows] == ["early"] * 4 + ["all"] * 4
+    assert [row["positions"] for row in rows] == ["early"] * 6 + ["all"] * 6
     # Two blocks for each of 5 + 4 evaluations; four and six without resuming.
-    assert [row["blocks"] for row in rows] == 2 * [36, 36, 18, 44]
+    assert [row["blocks"] for row in rows] == 2 * [36, 36, 16, 18, 18, 44]
     assert all(row["ms"] > 0 for row in rows)
 
 
