@@ -10,10 +10,11 @@ keys.
 
 The first table has the variants of the registry with their defaults, and some options. Its cells
 are the share of positions whose move keeps the value, the number of positions in which it does and
-AlphaZero's does not, and the reverse. The second table has AlphaZero with a sliding window and the
-exploration that belongs to it. `updates` are the edges that the backups of a search write. `steps`
-are the edges that its simulations walk, which a full backup would write. `saved` is the share of
-steps that are not written.
+AlphaZero's does not, and the reverse. The line "random moves" has the expected share of a legal
+move drawn at random, by the exact solution. The second table has AlphaZero with a sliding window
+and the exploration that belongs to it. `updates` are the edges that the backups of a search write.
+`steps` are the edges that its simulations walk, which a full backup would write. `saved` is the
+share of steps that are not written.
 """
 
 import re
@@ -114,6 +115,12 @@ def solve_case(name: str) -> Case:
     solution = games.solve(env)
     states = games.replay(env, solution.histories, key=jax.random.PRNGKey(0))
     return Case(name, env, states, solution.optimal_actions)
+
+
+def random_share(case: Case) -> float:
+    """Returns the expected share of optimal moves if each legal move is equally likely."""
+    legal = np.sum(np.asarray(case.states.legal_action_mask), axis=1)
+    return float(np.mean(np.sum(case.optimal, axis=1) / legal))
 
 
 def searches(total: int) -> dict[str, Policy]:
@@ -255,16 +262,24 @@ def measure_windows(
     return rows
 
 
-def show_variants(console: Console, rows: list[Row], names: list[str]) -> None:
-    """Prints one line per search: for each game the share, and the differences from AlphaZero."""
-    table = Table("search", *names, title="optimal moves, +better −worse than AlphaZero", box=None)
+def show_variants(console: Console, rows: list[Row], chance: dict[str, float]) -> None:
+    """Prints one line per search: for each game the share, and the differences from AlphaZero.
+
+    Args:
+      console: prints the table.
+      rows: the searches.
+      chance: for each game the share of random moves, which is the first line.
+    """
+    title = "optimal moves, +better −worse than AlphaZero"
+    table = Table("search", *chance, title=title, box=None)
+    table.add_row("random moves", *(f"{share:.2%}" for share in chance.values()))
     for search in dict.fromkeys(row.search for row in rows):
         cells = {
             row.game: f"{row.optimal:.2%} +{row.better} −{row.worse}"
             for row in rows
             if row.search == search
         }
-        table.add_row(search, *(cells.get(name, "") for name in names))
+        table.add_row(search, *(cells.get(name, "") for name in chance))
     console.print(table)
 
 
@@ -290,11 +305,13 @@ def main(arguments: list[str] | None = None) -> None:
     console = Console(width=160)
     rows: list[Row] = []
     windows: list[WindowRow] = []
+    chance: dict[str, float] = {}
     is_selected = re.compile(options.only).search
     every = {x: y for x, y in searches(total).items() if is_selected(x) or x == BASELINE}
     every = {BASELINE: every.pop(BASELINE)} | every
     for name in names:
         case, baseline = solve_case(name), None
+        chance[name] = random_share(case)
         for search, policy in every.items():
             row, found = measure(case, search, policy, baseline, options.repeats)
             baseline = baseline or found
@@ -307,11 +324,11 @@ def main(arguments: list[str] | None = None) -> None:
             widest = 1 if options.quick else total
             windows += measure_windows(case, every[BASELINE], baseline, widest)
             console.print(f"{name}: windows up to {windows[-1].window}", highlight=False)
-    show_variants(console, rows, names)
+    show_variants(console, rows, chance)
     show_windows(console, windows)
-    content = {"variants": rows, "windows": windows}
-    content = {key: [row._asdict() for row in part] for key, part in content.items()}
-    write_json(options.json, content)
+    parts = {"variants": rows, "windows": windows}
+    content = {key: [row._asdict() for row in part] for key, part in parts.items()}
+    write_json(options.json, {"random_moves": chance, **content})
 
 
 if __name__ == "__main__":

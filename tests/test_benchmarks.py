@@ -412,6 +412,7 @@ def test_variants_benchmark_measures_searches_and_windows(tmp_path: pathlib.Path
     # Nothing is random here, so the second key is the last.
     assert row["by_key"] == [row["optimal"]] * 2
     assert (row["better"], row["worse"]) == (0, 0)
+    assert 0.5 < found["random_moves"]["connect2"] < row["optimal"]
     full, narrow = found["windows"]
     assert (full["window"], full["saved"], narrow["window"]) == (None, 0, 1)
     assert full["optimal"] == row["optimal"]
@@ -430,6 +431,13 @@ def test_variants_benchmark_has_all_variants_at_equal_budget() -> None:
         assert (sum(budgets) if isinstance(budgets, tuple) else budgets) == 400
         assert policy == policy.for_evaluation()
     assert searches["dual"].num_simulations == (235, 165)
+
+
+def test_share_of_random_moves_counts_legal_moves() -> None:
+    legal = np.array([[True, True, False, False], [True, True, True, True]])
+    states = SimpleNamespace(legal_action_mask=legal)
+    optimal = np.array([[True, False, False, False], [True, True, True, False]])
+    assert variants.random_share(variants.Case("", None, states, optimal)) == (1 / 2 + 3 / 4) / 2
 
 
 def test_scaling_ratios() -> None:
