@@ -437,7 +437,8 @@ def test_share_of_random_moves_counts_legal_moves() -> None:
     legal = np.array([[True, True, False, False], [True, True, True, True]])
     states = SimpleNamespace(legal_action_mask=legal)
     optimal = np.array([[True, False, False, False], [True, True, True, False]])
-    assert variants.random_share(variants.Case("", None, states, optimal)) == (1 / 2 + 3 / 4) / 2
+    case = variants.Case("connect2", games.make("connect2"), states, optimal)
+    assert variants.random_share(case) == (1 / 2 + 3 / 4) / 2
 
 
 def test_scaling_ratios() -> None:
