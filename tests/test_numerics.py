@@ -11,7 +11,7 @@ import pytest
 import games
 import hash_model
 import test_mctx
-from dualmctx import AlphaZero, Dual, Execution, Puct, get_subtree, make_network
+from dualmctx import AlphaZero, Dual, Execution, MuZero, Puct, get_subtree, make_network
 from dualmctx.evaluation.evaluations import by_search, make_evaluate_batch
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.policies import REGISTRY
@@ -310,3 +310,50 @@ def test_weights_are_finite_without_visits() -> None:
     found = regularized_policy(prior, qvalues, jnp.array([3, 3, 3]), c_puct=1.0)
     np.testing.assert_array_equal(found, prior)
     assert (smoothed_visits(jnp.zeros((1, 2), int), jnp.zeros((1, 2), bool)) == 0).all()
+
+
+@pytest.mark.parametrize("discount_type", [jnp.int32, jnp.bfloat16])
+@pytest.mark.parametrize("name", ["alphazero", "leaves", "muzero", "dual"])
+def test_rewards_keep_their_digits_beside_discounts_of_another_type(
+    name: str, discount_type: Any
+) -> None:
+    rules = hash_model.Rules(reward=0.3)
+    policy = {
+        "alphazero": AlphaZero(24),
+        "leaves": AlphaZero(24, execution=Execution(leaves_per_step=4)),
+        "muzero": MuZero(24),
+        "dual": Dual((14, 10)),
+    }[name]
+    arguments = (hash_model.refine_fns(2, A),) if name == "dual" else ()
+
+    def run(dtype: Any) -> Any:
+        def recurrent_fn(*args: Any) -> tuple:
+            step, embedding = hash_model.recurrent_fn(*args, num_actions=A)
+            return step.replace(discount=step.discount.astype(dtype)), embedding
+
+        root = hash_model.roots(jnp.arange(4), rules, A)
+        return policy(rules, jax.random.key(0), root, recurrent_fn, *arguments)
+
+    expected, found = run(jnp.float32), run(discount_type)
+    assert np.any(np.asarray(expected.search_tree.rewards) % 1 != 0)
+    np.testing.assert_array_equal(found.search_tree.rewards, expected.search_tree.rewards)
+    np.testing.assert_array_equal(found.action_weights, expected.action_weights)
+
+
+def test_a_later_head_may_be_a_pytree() -> None:
+    rules = hash_model.Rules()
+
+    def refine(offset: Any, params: Any, key: Any, embedding: Any) -> tuple:
+        logits, value = hash_model.refine_fn(params, key, embedding, A)
+        return logits + offset, value
+
+    def run(refine_fn: Any) -> Any:
+        root = hash_model.roots(jnp.arange(4), rules, A)
+        recurrent_fn: Any = functools.partial(hash_model.recurrent_fn, num_actions=A)
+        return Dual((6, 4), 2)(rules, jax.random.key(0), root, recurrent_fn, refine_fn)
+
+    bad = jax.tree_util.Partial(refine, jnp.full(A, jnp.nan))
+    assert not np.any(is_finite(run(bad).search_tree))
+    good = jax.tree_util.Partial(refine, jnp.zeros(A))
+    expected = run(functools.partial(refine, 0.0))
+    np.testing.assert_array_equal(run(good).action_weights, expected.action_weights)

@@ -213,3 +213,17 @@ def test_too_many_edges_are_refused() -> None:
     root = NodeInit(row, jnp.zeros(1), jnp.zeros(1), jnp.zeros(1))
     with pytest.raises(ValueError, match=r"50000 nodes of 50000 actions .* max_children$"):
         allocate(root, jnp.zeros(1), num_nodes=50_000, invalid_actions=row)
+
+
+def test_more_nodes_than_float32_counts_are_refused() -> None:
+    row = jnp.ones((1, 2))
+    root = NodeInit(row, jnp.zeros(1), jnp.zeros(1), jnp.zeros(1))
+
+    def run(num_nodes: int) -> Any:
+        return jax.eval_shape(
+            lambda: allocate(root, jnp.zeros(1), num_nodes=num_nodes, invalid_actions=row)
+        )
+
+    assert run(2**24).edges.shape == (1, 2**24)
+    with pytest.raises(ValueError, match=r"^16777217 nodes are more than the 16777216 visits"):
+        run(2**24 + 1)

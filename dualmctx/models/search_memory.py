@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from dualmctx.checks import check_count
 from dualmctx.models.game_model import make_model
 from dualmctx.models.search_fn import rollout_options
+from dualmctx.search.refine import map_refine_fns
 from dualmctx.types import Embedding, Environment, GameState, Params, Policy, PolicyValueNetwork
 
 # In a search with several trees and rounds, XLA copies up to half of the statistics.
@@ -172,7 +173,7 @@ def _trace(
             rng_key,
             model.root_fn(params, state),
             record(model.recurrent_fn, _looped(model.recurrent_fn)),
-            jax.tree.map(record, model.refine_fn),
+            map_refine_fns(record, model.refine_fn),
             invalid_actions=~state.legal_action_mask,
             **rollouts,
         )

@@ -2,7 +2,6 @@
 
 from typing import Any, NamedTuple
 
-import jax
 import mctx
 from jax import Array
 
@@ -12,6 +11,7 @@ from dualmctx.policies.option_groups import Backup, Execution, Root
 from dualmctx.policies.reuse import insert_subtree
 from dualmctx.policies.top_actions import Inputs, RestoreFn, keep_top_actions
 from dualmctx.search.allocate import allocate
+from dualmctx.search.refine import map_refine_fns
 from dualmctx.search.reports import report
 from dualmctx.search.statistics import Statistic, add_statistics
 from dualmctx.search.tree import Tree
@@ -67,7 +67,7 @@ def set_up_search(
     # A reused root may have other action slots than `root`, so it is masked by the game's actions.
     invalid_in_game = inputs.invalid_actions
     inputs = inputs._replace(
-        root=finite_root(inputs.root), refine_fn=jax.tree.map(finite_refine_fn, inputs.refine_fn)
+        root=finite_root(inputs.root), refine_fn=map_refine_fns(finite_refine_fn, inputs.refine_fn)
     )
     inputs, restore = keep_top_actions(inputs, execution.max_children)
     root, recurrent_fn, refine_fn, invalid_actions = inputs

@@ -15,6 +15,7 @@ import mctx
 from jax import Array
 
 from dualmctx.policies import root as roots
+from dualmctx.search.refine import map_refine_fns
 from dualmctx.search.slots import slot_actions, to_actions
 from dualmctx.types import ActingOutput, Embedding, Params, RecurrentFn, RefineFn
 
@@ -70,7 +71,7 @@ def keep_top_actions(inputs: Inputs, max_children: int | None) -> tuple[Inputs, 
     limited = Inputs(
         root,
         subset.limit_recurrent_fn(inputs.recurrent_fn),
-        jax.tree.map(subset.limit_refine_fn, inputs.refine_fn),
+        map_refine_fns(subset.limit_refine_fn, inputs.refine_fn),
         None if invalid is None else _pick(invalid, actions),
     )
 

@@ -14,6 +14,8 @@ from dualmctx.types import NodeInit
 
 # The largest number of edges that int32 indices can address in one tree.
 _MAX_EDGES = 2**31 - 1
+# The largest number up to which float32 holds every count.
+_MAX_VISITS = 2**24
 
 
 def allocate(
@@ -49,7 +51,8 @@ def allocate(
       and, unless `is_kept`, their visits are int16 if the capacity allows it.
 
     Raises:
-      ValueError: if the trees would have more edges than an int32 can number.
+      ValueError: if the trees would have more edges than an int32 can number, or nodes than a
+        float32 can count.
     """
     chex.assert_rank([root.prior, root.value], [2, 1])
     chex.assert_equal_shape([root.prior, invalid_actions])
@@ -63,6 +66,11 @@ def allocate(
     # Counts and sums need at least float32, even if the network uses a smaller type.
     raw_value = root.value.astype(jnp.promote_types(root.value.dtype, jnp.float32))
     dtype = raw_value.dtype
+    if dtype == jnp.float32 and num_nodes > _MAX_VISITS:
+        raise ValueError(
+            f"{num_nodes} nodes are more than the {_MAX_VISITS} visits that float32 can count;"
+            " run fewer simulations"
+        )
     index_type = smallest_type(num_nodes)
     visits_type = jnp.int32 if is_kept else smallest_type(num_nodes + num_virtual)
     counts_leaves = is_kept and num_trees > 1
@@ -86,7 +94,7 @@ def allocate(
 
     first = new_stats()
     first = first.replace(
-        node_stats=first.node_stats.at[:, 0].set(pair(jnp.ones(batch_size), raw_value)),
+        node_stats=first.node_stats.at[:, 0].set(pair(jnp.ones(batch_size, dtype), raw_value)),
         path_visits=count_root(first.path_visits),
         leaf_visits=count_root(first.leaf_visits),
     )

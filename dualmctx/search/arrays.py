@@ -194,8 +194,9 @@ def synchronize(array: Array) -> None:
 
 
 def pair(first: Array, second: Array) -> Array:
-    """Stacks two arrays along a new last axis, with the dtype of the second."""
-    return jnp.stack([first.astype(second.dtype), second], axis=-1)
+    """Stacks two arrays along a new last axis, with the dtype to which JAX promotes both."""
+    dtype = jnp.promote_types(first.dtype, second.dtype)
+    return jnp.stack([first.astype(dtype), second.astype(dtype)], axis=-1)
 
 
 def by_edge(array: Array) -> Array:

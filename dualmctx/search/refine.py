@@ -6,6 +6,7 @@
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import chex
 import jax
@@ -17,6 +18,16 @@ from dualmctx.search.keys import repeat_key
 from dualmctx.search.reports import report
 from dualmctx.search.tree import Tree, edge_into
 from dualmctx.types import Params, RefineFn
+
+
+def map_refine_fns(wrap: Callable[[RefineFn], RefineFn], refine_fn: Any) -> Any:
+    """Wraps a `refine_fn`, or each of a tuple of them; returns `None` for `None`.
+
+    A function may itself be a pytree, such as `jax.tree_util.Partial`.
+    """
+    if refine_fn is None:
+        return None
+    return tuple(map(wrap, refine_fn)) if isinstance(refine_fn, tuple) else wrap(refine_fn)
 
 
 def frontier(tree: Tree, num_leaves: int, *, tree_index: int) -> tuple[Array, Array]:
