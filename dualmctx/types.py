@@ -210,6 +210,13 @@ class RecurrentFn(Protocol):
 
     M is B, or B·K if several leaves of each root are evaluated at once. There is one key, as in
     mctx, or `[M]` keys if the policy was given a key for each element.
+
+    Returns:
+      `(output, embedding)`. The output has `[M, A]` logits, and `[M]` values, rewards and
+      discounts. Logits more than a million below the largest one mask an action, such as the
+      smallest float32. The value is from the view of the player to move in the resulting state, the
+      reward from that of the player who took the action. The discount is -1 where the turn passes
+      to the other player, 1 where it does not, and 0 where the game is over.
     """
 
     def __call__(
@@ -225,7 +232,8 @@ class RefineFn(Protocol):
     There is one key, or `[M]` keys, as in `RecurrentFn`.
 
     Returns:
-      `(prior_logits, value)` of shapes `[M, A]` and `[M]`.
+      `(prior_logits, value)` of shapes `[M, A]` and `[M]`. The logits mask illegal actions, as in
+      `RecurrentFn`. The value is from the view of the player to move, in [-1, 1] for a game.
     """
 
     def __call__(

@@ -134,11 +134,12 @@ def test_budgets_are_spread_over_rounds():
         assert tuple(map(sum, zip(*rounds, strict=True))) == budgets
 
 
-def test_too_few_heads_are_refused():
+@pytest.mark.parametrize("num_heads", [2, 4])
+def test_another_number_of_heads_is_refused(num_heads: int) -> None:
     root = hash_model.roots(np.arange(2), RULES["plain"], 4)
     recurrent_fn = functools.partial(hash_model.recurrent_fn, num_actions=4)
-    refine_fn = hash_model.refine_fns(2, 4)
-    with pytest.raises(ValueError, match="refine_fn is 1 functions; it must be 2"):
+    refine_fn = hash_model.refine_fns(num_heads, 4)
+    with pytest.raises(ValueError, match=f"refine_fn is {num_heads - 1} functions; it must be 2"):
         THREE(RULES["plain"], jax.random.key(0), root, recurrent_fn, refine_fn)
 
 

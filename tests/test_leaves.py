@@ -316,3 +316,17 @@ def test_bad_options_are_refused(make, remedy):
     with pytest.raises(ValueError, match=remedy) as info:
         make()
     assert "\n" not in str(info.value)
+
+
+def test_the_search_of_several_leaves_refuses_a_window() -> None:
+    spec = make_search_spec(AlphaZero(4), lambda *_: None, num_simulations=4)
+    root = hash_model.roots(np.arange(2), RULES["plain"], 4)
+    tree = allocate(
+        roots.root_evaluation(root, jax.nn.softmax(root.prior_logits)),
+        root.embedding,
+        num_nodes=5,
+        invalid_actions=jnp.zeros((2, 4)),
+        windowed=True,
+    )
+    with pytest.raises(ValueError, match=r"^leaves_per_step is 2; it must be 1 with a window"):
+        search((), jax.random.key(0), tree, spec._replace(leaves_per_step=2, window=3), 4)

@@ -385,6 +385,7 @@ BAD = [
     (Dual, {"num_simulations": (0, 0)}, "not both 0"),
     (Dual, {"num_rounds": 36}, "35 simulations"),
     (Dual, {"num_rounds": 0}, "from 1"),
+    (Dual, {"num_simulations": (5, 0), "num_rounds": -3}, "at least 1"),
     (Dual, {"value_mix": 1.01}, "between 0 and 1"),
     (Dual, {"prior_mix": -0.01}, "between 0 and 1"),
     (Dual, {"action_weights": "visits"}, "one of small_visits, all_visits"),

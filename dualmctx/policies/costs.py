@@ -6,7 +6,11 @@ from dualmctx.types import HasHeads, Policy
 
 
 class MoveCost(NamedTuple):
-    """The cost of one move if all simulations end at new nodes, without the root evaluation.
+    """The cost of one move, without the root evaluation.
+
+    It is exact if all simulations end at new nodes and later heads evaluate only nodes that an
+    earlier tree found. A node that a later tree finds by itself is also evaluated by the heads
+    before its own, which this cost leaves out; see docs/variants.md.
 
     Attributes:
       simulations: number of simulations of all trees.

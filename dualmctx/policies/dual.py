@@ -6,6 +6,7 @@ from typing import Self
 import mctx
 from jax import Array
 
+from dualmctx.checks import check_count
 from dualmctx.policies.multi_tree import (
     ActionWeights,
     check_budgets,
@@ -70,6 +71,7 @@ class Dual:
         large = self.num_simulations[1]
         if large > 0:
             check_rounds(self.num_rounds, large, f"the large tree's {large} simulations")
+        check_count("num_rounds", self.num_rounds, 1)
         check_multi_tree(self)
 
     @property

@@ -125,7 +125,7 @@ def search_multi_tree(
       The policy's output; `search_tree` has the statistics of K trees.
 
     Raises:
-      ValueError: if there are too few later heads.
+      ValueError: if `refine_fn` is not one function for each later tree.
 
     Source: Kadam, Xu, Lieberherr 2021, sections 3 and 6. Our reading: if the first tree has a
     budget of 0, nothing is mixed, because no node is common to two trees.
@@ -160,7 +160,7 @@ def _make_refinements(
     given: RefineFn | tuple[RefineFn, ...] = setup.refine_fn
     refine_fns = given if isinstance(given, tuple) else (given,)
     num_later = len(budgets) - 1
-    if len(refine_fns) < num_later:
+    if len(refine_fns) != num_later:
         raise ValueError(
             f"refine_fn is {len(refine_fns)} functions; it must be {num_later}, one for each tree"
             " after the first"
@@ -168,7 +168,7 @@ def _make_refinements(
     # Without a first tree, no state is common to two trees, so there is nothing to mix.
     mixes = (options.value_mix, options.prior_mix) if budgets[0] > 0 else (0.0, 0.0)
     evaluate_fn, refinements = setup.evaluate_fn, list[Refinement]()
-    for tree_index, refine_fn in enumerate(refine_fns[:num_later], 1):
+    for tree_index, refine_fn in enumerate(refine_fns, 1):
         evaluate_fn = _evaluate_also(evaluate_fn, refine_fn, *mixes)
         spec = make_search_spec(
             options, evaluate_fn, num_simulations=setup.max_path, tree_index=tree_index

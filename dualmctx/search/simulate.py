@@ -208,11 +208,19 @@ def search(
 
     Returns:
       The trees after the search.
+
+    Raises:
+      ValueError: if there are several leaves per step and a window.
     """
     chex.assert_scalar_in(first_slot + num_simulations, 1, tree.num_nodes)
     if (loops := replaced_loops()) is not None:
         rounds = ((num_simulations,),)
         return loops(LoopArguments(params, rng_key, tree, spec, (), rounds, first_slot))
+    if spec.leaves_per_step > 1 and spec.window is not None:
+        raise ValueError(
+            f"leaves_per_step is {spec.leaves_per_step}; it must be 1 with a window, which is"
+            f" {spec.window}"
+        )
 
     def simulate_one(i: Array, carry: tuple[Array, Tree]) -> tuple[Array, Tree]:
         return simulate(params, *carry, spec, first_slot + i)
