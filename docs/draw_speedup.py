@@ -40,8 +40,8 @@ def read_table(text: str) -> list[Row]:
 
 def read_rows(path: pathlib.Path) -> list[Row]:
     """Reads the rows that `python -m benchmarks.engine --json FILE` wrote."""
-    rows = json.loads(path.read_text())
-    return [Row(row["B"], row["N"], row["A"], row["rule"], row["ratio"]) for row in rows]
+    found = json.loads(path.read_text())["rows"]
+    return [Row(row["B"], row["N"], row["A"], row["rule"], row["ratio"]) for row in found]
 
 
 def draw(rows: list[Row]) -> Figure:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.common import write_rows
 from documents import PAGES, ROOT, Command, blocks, commands, read, shell_lines
 from dualmctx.commands import flags, train, train_request
 from dualmctx.commands.flags import parse_flags
@@ -146,6 +147,15 @@ def test_speedup_figure_shows_the_recorded_ratios() -> None:
     assert len(rows) == 15
     labels = sorted(f"{row.ratio:.1f}×" for row in rows)
     assert sorted(re.findall(r">([\d.]+×)</text>", svg)) == labels
+
+
+def test_speedup_figure_is_drawn_from_a_new_measurement(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "rows.json"
+    sizes = {"B": 4, "N": 8, "A": 9, "growth": 1.5}
+    rows = [sizes | {"rule": rule, "ratio": 2.5} for rule in ("gumbel", "muzero", "puct")]
+    write_rows(file, rows, growth=1.5)
+    found = runpy.run_path(str(ROOT / "docs" / "draw_speedup.py"))["read_rows"](file)
+    assert found == [(4, 8, 9, rule, 2.5) for rule in ("gumbel", "muzero", "puct")]
 
 
 @pytest.mark.slow
