@@ -67,8 +67,19 @@ class ExploredRules:
 
     @property
     def num_codes(self) -> int:
-        """The number of codes that the environment declares."""
-        return int(self.env.num_codes)
+        """The number of codes that the environment declares.
+
+        Raises:
+          ValueError: if it declares none.
+        """
+        number = getattr(self.env, "num_codes", None)
+        if not isinstance(number, int | np.integer):
+            problem = "has no num_codes" if number is None else f"has num_codes {number!r}"
+            raise ValueError(
+                f"game {self.env.id} has position_code but {problem}; give its environment the "
+                "attribute num_codes, an integer above all codes, or leave out position_code"
+            )
+        return int(number)
 
     @property
     def max_plies(self) -> int:

@@ -101,6 +101,24 @@ def test_wrong_codes_are_refused(code, num_codes, message):
     assert not games.is_solvable(too_large)
 
 
+@pytest.mark.parametrize(
+    ("num_codes", "problem"), [(None, "has no num_codes"), ("18", "has num_codes '18'")]
+)
+def test_codes_without_their_number_are_refused(num_codes, problem):
+    message = f"game double_move has position_code but {problem}; give its environment the attri"
+    env = type("Uncounted", (WithCode,), {"num_codes": num_codes})()
+    with pytest.raises(ValueError, match=message):
+        games.is_solvable(env)
+
+
+def test_a_module_with_codes_needs_their_number(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    code = "\ndef position_code(env, state):\n    return state._x.pile\n"
+    (tmp_path / "module_with_codes.py").write_text(MODULE + code)
+    with pytest.raises(ValueError, match="module_with_codes:make has position_code but has no num"):
+        games.is_solvable(games.make("module_with_codes:make", pile=8))
+
+
 def test_exploring_in_parts_gives_the_same_positions(monkeypatch):
     env = WithCode(pile=12)
     whole = explored_rules(env).positions
