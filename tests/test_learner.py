@@ -149,6 +149,13 @@ def learn_on(network: Any, params: Any, batch: TrainingBatch, options: Learner) 
     return fill_and_learn(params, jax.tree.map(jnp.asarray, batch), jax.random.PRNGKey(0))
 
 
+def test_augmentation_needs_its_function() -> None:
+    draws = np.random.default_rng(5)
+    batch = make_positions(6, draws.normal(size=(6, 3)).astype(np.float32))
+    with pytest.raises(ValueError, match="augment is True, but there is no augment_fn; pass aug"):
+        learn_on(TABLE, None, batch, Learner(batch_size=6, augment=True))
+
+
 @pytest.mark.slow
 def test_every_head_learns_a_handful_of_positions() -> None:
     draws = np.random.default_rng(5)

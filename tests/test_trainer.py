@@ -13,6 +13,7 @@ import games
 from dualmctx import AlphaZero, make_network
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.training import trainer as trainer_module
+from dualmctx.training.augment import make_augment
 from dualmctx.training.batch import TrainingBatch
 from dualmctx.training.learner import Learner
 from dualmctx.training.metrics import count_games
@@ -280,6 +281,15 @@ def test_a_schedule_of_passes_sets_the_optimiser_steps_of_each_iteration() -> No
     state = trainer.init(0)
     _, rows = run(trainer.compile(state), state, 3)
     assert [row["replay_ratio"] for row in rows] == [3 * 2 / 8, 6 * 2 / 8, 6 * 2 / 8]
+
+
+def test_augmentation_needs_its_function() -> None:
+    env, network = games.make("connect2"), make_network(4, (4, 3), width=8, num_blocks=1)
+    learner = Learner(capacity=8, batch_size=2, augment=True)
+    parts = (env, network, AlphaZero(2), SelfPlay(num_games=2, num_steps=4), learner)
+    with pytest.raises(ValueError, match=r"no augment_fn; pass augment_fn=training\.make_augment"):
+        make_trainer(*parts, num_iterations=1)
+    make_trainer(*parts, num_iterations=1, augment_fn=make_augment(*games.symmetries(env)))
 
 
 def test_contradictory_settings_are_an_error() -> None:

@@ -54,7 +54,7 @@ class Learner:
     """Positions in the replay buffer."""
     augment: bool = False
     """Whether to apply a uniformly sampled symmetry of the game to each position of a batch. An
-    error for games without symmetries."""
+    error for games without symmetries, and in `make_trainer` without an `augment_fn`."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
@@ -98,6 +98,19 @@ class LearnFn(Protocol):
     ) -> tuple[Params, Any, Losses]:
         """Takes `num_updates` optimiser steps; consumes the key."""
         ...
+
+
+def check_augment(options: Learner, augment_fn: AugmentFn | None) -> None:
+    """Checks that a learner that augments has a function for it.
+
+    Raises:
+      ValueError: if it has none.
+    """
+    if options.augment and augment_fn is None:
+        raise ValueError(
+            "augment is True, but there is no augment_fn; pass "
+            "augment_fn=training.make_augment(*games.symmetries(env)), or leave augment False"
+        )
 
 
 def make_optimizer(options: Learner, num_steps: int) -> optax.GradientTransformation:
@@ -153,7 +166,7 @@ def make_learn(
     replay: Replay,
     options: Learner,
     *,
-    augment_fn: AugmentFn = lambda rng_key, batch: batch,
+    augment_fn: AugmentFn | None = None,
 ) -> LearnFn:
     """Returns a function that takes `num_updates` optimiser steps.
 
@@ -162,13 +175,18 @@ def make_learn(
       optimizer: an optimiser of optax, such as that of `make_optimizer`.
       replay: the replay buffer, which must hold at least one position when the function is called.
       options: options of the learner; those of the optimiser and the buffer are not used.
-      augment_fn: transforms each batch before it is learned, see `make_augment`.
+      augment_fn: transforms each batch before it is learned, see `make_augment`; `None` leaves
+        batches unchanged.
 
     Returns:
       `(params, opt_state, buffer_state, rng_key) -> (params, opt_state, losses)`, to be jitted,
       where `buffer_state` is the state of `replay`. The losses are means over the steps. The key is
       consumed.
+
+    Raises:
+      ValueError: if `options.augment` is true and there is no `augment_fn`.
     """
+    check_augment(options, augment_fn)
 
     def loss_fn(params: Params, batch: TrainingBatch) -> tuple[chex.Array, Losses]:
         losses = compute_losses(network, params, batch, options.search_value_weight)
@@ -178,7 +196,9 @@ def make_learn(
         def step(carry: tuple[Params, Any], key: chex.PRNGKey) -> tuple:
             params, opt_state = carry
             sample_key, augment_key = jax.random.split(key)
-            batch = augment_fn(augment_key, replay.sample(buffer_state, sample_key))
+            batch = replay.sample(buffer_state, sample_key)
+            if augment_fn is not None:
+                batch = augment_fn(augment_key, batch)
             gradients, losses = jax.grad(loss_fn, has_aux=True)(params, batch)
             updates, opt_state = optimizer.update(gradients, opt_state, params)
             return (optax.apply_updates(params, updates), opt_state), losses

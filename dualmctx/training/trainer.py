@@ -22,7 +22,13 @@ from dualmctx.distributed.devices import (
 )
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.training.batch import TrainingBatch
-from dualmctx.training.learner import AugmentFn, Learner, make_learn, make_optimizer
+from dualmctx.training.learner import (
+    AugmentFn,
+    Learner,
+    check_augment,
+    make_learn,
+    make_optimizer,
+)
 from dualmctx.training.metrics import count_games, make_metrics
 from dualmctx.training.replay import Replay, make_replay
 from dualmctx.training.selfplay import PlayFn, SelfPlay, SelfPlayState, make_play
@@ -81,7 +87,8 @@ def make_trainer(
         is an `optimizer`.
       optimizer: an optimiser of optax, in place of `make_optimizer(learner, ...)`.
       devices: the devices to use; by default all.
-      augment_fn: transforms each batch, keeping its values; `None` leaves batches unchanged.
+      augment_fn: transforms each batch, keeping its values; `None` leaves batches unchanged. It is
+        needed if `learner.augment` is true, and used if it is not.
       passes_fn: the number of passes of each iteration, where a pass is `learner.num_updates`
         optimiser steps; by default one pass. The losses reported are those of the last pass.
       **model_options: options of `make_model`, such as `compact_states`.
@@ -92,6 +99,7 @@ def make_trainer(
     Raises:
       ValueError: if options contradict each other or do not fit the devices.
     """
+    check_augment(learner, augment_fn)
     num_games = selfplay.num_games
     replay = make_replay(
         capacity=learner.capacity,
