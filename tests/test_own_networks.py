@@ -172,7 +172,10 @@ def test_an_exported_file_imports_a_network_only_if_it_is_named(
     evaluate = ["evaluate", "net.npz", "positions.jsonl", "--network-only", "--batch", "1"]
     compare = ["compare", "net.npz+dual", "random", "--out", "out"]
     export, serve = ["export", "net.npz", "other.npz"], ["serve", "net.npz"]
-    for arguments in (evaluate, [*evaluate, "--network", "other:make"], compare, export, serve):
+    dataset = ["dataset", "tic_tac_toe", "--from", "network", "--checkpoint", "net.npz"]
+    dataset += ["--games", "2", "--batch", "2", "--simulations", "2", "--max-plies", "5"]
+    other = [*evaluate, "--network", "other:make"]
+    for arguments in (evaluate, other, compare, export, serve, dataset):
         assert main(arguments) == 2
         [line] = capsys.readouterr().err.splitlines()
         assert "net.npz has the network own_networks:make_dense, which is outside" in line
@@ -182,6 +185,8 @@ def test_an_exported_file_imports_a_network_only_if_it_is_named(
     assert json.loads(capsys.readouterr().out)["move"]
     monkeypatch.setattr("dualmctx.commands.serve.open_standard_input", io.BytesIO)
     assert main([*serve, "--network-only", "--batch", "1", *named]) == 0
+    assert main([*dataset, "--unknown-results", "keep", *named]) == 0
+    assert len(Path("runs/dataset/games.jsonl").read_text().splitlines()) == 2
 
 
 def test_a_missing_module_is_named(module: str) -> None:

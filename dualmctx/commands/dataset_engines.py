@@ -44,7 +44,7 @@ def load_engine(options: Options, env: Environment) -> LoadedEngine:
 
 
 def _network(options: Options, env: Environment) -> Player:
-    trained = load_trained(str(options.checkpoint), game=options.game)
+    trained = load_trained(str(options.checkpoint), game=options.game, network=options.network)
     parameters = trained.record["game_parameters"]
     if trained.env.id != env.id or trained.env.num_actions != env.num_actions:
         raise ValueError(f"{options.checkpoint} plays {trained.env.id}, not {env.id}")

@@ -53,6 +53,9 @@ class Options:
     checkpoint: str | None = None
     """For network: a run folder, an exported .npz file, or the name of a network shipped with
     dualmctx."""
+    network: tuple[str, ...] = ()
+    """For network: the networks that exported files may import, as package.module:factory
+    (docs/networks.md)."""
     variant: str | None = None
     """For network: the search, as for `dualmctx evaluate`; by default that of its training."""
     gtp_command: str | None = None
@@ -120,8 +123,9 @@ class Options:
                 raise ValueError(f"--from {engine} needs {flag}")
             if self.engine != engine and getattr(self, name) is not None:
                 raise ValueError(f"{flag} is for --from {engine}; leave it out")
-        if self.variant is not None and self.engine != "network":
-            raise ValueError("--variant is for --from network; leave it out")
+        for name in ("network", "variant"):
+            if getattr(self, name) and self.engine != "network":
+                raise ValueError(f"--{name} is for --from network; leave it out")
         if self.simulations is not None and self.engine not in ("openspiel-mcts", "network"):
             raise ValueError(
                 "--simulations is for --from openspiel-mcts and --from network; leave it out"

@@ -270,6 +270,7 @@ def test_the_same_command_gives_the_same_bytes_and_can_be_resumed(
         (("tic_tac_toe", "FILE", "--block", "0"), "block is 0"),
         (("tic_tac_toe", "FILE", "--gtp-command", "x"), "--gtp-command is for --from gtp"),
         (("tic_tac_toe", "FILE", "--simulations", "9"), "--simulations is for --from openspiel"),
+        (("tic_tac_toe", "FILE", "--network", "a:b"), "--network is for --from network; leave"),
         (("tic_tac_toe", "--from", "gtp"), "--from gtp needs --gtp-command"),
         (("tic_tac_toe", "--from", "network"), "--from network needs --checkpoint"),
         (("tic_tac_toe", "--from", "perfect", "--opening-plies", "-1"), "opening_plies is -1"),
