@@ -21,7 +21,7 @@ from dualmctx.matches.game_file import Game, append_games
 from dualmctx.matches.tournament_folder import GAMES as GAMES_FILE
 from dualmctx.policies import AlphaZero
 from dualmctx.reproduction import runs as runs_module
-from dualmctx.reproduction.cells import show, show_ratio
+from dualmctx.reproduction.cells import is_wide, show, show_ratio
 from dualmctx.reproduction.chance import chance_of_level
 from dualmctx.reproduction.convergence import (
     RULES,
@@ -370,7 +370,8 @@ def test_the_chance_of_level_equals_exact_enumeration() -> None:
     [
         ([0.5], 2, "0.50 (1 of 2 seeds)"),
         ([1.0, 1.0], 2, "equal (2 of 2 seeds)"),
-        ([0.5, 2.0], 2, "not resolved (2 of 2 seeds)"),
+        ([0.5, 2.0], 2, "1.00 from 0.50 to 2.00 (2 of 2 seeds)"),
+        ([0.5, 2.1], 2, "not resolved (2 of 2 seeds)"),
         ([0.8, 0.81, 0.82], 0, "0.81 [0.79, 0.84]"),
         ([0.8, 0.81, 0.82], 4, "0.81 [0.79, 0.84] (3 of 4 seeds)"),
     ],
@@ -398,9 +399,9 @@ def test_an_earlier_report_gets_the_current_rules(curves: dict[str, Curve]) -> N
 
 
 def test_wide_intervals_are_shown_as_not_resolved() -> None:
-    """Two seeds with an Elo of -71 [-511, 369] and 0.36 [0, 1] of the points."""
-    elo, points = estimate([-105.8, -36.5]), estimate([0.1875, 0.53125], (0.0, 1.0))
-    narrow = estimate([-71.0, -70.0])
+    """Three seeds with an Elo of -71 [-309, 167], and 0.42 [0, 1] of the points."""
+    elo, points = estimate([-180, 0.0, -33]), estimate([0.1, 0.45, 0.7], (0.0, 1.0))
+    narrow = estimate([-71.0, -70.0, -71.0])
     assert elo is not None
     assert points is not None
     assert narrow is not None
@@ -409,11 +410,24 @@ def test_wide_intervals_are_shown_as_not_resolved() -> None:
         "wide": columns | {"elo": elo._asdict(), "level": points._asdict()},
         "narrow": columns | {"elo": narrow._asdict(), "level": points._asdict()},
     }
-    summary = {"seeds": [0, 1], "algorithms": {name: {"last": x} for name, x in last.items()}}
+    summary = {"seeds": [0, 1, 2], "algorithms": {name: {"last": x} for name, x in last.items()}}
     assert strength(summary).rows == [
         ("wide", "not resolved", "not resolved"),
-        ("narrow", "−70 [−77, −64]", "not resolved"),
+        ("narrow", "−71 [−72, −69]", "not resolved"),
     ]
+
+
+def test_two_seeds_have_a_range_and_no_interval() -> None:
+    elo, ratio = estimate([-36.5, -105.8]), estimate_ratio([0.8, 0.9])
+    assert elo is not None
+    assert ratio is not None
+    assert (elo.low, elo.high, ratio.low, ratio.high) == (None,) * 4
+    assert show(elo._asdict(), 2, 0) == "−71 from −106 to −36"
+    assert not is_wide(elo._asdict(), 400)
+    assert is_wide(elo._asdict(), 69)
+    # As in a report of an earlier version.
+    assert show(elo._asdict() | {"low": -511.0, "high": 369.0}, 2, 0) == "−71 from −106 to −36"
+    assert show_ratio(ratio._asdict()) == "0.85 from 0.80 to 0.90"
 
 
 # Curves, summaries and reports.
@@ -499,7 +513,7 @@ def test_estimates() -> None:
     assert estimate([0.5, 0.5, 0.5]) == (0.5, None, None, (0.5, 0.5, 0.5))
     assert show(estimate([-1e-12] * 2)._asdict()) == "0.00"
     assert estimate([]) is estimate_ratio([]) is None
-    ratio = estimate_ratio([0.5, 2.0])
+    ratio = estimate_ratio([0.5, 1.0, 2.0])
     assert ratio is not None
     assert ratio.mean == pytest.approx(1)
     assert ratio.low is not None

@@ -8,6 +8,9 @@ import numpy as np
 import scipy.stats
 
 _LEVEL = 0.95
+MIN_SEEDS = 3
+"""The minimum number of seeds for an interval. With two, Student's t has one degree of freedom: an
+interval is 12.7 standard errors wide on each side and says almost nothing."""
 
 
 class Estimate(NamedTuple):
@@ -15,8 +18,8 @@ class Estimate(NamedTuple):
 
     Attributes:
       mean: the mean of the values.
-      low: lower end of the 95 % interval by Student's t. `None` for a single value or equal values,
-        which do not show how much values vary.
+      low: lower end of the 95 % interval by Student's t. `None` for fewer than `MIN_SEEDS` values,
+        and for equal values, which do not show how much values vary.
       high: upper end of the interval, or `None`.
       values: the value of each seed.
     """
@@ -39,7 +42,7 @@ def estimate(
     if not values:
         return None
     mean, number = float(np.mean(values)), len(values)
-    if np.allclose(values, mean, rtol=1e-9, atol=1e-9):
+    if number < MIN_SEEDS or np.allclose(values, mean, rtol=1e-9, atol=1e-9):
         return Estimate(mean, None, None, tuple(values))
     error = float(np.std(values, ddof=1)) / math.sqrt(number)
     half = float(scipy.stats.t.ppf((1 + _LEVEL) / 2, number - 1)) * error

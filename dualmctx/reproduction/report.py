@@ -9,6 +9,7 @@ from dualmctx.matches.report.html import inline_png, render_page
 from dualmctx.matches.report.layout import Table
 from dualmctx.reproduction.cells import WIDEST_ELO, WIDEST_RATIO, WIDEST_SHARE
 from dualmctx.reproduction.convergence import NUM_CONSECUTIVE, RULES
+from dualmctx.reproduction.estimates import MIN_SEEDS
 from dualmctx.reproduction.figures import save_curves
 from dualmctx.reproduction.paper import SOURCE
 from dualmctx.reproduction.sentences import explain_convergence, explain_times
@@ -20,21 +21,21 @@ _TEMPLATE = Path(__file__).with_name("report.html.j2")
 _TITLE = "Dual MCTS, reproduced"
 _NOTE = (
     "Seconds are those of self-play and learning; they exclude compilation, saving, evals and "
-    "matches. Intervals are 95 % intervals over seeds (Student's t). There is no interval for a "
-    "single seed or if all seeds agree. The bands of Elo in the figures are intervals over the "
-    "games of each seed. A dash means that there is no value. For a time to converge, it means "
-    "that a run did not meet the rule within its steps. For the rule of the authors, the reason "
-    "may be that no algorithm can meet it: if untrained networks with search already play well, "
-    "perfect play scores too little against them. A ratio of times to converge covers only the "
-    "seeds in which both algorithms converged, which favours an algorithm that fails on hard "
-    "seeds. Read it together with the ratio of steps: if the steps are equal, it is the ratio "
-    f"of step times. An estimate is not resolved if its interval is wider than {WIDEST_ELO:.0f} "
-    f"Elo, than {WIDEST_SHARE:.0%} of the points, or than a factor of {WIDEST_RATIO:.0f}. Elo is "
-    "relative to the last checkpoint of the first algorithm of a table; where sides are rated "
-    "separately, to that checkpoint on its first side. The runs of a seed took turns. "
-    "Exceptions are runs that a later command added and those of alphazero-seconds, whose "
-    "budget is measured from the others. These ran later, so their ratios include any change of "
-    "the machine in the meantime."
+    "matches. Intervals are 95 % intervals over seeds (Student's t). There is no interval for "
+    f"fewer than {MIN_SEEDS} seeds or if all seeds agree; of two seeds, the values are given. The "
+    "bands of Elo in the figures are intervals over the games of each seed. A dash means that "
+    "there is no value. For a time to converge, it means that a run did not meet the rule within "
+    "its steps. For the rule of the authors, the reason may be that no algorithm can meet it: if "
+    "untrained networks with search already play well, perfect play scores too little against "
+    "them. A ratio of times to converge covers only the seeds in which both algorithms converged, "
+    "which favours an algorithm that fails on hard seeds. Read it together with the ratio of "
+    "steps: if the steps are equal, it is the ratio of step times. An estimate is not resolved if "
+    f"its interval, or the range of two seeds, is wider than {WIDEST_ELO:.0f} Elo, than "
+    f"{WIDEST_SHARE:.0%} of the points, or than a factor of {WIDEST_RATIO:.0f}. Elo is relative to "
+    "the last checkpoint of the first algorithm of a table; where sides are rated separately, to "
+    "that checkpoint on its first side. The runs of a seed took turns. Exceptions are runs that a "
+    "later command added and those of alphazero-seconds, whose budget is measured from the "
+    "others. These ran later, so their ratios include any change of the machine in the meantime."
 )
 
 
