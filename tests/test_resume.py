@@ -18,7 +18,7 @@ from dualmctx.distributed import devices
 from dualmctx.experiment import assemble, loop
 from dualmctx.experiment.initial_params import load_initial_params
 from dualmctx.experiment.run_record import record_of
-from dualmctx.runs.folder import create_run, read_config, reopen_run
+from dualmctx.runs.folder import create_run, read_config, reopen_run, require_iterations
 from dualmctx.runs.network_record import build_network
 from dualmctx.runs.recorded_config import check_config
 from dualmctx.runs.saved_network import export_trained, load_trained
@@ -146,6 +146,21 @@ def test_a_prolonged_run_keeps_its_schedule(tmp_path: Path) -> None:
     file = str(tmp_path / "config.json")
     again = train.parse(["--config", file, "--num-iterations", "100"])[1]
     assert (again.schedule_iterations, again.resume) == (100, False)
+
+
+def test_fewer_iterations_than_are_done_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    make_run(tmp_path, ["connect2"])
+    (tmp_path / "checkpoints" / "7").mkdir(parents=True)
+    (tmp_path / "checkpoints" / "12.orbax-checkpoint-tmp").mkdir()
+    before = (tmp_path / "config.json").read_bytes()
+    assert train.main(["--resume", str(tmp_path), "--num-iterations", "6"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert f"num_iterations is 6, but the run in {tmp_path} has 7 iterations; with 7 it" in line
+    assert (tmp_path / "config.json").read_bytes() == before
+    require_iterations(tmp_path, 7)
+    require_iterations(tmp_path / "none", 1)
 
 
 def test_a_run_of_an_earlier_version_is_prolonged(tmp_path: Path) -> None:

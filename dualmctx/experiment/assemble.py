@@ -16,7 +16,13 @@ from dualmctx.experiment.run_record import record_of
 from dualmctx.models.network_check import check_network
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.runs.checkpoint import Checkpoints, open_writable_checkpoints
-from dualmctx.runs.folder import RunFolder, create_run, read_config, reopen_run
+from dualmctx.runs.folder import (
+    RunFolder,
+    create_run,
+    read_config,
+    reopen_run,
+    require_iterations,
+)
 from dualmctx.runs.network_record import (
     build_network,
     missing_architecture,
@@ -77,8 +83,8 @@ def assemble(name: str, config: Config) -> Run:
       The run, before compilation.
 
     Raises:
-      ValueError: if the configuration is invalid, needs too much memory, or differs from that of
-        the resumed run.
+      ValueError: if the configuration is invalid, needs too much memory, differs from that of
+        the resumed run, or has fewer iterations than are done.
     """
     env = games.make(config.game, **config.game_parameters)
     record = record_of(name, config)
@@ -96,11 +102,11 @@ def assemble(name: str, config: Config) -> Run:
     memory = check_memory(env, network, config, share(shapes, trainer.shardings))
     path = folder_of(name, config)
     initial = _load_initial(config, path, env, network)
-    folder = (
-        reopen_run(path, record, _defaults(config, path, record))
-        if config.resume
-        else create_run(path, record)
-    )
+    if config.resume:
+        require_iterations(path, config.num_iterations)
+        folder = reopen_run(path, record, _defaults(config, path, record))
+    else:
+        folder = create_run(path, record)
     checkpoints = open_writable_checkpoints(
         folder.checkpoints, keep=config.keep, fetch=gather, config=read_config(path)
     )

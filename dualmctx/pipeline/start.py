@@ -16,7 +16,14 @@ from dualmctx.pipeline.runner import fetch_copy, run_stage
 from dualmctx.pipeline.stage import Inputs
 from dualmctx.policies import AlphaGo
 from dualmctx.runs.checkpoint import open_writable_checkpoints
-from dualmctx.runs.folder import create_run, lock_folder, read_config, reopen_run, to_dict
+from dualmctx.runs.folder import (
+    create_run,
+    lock_folder,
+    read_config,
+    reopen_run,
+    require_iterations,
+    to_dict,
+)
 from dualmctx.runs.network_record import describe_network, with_architecture
 from dualmctx.training.divergence import FAILURES, first_line
 from dualmctx.types import Environment, PolicyValueNetwork
@@ -71,6 +78,7 @@ def assemble_stage(
     path = folder_of(name, preset, config)
     stage = kind.make_stage(env, network, config, inputs, path)
     if config.resume:
+        require_iterations(path, stage.num_iterations)
         folder = reopen_run(path, with_saved_paths(record, read_config(path)))
     else:
         folder = create_run(path, record)

@@ -178,6 +178,25 @@ def reopen_run(
     return folder
 
 
+def require_iterations(path: Path, num_iterations: int) -> None:
+    """Checks that a resumed run does not have more iterations than it is asked for.
+
+    Args:
+      path: the folder of the run.
+      num_iterations: the number of iterations at the end of the resumed run.
+
+    Raises:
+      ValueError: if it has a checkpoint of a later iteration.
+    """
+    names = (file.name for file in RunFolder(path).checkpoints.glob("[0-9]*"))
+    done = max((int(name) for name in names if name.isdigit()), default=0)
+    if num_iterations < done:
+        raise ValueError(
+            f"num_iterations is {num_iterations}, but the run in {path} has {done} iterations; "
+            f"with {done} it ends there, with more it continues"
+        )
+
+
 def require_same_settings(path: Path, saved: dict[str, Any], wanted: dict[str, Any]) -> None:
     """Checks the settings of a resumed run.
 
