@@ -159,16 +159,17 @@ def _make_refinements(
     """Returns the refinements of the trees after the first."""
     given: RefineFn | tuple[RefineFn, ...] = setup.refine_fn
     refine_fns = given if isinstance(given, tuple) else (given,)
-    num_later = len(budgets) - 1
-    if len(refine_fns) != num_later:
+    # A later tree without simulations has a function, but is not in the budgets.
+    num_functions = len(options.num_simulations) - 1
+    if len(refine_fns) != num_functions:
         raise ValueError(
-            f"refine_fn is {len(refine_fns)} functions; it must be {num_later}, one for each tree"
-            " after the first"
+            f"refine_fn is {len(refine_fns)} functions; it must be {num_functions}, one for each"
+            " tree after the first"
         )
     # Without a first tree, no state is common to two trees, so there is nothing to mix.
     mixes = (options.value_mix, options.prior_mix) if budgets[0] > 0 else (0.0, 0.0)
     evaluate_fn, refinements = setup.evaluate_fn, list[Refinement]()
-    for tree_index, refine_fn in enumerate(refine_fns, 1):
+    for tree_index, refine_fn in enumerate(refine_fns[: len(budgets) - 1], 1):
         evaluate_fn = _evaluate_also(evaluate_fn, refine_fn, *mixes)
         spec = make_search_spec(
             options, evaluate_fn, num_simulations=setup.max_path, tree_index=tree_index

@@ -83,7 +83,7 @@ def test_complete_games_are_drawn_from_the_name_of_the_game(tmp_path: Path, capf
         (("--boards", "maybe"), "maybe"),
         (("--game", "nim"), "game is nim; "),
         (("--seed", "-1"), "seed is -1; it must be from 0"),
-        (("--simulations", "300000000"), "fewer --simulations"),
+        (("--simulations", "300000000"), "run fewer simulations"),
     ],
 )
 def test_bad_input_gives_one_message(
