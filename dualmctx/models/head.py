@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
+from dualmctx.models.layer_norm import LayerNorm
+
 
 class HeadOutput(NamedTuple):
     """The evaluation of positions by one head.
@@ -27,7 +29,7 @@ class Head(nn.Module):
     @nn.compact
     def __call__(self, x: jax.Array) -> HeadOutput:
         """Evaluates `[M, ..., width]` activations."""
-        x = nn.relu(nn.LayerNorm(dtype=jnp.float32, name="norm")(x))
+        x = nn.relu(LayerNorm(dtype=jnp.float32, name="norm")(x))
         policy, value = x, x
         if x.ndim > 2:
             # One dense layer shared by all cells or tokens, that is, a 1x1 convolution.

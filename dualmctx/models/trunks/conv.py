@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
+from dualmctx.models.layer_norm import LayerNorm
 from dualmctx.models.trunks.trunk import Trunk
 
 _Gradients = tuple[jax.Array, jax.Array]
@@ -92,7 +93,7 @@ class Block(nn.Module):
     def __call__(self, x: jax.Array) -> jax.Array:
         """Maps `[M, H, W, features]` to the same shape."""
         conv = functools.partial(Conv, self.features, dtype=self.dtype)
-        norm = functools.partial(nn.LayerNorm, dtype=self.dtype)
+        norm = functools.partial(LayerNorm, dtype=self.dtype)
         y = nn.relu(norm(name="norm_0")(x))
         y = conv(kernel_init=nn.initializers.he_normal(), name="conv_0")(y)
         y = nn.relu(norm(name="norm_1")(y))

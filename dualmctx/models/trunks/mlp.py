@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
+from dualmctx.models.layer_norm import LayerNorm
 from dualmctx.models.trunks.trunk import Trunk
 
 
@@ -36,7 +37,7 @@ class Block(nn.Module):
     def __call__(self, x: jax.Array) -> jax.Array:
         """Maps `[M, features]` to the same shape."""
         dense = functools.partial(nn.Dense, self.features, dtype=self.dtype)
-        norm = functools.partial(nn.LayerNorm, dtype=self.dtype)
+        norm = functools.partial(LayerNorm, dtype=self.dtype)
         y = nn.relu(norm(name="norm_0")(x))
         y = dense(kernel_init=nn.initializers.he_normal(), name="dense_0")(y)
         y = nn.relu(norm(name="norm_1")(y))

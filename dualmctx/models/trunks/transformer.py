@@ -6,7 +6,8 @@ trunks, so that an untrained block is the identity.
 """
 
 # Some functions of JAX have incomplete types.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
 
 import functools
 import math
@@ -16,6 +17,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
+from dualmctx.models.layer_norm import LayerNorm
 from dualmctx.models.trunks.trunk import Trunk
 
 _MAX_ATTENTION_HEADS = 4
@@ -56,7 +58,7 @@ class Block(nn.Module):
         """Maps `[M, T, features]` to the same shape."""
         zeros = nn.initializers.zeros
         dense = functools.partial(nn.Dense, dtype=self.dtype)
-        norm = functools.partial(nn.LayerNorm, dtype=self.dtype)
+        norm = functools.partial(LayerNorm, dtype=self.dtype)
         attention = nn.MultiHeadDotProductAttention(
             num_heads=math.gcd(self.features, _MAX_ATTENTION_HEADS),
             dtype=self.dtype,

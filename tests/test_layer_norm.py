@@ -1,0 +1,84 @@
+"""Layer normalisation: flax's results and gradients, and the variance that each platform uses."""
+
+import functools
+import re
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import linen as nn
+
+from dualmctx.models.layer_norm import LayerNorm
+
+X = 3 * jax.random.normal(jax.random.key(0), (4, 5, 24)) + 2
+DTYPES = ("float32", "bfloat16")
+
+
+def parameters(module: nn.Module, x: jax.Array) -> Any:
+    """Returns parameters that differ from their initial values, which must be flax's."""
+    initial = module.init(jax.random.key(1), x)
+    theirs = nn.LayerNorm().init(jax.random.key(1), x)
+    jax.tree.map(np.testing.assert_array_equal, initial, theirs)
+    noise = jax.random.normal(jax.random.key(2), (24,))
+    return jax.tree.map(lambda p: p + 0.3 * noise, initial)
+
+
+def apply(module: nn.Module, params: Any, x: jax.Array) -> Any:
+    return module.apply(params, x)
+
+
+def gradients(module: nn.Module, params: Any, x: jax.Array) -> Any:
+    def loss(params: Any, x: jax.Array) -> jax.Array:
+        return jnp.sum(jnp.sin(apply(module, params, x).astype(jnp.float32)))
+
+    return jax.grad(loss, (0, 1))(params, x)
+
+
+def text(function: Any, module: nn.Module, dtype: str, platform: str) -> str:
+    x = X.astype(dtype)
+    traced = jax.jit(functools.partial(function, module)).trace(parameters(module, x), x)
+    return traced.lower(lowering_platforms=(platform,)).as_text()
+
+
+@pytest.mark.parametrize("function", [apply, gradients])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_results_equal_those_of_flax_on_a_cpu(dtype: str, function: Any) -> None:
+    x = X.astype(dtype)
+    ours, theirs = LayerNorm(dtype=jnp.dtype(dtype)), nn.LayerNorm(dtype=jnp.dtype(dtype))
+    params = parameters(ours, x)
+    found, expected = (jax.jit(functools.partial(function, m))(params, x) for m in (ours, theirs))
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+    assert jax.tree.all(jax.tree.map(lambda a, b: a.dtype == b.dtype, found, expected))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_only_an_evaluation_for_cuda_subtracts_the_mean_first(dtype: str) -> None:
+    """The other variance, a difference of two means, is clipped at 0 by a maximum."""
+    module = LayerNorm(dtype=jnp.dtype(dtype))
+    unclipped = [
+        (function, platform)
+        for function in (apply, gradients)
+        for platform in ("cpu", "cuda")
+        if "stablehlo.maximum" not in text(function, module, dtype, platform)
+    ]
+    assert unclipped == [(apply, "cuda")]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_an_evaluation_for_cuda_is_the_program_of_flax(dtype: str) -> None:
+    ours = LayerNorm(dtype=jnp.dtype(dtype))
+    theirs = nn.LayerNorm(dtype=jnp.dtype(dtype), use_fast_variance=False)
+    found, expected = (
+        sorted(re.findall(r"= stablehlo\.(\w+)", text(apply, module, dtype, "cuda")))
+        for module in (ours, theirs)
+    )
+    # The choice of the platform leaves one more constant, its number.
+    assert [x for x in found if x != "constant"] == [x for x in expected if x != "constant"]
+
+
+def test_the_choice_leaves_no_conditional_in_the_compiled_program() -> None:
+    module = LayerNorm()
+    compiled = jax.jit(functools.partial(apply, module)).lower(parameters(module, X), X).compile()
+    assert " conditional(" not in str(compiled.as_text())
