@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import hash_model
+from benchmarks.cuda_compiler import lowering_for_cuda
 from dualmctx import (
     MPV,
     AlphaZero,
@@ -29,7 +30,7 @@ from dualmctx import (
     get_subtree,
     with_options,
 )
-from dualmctx.policies.root import root_evaluation
+from dualmctx.policies.root import log_gamma, root_evaluation
 from dualmctx.search import keys as key_functions
 from dualmctx.search import mctx_rules, select, threefry
 from dualmctx.search.allocate import allocate
@@ -78,15 +79,18 @@ HASH_POLICIES: dict[str, Any] = {
 }
 SEVERAL_TREES = {"dual", "dual window", "chain", "mpv"}
 SEVERAL_LEAVES = {"leaves", "virtual loss", "children and leaves"}
-# The kernels of each search.
-KERNELS = {
-    name: {"select_leaves", "backup_parallel"}
-    if name in SEVERAL_LEAVES
-    else {"descend", "record", "sum_paths"}
-    if name in SEVERAL_TREES
-    else {"descend", "record"}
-    for name in HASH_POLICIES
-}
+
+
+def expected_kernels(name: str) -> set[str]:
+    """Returns the names of the kernels of a search."""
+    policy = HASH_POLICIES[name]
+    has_noise = not isinstance(policy, Gumbel) and policy.root.dirichlet_fraction > 0
+    names = (
+        {"select_leaves", "backup_parallel"} if name in SEVERAL_LEAVES else {"descend", "record"}
+    )
+    if name in SEVERAL_TREES:
+        names |= {"sum_paths"}
+    return names | ({"log_gamma"} if has_noise else set())
 
 
 def make_search(
@@ -134,7 +138,7 @@ def in_both(policy: Any, **options: Any) -> tuple[Any, Any]:
 def kernel_names(search: Any, *inputs: Any) -> set[str]:
     """Returns the names of the kernels of a search."""
     program = str(search.trace(*(inputs or (RULES["plain"], 0))).jaxpr)
-    names = ("descend", "record", "select_leaves", "backup_parallel", "sum_paths")
+    names = ("descend", "record", "select_leaves", "backup_parallel", "sum_paths", "log_gamma")
     return {name for name in names if "pallas_call" in program and f"name={name}" in program}
 
 
@@ -155,7 +159,7 @@ def assert_same_tree(actual: Any, expected: Any) -> None:
 @pytest.mark.parametrize("name", HASH_POLICIES)
 def test_whole_trees_match_loops(name: str) -> None:
     loops, kernels = in_both(HASH_POLICIES[name])
-    assert kernel_names(kernels) == KERNELS[name]
+    assert kernel_names(kernels) == expected_kernels(name)
     for rules in RULES.values():
         for seed in SEEDS:
             assert_same_tree(kernels(rules, seed), loops(rules, seed))
@@ -245,12 +249,8 @@ def test_reused_trees_match_loops(name: str) -> None:
 
 def cuda_text(policy: Any) -> str:
     """Returns a search as lowered for CUDA, which needs no GPU."""
-    device = jax.sharding.AbstractDevice(
-        device_kind="NVIDIA H100 80GB HBM3", platform="cuda", num_cores=None
-    )
-    mesh = jax.sharding.AbstractMesh((), (), abstract_device=device)
-    search = make_search(with_options(policy.for_evaluation(), kernels="on"))
-    with jax.sharding.use_abstract_mesh(mesh):
+    search = make_search(with_options(policy, kernels="on"))
+    with lowering_for_cuda():
         traced = search.trace(RULES["plain"], 0)
         return traced.lower(lowering_platforms=("cuda",)).as_text()
 
@@ -305,6 +305,17 @@ def test_other_searches_for_cuda_wait_once_per_round_or_step(name: str) -> None:
 
 
 @pytest.mark.slow
+def test_many_leaves_of_a_round_take_several_kernels() -> None:
+    """A kernel compares 64 leaves at most; a tree may evaluate more of them in one round."""
+    policy = Dual((90, 80), 1, **CALM)
+    loops, kernels = in_both(policy)
+    for rules in (RULES["plain"], RULES["same player twice"]):
+        assert_same_tree(kernels(rules, 1), loops(rules, 1))
+    uncounted = [x for x in loop_conditions(cuda_text(policy)) if not is_counted(x)]
+    assert len(uncounted) == 1
+
+
+@pytest.mark.slow
 def test_loops_wait_for_the_host() -> None:
     """Shows that the tests above can fail: without kernels there are loops of unknown length."""
     search = make_search(with_options(HASH_POLICIES["alphazero"], kernels="off"))
@@ -353,7 +364,7 @@ def test_inputs_of_rules_are_found(rule: Any, expected: tuple[bool, bool]) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("alphazero", {"record"}), ("leaves", {"backup_parallel"}), ("dual window", set())],
+    [("alphazero", {"record"}), ("leaves", {"backup_parallel"}), ("dual window", {"log_gamma"})],
 )
 def test_traced_options_run_in_loops(name: str, expected: set[str]) -> None:
     def make(mode: str) -> Any:
@@ -417,6 +428,24 @@ def test_keys_of_kernels_sample_as_jax_random(per_element: bool) -> None:
     ours = key_functions.mctx_keys(tree_key, 1, depth)
     expected = key_functions.uniform(theirs, 5)[element]
     np.testing.assert_array_equal(key_functions.uniform(ours, 5)[0], expected)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("per_element", [False, True])
+@pytest.mark.parametrize("sizes", [(3, 7), (1, 1), (40, 33)])
+def test_noise_has_the_gamma_variates_of_jax_random(
+    sizes: tuple[int, int], per_element: bool
+) -> None:
+    mode: Any = MODE
+    sample = fast_jit(functools.partial(log_gamma, kernels=mode))
+    expected = fast_jit(functools.partial(log_gamma, kernels="off"))
+    alphas = jnp.resize(jnp.array([0.03, 0.3, 0.99, 1.0, 2.5, 40.0]), sizes)
+    for seed in SEEDS:
+        key = jax.random.key(seed)
+        rng_key = jax.random.split(key, sizes[0]) if per_element else key
+        found = sample(rng_key, alphas)
+        assert jnp.all(jnp.isfinite(found))
+        np.testing.assert_allclose(found, expected(rng_key, alphas), rtol=3e-5, atol=3e-6)
 
 
 @pytest.mark.slow

@@ -144,7 +144,7 @@ def search_multi_tree(
     refinements = _make_refinements(options, setup, budgets)
     tree = _evaluate_root(params, root_key, setup.tree, refinements)
     clean_prior = tree.children_prior[:, Tree.ROOT_INDEX]
-    tree = add_root_noise(noise_key, tree, options.root)
+    tree = add_root_noise(noise_key, tree, options.root, options.execution.kernels)
     spec = make_search_spec(options, setup.evaluate_fn, num_simulations=setup.max_path)
     tree = run_rounds(
         params, search_key, tree, spec, refinements, rounds=rounds, first_slot=setup.first_slot

@@ -143,11 +143,9 @@ class MuZero:
         report(clean_prior=tree.children_prior[:, Tree.ROOT_INDEX])
         probs = jax.nn.softmax(tree.children_prior[:, Tree.ROOT_INDEX])
         fraction = self.root.dirichlet_fraction
-        if fraction > 0:  # Sampling the noise takes loops of unknown length.
-            alpha = jnp.full([probs.shape[-1]], self.root.dirichlet_alpha, probs.dtype)
-            noise = draw(
-                lambda key, p: jax.random.dirichlet(key, alpha, p.shape[:-1]), rng_key, probs
-            )
+        if fraction > 0:  # Sampling the noise is slow to compile.
+            alphas = jnp.full_like(probs, self.root.dirichlet_alpha)
+            noise = jax.nn.softmax(roots.log_gamma(rng_key, alphas, self.execution.kernels))
             probs = (1 - fraction) * probs + fraction * noise
         noisy_logits = _log(probs)
         # The noise may have a wider type than the network's logits.

@@ -12,10 +12,13 @@ import jax.numpy as jnp
 import mctx
 from jax import Array
 
+from dualmctx.search import gamma
+from dualmctx.search import kernels as gpu_kernels
+from dualmctx.search.dispatch import choose
 from dualmctx.search.keys import draw
 from dualmctx.search.select import argmax
 from dualmctx.search.tree import is_unmasked
-from dualmctx.types import EvaluateFn, NodeInit, Params, RecurrentFn
+from dualmctx.types import EvaluateFn, Kernels, NodeInit, Params, RecurrentFn
 
 # PUCT treats an action as illegal iff its prior is exactly 0, so the prior of a legal action must
 # not underflow. This number is too small to change a policy, and large enough to stay positive when
@@ -97,11 +100,14 @@ def evaluate_probabilities(recurrent_fn: RecurrentFn) -> EvaluateFn:
     return evaluate
 
 
-def add_dirichlet_noise(rng_key: Array, prior: Array, *, fraction: float, alpha: float) -> Array:
+def add_dirichlet_noise(
+    rng_key: Array, prior: Array, *, fraction: float, alpha: float, kernels: Kernels = "off"
+) -> Array:
     """Mixes Dirichlet noise into `[B, A]` probabilities, over legal actions only.
 
     Formula: (1 − ε) p + ε η with η ~ Dir(α) over the actions with p > 0. mctx instead samples η
-    over all actions and then masks it, so legal actions get less noise than the fraction ε.
+    over all actions and then masks it, so legal actions get less noise than the fraction ε. The
+    noise is sampled in a GPU kernel if `kernels` says so, see `log_gamma`.
 
     Source: Silver et al. 2017 (AlphaGo Zero), "Self-play".
     """
@@ -109,11 +115,17 @@ def add_dirichlet_noise(rng_key: Array, prior: Array, *, fraction: float, alpha:
         return prior  # Gamma variates take several loops, which are slow to run and to compile.
     is_legal = prior > 0
     # In log space, because samples underflow if α is small.
-    alphas = jnp.full_like(prior, alpha)
-    log_gamma = draw(lambda key, a: jax.random.loggamma(key, a, dtype=a.dtype), rng_key, alphas)
-    noise = jax.nn.softmax(jnp.where(is_legal, log_gamma, -jnp.inf), axis=-1)
+    samples = log_gamma(rng_key, jnp.full_like(prior, alpha), kernels)
+    noise = jax.nn.softmax(jnp.where(is_legal, samples, -jnp.inf), axis=-1)
     noisy = jnp.maximum((1 - fraction) * prior + fraction * noise, _SMALLEST_PRIOR)
     return jnp.where(is_legal, noisy, 0.0)
+
+
+def log_gamma(rng_key: Array, alphas: Array, kernels: Kernels) -> Array:
+    """Samples float32 in a GPU kernel if `kernels` says so, else as `gamma.log_gamma`."""
+    mode = kernels if alphas.dtype == jnp.float32 else "off"
+    functions = gpu_kernels.log_gamma, gamma.log_gamma
+    return choose(mode, None, functions, rng_key, alphas, rng_key=rng_key)
 
 
 def sample_action(rng_key: Array, weights: Array, temperature: Any) -> Array:

@@ -15,7 +15,7 @@ from dualmctx.search.refine import map_refine_fns
 from dualmctx.search.reports import report
 from dualmctx.search.statistics import Statistic, add_statistics
 from dualmctx.search.tree import Tree
-from dualmctx.types import ActingOutput, EvaluateFn
+from dualmctx.types import ActingOutput, EvaluateFn, Kernels
 
 
 class SearchSetup(NamedTuple):
@@ -97,7 +97,7 @@ def set_up_search(
     )
 
 
-def add_root_noise(rng_key: Array, tree: Tree, root: Root) -> Tree:
+def add_root_noise(rng_key: Array, tree: Tree, root: Root, kernels: Kernels) -> Tree:
     """Mixes Dirichlet noise into the roots' priors; consumes the key."""
     report(clean_prior=tree.children_prior[:, Tree.ROOT_INDEX])
     prior = roots.add_dirichlet_noise(
@@ -105,6 +105,7 @@ def add_root_noise(rng_key: Array, tree: Tree, root: Root) -> Tree:
         tree.children_prior[:, Tree.ROOT_INDEX],
         fraction=root.dirichlet_fraction,
         alpha=root.dirichlet_alpha,
+        kernels=kernels,
     )
     return tree.replace(children_prior=tree.children_prior.at[:, Tree.ROOT_INDEX].set(prior))
 

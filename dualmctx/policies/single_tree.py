@@ -76,7 +76,7 @@ def search_single_tree(
         search_tree=search_tree,
         statistics=statistics,
     )
-    tree = add_root_noise(noise_key, setup.tree, options.root)
+    tree = add_root_noise(noise_key, setup.tree, options.root, options.execution.kernels)
     spec = make_search_spec(options, setup.evaluate_fn, num_simulations=setup.max_path)
     if select_fn is not None:
         select_fn = with_window_exploration(options.backup, select_fn)

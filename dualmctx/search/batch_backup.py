@@ -10,16 +10,13 @@ from jax import Array
 
 from dualmctx.search.arrays import batched_gather, batched_scatter, by_edge
 from dualmctx.search.backup import count_leaves
-from dualmctx.search.kernels import choose
+from dualmctx.search.dispatch import choose
 from dualmctx.search.kernels import sum_paths as kernel_sum_paths
 from dualmctx.search.path_sums import Sums, sum_paths
 from dualmctx.search.statistics import check_no_statistics
 from dualmctx.search.stats import TreeStats
 from dualmctx.search.tree import Tree, replace_stats
 from dualmctx.types import Kernels
-
-# The kernel compares all leaves of a tree with each other.
-_MAX_LEAVES = 64
 
 
 def backup_leaves(
@@ -138,7 +135,7 @@ def _sum_paths(
     zeros = jnp.zeros(tree.edges.shape, jnp.int32)
     sums = Sums(jnp.zeros_like(tree.raw_values), zeros, zeros, zeros)
     return choose(
-        kernels if leaves.shape[1] <= _MAX_LEAVES else "off",
+        kernels,
         tree,
         (kernel_sum_paths, sum_paths),
         *(tree, leaves, values, is_active, sums),

@@ -1,4 +1,4 @@
-"""Kernels for GPUs: the walk, the new node with its backup, and climbs from many leaves.
+"""Kernels for GPUs: the walk, the new node with its backup, climbs from many leaves, root noise.
 
 XLA runs a loop whose length is not known in advance by asking the GPU after each iteration whether
 to go on. A walk and a climb are such loops, so a simulation would wait for the host twice per
@@ -18,79 +18,27 @@ between nearly equal scores may differ.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportAttributeAccessIssue=false
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
-from dualmctx.search import parallel_leaves, path_sums, select
+from dualmctx.search import gamma, parallel_leaves, path_sums, select
 from dualmctx.search.arrays import mask_lanes, row_length
 from dualmctx.search.parallel_leaves import DescendFn, Leaves
 from dualmctx.search.path_sums import Sums
-from dualmctx.search.per_tree import key_words, run_per_tree, tree_key
+from dualmctx.search.per_tree import key_words, run_per_row, run_per_tree, tree_key
 from dualmctx.search.record import record as record_in_loops
-from dualmctx.search.references import num_lanes
-from dualmctx.search.rule_inputs import captures_arrays, find_inputs
+from dualmctx.search.references import lane_index, num_lanes
+from dualmctx.search.rule_inputs import find_inputs
 from dualmctx.search.select import RowRule
-from dualmctx.search.threefry import can_sample
 from dualmctx.search.tree import Tree
-from dualmctx.types import Kernels, NodeInit, Path, SelectFn
+from dualmctx.types import NodeInit, Path, SelectFn
 
-T = TypeVar("T")
-# The largest position in an array that an int32 can hold.
-_MAX_POSITION = 2**31 - 1
-
-
-def choose(
-    kernels: Kernels,
-    tree: Tree,
-    functions: tuple[Callable[..., T], Callable[..., T]],
-    *args: Any,
-    rng_key: Array | None = None,
-    **options: Any,
-) -> T:
-    """Runs a kernel where the platform has kernels, and XLA's loops elsewhere.
-
-    The platform is that for which the program is lowered. The loops run on all platforms if a
-    kernel cannot address the arrays of the trees by int32, if the numbers in them have 16 bits (see
-    `NodeInit.prior`), in 64-bit mode, if a kernel cannot sample with the key, and if a rule closes
-    over an array or a traced number, such as a constant of exploration over which `jax.vmap` maps.
-
-    Args:
-      kernels: the option of the search, see `SearchSpec`.
-      tree: the trees.
-      functions: the function that runs the kernel and the one that runs the loops. The first has
-        an additional argument `interpret`.
-      *args: their arguments.
-      rng_key: the key from which they sample; `None` if they do not.
-      **options: their named arguments.
-
-    Returns:
-      The result of one of the two.
-    """
-    in_kernel, in_loops = functions
-    # A process without a GPU needs no time to trace the kernels.
-    is_elsewhere = kernels == "auto" and jax.default_backend() != "gpu"
-    if kernels == "off" or is_elsewhere or not _is_possible(tree, rng_key):
-        return in_loops(*args, **options)
-    if captures_arrays(in_loops, args, options):
-        return in_loops(*args, **options)
-    if kernels == "interpret":
-        return in_kernel(*args, **options, interpret=True)
-    return jax.lax.platform_dependent(
-        cuda=lambda: in_kernel(*args, **options), default=lambda: in_loops(*args, **options)
-    )
-
-
-def _is_possible(tree: Tree, rng_key: Array | None) -> bool:
-    """Returns whether kernels can read the trees, and sample with the key if there is one."""
-    # A statistic may have two numbers per edge.
-    is_small = 2 * tree.children_prior.size <= _MAX_POSITION
-    # Triton cannot divide numbers of 16 bits.
-    is_wide = tree.children_prior.dtype.itemsize >= 4 and not jax.config.jax_enable_x64
-    return is_small and is_wide and (rng_key is None or can_sample(rng_key))
+# `sum_paths` compares all leaves of a tree with each other; more leaves take several kernels.
+_MAX_LEAVES = 64
 
 
 def descend(
@@ -235,7 +183,27 @@ def sum_paths(
         leaves, values, is_active = rows
         path_sums.sum_paths(tree, leaves, values, is_active, sums, **options)
 
-    rows, pairs = (leaves, values, is_active), num_lanes(leaves.shape[1]) ** 2
-    return run_per_tree(
-        run, tree, rows, sums=sums, name="sum_paths", lanes=pairs, interpret=interpret
-    ).sums
+    name = "sum_paths"
+    for start in range(0, leaves.shape[1], _MAX_LEAVES):
+        rows = tuple(x[:, start : start + _MAX_LEAVES] for x in (leaves, values, is_active))
+        pairs = num_lanes(rows[0].shape[1]) ** 2
+        sums = run_per_tree(
+            run, tree, rows, sums=sums, name=name, lanes=pairs, interpret=interpret
+        ).sums
+    return sums
+
+
+def log_gamma(rng_key: Array, alphas: Array, *, interpret: bool = False) -> Array:
+    """Samples as `gamma.log_gamma`, in float32."""
+    num = alphas.shape[1]
+
+    def run(rows: tuple[Any, ...]) -> Array:
+        words, own = rows
+        key = tree_key(rng_key, words)
+        lane = lane_index(own.shape, jnp.uint32)
+        # One key of the batch is split into a key for each of its B·A numbers.
+        first = np.uint32(0) if key.is_per_element else key.element[:, None] * np.uint32(num)
+        return gamma.log_gamma_by_lane(key.lanes(first + lane), own)
+
+    rows, outputs = (key_words(rng_key), alphas), jax.ShapeDtypeStruct(alphas.shape, alphas.dtype)
+    return run_per_row(run, rows, outputs=outputs, name="log_gamma", lanes=num, interpret=interpret)

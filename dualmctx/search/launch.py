@@ -91,7 +91,7 @@ def launch(
         ):
             refer_row(ref, leaf).scatter(0, value)
 
-    batch_size = (changed or kept)[0].shape[0]
+    batch_size = (changed or kept or out_leaves)[0].shape[0]
     operands: list[Array] = [array.reshape(-1) for array in (*changed, *kept, *row_leaves)]
     flat = [(x.size, x.dtype) for x in (*changed, *out_leaves)]
     memory = pallas.BlockSpec(memory_space=pallas.ANY)

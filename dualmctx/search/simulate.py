@@ -11,8 +11,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from dualmctx.search import kernels
+from dualmctx.search.dispatch import choose
 from dualmctx.search.expand import Expansion, evaluate_path, insert_embeddings
-from dualmctx.search.kernels import choose
 from dualmctx.search.keys import split_key
 from dualmctx.search.loops import LoopArguments, replaced_loops
 from dualmctx.search.parallel_leaves import Leaves, backup_parallel, expand_leaves, select_leaves

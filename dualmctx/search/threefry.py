@@ -8,7 +8,8 @@ rounds; the derivation of keys and numbers from counters is that of `jax.random`
 """
 
 # Some functions of JAX have incomplete types.
-# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportAttributeAccessIssue=false
 
 import dataclasses
@@ -30,8 +31,8 @@ class TreeKey:
     """A key in a kernel: the key of a whole batch, or of one element.
 
     Attributes:
-      words: two `[1]` uint32 arrays, the key.
-      element: `[1]` uint32, the position of the kernel's tree in the batch.
+      words: two `[1]` uint32 arrays, the key; `[1, L]` for a key per entry of a row.
+      element: uint32 of the same shape, the position of the kernel's tree in the batch.
       is_per_element: whether the key belongs to the tree and not to the batch.
     """
 
@@ -44,6 +45,11 @@ class TreeKey:
         number = jnp.broadcast_to(jnp.asarray(number).astype(jnp.uint32), self.words[0].shape)
         words = threefry(self.words, (jnp.zeros_like(number), number))
         return dataclasses.replace(self, words=words)
+
+    def lanes(self, numbers: Array) -> Any:
+        """Returns the keys of `[1, L]` numbers, as `child` returns one."""
+        wide = jax.tree.map(lambda x: jnp.broadcast_to(x[:, None], numbers.shape), self)
+        return wide.child(numbers)
 
     def of_element(self) -> Any:
         """Returns the key of the kernel's tree; splits the key of the batch if necessary."""
