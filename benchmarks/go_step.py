@@ -24,10 +24,9 @@ import numpy as np
 from jax import lax
 
 from benchmarks.common import make_parser, show, time_in_turns, write_json
+from benchmarks.hlo_counts import FREE, parse
 
 SIZES = ((9, 1), (9, 64), (9, 512), (9, 4096), (19, 64))
-# Instructions of compiled programs that move no data.
-FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast"}
 COUNTED = ("while", "scatter", "sort", "gather", "reduce")
 # Columns of the first table; the rest are in the second one.
 TIMES = ("board", "batch", "pgx_us", "ours_us", "ratio", "same_states")
@@ -98,9 +97,7 @@ def compile_step(env: Any, states: Any, actions: Any) -> tuple[float, int]:
     step = jax.jit(jax.vmap(lambda state, action: env.step(state, action)))
     text = step.lower(states, actions[0]).compile().as_text() or ""
     seconds = time.perf_counter() - start
-    entry = re.sub(r"/\*.*?\*/", "", text[text.index("\nENTRY ") :])
-    opcodes = re.findall(r"^\s+(?:ROOT )?\S+ = (?:\([^=]*\)|\S+) ([\w\-]+)\(", entry, re.MULTILINE)
-    return seconds, sum(opcode not in FREE for opcode in opcodes)
+    return seconds, sum(x.opcode not in FREE for x in parse(text)["ENTRY"])
 
 
 def count_iterations(env: Any, states: Any, actions: Any, size: int) -> float:

@@ -1,0 +1,159 @@
+"""Compiles programs for an NVIDIA GPU and counts their kernels: `python -m benchmarks.compiled`.
+
+It needs no GPU: XLA compiles for an H100, with the kernels of the search, from a description of
+that device. It needs JAX's plugin for CUDA 12 (`pip install -e ".[gpu]"`) on Linux.
+
+A row is a program. Searches have the free model of `benchmarks.engine`; with `--presets` there are
+also the two programs of a training iteration, self-play and learning. Columns:
+
+- `kernels`: the kernels and copies that a run launches; loops of unknown length count once.
+- `in loop`: those of one iteration of the busiest loop, which in a search is one simulation.
+- `unknown loops`: loops whose length depends on the data. After each iteration XLA waits for the
+  GPU, to read whether to go on.
+- `conditions`: conditional operations, for which XLA waits in the same way.
+- `MiB`: the memory that the program takes, its inputs and outputs included.
+- `seconds`: the time to trace and compile, once; for a preset, of both programs.
+
+Nothing is run, so no time on a GPU follows from the counts. On a GPU, XLA also tries several
+algorithms for convolutions and products; the kernels may then differ.
+"""
+
+import argparse
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+import games
+from benchmarks.common import make_parser, show, write_rows
+from benchmarks.cuda_compiler import (
+    CUDAUnavailableError,
+    compile_for_cuda,
+    find_device,
+    lowering_for_cuda,
+)
+from benchmarks.engine import hash_model
+from benchmarks.hlo_counts import count
+from dualmctx import AlphaZero, Contempt, Dual, Gumbel, MuZero, with_options
+from dualmctx.experiment.run_record import record_of
+from dualmctx.policies import Backup, Execution, Root
+from dualmctx.runs.network_record import build_network
+from dualmctx.training.augment import make_augment
+from dualmctx.training.presets import PRESETS
+from dualmctx.training.trainer import make_trainer
+
+BATCH, SIMULATIONS, ACTIONS = 64, 32, 7
+QUIET = Root(dirichlet_fraction=0.0)
+SEARCHES: dict[str, Any] = {
+    "AlphaZero": AlphaZero(SIMULATIONS),
+    "AlphaZero, no noise": AlphaZero(SIMULATIONS, root=QUIET),
+    "AlphaZero, window": AlphaZero(SIMULATIONS, backup=Backup(window=2)),
+    "AlphaZero, leaves": AlphaZero(SIMULATIONS, execution=Execution(leaves_per_step=8)),
+    "search-contempt": Contempt(SIMULATIONS),
+    "Gumbel": Gumbel(SIMULATIONS),
+    "MuZero": MuZero(SIMULATIONS),
+    "Dual, 4 rounds": Dual((20, 12), num_rounds=4),
+}
+
+
+class Row(NamedTuple):
+    """A row of the table."""
+
+    program: str
+    kernels: int
+    in_loop: int
+    unknown_loops: int
+    conditions: int
+    MiB: int
+    seconds: float
+
+
+def compile_search(policy: Any) -> Any:
+    """Returns a search with the free model as compiled for CUDA."""
+    root_fn, recurrent_fn = hash_model(ACTIONS)
+    policy = with_options(policy, kernels="on")
+
+    def refine_fn(params: Any, rng_key: Any, embedding: Any) -> tuple[Any, Any]:
+        output, _ = recurrent_fn(params, rng_key, jnp.zeros_like(embedding), embedding)
+        return output.prior_logits, output.value
+
+    def search(rng_key: Any) -> Any:
+        output = policy(None, rng_key, root_fn(BATCH), recurrent_fn, refine_fn)
+        # The values of all trees, so that XLA removes none.
+        return output.action_weights, [stats.node_values for stats in output.search_tree.stats]
+
+    return compile_for_cuda(search, jax.ShapeDtypeStruct((2,), jnp.uint32))
+
+
+def compile_preset(name: str) -> dict[str, Any]:
+    """Returns the programs of a preset's training iteration, by name, as compiled for CUDA."""
+    config = PRESETS[name]
+    env = games.make(config.game, **config.game_parameters)
+    trainer = make_trainer(
+        env,
+        build_network(record_of(name, config), env),
+        with_options(config.search, kernels="on"),
+        config.selfplay,
+        config.learner,
+        num_iterations=config.num_iterations,
+        devices=[find_device()],
+        augment_fn=make_augment(*games.symmetries(env)) if config.learner.augment else None,
+        **config.network.model_kwargs(),
+    )
+    state = jax.eval_shape(lambda: trainer.init(config.seed))
+    with lowering_for_cuda():
+        iterate: Any = trainer.compile(state)
+    playing, learning, *_ = iterate.args
+    return {f"{name}: play": playing, f"{name}: learn": learning}
+
+
+def compile_in_turn(searches: list[str], presets: list[str]) -> Iterator[Row]:
+    """Compiles the programs one after the other and yields their rows."""
+    compilers = [lambda name=name: {name: compile_search(SEARCHES[name])} for name in searches]
+    compilers += [lambda name=name: compile_preset(name) for name in presets]
+    for compiler in compilers:
+        start = time.perf_counter()
+        found = compiler()
+        seconds = round(time.perf_counter() - start, 1)
+        for name, program in found.items():
+            memory = round(count_bytes(program) / 2**20)
+            yield Row(name, *count(program.as_text()), memory, seconds)
+
+
+def count_bytes(program: Any) -> int:
+    """Returns the memory of a compiled program: inputs, outputs and temporary arrays."""
+    memory = program.memory_analysis()
+    size = memory.argument_size_in_bytes + memory.output_size_in_bytes + memory.temp_size_in_bytes
+    return size - memory.alias_size_in_bytes
+
+
+def read_options(arguments: list[str] | None) -> argparse.Namespace:
+    """Reads the command line."""
+    parser = make_parser(__doc__)
+    add, all_presets = parser.add_argument, f"training presets: {', '.join(PRESETS)}"
+    add("--presets", nargs="+", default=[], choices=PRESETS, metavar="PRESET", help=all_presets)
+    options = parser.parse_args(arguments)
+    options.searches = ["AlphaZero"] if options.quick else list(SEARCHES)
+    try:
+        find_device()
+    except CUDAUnavailableError as error:
+        parser.exit(2, f"{parser.prog}: {error}\n")
+    return options
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Compiles the programs and prints the table."""
+    options = read_options(arguments)
+    rows = []
+    for row in compile_in_turn(options.searches, options.presets):
+        print(f"{row.program}: compiled in {row.seconds} s", flush=True)
+        rows.append(row._asdict())
+    device = find_device().device_kind
+    show(f"Compiled for one {device}; JAX {jax.__version__}", rows)
+    write_rows(options.json, rows, compiled_for=device)
+
+
+if __name__ == "__main__":
+    main()

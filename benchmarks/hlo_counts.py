@@ -1,0 +1,101 @@
+"""Counts what a compiled program does, from XLA's text of it."""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+# Instructions that move no data.
+FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast"}
+# Instructions that run other computations.
+_CONTROL = {"while", "conditional", "call"}
+
+
+class Counts(NamedTuple):
+    """The work of one run of a program.
+
+    Attributes:
+      kernels: instructions that do work, each as often as it runs. A loop of unknown length counts
+        as one iteration, and a condition as its longest branch.
+      in_loop: those of an iteration of the busiest loop, without inner loops; 0 without loops.
+      unknown_loops: the loops of unknown length in the program.
+      conditions: the conditional instructions in the program.
+    """
+
+    kernels: int
+    in_loop: int
+    unknown_loops: int
+    conditions: int
+
+
+class Instruction(NamedTuple):
+    """An instruction of a computation."""
+
+    opcode: str
+    rest: str
+
+
+def parse(text: str) -> dict[str, list[Instruction]]:
+    """Returns the instructions of each computation; those of the program itself are `ENTRY`."""
+    found: dict[str, list[Instruction]] = {}
+    name = ""
+    for line in re.sub(r"/\*.*?\*/", "", text).splitlines():
+        if header := re.match(r"(ENTRY )?%?([\w.\-]+) \(.*\{$", line):
+            name = "ENTRY" if header[1] else header[2]
+            found[name] = []
+        elif step := re.match(r"\s+(?:ROOT )?\S+ = (?:\([^=]*\)|\S+) ([\w\-]+)\((.*)", line):
+            found[name].append(Instruction(step[1], step[2]))
+    return found
+
+
+def count_work(instructions: list[Instruction]) -> int:
+    """Counts the instructions that do work themselves."""
+    return sum(x.opcode not in FREE | _CONTROL for x in instructions)
+
+
+def count(text: str) -> Counts:
+    """Counts the work of a program, from its text after optimisation."""
+    computations = parse(text)
+    loops: list[tuple[int, int]] = []
+
+    def run(name: str, times: int) -> int:
+        """Returns the kernels of `times` runs of a computation, and notes its loops."""
+        total = times * count_work(computations[name])
+        for instruction in computations[name]:
+            if instruction.opcode == "while":
+                [body] = _called(instruction, "body")
+                number = times * (_trip_count(instruction) or 1)
+                loops.append((number * count_work(computations[body]), number))
+                total += run(body, number)
+            elif instruction.opcode == "conditional":
+                total += max(run(x, times) for x in _called(instruction, "branch"))
+            elif instruction.opcode == "call":
+                total += sum(run(x, times) for x in _called(instruction, "to_apply"))
+        return total
+
+    kernels = run("ENTRY", 1)
+    busiest = max(loops, default=(0, 1))
+    used = list(_reachable(computations, "ENTRY"))
+    is_unknown = [x.opcode == "while" and _trip_count(x) is None for x in used]
+    conditions = sum(x.opcode == "conditional" for x in used)
+    return Counts(kernels, busiest[0] // busiest[1], sum(is_unknown), conditions)
+
+
+def _reachable(computations: dict[str, list[Instruction]], name: str) -> Iterator[Instruction]:
+    for instruction in computations[name]:
+        yield instruction
+        if instruction.opcode in _CONTROL:
+            for other in _called(instruction, r"body|branch|to_apply"):
+                yield from _reachable(computations, other)
+
+
+def _called(instruction: Instruction, kind: str) -> list[str]:
+    """Returns the computations that an instruction runs: bodies, branches or functions."""
+    kind = kind.replace("branch", r"branch_computations|true_computation|false_computation")
+    found = re.findall(rf"\b(?:{kind})=(\{{[^}}]*\}}|[^,\s]+)", instruction.rest)
+    return [name.strip(" %") for group in found for name in group.strip("{}").split(",")]
+
+
+def _trip_count(instruction: Instruction) -> int | None:
+    """Returns the number of iterations of a loop; `None` if XLA does not know it."""
+    found = re.search(r'"known_trip_count":\{"n":"(\d+)"', instruction.rest)
+    return int(found[1]) if found else None
