@@ -89,7 +89,7 @@ def expected_kernels(name: str) -> set[str]:
         {"select_leaves", "backup_parallel"} if name in SEVERAL_LEAVES else {"descend", "record"}
     )
     if name in SEVERAL_TREES:
-        names |= {"sum_paths"}
+        names |= {"simulate_existing", "sum_paths"}
     return names | ({"log_gamma"} if has_noise else set())
 
 
@@ -138,7 +138,8 @@ def in_both(policy: Any, **options: Any) -> tuple[Any, Any]:
 def kernel_names(search: Any, *inputs: Any) -> set[str]:
     """Returns the names of the kernels of a search."""
     program = str(search.trace(*(inputs or (RULES["plain"], 0))).jaxpr)
-    names = ("descend", "record", "select_leaves", "backup_parallel", "sum_paths", "log_gamma")
+    names = ("descend", "record", "select_leaves", "backup_parallel", "simulate_existing")
+    names += ("sum_paths", "log_gamma")
     return {name for name in names if "pallas_call" in program and f"name={name}" in program}
 
 

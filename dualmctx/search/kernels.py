@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dualmctx.search import gamma, parallel_leaves, path_sums, select
+from dualmctx.search import existing_ends, gamma, parallel_leaves, path_sums, select
 from dualmctx.search.arrays import mask_lanes, row_length
 from dualmctx.search.parallel_leaves import DescendFn, Leaves
 from dualmctx.search.path_sums import Sums
@@ -165,6 +165,36 @@ def backup_parallel(
     return run_per_tree(
         run, tree, leaves, writes=True, name=name, lanes=pairs, interpret=interpret
     ).tree
+
+
+def simulate_existing(
+    rng_key: Array,
+    tree: Tree,
+    descend_fn: DescendFn,
+    first: Array,
+    end: Array,
+    *,
+    interpret: bool = False,
+    **options: Any,
+) -> tuple[Tree, Array]:
+    """Simulates as `existing_ends.simulate_existing`."""
+
+    def run(tree: Tree, rows: tuple[Any, ...], _: None) -> Array:
+        words, first, end = rows
+        key = tree_key(rng_key, words)
+        return existing_ends.simulate_existing(key, tree, descend_fn, first, end, **options)[1]
+
+    found = run_per_tree(
+        run,
+        tree,
+        (key_words(rng_key), first, end),
+        reads_invalid=True,
+        outputs=jax.ShapeDtypeStruct(first.shape, jnp.int32),
+        writes=True,
+        name="simulate_existing",
+        interpret=interpret,
+    )
+    return found.tree, found.outputs
 
 
 def sum_paths(

@@ -40,6 +40,13 @@ def split_key(rng_key: Array, num: int = 2) -> tuple[Array, ...]:
     return tuple(jax.random.split(rng_key, num))
 
 
+def split_part(rng_key: Array, num: int, index: int) -> Array:
+    """Returns one of the keys of `split_key`; in a kernel too."""
+    if isinstance(rng_key, TreeKey):
+        return rng_key.child(index)
+    return split_key(rng_key, num)[index]
+
+
 def fold_in_key(rng_key: Array, data: Any) -> Array:
     """Folds a number into a key, or into each of `[B]` keys."""
     if isinstance(rng_key, TreeKey):

@@ -224,13 +224,14 @@ def _run_share(
     begin, end = numbers
     refine_key, simulate_key = rng_keys
     tree, _, is_valid = refine_best(params, refine_key, tree, refinement, width, end - begin)
-    num_valid = jnp.sum(is_valid, axis=-1, dtype=jnp.int32)
+    first = begin + jnp.sum(is_valid, axis=-1, dtype=jnp.int32)
+    # Most of the simulations that replace missing leaves end at terminal nodes.
+    tree, first = refinement.spec.simulate_existing(simulate_key, tree, first, end)
 
     def body(j: Array, tree: Tree) -> Tree:
-        is_active = num_valid <= j - begin
         # One key per number: the count of these simulations depends on the rest of the batch.
         key = fold_in_key(simulate_key, j)
-        return simulate(params, key, tree, refinement.spec, first_slot + j, is_active)[1]
+        return simulate(params, key, tree, refinement.spec, first_slot + j, first <= j)[1]
 
-    # The loop starts where the first element runs out of leaves; earlier calls change nothing.
-    return jax.lax.fori_loop(begin + jnp.min(num_valid), end, body, tree)
+    # The loop starts with the first simulation that needs a new node.
+    return jax.lax.fori_loop(jnp.min(first), end, body, tree)

@@ -12,6 +12,7 @@ from jax import Array
 
 from dualmctx.search import kernels
 from dualmctx.search.dispatch import choose
+from dualmctx.search.existing_ends import simulate_existing
 from dualmctx.search.expand import Expansion, evaluate_path, insert_embeddings
 from dualmctx.search.keys import split_key
 from dualmctx.search.loops import LoopArguments, replaced_loops
@@ -95,10 +96,8 @@ class SearchSpec(NamedTuple):
         self, rng_key: Array, tree: Tree, first_slot: Array, limit: Array
     ) -> tuple[Tree, Leaves]:
         """Calls `parallel_leaves.select_leaves` with the rules and limits of this record."""
-        # A root rule of its own may close over arrays of the batch, which a kernel cannot read.
-        is_one_rule = self.root_select_fn is self.interior_select_fn
         return choose(
-            self.kernels if is_one_rule else "off",
+            self._mode_of_walks,
             tree,
             (kernels.select_leaves, select_leaves),
             *(rng_key, tree, self._replace(kernels="off").descend, first_slot, limit),
@@ -107,6 +106,29 @@ class SearchSpec(NamedTuple):
             tree_index=self.tree_index,
             rng_key=rng_key,
         )
+
+    def simulate_existing(
+        self, rng_key: Array, tree: Tree, first: Array, end: Array
+    ) -> tuple[Tree, Array]:
+        """Calls `existing_ends.simulate_existing` with the rules and options of this record."""
+        return choose(
+            self._mode_of_walks,
+            tree,
+            (kernels.simulate_existing, simulate_existing),
+            *(rng_key, tree, self._replace(kernels="off").descend, first, end),
+            window=self.window,
+            statistics=self.statistics,
+            tree_index=self.tree_index,
+            rng_key=rng_key,
+        )
+
+    @property
+    def _mode_of_walks(self) -> Kernels:
+        """Whether kernels contain whole walks: not if the root has a rule of its own.
+
+        Such a rule may close over arrays of the batch, which a kernel cannot read.
+        """
+        return self.kernels if self.root_select_fn is self.interior_select_fn else "off"
 
     def backup_parallel(self, tree: Tree, leaves: Leaves) -> Tree:
         """Calls `parallel_leaves.backup_parallel` with the tree of this record."""

@@ -1,0 +1,57 @@
+"""Simulations that end at existing nodes, which need no evaluation.
+
+In a search with several trees, a later tree runs ordinary simulations once it has evaluated all
+nodes. This happens mostly near the end of a game, where they nearly all end at terminal nodes.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from dualmctx.search.arrays import any_true, synchronize
+from dualmctx.search.backup import backup
+from dualmctx.search.keys import fold_in_key, split_part
+from dualmctx.search.parallel_leaves import DescendFn
+from dualmctx.search.tree import Tree
+
+
+def simulate_existing(
+    rng_key: Array,
+    tree: Tree,
+    descend_fn: DescendFn,
+    first: Array,
+    end: Array,
+    **options: Any,
+) -> tuple[Tree, Array]:
+    """Runs simulations in each tree until one would need a new node.
+
+    Args:
+      rng_key: consumed; simulation j has the key that j, folded in, gives `simulate`.
+      tree: the trees.
+      descend_fn: descends from the roots.
+      first: `[B]` int32, the number of the first simulation of each tree, at most `end`.
+      end: scalar int32; all simulations have smaller numbers.
+      **options: further arguments of `backup`.
+
+    Returns:
+      The trees; and `[B]` int32, the first simulation of each tree that needs a new node, or `end`.
+    """
+
+    def body(carry: tuple[Array, Tree, Array]) -> tuple[Array, Tree, Array]:
+        number, tree, following = carry
+        synchronize(tree.edges)  # The walk reads the backup of the simulation before.
+        select_key = split_part(fold_in_key(rng_key, number), 3, 1)
+        is_active = following == number
+        path = descend_fn(select_key, tree, is_active)
+        is_active &= path.child != Tree.UNVISITED
+        tree = backup(tree, jnp.maximum(path.child, 0), is_active, **options)
+        return number + 1, tree, jnp.where(is_active, number + 1, following)
+
+    def goes_on(carry: tuple[Array, Tree, Array]) -> Array:
+        number, _, following = carry
+        return any_true((following >= number) & (number < end))
+
+    _, tree, following = jax.lax.while_loop(goes_on, body, (jnp.min(first), tree, first))
+    return tree, following
