@@ -113,3 +113,40 @@ def test_statistics_are_those_of_the_policy(name: str) -> None:
     tree = jax.eval_shape(lambda: search(POLICIES[name][0]).search_tree)
     expected = {"frozen"} if name == "contempt" else {"minimax", "rave"}
     assert tree.stats[0].extra.keys() == expected
+
+
+@pytest.mark.parametrize("name", ["alphazero", "several leaves", "dual", "gumbel"])
+@pytest.mark.parametrize(
+    ("stored", "new", "is_refused"),
+    [
+        (jnp.int32, jnp.float32, True),
+        (jnp.bfloat16, jnp.float32, True),
+        (jnp.bool_, jnp.int32, True),
+        (jnp.float32, jnp.bfloat16, False),
+        (jnp.int32, jnp.bool_, False),
+    ],
+)
+def test_embeddings_that_nodes_cannot_represent_are_refused(
+    stored: Any, new: Any, is_refused: bool, name: str
+) -> None:
+    policy, rules = POLICIES[name][0], hash_model.Rules()
+
+    def recurrent_fn(params: Any, rng_key: Any, action: Any, embedding: Any) -> Any:
+        output, after = hash_model.recurrent_fn(params, rng_key, action, embedding["game"], A)
+        return output, {"game": after, "extra": jnp.zeros(action.shape, new)}
+
+    def refine_fn(params: Any, rng_key: Any, embedding: Any) -> Any:
+        return hash_model.refine_fn(params, rng_key, embedding["game"], A)
+
+    def run() -> Any:
+        root = hash_model.roots(jnp.arange(B), rules, A)
+        root = root.replace(embedding={"game": root.embedding, "extra": jnp.zeros(B, stored)})
+        return policy(rules, jax.random.key(0), root, recurrent_fn, refine_fn).action
+
+    if not is_refused:
+        assert jax.eval_shape(run).shape == (B,)
+        return
+    with pytest.raises(ValueError, match="extra") as caught:
+        jax.eval_shape(run)
+    message = str(caught.value)
+    assert f"is {jnp.dtype(new)}, but the root's is {jnp.dtype(stored)}" in message

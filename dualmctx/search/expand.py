@@ -56,6 +56,9 @@ def evaluate_path(
 
     Returns:
       The evaluations.
+
+    Raises:
+      ValueError: see `check_embedding`.
     """
     is_new = path.child == Tree.UNVISITED
     state = get_state(tree, path.parent)
@@ -69,7 +72,28 @@ def evaluate_path(
         new, embedding = _evaluate_if(is_needed, evaluate_fn, params, rng_key, path.action, state)
     chex.assert_shape(new.prior, (path.action.shape[0], tree.num_actions))
     chex.assert_shape([new.value, new.reward, new.discount], path.action.shape)
+    check_embedding(tree, embedding)
     return Expansion(new, embedding, is_new)
+
+
+def check_embedding(tree: Tree, embedding: Any) -> None:
+    """Checks that nodes can store new embeddings, whose types may differ from the root's.
+
+    Raises:
+      ValueError: if a type cannot represent the numbers of a new embedding, such as int32 those of
+        float32.
+    """
+
+    def check(path: Any, new: Array, stored: Array) -> None:
+        if new.dtype == stored.dtype:
+            return
+        if jnp.promote_types(new.dtype, stored.dtype) != stored.dtype:
+            raise ValueError(
+                f"embedding{jax.tree_util.keystr(path)} of recurrent_fn is {new.dtype}, but the"
+                f" root's is {stored.dtype}; return the same type from both"
+            )
+
+    jax.tree_util.tree_map_with_path(check, embedding, tree.embeddings)
 
 
 def insert_embeddings(tree: Tree, expansion: Expansion, node_index: Array | int) -> Tree:
