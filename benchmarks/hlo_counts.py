@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 # Instructions that move no data.
 FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast"}
+# The ends of operations whose start is counted.
+_ENDS = {"copy-done", "async-done"}
 # Instructions that run other computations.
 _CONTROL = {"while", "conditional", "call"}
 
@@ -49,7 +51,7 @@ def parse(text: str) -> dict[str, list[Instruction]]:
 
 def count_work(instructions: list[Instruction]) -> int:
     """Counts the instructions that do work themselves."""
-    return sum(x.opcode not in FREE | _CONTROL for x in instructions)
+    return sum(x.opcode not in FREE | _CONTROL | _ENDS for x in instructions)
 
 
 def count(text: str) -> Counts:
@@ -57,22 +59,28 @@ def count(text: str) -> Counts:
     computations = parse(text)
     loops: list[tuple[int, int]] = []
 
-    def run(name: str, times: int) -> int:
-        """Returns the kernels of `times` runs of a computation, and notes its loops."""
-        total = times * count_work(computations[name])
+    def run(name: str, times: int) -> tuple[int, int]:
+        """Notes the loops in `times` runs of a computation.
+
+        Returns:
+          The kernels of these runs, without and with inner loops.
+        """
+        outer, inner = times * count_work(computations[name]), 0
         for instruction in computations[name]:
             if instruction.opcode == "while":
-                [body] = _called(instruction, "body")
                 number = times * (_trip_count(instruction) or 1)
-                loops.append((number * count_work(computations[body]), number))
-                total += run(body, number)
-            elif instruction.opcode == "conditional":
-                total += max(run(x, times) for x in _called(instruction, "branch"))
-            elif instruction.opcode == "call":
-                total += sum(run(x, times) for x in _called(instruction, "to_apply"))
-        return total
+                # If the length is known, XLA counts the iterations on the host.
+                kinds = ("body",) if _trip_count(instruction) else ("body", "condition")
+                found = [run(_called(instruction, kind)[0], number) for kind in kinds]
+                loops.append((sum(x for x, _ in found), number))
+                inner += sum(map(sum, found))
+            elif instruction.opcode in _CONTROL:
+                found = [run(x, times) for x in _called(instruction, "branch|to_apply")]
+                longest = max(found, key=sum)
+                outer, inner = outer + longest[0], inner + longest[1]
+        return outer, inner
 
-    kernels = run("ENTRY", 1)
+    kernels = sum(run("ENTRY", 1))
     busiest = max(loops, default=(0, 1))
     used = list(_reachable(computations, "ENTRY"))
     is_unknown = [x.opcode == "while" and _trip_count(x) is None for x in used]

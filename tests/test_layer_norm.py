@@ -36,6 +36,11 @@ def gradients(module: nn.Module, params: Any, x: jax.Array) -> Any:
     return jax.grad(loss, (0, 1))(params, x)
 
 
+def directions(module: nn.Module, params: Any, x: jax.Array) -> Any:
+    """Returns the derivative in one direction, in forward mode."""
+    return jax.jvp(lambda p: apply(module, p, x), (params,), (params,))
+
+
 def text(function: Any, module: nn.Module, dtype: str, platform: str) -> str:
     x = X.astype(dtype)
     traced = jax.jit(functools.partial(function, module)).trace(parameters(module, x), x)
@@ -51,6 +56,15 @@ def test_results_equal_those_of_flax_on_a_cpu(dtype: str, function: Any) -> None
     found, expected = (jax.jit(functools.partial(function, m))(params, x) for m in (ours, theirs))
     jax.tree.map(np.testing.assert_array_equal, found, expected)
     assert jax.tree.all(jax.tree.map(lambda a, b: a.dtype == b.dtype, found, expected))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_derivatives_in_forward_mode_are_those_of_flax(dtype: str) -> None:
+    x = X.astype(dtype)
+    ours, theirs = LayerNorm(dtype=jnp.dtype(dtype)), nn.LayerNorm(dtype=jnp.dtype(dtype))
+    params = parameters(ours, x)
+    found, expected = (directions(module, params, x) for module in (ours, theirs))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), found, expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -76,6 +90,12 @@ def test_an_evaluation_for_cuda_is_the_program_of_flax(dtype: str) -> None:
     )
     # The choice of the platform leaves one more constant, its number.
     assert [x for x in found if x != "constant"] == [x for x in expected if x != "constant"]
+
+
+def test_operations_have_the_name_of_the_module_alone() -> None:
+    module = LayerNorm()
+    program = jax.make_jaxpr(functools.partial(gradients, module))(parameters(module, X), X)
+    assert "LayerNorm_0" not in program.pretty_print(name_stack=True)
 
 
 def test_the_choice_leaves_no_conditional_in_the_compiled_program() -> None:

@@ -122,6 +122,8 @@ def test_statistics_are_those_of_the_policy(name: str) -> None:
         (jnp.int32, jnp.float32, True),
         (jnp.bfloat16, jnp.float32, True),
         (jnp.bool_, jnp.int32, True),
+        (jnp.int32, jnp.uint32, True),
+        (jnp.float32, jnp.int32, True),
         (jnp.float32, jnp.bfloat16, False),
         (jnp.int32, jnp.bool_, False),
     ],
@@ -150,3 +152,17 @@ def test_embeddings_that_nodes_cannot_represent_are_refused(
         jax.eval_shape(run)
     message = str(caught.value)
     assert f"is {jnp.dtype(new)}, but the root's is {jnp.dtype(stored)}" in message
+
+
+def test_a_random_key_in_place_of_numbers_is_refused() -> None:
+    rules = hash_model.Rules()
+    root = hash_model.roots(jnp.arange(B), rules, A)
+
+    def recurrent_fn(params: Any, rng_key: Any, action: Any, embedding: Any) -> Any:
+        output, _ = hash_model.recurrent_fn(rules, rng_key, action, root.embedding, A)
+        return output, jax.random.split(rng_key, B)
+
+    with pytest.raises(ValueError, match=r"is key.*, but the root's is uint32"):
+        AlphaZero(3)(
+            None, jax.random.key(0), root.replace(embedding=jnp.zeros(B, jnp.uint32)), recurrent_fn
+        )

@@ -144,8 +144,10 @@ class MuZero:
         probs = jax.nn.softmax(tree.children_prior[:, Tree.ROOT_INDEX])
         fraction = self.root.dirichlet_fraction
         if fraction > 0:  # Sampling the noise is slow to compile.
-            alphas = jnp.full_like(probs, self.root.dirichlet_alpha)
-            noise = jax.nn.softmax(roots.log_gamma(rng_key, alphas, self.execution.kernels))
+            # mctx samples in JAX's default type, whatever the type of the logits.
+            alphas = jnp.full(probs.shape, self.root.dirichlet_alpha, jnp.result_type(float))
+            samples = roots.sample_log_gamma(rng_key, alphas, self.execution.kernels)
+            noise = jax.nn.softmax(samples)
             probs = (1 - fraction) * probs + fraction * noise
         noisy_logits = _log(probs)
         # The noise may have a wider type than the network's logits.

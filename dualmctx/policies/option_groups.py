@@ -150,8 +150,8 @@ class Execution:
     kernels: Kernels = "auto"
     """Whether simulations run in GPU kernels. auto: if JAX's default device is an NVIDIA GPU. off:
     never; XLA's loops give the same search. on: in programs for CUDA, even if a process without a
-    GPU lowers them. interpret: on every platform, slowly, for tests. A search with a qtransform of
-    its own always runs in XLA's loops."""
+    GPU lowers them. interpret: on every platform, slowly, for tests. The simulations of a search
+    with a qtransform of its own always run in XLA's loops; the noise at the root does not."""
 
     def __post_init__(self) -> None:
         """Checks the options."""

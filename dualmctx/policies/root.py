@@ -107,7 +107,7 @@ def add_dirichlet_noise(
 
     Formula: (1 − ε) p + ε η with η ~ Dir(α) over the actions with p > 0. mctx instead samples η
     over all actions and then masks it, so legal actions get less noise than the fraction ε. The
-    noise is sampled in a GPU kernel if `kernels` says so, see `log_gamma`.
+    noise is sampled in a GPU kernel if `kernels` says so, see `sample_log_gamma`.
 
     Source: Silver et al. 2017 (AlphaGo Zero), "Self-play".
     """
@@ -115,13 +115,13 @@ def add_dirichlet_noise(
         return prior  # Gamma variates take several loops, which are slow to run and to compile.
     is_legal = prior > 0
     # In log space, because samples underflow if α is small.
-    samples = log_gamma(rng_key, jnp.full_like(prior, alpha), kernels)
+    samples = sample_log_gamma(rng_key, jnp.full_like(prior, alpha), kernels)
     noise = jax.nn.softmax(jnp.where(is_legal, samples, -jnp.inf), axis=-1)
     noisy = jnp.maximum((1 - fraction) * prior + fraction * noise, _SMALLEST_PRIOR)
     return jnp.where(is_legal, noisy, 0.0)
 
 
-def log_gamma(rng_key: Array, alphas: Array, kernels: Kernels) -> Array:
+def sample_log_gamma(rng_key: Array, alphas: Array, kernels: Kernels) -> Array:
     """Samples float32 in a GPU kernel if `kernels` says so, else as `gamma.log_gamma`."""
     mode = kernels if alphas.dtype == jnp.float32 else "off"
     functions = gpu_kernels.log_gamma, gamma.log_gamma

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import chex
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from dualmctx.search.arrays import (
@@ -77,23 +78,28 @@ def evaluate_path(
 
 
 def check_embedding(tree: Tree, embedding: Any) -> None:
-    """Checks that nodes can store new embeddings, whose types may differ from the root's.
+    """Checks that nodes can store new embeddings, whose types may be narrower than the root's.
 
     Raises:
-      ValueError: if a type cannot represent the numbers of a new embedding, such as int32 those of
-        float32.
+      ValueError: if the type of the root's embedding cannot represent all numbers of a new one.
     """
 
     def check(path: Any, new: Array, stored: Array) -> None:
-        if new.dtype == stored.dtype:
-            return
-        if jnp.promote_types(new.dtype, stored.dtype) != stored.dtype:
+        if not _can_represent(stored.dtype, new.dtype):
             raise ValueError(
                 f"embedding{jax.tree_util.keystr(path)} of recurrent_fn is {new.dtype}, but the"
                 f" root's is {stored.dtype}; return the same type from both"
             )
 
     jax.tree_util.tree_map_with_path(check, embedding, tree.embeddings)
+
+
+def _can_represent(wide: Any, narrow: Any) -> bool:
+    """Returns whether a type has all values of another; a random key has only those of its own."""
+    if wide == narrow:
+        return True
+    has_keys = any(jnp.issubdtype(dtype, jax.dtypes.extended) for dtype in (wide, narrow))
+    return not has_keys and np.can_cast(narrow, wide, "safe")
 
 
 def insert_embeddings(tree: Tree, expansion: Expansion, node_index: Array | int) -> Tree:
