@@ -75,6 +75,42 @@ def test_counts_of_a_program(inner: str, expected: Counts) -> None:
     assert count(TEXT.replace("INNER", inner).replace("OUTER", known(5))) == expected
 
 
+CALLING = """
+%step (y: f32[4]) -> f32[4] {
+  %y = f32[4]{0} parameter(0)
+  %start = (f32[4]{0}, f32[4]{0}) copy-start(%y)
+  ROOT %done = f32[4]{0} copy-done(%start)
+}
+
+%body (y: f32[4]) -> f32[4] {
+  %y = f32[4]{0} parameter(0)
+  ROOT %called = f32[4]{0} call(%y), to_apply=%step
+}
+
+%condition (y: f32[4]) -> pred[] {
+  %y = f32[4]{0} parameter(0)
+  ROOT %large = pred[] fusion(%y), kind=kLoop, calls=%compare
+}
+
+ENTRY %main (y: f32[4]) -> f32[4] {
+  %y = f32[4]{0} parameter(0)
+  ROOT %loop = f32[4]{0} while(%y), condition=%condition, body=%body, OUTER
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("outer", "expected"),
+    [
+        (known(6), Counts(kernels=6, in_loop=1, unknown_loops=0, conditions=0)),
+        # XLA computes the condition on the GPU.
+        ("metadata={}", Counts(kernels=2, in_loop=2, unknown_loops=1, conditions=0)),
+    ],
+)
+def test_functions_and_conditions_of_loops_count(outer: str, expected: Counts) -> None:
+    assert count(CALLING.replace("OUTER", outer)) == expected
+
+
 def test_counts_of_programs_that_xla_compiled() -> None:
     def counted(x: Any) -> Any:
         return jax.lax.fori_loop(0, 7, lambda _, y: jnp.sort(jnp.sin(y)), x)

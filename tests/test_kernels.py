@@ -75,9 +75,11 @@ HASH_POLICIES: dict[str, Any] = {
     "dual": Dual((16, 8), 2, **CALM),
     "dual window": Dual((15, 12), 4, **NOISY),
     "chain": Chain((12, 8, 4), 2, **CALM),
+    # A first tree that is small: later trees need new nodes after some simulations without.
+    "small first tree": Chain((3, 20, 20), 1, **CALM),
     "mpv": MPV((16, 8), **CALM),
 }
-SEVERAL_TREES = {"dual", "dual window", "chain", "mpv"}
+SEVERAL_TREES = {"dual", "dual window", "chain", "small first tree", "mpv"}
 SEVERAL_LEAVES = {"leaves", "virtual loss", "children and leaves"}
 
 
@@ -156,7 +158,7 @@ def assert_same_tree(actual: Any, expected: Any) -> None:
     jax.tree_util.tree_map_with_path(compare, actual, expected)
 
 
-@pytest.mark.sampled(23)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", HASH_POLICIES)
 def test_whole_trees_match_loops(name: str) -> None:
     loops, kernels = in_both(HASH_POLICIES[name])
@@ -194,8 +196,9 @@ def test_kernels_read_only_the_likely_actions_of_a_gumbel_root(name: str) -> Non
 
 
 @pytest.mark.slow
-def test_kernels_take_a_batch_of_batches() -> None:
-    searches = [search.__wrapped__ for search in in_both(HASH_POLICIES["noisy window"])]
+@pytest.mark.parametrize("name", ["noisy window", "dual"])
+def test_kernels_take_a_batch_of_batches(name: str) -> None:
+    searches = [search.__wrapped__ for search in in_both(HASH_POLICIES[name])]
     several = [fast_jit(jax.vmap(search, (None, 0))) for search in searches]
     seeds = jnp.arange(3)
     assert_same_tree(*(search(RULES["plain"], seeds) for search in several))
@@ -301,7 +304,8 @@ def test_other_searches_for_cuda_wait_once_per_round_or_step(name: str) -> None:
     text = cuda_text(HASH_POLICIES[name])
     uncounted = [x for x in loop_conditions(text) if not is_counted(x)]
     # The rounds of "dual window" are not alike, so the loop of its first tree is counted as well.
-    waits = {"chain": (2, 2), "dual": (1, 1), "dual window": (2, 1), "mpv": (1, 1)}
+    waits = {"dual": (1, 1), "dual window": (2, 1), "mpv": (1, 1)}
+    waits |= {"chain": (2, 2), "small first tree": (2, 2)}
     assert (len(uncounted), num_choices(text)) == waits.get(name, (1, 0))
 
 

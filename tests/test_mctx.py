@@ -185,6 +185,33 @@ def test_root_matches_mctx_if_games_end(case: str, world: str, kernels: str) -> 
         assert not jnp.any(below & (tree.parents >= 0)), "a node below a terminal one"
 
 
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(
+    ("dtype", "is_wide"),
+    [(jnp.bfloat16, False), (jnp.float16, False), (jnp.float32, True)],
+    ids=["bfloat16", "float16", "64-bit mode"],
+)
+def test_noise_matches_mctx_whatever_the_type_of_the_logits(dtype: Any, is_wide: bool) -> None:
+    rules = Rules(terminal=0.0)
+
+    def cast(output: Any) -> Any:
+        return output.replace(prior_logits=output.prior_logits.astype(dtype))
+
+    def step(params: Any, rng_key: Any, action: Any, embedding: Any) -> Any:
+        output, embedding = hash_model.recurrent_fn(rules, rng_key, action, embedding, A)
+        return cast(output), embedding
+
+    with jax.enable_x64(is_wide):
+        root = cast(hash_model.roots(jnp.arange(8), rules, A))
+        key = jax.random.key(5)
+        ours = fast_jit(lambda: MuZero(2)(None, key, root, step))()
+        theirs = fast_jit(lambda: mctx.muzero_policy(None, key, root, step, 2))()
+        priors = ours.search_tree.children_prior, theirs.search_tree.children_prior_logits
+        # A tree stores logits of 16 bits; mctx stores those of a root with noise in float32.
+        found, expected = (jax.nn.softmax(x[:, 0].astype(jnp.float32)) for x in priors)
+        np.testing.assert_allclose(found, expected, atol=0.01)
+
+
 @pytest.mark.slow
 @in_kernels
 @pytest.mark.parametrize("illegal", [0.1, 0.97])
