@@ -1,7 +1,8 @@
 """Simulations that end at existing nodes, which need no evaluation.
 
 In a search with several trees, a later tree runs ordinary simulations once it has evaluated all
-nodes. This happens mostly near the end of a game, where they nearly all end at terminal nodes.
+nodes. If the first tree has the larger budget, this happens mostly near the end of a game, where
+nearly all of these simulations end at terminal nodes.
 """
 
 from typing import Any
@@ -12,7 +13,7 @@ from jax import Array
 
 from dualmctx.search.arrays import any_true, synchronize
 from dualmctx.search.backup import backup
-from dualmctx.search.keys import fold_in_key, split_part
+from dualmctx.search.keys import fold_in_key, select_key
 from dualmctx.search.parallel_leaves import DescendFn
 from dualmctx.search.tree import Tree
 
@@ -28,7 +29,8 @@ def simulate_existing(
     """Runs simulations in each tree until one would need a new node.
 
     Args:
-      rng_key: consumed; simulation j has the key that j, folded in, gives `simulate`.
+      rng_key: consumed; simulation j selects with the key that `simulate` derives from
+        `fold_in_key(rng_key, j)`.
       tree: the trees.
       descend_fn: descends from the roots.
       first: `[B]` int32, the number of the first simulation of each tree, at most `end`.
@@ -40,18 +42,18 @@ def simulate_existing(
     """
 
     def body(carry: tuple[Array, Tree, Array]) -> tuple[Array, Tree, Array]:
-        number, tree, following = carry
+        number, tree, next_number = carry
         synchronize(tree.edges)  # The walk reads the backup of the simulation before.
-        select_key = split_part(fold_in_key(rng_key, number), 3, 1)
-        is_active = following == number
-        path = descend_fn(select_key, tree, is_active)
+        key = select_key(fold_in_key(rng_key, number))
+        is_active = next_number == number
+        path = descend_fn(key, tree, is_active)
         is_active &= path.child != Tree.UNVISITED
         tree = backup(tree, jnp.maximum(path.child, 0), is_active, **options)
-        return number + 1, tree, jnp.where(is_active, number + 1, following)
+        return number + 1, tree, jnp.where(is_active, number + 1, next_number)
 
-    def goes_on(carry: tuple[Array, Tree, Array]) -> Array:
-        number, _, following = carry
-        return any_true((following >= number) & (number < end))
+    def is_running(carry: tuple[Array, Tree, Array]) -> Array:
+        number, _, next_number = carry
+        return any_true((next_number >= number) & (number < end))
 
-    _, tree, following = jax.lax.while_loop(goes_on, body, (jnp.min(first), tree, first))
-    return tree, following
+    _, tree, next_number = jax.lax.while_loop(is_running, body, (jnp.min(first), tree, first))
+    return tree, next_number

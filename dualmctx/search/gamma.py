@@ -62,11 +62,11 @@ def log_gamma_by_lane(key: TreeKey, alpha: Array) -> Array:
     def is_rejected(state: _Proposal) -> Array:
         square, cube, uniform = jnp.square(state.normal), state.cube, state.uniform
         bound = square * np.float32(0.5) + d * ((1 - cube) + jnp.log(cube))
-        # As in JAX, a cheaper bound is tested too; the other contains it, up to rounding.
+        # As in JAX, a cheaper test accepts most proposals. Up to rounding, the exact one does too.
         return (uniform >= 1 - np.float32(0.0331) * square**2) & (jnp.log(uniform) >= bound)
 
     def propose(state: _Proposal) -> _Proposal:
-        normal, root = _positive_root(state.key.child(1), c)
+        normal, root = _sample_normal(state.key.child(1), c)
         uniform = _uniform(state.key.child(2))
         new = _Proposal(state.key.child(0), normal, root**3, uniform)
         return tree_where(is_rejected(state), new, state)
@@ -79,7 +79,7 @@ def log_gamma_by_lane(key: TreeKey, alpha: Array) -> Array:
     return (jnp.log(d) + jnp.log(accepted.cube)) + boost
 
 
-def _positive_root(key: TreeKey, c: Array) -> tuple[Array, Array]:
+def _sample_normal(key: TreeKey, c: Array) -> tuple[Array, Array]:
     """Samples normal numbers X until 1 + c X is positive; returns both."""
 
     def propose(state: tuple[TreeKey, Array, Array]) -> tuple[TreeKey, Array, Array]:

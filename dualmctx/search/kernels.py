@@ -1,16 +1,15 @@
-"""Kernels for GPUs: the walk, the new node with its backup, climbs from many leaves, root noise.
+"""Kernels for GPUs: walks, new nodes with their backup, climbs from many leaves, noise at the root.
 
 XLA runs a loop whose length is not known in advance by asking the GPU after each iteration whether
 to go on. A walk and a climb are such loops, so a simulation would wait for the host twice per
 level. Here a kernel runs each of them as a whole, with one program per tree. The programs call the
 functions that run on the other platforms as well, with references in place of arrays (see
 `references`). The simulations are a loop of fixed length, so the engine never waits for the host in
-a search with one tree and one leaf per step. The noise at the root, the game and the network may
-have loops of their own.
+a search with one tree and one leaf per step. The game and the network may have loops of their own.
 
-Each function gives the same trees as the function of the same name in `select`, `record`,
-`parallel_leaves` or `path_sums`. On a GPU, results may differ in their last bits, so that a choice
-between nearly equal scores may differ.
+Each function gives the same result as the function of the same name in `select`, `record`,
+`parallel_leaves`, `existing_ends`, `path_sums` or `gamma`. On a GPU, results may differ in their
+last bits, so that a choice between nearly equal scores may differ.
 """
 
 # Some functions of JAX have incomplete types.

@@ -40,11 +40,11 @@ def split_key(rng_key: Array, num: int = 2) -> tuple[Array, ...]:
     return tuple(jax.random.split(rng_key, num))
 
 
-def split_part(rng_key: Array, num: int, index: int) -> Array:
-    """Returns one of the keys of `split_key`; in a kernel too."""
+def select_key(rng_key: Array) -> Array:
+    """Returns the key with which a simulation selects: the second of three that it splits off."""
     if isinstance(rng_key, TreeKey):
-        return rng_key.child(index)
-    return split_key(rng_key, num)[index]
+        return rng_key.child(1)
+    return split_key(rng_key, 3)[1]
 
 
 def fold_in_key(rng_key: Array, data: Any) -> Array:

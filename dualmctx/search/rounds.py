@@ -225,7 +225,7 @@ def _run_share(
     refine_key, simulate_key = rng_keys
     tree, _, is_valid = refine_best(params, refine_key, tree, refinement, width, end - begin)
     first = begin + jnp.sum(is_valid, axis=-1, dtype=jnp.int32)
-    # Most of the simulations that replace missing leaves end at terminal nodes.
+    # If the first tree has the larger budget, most of these simulations end at terminal nodes.
     tree, first = refinement.spec.simulate_existing(simulate_key, tree, first, end)
 
     def body(j: Array, tree: Tree) -> Tree:

@@ -124,7 +124,7 @@ class SearchSpec(NamedTuple):
 
     @property
     def _mode_of_walks(self) -> Kernels:
-        """Whether kernels contain whole walks: not if the root has a rule of its own.
+        """The option for kernels that contain whole walks; `off` if the root has its own rule.
 
         Such a rule may close over arrays of the batch, which a kernel cannot read.
         """
