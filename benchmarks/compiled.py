@@ -19,6 +19,7 @@ algorithms for convolutions and products; the kernels may then differ.
 """
 
 import argparse
+import dataclasses
 import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -37,12 +38,11 @@ from benchmarks.cuda_compiler import (
 from benchmarks.engine import hash_model
 from benchmarks.hlo_counts import count
 from dualmctx import AlphaZero, Contempt, Dual, Gumbel, MuZero, with_options
+from dualmctx.experiment.assemble import build_trainer
 from dualmctx.experiment.run_record import record_of
 from dualmctx.policies import Backup, Execution, Root
 from dualmctx.runs.network_record import build_network
-from dualmctx.training.augment import make_augment
 from dualmctx.training.presets import PRESETS
-from dualmctx.training.trainer import make_trainer
 
 BATCH, SIMULATIONS, ACTIONS = 64, 32, 7
 QUIET = Root(dirichlet_fraction=0.0)
@@ -90,18 +90,10 @@ def compile_search(policy: Any) -> Any:
 def compile_preset(name: str) -> dict[str, Any]:
     """Returns the programs of a preset's training iteration, by name, as compiled for CUDA."""
     config = PRESETS[name]
+    config = dataclasses.replace(config, search=with_options(config.search, kernels="on"))
     env = games.make(config.game, **config.game_parameters)
-    trainer = make_trainer(
-        env,
-        build_network(record_of(name, config), env),
-        with_options(config.search, kernels="on"),
-        config.selfplay,
-        config.learner,
-        num_iterations=config.num_iterations,
-        devices=[find_device()],
-        augment_fn=make_augment(*games.symmetries(env)) if config.learner.augment else None,
-        **config.network.model_kwargs(),
-    )
+    network = build_network(record_of(name, config), env)
+    trainer = build_trainer(config, env, network, devices=[find_device()])
     state = jax.eval_shape(lambda: trainer.init(config.seed))
     with lowering_for_cuda():
         iterate: Any = trainer.compile(state)

@@ -32,6 +32,7 @@ class Counts(NamedTuple):
 class Instruction(NamedTuple):
     """An instruction of a computation."""
 
+    shape: str
     opcode: str
     rest: str
 
@@ -44,8 +45,8 @@ def parse(text: str) -> dict[str, list[Instruction]]:
         if header := re.match(r"(ENTRY )?%?([\w.\-]+) \(.*\{$", line):
             name = "ENTRY" if header[1] else header[2]
             found[name] = []
-        elif step := re.match(r"\s+(?:ROOT )?\S+ = (?:\([^=]*\)|\S+) ([\w\-]+)\((.*)", line):
-            found[name].append(Instruction(step[1], step[2]))
+        elif step := re.match(r"\s+(?:ROOT )?\S+ = (\([^=]*\)|\S+) ([\w\-]+)\((.*)", line):
+            found[name].append(Instruction(*step.groups()))
     return found
 
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 import hash_model
+from benchmarks.hlo_counts import parse
 from dualmctx import AlphaZero, Backup, Contempt, Dual, Gumbel, MuZero, Puct, Root
 from oracle.cases import grouped
 
@@ -55,26 +56,13 @@ def optimised_hlo(policy: Any) -> str:
     return jax.jit(search).lower(jax.random.key(0)).compile().as_text()
 
 
-def computations(hlo: str) -> dict[str, list[tuple[str, str, str]]]:
-    """Returns the instructions of each computation: shape, opcode and the rest of the line."""
-    found: dict[str, list[tuple[str, str, str]]] = {}
-    name = ""
-    for line in re.sub(r"/\*.*?\*/", "", hlo).splitlines():
-        if header := re.match(r"(?:ENTRY )?%?([\w.\-]+) \(.*\{$", line):
-            name = header[1]
-            found[name] = []
-        elif step := re.match(r"\s+(?:ROOT )?%?[\w.\-]+ = (\([^=]*\)|\S+) ([\w\-]+)\((.*)", line):
-            found[name].append((step[1], step[2], step[3]))
-    return found
-
-
 def inside_loops(hlo: str, *, innermost: bool = False) -> list[tuple[str, str]]:
     """Returns shape and opcode of every instruction inside nested loops.
 
     The simulation loop is one, as it holds the loops down and up the tree. Dual's loop of rounds
     is one as well, which may pass over the tree once a round: with `innermost` it is left out.
     """
-    all_steps = computations(hlo)
+    all_steps = parse(hlo)
 
     def called(rest: str) -> list[str]:
         attribute = r"(?:body|condition|calls|to_apply|\w+_computations?)=(\{[^}]*\}|[^,]+)"

@@ -1,5 +1,6 @@
 """Assembles a training run from its configuration."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -182,6 +183,7 @@ def build_trainer(
     env: Environment,
     network: PolicyValueNetwork,
     passes_fn: PassesFn | None = None,
+    devices: Sequence[Any] | None = None,
 ) -> Trainer:
     """Builds the trainer of a run; all processes build the same one.
 
@@ -190,6 +192,7 @@ def build_trainer(
       env: the game.
       network: the network.
       passes_fn: see `make_trainer`.
+      devices: the devices to use; by default those that the configuration chooses.
     """
     augment_fn = make_augment(*games.symmetries(env)) if config.learner.augment else None
     return make_trainer(
@@ -199,7 +202,7 @@ def build_trainer(
         config.selfplay,
         config.learner,
         num_iterations=config.schedule_iterations or config.num_iterations,
-        devices=choose_devices(config.devices),
+        devices=choose_devices(config.devices) if devices is None else devices,
         augment_fn=augment_fn,
         passes_fn=passes_fn,
         **config.network.model_kwargs(),
