@@ -8,7 +8,7 @@ import mctx
 import numpy as np
 import pytest
 
-from dualmctx import Embedding, Tree, to_mctx
+from dualmctx import Embedding, Tree, get_subtree, played_actions, to_mctx
 from dualmctx.search.allocate import allocate
 from dualmctx.search.arrays import batched_gather
 from dualmctx.search.tree import get_children, get_state, replace_stats
@@ -136,6 +136,19 @@ def test_summary(tree_index: int, visits: int, q: float) -> None:
     assert summary.visit_probs.tolist() == [[0, 0, 1], [third, third, third]]
     assert summary.qvalues.tolist() == [[0, 0, q], [0, 0, 0]]
     np.testing.assert_array_equal(summary.value, tree.stats[tree_index].node_values[:, 0])
+
+
+def test_trees_of_numpy_arrays_are_read_alike() -> None:
+    """As they are after `jax.device_get`."""
+    tree, action = small_tree(num_trees=2), jnp.array([2, 0])
+    copy = jax.device_get(tree)
+    for read in (
+        Tree.summary,
+        to_mctx,
+        played_actions,
+        lambda tree: get_subtree(tree, action, reuse_capacity=2),
+    ):
+        jax.tree.map(np.testing.assert_array_equal, read(copy), read(tree))
 
 
 def test_replace_stats_replaces_one_tree() -> None:
