@@ -96,9 +96,8 @@ def compile_preset(name: str) -> dict[str, Any]:
     trainer = build_trainer(config, env, network, devices=[find_device()])
     state = jax.eval_shape(lambda: trainer.init(config.seed))
     with lowering_for_cuda():
-        iterate: Any = trainer.compile(state)
-    playing, learning, *_ = iterate.args
-    return {f"{name}: play": playing, f"{name}: learn": learning}
+        programs = trainer.lower(state)
+        return {f"{name}: {part}": x.compile() for part, x in programs._asdict().items()}
 
 
 def compile_in_turn(searches: list[str], presets: list[str]) -> Iterator[Row]:

@@ -72,7 +72,7 @@ from dualmctx.training.trainer import Trainer
 def make_trainer():
     spread = devices.shardings(devices.make_mesh(), (devices.SHARDED, devices.REPLICATED))
     init = jax.jit(lambda x: (jax.numpy.arange(12).reshape(4, 3) + x, x > 0), out_shardings=spread)
-    return Trainer(init, lambda state: lambda state: (init(state[0][0, 0]), {}), spread)
+    return Trainer(init, lambda state: lambda state: (init(state[0][0, 0]), {}), spread, None)
 
 def command():
     trainer = multihost.coordinate(make_trainer())
@@ -302,7 +302,8 @@ def test_a_worker_restores_without_initialising(
         found.append(state)
         return lambda state: (state, {})
 
-    trainer = Trainer(init, compile_for, spread)
+    unused: Any = None
+    trainer = Trainer(init, compile_for, spread, unused)
     orders = iter(
         [(Command.SPREAD, 0), (Command.COMPILE, 0), (Command.ITERATE, 0), (Command.END, 7)]
     )
@@ -346,7 +347,7 @@ def test_a_failed_collective_exits_and_a_failed_command_ends_the_workers(
             return 2
 
     nothing: Any = None
-    trainer = multihost.coordinate(Trainer(fails, fails, nothing))
+    trainer = multihost.coordinate(Trainer(fails, fails, nothing, fails))
     for step, order in ((trainer.init, Command.INIT), (trainer.compile, Command.COMPILE)):
         with pytest.raises(Left, match="2"):
             multihost.run_coordinator(functools.partial(handled, step), "small")

@@ -236,7 +236,11 @@ def small_trainer() -> Trainer:
     state = TrainState(params, (), (), (), jnp.zeros(2, jnp.uint32), jnp.int32(0))  # pyright: ignore
     specs = jax.tree.map(lambda _: devices.REPLICATED, state)
     shardings = devices.shardings(devices.make_mesh(jax.devices()[:1]), specs)
-    return Trainer(lambda _: state, lambda _: pytest.fail("it trains"), shardings)
+
+    def trains(_: Any) -> Any:
+        pytest.fail("it trains")
+
+    return Trainer(lambda _: state, trains, shardings, trains)
 
 
 def test_a_run_starts_from_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

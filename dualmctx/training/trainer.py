@@ -43,6 +43,18 @@ PassesFn = Callable[[int], int]
 """Returns the number of passes of an iteration, counted from 1; at least 1."""
 
 
+class LoweredPrograms(NamedTuple):
+    """The two programs of an iteration, lowered but not compiled.
+
+    Attributes:
+      play: self-play; it stores the positions in the replay buffer.
+      learn: one pass of the learner.
+    """
+
+    play: jax.stages.Lowered
+    learn: jax.stages.Lowered
+
+
 class Trainer(NamedTuple):
     """The programs of a training run.
 
@@ -50,11 +62,13 @@ class Trainer(NamedTuple):
       init: returns the initial state for a seed.
       compile: compiles the programs for states like the one given and returns `IterateFn`.
       shardings: the sharding of each array of a state, with the structure of a `TrainState`.
+      lower: lowers the programs for states like the one given, without compiling them.
     """
 
     init: Callable[[int], TrainState]
     compile: Callable[[TrainState], IterateFn]
     shardings: TrainState
+    lower: Callable[[TrainState], LoweredPrograms]
 
 
 def make_trainer(
@@ -122,18 +136,23 @@ def make_trainer(
     specs = partition_specs(jax.eval_shape(init, jax.random.PRNGKey(0)))
     play_all = _make_play_all(play, replay, mesh, specs, num_games)
 
-    def compile_for(state: TrainState) -> IterateFn:
+    def lower(state: TrainState) -> LoweredPrograms:
         params, rng_key = state.params, state.rng_key
         # The buffer and the state of the optimiser are updated in place.
         play_jit = jax.jit(play_all, donate_argnums=(2, 3))
         learn_jit = jax.jit(learn, donate_argnums=(0, 1), out_shardings=shardings(mesh, REPLICATED))
-        playing = play_jit.lower(params, rng_key, state.games, state.buffer_state).compile()
-        learning = learn_jit.lower(params, state.opt_state, state.buffer_state, rng_key).compile()
+        return LoweredPrograms(
+            play_jit.lower(params, rng_key, state.games, state.buffer_state),
+            learn_jit.lower(params, state.opt_state, state.buffer_state, rng_key),
+        )
+
+    def compile_for(state: TrainState) -> IterateFn:
+        playing, learning = (program.compile() for program in lower(state))
         return functools.partial(_iterate, playing, learning, passes_fn, selfplay, learner)
 
     sharding = shardings(mesh, specs)
     init_jit = jax.jit(init, out_shardings=sharding)
-    return Trainer(lambda seed: init_jit(jax.random.PRNGKey(seed)), compile_for, sharding)
+    return Trainer(lambda seed: init_jit(jax.random.PRNGKey(seed)), compile_for, sharding, lower)
 
 
 def _make_play_all(
