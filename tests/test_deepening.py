@@ -31,16 +31,13 @@ from oracle.cases import RULES, fast_jit
 NUM_ACTIONS, CAPACITY = 4, 70
 WHOLE = {
     "alphazero": AlphaZero(64),
-    "dual": Dual((30, 15), 5),
+    "dual": Dual((30, 15), 5, action_weights="regularized"),
     "alphazero window": with_options(AlphaZero(64), window=2, explore_fraction=0.0),
     "alphazero options": with_options(AlphaZero(64), minimax_mix=0.4, rave_visits=9.0),
     "alphazero children": with_options(AlphaZero(64), max_children=2),
     "contempt without a limit": Contempt(64, frozen_visit_limit=None),
-    "dual rounds of 6": Dual((30, 30), 10, action_weights="regularized"),
-    "dual refines more": Dual((8, 32), 4),
     "dual without a small tree": Dual((0, 64), 4),
     "chain": Chain((12, 24, 12), 12),
-    "mpv": MPV((30, 15)),
     "mpv schedule": MPV((12, 12), (0, 0, 1, 1) * 6),
 }
 QUICK = ("alphazero",)

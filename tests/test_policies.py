@@ -38,18 +38,15 @@ INFINITY = float("inf")
 NOISY_WINDOW = grouped(window=1, explore_fraction=0.5, explore_decay=1.0)
 POLICIES = {
     "alphazero": AlphaZero(64, **CALM),
-    "alphazero window": AlphaZero(64, **CALM_WINDOW),
     "dual": Dual((40, 30), 5, **CALM),
     "dual noisy": Dual((40, 30), 1, action_weights="large_visits", **NOISY_WINDOW),
     # A small tree so small that the large one has to grow by itself.
     "dual window": Dual((60, 160), 7, action_weights="all_visits", **CALM_WINDOW),
     # Of HSR's 17 actions; a game of 9 would lose the only good one of an indifferent network.
     "dual few children": Dual((40, 30), 5, **grouped(CALM, max_children=6)),
-    "dual small visits": Dual((50, 30), 5, action_weights="small_visits", **CALM_WINDOW),
     "chain": Chain((50, 40, 30), 5, **CALM),
     "mpv": MPV((40, 30), **CALM),
     "contempt": Contempt(64, -3, **CALM),
-    "contempt noisy": Contempt(64, 3, **NOISY_WINDOW),
     "alphago": AlphaGo(100, **CALM),
     "options": AlphaZero(
         64,
@@ -58,18 +55,12 @@ POLICIES = {
     "gumbel": Gumbel(200, gumbel_scale=0.0),
     "gumbel noisy": Gumbel(60, backup=Backup(window=2, explore_fraction=0.5)),
     "muzero": MuZero(64, root=Root(dirichlet_fraction=0.0, temperature=0.0)),
-    "muzero noisy": MuZero(64, backup=Backup(window=2, explore_fraction=0.5)),
 }
 IN_HSR = {name for name in POLICIES if "noisy" in name} | {"dual few children"}
 GAMES = {name: "hsr" if name in IN_HSR else "tic_tac_toe" for name in POLICIES}
 # One of each variant.
 ALONE = [(game, name) for name, game in GAMES.items() if name in REGISTRY]
-# Windows and noise are in other rows too, and in the twins' tests.
-OFTEN_SEEN = {"alphazero window", "contempt noisy", "muzero noisy"}
-CASES = [
-    pytest.param(game, name, marks=pytest.mark.slow if name in OFTEN_SEEN else ())
-    for name, game in GAMES.items()
-]
+CASES = [(game, name) for name, game in GAMES.items()]
 # Moves from the start, and the only good answer.
 TIC_TAC_TOE = {
     "win": ((0, 3, 1, 4), 2),
@@ -106,7 +97,7 @@ def start(game: str) -> Start:
         return state
 
     states = [play(moves) for moves, _ in positions.values()]
-    states = jax.tree.map(lambda *x: jnp.stack(x), *states)
+    states = jax.tree.map(lambda *x: jnp.asarray(np.stack(x)), *states)
     return Start(env, positions, states, fast_jit(jax.vmap(env.step)))
 
 
@@ -139,7 +130,8 @@ def arena(game: str, name: str) -> Arena:
 @functools.cache
 def searched(game: str, name: str) -> Any:
     here = arena(game, name)
-    return here.search(here.params, here.keys, here.states)
+    # As NumPy's arrays: with JAX's, each new shape that a test indexes would be compiled.
+    return jax.device_get(here.search(here.params, here.keys, here.states))
 
 
 def assert_same(actual: Any, expected: Any) -> None:
@@ -164,7 +156,7 @@ def assert_is_policy(out: Any, legal: Any) -> None:
     assert (out.action_weights[batch, out.action] > 0).all()
 
 
-@pytest.mark.sampled(17)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize(("game", "name"), CASES)
 def test_only_legal_actions_and_weights_sum_to_one(game: str, name: str) -> None:
     here, out = arena(game, name), searched(game, name)
@@ -198,17 +190,17 @@ def test_elements_of_the_batch_are_independent(game: str, name: str) -> None:
     def search(places: Any) -> Any:
         return here.search(here.params, here.keys[places], at(places, here.states))
 
-    places = jnp.arange(len(here.positions))
+    places = np.arange(len(here.positions))
     assert_same(at(places[::-1], search(places[::-1])), expected)
     # How often Dual's large tree must fend for itself depends on the neighbours.
-    finished = int(jnp.argmax(here.states.terminated))
+    finished = int(np.argmax(here.states.terminated))
     for kept, others in ((2, finished), (finished, finished)):
-        crowd = jnp.where(places == kept, kept, others)
+        crowd = np.where(places == kept, kept, others)
         assert_same(at(kept, search(crowd)), at(kept, expected))
 
 
 def at(place: Any, tree: Any) -> Any:
-    return jax.tree.map(operator.itemgetter(place), tree)
+    return jax.tree.map(operator.itemgetter(place), jax.device_get(tree))
 
 
 @pytest.mark.slow
@@ -224,19 +216,19 @@ def test_exploration_does_not_depend_on_the_neighbours() -> None:
     """The large tree's own simulations draw too, and how many a batch runs depends on all."""
     options = grouped(window=1, explore_fraction=1.0, explore_decay=1.0, dirichlet_fraction=0.0)
     here = Arena("tic_tac_toe", Dual((6, 12), 3, **options))
-    places = jnp.arange(len(here.positions))
+    places = np.arange(len(here.positions))
 
     def search(places: Any) -> Any:
-        states = jax.tree.map(operator.itemgetter(places), here.states)
+        states = at(places, here.states)
         return here.search(here.params, jax.random.key(0), states).search_tree.stats
 
     expected = search(places)
     for kept in (0, 5):
-        stats = search(jnp.where(places == kept, kept, 4))
-        assert_same(*(jax.tree.map(operator.itemgetter(kept), x) for x in (stats, expected)))
+        stats = search(np.where(places == kept, kept, 4))
+        assert_same(at(kept, stats), at(kept, expected))
 
 
-@pytest.mark.sampled(17)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize(("game", "name"), CASES)
 def test_same_key_same_result_and_one_trace(game: str, name: str) -> None:
     here, out = arena(game, name), searched(game, name)
@@ -247,8 +239,8 @@ def test_same_key_same_result_and_one_trace(game: str, name: str) -> None:
     assert here.search._cache_size() == before
 
 
-@pytest.mark.sampled(12)
-@pytest.mark.parametrize(("game", "name"), [case for case in CASES if case.values[0] != "hsr"])
+@pytest.mark.sampled(9)
+@pytest.mark.parametrize(("game", "name"), [case for case in CASES if case[0] != "hsr"])
 def test_finds_the_only_move(game: str, name: str) -> None:
     """A network that knows nothing suffices to win at once, and to stop the opponent's win."""
     here = arena(game, name)
@@ -282,7 +274,7 @@ def test_noise_comes_from_the_key_and_jit_changes_nothing(policy: Any) -> None:
     assert_is_policy(first, prior > 0)
     assert (prior != other_prior).any()
     assert (first.action_weights != other.action_weights).any()
-    if isinstance(policy, Dual):  # Without jit each operation compiles: one policy must do.
+    if isinstance(policy, AlphaZero):  # Without jit each operation compiles: one policy must do.
         assert_same(hash_search(policy)(jax.random.key(0)), first)
 
 
