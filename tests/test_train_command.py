@@ -270,20 +270,13 @@ def test_a_run_is_not_resumed_with_other_settings(
 
 CHAIN = [*SMALL, "--search.variant", "chain", "--search.num-rounds", "1"]
 SEVERAL = {
-    "three trees": ([*CHAIN, "--search.num-simulations", "3", "2", "2"], 3),
     "four trees": ([*CHAIN, "--search.num-simulations", "3", "2", "2", "1"], 4),
     "two networks": ([*SMALL, "--search.variant", "mpv", "--search.num-simulations", "3", "2"], 2),
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [
-        *(pytest.param(x, marks=pytest.mark.slow) for x in ("three trees", "four trees")),
-        "two networks",
-    ],
-)
+@pytest.mark.parametrize("name", SEVERAL)
 def test_every_head_of_several_trees_learns(name: str, tmp_path: Path) -> None:
     arguments, num_heads = SEVERAL[name]
     arguments = [*arguments, "--network.num-blocks", str(num_heads), "--evals.every", "0"]
