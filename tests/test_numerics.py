@@ -1,6 +1,8 @@
 """Other settings of JAX, other dtypes, and networks with non-finite output."""
 
+import contextlib
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -35,11 +37,13 @@ MORE = {
     "kept": AlphaZero(16, reuse_capacity=8),
 }
 ALL = POLICIES | MORE
-SETTINGS = {
-    "64 bits": lambda: jax.enable_x64(True),
-    "no rank promotion": lambda: jax.numpy_rank_promotion("raise"),
-}
-every_setting = pytest.mark.parametrize("setting", SETTINGS)
+
+
+@contextlib.contextmanager
+def jax_settings() -> Iterator[None]:
+    """Makes 64-bit types the default, and broadcasting to more axes an error."""
+    with jax.enable_x64(True), jax.numpy_rank_promotion("raise"):
+        yield
 
 
 def search(policy: Any, rng_key: Any, *, dtype: Any = jnp.float32, **kept: Any) -> Any:
@@ -88,26 +92,29 @@ def rollouts(policy: Any) -> dict[str, Any]:
     }
 
 
-def types_of(name: str) -> Any:
-    found = jax.eval_shape(lambda: search(ALL[name], jax.random.split(jax.random.key(0), 4)))
-    return jax.tree.map(lambda x: (x.shape, x.dtype), found)
+def dtypes_under_settings(function: Any) -> set[str]:
+    """Traces a function under JAX's settings; returns the dtypes of its results."""
+    with jax_settings():
+        return {x.dtype.name for x in jax.tree.leaves(jax.eval_shape(function))}
+
+
+# A dtype that follows from the default has 64 bits under the settings.
+LONG = {"int64", "uint64", "float64"}
 
 
 @pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", ALL)
 def test_jax_settings_do_not_change_dtypes(name: str) -> None:
     """Tracing succeeds, and 32-bit types stay 32-bit."""
-    expected = types_of(name)
-    for setting in SETTINGS.values():
-        with setting():
-            assert types_of(name) == expected
+    found = dtypes_under_settings(lambda: search(ALL[name], jax.random.split(jax.random.key(0), 4)))
+    assert "float32" in found
+    assert not found & LONG
 
 
 @pytest.mark.slow
-@every_setting
 @pytest.mark.parametrize("case", ["muzero", "gumbel"])
-def test_search_matches_mctx_under_jax_settings(case: str, setting: str) -> None:
-    with SETTINGS[setting]():
+def test_search_matches_mctx_under_jax_settings(case: str) -> None:
+    with jax_settings():
         args = test_mctx.WORLDS["two players, rewards"], jax.random.key(0)
         ours, theirs = (run(*args) for run in test_mctx.searches(case))
     np.testing.assert_array_equal(ours.action, theirs.action)
@@ -118,9 +125,8 @@ def test_search_matches_mctx_under_jax_settings(case: str, setting: str) -> None
 
 
 @pytest.mark.slow
-@every_setting
-def test_search_matches_twin_under_jax_settings(setting: str) -> None:
-    with SETTINGS[setting]():
+def test_search_matches_twin_under_jax_settings() -> None:
+    with jax_settings():
         assert_twin_agrees(ALPHAZERO, RULES["same player twice"])
         assert_twin_agrees(Dual((12, 5), 2, **CALM), RULES["plain"])
 
@@ -142,20 +148,14 @@ def learn_and_search_on() -> Any:
 
 @pytest.mark.slow
 def test_convolutions_and_reuse_keep_dtypes_under_jax_settings() -> None:
-    def types() -> Any:
-        shapes = jax.eval_shape(learn_and_search_on)
-        return [(x.shape, x.dtype) for x in jax.tree.leaves(shapes)]
-
-    expected = types()
-    for setting in SETTINGS.values():
-        with setting():
-            assert types() == expected
+    found = dtypes_under_settings(learn_and_search_on)
+    assert "float32" in found
+    assert not found & LONG
 
 
 @pytest.mark.slow
-@every_setting
-def test_training_and_evaluation_run_under_jax_settings(setting: str) -> None:
-    with SETTINGS[setting]():
+def test_training_and_evaluation_run_under_jax_settings() -> None:
+    with jax_settings():
         env, policy = games.make("nim", pile=5, max_take=2), Dual((3, 2), 1)
         network = make_network(2, (6,), width=8, num_blocks=2)
         selfplay = SelfPlay(num_games=6, num_steps=5, resign_below=-0.9)
@@ -243,25 +243,31 @@ def search_with_faults(policy: Any, rng_key: Any) -> tuple[Any, Any]:
     return ~invalid, output
 
 
-# Each variant once, and other selection and read-out options; the rest is marked slow.
-FIRST = {*REGISTRY, "dual few children", "dual noisy", "options"}
-
-
-@pytest.mark.sampled(20)
-@pytest.mark.parametrize(
-    "name", [pytest.param(x, marks=() if x in FIRST else pytest.mark.slow) for x in ALL]
+# Each way to select, back up, or read out once; the others are made of the same parts.
+PARTS = (
+    *("dual window", "dual few children", "options", "regularized search", "leaves"),
+    *("contempt", "alphago", "gumbel noisy", "muzero"),
 )
+
+
+@pytest.mark.sampled(9)
+@pytest.mark.parametrize("name", PARTS)
 def test_non_finite_network_selects_no_illegal_action(name: str) -> None:
     policy = ALL[name]
-    run = fast_jit(functools.partial(search_with_faults, policy))
-    legal, output = jax.device_get(run(jax.random.key(3)))
-    for weights in (output.action_weights, acting_weights(output)):
+
+    @fast_jit
+    def run(key: Any) -> Any:
+        legal, output = search_with_faults(policy, key)
+        return legal, output, acting_weights(output), is_finite(output.search_tree)
+
+    legal, output, acting, are_finite = jax.device_get(run(jax.random.key(3)))
+    for weights in (output.action_weights, acting):
         assert np.isfinite(weights).all()
         np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-5)
         assert (np.where(legal, 0, weights)[:-1] == 0).all()
     assert legal[np.arange(len(FAULTS)), output.action][:-1].all()
     assert set(output.action.tolist()) <= set(range(A))
-    found = dict(zip(FAULTS, np.asarray(is_finite(output.search_tree)), strict=True))
+    found = dict(zip(FAULTS, are_finite, strict=True))
     has_later = len(policy.heads) > 1
     sound = {"nothing", "no legal action"} | (set() if has_later else {"later heads"})
     assert {fault for fault, is_right in found.items() if is_right} == sound
@@ -312,8 +318,15 @@ def test_weights_are_finite_without_visits() -> None:
     assert (smoothed_visits(jnp.zeros((1, 2), int), jnp.zeros((1, 2), bool)) == 0).all()
 
 
-@pytest.mark.parametrize("discount_type", [jnp.int32, jnp.bfloat16])
-@pytest.mark.parametrize("name", ["alphazero", "leaves", "muzero", "dual"])
+@pytest.mark.parametrize(
+    ("name", "discount_type"),
+    [
+        ("alphazero", jnp.int32),
+        ("leaves", jnp.bfloat16),
+        ("muzero", jnp.bfloat16),
+        ("dual", jnp.int32),
+    ],
+)
 def test_rewards_keep_their_digits_beside_discounts_of_another_type(
     name: str, discount_type: Any
 ) -> None:
@@ -332,12 +345,12 @@ def test_rewards_keep_their_digits_beside_discounts_of_another_type(
             return step.replace(discount=step.discount.astype(dtype)), embedding
 
         root = hash_model.roots(jnp.arange(4), rules, A)
-        return policy(rules, jax.random.key(0), root, recurrent_fn, *arguments)
+        output = policy(rules, jax.random.key(0), root, recurrent_fn, *arguments)
+        return output.search_tree.rewards, output.action_weights
 
-    expected, found = run(jnp.float32), run(discount_type)
-    assert np.any(np.asarray(expected.search_tree.rewards) % 1 != 0)
-    np.testing.assert_array_equal(found.search_tree.rewards, expected.search_tree.rewards)
-    np.testing.assert_array_equal(found.action_weights, expected.action_weights)
+    expected, found = (fast_jit(run, static_argnums=0)(x) for x in (jnp.float32, discount_type))
+    assert np.any(np.asarray(expected[0]) % 1 != 0)
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
 
 
 def test_a_later_head_may_be_a_pytree() -> None:
@@ -350,10 +363,14 @@ def test_a_later_head_may_be_a_pytree() -> None:
     def run(refine_fn: Any) -> Any:
         root = hash_model.roots(jnp.arange(4), rules, A)
         recurrent_fn: Any = functools.partial(hash_model.recurrent_fn, num_actions=A)
-        return Dual((6, 4), 2)(rules, jax.random.key(0), root, recurrent_fn, refine_fn)
+        output = Dual((6, 4), 2)(rules, jax.random.key(0), root, recurrent_fn, refine_fn)
+        return is_finite(output.search_tree), output.action_weights
 
-    bad = jax.tree_util.Partial(refine, jnp.full(A, jnp.nan))
-    assert not np.any(is_finite(run(bad).search_tree))
-    good = jax.tree_util.Partial(refine, jnp.zeros(A))
-    expected = run(functools.partial(refine, 0.0))
-    np.testing.assert_array_equal(run(good).action_weights, expected.action_weights)
+    # One program for both, as only the arrays of the head differ.
+    run_jit = fast_jit(run)
+    are_finite, _ = run_jit(jax.tree_util.Partial(refine, jnp.full(A, jnp.nan)))
+    assert not np.any(are_finite)
+    good = run_jit(jax.tree_util.Partial(refine, jnp.zeros(A)))
+    expected = fast_jit(lambda: run(functools.partial(refine, 0.0)))()
+    jax.tree.map(np.testing.assert_array_equal, good, expected)
+    assert np.all(good[0])

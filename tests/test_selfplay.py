@@ -16,7 +16,7 @@ from double_move import DoubleMoveNim
 
 import dualmctx
 import games
-from dualmctx import AlphaZero, Dual, Execution, Gumbel, MuZero, Puct, make_network, make_search_fn
+from dualmctx import AlphaZero, Dual, Execution, Gumbel, Puct, make_network, make_search_fn
 from dualmctx.models.game_model import mask_illegal
 from dualmctx.policies.root import legal_probabilities, sample_action
 from dualmctx.search.keys import split_key
@@ -70,8 +70,9 @@ def record(name: str, options: SelfPlay, seed: int = 0) -> Record:
     first = start_games(env, jax.random.split(keys[0], options.num_games), options)
     middle, one = play(None, jax.random.split(keys[1], options.num_games), first)
     last, two = play(None, jax.random.split(keys[2], options.num_games), middle)
-    trajectory = jax.tree.map(lambda *x: np.concatenate(x), one, two)
-    return Record(first, jax.device_get(last), trajectory)
+    # As NumPy's arrays: with JAX's, each new shape that a test indexes would be compiled.
+    first, last, one, two = jax.device_get((first, last, one, two))
+    return Record(first, last, jax.tree.map(lambda *x: np.concatenate(x), one, two))
 
 
 MIXED = SelfPlay(num_games=5, num_steps=11, temperature_plies=2, random_plies=3)
@@ -111,13 +112,14 @@ def test_moves_equal_stepping_each_game_by_itself(name: str) -> None:
             assert state.legal_action_mask[trajectory.action[at]]
             weights = position.policy
             np.testing.assert_array_equal(weights > 0, state.legal_action_mask)
-            mover, state = int(state.current_player), step(state, trajectory.action[at])
+            mover = int(state.current_player)
+            state = jax.device_get(step(state, trajectory.action[at]))
             is_end = bool(state.terminated | state.truncated)
             signs = 0 if is_end else 1 if int(state.current_player) == mover else -1
             assert trajectory.reward[at] == state.rewards[mover]
             assert (trajectory.discount[at], trajectory.is_end[at]) == (signs, is_end)
             num_ends += is_end
-            state = init(jax.random.PRNGKey(t)) if is_end else state
+            state = jax.device_get(init(jax.random.PRNGKey(t))) if is_end else state
         for field in ("_x", "observation", "legal_action_mask", "_step_count", "terminated"):
             one = jax.tree.map(lambda x, b=column: x[b], getattr(found.last.state, field))
             jax.tree.map(np.testing.assert_array_equal, one, getattr(state, field))
@@ -235,8 +237,9 @@ class Keeper:
         self.env = ENVS["hsr"]
         self.options = SelfPlay(num_games=6, num_steps=7, temperature_plies=0)
         network = make_network(self.env.num_actions, (1,), width=8, num_blocks=2)
-        self.games = start_games(self.env, keys_of(0), self.options)
-        params = network.init(jax.random.key(1), self.games.state.observation)
+        self.start = fast_jit(lambda keys: start_games(self.env, keys, self.options))
+        self.games = self.start(keys_of(0))
+        params = fast_jit(network.init)(jax.random.key(1), self.games.state.observation)
         draws = np.random.default_rng(0)
         self.params = jax.tree.map(
             lambda x: jnp.asarray(x + draws.normal(0, 0.4, x.shape), jnp.float32), params
@@ -244,24 +247,27 @@ class Keeper:
         self.network = network
         self.search_fn = make_search_fn(self.env, network, KEEPING)
         self.search = fast_jit(self.search_fn)
+        self.step = fast_jit(jax.vmap(self.env.step))
+        self.clean_prior = fast_jit(self.prior_of)
         self.get_subtree = fast_jit(dualmctx.get_subtree, static_argnames="reuse_capacity")
 
-    def clean_prior(self, state: Any) -> Any:
+    def prior_of(self, state: Any) -> Any:
+        """Returns the prior without noise."""
         logits = self.network.apply(self.params, state.observation)[-1].logits
         return legal_probabilities(mask_illegal(logits, state.legal_action_mask))
 
     def go_on(self, key: Any, state: Any, kept: Any, has_tree: np.ndarray) -> Any:
         """Searches with an empty tree, or from the kept tree where there is one."""
-        fresh = self.search(self.params, key, state)
+        fresh = jax.device_get(self.search(self.params, key, state))
         if kept is None:
             return fresh
-        on = self.search(self.params, key, state, kept)
+        on = jax.device_get(self.search(self.params, key, state, kept))
         return pick(has_tree, on, fresh)
 
 
-def pick(where: Any, one: Any, other: Any) -> Any:
-    def choose(x: Any, y: Any) -> Any:
-        return jnp.where(jnp.reshape(where, (-1,) + (1,) * (x.ndim - 1)), x, y)
+def pick(where: np.ndarray, one: Any, other: Any) -> Any:
+    def choose(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.where(where.reshape(-1, *[1] * (x.ndim - 1)), x, y)
 
     return jax.tree.map(choose, one, other)
 
@@ -271,10 +277,11 @@ def test_searches_reuse_the_subtree_of_the_move_played() -> None:
     """Compares two calls of self-play with a plain loop."""
     here, most = Keeper(), KEEPING.reuse_capacity
     play = fast_jit(make_play(here.env, here.search_fn, here.options, reuse_capacity=most))
-    found, first = here.games, here.games
+    found, first = here.games, jax.device_get(here.games)
     num_kept = num_ends = 0
     for call in range(2):
         found, trajectory = play(here.params, keys_of(call), found)
+        trajectory = jax.device_get(trajectory)
         state, kept, has_tree = first.state, None, np.zeros(6, bool)
         for t, keys in enumerate(split_key(keys_of(call), 7)):
             search_keys, _, start_keys = split_key(keys, 3)
@@ -287,16 +294,16 @@ def test_searches_reuse_the_subtree_of_the_move_played() -> None:
             np.testing.assert_allclose(trajectory.positions.search_value[t], qvalues, rtol=1e-5)
             if has_tree.any():
                 # The child's prior was clean, and the new root has noise of its own.
-                clean = here.clean_prior(state)[has_tree]
+                clean = np.asarray(here.clean_prior(state))[has_tree]
                 np.testing.assert_allclose(kept.children_prior[has_tree, 0], clean, atol=1e-6)
                 assert (abs(tree.children_prior[has_tree, 0] - clean).max(axis=1) > 1e-3).all()
             action = output.action_weights.argmax(axis=-1)
-            state = jax.vmap(here.env.step)(state, action)
-            is_end = np.asarray(state.terminated)
-            kept = here.get_subtree(tree, action, reuse_capacity=most)
-            has_tree = ~is_end & (np.asarray(kept.stats[0].node_visits[:, 0]) > 0)
+            state = jax.device_get(here.step(state, action))
+            is_end = state.terminated
+            kept = jax.device_get(here.get_subtree(tree, action, reuse_capacity=most))
+            has_tree = ~is_end & (kept.stats[0].node_visits[:, 0] > 0)
             num_kept, num_ends = num_kept + has_tree.sum(), num_ends + is_end.sum()
-            new = start_games(here.env, start_keys, here.options).state
+            new = jax.device_get(here.start(start_keys).state)
             state = pick(is_end, new, state)
         first = first._replace(state=state)
         jax.tree.map(np.testing.assert_array_equal, found.state, state)
@@ -307,7 +314,7 @@ def test_searches_reuse_the_subtree_of_the_move_played() -> None:
 def value_of_action(tree: Any, actions: Any, b: int, action: int) -> float | None:
     """Returns the value of a root action from its child node, in the last tree that visited it."""
     is_child = (tree.parents[b] == 0) & (actions == action)
-    (nodes,) = np.nonzero(np.asarray(is_child))
+    (nodes,) = np.nonzero(is_child)
     for stats in reversed(tree.stats):
         for node in nodes:
             if stats.node_visits[b, node] > 0:
@@ -319,12 +326,9 @@ def value_of_action(tree: Any, actions: Any, b: int, action: int) -> float | Non
 CHOOSERS = {
     # Two finalists of equal visits, of which either may win.
     "gumbel": Gumbel(16, max_num_considered_actions=4),
-    "muzero": MuZero(16),
-    "alphazero": AlphaZero(16),
     "max_children": AlphaZero(16, execution=Execution(max_children=3)),
     "regularized": AlphaZero(16, puct=Puct(regularized=("act",))),
-    "dual": Dual((12, 6), num_rounds=2),
-    "dual_visits": Dual((12, 6), num_rounds=2, action_weights="all_visits"),
+    "dual": Dual((12, 6), num_rounds=2, action_weights="all_visits"),
 }
 
 
@@ -348,7 +352,7 @@ def test_the_recorded_value_is_that_of_the_chosen_action(name: str) -> None:
         output = search(params, key, states)
         return output, chosen_value(output), played_actions(output.search_tree)
 
-    output, values, actions = run(jax.random.key(0))
+    output, values, actions = jax.device_get(run(jax.random.key(0)))
     for b, value in enumerate(values):
         expected = value_of_action(output.search_tree, actions[b], b, output.action[b])
         assert value == pytest.approx(expected, abs=1e-6)

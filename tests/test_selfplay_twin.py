@@ -210,22 +210,19 @@ class Family(NamedTuple):
 
 
 FAMILIES = {
-    "connect_four": Family(8, {}),
     "othello": Family(21, {}, pass_or_swap=64, last_may_lose=True),
     "hex": Family(6, {"size": 3}, pass_or_swap=9),
     "go_9x9": Family(12, {"max_terminal_steps": 25}, pass_or_swap=81, last_may_lose=True),
-    "animal_shogi": Family(25, {}),
     "gardner_chess": Family(45, {}),
-    "chess": Family(90, {}),
 }
-DEAR = ("go_9x9", "animal_shogi", "gardner_chess", "chess")
+DEAR = ("go_9x9", "gardner_chess")
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "name", [pytest.param(x, marks=pytest.mark.slow if x in DEAR else ()) for x in FAMILIES]
 )
-def test_self_play_of_every_game_family_matches_twin(name: str) -> None:
+def test_self_play_of_other_families_matches_twin(name: str) -> None:
     family = FAMILIES[name]
     env = games.make(name, **family.parameters)
     options = dataclasses.replace(DRAWN, num_steps=family.num_steps)
