@@ -12,7 +12,7 @@ import numpy as np
 
 from games.players import random_player
 
-# The tolerance of sums of rewards.
+# The tolerance of rewards and of their sum.
 _ROUNDING = 1e-5
 RULES = {
     "over_at_start": ("the game is over at its start", "let init return a game to be played"),
@@ -29,8 +29,12 @@ RULES = {
         "give the network finite numbers",
     ),
     "range": (
-        "a reward, or the sum of a player's rewards in a game, is not in [-1, 1]",
+        "a reward is not in [-1, 1]",
         "use 1 for a win, -1 for a loss and 0 otherwise, or scale the rewards",
+    ),
+    "early_reward": (
+        "a reward comes before the last move of the game",
+        "give the sum with the last move: its rewards are the result of the game",
     ),
     "zero_sum": (
         "the two rewards do not add up to zero",
@@ -95,7 +99,7 @@ def play(env: Any, rng_key: jax.Array, num_games: int, max_plies: int) -> Played
     broken = {name: jnp.zeros(num_games, bool) for name in RULES} | {
         "over_at_start": is_over(states),
         **_check_position(states),
-        "range": (jnp.abs(states.rewards) > 0).any(-1),
+        "early_reward": (states.rewards != 0).any(-1),
     }
     zeros, moves = jnp.zeros(num_games, jnp.int32), jnp.full((max_plies, num_games), -1, jnp.int32)
     digests = jnp.zeros((max_plies, num_games, 2), jnp.uint32)
@@ -103,16 +107,15 @@ def play(env: Any, rng_key: jax.Array, num_games: int, max_plies: int) -> Played
     played = Played(first_bad, zeros, zeros, zeros, zeros, moves, digests, digests)
 
     def move(carry: Any) -> Any:
-        ply, states, totals, played = carry
+        ply, states, played = carry
         keys = jax.random.split(jax.random.fold_in(rng_key, ply), (2, num_games))
         actions = player(keys[0], states)
         running = ~is_over(states)
         # One step after the end, by action 0.
         after = step(states, jnp.where(running, actions, 0))
-        totals += jnp.where(running[:, None], after.rewards, 0)
         forbidden = states.replace(legal_action_mask=~states.legal_action_mask)
         illegal = step(states, player(keys[1], forbidden))
-        broken = _check_move(states, after, totals, running) | {
+        broken = _check_move(states, after, running) | {
             "illegal": _plays_illegal(states, illegal) & running
         }
         first = {
@@ -128,16 +131,16 @@ def play(env: Any, rng_key: jax.Array, num_games: int, max_plies: int) -> Played
             before=played.before.at[ply].set(_digest_position(states)),
             after=played.after.at[ply].set(_digest_outcome(states, after)),
         )
-        return ply + 1, after, totals, played
+        return ply + 1, after, played
 
     def goes_on(carry: Any) -> jax.Array:
-        ply, states, _, played = carry
+        ply, states, played = carry
         # Until all games are over and one more step was made.
         waits = is_over(states).all() & (ply > played.plies.max())
         return (ply < max_plies) & ~waits
 
-    carry = (jnp.int32(0), states, jnp.zeros((num_games, 2)), played)
-    _, states, _, played = jax.lax.while_loop(goes_on, move, carry)
+    carry = (jnp.int32(0), states, played)
+    _, states, played = jax.lax.while_loop(goes_on, move, carry)
     return played._replace(is_over=is_over(states), is_truncated=states.truncated)
 
 
@@ -150,15 +153,12 @@ def _check_position(states: Any) -> dict[str, jax.Array]:
     }
 
 
-def _check_move(
-    states: Any, after: Any, totals: jax.Array, running: jax.Array
-) -> dict[str, jax.Array]:
+def _check_move(states: Any, after: Any, running: jax.Array) -> dict[str, jax.Array]:
     rewards = after.rewards
-    # The comparisons are false for NaN.
-    in_range = (jnp.abs(rewards) <= 1 + _ROUNDING).all(-1)
-    in_range &= (jnp.abs(totals) <= 1 + _ROUNDING).all(-1)
+    # Comparisons with <= are false for NaN.
     broken = _check_position(after) | {
-        "range": ~in_range,
+        "range": ~(jnp.abs(rewards) <= 1 + _ROUNDING).all(-1),
+        "early_reward": (rewards != 0).any(-1) & ~is_over(after),
         "zero_sum": ~(jnp.abs(rewards.sum(-1)) <= _ROUNDING),
         "nothing_changes": _same(states, after) & ~is_over(after),
     }

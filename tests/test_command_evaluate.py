@@ -249,7 +249,10 @@ def test_interrupted_results_can_be_resumed(
     assert evaluate(quick, quick.jsonl, out, "--resume") == 1
     assert out.read_bytes() == whole.read_bytes()
     assert names(tmp_path) == {f"{x.name}{y}" for x in (out, whole) for y in ("", ".settings.json")}
-    # Complete results stay.
+    # Complete results stay; if they are removed, they are computed again.
+    assert evaluate(quick, quick.jsonl, out, "--resume") == 1
+    assert out.read_bytes() == whole.read_bytes()
+    out.unlink()
     assert evaluate(quick, quick.jsonl, out, "--resume") == 1
     assert out.read_bytes() == whole.read_bytes()
 

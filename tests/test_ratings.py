@@ -44,6 +44,13 @@ def games_in(pairs: list[Pair]) -> list[tuple[str, str, int]]:
     return found
 
 
+def test_many_equal_results_of_one_opening_are_counted() -> None:
+    """Their number does not fit 16 bits."""
+    results = count_pairs("AB", [("A", "B", 1, 1)] * 40_000, openings=[0] * 40_000)
+    wins, _ = count_wins_and_draws(results.pairs)
+    assert wins.tolist() == [[0, 80_000], [0, 0]]
+
+
 def test_pairs_are_counted_by_player_and_side() -> None:
     pairs = random_pairs("ABCD", 60, 0)
     results = count_pairs("ABCD", pairs)

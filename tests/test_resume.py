@@ -258,6 +258,7 @@ def test_a_run_starts_from_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyP
     # A run that was stopped before its first checkpoint starts there again; a later one does not.
     resumed = dataclasses.replace(config, resume=True)
     # The later run saves: opening it removes incomplete checkpoints, those of `run` too.
+    (tmp_path / "run" / "checkpoints" / "1.orbax-checkpoint-tmp").mkdir()
     later = assemble.assemble("connect2", resumed)
     assert later.initial_params is not None
     later.checkpoints.save(3, state)

@@ -95,8 +95,21 @@ def _to_bits(observation: chex.Array) -> chex.Array:
     x = observation.reshape(observation.shape[0], -1)
     if jnp.issubdtype(x.dtype, jnp.floating):
         # Adding 0 makes −0 equal to 0.
-        return jax.lax.bitcast_convert_type(x.astype(jnp.float32) + 0.0, jnp.uint32)
+        return _mix(jax.lax.bitcast_convert_type(x.astype(jnp.float32) + 0.0, jnp.uint32))
     return x.astype(jnp.uint32)
+
+
+def _mix(bits: chex.Array) -> chex.Array:
+    """Mixes the bits of uint32 numbers by a one-to-one function that maps 0 to 0.
+
+    The low bits of a float that is a small whole number are 0. A product with it keeps only the low
+    bits of the random word, which are too few.
+
+    Source: the finaliser of MurmurHash3 (Appleby, public domain).
+    """
+    bits = (bits ^ bits >> 16) * np.uint32(0x85EBCA6B)
+    bits = (bits ^ bits >> 13) * np.uint32(0xC2B2AE35)
+    return bits ^ bits >> 16
 
 
 def _smallest(keys: chex.Array, is_candidate: chex.Array) -> tuple[chex.Array, chex.Array]:

@@ -46,10 +46,14 @@ class State(NamedTuple):
 
 
 def read_bad_games(folder: Path) -> list[BadGame]:
-    """Reads the games that could not be used."""
+    """Reads the bad games of the finished blocks; a kill may have left others, and half a row.
+
+    Raises:
+      ValueError: if the state of the data set is damaged.
+    """
     file = folder / BAD_GAMES
-    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    return [BadGame(**json.loads(line)) for line in lines]
+    rows = file.read_bytes()[: read_state(folder).bad_bytes] if file.exists() else b""
+    return [BadGame(**json.loads(row)) for row in rows.splitlines()]
 
 
 def truncate(file: Path, size: int) -> None:

@@ -58,8 +58,8 @@ class Results(NamedTuple):
             )
 
     def finished(self) -> Counts | None:
-        """Returns the counts of the complete file, or `None` if it is not complete."""
-        return self._read()[1]
+        """Returns the counts of the complete file, or `None` if it is incomplete or was removed."""
+        return self._read()[1] if self.path.exists() else None
 
     def finish(self, counts: Counts) -> None:
         """Writes the counts of the complete file, and removes the parts."""

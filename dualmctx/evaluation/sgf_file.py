@@ -34,19 +34,21 @@ class _Rules(NamedTuple):
     Attributes:
       name: its name, with which the name of its environment begins.
       size: the default size of its board.
+      max_size: the largest size: that of SGF, or the last one for which points have names.
       passes: whether an empty move is a pass, whose action is the first one after the cells.
       skips: whether a player without a move is passed over without an entry.
     """
 
     name: str
     size: int
+    max_size: int = 52
     passes: bool = False
     skips: bool = False
 
 
 # By the property GM.
 _GAMES = {
-    "1": _Rules("go", 19, passes=True),
+    "1": _Rules("go", 19, max_size=25, passes=True),
     "2": _Rules("othello", 8, passes=True, skips=True),
     "4": _Rules("gomoku", 15),
     "11": _Rules("hex", 11),
@@ -123,7 +125,7 @@ def _record(properties: Properties) -> GameRecord:
         known = ", ".join(f"{key} ({rules.name})" for key, rules in _GAMES.items())
         raise ValueError(f"GM is {kind}; it must be one of {known}")
     rules = _GAMES[kind]
-    size = _size(root.get("SZ", str(rules.size)))
+    size = _size(rules, root.get("SZ", str(rules.size)))
     actions: list[int] = []
     color = "B"
     for name, values in properties:
@@ -156,10 +158,13 @@ def _komi(rules: _Rules, text: str) -> float | None:
     return float(text.replace(",", "."))
 
 
-def _size(text: str) -> int:
+def _size(rules: _Rules, text: str) -> int:
     columns, _, rows = text.partition(":")
-    if not columns.isdecimal() or not 1 <= int(columns) <= 52 or rows not in ("", columns):
-        raise ValueError(f"SZ is {text[:20]!r}; it must be a number from 1 to 52")
+    is_square = columns.isdecimal() and rows in ("", columns)
+    if not is_square or not 1 <= int(columns) <= rules.max_size:
+        raise ValueError(
+            f"SZ is {text[:20]!r}; in {rules.name} it must be a number from 1 to {rules.max_size}"
+        )
     return int(columns)
 
 

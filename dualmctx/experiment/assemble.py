@@ -132,8 +132,8 @@ def _load_initial(
     config: Config, path: Path, env: Environment, network: PolicyValueNetwork
 ) -> Params | None:
     """Loads the parameters of `init_from`, unless the run continues from a checkpoint."""
-    has_checkpoint = config.resume and any(RunFolder(path).checkpoints.glob("[0-9]*"))
-    if config.init_from is None or has_checkpoint:
+    continues = config.resume and RunFolder(path).saved_iterations()
+    if config.init_from is None or continues:
         return None
     return load_initial_params(config, env, network)
 

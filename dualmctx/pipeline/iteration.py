@@ -12,8 +12,8 @@ from dualmctx.runs.checkpoint import Checkpoints
 from dualmctx.runs.folder import RunFolder
 from dualmctx.training.divergence import all_finite
 
-EVAL_SECONDS = "eval_seconds"
-"""The entry of a row that only rows with evals have."""
+IS_FINAL_EVAL = "is_final_eval"
+"""The entry of a row with evals that is 1 for those of the last iteration, which may be larger."""
 
 
 class StageRun(NamedTuple):
@@ -97,10 +97,11 @@ def run_iteration(
 
 
 def measure(stage: Stage, state: StageState) -> Row:
-    """Runs the evals; returns their entries of a row and `eval_seconds`."""
+    """Runs the evals; returns their entries of a row, `eval_seconds` and `is_final_eval`."""
     start = time.perf_counter()
     entries = {name: float(x) for name, x in stage.evaluate(state).items()}
-    return entries | {EVAL_SECONDS: time.perf_counter() - start}
+    is_final = float(int(state.iteration) >= stage.num_iterations)
+    return entries | {"eval_seconds": time.perf_counter() - start, IS_FINAL_EVAL: is_final}
 
 
 def _is_eval_due(stage: Stage, iteration: int) -> bool:

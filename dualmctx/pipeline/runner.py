@@ -12,7 +12,7 @@ from rich.console import Console
 from dualmctx.distributed.signals import stopped_on_request
 from dualmctx.experiment.loop import STOPPED, RunFailed
 from dualmctx.experiment.messages import describe_failure, resume_command
-from dualmctx.pipeline.iteration import EVAL_SECONDS, Clock, StageRun, measure, run_iteration
+from dualmctx.pipeline.iteration import IS_FINAL_EVAL, Clock, StageRun, measure, run_iteration
 from dualmctx.pipeline.stage import Row, Stage, StageState
 from dualmctx.runs.display import Described, Display
 from dualmctx.runs.folder import SUMMARY
@@ -119,8 +119,8 @@ def _require_final_evals(
     outputs: Sequence[Callable[[Row], None]],
     clock: Clock,
 ) -> None:
-    """Runs the evals of the last row if it has none: a resumed run may end earlier than planned."""
-    if not rows or EVAL_SECONDS in rows[-1]:
+    """Runs the final evals if the last row has none: a resumed run may end earlier than planned."""
+    if not rows or rows[-1].get(IS_FINAL_EVAL):
         return
     rows[-1] |= measure(run.stage, state)
     rows[-1]["wall_seconds"] = clock.elapsed()

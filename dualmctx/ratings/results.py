@@ -77,7 +77,8 @@ def count_pairs(
         (place[one], place[other], first + 1, second + 1) for one, other, first, second in rows
     ]
     cells = np.array(table, np.int64).reshape(-1, 4).T
-    counts = np.zeros((len(found), len(names), len(names), 3, 3), np.int16)
+    dtype = np.int16 if len(rows) <= np.iinfo(np.int16).max else np.int32
+    counts = np.zeros((len(found), len(names), len(names), 3, 3), dtype)
     np.add.at(counts, (opening, *cells), 1)
     return Results(names, counts)
 

@@ -37,6 +37,11 @@ class RunFolder(NamedTuple):
         """The folder of the checkpoints."""
         return self.path / "checkpoints"
 
+    def saved_iterations(self) -> list[int]:
+        """Returns the iterations of the checkpoints, without any that a kill left half written."""
+        names = [file.name for file in self.checkpoints.glob("[0-9]*")]
+        return sorted(int(name) for name in names if name.isdigit())
+
     @property
     def metrics(self) -> Path:
         """The file of metrics: JSON Lines, one row per iteration."""
@@ -188,8 +193,7 @@ def require_iterations(path: Path, num_iterations: int) -> None:
     Raises:
       ValueError: if it has a checkpoint of a later iteration.
     """
-    names = (file.name for file in RunFolder(path).checkpoints.glob("[0-9]*"))
-    done = max((int(name) for name in names if name.isdigit()), default=0)
+    done = max(RunFolder(path).saved_iterations(), default=0)
     if num_iterations < done:
         raise ValueError(
             f"num_iterations is {num_iterations}, but the run in {path} has {done} iterations; "

@@ -1,5 +1,6 @@
 """`dualmctx dataset`: files of games, bad games, exit codes, resuming."""
 
+import errno
 import gzip
 import json
 from pathlib import Path
@@ -11,7 +12,7 @@ from made_data_sets import content, make, play_randomly, write_games
 
 import games
 from dualmctx.commands.main import main
-from dualmctx.datasets import load_dataset, read_manifest
+from dualmctx.datasets import build, load_dataset, read_manifest
 from dualmctx.datasets.records import open_records, parse_result, read_records
 from dualmctx.matches import Tournament, play_tournament, random_openings, random_player
 
@@ -123,6 +124,31 @@ def test_games_of_another_komi_can_be_read_with_that_komi(tmp_path: Path) -> Non
         assert manifest.splits["train"]["results"][wins] == 1
         assert manifest.counts["contradicted"] == 1
         assert manifest.game_parameters == {"komi": 0.5}
+
+
+def test_a_full_disk_may_end_within_the_list_of_bad_games(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_games(tmp_path / "x.jsonl", [*play_randomly("tic_tac_toe", 8), *[[0, 0]] * 8])
+    flags = ("tic_tac_toe", file, *ALL, "--block", 4)
+    assert run(*flags, "--out", tmp_path / "whole") == 1
+    append, left = build.append_bad_games, [3]
+
+    def fill_disk(path: Path, bad: Any, size: int) -> int:
+        left[0] -= 1
+        if left[0]:
+            return append(path, bad, size)
+        append(path, bad, size)
+        path.write_bytes(path.read_bytes()[:-10])
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "append_bad_games", fill_disk)
+        assert run(*flags, "--out", tmp_path / "set") == 2
+    assert "No space left" in capsys.readouterr().err
+    assert run(*flags, "--out", tmp_path / "set", "--resume") == 1
+    assert capsys.readouterr().err.count("move 2, 1, is not legal") == 8
+    assert content(tmp_path / "set") == content(tmp_path / "whole")
 
 
 @pytest.mark.parametrize(

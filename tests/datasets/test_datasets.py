@@ -2,8 +2,10 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from made_data_sets import build, content, make, play_randomly, write_games
@@ -11,7 +13,7 @@ from made_data_sets import build, content, make, play_randomly, write_games
 import games
 from dualmctx.datasets import load_dataset, read_manifest, read_shard
 from dualmctx.datasets.build import BuildOptions, build_shards, split_of
-from dualmctx.datasets.keys import game_key
+from dualmctx.datasets.keys import game_key, position_keys
 from dualmctx.datasets.records import open_records
 from dualmctx.datasets.shards import SPLITS, shard_paths
 
@@ -282,3 +284,17 @@ def test_values_are_unknown_before_a_random_move_and_without_a_result(tmp_path: 
     assert jax.tree.leaves(x)[0].shape[0] == 6
     skipped = build(tmp_path / "other", "tic_tac_toe", [file], **ALL)
     assert (skipped.counts["without_result"], skipped.splits["train"]["games"]) == (1, 1)
+
+
+@pytest.mark.parametrize("dtype", [bool, jnp.float32])
+def test_keys_of_different_positions_differ(dtype: Any) -> None:
+    """The low bits of the floats 0 and 1 are 0; the key must not depend on low bits alone."""
+    env = make("tic_tac_toe")
+    start = env.init(jax.random.PRNGKey(0))
+    rows = np.random.default_rng(0).integers(2, size=(4096, *start.observation.shape))
+    rows = np.unique(rows, axis=0)
+    states = jax.tree.map(lambda x: jnp.broadcast_to(x, (len(rows), *x.shape)), start)
+    states = states.replace(observation=jnp.asarray(rows, dtype))
+    keys = np.asarray(position_keys(env)(states, jnp.zeros(len(rows), jnp.int32)).position)
+    images = rows.reshape(len(rows), -1)[:, games.symmetries(env).observation]
+    assert len(np.unique(keys, axis=0)) == len({min(map(bytes, x)) for x in images})

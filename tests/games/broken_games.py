@@ -160,6 +160,11 @@ PLAYED = {
     "is not in \\[-1, 1\\]": change_step(
         lambda before, action, after: after.replace(rewards=3 * after.rewards)
     ),
+    "a reward comes before the last move": change_step(
+        lambda before, action, after: after.replace(
+            rewards=jnp.where(after.stones == 3, jnp.array([0.5, -0.5]), after.rewards / 2)
+        )
+    ),
     "do not add up to zero": change_step(
         lambda before, action, after: after.replace(rewards=jnp.maximum(after.rewards, 0))
     ),

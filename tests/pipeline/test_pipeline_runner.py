@@ -192,20 +192,22 @@ def changeable(config: dict[str, Any]) -> dict[str, tuple[str, ...]]:
     return {name: ("num_iterations",) for name in config if name == "supervised"}
 
 
-def test_a_stage_that_gets_fewer_iterations_ends_with_evals(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("last", "regular"), [(5, None), (6, 0)])
+def test_a_stage_that_gets_fewer_iterations_ends_with_final_evals(
+    last: int, regular: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Evals run after every second iteration, so the row of iteration 5 has none at first."""
+    """Evals run after every second iteration; those of the last one may be larger."""
     out = tmp_path / "run"
-    with fake_stage.acting(4, lambda: os.kill(os.getpid(), signal.SIGINT)):
+    with fake_stage.acting(last - 1, lambda: os.kill(os.getpid(), signal.SIGINT)):
         assert train.main([*SMALL, "--out", str(out)]) == 130
-    assert "fake/largest" not in read_metrics(out)[-1]
+    assert read_metrics(out)[-1].get("is_final_eval") == regular
     monkeypatch.setattr(fixed_settings, "_changeable_groups", changeable)
-    assert train.main(["--resume", str(out), "--supervised.num-iterations", "5"]) == 0
+    assert train.main(["--resume", str(out), "--supervised.num-iterations", str(last)]) == 0
     rows = read_metrics(out)
-    assert [row["iteration"] for row in rows] == [1, 2, 3, 4, 5]
+    assert [row["iteration"] for row in rows] == list(range(1, last + 1))
+    assert rows[-1]["is_final_eval"] == 1
     assert "fake/largest" in rows[-1]
-    assert json.loads((out / "summary.json").read_text())["iterations"] == 5
+    assert json.loads((out / "summary.json").read_text())["iterations"] == last
 
 
 def test_a_prolonged_stage_that_is_stopped_has_not_finished(
