@@ -46,11 +46,20 @@ class Broken(Dense):
             logits = logits + jnp.log(-1.0)
         if self.rule == "value":
             value = value + 5
+        if self.rule == "begin sign":
+            logits, value = 1000 * logits, 0.5 + 0 * value
+        if self.rule == "integers":
+            logits = logits.astype(jnp.int32)
         return [(logits, value), final]
 
     def begin(self, observation: jax.Array, head: int) -> Any:
         logits, value = self(observation)[head]
-        return logits, (logits + 9 * (self.rule == "begin"), value)
+        begun = (logits + 9 * (self.rule == "begin"), value)
+        if self.rule == "begin nan":
+            begun = logits, value * jnp.nan
+        if self.rule == "begin sign":
+            begun = logits, -value
+        return logits, begun
 
     def resume(self, activations: jax.Array, head: int, next_head: int) -> Any:
         return activations, (activations, activations[:, 0])

@@ -310,6 +310,35 @@ def test_fully_masked_logits_give_uniform_policy(dtype: Any) -> None:
     np.testing.assert_array_equal(roots.legal_probabilities(masked), np.full((3, 4), 0.25))
 
 
+@pytest.mark.parametrize(
+    "policy",
+    [
+        AlphaZero(12),
+        AlphaZero(12, execution=Execution(max_children=1)),
+        Dual((8, 6), action_weights="regularized"),
+    ],
+    ids=["alphazero", "one child", "dual"],
+)
+def test_invalid_actions_are_not_chosen_whatever_their_logits(policy: Any) -> None:
+    lowest = float(jnp.finfo(jnp.float32).min)
+    invalid = np.arange(A) < 3
+    rows = [np.full(A, x) for x in (-np.inf, lowest, 0.0)]
+    rows += [np.where(invalid, 0.0, x) for x in (-np.inf, lowest, -1e30)]
+    roots = hash_model.roots(jnp.arange(len(rows)), hash_model.Rules(), A)
+    output = policy(
+        hash_model.Rules(),
+        jax.random.PRNGKey(0),
+        roots.replace(prior_logits=jnp.asarray(rows, jnp.float32)),
+        functools.partial(hash_model.recurrent_fn, num_actions=A),
+        hash_model.refine_fns(2, A) if len(policy.heads) > 1 else None,
+        invalid_actions=jnp.broadcast_to(invalid, (len(rows), A)),
+    )
+    weights = np.asarray(output.action_weights)
+    assert not invalid[output.action].any()
+    assert not weights[:, invalid].any()
+    np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-5)
+
+
 def test_weights_are_finite_without_visits() -> None:
     prior = jnp.array([[0.0, 0.0], [0.25, 0.75], [0.25, 0.75]])
     qvalues = jnp.array([[0.0, 0.0], [np.nan, 0.5], [0.1, np.inf]])

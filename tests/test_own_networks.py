@@ -283,6 +283,9 @@ def test_a_search_needs_a_head_for_each_tree(search: Any, num_heads: int) -> Non
         ("nan", "head 0 of a new network returns nan"),
         ("value", r"value of size 5\S*; values must be in \[-1, 1\]: apply jnp.tanh"),
         ("begin", r"begin\(observation, 0\) differs from head 0"),
+        ("begin nan", r"begin\(observation, 0\) differs from head 0 of all heads \(nan and"),
+        ("begin sign", r"begin\(observation, 0\) differs from head 0 .* \(-0.5 and 0.5\)"),
+        ("integers", "the logits are int32; they must be floating"),
         ("resume", r"resume\(activations, 0, 1\) differs from head 1"),
     ],
 )

@@ -166,3 +166,26 @@ def test_a_random_key_in_place_of_numbers_is_refused() -> None:
         AlphaZero(3)(
             None, jax.random.key(0), root.replace(embedding=jnp.zeros(B, jnp.uint32)), recurrent_fn
         )
+
+
+@pytest.mark.parametrize("name", ["alphazero", "several leaves", "dual", "gumbel"])
+def test_embeddings_may_hold_random_keys(name: str) -> None:
+    policy, rules = POLICIES[name][0], hash_model.Rules()
+
+    def recurrent_fn(params: Any, rng_key: Any, action: Any, embedding: Any) -> Any:
+        output, after = hash_model.recurrent_fn(params, rng_key, action, embedding[0], A)
+        return output, (after, jax.vmap(jax.random.fold_in)(embedding[1], action))
+
+    def refine_fn(params: Any, rng_key: Any, embedding: Any) -> Any:
+        return hash_model.refine_fn(params, rng_key, embedding[0], A)
+
+    root = hash_model.roots(jnp.arange(B), rules, A)
+    keys = jax.random.split(jax.random.key(1), B)
+    root = root.replace(embedding=(root.embedding, keys))
+    output = policy(rules, jax.random.key(0), root, recurrent_fn, refine_fn)
+    chex.assert_trees_all_equal(output.action_weights, search(policy).action_weights)
+    tree = output.search_tree
+    parents, actions = tree.parents[:, 1], tree.action_from_parent[:, 1]
+    assert (parents == 0).all()
+    expected = jax.vmap(jax.random.fold_in)(keys, actions)
+    assert (jax.random.key_data(tree.embeddings[1][:, 1]) == jax.random.key_data(expected)).all()

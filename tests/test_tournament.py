@@ -18,7 +18,7 @@ import pytest
 
 import games
 from documents import table
-from dualmctx import AlphaGo, AlphaZero, Dual, make_network
+from dualmctx import AlphaGo, AlphaZero, Chain, Dual, make_network
 from dualmctx.matches import tournament as tournaments
 from dualmctx.matches.arena import make_games
 from dualmctx.matches.external_players import host_mover, openspiel_mcts, perfect_connect_four
@@ -478,6 +478,16 @@ def test_unlimited_rollouts_have_no_fixed_cost() -> None:
     assert move_cost(endless, network) == MoveCost(85, None, None)
     assert move_cost(dataclasses.replace(endless, rollout_mix=0.0), network).blocks == 340
     assert move_cost(Dual((3, 0), 1), network) == MoveCost(3, 3, 6)
+
+
+def test_nodes_that_a_later_tree_must_find_by_itself_are_counted() -> None:
+    network = Network(9, head_depths=(2, 4))
+    # Without a first tree, Dual is AlphaZero with the final head.
+    assert move_cost(Dual((0, 35)), network) == MoveCost(35, 70, 35 * 4)
+    assert move_cost(Dual((5, 35)), network) == MoveCost(40, 70, 5 * 4 + 30 * 4)
+    # Of four nodes in the third tree, all heads evaluate one of the first tree and three others.
+    network = Network(9, head_depths=(1, 2, 4))
+    assert move_cost(Chain((1, 1, 4), 1), network) == MoveCost(6, 12, 4 * (1 + 1 + 3))
 
 
 def test_search_that_reads_no_value_does_not_pay_for_its_trunk() -> None:

@@ -136,6 +136,35 @@ def test_legal_probabilities(mask: str, dtype: Any) -> None:
     np.testing.assert_array_equal(is_unmasked(logits), actual > 0)
 
 
+INF, LOWEST = np.inf, float(np.finfo(np.float32).min)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.float16])
+@pytest.mark.parametrize(
+    ("logits", "invalid", "expected"),
+    [
+        ([1.0, 1.0, 9.0], [0, 0, 1], [0.5, 0.5, 0.0]),
+        ([-1e4, -1e4, 1e4], [0, 0, 1], [0.5, 0.5, 0.0]),
+        ([0.0, LOWEST, LOWEST], [1, 0, 0], [0.0, 0.5, 0.5]),
+        ([0.0, -INF, -INF], [1, 0, 0], [0.0, 0.5, 0.5]),
+        ([-INF, -INF, -INF], [1, 0, 0], [0.0, 0.5, 0.5]),
+        ([-INF, -INF, -INF], [0, 0, 0], [1 / 3] * 3),
+        ([LOWEST, 2.0, 2.0], [0, 0, 0], [0.0, 0.5, 0.5]),
+        ([3.0, 0.0, 2.0], [1, 1, 1], None),
+    ],
+)
+def test_invalid_actions_have_no_probability(
+    logits: list[float], invalid: list[int], expected: list[float] | None, dtype: Any
+) -> None:
+    row = jnp.maximum(jnp.array([logits]), jnp.finfo(dtype).min).astype(dtype)
+    row = jnp.where(jnp.array([logits]) == -INF, -INF, row)
+    found = roots.legal_probabilities(row, jnp.array([invalid]))
+    if expected is None:
+        expected = roots.legal_probabilities(row)[0].tolist()
+    np.testing.assert_allclose(found[0], expected, rtol=1e-6)
+    np.testing.assert_array_equal(found[0] == 0, np.array(expected) == 0)
+
+
 @pytest.mark.parametrize("shift", [0.0, 3e4, -3e4])
 @pytest.mark.parametrize("gap", [0.0, 20.0, 100.0, 1e4, 1e5])
 def test_unlikely_actions_stay_legal(gap: float, shift: float) -> None:

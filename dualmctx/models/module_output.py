@@ -29,11 +29,17 @@ def read_head(output: Any, num_positions: int, num_actions: int) -> HeadOutput:
     """Converts the pair of a head to float32, with values of shape `[M]`.
 
     Raises:
-      ValueError: if it is not a pair of arrays, or if a shape is wrong.
+      ValueError: if it is not a pair of arrays, or if a shape or a type is wrong.
     """
     logits, value = as_pair(output, "a head")
     if not _is_array(logits) or not _is_array(value):
         raise ValueError(f"a head returns {_describe(output)}; it must return {_WANTED}")
+    for name, x in (("logits", logits), ("values", value)):
+        if not jnp.issubdtype(x.dtype, jnp.floating):
+            raise ValueError(
+                f"the {name} are {x.dtype}; they must be floating, because numbers of other types "
+                "have no gradient"
+            )
     if logits.shape != (num_positions, num_actions):
         raise ValueError(
             f"the logits of {num_positions} positions have the shape {logits.shape}; it must be "

@@ -8,9 +8,9 @@ from dualmctx.types import HasHeads, Policy
 class MoveCost(NamedTuple):
     """The cost of one move, without the root evaluation.
 
-    It is exact if all simulations end at new nodes and later heads evaluate only nodes that an
-    earlier tree found. A node that a later tree finds by itself is also evaluated by the heads
-    before its own, which this cost leaves out; see docs/variants.md.
+    It is exact if all simulations end at new nodes, and if a later tree finds a node by itself only
+    after it has evaluated all nodes of the earlier trees. Such a node is evaluated by all heads up
+    to its own; see docs/variants.md.
 
     Attributes:
       simulations: number of simulations of all trees.
@@ -30,7 +30,9 @@ FREE = MoveCost(0, 0, 0)
 def move_cost(policy: Policy, network: HasHeads, *, keep_activations: bool = True) -> MoveCost:
     """Computes the cost of a move of a policy: the simulations times `evaluation_blocks`.
 
-    A rollout by the first head adds, to each simulation, one evaluation per move.
+    If the budget of a later tree exceeds the nodes of the earlier trees, the evaluations of the
+    remaining nodes by the heads before its own are added. A rollout by the first head adds, to each
+    simulation, one evaluation per move.
 
     Args:
       policy: a search variant.
@@ -46,8 +48,20 @@ def move_cost(policy: Policy, network: HasHeads, *, keep_activations: bool = Tru
     blocks = evaluation_blocks(policy, network, keep_activations=keep_activations)
     if plies is None or blocks is None:
         return MoveCost(sum(budgets), None, None)
-    total = sum(number * cost for number, cost in zip(budgets, blocks, strict=True))
-    return MoveCost(sum(budgets), sum(budgets) + budgets[0] * plies, total)
+    # Those of each tree, and those of its own nodes by the heads before its own.
+    counts = [
+        number + sum(later) for number, later in zip(budgets, _own_nodes(budgets), strict=True)
+    ]
+    total = sum(count * cost for count, cost in zip(counts, blocks, strict=True))
+    return MoveCost(sum(budgets), sum(counts) + budgets[0] * plies, total)
+
+
+def _own_nodes(budgets: tuple[int, ...]) -> list[list[int]]:
+    """Returns, for each tree, the numbers of nodes that each tree after it finds by itself."""
+    own: list[int] = []
+    for budget in budgets:
+        own.append(max(0, budget - sum(own)))
+    return [own[tree + 1 :] for tree in range(len(own))]
 
 
 def evaluation_blocks(

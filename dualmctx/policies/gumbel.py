@@ -34,7 +34,8 @@ class Gumbel:
     """The search of Gumbel AlphaZero, with mctx's rules; called like a policy of mctx.
 
     Options, keys and results are those of `mctx.gumbel_muzero_policy`; tests compare the two. There
-    are two differences: `max_depth` is an option of `Execution`, and there may be a window.
+    are three differences: `max_depth` is an option of `Execution`, there may be a window, and the
+    statistics are float32 if the network's outputs have 16 bits, so results then differ slightly.
 
     A window changes the backup and, below the root, the selection. At the root, the schedule of
     Sequential Halving does not change: it counts the simulations that passed through an action,

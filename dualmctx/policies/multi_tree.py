@@ -183,10 +183,9 @@ def _evaluate_root(
 ) -> Tree:
     """Evaluates the root by every later head, because all trees contain the root from the start."""
     leaves = jnp.zeros((tree.parents.shape[0], 1), jnp.int32)
-    is_invalid = tree.root_invalid_actions.astype(bool)
 
     def to_prior(logits: Array) -> Array:
-        return roots.legal_probabilities(roots.mask_logits(logits, is_invalid))
+        return roots.legal_probabilities(logits, tree.root_invalid_actions)
 
     for refinement in refinements:
         rng_key, refine_key = split_key(rng_key)

@@ -34,7 +34,8 @@ class MuZero:
     """MuZero's search, with mctx's rule; called like a policy of mctx.
 
     Options, keys and results are those of `mctx.muzero_policy`; tests compare the two. Differences:
-    some options are in groups, and there may be a window and a reused tree.
+    some options are in groups, there may be a window and a reused tree, and the statistics are
+    float32 if the network's outputs have 16 bits, so results then differ slightly.
 
     Raises:
       ValueError: if an option is out of range, or if options conflict.

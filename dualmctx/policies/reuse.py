@@ -30,8 +30,9 @@ def insert_subtree(
     """Inserts the subtrees of the previous search into new trees, for elements that have one.
 
     At the root of a subtree, invalid actions lose their prior, their statistics and the nodes below
-    them. If only a later tree has visited that root, the first tree gets one visit with the raw
-    value of the root, as for a new root.
+    them; the visits and the value of the root still include their simulations. If only a later tree
+    has visited that root, the first tree gets one visit with the raw value of the root, as for a
+    new root.
 
     Args:
       tree: new trees, which hold their evaluated roots.

@@ -26,17 +26,29 @@ from dualmctx.types import EvaluateFn, Kernels, NodeInit, Params, RecurrentFn
 _SMALLEST_PRIOR = 1e-30
 
 
-def legal_probabilities(logits: Array) -> Array:
-    """Returns the softmax of `[..., A]` logits, exactly 0 for masked actions only.
+def legal_probabilities(logits: Array, invalid_actions: Array | None = None) -> Array:
+    """Returns the softmax of `[..., A]` logits, exactly 0 for masked and invalid actions only.
 
-    An action is masked iff its logit is more than a million below the largest logit, or in float16
-    more than half of the type's range below it. If all logits are equal, for example because all
-    are masked, all probabilities are equal.
+    An action is masked iff its logit is more than a million below the largest logit of an action
+    that is not invalid, or in float16 more than half of the type's range below it. If all these
+    logits are equal, for example because all are masked, their probabilities are equal.
+
+    Args:
+      logits: finite, or -infinity.
+      invalid_actions: `[..., A]`, nonzero for invalid actions; `None` for none. If all actions are
+        invalid, it has no effect.
     """
-    is_legal = is_unmasked(logits)
+    if invalid_actions is None:
+        is_legal = is_unmasked(logits)
+    else:
+        chex.assert_equal_shape([logits, invalid_actions])
+        is_valid = invalid_actions == 0
+        is_valid |= ~jnp.any(is_valid, axis=-1, keepdims=True)
+        is_legal = is_valid & is_unmasked(jnp.where(is_valid, logits, -jnp.inf))
     logits = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
     # The difference of two infinities is NaN.
-    logits = jnp.maximum(logits, jnp.finfo(logits.dtype).min)
+    lowest = jnp.finfo(logits.dtype).min
+    logits = jnp.where(is_legal, jnp.maximum(logits, lowest), lowest)
     best = jnp.max(logits, axis=-1, keepdims=True)
     odds = jnp.where(is_legal, jnp.exp(logits - best), 0.0)
     probabilities = odds / jnp.sum(odds, axis=-1, keepdims=True)

@@ -71,7 +71,7 @@ def set_up_search(
     )
     inputs, restore = keep_top_actions(inputs, execution.max_children)
     root, recurrent_fn, refine_fn, invalid_actions = inputs
-    prior = roots.legal_probabilities(roots.mask_logits(root.prior_logits, invalid_actions))
+    prior = roots.legal_probabilities(root.prior_logits, invalid_actions)
     tree = allocate(
         roots.root_evaluation(root, prior),
         root.embedding,

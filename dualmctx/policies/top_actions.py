@@ -14,7 +14,6 @@ import jax.numpy as jnp
 import mctx
 from jax import Array
 
-from dualmctx.policies import root as roots
 from dualmctx.search.refine import map_refine_fns
 from dualmctx.search.slots import slot_actions, to_actions
 from dualmctx.types import ActingOutput, Embedding, Params, RecurrentFn, RefineFn
@@ -63,8 +62,13 @@ def keep_top_actions(inputs: Inputs, max_children: int | None) -> tuple[Inputs, 
         return inputs, lambda output: output
     subset = _ActionSubset(max_children, isinstance(inputs.root.embedding, Embedding))
     logits, invalid = inputs.root.prior_logits, inputs.invalid_actions
-    # Masked only to choose the actions; the policy masks its inputs itself.
-    actions = subset.choose(roots.mask_logits(logits, invalid))
+    # Masked only to choose the actions; the policy masks its inputs itself. An invalid action comes
+    # after the other ones, also after those whose logit is -infinity.
+    actions = subset.choose(
+        logits
+        if invalid is None
+        else jnp.where(invalid, -jnp.inf, jnp.maximum(logits, jnp.finfo(logits.dtype).min))
+    )
     root = inputs.root.replace(
         prior_logits=_pick(logits, actions), embedding=subset.attach(inputs.root.embedding, actions)
     )

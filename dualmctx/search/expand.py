@@ -151,6 +151,8 @@ def insert_node(
 
 def _empty_unless(is_new: Array, row: Array, dtype: Any, empty: Any = 0) -> Array:
     """Returns `[B, ...]` rows of a type, with the entry of an empty slot where not new."""
+    if jnp.issubdtype(dtype, jax.dtypes.extended):  # Random keys cannot be converted.
+        return jnp.where(expand_mask(is_new, row), row, jnp.zeros((), dtype))
     return jnp.where(expand_mask(is_new, row), row.astype(dtype), jnp.asarray(empty, dtype))
 
 

@@ -168,7 +168,8 @@ def is_finite(tree: Tree) -> Array:
     if tree.prior_is_logits:
         has_prior = jnp.all(tree.children_prior < jnp.inf, axis=-1)
     else:
-        # Only logits that are not finite leave a node without a positive prior.
+        # A node without a positive prior had a logit that is NaN or +infinity. The logits of the
+        # root were repaired, and its value is NaN then.
         is_node = (tree.edges != Tree.NO_PARENT) & (tree.discounts != 0)
         has_prior = jnp.any(tree.children_prior > 0, axis=-1) | ~is_node
     return jnp.all(jnp.isfinite(tree.raw_values) & has_prior, axis=-1)

@@ -23,7 +23,8 @@ def convolve(x: jax.Array, kernel: jax.Array) -> jax.Array:
     The gradient is chosen by platform when the program is lowered. On a CPU, the gradient with
     respect to the kernel is one matrix product over patches: XLA's own gradient is a convolution
     over the batch, which is about 20 times slower on a CPU inside a loop. Other platforms use XLA's
-    own, which cuDNN computes on NVIDIA GPUs.
+    own, which cuDNN computes on NVIDIA GPUs. Only reverse-mode derivatives exist: `jax.grad` and
+    `jax.vjp`, but not `jax.jvp` and `jax.hessian`.
 
     Returns:
       `[M, H, W, F]`.
