@@ -173,8 +173,13 @@ def _plays_illegal(states: Any, after: Any) -> jax.Array:
     """Returns whether a forbidden action was played as if it were legal."""
     has_forbidden = ~states.legal_action_mask.all(-1)
     mover = jnp.clip(states.current_player, 0, 1)
-    reward = jnp.take_along_axis(after.rewards, mover[:, None], axis=1)[:, 0]
-    return has_forbidden & ~(is_over(after) & (reward < 0)) & ~_same(states, after)
+    own, other = (
+        jnp.take_along_axis(after.rewards, player[:, None], axis=1)[:, 0]
+        for player in (mover, 1 - mover)
+    )
+    # A reward that is NaN or does not add up to zero is another fault.
+    loses = is_over(after) & ~(own >= other)
+    return has_forbidden & ~loses & ~_same(states, after)
 
 
 def _same(states: Any, after: Any) -> jax.Array:

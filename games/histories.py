@@ -84,7 +84,11 @@ def replay_unpadded(env: pgx.Env, histories: Any, starts: Any = None) -> tuple[A
 
 def _check_histories(histories: Any) -> Any:
     # An array of JAX stays on its device.
-    histories = histories if isinstance(histories, jax.Array) else np.asarray(histories)
+    if not isinstance(histories, jax.Array):
+        try:
+            histories = np.asarray(histories)
+        except ValueError:
+            raise ValueError("histories have different lengths: pad them with -1.") from None
     if histories.ndim != 2 or not np.issubdtype(histories.dtype, np.integer):
         raise ValueError(
             f"histories of shape {histories.shape} and type {histories.dtype}: "

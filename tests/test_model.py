@@ -68,6 +68,58 @@ EDGES = {
 }
 
 
+def search_connect2(
+    env: Any = CONNECT2,
+    network: Any = None,
+    policy: Any = None,
+    params: Any = "own",
+    rng_key: Any = None,
+    states: Any = None,
+) -> Any:
+    """Traces a search of four positions, in which some arguments are wrong."""
+    network = make_network(4, (8,), width=8) if network is None else network
+    start = states_of(CONNECT2, (), (), (), ())
+    states = start if states is None else states
+    if isinstance(params, str) and not isinstance(network, type):
+        params = network.init(jax.random.key(0), start.observation)
+    rng_key = jax.random.key(0) if rng_key is None else rng_key
+    search = make_search_fn(env, network, AlphaZero(4) if policy is None else policy)
+    return jax.eval_shape(lambda: search(params, rng_key, states))
+
+
+NIM = games.make("nim")
+WRONG = {
+    "env is 'connect2'; pass a game": {"env": "connect2"},
+    "network is <class .*; pass a network": {"network": type(make_network(4, (8,)))},
+    "policy is <class .*; pass a policy": {"policy": AlphaZero},
+    "params is None; pass those of network.init": {"params": None},
+    r"params do not fit .* \(8, 8\), .* \(8, 9\); pass": {
+        "params": make_network(4, (8,), width=9).init(jax.random.key(0), jnp.zeros((1, 8)))
+    },
+    "rng_key is 0; pass a key": {"rng_key": 0},
+    "rng_key has 3 keys for 4 positions": {"rng_key": jax.random.split(jax.random.key(0), 3)},
+    r"logits have the shape \[4, 5\]; .* must be \[4, 4\]": {
+        "network": make_network(5, (8,), width=8)
+    },
+    r"not a batch of states of connect2: \S+ is \S+ \[\], not": {
+        "states": CONNECT2.init(jax.random.key(0))
+    },
+    "not a batch of states of connect2, but State": {"states": states_of(NIM, (), (), (), ())},
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_wrong_arguments_of_a_search_are_named(message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        search_connect2(**WRONG[message])
+
+
+def test_a_search_of_the_right_arguments_has_an_action_for_each_position() -> None:
+    assert search_connect2().action.shape == (4,)
+    keys = jax.random.split(jax.random.key(0), 4)
+    assert search_connect2(rng_key=keys).action.shape == (4,)
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("name", EDGES)
 def test_edge_signs(name: str, seed: int) -> None:
@@ -206,7 +258,7 @@ def test_wrong_shapes_are_found_while_jax_traces() -> None:
     wrong = make_network(4, (1,), width=8, num_blocks=2)  # 4 actions in place of 9
     params = jax.eval_shape(wrong.init, jax.random.key(0), states.observation)
     model = make_model(TIC_TAC_TOE, wrong)
-    with pytest.raises(AssertionError, match="shape"):
+    with pytest.raises(ValueError, match=r"logits have the shape \[2, 4\]; .* must be \[2, 9\]"):
         jax.eval_shape(model.root_fn, params, states)
     _, params, model = setup(TIC_TAC_TOE, states)
     embedding = model.root_fn(params, states).embedding

@@ -550,6 +550,9 @@ def test_export_refuses_other_suffixes(saved: Saved, tmp_path: Path) -> None:
     unwritable = found._replace(record={"a": object()})
     with pytest.raises(TypeError):
         export_trained(unwritable, tmp_path / "net.npz")
+    broken = found._replace(params=jax.tree.map(lambda x: x * np.nan, found.params))
+    with pytest.raises(ValueError, match=r"^params/\S+ has NaN or infinite numbers; export"):
+        export_trained(broken, tmp_path / "net.npz")
     assert list(tmp_path.iterdir()) == []
 
 

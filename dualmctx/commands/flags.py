@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import io
+import itertools
 import re
 import shutil
 import textwrap
@@ -87,7 +88,7 @@ def parse_flags(default: C, arguments: list[str], program: str, description: str
             raise
         positional = {x for x, hint in hints_of(default).items() if is_marked(hint, Positional)}
         known = [name for name in flat_names(default) if name not in positional]
-        raise ValueError(summarize_error(messages.getvalue(), known)) from None
+        raise ValueError(summarize_error(messages.getvalue(), known, arguments)) from None
 
 
 def _without_dicts(options: Any) -> Any:
@@ -184,12 +185,13 @@ def take_config(arguments: list[str]) -> tuple[str | None, list[str]]:
     return file, rest
 
 
-def summarize_error(message: str, known: Sequence[str] = ()) -> str:
+def summarize_error(message: str, known: Sequence[str] = (), arguments: Sequence[str] = ()) -> str:
     """Reduces tyro's boxed message to its first sentence, as one line of text.
 
     Args:
       message: the message.
       known: the dotted names of the options, from which a misspelt one is guessed.
+      arguments: the command line, from which the message quotes wrong pairs.
     """
     text = " ".join(_first_section(message))
     text = re.sub(r"^Error parsing ((Config|Options): )?", "", text)
@@ -199,11 +201,20 @@ def summarize_error(message: str, known: Sequence[str] = ()) -> str:
     text = re.sub(r"could not convert string to float: (.*)", r"\1 is not a number", text)
     optional = r"no type matching \{None\}\|(\{.*?\}|\S+) could be instantiated from \[(.*?)\]\..*"
     text = re.sub(optional, r"\2 is not of the form \1", text)
+    if pairs := re.match(r"(--\S+): Failed to parse key-value pairs!", text):
+        given = _values_of(pairs[1], arguments)
+        text = f"{pairs[1]} is {given}; give each name and its value, as in {pairs[1]} size 9"
     if missing := re.match(r"Missing from [^:]*: (.*)", text):
         # tyro repeats the help of each argument.
         names = [part.split()[0] for part in missing[1].split("(required)") if part.strip()]
         text = f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} missing"
     return text + HELP_HINT
+
+
+def _values_of(flag: str, arguments: Sequence[str]) -> str:
+    """Returns the values after a flag, up to the next flag."""
+    rest = list(arguments)[list(arguments).index(flag) + 1 :] if flag in arguments else []
+    return " ".join(itertools.takewhile(lambda x: not x.startswith("--"), rest)) or "without values"
 
 
 def _first_section(message: str) -> list[str]:

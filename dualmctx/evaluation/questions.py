@@ -104,7 +104,7 @@ def to_question(line: Line, read: Callable[[str], dict[str, Any]]) -> Question:
       line: the line.
       read: parses the text of the line to fields; raises a ValueError if it is invalid.
     """
-    fields: Row = {}
+    fields: Row = {"id": None}
     extra = None
     try:
         fields = read(line.decode())
@@ -112,7 +112,7 @@ def to_question(line: Line, read: Callable[[str], dict[str, Any]]) -> Question:
         position_id = _check_id(fields.get("id", line.number))
         _check(fields)
     except ValueError as error:
-        kept = _valid_id(fields.get("id"))
+        kept = _valid_id(fields.get("id", line.number))
         return Question(line.number, kept, error=str(error), end=line.end, extra=extra)
     moves = fields.get("moves", "")
     return Question(line.number, position_id, moves, fields.get("fen"), end=line.end, extra=extra)

@@ -12,7 +12,8 @@ import jax
 from dualmctx.distributed.devices import choose_devices
 from dualmctx.experiment.assemble import Run
 from dualmctx.runs.checkpoint import Checkpoints
-from dualmctx.runs.folder import RunFolder
+from dualmctx.runs.folder import RunFolder, read_config
+from dualmctx.runs.network_record import factory_of
 from dualmctx.training.config import Config
 from dualmctx.training.divergence import first_line
 
@@ -77,10 +78,12 @@ def describe_divergence(
       group: the group of flags with the learning rate, such as `learner`.
       learning_rate: the learning rate of the run.
     """
+    factory = factory_of(read_config(run.folder.path))
+    own = f"; if that fails too, {factory} may not be finite in all positions" if factory else ""
     return (
         f"training failed in iteration {iteration}: {divergence}; {last_checkpoint(run)}; "
         f"start a new run with a --{group}.learning-rate below {learning_rate:g} "
-        "(--resume would fail again)"
+        f"(--resume would fail again){own}"
     )
 
 

@@ -99,7 +99,11 @@ def _masked(output: HeadOutput, state: GameState) -> tuple[Array, Array]:
     Shapes are checked while JAX traces, which costs nothing when the search runs.
     """
     mask = state.legal_action_mask
-    chex.assert_shape(output.logits, mask.shape)
+    if output.logits.shape != mask.shape:
+        raise ValueError(
+            f"the network's logits have the shape {list(output.logits.shape)}; for {mask.shape[0]} "
+            f"positions and {mask.shape[1]} actions it must be {list(mask.shape)}"
+        )
     chex.assert_shape([output.value, state.terminated, state.truncated], mask.shape[:1])
     return mask_illegal(output.logits, mask), jnp.where(is_over(state), 0.0, output.value)
 

@@ -5,6 +5,7 @@
 
 import dataclasses
 import functools
+import math
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -19,9 +20,9 @@ _FLAX_FIELDS = ("parent", "name")
 def describe_fields(module: nn.Module) -> dict[str, Any]:
     """Returns the fields of a module as JSON values.
 
-    Numbers, strings, booleans, `None`, and lists, tuples and dictionaries of them are plain: they
-    can be restored. Dtypes, functions, modules and other objects are described by their names, to
-    be compared only.
+    Finite numbers, strings, booleans, `None`, and lists, tuples and dictionaries of them are plain:
+    they can be restored. Dtypes, functions, modules and other objects are described by their names,
+    and infinite numbers and NaN, which JSON lacks, as text; these are only compared.
     """
     return {name: _describe(getattr(module, name)) for name in _names(module)}
 
@@ -66,7 +67,9 @@ def _is_plain(value: Any) -> bool:
         return "object" not in value and all(isinstance(x, str) and _is_plain(y) for x, y in items)
     if isinstance(value, list | tuple):
         return all(map(_is_plain, cast("list[Any]", value)))
-    return value is None or isinstance(value, bool | int | float | str)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or isinstance(value, bool | int | str)
 
 
 def _describe(value: Any) -> Any:
@@ -77,6 +80,8 @@ def _describe(value: Any) -> Any:
         return [_describe(x) for x in cast("list[Any]", value)]
     if _is_plain(value):
         return value
+    if isinstance(value, float):
+        return {"object": f"float {value}"}
     if isinstance(value, nn.Module):
         return {"object": _path(type(value)), "fields": describe_fields(value)}
     if isinstance(value, functools.partial):

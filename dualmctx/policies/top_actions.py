@@ -62,13 +62,13 @@ def keep_top_actions(inputs: Inputs, max_children: int | None) -> tuple[Inputs, 
         return inputs, lambda output: output
     subset = _ActionSubset(max_children, isinstance(inputs.root.embedding, Embedding))
     logits, invalid = inputs.root.prior_logits, inputs.invalid_actions
-    # Masked only to choose the actions; the policy masks its inputs itself. An invalid action comes
-    # after the other ones, also after those whose logit is -infinity.
-    actions = subset.choose(
-        logits
-        if invalid is None
-        else jnp.where(invalid, -jnp.inf, jnp.maximum(logits, jnp.finfo(logits.dtype).min))
-    )
+    masked = logits
+    if invalid is not None:
+        # Masked only to choose the actions; the policy masks its inputs itself. Invalid actions
+        # come last, also after those whose logit is -infinity.
+        lowest: Any = jnp.finfo(logits.dtype).min
+        masked = jnp.where(invalid, -jnp.inf, jnp.maximum(logits, lowest))
+    actions = subset.choose(masked)
     root = inputs.root.replace(
         prior_logits=_pick(logits, actions), embedding=subset.attach(inputs.root.embedding, actions)
     )

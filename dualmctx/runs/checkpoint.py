@@ -151,7 +151,7 @@ class Checkpoints(NamedTuple):
         except _UNREADABLE as error:
             where = f"the checkpoint of iteration {step} in {self.manager.directory}"
             others = ", ".join(map(str, sorted(set(self.manager.all_steps()) - {step})))
-            remedy = f"choose another one: {others}" if others else "train again"
+            remedy = f"choose another iteration: {others}" if others else "train again"
             raise ValueError(f"{where} cannot be read: {_shorten(error)}; {remedy}") from error
         return Restored(jax.tree.map(np.asarray, content["state"]), step, {}, config)
 

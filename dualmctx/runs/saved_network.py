@@ -153,13 +153,16 @@ def export_trained(trained: Trained, path: Path | str) -> None:
       path: the path of the file. An existing file is replaced; a missing folder is created.
 
     Raises:
-      ValueError: if the name does not end in .npz.
+      ValueError: if the name does not end in .npz, or a parameter is NaN or infinite.
     """
     path = Path(path)
     if path.suffix != ".npz":
         raise ValueError(f"the file is {path}; its name must end in .npz")
-    path.parent.mkdir(parents=True, exist_ok=True)
     arrays = {name: np.asarray(x) for name, x in _by_name(trained.params).items()}
+    for name, array in arrays.items():
+        if not np.isfinite(array).all():
+            raise ValueError(f"{name} has NaN or infinite numbers; export another checkpoint")
+    path.parent.mkdir(parents=True, exist_ok=True)
     record = with_versions(with_architecture(trained.record, trained.network))
     arrays[_RECORD] = np.frombuffer(json.dumps(record).encode(), np.uint8)
     arrays[_ITERATION] = np.array(trained.iteration, np.int64)

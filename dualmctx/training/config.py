@@ -175,6 +175,18 @@ class Config:
         check(is_limit, "memory_limit", limit, "above 0 and finite")
         check_count("devices", self.devices, 1, "for all")
         check_processes(self.coordinator, self.num_processes, self.process_id)
+        _check_finite("game_parameters", self.game_parameters)
+        _check_finite("network.options", self.network.options)
+
+
+def _check_finite(name: str, parameters: dict[str, Any]) -> None:
+    """Checks that the files of a run, which are JSON, can hold all parameters of a factory."""
+    for key, value in parameters.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(
+                f"{name} has {key} {value}; it must be finite, because the files of a run cannot "
+                "hold other numbers"
+            )
 
 
 def _check_evals(evals: EvalConfig) -> None:

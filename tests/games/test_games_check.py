@@ -28,6 +28,11 @@ def test_a_fault_of_play_is_found(pattern):
     check(PLAYED[pattern], pattern)
 
 
+def test_wrong_rewards_of_forbidden_moves_are_one_fault():
+    problems = check(PLAYED["do not add up to zero"], "do not add up to zero")
+    assert len(problems) == 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("pattern", ABILITIES)
 def test_a_fault_of_an_ability_is_found(pattern):

@@ -303,5 +303,7 @@ def test_replay_checks_shapes():
     assert first_bad.shape == states.current_player.shape == (0,)
     with pytest.raises(ValueError, match=r"starts of shape \(0,\) for 2 histories: pass one state"):
         games.replay_checked(env, [[0], [1]], states)
+    with pytest.raises(ValueError, match="histories have different lengths: pad them with -1"):
+        games.replay(env, [[0], [0, 1]])
     with pytest.raises(ValueError, match=r"pass \[S, D\] integers"):
         games.replay_checked(env, [[0.5]])
