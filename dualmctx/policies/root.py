@@ -47,8 +47,8 @@ def legal_probabilities(logits: Array, invalid_actions: Array | None = None) -> 
         is_legal = is_valid & is_unmasked(jnp.where(is_valid, logits, -jnp.inf))
     logits = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
     # The difference of two infinities is NaN.
-    lowest: Any = jnp.finfo(logits.dtype).min
-    logits = jnp.where(is_legal, jnp.maximum(logits, lowest), lowest)
+    logits = jnp.maximum(logits, jnp.finfo(logits.dtype).min)
+    logits = jnp.where(is_legal, logits, -jnp.inf)
     best = jnp.max(logits, axis=-1, keepdims=True)
     odds = jnp.where(is_legal, jnp.exp(logits - best), 0.0)
     probabilities = odds / jnp.sum(odds, axis=-1, keepdims=True)

@@ -66,8 +66,7 @@ def keep_top_actions(inputs: Inputs, max_children: int | None) -> tuple[Inputs, 
     if invalid is not None:
         # Masked only to choose the actions; the policy masks its inputs itself. Invalid actions
         # come last, also after those whose logit is -infinity.
-        lowest: Any = jnp.finfo(logits.dtype).min
-        masked = jnp.where(invalid, -jnp.inf, jnp.maximum(logits, lowest))
+        masked = jnp.where(invalid, -jnp.inf, jnp.nan_to_num(logits))
     actions = subset.choose(masked)
     root = inputs.root.replace(
         prior_logits=_pick(logits, actions), embedding=subset.attach(inputs.root.embedding, actions)
