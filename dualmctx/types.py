@@ -33,9 +33,9 @@ from dualmctx.structs import acting_weights as acting_weights
 Kernels = Literal["auto", "on", "off", "interpret"]
 """Whether a search runs in GPU kernels, see `search.kernels`.
 
-auto: on CUDA, if JAX's default device is a GPU. on: on CUDA; a process without a GPU can then lower
-a program for one. off: never. interpret: on all platforms, by XLA operations, slowly, for tests.
-Without kernels, a search runs in XLA's loops.
+auto: in programs for CUDA, if JAX's default device is an NVIDIA GPU. on: in all programs for CUDA,
+even if a process without a GPU lowers them. off: never. interpret: on all platforms, by XLA
+operations, slowly, for tests. Without kernels, a search runs in XLA's loops.
 """
 Params = Any
 """The parameters of a network, or any other first argument of `recurrent_fn` and `refine_fn`."""
@@ -178,11 +178,11 @@ class PolicyValueNetwork(HasHeads, Protocol):
         gives the output that it has in the first form. `resume` continues from the activations at
         one head to a later head, with the same output.
 
-        `activations` is one floating array `[M, ...]`, or `None`. A search stores it in every node,
-        which takes its bytes for each node, and evaluates the later head at the cost of the blocks
-        between the two heads. `activations_dtype` of `make_model` may store it in another floating
-        type; `resume` then gets that type. With `None` nodes store nothing, `resume` is not needed,
-        and the later head evaluates the whole network again.
+        `activations` is one floating array `[M, ...]`, or `None`. A search stores a copy in every
+        node, and evaluates the later head at the cost of the blocks between the two heads.
+        `activations_dtype` of `make_model` may store it in another floating type; `resume` then
+        gets that type. With `None` nodes store nothing, `resume` is not needed, and the later head
+        evaluates the whole network again.
         """
         ...
 
@@ -213,8 +213,8 @@ class RecurrentFn(Protocol):
 
     Returns:
       `(output, embedding)`. The output has `[M, A]` logits, and `[M]` values, rewards and
-      discounts. Logits more than a million below the largest one mask an action, such as the
-      smallest float32. The value is from the view of the player to move in the resulting state, the
+      discounts. A logit more than a million below the largest, such as the smallest float32, masks
+      its action. The value is from the view of the player to move in the resulting state, the
       reward from that of the player who took the action. The discount is -1 where the turn passes
       to the other player, 1 where it does not, and 0 where the game is over.
     """

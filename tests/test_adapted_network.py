@@ -236,7 +236,7 @@ def test_a_module_of_nnx_is_used_after_its_conversion() -> None:
         (Pipe(lambda x: (x[:1], x[:, 0])), r"logits of 3 positions have the shape \(1, 9\)"),
         (Pipe(lambda x: 1 / 0), r"ZeroDivisionError: .*test_adapted_network.py, line \d+\)$"),
         (Pipe(lambda x: (nn.Dropout(0.5, deterministic=False)(x), x[:, 0])), "random numbers"),
-        (Pipe(lambda x: (nn.Dense(9, param_dtype=jnp.bfloat16)(x), x[:, 0])), "be float32, as by"),
+        (Pipe(lambda x: (nn.Dense(9, param_dtype=jnp.bfloat16)(x), x[:, 0])), "be float32, for"),
         (Normalised(), "variables batch_stats, .*LayerNorm or GroupNorm"),
         (Training(), "missing 1 required positional argument: 'train'"),
         (ResumeOnly(), "has the method resume but not begin"),

@@ -1,6 +1,6 @@
 """Binds a game and a network to the functions of a search.
 
-The signs of values and the masks of illegal moves are defined here alone.
+The signs of values and the masks of illegal moves are defined only here.
 """
 
 # Some functions of JAX have incomplete types.

@@ -14,7 +14,7 @@ class HeadOutput(NamedTuple):
 
     Attributes:
       logits: `[M, A]` float32 policy logits; illegal actions are not masked.
-      value: `[M]` float32 in (-1, 1), from the view of the player to move.
+      value: `[M]` float32 in [-1, 1], from the view of the player to move.
     """
 
     logits: jax.Array

@@ -71,13 +71,14 @@ def _check_variables(variables: Any) -> None:
     others = sorted({str(x.dtype) for x in leaves} - {"float32"})
     if others:
         raise ValueError(
-            f"it has parameters of type {', '.join(others)}; they must be float32, as by "
-            "param_dtype=jnp.float32. Layers may compute in another type, as by dtype=jnp.bfloat16"
+            f"it has parameters of type {', '.join(others)}; they must be float32, for "
+            "example with param_dtype=jnp.float32. Layers may compute in another type, for example "
+            "with dtype=jnp.bfloat16"
         )
 
 
 def trace(module: nn.Module, shape: Any, function: Callable[..., Any], *args: Any) -> Any:
-    """Traces a function without arguments of arrays; returns the shapes of its output.
+    """Traces a function that takes no arrays; returns the shapes of its output.
 
     Raises:
       ValueError: if it fails; the message names the module, the error and its place in the file.

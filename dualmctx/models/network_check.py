@@ -36,7 +36,7 @@ def check_network(network: PolicyValueNetwork, env: Environment) -> None:
     Raises:
       ValueError: if an output has the wrong shape or is not finite, or a value is not in [-1, 1];
         if the evaluation of a position depends on the other positions of the batch; or if `begin`
-        or `resume` gives another output than an evaluation by all heads.
+        or `resume` differs from an evaluation by all heads.
     """
     key = jax.random.PRNGKey(0)
     observation = _compile(functools.partial(_two_observations, env), key)(key)

@@ -32,8 +32,8 @@ class AlphaGo:
     values can be mixed when a node is created. A simulation that ends at an existing node (a
     terminal node, or a node at the largest depth) backs up the value of the node again and plays no
     second rollout. A terminal node has the value 0, as in the model: the result of the game is the
-    reward of the edge into it. With λ = 1 the value of the model is not read, so a trunk of its own
-    is not computed.
+    reward of the edge into it. With λ = 1 the value of the model is not read, so a separate
+    trunk of the value is not computed.
 
     Deviations from the paper:
       * Evaluation is synchronous, so the two evaluations never differ in number.

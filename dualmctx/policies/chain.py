@@ -76,7 +76,7 @@ class Chain:
 
     @property
     def heads(self) -> tuple[int, ...]:
-        """The heads that the policy evaluates: the first ones, and the last for the last tree."""
+        """The heads of the trees: the first ones in order, and the final head for the last tree."""
         return (*range(len(self.num_simulations) - 1), -1)
 
     @property

@@ -24,7 +24,7 @@ def check_single_tree(policy: PuctOptions) -> None:
 
 
 def _parallel_conflict(policy: PuctOptions) -> str | None:
-    """Names an option that excludes several leaves per step, with the reason."""
+    """Returns why several leaves per step are impossible, as the end of a message, or `None`."""
     if policy.backup.window is not None:
         return "with a window"
     if policy.puct.minimax_mix or policy.puct.rave_visits is not None:

@@ -33,9 +33,10 @@ class Contempt:
 
     Source: Joshi 2025 (arXiv 2504.07757); negative limits and the temperature are from an open
     proposal for a chess engine. Our readings: "odd depth" in the paper means the opponent's nodes,
-    so in games where a player may move twice, the player to move decides. A search that reuses a
-    tree starts with N_scl(s,·) = N(s,·), so nodes with more visits than the limit are frozen from
-    the start. Visits are those that the backup updates; with a window they are truncated.
+    so where a player may move twice, the player to move decides, not the depth. A search that
+    reuses a tree starts with N_scl(s,·) = N(s,·), so nodes with more visits than the limit are
+    frozen from the start. Visits are those that the backup updates; with a window they are
+    truncated.
     """
 
     num_simulations: int = 85

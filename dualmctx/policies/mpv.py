@@ -32,12 +32,12 @@ class MPV:
     """Multiple-policy-value MCTS with two separate networks; called like a policy of mctx.
 
     A search has b_S + b_L steps, in the order of `schedule`. A small step is a PUCT simulation of
-    the small tree T_S by the small network. A large step evaluates, by the large network, the node
-    with the most visits in T_S that the large tree T_L lacks; if there is none, it is a PUCT
-    simulation of T_L. Consecutive large steps depend on T_S alone, so they run as one call. Every
-    schedule is therefore a sequence of rounds, and the search is that of `Dual`, except that no
-    activations pass from one network to the other. The width of all calls is that of the longest
-    run of large steps.
+    the small tree T_S by the small network. A large step takes, of the nodes of T_S that the large
+    tree T_L lacks, the one with the most visits in T_S, and evaluates it by the large network; if
+    there is none, it is a PUCT simulation of T_L. Consecutive large steps depend on T_S alone, so
+    they run as one call. Every schedule is therefore a sequence of rounds, and the search is that
+    of `Dual`, except that no activations pass from one network to the other. The width of all calls
+    is that of the longest run of large steps.
 
     Raises:
       ValueError: if an option is out of range, or if options conflict.

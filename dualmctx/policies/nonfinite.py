@@ -1,10 +1,10 @@
 """Network outputs that are not finite: the search continues, and its tree records the problem.
 
 At the root, and in the outputs of a later head, a NaN logit is replaced by 0 and +infinity by the
-largest float, so the prior of the root is finite and the action is legal. The value returned with
-such logits becomes NaN, which `dualmctx.search.tree.is_finite` detects after the search. Outputs
-below the root are not changed, because that would cost time in every simulation; `is_finite`
-detects non-finite numbers there as well.
+largest float, so the prior of the root is finite and the chosen action is legal. The value returned
+with such logits becomes NaN, which `dualmctx.search.tree.is_finite` detects after the search.
+Outputs below the root are not changed, because that would cost time in every simulation;
+`is_finite` detects non-finite numbers there as well.
 """
 
 from typing import Any

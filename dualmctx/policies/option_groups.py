@@ -32,8 +32,8 @@ class Puct:
     c_puct: float = 1.25
     """Weight c of exploration; positive."""
     regularized: tuple[Literal["act", "search", "learn"], ...] = ()
-    """Uses of the regularised policy of Grill et al. in place of visit counts. act: moves are
-    sampled from it. search: it replaces PUCT, and actions are sampled from it at each node. learn:
+    """Where the regularised policy of Grill et al. replaces visit counts. act: moves are sampled
+    from it. search: it replaces PUCT, and actions are sampled from it at each node. learn:
     it is the training target. Needs a variant with one tree."""
     minimax_mix: float = 0.0
     """Weight of the implicit minimax value in Q, in [0, 1]; 0 uses the mean alone, 0.4 is the
@@ -107,8 +107,8 @@ class Backup:
     window: int | None = None
     """Number of edges that a backup updates, counted from the leaf, at least 1; none for all."""
     explore_fraction: float = 0.05
-    """Probability of a uniformly random legal action at a root outside the window, in [0, 1]; not
-    used without a window."""
+    """Probability, in [0, 1], of a uniformly random legal action at the root once the tree is
+    higher than the window; not used without a window."""
     explore_decay: float = 0.5
     """Factor by which that probability falls per ply, in [0, 1]; not used without a window."""
 
@@ -132,8 +132,8 @@ class Execution:
     """Largest number of edges of a simulation, at least 1; none for no limit."""
     max_children: int | None = None
     """Limit of the children of a node, at least 1: only the actions with the largest priors are
-    searched; none for all. Saves memory and time in large action spaces. Exact where no more
-    actions are legal: chess has 4,672 actions, and 128 suffice in nearly all positions. Needs
+    searched; none for all. Saves memory and time in large action spaces. Exact at nodes with no
+    more legal actions: chess has 4,672 actions, and 128 suffice in nearly all positions. Needs
     PUCT."""
     leaves_per_step: int = 1
     """Largest number of leaves per root and step, at least 1; 1 is the ordinary search. The leaves
@@ -150,8 +150,8 @@ class Execution:
     kernels: Kernels = "auto"
     """Whether simulations run in GPU kernels. auto: if JAX's default device is an NVIDIA GPU. off:
     never; XLA's loops give the same search. on: in programs for CUDA, even if a process without a
-    GPU lowers them. interpret: on every platform, slowly, for tests. The simulations of a search
-    with a qtransform of its own always run in XLA's loops; the noise at the root does not."""
+    GPU lowers them. interpret: on every platform, slowly, for tests. With a custom qtransform,
+    simulations run in XLA's loops, and only the noise at the root may use a kernel."""
 
     def __post_init__(self) -> None:
         """Checks the options."""

@@ -59,7 +59,7 @@ def forbid_probabilities(prior: Array, is_invalid: Array) -> Array:
     """Removes the actions of a `[B, A]` mask from `[B, A]` probabilities; the rest sum to 1."""
     allowed = jnp.where(is_invalid, 0.0, prior)
     total = jnp.maximum(jnp.sum(allowed, axis=-1, keepdims=True), jnp.finfo(prior.dtype).tiny)
-    # A prior without masked actions is returned unchanged, to the last bit.
+    # If the mask removes nothing, the prior is returned bit for bit.
     loses = jnp.any(allowed != prior, axis=-1, keepdims=True)
     return jnp.where(loses, allowed / total, prior)
 

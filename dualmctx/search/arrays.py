@@ -148,7 +148,7 @@ def batched_add(array: Array, index: Array, value: Array, where: Array) -> Array
 
 
 def batched_max(array: Array, index: Array, value: Array, where: Array) -> Array:
-    """Replaces entries of a `[B, N]` array by larger values; indices repeat with equal values."""
+    """Raises entries of a `[B, N]` array to a value; a repeated index must have equal values."""
     if isinstance(array, TreeRef):
         return array.scatter(index, jnp.maximum(array.gather(index), value), where)
     batch = jnp.arange(array.shape[0])[:, None]
@@ -157,7 +157,7 @@ def batched_max(array: Array, index: Array, value: Array, where: Array) -> Array
 
 
 def has_earlier(is_same: Array) -> Array:
-    """Returns, for each of `[B, K, K]` rows, whether an earlier column than its own is true."""
+    """Returns `[B, K]`: for row i of `[B, K, K]`, whether any column before i is true."""
     is_before = lane_index(is_same.shape) < lane_index(is_same.shape, axis=1)
     return jnp.sum((is_same & is_before).astype(jnp.int32), axis=-1) > 0
 
@@ -177,7 +177,7 @@ def read_edges(array: Array, node: Array) -> Callable[[Array], Array]:
 
 
 def take_entry(row: Array, index: Array) -> Array:
-    """Reads `[B, L]` values at `[B]` indices; in a kernel, the batch is one tree."""
+    """Reads `[B, L]` values at `[B]` indices; a batch of one, as in a kernel, needs no gather."""
     if row.shape[0] == 1:
         return jnp.sum(jnp.where(lane_index(row.shape) == index[:, None], row, 0), axis=-1)
     return jnp.take_along_axis(row, index[:, None], axis=-1)[:, 0]

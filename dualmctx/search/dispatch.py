@@ -62,7 +62,7 @@ def choose(
 
 
 def _is_possible(tree: Tree | None, rng_key: Array | None) -> bool:
-    """Returns whether kernels can read the trees and sample with the key, if there are any."""
+    """Returns whether kernels can read the trees, if given, and sample with the key, if given."""
     if jax.config.jax_enable_x64 or (rng_key is not None and not can_sample(rng_key)):
         return False
     if tree is None:

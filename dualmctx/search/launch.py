@@ -41,8 +41,8 @@ def launch(
     Args:
       function: called with the three pytrees below. In place of each array of `read` and `updated`
         it gets a `TreeRef`; in place of each array of `rows`, the row of its tree, `[1]` or
-        `[1, L]`, padded by zeros or false. It writes to the references in `updated` and returns
-        the outputs, shaped alike.
+        `[1, L]`, padded with zeros or false. It writes to the references in `updated` and returns
+        the outputs as rows of the same form.
       read: a pytree of `[B, N, ...]` arrays.
       rows: a pytree of `[B]`, `[B, L]` and scalar arrays.
       updated: a pytree of `[B, N, ...]` arrays, which the kernel may change in place.

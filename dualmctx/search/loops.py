@@ -1,4 +1,4 @@
-"""The seam at which a recording takes the place of a search's loops.
+"""Lets a recording replace the loops of a search.
 
 A policy sets up its trees, calls `simulate.search` or `rounds.run_rounds`, and computes its output
 from the result. Inside `replace_loops`, these two functions hand their arguments to another

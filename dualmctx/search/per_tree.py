@@ -96,7 +96,7 @@ def run_per_row(
 
 
 def _tree_of(nodes: Tree, root_invalid_actions: Array | None) -> Tree:
-    """Returns the tree of a program; past the last action, rows are those of illegal actions."""
+    """Returns the tree that a program reads; entries past the last action are illegal actions."""
     prior = -np.inf if nodes.prior_is_logits else 0.0
     if root_invalid_actions is not None:
         root_invalid_actions = mask_lanes(root_invalid_actions, nodes.num_actions, 1)
@@ -115,7 +115,10 @@ def key_words(rng_key: Array) -> tuple[Array, Array]:
 
 
 def tree_key(rng_key: Array, words: tuple[Array, Array] | None) -> Any:
-    """Returns the key of a program, from the words that it loaded; any key for `None`."""
+    """Returns the key of a program, from the words that it loaded.
+
+    Without words, no rule reads the key, which is then arbitrary.
+    """
     from jax.experimental import pallas
 
     element = jnp.full((1,), pallas.program_id(0), jnp.uint32)

@@ -105,7 +105,8 @@ class TreeRef:
     ) -> Any:
         """Writes rows, or one part of rows of pairs, where a mask is true; returns the reference.
 
-        The arguments have the shapes of `gather`'s argument and result; the mask that of the index.
+        The arguments have the shapes of `gather`'s argument and result; the mask has the shape of
+        the index.
         """
         from jax.experimental.pallas import triton
 

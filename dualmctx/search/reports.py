@@ -4,7 +4,7 @@ The functions of the search call `report` with arrays that they compute anyway. 
 which is the ordinary case, a report does nothing, and the compiled search is the same as without
 it. A collector belongs to one thread. It takes reports only from the level of tracing on which it
 was made: JAX may keep the trace of a loop, a condition or an inner `jax.jit` and use it again, so
-these are traced as without a collector.
+nothing is collected inside these.
 """
 
 # Some functions of JAX have incomplete types.

@@ -21,7 +21,7 @@ from dualmctx.types import SelectFn
 
 
 class Inputs(NamedTuple):
-    """Whether any of some rules reads an input.
+    """Which inputs at least one of the rules reads.
 
     Attributes:
       key: the random key.

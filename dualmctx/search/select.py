@@ -221,8 +221,8 @@ def descend(
         return action, child, goes_on
 
     def body(walk: _Walk) -> _Walk:
-        # Descents that have ended stay at the root, where ties are least likely: a rule may sample
-        # only to break ties.
+        # Finished descents wait at the root. Ties are rare there, so a rule that samples only to
+        # break ties seldom has to.
         node = jnp.where(walk.is_walking, walk.path.child, Tree.ROOT_INDEX)
         action, child, goes_on = step(interior_select_fn, node, walk.depth)
         new = Path(parent=node, action=action, child=child, depth=walk.path.depth + 1)

@@ -189,7 +189,7 @@ def simulate_parallel(
 
     Args:
       params: passed on to the evaluation.
-      rng_key: consumed; split as by `simulate`.
+      rng_key: consumed; split as in `simulate`.
       tree: the trees.
       spec: the simulations of the tree, with K leaves per step and without a window.
       first_slot: `[B]` int32; this slot and all later ones are empty.

@@ -67,7 +67,7 @@ def compact_tree(tree: Tree, *, reuse_capacity: int) -> Tree:
     """Returns whole trees in their first slots, for a longer search from the same roots.
 
     Nodes keep their order and their statistics. If a tree has more nodes than `reuse_capacity`, the
-    youngest are dropped, as by `get_subtree`. The prior of the root keeps its noise, to which the
+    youngest are dropped, as in `get_subtree`. The prior of the root keeps its noise, to which the
     next search would add its own, so search with a policy without noise at the root.
 
     Args:
