@@ -8,11 +8,11 @@ from dualmctx.search.keys import (
     EXPLORING,
     FROZEN,
     REGULARIZED,
-    draw,
     element_keys,
     is_per_element,
     node_keys,
     repeat_key,
+    sample_rows,
     split_key,
 )
 
@@ -56,8 +56,8 @@ def test_samples_of_an_element_depend_only_on_its_key() -> None:
         return jax.random.gumbel(rng_key, like.shape)
 
     keys, zeros = jax.random.split(jax.random.key(1), 4), jnp.zeros((4, 3))
-    drawn = draw(gumbel, keys, zeros)
-    np.testing.assert_array_equal(draw(gumbel, keys[::-1], zeros)[::-1], drawn)
+    drawn = sample_rows(gumbel, keys, zeros)
+    np.testing.assert_array_equal(sample_rows(gumbel, keys[::-1], zeros)[::-1], drawn)
     np.testing.assert_array_equal(drawn[2], jax.random.gumbel(keys[2], (3,)))
-    whole = draw(gumbel, keys[0], zeros)
+    whole = sample_rows(gumbel, keys[0], zeros)
     np.testing.assert_array_equal(whole, jax.random.gumbel(keys[0], (4, 3)))

@@ -151,7 +151,7 @@ def adapt_network(
     check_depths(module, depths, num_heads)
     network = AdaptedNetwork(module, num_actions, depths)
     if hasattr(module, "begin"):
-        trace(module, observation_shape, _run_methods, network, observation_shape)
+        trace(module, observation_shape, lambda: _run_methods(network, observation_shape))
     return network
 
 

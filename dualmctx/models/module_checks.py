@@ -77,7 +77,7 @@ def _check_variables(variables: Any) -> None:
         )
 
 
-def trace(module: nn.Module, shape: Any, function: Callable[..., Any], *args: Any) -> Any:
+def trace(module: nn.Module, shape: Any, function: Callable[[], Any]) -> Any:
     """Traces a function that takes no arrays; returns the shapes of its output.
 
     Raises:
@@ -85,7 +85,7 @@ def trace(module: nn.Module, shape: Any, function: Callable[..., Any], *args: An
     """
     name = type(module).__name__
     try:
-        return jax.eval_shape(lambda: function(*args))
+        return jax.eval_shape(function)
     except flax.errors.InvalidRngError as error:
         raise ValueError(
             f"{name} needs random numbers to evaluate a position ({_first_line(error)}); build it "

@@ -45,7 +45,7 @@ def check_network(network: PolicyValueNetwork, env: Environment) -> None:
 
     def evaluate(params: Params, observation: Array) -> list[Array]:
         outputs = network.apply(params, observation)
-        return [_join(output, observation, env) for output in outputs]
+        return [_join(output, observation, env.num_actions) for output in outputs]
 
     evaluate_two = _compile(evaluate, params, observation)
     for head, output in enumerate(evaluate_two(params, observation)):
@@ -60,7 +60,7 @@ def check_network(network: PolicyValueNetwork, env: Environment) -> None:
         _compare(output, whole[head][:1], f"{batch}; use no normalisation over the batch")
 
     def evaluate_parts(params: Params, observation: Array) -> dict[str, tuple[Array, Array]]:
-        return _evaluate_parts(network, env, params, observation)
+        return _evaluate_parts(network, env.num_actions, params, observation)
 
     parts = _compile(evaluate_parts, noisy, observation)(noisy, observation)
     for name, (head, output) in parts.items():
@@ -87,14 +87,14 @@ def _with_noise(params: Params) -> Params:
     return jax.tree.map(add_noise, params)
 
 
-def _join(output: Any, batch: Array, env: Environment) -> Array:
+def _join(output: Any, batch: Array, num_actions: int) -> Array:
     """Returns `[M, A + 1]`: the logits and the value of a head."""
-    logits, value = read_head(output, batch.shape[0], env.num_actions)
+    logits, value = read_head(output, batch.shape[0], num_actions)
     return jnp.concatenate([logits, value[:, None]], axis=1)
 
 
 def _evaluate_parts(
-    network: PolicyValueNetwork, env: Environment, params: Params, observation: Array
+    network: PolicyValueNetwork, num_actions: int, params: Params, observation: Array
 ) -> dict[str, tuple[Array, Array]]:
     """Returns the head and the output of `begin` and `resume`, by the name of the call."""
     found: dict[str, tuple[Array, Array]] = {}
@@ -102,11 +102,11 @@ def _evaluate_parts(
     for head in heads:
         activations, output = network.apply(params, observation, head, method="begin")
         name = f"begin(observation, {head})"
-        found[name] = jnp.int32(head), _join(output, observation, env)
+        found[name] = jnp.int32(head), _join(output, observation, num_actions)
         for later in heads[head + 1 :] if activations is not None else ():
             output = network.apply(params, activations, head, later, method="resume")[1]
             name = f"resume(activations, {head}, {later})"
-            found[name] = jnp.int32(later), _join(output, observation, env)
+            found[name] = jnp.int32(later), _join(output, observation, num_actions)
     return found
 
 

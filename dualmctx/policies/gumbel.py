@@ -20,7 +20,7 @@ from dualmctx.policies.option_groups import Backup, Execution
 from dualmctx.policies.options import with_window_exploration
 from dualmctx.search import mctx_rules
 from dualmctx.search.allocate import allocate
-from dualmctx.search.keys import draw, split_key
+from dualmctx.search.keys import sample_rows, split_key
 from dualmctx.search.mctx_adapter import node_view
 from dualmctx.search.qtransforms import has_row_transform
 from dualmctx.search.select import argmax
@@ -99,7 +99,9 @@ class Gumbel:
         root = finite_root(root)
         prior = roots.mask_logits(root.prior_logits, invalid_actions)
         rng_key, gumbel_key = split_key(rng_key)
-        noise = draw(lambda key, x: jax.random.gumbel(key, x.shape, x.dtype), gumbel_key, prior)
+        noise = sample_rows(
+            lambda key, x: jax.random.gumbel(key, x.shape, x.dtype), gumbel_key, prior
+        )
         gumbel = self.gumbel_scale * noise
         tree = allocate(
             roots.root_evaluation(root, prior),
@@ -112,16 +114,16 @@ class Gumbel:
         )
         interior = mctx_rules.gumbel_interior(self.qtransform)
         spec = SearchSpec(
-            roots.evaluate_logits(recurrent_fn),
-            mctx_rules.gumbel_root(
+            evaluate_fn=roots.evaluate_logits(recurrent_fn),
+            root_select_fn=mctx_rules.gumbel_root(
                 self.qtransform,
                 tree,
                 num_simulations=self.num_simulations,
                 max_num_considered_actions=self.max_num_considered_actions,
             ),
-            with_window_exploration(self.backup, interior),
-            self.execution.max_depth or self.num_simulations,
-            self.backup.window,
+            interior_select_fn=with_window_exploration(self.backup, interior),
+            max_depth=self.execution.max_depth or self.num_simulations,
+            window=self.backup.window,
             kernels=self.execution.kernels if has_row_transform(self.qtransform) else "off",
         )
         tree = search(params, rng_key, tree, spec, self.num_simulations)

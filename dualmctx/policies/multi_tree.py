@@ -228,7 +228,7 @@ def read_weights(options: MultiTreeOptions, tree: Tree, prior: Array) -> Array:
     Returns:
       `[B, A]` weights that sum to 1.
     """
-    first, last = 0, len(tree.stats) - 1
+    last = len(tree.stats) - 1
     root = jnp.zeros(prior.shape[0], jnp.int32)
     children = get_children(tree, root, last)
     if options.action_weights == "large_visits":
@@ -238,7 +238,7 @@ def read_weights(options: MultiTreeOptions, tree: Tree, prior: Array) -> Array:
         return _normalize_visits(jnp.sum(jnp.stack(visits), axis=0), prior.dtype)
     if options.action_weights == "small_visits":
         # If the first tree has no simulations, only the last tree has visits.
-        tree_index = first if options.num_simulations[0] > 0 else last
+        tree_index = 0 if options.num_simulations[0] > 0 else last
         return _normalize_visits(root_passes(tree, tree_index), prior.dtype)
     qvalues = completed_qvalues(tree, root, last)
     total = jnp.sum(children.visits, axis=-1)

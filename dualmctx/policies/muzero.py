@@ -21,7 +21,7 @@ from dualmctx.policies.options import with_window_exploration
 from dualmctx.policies.reuse import insert_subtree
 from dualmctx.search import mctx_rules
 from dualmctx.search.allocate import allocate
-from dualmctx.search.keys import draw, split_key
+from dualmctx.search.keys import sample_rows, split_key
 from dualmctx.search.qtransforms import has_row_transform
 from dualmctx.search.reports import report
 from dualmctx.search.simulate import SearchSpec, search
@@ -118,11 +118,11 @@ class MuZero:
         )
         select_fn = with_window_exploration(self.backup, select_fn)
         spec = SearchSpec(
-            roots.evaluate_logits(recurrent_fn),
-            select_fn,
-            select_fn,
-            self.execution.max_depth or self.reuse_capacity + self.num_simulations,
-            self.backup.window,
+            evaluate_fn=roots.evaluate_logits(recurrent_fn),
+            root_select_fn=select_fn,
+            interior_select_fn=select_fn,
+            max_depth=self.execution.max_depth or self.reuse_capacity + self.num_simulations,
+            window=self.backup.window,
             kernels=self.execution.kernels if has_row_transform(self.qtransform) else "off",
         )
         first_slot = 1 + self.reuse_capacity
@@ -134,7 +134,7 @@ class MuZero:
         logits /= jnp.maximum(tiny, self.root.temperature)
         # Without this mask, as in mctx, a high temperature can sample an invalid action.
         logits = jnp.where(tree.root_invalid_actions > 0, -jnp.inf, logits)
-        action = draw(jax.random.categorical, rng_key, logits).astype(jnp.int32)
+        action = sample_rows(jax.random.categorical, rng_key, logits).astype(jnp.int32)
         return mctx.PolicyOutput(action=action, action_weights=weights, search_tree=tree)
 
     def _mask_and_add_noise(

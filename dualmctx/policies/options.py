@@ -62,18 +62,17 @@ def make_search_spec(
     options: PuctOptions, evaluate_fn: EvaluateFn, *, num_simulations: int, tree_index: int = 0
 ) -> SearchSpec:
     """Returns the specification of the simulations of one tree."""
-    puct, window, execution = options.puct, options.backup.window, options.execution
+    puct, execution = options.puct, options.execution
     rule = make_select_fn(puct, tree_index)
     select_fn = with_window_exploration(options.backup, rule, tree_index)
-    max_depth = execution.max_depth or num_simulations
     return SearchSpec(
-        evaluate_fn,
-        select_fn,
-        select_fn,
-        max_depth,
-        window,
-        tree_index,
-        execution.leaves_per_step,
+        evaluate_fn=evaluate_fn,
+        root_select_fn=select_fn,
+        interior_select_fn=select_fn,
+        max_depth=execution.max_depth or num_simulations,
+        window=options.backup.window,
+        tree_index=tree_index,
+        leaves_per_step=execution.leaves_per_step,
         statistics=make_statistics(puct),
         virtual_loss=execution.virtual_loss,
         kernels=execution.kernels,

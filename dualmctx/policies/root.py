@@ -15,7 +15,7 @@ from jax import Array
 from dualmctx.search import gamma
 from dualmctx.search import kernels as gpu_kernels
 from dualmctx.search.dispatch import choose
-from dualmctx.search.keys import draw
+from dualmctx.search.keys import sample_rows
 from dualmctx.search.select import argmax
 from dualmctx.search.tree import is_unmasked
 from dualmctx.types import EvaluateFn, Kernels, NodeInit, Params, RecurrentFn
@@ -153,7 +153,7 @@ def sample_action(rng_key: Array, weights: Array, temperature: Any) -> Array:
     """
     logits = jnp.log(jnp.maximum(weights, _SMALLEST_PRIOR))
     temperature = jnp.asarray(temperature, weights.dtype)
-    noise = draw(lambda key, x: jax.random.gumbel(key, x.shape, x.dtype), rng_key, weights)
+    noise = sample_rows(lambda key, x: jax.random.gumbel(key, x.shape, x.dtype), rng_key, weights)
     # Masked last, so that no noise is large enough to choose an action without weight.
     noisy = jnp.maximum(logits + temperature * noise, jnp.finfo(weights.dtype).min)
     return argmax(jnp.where(weights == 0, -jnp.inf, noisy))

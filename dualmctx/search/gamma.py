@@ -21,7 +21,7 @@ import numpy as np
 from jax import Array
 
 from dualmctx.search.arrays import any_true, tree_where
-from dualmctx.search.keys import draw
+from dualmctx.search.keys import sample_rows
 from dualmctx.search.threefry import TreeKey
 
 
@@ -35,7 +35,7 @@ def log_gamma(rng_key: Array, alphas: Array) -> Array:
     Returns:
       `[B, A]` samples of the type of `alphas`.
     """
-    return draw(lambda key, a: jax.random.loggamma(key, a, dtype=a.dtype), rng_key, alphas)
+    return sample_rows(lambda key, a: jax.random.loggamma(key, a, dtype=a.dtype), rng_key, alphas)
 
 
 class _Proposal(NamedTuple):

@@ -130,7 +130,7 @@ def repeat_key(rng_key: Array, num: int) -> Array:
     return rng_key
 
 
-def draw(sample_fn: Callable[..., Array], rng_key: Array, *arrays: Any) -> Array:
+def sample_rows(sample_fn: Callable[..., Array], rng_key: Array, *arrays: Any) -> Array:
     """Calls `sample_fn(key, *arrays)` once on `[B, ...]` arrays, or on each element with its key.
 
     Args:

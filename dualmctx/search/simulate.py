@@ -159,10 +159,10 @@ def simulate(
     """
     rng_key, select_key, expand_key = split_key(rng_key, 3)
     path = spec.descend(select_key, tree)
-    return rng_key, grow(params, expand_key, tree, spec, path, node_index, is_active)
+    return rng_key, expand_and_backup(params, expand_key, tree, spec, path, node_index, is_active)
 
 
-def grow(
+def expand_and_backup(
     params: Params,
     rng_key: Array,
     tree: Tree,

@@ -13,7 +13,7 @@ from dualmctx.matches.movers import MoveFn
 from dualmctx.matches.openings import play_randomly
 from dualmctx.models.game_model import mask_illegal
 from dualmctx.pipeline.parts import LogitsFn
-from dualmctx.search.keys import draw
+from dualmctx.search.keys import sample_rows
 from dualmctx.types import Environment, GameState, Params
 
 
@@ -48,7 +48,7 @@ def sample_moves(logits_fn: LogitsFn) -> MoveFn:
 
     def choose(params: Params, rng_key: chex.PRNGKey, state: GameState) -> chex.Array:
         logits = mask_illegal(logits_fn(params, state.observation), state.legal_action_mask)
-        action = draw(lambda key, x: jax.random.categorical(key, x), rng_key, logits)
+        action = sample_rows(lambda key, x: jax.random.categorical(key, x), rng_key, logits)
         return _checked(action, logits)
 
     return choose

@@ -23,7 +23,7 @@ from dualmctx.search.refine import frontier
 from dualmctx.search.reports import collect_reports
 from dualmctx.search.rounds import refine_best
 from dualmctx.search.select import RowRule
-from dualmctx.search.simulate import SearchSpec, grow
+from dualmctx.search.simulate import SearchSpec, expand_and_backup
 from dualmctx.search.slots import has_slots, to_actions
 from dualmctx.search.tree import Tree, get_children
 from dualmctx.types import Environment, Params, Path, Policy, PolicyValueNetwork
@@ -61,8 +61,8 @@ class Programs:
         self.select_leaves = jax.jit(self._select_leaves, static_argnames="width")
         # A step overwrites the trees in place.
         in_place = functools.partial(jax.jit, donate_argnames="tree")
-        self.grow = in_place(self._grow, static_argnames="tree_index")
-        self.grow_leaves = in_place(self._grow_leaves)
+        self.expand_and_backup = in_place(self._expand_and_backup, static_argnames="tree_index")
+        self.expand_and_backup_leaves = in_place(self._expand_and_backup_leaves)
         self.refine = in_place(self._refine, static_argnames=("tree_index", "width"))
 
     @property
@@ -158,7 +158,7 @@ class Programs:
         rule = spec.root_select_fn if at_root else spec.interior_select_fn
         return explain(rule, tree_index, rng_key, tree, nodes, first_depth, number)
 
-    def _grow(
+    def _expand_and_backup(
         self,
         params: Params,
         rng_key: Array,
@@ -171,7 +171,7 @@ class Programs:
     ) -> tuple[Tree, Array, View]:
         """Ends a simulation; also returns the `[1, C]` prior in the slot of the new node."""
         spec = self.plan.specs[tree_index]
-        tree = grow(params, rng_key, tree, spec, path, node_index, is_active)
+        tree = expand_and_backup(params, rng_key, tree, spec, path, node_index, is_active)
         return tree, self._priors(tree, node_index[None]), view_of(tree)
 
     def _select_leaves(
@@ -180,7 +180,7 @@ class Programs:
         spec = self._spec(0, rows)._replace(leaves_per_step=width)
         return spec.select_leaves(rng_key, tree, first_slot, limit)
 
-    def _grow_leaves(
+    def _expand_and_backup_leaves(
         self, params: Params, rng_key: Array, tree: Tree, leaves: Leaves
     ) -> tuple[Tree, Array, View]:
         spec = self.plan.specs[0]

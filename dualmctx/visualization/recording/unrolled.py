@@ -96,7 +96,7 @@ class Unrolled:
         last = jax.device_get(path)
         nodes, slots = self._climb(int(last.parent[0]), int(last.action[0]))
         choices = self._explain(tree_index, select_key, self.tree, nodes)
-        self.tree, prior, view = self._programs.grow(
+        self.tree, prior, view = self._programs.expand_and_backup(
             self._params,
             expand_key,
             self.tree,
@@ -135,7 +135,7 @@ class Unrolled:
                 nodes, slots = self._climb(int(found.parent[0, i]), int(found.action[0, i]))
                 choices = self._explain(0, fold_in_key(select_key, i), before, nodes)
                 paths.append((nodes, slots, choices))
-            self.tree, priors, view = self._programs.grow_leaves(
+            self.tree, priors, view = self._programs.expand_and_backup_leaves(
                 self._params, expand_key, tree, leaves
             )
             priors, view = jax.device_get((priors, view))
