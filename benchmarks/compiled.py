@@ -11,8 +11,11 @@ also the two programs of a training iteration, self-play and learning. Columns:
 - `unknown loops`: loops whose length depends on the data. After each iteration XLA waits for the
   GPU, to read whether to go on.
 - `conditions`: conditional operations, for which XLA waits in the same way.
-- `MiB`: the memory that the program takes, its inputs and outputs included.
+- `exchanges`: exchanges of data between GPUs.
+- `MiB`: the memory that the program takes on a GPU, its inputs and outputs included.
 - `seconds`: the time to trace and compile, once; for a preset, of both programs.
+
+`--devices` sets the number of GPUs of the presets. Searches are for one.
 
 Nothing is run, so no time on a GPU follows from the counts. On a GPU, XLA also tries several
 algorithms for convolutions and products; the kernels may then differ.
@@ -32,7 +35,7 @@ from benchmarks.common import make_parser, show, write_rows
 from benchmarks.cuda_compiler import (
     CUDAUnavailableError,
     compile_for_cuda,
-    find_device,
+    find_devices,
     lowering_for_cuda,
 )
 from benchmarks.engine import hash_model
@@ -66,6 +69,7 @@ class Row(NamedTuple):
     in_loop: int
     unknown_loops: int
     conditions: int
+    exchanges: int
     MiB: int
     seconds: float
 
@@ -87,23 +91,28 @@ def compile_search(policy: Any) -> Any:
     return compile_for_cuda(search, jax.ShapeDtypeStruct((2,), jnp.uint32))
 
 
-def compile_preset(name: str) -> dict[str, Any]:
+def compile_preset(name: str, num_devices: int) -> dict[str, Any]:
     """Returns the programs of a preset's training iteration, by name, as compiled for CUDA."""
     config = PRESETS[name]
     config = dataclasses.replace(config, search=with_options(config.search, kernels="on"))
     env = games.make(config.game, **config.game_parameters)
     network = build_network(record_of(name, config), env)
-    trainer = build_trainer(config, env, network, devices=[find_device()])
-    state = jax.eval_shape(lambda: trainer.init(config.seed))
+    trainer = build_trainer(config, env, network, devices=find_devices(num_devices))
+    shapes = jax.eval_shape(lambda: trainer.init(config.seed))
+    state = jax.tree.map(
+        lambda x, sharding: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding),
+        shapes,
+        trainer.shardings,
+    )
     with lowering_for_cuda():
         programs = trainer.lower(state)
         return {f"{name}: {part}": x.compile() for part, x in programs._asdict().items()}
 
 
-def compile_in_turn(searches: list[str], presets: list[str]) -> Iterator[Row]:
+def compile_in_turn(searches: list[str], presets: list[str], num_devices: int) -> Iterator[Row]:
     """Compiles the programs one after the other and yields their rows."""
     compilers = [lambda name=name: {name: compile_search(SEARCHES[name])} for name in searches]
-    compilers += [lambda name=name: compile_preset(name) for name in presets]
+    compilers += [lambda name=name: compile_preset(name, num_devices) for name in presets]
     for compiler in compilers:
         start = time.perf_counter()
         found = compiler()
@@ -125,10 +134,13 @@ def read_options(arguments: list[str] | None) -> argparse.Namespace:
     parser = make_parser(__doc__)
     add, all_presets = parser.add_argument, f"training presets: {', '.join(PRESETS)}"
     add("--presets", nargs="+", default=[], choices=PRESETS, metavar="PRESET", help=all_presets)
+    add("--devices", type=int, default=1, help="GPUs of the presets (default: %(default)s)")
     options = parser.parse_args(arguments)
+    if options.devices < 1:
+        parser.error(f"--devices is {options.devices}; it must be at least 1")
     options.searches = ["AlphaZero"] if options.quick else list(SEARCHES)
     try:
-        find_device()
+        find_devices()
     except CUDAUnavailableError as error:
         parser.exit(2, f"{parser.prog}: {error}\n")
     return options
@@ -138,12 +150,13 @@ def main(arguments: list[str] | None = None) -> None:
     """Compiles the programs and prints the table."""
     options = read_options(arguments)
     rows = []
-    for row in compile_in_turn(options.searches, options.presets):
+    for row in compile_in_turn(options.searches, options.presets, options.devices):
         print(f"{row.program}: compiled in {row.seconds} s", flush=True)
         rows.append(row._asdict())
-    device = find_device().device_kind
-    show(f"Compiled for one {device}; JAX {jax.__version__}", rows)
-    write_rows(options.json, rows, compiled_for=device)
+    device = find_devices()[0].device_kind
+    presets = f", presets for {options.devices}" if options.presets else ""
+    show(f"Compiled for one {device}{presets}; JAX {jax.__version__}", rows)
+    write_rows(options.json, rows, compiled_for=device, devices=options.devices)
 
 
 if __name__ == "__main__":

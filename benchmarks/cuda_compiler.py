@@ -47,15 +47,17 @@ class CUDAUnavailableError(Exception):
 
 
 @functools.cache
-def find_device() -> Any:
-    """Returns a device that stands for an H100: programs can be compiled for it, but not run.
+def find_devices(number: int = 1) -> list[Any]:
+    """Returns devices that stand for H100s of one machine.
+
+    Programs can be compiled for them, but not run.
 
     Raises:
       CUDAUnavailableError: if JAX's plugin for CUDA is missing or does not work.
     """
-    options = {"platform": "cuda", "topology": "1x1x1", "target_config": _H100}
+    options = {"platform": "cuda", "topology": f"1x1x{number}", "target_config": _H100}
     try:
-        return topologies.get_topology_desc(topology_name="h100", **options).devices[0]
+        return list(topologies.get_topology_desc(topology_name="h100", **options).devices)
     except (NotImplementedError, jax.errors.JaxRuntimeError) as error:
         cause = str(error).splitlines()[0]
         raise CUDAUnavailableError(
@@ -77,9 +79,9 @@ def compile_for_cuda(function: Callable[..., Any], *arguments: Any) -> Any:
     """Returns a function of arrays as compiled for an H100.
 
     Raises:
-      CUDAUnavailableError: see `find_device`.
+      CUDAUnavailableError: see `find_devices`.
     """
-    mesh = Mesh(np.array([find_device()]), ("device",))
+    mesh = Mesh(np.array(find_devices()), ("device",))
     sharding = NamedSharding(mesh, PartitionSpec())
     jitted = jax.jit(function, in_shardings=sharding, out_shardings=sharding)
     with lowering_for_cuda():

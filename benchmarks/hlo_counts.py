@@ -7,7 +7,9 @@ from typing import NamedTuple
 # Instructions that move no data.
 FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast"}
 # The ends of operations whose start is counted.
-_ENDS = {"copy-done", "async-done"}
+_ENDS = {"copy-done", "async-done", "all-reduce-done", "all-gather-done"}
+# Beginnings of the names of instructions that exchange data between devices.
+_EXCHANGES = ("all-reduce", "all-gather", "all-to-all", "collective-", "reduce-scatter")
 # Instructions that run other computations.
 _CONTROL = {"while", "conditional", "call"}
 
@@ -21,12 +23,14 @@ class Counts(NamedTuple):
       in_loop: those of an iteration of the busiest loop, without inner loops; 0 without loops.
       unknown_loops: the loops of unknown length in the program.
       conditions: the conditional instructions in the program.
+      exchanges: exchanges of data between devices, each as often as it runs.
     """
 
     kernels: int
     in_loop: int
     unknown_loops: int
     conditions: int
+    exchanges: int
 
 
 class Instruction(NamedTuple):
@@ -84,17 +88,26 @@ def count(text: str) -> Counts:
     kernels = sum(run("ENTRY", 1))
     busiest = max(loops, default=(0, 1))
     used = list(_reachable(computations, "ENTRY"))
-    is_unknown = [x.opcode == "while" and _trip_count(x) is None for x in used]
-    conditions = sum(x.opcode == "conditional" for x in used)
-    return Counts(kernels, busiest[0] // busiest[1], sum(is_unknown), conditions)
+    is_unknown = [x.opcode == "while" and _trip_count(x) is None for x, _ in used]
+    conditions = sum(x.opcode == "conditional" for x, _ in used)
+    exchanges = sum(number for x, number in used if _is_exchange(x))
+    return Counts(kernels, busiest[0] // busiest[1], sum(is_unknown), conditions, exchanges)
 
 
-def _reachable(computations: dict[str, list[Instruction]], name: str) -> Iterator[Instruction]:
+def _is_exchange(instruction: Instruction) -> bool:
+    return instruction.opcode.startswith(_EXCHANGES) and not instruction.opcode.endswith("-done")
+
+
+def _reachable(
+    computations: dict[str, list[Instruction]], name: str, times: int = 1
+) -> Iterator[tuple[Instruction, int]]:
+    """Yields the instructions of a computation and those that it runs, and how often they run."""
     for instruction in computations[name]:
-        yield instruction
+        yield instruction, times
         if instruction.opcode in _CONTROL:
+            number = times * ((instruction.opcode == "while" and _trip_count(instruction)) or 1)
             for other in _called(instruction, r"body|branch|to_apply"):
-                yield from _reachable(computations, other)
+                yield from _reachable(computations, other, number)
 
 
 def _called(instruction: Instruction, kind: str) -> list[str]:

@@ -64,10 +64,10 @@ def known(number: int) -> str:
     ("inner", "expected"),
     [
         # Five iterations of a copy and three times two kernels; then the longer branch.
-        (known(3), Counts(kernels=36, in_loop=2, unknown_loops=0, conditions=1)),
+        (known(3), Counts(kernels=36, in_loop=2, unknown_loops=0, conditions=1, exchanges=0)),
         (
             'metadata={op_name="while"}',
-            Counts(kernels=16, in_loop=2, unknown_loops=1, conditions=1),
+            Counts(kernels=16, in_loop=2, unknown_loops=1, conditions=1, exchanges=0),
         ),
     ],
 )
@@ -102,13 +102,39 @@ ENTRY %main (y: f32[4]) -> f32[4] {
 @pytest.mark.parametrize(
     ("outer", "expected"),
     [
-        (known(6), Counts(kernels=6, in_loop=1, unknown_loops=0, conditions=0)),
+        (known(6), Counts(kernels=6, in_loop=1, unknown_loops=0, conditions=0, exchanges=0)),
         # XLA computes the condition on the GPU.
-        ("metadata={}", Counts(kernels=2, in_loop=2, unknown_loops=1, conditions=0)),
+        ("metadata={}", Counts(kernels=2, in_loop=2, unknown_loops=1, conditions=0, exchanges=0)),
     ],
 )
 def test_functions_and_conditions_of_loops_count(outer: str, expected: Counts) -> None:
     assert count(CALLING.replace("OUTER", outer)) == expected
+
+
+EXCHANGING = """
+%body (y: f32[4]) -> f32[4] {
+  %y = f32[4]{0} parameter(0)
+  %start = f32[4]{0} all-reduce-start(%y), to_apply=%sum
+  %sums = f32[4]{0} all-reduce-done(%start)
+  ROOT %all = f32[4]{0} all-gather(%sums)
+}
+
+%condition (y: f32[4]) -> pred[] {
+  %y = f32[4]{0} parameter(0)
+  ROOT %true = pred[] constant(true)
+}
+
+ENTRY %main (y: f32[4]) -> f32[4] {
+  %y = f32[4]{0} parameter(0)
+  %z = f32[4]{0} all-to-all(%y)
+  ROOT %loop = f32[4]{0} while(%z), condition=%condition, body=%body, OUTER
+}
+"""
+
+
+def test_exchanges_between_devices_count_as_often_as_they_run() -> None:
+    found = count(EXCHANGING.replace("OUTER", known(5)))
+    assert (found.exchanges, found.kernels) == (11, 11)
 
 
 def test_counts_of_programs_that_xla_compiled() -> None:
@@ -133,7 +159,7 @@ def test_without_a_plugin_a_line_says_what_to_install(
         raise NotImplementedError("topology not implemented for cuda")
 
     monkeypatch.setattr(cuda_compiler.topologies, "get_topology_desc", missing)
-    cuda_compiler.find_device.cache_clear()
+    cuda_compiler.find_devices.cache_clear()
     with pytest.raises(SystemExit) as stopped:
         compiled.main(["--quick"])
     assert stopped.value.code == 2
@@ -149,7 +175,7 @@ def test_without_a_plugin_a_line_says_what_to_install(
 def test_a_search_compiles_for_a_gpu_that_is_not_there(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cuda_compiler.find_device.cache_clear()
+    cuda_compiler.find_devices.cache_clear()
     compiled.main(["--quick", "--json", str(tmp_path / "rows.json")])
     assert "Compiled for one NVIDIA H100" in capsys.readouterr().out
     [row] = json.loads((tmp_path / "rows.json").read_text())["rows"]
