@@ -7,7 +7,7 @@ from typing import NamedTuple
 # Instructions that move no data.
 FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast"}
 # The ends of operations whose start is counted.
-_ENDS = {"copy-done", "async-done", "all-reduce-done", "all-gather-done"}
+_ENDS = {"copy-done", "async-done"}
 # Beginnings of the names of instructions that exchange data between devices.
 _EXCHANGES = ("all-reduce", "all-gather", "all-to-all", "collective-", "reduce-scatter")
 # Instructions that run other computations.
@@ -23,7 +23,8 @@ class Counts(NamedTuple):
       in_loop: those of an iteration of the busiest loop, without inner loops; 0 without loops.
       unknown_loops: the loops of unknown length in the program.
       conditions: the conditional instructions in the program.
-      exchanges: exchanges of data between devices, each as often as it runs.
+      exchanges: exchanges of data between devices, each as often as it runs; those of all branches
+        of a condition count.
     """
 
     kernels: int
@@ -56,7 +57,8 @@ def parse(text: str) -> dict[str, list[Instruction]]:
 
 def count_work(instructions: list[Instruction]) -> int:
     """Counts the instructions that do work themselves."""
-    return sum(x.opcode not in FREE | _CONTROL | _ENDS for x in instructions)
+    skipped = FREE | _CONTROL | _ENDS
+    return sum(x.opcode not in skipped and not _ends_exchange(x) for x in instructions)
 
 
 def count(text: str) -> Counts:
@@ -90,12 +92,16 @@ def count(text: str) -> Counts:
     used = list(_reachable(computations, "ENTRY"))
     is_unknown = [x.opcode == "while" and _trip_count(x) is None for x, _ in used]
     conditions = sum(x.opcode == "conditional" for x, _ in used)
-    exchanges = sum(number for x, number in used if _is_exchange(x))
+    exchanges = sum(number for x, number in used if _is_exchange(x) and not _ends_exchange(x))
     return Counts(kernels, busiest[0] // busiest[1], sum(is_unknown), conditions, exchanges)
 
 
 def _is_exchange(instruction: Instruction) -> bool:
-    return instruction.opcode.startswith(_EXCHANGES) and not instruction.opcode.endswith("-done")
+    return instruction.opcode.startswith(_EXCHANGES)
+
+
+def _ends_exchange(instruction: Instruction) -> bool:
+    return _is_exchange(instruction) and instruction.opcode.endswith("-done")
 
 
 def _reachable(

@@ -34,7 +34,7 @@ RULES = {
     ),
     "early_reward": (
         "a reward comes before the last move of the game",
-        "give the sum with the last move: its rewards are the result of the game",
+        "give the sum with the last move: metrics, evaluations and the page read the result there",
     ),
     "zero_sum": (
         "the two rewards do not add up to zero",

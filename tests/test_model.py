@@ -76,7 +76,7 @@ def search_connect2(
     rng_key: Any = None,
     states: Any = None,
 ) -> Any:
-    """Traces a search of four positions, in which some arguments are wrong."""
+    """Traces a search of four positions of Connect2, with some other arguments."""
     network = make_network(4, (8,), width=8) if network is None else network
     start = states_of(CONNECT2, (), (), (), ())
     states = start if states is None else states
@@ -87,37 +87,56 @@ def search_connect2(
     return jax.eval_shape(lambda: search(params, rng_key, states))
 
 
-NIM = games.make("nim")
+OTHER = make_network(4, (8,), width=9).init(jax.random.key(0), jnp.zeros((1, 8)))
 WRONG = {
     "env is 'connect2'; pass a game": {"env": "connect2"},
-    "network is <class .*; pass a network": {"network": type(make_network(4, (8,)))},
-    "policy is <class .*; pass a policy": {"policy": AlphaZero},
+    "env is of type Network; pass a game": {"env": make_network(4, (8,))},
+    "network is the class Network; pass a network": {"network": type(make_network(4, (8,)))},
+    "policy is the class AlphaZero; pass a policy": {"policy": AlphaZero},
     "params is None; pass those of network.init": {"params": None},
-    r"params do not fit .* \(8, 8\), .* \(8, 9\); pass": {
-        "params": make_network(4, (8,), width=9).init(jax.random.key(0), jnp.zeros((1, 8)))
-    },
+    r"params do not fit .* \(8, 8\), .* \(8, 9\); pass": {"params": OTHER},
     "rng_key is 0; pass a key": {"rng_key": 0},
+    r"rng_key is an array of float32 .* \[2\]; pass a key": {"rng_key": jnp.zeros(2)},
+    r"rng_key has the shape \[4, 2, 2\]; pass": {"rng_key": jnp.zeros((4, 2, 2), jnp.uint32)},
     "rng_key has 3 keys for 4 positions": {"rng_key": jax.random.split(jax.random.key(0), 3)},
     r"logits have the shape \[4, 5\]; .* must be \[4, 4\]": {
         "network": make_network(5, (8,), width=8)
     },
-    r"not a batch of states of connect2: \S+ is \S+ \[\], not": {
+    r"legal_action_mask has the shape \[4\], not \[B, A\]": {
         "states": CONNECT2.init(jax.random.key(0))
     },
-    "not a batch of states of connect2, but State": {"states": states_of(NIM, (), (), (), ())},
+    "the states have 9 actions, but the game has 4": {"states": states_of(TIC_TAC_TOE, (), ())},
+    "the states are of type list; pass states of the game": {"states": [1, 2]},
 }
 
 
 @pytest.mark.parametrize("message", WRONG)
 def test_wrong_arguments_of_a_search_are_named(message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message) as caught:
         search_connect2(**WRONG[message])
+    assert len(str(caught.value)) < 400
 
 
-def test_a_search_of_the_right_arguments_has_an_action_for_each_position() -> None:
-    assert search_connect2().action.shape == (4,)
-    keys = jax.random.split(jax.random.key(0), 4)
-    assert search_connect2(rng_key=keys).action.shape == (4,)
+KEYS = jax.random.split(jax.random.key(0), 4)
+RIGHT = {
+    "raw key": {"rng_key": jax.random.PRNGKey(0)},
+    "keys of the positions": {"rng_key": KEYS},
+    "raw keys of the positions": {"rng_key": jax.random.key_data(KEYS)},
+    "NumPy": {"states": jax.tree.map(np.asarray, states_of(CONNECT2, (), (0,), (0, 1), ()))},
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_arguments_of_a_search_are_accepted(name: str) -> None:
+    assert search_connect2(**RIGHT[name]).action.shape == (4,)
+
+
+def test_a_missing_block_is_named_also_if_only_a_later_head_needs_it() -> None:
+    network = make_network(4, (8,), width=8, num_blocks=2)
+    whole = network.init(jax.random.key(0), jnp.zeros((1, 8)))["params"]
+    params = {"params": {name: x for name, x in whole.items() if name != "blocks_1"}}
+    with pytest.raises(ValueError, match=r'params do not fit .*"/blocks_1'):
+        search_connect2(network=network, policy=Dual((3, 2), 2), params=params)
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -208,7 +208,7 @@ def test_a_missing_module_is_named(module: str) -> None:
         (["--network.options", "width", "3"], "options is width 3; it must be left out without"),
         (
             ["--network", "a:b", "--network.options", "width"],
-            "--network.options is width; give each",
+            "--network.options is width; give names",
         ),
     ],
 )

@@ -289,11 +289,14 @@ def test_results_are_finished_once(tmp_path: Path) -> None:
     results.claim(resume=False)
     for process in range(2):
         results.part(process).touch()
+    results.path.touch()
     results.finish(Counts(3, 1))
     assert results.finished() == Counts(3, 1)
-    assert names(tmp_path) == {"x.csv.settings.json"}
+    assert names(tmp_path) == {"x.csv", "x.csv.settings.json"}
     results.claim(resume=True)
     assert results.finished() == Counts(3, 1)
+    results.path.unlink()
+    assert results.finished() is None
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import io
-import itertools
 import re
 import shutil
 import textwrap
@@ -203,7 +202,7 @@ def summarize_error(message: str, known: Sequence[str] = (), arguments: Sequence
     text = re.sub(optional, r"\2 is not of the form \1", text)
     if pairs := re.match(r"(--\S+): Failed to parse key-value pairs!", text):
         given = _values_of(pairs[1], arguments)
-        text = f"{pairs[1]} is {given}; give each name and its value, as in {pairs[1]} size 9"
+        text = f"{pairs[1]} is {given}; give names, each with its value, as in {pairs[1]} size 9"
     if missing := re.match(r"Missing from [^:]*: (.*)", text):
         # tyro repeats the help of each argument.
         names = [part.split()[0] for part in missing[1].split("(required)") if part.strip()]
@@ -212,9 +211,17 @@ def summarize_error(message: str, known: Sequence[str] = (), arguments: Sequence
 
 
 def _values_of(flag: str, arguments: Sequence[str]) -> str:
-    """Returns the values after a flag, up to the next flag."""
-    rest = list(arguments)[list(arguments).index(flag) + 1 :] if flag in arguments else []
-    return " ".join(itertools.takewhile(lambda x: not x.startswith("--"), rest)) or "without values"
+    """Returns the values of a flag, the last time that it is given."""
+    values: list[str] = []
+    name = ""
+    for argument in arguments:
+        if argument.startswith("--"):
+            name, sign, value = argument.partition("=")
+            name = name.replace("_", "-")
+            values = [value] * bool(sign) if name == flag else values
+        elif name == flag:
+            values.append(argument)
+    return " ".join(values) or "without values"
 
 
 def _first_section(message: str) -> list[str]:

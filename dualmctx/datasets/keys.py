@@ -58,7 +58,8 @@ def position_keys(env: Environment) -> ReadFn:
     """Returns a function that computes the `PositionKeys` of `[S]` states and their actions.
 
     A key is the smallest of the sums Σ w[i] x[i] of the symmetric forms of the position, with
-    random words w; x are the entries of the observation, as bits, and of the legal actions.
+    random words w; x are the entries of the observation as numbers (see `_to_bits`), and of the
+    legal actions.
     """
     symmetries = games.symmetries(env)
     num_entries, num_actions = symmetries.observation.shape[1], symmetries.action.shape[1]
@@ -91,7 +92,7 @@ def _permuted(words: np.ndarray, table: np.ndarray) -> np.ndarray:
 
 
 def _to_bits(observation: chex.Array) -> chex.Array:
-    """Returns the entries of `[S, ...]` observations as `[S, D]` uint32."""
+    """Returns the entries of `[S, ...]` observations as `[S, D]` uint32; of floats, mixed bits."""
     x = observation.reshape(observation.shape[0], -1)
     if jnp.issubdtype(x.dtype, jnp.floating):
         # Adding 0 makes −0 equal to 0.

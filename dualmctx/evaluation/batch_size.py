@@ -6,7 +6,7 @@ import numpy as np
 from dualmctx.distributed.devices import choose_devices
 from dualmctx.distributed.free_memory import free_memory
 from dualmctx.evaluation.evaluations import by_network, make_evaluate_batch
-from dualmctx.models.search_checks import state_shapes
+from dualmctx.evaluation.factory import state_shapes
 from dualmctx.models.search_memory import num_bytes, search_memory, temporary_bytes
 from dualmctx.runs.saved_network import Trained, model_kwargs_of
 from dualmctx.types import Policy

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import chex
 import jax
@@ -47,3 +47,32 @@ def join(batches: Sequence[T], num_positions: int) -> T:
     """Fetches the results of padded batches and concatenates the first `num_positions` of them."""
     fetched = jax.device_get(batches)
     return jax.tree.map(lambda *x: np.concatenate(x)[:num_positions], *fetched)
+
+
+def check_states(game: str, states: Any, shapes: Any) -> int:
+    """Checks that arrays are a batch of states of a game; returns the size of the batch.
+
+    Args:
+      game: name of the game.
+      states: the states to check.
+      shapes: shapes and types of a batch of states of any size.
+
+    Raises:
+      ValueError: if they are not a batch of states; the message names the first wrong field.
+    """
+    problem = f"the states are not a batch of states of {game}"
+    if jax.tree.structure(states) != jax.tree.structure(shapes):
+        raise ValueError(
+            f"{problem}, but {type(states).__name__}; create them with the environment of the game"
+        )
+    wanted = jax.tree_util.tree_leaves_with_path(shapes)
+    number = None
+    for array, (path, shape) in zip(jax.tree.leaves(states), wanted, strict=True):
+        number = array.shape[0] if number is None and array.ndim else number
+        if (array.shape, array.dtype) != ((number, *shape.shape[1:]), shape.dtype):
+            expected = ", ".join(("S", *map(str, shape.shape[1:])))
+            raise ValueError(
+                f"{problem}: {jax.tree_util.keystr(path)} is {array.dtype} {list(array.shape)}, "
+                f"not {shape.dtype} [{expected}]"
+            )
+    return number or 0

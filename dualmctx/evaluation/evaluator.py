@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from dualmctx.evaluation.batching import digest, fill_batches, join
+from dualmctx.evaluation.batching import check_states, digest, fill_batches, join
 from dualmctx.evaluation.evaluations import Evaluations
-from dualmctx.models.search_checks import check_states
 from dualmctx.runs.progress import showing
 from dualmctx.types import Environment, Policy, PolicyValueNetwork
 

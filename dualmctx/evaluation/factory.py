@@ -19,7 +19,6 @@ from dualmctx.distributed.devices import (
 from dualmctx.distributed.free_memory import free_memory
 from dualmctx.evaluation.evaluations import Evaluations, by_network, by_search, make_evaluate_batch
 from dualmctx.evaluation.evaluator import Evaluator
-from dualmctx.models.search_checks import state_shapes
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.models.search_memory import num_bytes, search_memory
 from dualmctx.runs.saved_network import Trained, load_trained, model_kwargs_of
@@ -209,3 +208,9 @@ def _check_numbers(batch_size: int, seed: int) -> None:
     # PRNGKey uses 32 bits of the seed.
     if not 0 <= seed < 2**32:
         raise ValueError(f"seed is {seed}; it must be from 0 to {2**32 - 1}")
+
+
+def state_shapes(env: Environment, batch_size: int) -> Any:
+    """Returns the shapes and types of `[batch_size]` states of a game."""
+    keys = jax.ShapeDtypeStruct((batch_size, 2), np.uint32)
+    return jax.eval_shape(jax.vmap(env.init), keys)

@@ -34,7 +34,7 @@ class _Rules(NamedTuple):
     Attributes:
       name: its name, with which the name of its environment begins.
       size: the default size of its board.
-      max_size: the largest size: that of SGF, or the last one for which points have names.
+      max_size: the largest size: SGF's limit, or 25 in Go, whose columns have one letter.
       passes: whether an empty move is a pass, whose action is the first one after the cells.
       skips: whether a player without a move is passed over without an entry.
     """

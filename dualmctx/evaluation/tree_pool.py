@@ -14,8 +14,8 @@ from jax import Array
 
 from dualmctx.distributed.free_memory import free_memory
 from dualmctx.evaluation.chunks import keeping_trees, total_simulations
+from dualmctx.evaluation.factory import state_shapes
 from dualmctx.evaluation.pool_programs import Deepened, PoolPrograms, Rows
-from dualmctx.models.search_checks import state_shapes
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.models.search_memory import num_bytes as size_in_bytes
 from dualmctx.runs.saved_network import Trained, model_kwargs_of

@@ -79,11 +79,11 @@ def describe_divergence(
       learning_rate: the learning rate of the run.
     """
     factory = factory_of(read_config(run.folder.path))
-    own = f"; if that fails too, {factory} may not be finite in all positions" if factory else ""
+    own = f"; if it fails too, look for NaN in the outputs of {factory}" if factory else ""
     return (
         f"training failed in iteration {iteration}: {divergence}; {last_checkpoint(run)}; "
-        f"start a new run with a --{group}.learning-rate below {learning_rate:g} "
-        f"(--resume would fail again){own}"
+        f"--resume would fail again; start a new run with a --{group}.learning-rate below "
+        f"{learning_rate:g}{own}"
     )
 
 

@@ -1,8 +1,7 @@
-"""Checks of the inputs of a search, by types and shapes: they cost nothing when it runs."""
+"""Checks of the arguments of a search, by types and shapes only."""
 
 # Some functions of JAX have incomplete types.
 # pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false
 
 import contextlib
 from collections.abc import Generator
@@ -10,10 +9,15 @@ from typing import Any
 
 import flax.errors
 import jax
-import numpy as np
+import jax.numpy as jnp
 
-from dualmctx.search.keys import is_per_element
-from dualmctx.types import Environment
+_PARAMS = "pass those of network.init(rng_key, states.observation), or those of a trained network"
+_FLAX_ERRORS = (
+    flax.errors.ScopeParamShapeError,
+    flax.errors.ScopeParamNotFoundError,
+    flax.errors.ScopeCollectionNotFound,
+    flax.errors.ApplyScopeInvalidVariablesTypeError,
+)
 
 
 def check_parts(env: Any, network: Any, policy: Any) -> None:
@@ -22,61 +26,55 @@ def check_parts(env: Any, network: Any, policy: Any) -> None:
     Raises:
       ValueError: if one is not; the message has the remedy.
     """
-    if not callable(getattr(env, "step", None)) or isinstance(env, type):
-        raise ValueError(f"env is {env!r}; pass a game, such as games.make('connect_four')")
-    if not callable(getattr(network, "apply", None)) or isinstance(network, type):
-        raise ValueError(
-            f"network is {network!r}; pass a network, as make_network and adapt_network return it"
-        )
-    if not callable(policy) or isinstance(policy, type) or not hasattr(policy, "heads"):
-        raise ValueError(f"policy is {policy!r}; pass a policy, such as dualmctx.AlphaZero()")
+    remedies = {
+        "env": (env, "step", "a game, such as games.make('connect_four')"),
+        "network": (network, "apply", "a network of make_network or adapt_network"),
+        "policy": (policy, "heads", "a policy, such as dualmctx.AlphaZero()"),
+    }
+    for name, (part, attribute, remedy) in remedies.items():
+        if isinstance(part, type) or not hasattr(part, attribute):
+            raise ValueError(f"{name} is {_describe(part)}; pass {remedy}")
 
 
-def state_shapes(env: Environment, batch_size: int) -> Any:
-    """Returns the shapes and types of `[batch_size]` states of a game."""
-    keys = jax.ShapeDtypeStruct((batch_size, 2), np.uint32)
-    return jax.eval_shape(jax.vmap(env.init), keys)
-
-
-def check_states(game: str, states: Any, shapes: Any) -> int:
-    """Checks that arrays are a batch of states of a game; returns the size of the batch.
-
-    Args:
-      game: name of the game.
-      states: the states to check.
-      shapes: shapes and types of a batch of states of any size.
+def check_states(env: Any, states: Any) -> int:
+    """Checks that states are a batch, of a game with as many actions; returns the batch's size.
 
     Raises:
-      ValueError: if they are not a batch of states; the message names the first wrong field.
+      ValueError: if they are not.
     """
-    problem = f"the states are not a batch of states of {game}"
-    if jax.tree.structure(states) != jax.tree.structure(shapes):
+    mask = getattr(states, "legal_action_mask", None)
+    if mask is None:
+        raise ValueError(f"the states are {_describe(states)}; pass states of the game")
+    if jnp.ndim(mask) != 2:
         raise ValueError(
-            f"{problem}, but {type(states).__name__}; create them with the environment of the game"
+            f"the states are not a batch: legal_action_mask has the shape {list(jnp.shape(mask))}, "
+            "not [B, A]; for one state, pass jax.tree.map(lambda x: x[None], state)"
         )
-    wanted = jax.tree_util.tree_leaves_with_path(shapes)
-    number = None
-    for array, (path, shape) in zip(jax.tree.leaves(states), wanted, strict=True):
-        number = array.shape[0] if number is None and array.ndim else number
-        if (array.shape, array.dtype) != ((number, *shape.shape[1:]), shape.dtype):
-            expected = ", ".join(("S", *map(str, shape.shape[1:])))
-            raise ValueError(
-                f"{problem}: {jax.tree_util.keystr(path)} is {array.dtype} {list(array.shape)}, "
-                f"not {shape.dtype} [{expected}]"
-            )
-    return number or 0
+    batch_size, num_actions = jnp.shape(mask)
+    expected = getattr(env, "num_actions", num_actions)
+    if num_actions != expected:
+        raise ValueError(
+            f"the states have {num_actions} actions, but the game has {expected}; pass states of "
+            "the same game"
+        )
+    return batch_size
 
 
 def check_key(rng_key: Any, batch_size: int) -> None:
-    """Checks a random key: one for the batch, or one for each element.
+    """Checks that there is one random key for the batch, or one for each element.
 
     Raises:
       ValueError: if it is something else.
     """
     remedy = "pass a key, such as jax.random.PRNGKey(0), or one for each position"
-    if not hasattr(rng_key, "dtype"):
-        raise ValueError(f"rng_key is {rng_key!r}; {remedy}")
-    if is_per_element(rng_key) and rng_key.shape[0] != batch_size:
+    dtype, ndim = getattr(rng_key, "dtype", None), jnp.ndim(rng_key)
+    if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key):
+        ndim += 1
+    elif dtype != jnp.uint32:
+        raise ValueError(f"rng_key is {_describe(rng_key)}; {remedy}")
+    if ndim not in (1, 2):
+        raise ValueError(f"rng_key has the shape {list(rng_key.shape)}; {remedy}")
+    if ndim == 2 and rng_key.shape[0] != batch_size:
         raise ValueError(
             f"rng_key has {rng_key.shape[0]} keys for {batch_size} positions; {remedy}"
         )
@@ -84,25 +82,29 @@ def check_key(rng_key: Any, batch_size: int) -> None:
 
 @contextlib.contextmanager
 def explained_params(params: Any) -> Generator[None]:
-    """Explains errors of a network that gets parameters of another one.
+    """Explains errors of a network that gets other parameters than its own, or none.
 
     Raises:
-      ValueError: in place of Flax's error.
+      ValueError: in place of Flax's errors; also in place of others if there are no parameters.
     """
-    remedy = (
-        "pass those of network.init(rng_key, states.observation), or those of a trained network"
-    )
-    if params is None:
-        raise ValueError(f"params is None; {remedy}")
     try:
         yield
-    except (
-        flax.errors.ScopeParamShapeError,
-        flax.errors.ScopeParamNotFoundError,
-        flax.errors.ScopeCollectionNotFound,
-        flax.errors.ApplyScopeInvalidVariablesTypeError,
-    ) as error:
+    except _FLAX_ERRORS as error:
         reason = str(error).split("\n")[0].split(" (https:")[0].rstrip(".")
-        raise ValueError(
-            f"params do not fit the network and the game: {reason}; {remedy}"
-        ) from error
+        message = f"params do not fit the network and the game: {reason}; {_PARAMS}"
+        raise ValueError(message) from error
+    except (TypeError, AttributeError) as error:
+        if params is not None:
+            raise
+        raise ValueError(f"params is None; {_PARAMS}") from error
+
+
+def _describe(value: Any) -> str:
+    """Describes a value briefly: networks and arrays have long texts."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return repr(value)
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return f"an array of {value.dtype} with the shape {list(value.shape)}"
+    return f"of type {type(value).__name__}"

@@ -25,7 +25,6 @@ from dualmctx.models.search_checks import (
     check_parts,
     check_states,
     explained_params,
-    state_shapes,
 )
 from dualmctx.types import (
     Environment,
@@ -131,7 +130,7 @@ def make_search_fn(
     Returns:
       `(params, rng_key, state) -> mctx.PolicyOutput` for a batch of game states. A policy with
       `reuse_capacity` accepts the output of `get_subtree` on the previous move's trees as a fourth
-      argument. It raises a ValueError if an argument is of another game, network or batch.
+      argument. It raises a ValueError if the parameters, the key or the states do not fit.
 
     Raises:
       ValueError: if an argument is not a game, a network or a policy; see `make_model` and
@@ -147,26 +146,24 @@ def make_search_fn(
         compact_states=compact_states,
     )
     rollouts = rollout_options(env, network, policy, compact_states=compact_states)
-    game = getattr(env, "id", type(env).__name__)
 
     def search(
         params: Params, rng_key: Array, state: GameState, search_tree: Any = None
     ) -> mctx.PolicyOutput:
-        check_key(rng_key, check_states(game, state, state_shapes(env, 1)))
-        with explained_params(params):
-            params = cast_trunk(network, params)
-            root = model.root_fn(params, state)
+        check_key(rng_key, check_states(env, state))
         # Only policies with `reuse_capacity` take a tree.
         reused = {} if search_tree is None else {"search_tree": search_tree}
-        return policy(
-            params,
-            rng_key,
-            root,
-            model.recurrent_fn,
-            model.refine_fn,
-            invalid_actions=~state.legal_action_mask,
-            **rollouts,
-            **reused,
-        )
+        with explained_params(params):
+            params = cast_trunk(network, params)
+            return policy(
+                params,
+                rng_key,
+                model.root_fn(params, state),
+                model.recurrent_fn,
+                model.refine_fn,
+                invalid_actions=~state.legal_action_mask,
+                **rollouts,
+                **reused,
+            )
 
     return search

@@ -120,7 +120,8 @@ def _require_final_evals(
     clock: Clock,
 ) -> None:
     """Runs the final evals if the last row has none: a resumed run may end earlier than planned."""
-    if not rows or rows[-1].get(IS_FINAL_EVAL):
+    # Earlier versions did not write the entry.
+    if not rows or rows[-1].get(IS_FINAL_EVAL, "eval_seconds" in rows[-1]):
         return
     rows[-1] |= measure(run.stage, state)
     rows[-1]["wall_seconds"] = clock.elapsed()
