@@ -60,6 +60,9 @@ def first_player_values(rules: Rules, graph: Graph) -> list[int]:
 
     Returns:
       For each row, the result for player 0 under perfect play: -1, 0 or 1.
+
+    Raises:
+      ValueError: if a position can occur twice in a game, so that its value is not known.
     """
     parents = collections.defaultdict(list)
     for row, children in enumerate(graph.children):
@@ -75,6 +78,11 @@ def first_player_values(rules: Rules, graph: Graph) -> list[int]:
                 best = min if rules.mover(graph.positions[row]) else max
                 values[row] = best(values[c] for c in graph.children[row].values())
                 settled.append(row)
+    if len(settled) < len(values):
+        raise ValueError(
+            "positions repeat within a game, so it cannot be solved: count the plies in "
+            "position_code and in the observation, or remove position_code"
+        )
     return values
 
 

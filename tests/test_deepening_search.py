@@ -255,6 +255,10 @@ def test_simulations_beyond_the_capacity_are_an_error() -> None:
     timed.request = timed.request._replace(analysis=analysis)
     run(search, timed)
     assert timed.simulations == 64
+    most = task("4", 65, is_maximum=True)
+    [row] = run(search, most)
+    assert "error" not in row
+    assert most.simulations == 64
 
 
 def test_search_larger_than_the_free_memory_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

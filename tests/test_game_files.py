@@ -105,6 +105,14 @@ def test_games_without_tags_end_with_their_results() -> None:
     assert only(pgn("1. e4 \xfc e5".replace("\xfc", "!"))).moves == ["e2e4", "e7e5"]
 
 
+def test_a_game_without_moves_keeps_its_tags_to_itself() -> None:
+    fen = "7k/8/8/8/8/6q1/4r3/7K b - - 0 1"
+    empty = f'[Event "a"]\n[White "A"]\n[FEN "{fen}"]\n[Result "1-0"]\n\n'
+    first, second = pgn(empty + '[Event "b"]\n[White "B"]\n\n1. e4 e5 *\n')
+    assert (first.moves, first.fen, first.about) == ([], fen, {"white": "A", "result": "1-0"})
+    assert (second.moves, second.fen, second.about) == (["e2e4", "e7e5"], None, {"white": "B"})
+
+
 def test_latin_1_is_read() -> None:
     [record] = read_pgn(io.BytesIO('[White "Müller"]\n1. e4'.encode("latin-1")))
     assert record.about == {"white": "Müller"}

@@ -168,6 +168,8 @@ def test_a_finished_game_says_who_won(capsys: pytest.CaptureFixture[str]) -> Non
         ("save", "save needs an argument: save FILE."),
         ("load no/such/file", "no/such/file: No such file or directory"),
         ("load .", ".: Is a directory"),
+        ("load ~no-such-user/x", "~no-such-user/x names the folder of an unknown user."),
+        ("save ~no-such-user/x", "~no-such-user/x names the folder of an unknown user."),
         ("level x", "'x': give a whole number of at most 2000."),
         ("level 3000", "'3000': give a whole number of at most 2000."),
         ("level 1500,1500", "3000 simulations are more than 2000: choose fewer"),

@@ -68,6 +68,9 @@ def test_json_line_is_parsed(text: str, question: tuple) -> None:
         (b'{"moves": [[1]]}', r"moves is \[\[1\]\]; .*"),
         (b'{"moves": [1e999]}', r"moves is \[inf\]; .*"),
         (b'{"moves": [' + b"1" * 5000 + b"]}", r"Exceeds the limit .*"),
+        (b'{"moves": "\\ud800"}', r"moves is '\\ud800'; it must have no unpaired surrogates"),
+        (b'{"moves": [1, "\\ud800"]}', r"moves is \[1, .*; it must have no unpaired .*"),
+        (b'{"fen": "\\ud800"}', r"fen is '\\ud800'; it must have no unpaired surrogates"),
         (b'{"fen": ["x"]}', r"fen is \['x'\]; it must be text"),
         (b'{"moves": [], "fen": null}', r"fen is None; it must be text"),
         (b'{"moves": [], "id": NaN}', r"NaN is not a JSON number"),
@@ -110,7 +113,6 @@ def test_invalid_json_line_has_an_error(line: bytes, error: str) -> None:
         (b'{"id": "a", "moves": [" : "]}', ("a", [" : "], None)),
         (b'{"id": 18446744073709551616, "moves": []}', (2**64, [], None)),
         (b'{"moves": [-9223372036854775809]}', (1, [-(2**63) - 1], None)),
-        (b'{"moves": "\\ud800"}', (1, "\ud800", None)),
         (b'{"moves": "\\ud83d\\ude00", "fen": "\xc3\xa9"}', (1, "\U0001f600", "é")),
     ],
 )

@@ -56,6 +56,14 @@ def test_selected_fields_are_the_columns() -> None:
     assert bad.startswith("3: ")
 
 
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    hostile = "\x1b[2J\x1b]0;x\x07"
+    rows = [ROW | {"player": hostile}, BAD | {"error": hostile}]
+    text = "".join(show(rows, fields=("line", "player")))
+    assert text.isprintable()
+    assert text.count("[2J") == 2
+
+
 def test_a_first_batch_of_errors_has_a_header() -> None:
     header, _, bad, row, *_ = show([BAD], [ROW])
     assert header.split()[0] == "id"

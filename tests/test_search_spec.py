@@ -21,6 +21,7 @@ RECORD = {"search": {"variant": "dual"} | to_dict(SAVED)}
         ("dual:num-rounds=10", None, "dual", {"num_rounds": 10}),
         ("dual:num_rounds=10", (40, 20), "dual", {"num_simulations": (40, 20), "num_rounds": 10}),
         ("dual:simulations=40,20", None, "dual", {"num_simulations": (40, 20)}),
+        ("contempt:frozen_visit_limit=-3", None, "contempt", {"frozen_visit_limit": -3}),
         ("alphazero:window=none:simulations=9", None, "alphazero", {"num_simulations": 9}),
     ],
 )
@@ -40,6 +41,10 @@ def test_options_change_the_search(
         ("dual:num_rounds", "^variant 'dual:num_rounds': option 'num_rounds' must be OPTION="),
         ("dual:num_rounds=x", "^variant 'dual:num_rounds=x': --num-rounds: 'x' is not an integer$"),
         ("dual:num_rounds=99", "num_rounds is 99; it must be a whole number from 1 to [^\n]*ns$"),
+        ("dual:c_puct=1,--help", "c_puct is 1,--help; a value cannot begin with - unless it is a"),
+        ("dual:c_puct=-h", "c_puct is -h; a value cannot begin with -"),
+        ("dual:c_puct=1,--config=/etc/passwd", "c_puct is 1,--config=/etc/passwd; a value cannot"),
+        ("dual:c_puct=1,--num-simulations,7,3", "a value cannot begin with -"),
         ("net+dual", r"^variant 'net\+dual': write SEARCH\[:OPTION=VALUE"),
         ("", "^variant '': write SEARCH"),
     ],

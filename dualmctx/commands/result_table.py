@@ -46,6 +46,11 @@ def _likely_moves(legal: list[Row]) -> str:
     return ", ".join(f"{move} {share}" for move, share in shares if share != "0%")
 
 
+def _printable(text: str) -> str:
+    """Replaces control characters, with which a name in a file could change the terminal."""
+    return "".join(x if x.isprintable() else "\N{REPLACEMENT CHARACTER}" for x in text)
+
+
 def _any(value: Any) -> str:
     return _join(value) if isinstance(value, list) else _number(value)
 
@@ -89,9 +94,8 @@ class ResultTable:
             if is_error:
                 for row, _ in group:
                     name = row.get("id", row.get("line", ""))
-                    self._console.print(
-                        f"[red]{escape(str(name))}: {escape(row['error'])}[/red]", highlight=False
-                    )
+                    text = escape(_printable(f"{name}: {row['error']}"))
+                    self._console.print(f"[red]{text}[/red]", highlight=False)
 
     def close(self) -> None:
         """Prints the meaning of the columns."""
@@ -100,7 +104,7 @@ class ResultTable:
 
     def _texts(self, row: Row) -> list[str]:
         return [
-            "" if row.get(field) is None else self._column(field).to_text(row[field])
+            "" if row.get(field) is None else _printable(self._column(field).to_text(row[field]))
             for field in self._fields
         ]
 

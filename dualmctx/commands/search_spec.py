@@ -63,8 +63,22 @@ def set_options(policy: Policy, search: str, options: Iterable[tuple[str, str]])
             raise ValueError(
                 f"{search} has no option {name}; it has simulations, {', '.join(known)}"
             )
-        flags += [known[name], *("None" if x == "none" else x for x in value.split(","))]
+        parts = ["None" if x == "none" else x for x in value.split(",")]
+        # A part must not act as a flag: specifications also come in messages to a server.
+        if any(x.startswith("-") and not _is_number(x) for x in parts):
+            raise ValueError(
+                f"{name} is {value}; a value cannot begin with - unless it is a number"
+            )
+        flags += [known[name], *parts]
     return parse_flags(policy, flags, search, "") if flags else policy
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _list_flags(policy: Any) -> dict[str, str]:

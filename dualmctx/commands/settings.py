@@ -85,7 +85,10 @@ def _nest(settings: Settings, options: Any, hints: dict[str, Any]) -> Settings:
             names = {field.name for field in dataclasses.fields(getattr(options, group))}
             moved = {name: x for name, x in settings.items() if name in names}
             rest = {name: x for name, x in settings.items() if name not in moved}
-            settings = rest | ({group: rest.get(group, {}) | moved} if moved else {})
+            inner = rest.get(group, {})
+            # An entry of another type is refused later.
+            if moved and isinstance(inner, dict):
+                settings = rest | {group: inner | moved}
     return settings
 
 

@@ -131,8 +131,9 @@ class DeepeningSearch:
     def _limit(self, task: Task) -> str | None:
         """Limits the simulations of a task; returns the error if it asks for more."""
         capacity, analysis = self._pool.capacity, task.request.analysis
-        if task.target > capacity and analysis is not None and analysis.simulations is None:
-            task.target = capacity
+        is_maximum = analysis is not None and (analysis.simulations is None or analysis.is_maximum)
+        if is_maximum:
+            task.target = min(task.target, capacity)
         if task.target <= capacity:
             return None
         return (

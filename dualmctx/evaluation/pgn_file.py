@@ -86,10 +86,12 @@ def _chunks(file: BinaryIO) -> Iterator[_Chunk]:
         found = _TAG.match(text)
         # A new game starts even if a comment has not been closed.
         if found is not None and (not in_comment or found[1] == "Event"):
-            if lines or error is not None:
+            found_tags = _read_tags(text)
+            # A game without moves ends where a tag is repeated.
+            if lines or error is not None or tags.keys() & found_tags:
                 yield _Chunk(tags, "\n".join(lines), error or _unclosed(in_comment), end)
                 tags, lines, error, in_comment = {}, [], None, False
-            tags |= _read_tags(text)
+            tags |= found_tags
         elif in_comment or not text.startswith("%"):
             lines.append(text)
             error = error or line.error

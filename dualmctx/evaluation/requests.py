@@ -24,6 +24,8 @@ class Analysis(NamedTuple):
       max_time: seconds, positive; `None` for no limit.
       report_every: seconds between interim results, positive; `None` for no interim results.
       reuse: whether to continue from a kept tree.
+      is_maximum: whether fewer simulations are run if the memory for trees does not hold as many;
+        otherwise this is an error.
     """
 
     variant: str | None = None
@@ -31,6 +33,7 @@ class Analysis(NamedTuple):
     max_time: float | None = None
     report_every: float | None = None
     reuse: bool = True
+    is_maximum: bool = False
 
 
 class Request(NamedTuple):

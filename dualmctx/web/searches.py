@@ -108,7 +108,9 @@ async def answer_analyse(session: Session, message: Message) -> None:
     opened = await open_moves(session, message, network)
     engine = await _engine(session, message)
     variant = _variant(message, network)
-    analysis = Analysis(message.variant, message.simulations, report_every=_REPORT_SECONDS)
+    analysis = Analysis(
+        message.variant, message.simulations, report_every=_REPORT_SECONDS, is_maximum=True
+    )
     with contextlib.ExitStack() as stack:
         running = stack.enter_context(Running(session, message, engine))
         stack.enter_context(session.stoppable(running.stop))

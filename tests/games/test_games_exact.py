@@ -10,6 +10,7 @@ from double_move import DoubleMoveNim
 
 import games
 from games import exact as module
+from games import retrograde
 from games.exact import exact_source, exact_values
 
 
@@ -97,6 +98,21 @@ def test_an_error_of_an_own_game_is_raised_again(monkeypatch):
     monkeypatch.setattr(type(env.wrapped), "num_codes", 2)
     with pytest.raises(ValueError, match="cannot be solved"):
         exact_values(env, env.init(jax.random.PRNGKey(0)))
+
+
+class Passing:
+    """Action 0 wins at once, action 1 passes; a position is the player to move, or a result."""
+
+    start = staticmethod(lambda: 0)
+    mover = staticmethod(lambda position: position)
+    result = staticmethod(lambda position: {"first": 1, "second": -1}.get(position))
+    moves = staticmethod(lambda position: {0: ("first", "second")[position], 1: 1 - position})
+
+
+def test_a_game_whose_positions_repeat_cannot_be_solved():
+    graph = retrograde.explore(Passing())
+    with pytest.raises(ValueError, match="positions repeat within a game, so it cannot be solved"):
+        retrograde.first_player_values(Passing(), graph)
 
 
 # The values of the first moves: V. Allis, "A knowledge-based approach of Connect-Four", 1988.

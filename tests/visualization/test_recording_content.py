@@ -151,6 +151,8 @@ def test_progress_counts_simulations_and_may_stop_the_search(connect2: Any) -> N
 def test_bad_requests_name_the_problem(connect2: Any) -> None:
     with pytest.raises(ValueError, match=r"2,001 simulations; .* at most 2,000"):
         record_trained(connect2, policy=AlphaZero(2001))
+    with pytest.raises(ValueError, match=r"reuse_capacity is 2,001; in a recording .* at most"):
+        record_trained(connect2, policy=AlphaZero(5, reuse_capacity=2001))
     with pytest.raises(ValueError, match="the game is over"):
         record_trained(connect2, [0, 2, 1], policy=DUAL)
     with pytest.raises(ValueError, match="move 2, '1', is illegal"):

@@ -24,14 +24,21 @@ def read_file(name: str) -> str:
     """Returns the text of a file.
 
     Raises:
-      ValueError: if the file is too large.
+      ValueError: if the file is too large, or ~ names no user.
       OSError: if it cannot be read.
     """
-    with Path(name).expanduser().open("rb") as file:
+    with _path(name).open("rb") as file:
         data = file.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
         raise ValueError(f"{name} is larger than {_MAX_BYTES} bytes: give the file of one game.")
     return decode(data)
+
+
+def _path(name: str) -> Path:
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:
+        raise ValueError(f"{name[:80]} names the folder of an unknown user.") from None
 
 
 def save_game(
@@ -55,10 +62,10 @@ def save_game(
       The file.
 
     Raises:
-      ValueError: if the extension is unknown, or the file exists.
+      ValueError: if the extension is unknown, the file exists, or ~ names no user.
       OSError: if it cannot be written.
     """
-    file, formats = Path(name).expanduser(), record_formats(game.env)
+    file, formats = _path(name), record_formats(game.env)
     endings = {f".{EXTENSIONS[format]}": format for format in formats}
     if file.suffix and file.suffix not in endings:
         known = " or ".join(endings)

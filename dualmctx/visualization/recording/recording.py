@@ -90,6 +90,12 @@ def _check(policy: Policy, state: Any) -> None:
             f"the search has {total:,} simulations; a recording has at most {MAX_SIMULATIONS:,}:"
             " choose fewer simulations"
         )
+    capacity = policy.traits.reuse_capacity
+    if capacity > MAX_SIMULATIONS:
+        raise ValueError(
+            f"reuse_capacity is {capacity:,}; in a recording it must be at most "
+            f"{MAX_SIMULATIONS:,}, and it has no effect there"
+        )
     if np.ndim(state.terminated):
         shape = np.shape(state.terminated)
         raise ValueError(f"the state has a batch axis of shape {shape}; pass a single state")

@@ -31,10 +31,12 @@ export function defaultSimulations(state) {
 
 // Returns the levels of the chosen variant as { name, simulations, temperature, text }.
 export function strengthLevels(state) {
-  const limit = state.welcome.limits.simulations;
+  const numbers = defaultSimulations(state);
+  // The limit is of all trees together.
+  const largest = state.welcome.limits.simulations / numbers.reduce((sum, number) => sum + number, 0);
   return LEVELS.map(([name, factor, temperature]) => {
-    const simulations = defaultSimulations(state).map((number) => (
-      Math.min(limit, Math.max(1, Math.round(number * factor)))));
+    const round = factor < largest ? Math.round : Math.floor;
+    const simulations = numbers.map((number) => Math.max(1, round(number * Math.min(factor, largest))));
     return { name, simulations, temperature, text: `${name} (${simulations.join(" + ")}, ${temperature})` };
   });
 }

@@ -2,6 +2,7 @@
 
 import { make, makeButton, makeField, saveFile, setOptions } from "./dom.js";
 import { startNewGame } from "./game.js";
+import { recordLimit } from "./record_input.js";
 
 const KINDS = { pgn: "PGN", sgf: "SGF", text: "Text" };
 
@@ -31,6 +32,10 @@ export function makeRecord(root, { socket, store, showError, announce }) {
     announce(`Saved ${answer.filename}.`);
   });
   const load = guarded(async (text) => {
+    const limit = recordLimit(store.get());
+    if (new Blob([text]).size > limit) {
+      throw new Error(`The record is too long; it may have at most ${limit.toLocaleString("en")} bytes.`);
+    }
     const answer = await socket.request({ type: "read", text, checkpoint: store.get().checkpoint });
     startNewGame(store, { moves: answer.moves, fen: answer.fen ?? null, first: "human", second: "human" });
     const games = answer.count > 1 ? ` The file has ${answer.count} games; this is the first.` : "";

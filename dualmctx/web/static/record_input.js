@@ -6,6 +6,11 @@ const NAMES = { pgn: "PGN", sgf: "SGF", text: "moves" };
 // Bytes that the rest of the message needs.
 const RESERVE = 2_000;
 
+// Returns the largest number of bytes of a record.
+export function recordLimit(state) {
+  return (state.welcome?.limits.message_bytes ?? 2 ** 18) - RESERVE;
+}
+
 // Returns { element, update() }.
 //
 // A record that cannot be read changes nothing: the game and the pasted text stay.
@@ -38,7 +43,7 @@ export function makeRecordInput({ socket, store, announce }) {
     file.value = ""; // so that the same file can be chosen again
   }
 
-  const sizeLimit = () => (store.get().welcome?.limits.message_bytes ?? 2 ** 18) - RESERVE;
+  const sizeLimit = () => recordLimit(store.get());
 
   async function read(record) {
     if (record.trim() === "") {

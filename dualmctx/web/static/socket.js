@@ -69,11 +69,12 @@ export function connect(address, onState, onProgress) {
   }
 
   function receive(text) {
-    delay = FIRST_DELAY;
     const answer = JSON.parse(text);
     const entry = pending.get(answer.id);
     if (answer.type === "error" && answer.id === null) refusal = `${answer.message}.`;
     if (!entry) return;
+    // A server that refuses the page answers no message, so the delay keeps growing.
+    delay = FIRST_DELAY;
     refusal = "";
     progress.delete(answer.id);
     if (answer.type === "progress") progress.set(answer.id, answer);

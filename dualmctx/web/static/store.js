@@ -129,8 +129,11 @@ export function createStore() {
     });
   }
 
-  // The back button, or an address typed by hand.
-  window.addEventListener("popstate", () => change({ ...read(), paused: false }, () => {}));
+  // The back button, or an address typed by hand, which may name no network.
+  window.addEventListener("popstate", () => {
+    const found = read();
+    change({ ...found, checkpoint: found.checkpoint ?? state.checkpoint, paused: false }, () => {});
+  });
 
   function position(ply = state.ply ?? state.moves.length) {
     return { checkpoint: state.checkpoint, moves: state.moves.slice(0, ply), fen: state.fen };
