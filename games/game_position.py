@@ -74,7 +74,10 @@ def open_position(
     state, before = (jax.tree.map(lambda x, i=i: x[i], states) for i in (0, 1))
     bad = int(first_bad[0])
     if bad >= 0:
-        text = texts[bad] if texts else format_moves(env, start, actions[: bad + 1])[bad]
+        # Texts may include the numbers of moves.
+        if texts is None or len(texts) != len(actions):
+            texts = format_moves(env, start, actions[: bad + 1])
+        text = texts[bad]
         move = f"move {bad + 1}, {reprlib.repr(text)},"
         raise ValueError(f"{move} {_describe_problem(env, state)}")
     # In positions of a FEN, player 0 has the first side.

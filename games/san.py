@@ -58,10 +58,11 @@ def to_uci(game: str, start: Position, moves: Sequence[int | str]) -> list[int |
       ValueError: if a text is not a move, or does not name one piece.
     """
     position, converted = start, []
-    for number, move in enumerate(moves, start=1):
+    for move in moves:
         try:
             text = _to_text(game, position, move)
         except ValueError as error:
+            number = len(converted) + 1
             raise ValueError(f"move {number}, {reprlib.repr(move)}, is {error}.") from None
         if text is not None:
             converted.append(move if not isinstance(move, str) else text)

@@ -60,7 +60,9 @@ def find_state(env: Environment, given: Given) -> Any:
     bad = int(first_bad[0])
     if bad >= 0:
         move = games.format_moves(env, start, actions)[bad]
-        raise ValueError(f"move {bad + 1} of {given.moves}, {move!r}, is illegal; change the moves")
+        is_over = bool(state.terminated[0] | state.truncated[0])
+        problem = "comes after the end of the game" if is_over else "is illegal"
+        raise ValueError(f"move {bad + 1} of {given.moves}, {move!r}, {problem}; change the moves")
     if bool(state.terminated[0] | state.truncated[0]):
         raise ValueError(f"the game is over{given.text}; give a position with a legal move")
     return state

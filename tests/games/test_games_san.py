@@ -96,7 +96,11 @@ def test_notations_may_be_mixed():
     with pytest.raises(
         ValueError, match=r"^move 3, 'Ke3', is not possible: no king can move to e3"
     ):
-        games.parse_moves(env, "e4 e5 Ke3")
+        games.parse_moves(env, "1. e4 e5 2. Ke3")
+    texts = ["1.", "e4", "e5", "2.", "Nf3", "Nc6", "3.", "e1c1"]
+    actions = games.parse_moves(env, texts)
+    with pytest.raises(ValueError, match=r"^move 5, 'e1c1', is illegal"):
+        games.open_position(env, None, actions, texts)
     with pytest.raises(ValueError, match=r"^move 2, 99999, is not an action"):
         games.parse_moves(env, ["e4", 99999])
 

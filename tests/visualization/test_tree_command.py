@@ -68,6 +68,7 @@ def test_complete_games_are_drawn_from_the_name_of_the_game(tmp_path: Path, capf
     ("arguments", "message"),
     [
         (("2", "2"), "move 2 of 2 2, '2', is illegal; change the moves"),
+        (("2", "1", "3", "4"), "move 4 of 2 1 3 4, '4', comes after the end of the game; change"),
         (("9",), "move 1, '9', is not a move of connect2"),
         (("2", "1", "3"), "the game is over after 2 1 3; give a position with a legal move"),
         (("--fen", "x"), "connect2 has no FEN"),
