@@ -96,6 +96,7 @@ WRONG = {
     "params is None; pass those of network.init": {"params": None},
     r"params do not fit .* \(8, 8\), .* \(8, 9\); pass": {"params": OTHER},
     "rng_key is 0; pass a key": {"rng_key": 0},
+    "rng_key is of type dict; pass a key": {"rng_key": OTHER},
     r"rng_key is an array of float32 .* \[2\]; pass a key": {"rng_key": jnp.zeros(2)},
     r"rng_key has the shape \[4, 2, 2\]; pass": {"rng_key": jnp.zeros((4, 2, 2), jnp.uint32)},
     "rng_key has 3 keys for 4 positions": {"rng_key": jax.random.split(jax.random.key(0), 3)},

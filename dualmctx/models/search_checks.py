@@ -36,7 +36,7 @@ def check_parts(env: Any, network: Any, policy: Any) -> None:
             raise ValueError(f"{name} is {_describe(part)}; pass {remedy}")
 
 
-def check_states(env: Any, states: Any) -> int:
+def check_batch(env: Any, states: Any) -> int:
     """Checks that states are a batch, of a game with as many actions; returns the batch's size.
 
     Raises:
@@ -67,11 +67,12 @@ def check_key(rng_key: Any, batch_size: int) -> None:
       ValueError: if it is something else.
     """
     remedy = "pass a key, such as jax.random.PRNGKey(0), or one for each position"
-    dtype, ndim = getattr(rng_key, "dtype", None), jnp.ndim(rng_key)
-    if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key):
-        ndim += 1
-    elif dtype != jnp.uint32:
+    dtype = getattr(rng_key, "dtype", None)
+    is_typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
+    if not is_typed and dtype != jnp.uint32:
         raise ValueError(f"rng_key is {_describe(rng_key)}; {remedy}")
+    # A raw key is an array of numbers.
+    ndim = jnp.ndim(rng_key) + is_typed
     if ndim not in (1, 2):
         raise ValueError(f"rng_key has the shape {list(rng_key.shape)}; {remedy}")
     if ndim == 2 and rng_key.shape[0] != batch_size:

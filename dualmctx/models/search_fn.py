@@ -21,9 +21,9 @@ from dualmctx.models.game_model import (
 from dualmctx.models.network import cast_trunk
 from dualmctx.models.rollouts import play_out
 from dualmctx.models.search_checks import (
+    check_batch,
     check_key,
     check_parts,
-    check_states,
     explained_params,
 )
 from dualmctx.types import (
@@ -150,7 +150,7 @@ def make_search_fn(
     def search(
         params: Params, rng_key: Array, state: GameState, search_tree: Any = None
     ) -> mctx.PolicyOutput:
-        check_key(rng_key, check_states(env, state))
+        check_key(rng_key, check_batch(env, state))
         # Only policies with `reuse_capacity` take a tree.
         reused = {} if search_tree is None else {"search_tree": search_tree}
         with explained_params(params):

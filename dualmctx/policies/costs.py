@@ -48,20 +48,19 @@ def move_cost(policy: Policy, network: HasHeads, *, keep_activations: bool = Tru
     blocks = evaluation_blocks(policy, network, keep_activations=keep_activations)
     if plies is None or blocks is None:
         return MoveCost(sum(budgets), None, None)
-    # Those of each tree, and those of its own nodes by the heads before its own.
-    counts = [
-        number + sum(later) for number, later in zip(budgets, _own_nodes(budgets), strict=True)
-    ]
+    # The head of a tree also evaluates the nodes that each later tree finds by itself.
+    own = _own_nodes(budgets)
+    counts = [budget + sum(own[tree + 1 :]) for tree, budget in enumerate(budgets)]
     total = sum(count * cost for count, cost in zip(counts, blocks, strict=True))
     return MoveCost(sum(budgets), sum(counts) + budgets[0] * plies, total)
 
 
-def _own_nodes(budgets: tuple[int, ...]) -> list[list[int]]:
-    """Returns, for each tree, the numbers of nodes that each tree after it finds by itself."""
+def _own_nodes(budgets: tuple[int, ...]) -> list[int]:
+    """Returns how many nodes each tree finds by itself: its budget less those of earlier trees."""
     own: list[int] = []
     for budget in budgets:
         own.append(max(0, budget - sum(own)))
-    return [own[tree + 1 :] for tree in range(len(own))]
+    return own
 
 
 def evaluation_blocks(
