@@ -4,6 +4,8 @@ import math
 import numbers
 from typing import Any, Protocol, TypeGuard
 
+from dualmctx.errors import UserError
+
 
 def check(is_valid: bool, name: str, value: Any, remedy: str) -> None:
     """Checks an option.
@@ -12,7 +14,7 @@ def check(is_valid: bool, name: str, value: Any, remedy: str) -> None:
       ValueError: if `is_valid` is false; the message has the name, the value and the remedy.
     """
     if not is_valid:
-        raise ValueError(f"{name} is {value}; it must be {remedy}")
+        raise UserError(f"{name} is {value}; it must be {remedy}")
 
 
 MAX_COUNT = 2**31 - 1

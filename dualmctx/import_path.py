@@ -9,6 +9,8 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
+from dualmctx.errors import UserError
+
 _NAME = r"[^\W\d]\w*"
 _PATH = re.compile(rf"{_NAME}(\.{_NAME})*:{_NAME}(\.{_NAME})*")
 
@@ -35,7 +37,7 @@ def call_factory(path: str, parameters: Mapping[str, Any], kind: str) -> Any:
     """
     factory = import_object(path, kind)
     if not callable(factory):
-        raise ValueError(
+        raise UserError(
             f"{kind} {path} is of type {type(factory).__name__}; it must be a function or class "
             f"that returns the {kind}"
         )
@@ -43,7 +45,7 @@ def call_factory(path: str, parameters: Mapping[str, Any], kind: str) -> Any:
     try:
         return factory(**parameters)
     except Exception as error:
-        raise ValueError(f"{kind} {path} cannot be built: it raised {describe(error)}") from error
+        raise UserError(f"{kind} {path} cannot be built: it raised {describe(error)}") from error
 
 
 def import_object(path: str, kind: str) -> Any:
@@ -66,19 +68,19 @@ def import_object(path: str, kind: str) -> Any:
     """
     module_name, _, attribute = path.partition(":")
     if not _PATH.fullmatch(path) or module_name.endswith(".py"):
-        raise ValueError(
+        raise UserError(
             f"{kind} is {path!r}; write it as package.module:attribute, without .py and slashes"
         )
     is_private = any(part.startswith("_") for part in re.split(r"[.:]", path))
     if is_private or module_name.split(".")[0] in sys.stdlib_module_names:
-        raise ValueError(
+        raise UserError(
             f"{kind} is {path}; it must not be private or a part of Python's standard library"
         )
     found: Any = _import_module(module_name, path, kind)
     for part in attribute.split("."):
         if not hasattr(found, part):
             file = getattr(sys.modules[module_name], "__file__", None) or module_name
-            raise ValueError(f"{kind} {path} does not exist: {file} has no {attribute}")
+            raise UserError(f"{kind} {path} does not exist: {file} has no {attribute}")
         found = getattr(found, part)
     return found
 
@@ -93,12 +95,12 @@ def _import_module(name: str, path: str, kind: str) -> Any:
     except Exception as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing is not None and f"{name}.".startswith(f"{missing}."):
-            raise ValueError(
+            raise UserError(
                 f"{kind} {path} does not exist: there is no module {missing!r} in {folder} or "
                 "among the installed packages; run the command in the folder of the module, or "
                 "install it"
             ) from error
-        raise ValueError(
+        raise UserError(
             f"{kind} {path} cannot be imported: module {name} raised {describe(error)}"
         ) from error
 
@@ -115,12 +117,12 @@ def _check_parameters(path: str, factory: Any, given: Mapping[str, Any], kind: s
     for name, value in given.items():
         if name not in names and not takes_all:
             known = ", ".join(names) or "no parameters"
-            raise ValueError(
+            raise UserError(
                 f"{kind} {path} has no parameter {name!r} (={value!r}): it takes {known}"
             )
     for x in named:
         if x.default is x.empty and x.name not in given:
-            raise ValueError(f"{kind} {path} needs a value of its parameter {x.name!r}")
+            raise UserError(f"{kind} {path} needs a value of its parameter {x.name!r}")
 
 
 def describe(error: BaseException) -> str:

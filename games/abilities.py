@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from dualmctx.errors import UserError
 from dualmctx.import_path import describe
 
 if TYPE_CHECKING:
@@ -129,6 +130,6 @@ def ability(env: Any, name: str) -> Callable[..., Any] | None:
         except ValueError:
             raise
         except Exception as error:
-            raise ValueError(f"{name} of game {env.id} raised {describe(error)}") from error
+            raise UserError(f"{name} of game {env.id} raised {describe(error)}") from error
 
     return call

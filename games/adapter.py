@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dualmctx.errors import UserError
 from games import drawing
 
 
@@ -75,9 +76,7 @@ def check_at_least(name: str, value: object, minimum: int, meaning: str) -> int:
     """
     number = int(value) if isinstance(value, int | np.integer) else minimum - 1
     if isinstance(value, bool) or number < minimum:
-        raise ValueError(
-            f"{name}={value!r}: pass a whole number of at least {minimum} ({meaning})."
-        )
+        raise UserError(f"{name}={value!r}: pass a whole number of at least {minimum} ({meaning}).")
     return number
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dualmctx.errors import UserError
 from games import uci
 from games.abilities import ability
 from games.board_cells import FINDERS, Cell, Cells, chess_cells
@@ -84,7 +85,7 @@ def _check(game: str, found: Any) -> dict[int, Cells]:
     try:
         return {int(action): _to_cells(*cells) for action, cells in dict(found).items()}
     except (TypeError, ValueError) as error:
-        raise ValueError(
+        raise UserError(
             f"board_input of game {game} must return games.Cells by action, whose cells are pairs "
             f"of a row and a column: {error}."
         ) from None
@@ -101,7 +102,7 @@ def _to_cells(start: Any = None, targets: Any = (), shown: Any = None) -> Cells:
 def _to_cell(pair: Any) -> Cell:
     row, column = pair
     if row < 0 or column < 0:
-        raise ValueError(f"the cell {pair} is outside the picture")
+        raise UserError(f"the cell {pair} is outside the picture")
     return int(row), int(column)
 
 

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dualmctx.errors import UserError
 from games.abilities import ability
 from games.fen import read_fen, write_fen
 from games.positions import Position
@@ -65,7 +66,7 @@ def set_up(env: pgx.Env, positions: Sequence[Any]) -> Any:
     if positions and ability(env, "from_fen") is not None:
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *positions)
     if env.id not in _SET_UP or not positions:
-        raise ValueError(
+        raise UserError(
             f"{len(positions)} positions of {env.id}: pass at least one, of chess or gardner_chess."
         )
     number = len(positions)
@@ -93,7 +94,7 @@ def to_position(env: pgx.Env, state: Any) -> Position:
     """
     if env.id not in _SET_UP or np.ndim(state.current_player):
         shape = np.shape(state.current_player)
-        raise ValueError(
+        raise UserError(
             f"a state of {env.id} of shape {shape}: pass a single one, of chess or gardner_chess."
         )
     if env.id == "gardner_chess":

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dualmctx.errors import UserError
 from dualmctx.import_path import describe
 from games.abilities import ability
 from games.board_input import entries
@@ -65,7 +66,7 @@ def _check_symmetries(env: Any, key: jax.Array) -> None:
         if not bool(first.terminated) and not all(map(np.array_equal, wanted, actual)):
             same = False
         if not same:
-            raise ValueError(f"after {ply} moves of a random game, an image of it differs")
+            raise UserError(f"after {ply} moves of a random game, an image of it differs")
         if bool(first.terminated | first.truncated):
             return
         action = int(player(jax.random.fold_in(key, ply), first))
@@ -84,7 +85,7 @@ def _check_fen(env: Any, key: jax.Array) -> None:
         again = from_fen(env, text)
         for name in ("observation", "legal_action_mask"):
             if not np.array_equal(getattr(again, name), getattr(state, name)):
-                raise ValueError(f"the state of {text!r} has another {name}")
+                raise UserError(f"the state of {text!r} has another {name}")
         state = step(state, player(jax.random.fold_in(key, ply), state))
 
 
@@ -102,7 +103,7 @@ def _check_board_input(env: Any, key: jax.Array) -> None:
     for entry in entries(env, state):
         for row, column in (*entry.targets, *filter(None, (entry.start, entry.shown))):
             if row >= len(rows) or column >= len(rows[row]):
-                raise ValueError(f"move {entry.name} has cell {(row, column)} outside the picture")
+                raise UserError(f"move {entry.name} has cell {(row, column)} outside the picture")
 
 
 def describe_abilities(env: Any) -> list[str]:

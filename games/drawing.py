@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import numpy as np
 
+from dualmctx.errors import UserError
 from games.pictures import Picture, picture
 
 Theme = Literal["light", "dark"]
@@ -112,7 +113,7 @@ def save_svg(
       ValueError: if the name does not end with ".svg"; also the errors of `to_svg`.
     """
     if not str(filename).endswith(".svg"):
-        raise ValueError(f"filename={str(filename)!r}: pass a name that ends with '.svg'.")
+        raise UserError(f"filename={str(filename)!r}: pass a name that ends with '.svg'.")
     svg = to_svg(state, color_theme=color_theme, scale=scale, before=before)
     Path(filename).write_text(svg, encoding="utf-8")
 
@@ -121,7 +122,7 @@ def _pictures(state: Any, before: Any) -> list[Picture]:
     singles = _singles(state)
     earlier = [None] * len(singles) if before is None else _singles(before)
     if len(earlier) != len(singles):
-        raise ValueError(
+        raise UserError(
             f"before has {len(earlier)} states, but there are {len(singles)}: pass the state "
             "before the last move of each."
         )
@@ -164,7 +165,7 @@ def _document(pictures: Sequence[Picture], theme: Theme | None, scale: float | N
 
     theme, scale = theme or "light", 1.0 if scale is None else scale
     if theme not in _COLOURS:
-        raise ValueError(f"color_theme={theme!r}: pass 'light' or 'dark'.")
+        raise UserError(f"color_theme={theme!r}: pass 'light' or 'dark'.")
     columns = math.ceil(math.sqrt(len(pictures)))
     width = (max((len(row) for p in pictures for row in p.rows), default=1) + 1) * _CELL
     width = max(width, 8 * max(len(p.caption) for p in pictures) + _CELL)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dualmctx.errors import UserError
 from games import solvers
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def load_bitbully() -> tuple[Any, Any]:
             importlib.import_module(name)
         except ImportError as error:
             purpose = "the perfect player of Connect Four"
-            raise ValueError(f"{purpose} needs {name}: {_REMEDY} ({error})") from error
+            raise UserError(f"{purpose} needs {name}: {_REMEDY} ({error})") from error
     module = importlib.import_module("bitbully")
     return module, module.BitBully(opening_book="12-ply-dist")
 

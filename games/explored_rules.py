@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dualmctx.errors import UserError
+
 # The numbers of states expanded at once, each compiled once; the maximum number of positions.
 _SMALL_CHUNK, _CHUNK, _MAX_POSITIONS = 64, 1024, 2**20
 
@@ -75,7 +77,7 @@ class ExploredRules:
         number = getattr(self.env, "num_codes", None)
         if not isinstance(number, int | np.integer):
             problem = "has no num_codes" if number is None else f"has num_codes {number!r}"
-            raise ValueError(
+            raise UserError(
                 f"game {self.env.id} has position_code but {problem}; give its environment the "
                 "attribute num_codes, an integer above all codes, or leave out position_code"
             )
@@ -143,7 +145,7 @@ def _explore(env: Any) -> dict[int, Position]:
             new_states.append(_flat_rows(children.states, np.array(list(new.values()), int)))
         codes = new_codes
         if len(found) > _MAX_POSITIONS:
-            raise ValueError(
+            raise UserError(
                 f"game {env.id} has more than {_MAX_POSITIONS:,} positions: make its parameters "
                 "smaller, or leave out position_code."
             )
@@ -188,7 +190,7 @@ def _add(env: Any, found: dict[int, Position], codes: list[int], x: _Children) -
             reward = float(x.rewards[row, action])
             if not 0 <= child < env.num_codes or (reward and not over):
                 problem = f"a reward of {reward:g} before the end" if reward else f"code {child}"
-                raise ValueError(
+                raise UserError(
                     f"game {env.id} cannot be solved: {problem}; codes must be from 0 to num_codes "
                     f"- 1 = {env.num_codes - 1}, and rewards zero before the last move."
                 )
@@ -197,7 +199,7 @@ def _add(env: Any, found: dict[int, Position], codes: list[int], x: _Children) -
             )
             known = found.setdefault(child, position)
             if known[:2] != position[:2]:
-                raise ValueError(
+                raise UserError(
                     f"game {env.id} cannot be solved: position_code is {child} for two positions "
                     "that differ in the player to move or in the result."
                 )

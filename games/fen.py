@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
+from dualmctx.errors import UserError
 from games.abilities import ability
 from games.positions import RULES, Position, check_position, parse_square, square_name
 
@@ -48,15 +49,15 @@ def read_fen(env: pgx.Env, fen: str) -> Any:
     """
     own = ability(env, "from_fen")
     if own is None and not is_chess(env):
-        raise ValueError(f"{env.id} has no FEN: it is for {' and '.join(RULES)}; pass moves.")
+        raise UserError(f"{env.id} has no FEN: it is for {' and '.join(RULES)}; pass moves.")
     if not isinstance(fen, str):
         example = f", such as {RULES[env.id].start!r}" if is_chess(env) else ""
-        raise ValueError(f"fen={reprlib.repr(fen)}: pass text{example}.")
+        raise UserError(f"fen={reprlib.repr(fen)}: pass text{example}.")
     if own is not None:
         try:
             return own(fen)
         except ValueError as error:
-            raise ValueError(f"FEN {fen[:100]!r} of {env.id}: {error}") from None
+            raise UserError(f"FEN {fen[:100]!r} of {env.id}: {error}") from None
     return parse_fen(env.id, fen)
 
 
@@ -67,7 +68,7 @@ def parse_fen(game: str, fen: str) -> Position:
         position = _parse(fen, rules.size)
         check_position(position, rules)
     except ValueError as error:
-        raise ValueError(f"FEN {fen[:100]!r} of {game}: {error}.") from None
+        raise UserError(f"FEN {fen[:100]!r} of {game}: {error}.") from None
     return position
 
 
@@ -105,7 +106,7 @@ def write_fen(position: Position) -> str:
 def _parse(fen: str, size: int) -> Position:
     fields = fen.split()
     if len(fields) != 6:
-        raise ValueError(
+        raise UserError(
             f"{len(fields)} fields; six are needed: board, side to move, castling, en passant, "
             "halfmoves, moves"
         )
@@ -119,7 +120,7 @@ def _parse(fen: str, size: int) -> Position:
     )
     for text, (name, pattern, expected) in zip(fields[1:], patterns, strict=True):
         if not re.fullmatch(pattern, text):
-            raise ValueError(f"{name} {reprlib.repr(text)} is not {expected}")
+            raise UserError(f"{name} {reprlib.repr(text)} is not {expected}")
     board, color, castling, en_passant, halfmoves, fullmoves = fields
     return Position(
         board=_parse_board(board, size),
@@ -134,17 +135,17 @@ def _parse(fen: str, size: int) -> Position:
 def _parse_board(text: str, size: int) -> tuple[int, ...]:
     ranks = text.split("/")
     if len(ranks) != size:
-        raise ValueError(f"{len(ranks)} ranks instead of {size}")
+        raise UserError(f"{len(ranks)} ranks instead of {size}")
     for number, rank in zip(range(size, 0, -1), ranks, strict=True):
         if not re.fullmatch(f"([pnbrqkPNBRQK]|[1-{size}](?![1-9]))+", rank):
-            raise ValueError(
+            raise UserError(
                 f"rank {number}, {reprlib.repr(rank)}, does not consist of pieces and counts of "
                 "empty squares"
             )
     rows = [re.sub("[1-9]", lambda number: "." * int(number[0]), rank) for rank in ranks]
     for number, row in zip(range(size, 0, -1), rows, strict=True):
         if len(row) != size:
-            raise ValueError(f"rank {number} has {len(row)} squares instead of {size}")
+            raise UserError(f"rank {number} has {len(row)} squares instead of {size}")
     pieces = {letter: _LETTERS.index(letter) for letter in _LETTERS[:7]}
     pieces |= {letter.lower(): -piece for letter, piece in pieces.items() if piece}
     return tuple(pieces[row[file]] for file in range(size) for row in reversed(rows))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
+from dualmctx.errors import UserError
 from games.chess_states import set_up
 from games.fen import is_chess
 from games.histories import replay, replay_checked
@@ -79,7 +80,7 @@ def open_position(
             texts = format_moves(env, start, actions[: bad + 1])
         text = texts[bad]
         move = f"move {bad + 1}, {reprlib.repr(text)},"
-        raise ValueError(f"{move} {_describe_problem(env, state)}")
+        raise UserError(f"{move} {_describe_problem(env, state)}")
     # In positions of a FEN, player 0 has the first side.
     first = int(starts.current_player[0]) if start is None else 0
     return GamePosition(state, before, start, list(actions), first)

@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dualmctx.errors import UserError
+
 if TYPE_CHECKING:
     import pgx
 
@@ -88,9 +90,9 @@ def _check_histories(histories: Any) -> Any:
         try:
             histories = np.asarray(histories)
         except ValueError:
-            raise ValueError("histories have different lengths: pad them with -1.") from None
+            raise UserError("histories have different lengths: pad them with -1.") from None
     if histories.ndim != 2 or not np.issubdtype(histories.dtype, np.integer):
-        raise ValueError(
+        raise UserError(
             f"histories of shape {histories.shape} and type {histories.dtype}: "
             "pass [S, D] integers, padded with -1."
         )
@@ -99,7 +101,7 @@ def _check_histories(histories: Any) -> Any:
 
 def _check_starts(starts: Any, number: int) -> None:
     if np.shape(starts.current_player) != (number,):
-        raise ValueError(
+        raise UserError(
             f"starts of shape {np.shape(starts.current_player)} for {number} histories: "
             "pass one state for each."
         )

@@ -10,6 +10,7 @@ import string
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from dualmctx.errors import UserError
 from games.abilities import ability
 
 
@@ -55,7 +56,7 @@ def _check(game: str, names: list[Any], num_actions: int) -> None:
     if repeated and not problem:
         problem = f"the name {repeated[0]!r} twice; upper and lower case count as equal"
     if problem:
-        raise ValueError(f"move_names of game {game} returns {problem}.")
+        raise UserError(f"move_names of game {game} returns {problem}.")
 
 
 def move_names(game: str) -> MoveNames:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
+from dualmctx.errors import UserError
 from games import san, uci
 from games.chess_states import to_position
 from games.fen import is_chess, start_position
@@ -72,7 +73,7 @@ def parse_moves(env: pgx.Env, moves: Any, start: Any = None) -> list[int]:
         try:
             actions.append(_read(notation, line, move))
         except ValueError as error:
-            raise ValueError(f"move {number}, {reprlib.repr(move)}, is {error}.") from None
+            raise UserError(f"move {number}, {reprlib.repr(move)}, is {error}.") from None
         line = notation.play(line, actions[-1])
     return actions
 
@@ -103,7 +104,7 @@ def format_moves(env: pgx.Env, start: Any, actions: Sequence[int]) -> list[str]:
             action = _check_action(notation, action)
             texts.append(notation.show(line, action))
         except ValueError as error:
-            raise ValueError(f"move {number}, {reprlib.repr(action)}, is {error}.") from None
+            raise UserError(f"move {number}, {reprlib.repr(action)}, is {error}.") from None
         line = notation.play(line, action)
     return texts
 
@@ -126,7 +127,7 @@ def split_moves(moves: Any, joined: bool) -> Sequence[Any]:
     if isinstance(moves, list | tuple):
         return moves
     if not isinstance(moves, str):
-        raise ValueError(f"moves={reprlib.repr(moves)}: pass a list of moves, or text.")
+        raise UserError(f"moves={reprlib.repr(moves)}: pass a list of moves, or text.")
     if joined and moves.isdigit():
         return moves
     return moves.replace(", ", ",").split(",") if "," in moves else moves.split()
@@ -161,7 +162,7 @@ def _check_action(notation: _Notation, action: Any) -> int:
     last = notation.num_actions - 1
     is_integer = isinstance(action, int | np.integer) and not isinstance(action, bool)
     if not is_integer or not 0 <= action <= last:
-        raise ValueError(f"not an action: pass text, or a number from 0 to {last}")
+        raise UserError(f"not an action: pass text, or a number from 0 to {last}")
     return int(action)
 
 
@@ -176,7 +177,7 @@ def _notation(env: pgx.Env) -> _Notation:
         del line
         action = actions.get(text.lower()) if text.isascii() else None
         if action is None:
-            raise ValueError(
+            raise UserError(
                 f"not a move of {env.id}: write one of {names[0]}, {names[1]} … {names[-1]}"
             )
         return action

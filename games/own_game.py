@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from dualmctx.errors import UserError
 from dualmctx.import_path import call_factory, describe
 from games.contract import KEY, find_initial_faults, has_observe
 
@@ -72,7 +73,7 @@ class OwnGame:
         if state.observation is not None:
             return state.observation
         if not has_observe(self):
-            raise ValueError(
+            raise UserError(
                 f"game {self.id} has no method observe, which a search with several heads needs to "
                 "evaluate a stored position again; add observe(state), or choose a search with one "
                 "head, such as alphazero"
@@ -114,7 +115,7 @@ def make_own_game(name: str, path: str, parameters: Mapping[str, Any]) -> OwnGam
     env = call_factory(path, parameters, "game")
     state = initial_shapes(env, name)
     for fault in find_initial_faults(env, state):
-        raise ValueError(f"game {name}: {fault.problem}; {fault.remedy}")
+        raise UserError(f"game {name}: {fault.problem}; {fault.remedy}")
     return OwnGame(
         wrapped=env,
         id=name,
@@ -137,17 +138,17 @@ def initial_shapes(env: Any, name: str) -> Any:
     """
     for method in ("init", "step"):
         if not callable(getattr(env, method, None)):
-            raise ValueError(
+            raise UserError(
                 f"game {name} has no method {method}: its factory returned {_kind(env)}; it must "
                 "return an environment with the interface of pgx.Env"
             )
     try:
         state = jax.eval_shape(env.init, KEY)
     except Exception as error:
-        raise ValueError(f"game {name}: JAX cannot trace init: {describe(error)}") from error
+        raise UserError(f"game {name}: JAX cannot trace init: {describe(error)}") from error
     missing = [field for field in _FIELDS if not hasattr(state, field)]
     if missing:
-        raise ValueError(
+        raise UserError(
             f"game {name}: init returns {_kind(state)} without the field"
             f"{'s' * (len(missing) > 1)} {', '.join(missing)}; states need the fields of pgx.State"
         )

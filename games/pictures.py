@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dualmctx.errors import UserError
 from dualmctx.import_path import describe
 from games.board_drawings import BOARDS, Rows, split_rows, stone_cells
 
@@ -85,7 +86,7 @@ def _own_picture(state: Any) -> Picture:
     try:
         return state.picture()
     except Exception as error:
-        raise ValueError(f"picture() of {type(state).__name__} raised {describe(error)}") from error
+        raise UserError(f"picture() of {type(state).__name__} raised {describe(error)}") from error
 
 
 def changed_cells(before: Rows, after: Rows) -> frozenset[tuple[int, int]]:
@@ -147,7 +148,7 @@ def _board_picture(state: Any) -> Picture:
     board = BOARDS.get(_name(state))
     if board is None or board.cells is None:
         known = ", ".join(name for name, row in BOARDS.items() if row.cells)
-        raise ValueError(
+        raise UserError(
             f"no drawing for states of {_name(state)!r}: give the state a method picture() that "
             f"returns games.Picture; the built-in games are {known}."
         )

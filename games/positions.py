@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from dualmctx.errors import UserError
+
 PAWN, KNIGHT, BISHOP, ROOK, QUEEN, KING = range(1, 7)
 
 
@@ -94,15 +96,15 @@ def _check_pieces(position: Position, size: int) -> None:
     for name, sign in (("White", 1), ("Black", -1)):
         own = [piece * sign for piece in board if piece * sign > 0]
         if own.count(KING) != 1:
-            raise ValueError(f"{name} has {own.count(KING)} kings instead of 1")
+            raise UserError(f"{name} has {own.count(KING)} kings instead of 1")
         for kind, number, most in (
             ("pawns", own.count(PAWN), size),
             ("pieces", len(own), 2 * size),
         ):
             if number > most:
-                raise ValueError(f"{name} has {number} {kind}, more than {most}")
+                raise UserError(f"{name} has {number} {kind}, more than {most}")
     if PAWN in map(abs, board[::size] + board[size - 1 :: size]):
-        raise ValueError("a pawn stands on the first or the last rank")
+        raise UserError("a pawn stands on the first or the last rank")
 
 
 def _check_rights(position: Position, size: int) -> None:
@@ -111,7 +113,7 @@ def _check_rights(position: Position, size: int) -> None:
         sign, rank = (1, 0) if right.isupper() else (-1, size - 1)
         home = [(4, KING), (_ROOK_FILES[right], ROOK)]
         if size != 8 or any(board[file * size + rank] != sign * piece for file, piece in home):
-            raise ValueError(f"castling {right} needs king and rook on their initial squares")
+            raise UserError(f"castling {right} needs king and rook on their initial squares")
     if position.en_passant < 0:
         return
     file, rank = divmod(position.en_passant, size)
@@ -119,9 +121,9 @@ def _check_rights(position: Position, size: int) -> None:
     towards, expected = (-1, size - 3) if color == 0 else (1, 2)
     beyond, pawn = (file * size + rank + step for step in (-towards, towards))
     if size != 8 or rank != expected:
-        raise ValueError(f"no pawn can have jumped over {square_name(position.en_passant, size)}")
+        raise UserError(f"no pawn can have jumped over {square_name(position.en_passant, size)}")
     if board[position.en_passant] or board[beyond] or board[pawn] != towards * PAWN:
-        raise ValueError(f"no pawn has jumped over {square_name(position.en_passant, size)}")
+        raise UserError(f"no pawn has jumped over {square_name(position.en_passant, size)}")
 
 
 def _check_play(position: Position, rules: Rules) -> None:
@@ -129,17 +131,17 @@ def _check_play(position: Position, rules: Rules) -> None:
     own = [square for square, piece in enumerate(board) if piece * sign > 0]
     targets = [board[to] * sign for square in own for to in attacks(board, square)]
     if -KING in targets:
-        raise ValueError("the side that has just moved is in check")
+        raise UserError("the side that has just moved is in check")
     plies = 2 * (position.fullmoves - 1) + position.color
     if plies >= rules.max_plies:
-        raise ValueError(
+        raise UserError(
             f"move {position.fullmoves} is past the end of a game, which is a draw after "
             f"{rules.max_plies // 2} moves; number it lower"
         )
     # Upper bound: four moves per pawn, two of which are attacks, and two en passant captures.
     pawns = sum(board[square] == sign * PAWN for square in own)
     if sum(target <= 0 for target in targets) + 4 * pawns + 2 > rules.max_moves:
-        raise ValueError(f"more moves than the {rules.max_moves} that pgx can store")
+        raise UserError(f"more moves than the {rules.max_moves} that pgx can store")
 
 
 def attacks(board: Sequence[int], square: int) -> Iterator[int]:

@@ -9,6 +9,7 @@ import math
 import numbers
 from typing import TYPE_CHECKING, Any
 
+from dualmctx.errors import UserError
 from dualmctx.import_path import is_import_path
 from games.own_game import ENTRY_POINTS, entry_points, make_own_game
 
@@ -101,7 +102,7 @@ def make(name: str, /, **parameters: Any) -> pgx.Env:
     for key, value in parameters.items():
         if key not in defaults:
             names = ", ".join(defaults) or "no parameters"
-            raise ValueError(f"{name} has no parameter {key!r} (={value!r}): it takes {names}.")
+            raise UserError(f"{name} has no parameter {key!r} (={value!r}): it takes {names}.")
         _check(key, value, defaults[key])
     env = game_class(**dict(row.fixed), **parameters)
     env.state_ranges = dict(row.ranges)
@@ -112,7 +113,7 @@ def _make_installed(name: Any, known: str, parameters: dict[str, Any]) -> Any:
     """Builds a game that an installed package names by an entry point."""
     point = entry_points().get(known)
     if point is None:
-        raise ValueError(
+        raise UserError(
             f"no game {name!r}: choose one of {', '.join(available())}, or name a game of your own "
             "as package.module:factory. If another package has this game (entry-point group "
             f"{ENTRY_POINTS}), install that package."
@@ -121,7 +122,7 @@ def _make_installed(name: Any, known: str, parameters: dict[str, Any]) -> Any:
         return make_own_game(known, f"{point.module}:{point.attr}", parameters)
     except ValueError as error:
         package = point.dist.name if point.dist else "unknown"
-        raise ValueError(f"{error} (game {name!r} of the installed package {package})") from error
+        raise UserError(f"{error} (game {name!r} of the installed package {package})") from error
 
 
 def has_asymmetric_roles(env: pgx.Env) -> bool:
@@ -161,9 +162,9 @@ def _check(key: str, value: Any, default: Any) -> None:
     if value is None and default is None:
         return
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise ValueError(f"{key}={value!r}: pass a number, such as the default {default!r}.")
+        raise UserError(f"{key}={value!r}: pass a number, such as the default {default!r}.")
     if isinstance(default, float):
         if not math.isfinite(float(value)):
-            raise ValueError(f"{key}={value!r}: pass a finite number, such as {default!r}.")
+            raise UserError(f"{key}={value!r}: pass a finite number, such as {default!r}.")
     elif not isinstance(value, numbers.Integral) or int(value) < 1:
-        raise ValueError(f"{key}={value!r}: pass a whole number of at least 1.")
+        raise UserError(f"{key}={value!r}: pass a whole number of at least 1.")

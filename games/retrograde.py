@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from dualmctx.errors import UserError
 from games.plain import Rules
 
 
@@ -79,7 +80,7 @@ def first_player_values(rules: Rules, graph: Graph) -> list[int]:
                 values[row] = best(values[c] for c in graph.children[row].values())
                 settled.append(row)
     if len(settled) < len(values):
-        raise ValueError(
+        raise UserError(
             "positions repeat within a game, so it cannot be solved: count the plies in "
             "position_code and in the observation, or remove position_code"
         )

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from dualmctx.errors import UserError
 from games import uci
 from games.positions import (
     BISHOP,
@@ -63,7 +64,7 @@ def to_uci(game: str, start: Position, moves: Sequence[int | str]) -> list[int |
             text = _to_text(game, position, move)
         except ValueError as error:
             number = len(converted) + 1
-            raise ValueError(f"move {number}, {reprlib.repr(move)}, is {error}.") from None
+            raise UserError(f"move {number}, {reprlib.repr(move)}, is {error}.") from None
         if text is not None:
             converted.append(move if not isinstance(move, str) else text)
             position = play(position, text)
@@ -75,7 +76,7 @@ def _to_text(game: str, position: Position, move: int | str) -> str | None:
     if not isinstance(move, str):
         last = uci.num_actions(game) - 1
         if not isinstance(move, int | np.integer) or not 0 <= move <= last:
-            raise ValueError(f"not an action: pass text, or a number from 0 to {last}")
+            raise UserError(f"not an action: pass text, or a number from 0 to {last}")
         return uci.show(game, uci.begin(position), int(move))
     text = move.strip()
     if (number := _NUMBER.match(text)) is not None:
@@ -85,7 +86,7 @@ def _to_text(game: str, position: Position, move: int | str) -> str | None:
     found = text if is_uci(text) else read(game, position, text)
     size = math.isqrt(len(position.board))
     if any("abcdefgh".index(found[i]) >= size or int(found[i + 1]) > size for i in (0, 2)):
-        raise ValueError(_describe(game))
+        raise UserError(_describe(game))
     return found
 
 
@@ -97,11 +98,11 @@ def read(game: str, position: Position, text: str) -> str:
         return _castle(position, castling)
     match = _MOVE.fullmatch(text)
     if match is None:
-        raise ValueError(_describe(game))
+        raise UserError(_describe(game))
     piece, file, rank, end, promoted = match.groups(default="")
     size = math.isqrt(len(position.board))
     if end[0] >= "abcdefghi"[size] or int(end[1]) > size:
-        raise ValueError(_describe(game))
+        raise UserError(_describe(game))
     starts = [
         start
         for start in candidates(position, _KINDS[piece], parse_square(end, size))
@@ -111,16 +112,16 @@ def read(game: str, position: Position, text: str) -> str:
         target = parse_square(end, size)
         starts = [start for start in starts if not leaves_check(position, start, target)]
     if not starts:
-        raise ValueError(f"not possible: no {_NAMES[piece]} can move to {end}")
+        raise UserError(f"not possible: no {_NAMES[piece]} can move to {end}")
     if len(starts) > 1:
         names = " or ".join(f"{piece}{square_name(start, size)}{end}" for start in starts)
-        raise ValueError(f"ambiguous: write {names}")
+        raise UserError(f"ambiguous: write {names}")
     step = square_name(starts[0], size) + end
     promotes = piece == "" and end[1] in ("1", str(size))
     if promotes and not promoted:
-        raise ValueError(f"a pawn's promotion: write {end}=Q, {end}=R, {end}=B or {end}=N")
+        raise UserError(f"a pawn's promotion: write {end}=Q, {end}=R, {end}=B or {end}=N")
     if promoted and not promotes:
-        raise ValueError(f"not a promotion: write {piece}{end}")
+        raise UserError(f"not a promotion: write {piece}{end}")
     return step + promoted.lower()
 
 
@@ -132,7 +133,7 @@ def _castle(position: Position, file: str) -> str:
     rank = "18"[position.color]
     king = KING * (1 - 2 * position.color)
     if len(position.board) != 64 or position.board[parse_square(f"e{rank}", 8)] != king:
-        raise ValueError("not possible: the king is not on its initial square")
+        raise UserError("not possible: the king is not on its initial square")
     return f"e{rank}{file}{rank}"
 
 

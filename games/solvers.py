@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dualmctx.errors import UserError
 from games import plain, retrograde
 from games.abilities import ability
 from games.explored_rules import explored_rules
@@ -86,13 +87,13 @@ def solve(env: pgx.Env) -> Solution:
     """
     rules = rules_of(env)
     if rules is None:
-        raise ValueError(
+        raise UserError(
             f"no solver for {env.id!r}: pass one of {', '.join(_SOLVABLE)}, or a game with "
             "exact_rules or position_code (games/README.md)."
         )
     cells = _count_cells(rules)
     if cells > _MAX_CELLS:
-        raise ValueError(
+        raise UserError(
             f"{env.id} with {rules} needs {cells:,} table entries, more than {_MAX_CELLS:,}: "
             "make its parameters smaller."
         )

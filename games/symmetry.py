@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
+from dualmctx.errors import UserError
 from games.abilities import ability
 
 if TYPE_CHECKING:
@@ -85,14 +86,14 @@ def _checked(game: str, tables: Any, num_entries: int, num_actions: int) -> Symm
     parts = ("observation", observation, num_entries), ("action", action, num_actions)
     for name, table, size in parts:
         if table.shape != (len(action), size):
-            raise ValueError(
+            raise UserError(
                 f"symmetries of game {game} returns {name} of shape {table.shape}; it must be "
                 f"[{len(action)}, {size}], one permutation for each symmetry."
             )
         if not (np.sort(table, axis=1) == np.arange(size)).all():
-            raise ValueError(f"symmetries of game {game}: a row of {name} is no permutation.")
+            raise UserError(f"symmetries of game {game}: a row of {name} is no permutation.")
         if len(table) == 0 or (table[0] != np.arange(size)).any():
-            raise ValueError(f"symmetries of game {game}: row 0 of {name} must be the identity.")
+            raise UserError(f"symmetries of game {game}: row 0 of {name} must be the identity.")
     return Symmetries(observation.astype(np.int32), action.astype(np.int32))
 
 

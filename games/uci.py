@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dualmctx.errors import UserError
 from games.positions import PAWN, Position, square_name
 
 
@@ -89,12 +90,12 @@ def read(game: str, line: Line, text: str) -> int:
     step, promotion = text[:4], text[4:]
     action = tables.actions.get(step if promotion == "q" else text)
     if action is None:
-        raise ValueError(f"not a move of {game}: write UCI, such as e2e4 or e7e8q")
+        raise UserError(f"not a move of {game}: write UCI, such as e2e4 or e7e8q")
     promotes = _promotes(tables, line, action)
     if promotes and not promotion:
-        raise ValueError(f"a pawn's promotion: write {step}q, {step}r, {step}b or {step}n")
+        raise UserError(f"a pawn's promotion: write {step}q, {step}r, {step}b or {step}n")
     if promotion and not promotes:
-        raise ValueError(f"not a promotion: write {step}")
+        raise UserError(f"not a promotion: write {step}")
     return action
 
 
@@ -107,7 +108,7 @@ def show(game: str, line: Line, action: int) -> str:
     tables = _tables(game, line.color)
     move = tables.moves[action]
     if move is None:
-        raise ValueError(f"not a move of {game}: it leads off the board")
+        raise UserError(f"not a move of {game}: it leads off the board")
     text = _text(move, tables.size)
     return text + "q" if _promotes(tables, line, action) and not move.promoted else text
 

@@ -11,6 +11,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 
 # From the bottom up: a module imports from its own folder and from those before it.
 ORDER = (
+    "dualmctx.errors",
     "dualmctx.import_path",
     "games",
     "dualmctx.games",

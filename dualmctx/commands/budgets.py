@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dualmctx.commands.player_builder import PlayerBuilder
+from dualmctx.errors import UserError
 from dualmctx.matches.players import Player
 from dualmctx.policies.budgets import Measured, Simulations, scale_to_cost, scale_to_seconds
 from dualmctx.runs.atomic_io import atomic_write_text
@@ -94,7 +95,7 @@ def read_budgets(folder: Path) -> Budgets | None:
         players = {name: _to_budget(row) for name, row in saved["players"].items()}
         return Budgets(saved["rule"], saved["reference"], saved["target"], players)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"{file} cannot be read ({error!r}); choose another folder") from error
+        raise UserError(f"{file} cannot be read ({error!r}); choose another folder") from error
 
 
 def write_budgets(folder: Path, budgets: Budgets) -> None:
@@ -123,7 +124,7 @@ def _to_budget(row: dict[str, Any]) -> Budget:
 def _reuse(builder: PlayerBuilder, budget: Budget) -> Budget:
     if budget.asked != builder.simulations:
         old, new = (" + ".join(map(str, x or ())) for x in (budget.asked, builder.simulations))
-        raise ValueError(
+        raise UserError(
             f"player {builder.spec.name!r} had other simulations ({old} → {new}); choose another "
             "name or folder"
         )
@@ -139,7 +140,7 @@ def _is_scaled(rule: str, builder: PlayerBuilder) -> bool:
 def _count_blocks(builder: PlayerBuilder, simulations: Simulations) -> int:
     cost = builder.build(simulations).cost
     if cost is None or cost.blocks is None:
-        raise ValueError(
+        raise UserError(
             f"player {builder.spec.name!r}: its rollouts have no fixed length, so its cost is not "
             "fixed; set rollout_length"
         )

@@ -18,6 +18,7 @@ from dualmctx.commands.opening_rules import choose_openings, is_file
 from dualmctx.commands.standings import describe_test, standings
 from dualmctx.commands.tournament_progress import play, select_games
 from dualmctx.distributed.backend import require_backend
+from dualmctx.errors import UserError
 from dualmctx.matches.game_file import read_games
 from dualmctx.matches.openings import find_starts
 from dualmctx.matches.player_spec import PlayerSpec, parse_player
@@ -87,9 +88,9 @@ def _load_players(options: Options) -> LoadedPlayers:
     names = [spec.name for spec in specs]
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"two players have the name {name!r}; write NAME=... to rename one")
+            raise UserError(f"two players have the name {name!r}; write NAME=... to rename one")
     if options.anchor not in (None, *names):
-        raise ValueError(f"anchor is {options.anchor}; it must be one of {', '.join(names)}")
+        raise UserError(f"anchor is {options.anchor}; it must be one of {', '.join(names)}")
     return load_players(
         specs,
         options.checkpoint,

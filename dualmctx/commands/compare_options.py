@@ -8,6 +8,7 @@ from dualmctx.checks import check_count
 from dualmctx.commands.flags import REQUIRED, Positional, named
 from dualmctx.commands.opening_rules import BALANCED, RANDOM, RULES, is_file
 from dualmctx.commands.source import SUFFIXES
+from dualmctx.errors import UserError
 from dualmctx.evaluation.compression import split_suffix
 from dualmctx.matches.arena import MAX_PLIES
 from dualmctx.ratings.sprt import Sprt
@@ -75,27 +76,27 @@ class Options:
     def __post_init__(self) -> None:
         """Checks values that are not checked elsewhere."""
         if self.players is not REQUIRED and len(self.players) < 2:
-            raise ValueError(f"number of players is {len(self.players)}; name at least two players")
+            raise UserError(f"number of players is {len(self.players)}; name at least two players")
         if self.games < 2 or self.games % 2:
-            raise ValueError(f"games is {self.games}; it must be even and at least 2")
+            raise UserError(f"games is {self.games}; it must be even and at least 2")
         for name in ("simulations", "batch"):
             value = getattr(self, name)
             if value is not None:
                 check_count(name, value, 1)
         if not 1 <= self.max_plies < 2**31:
-            raise ValueError(f"max_plies is {self.max_plies}; it must be from 1 to {2**31 - 1}")
+            raise UserError(f"max_plies is {self.max_plies}; it must be from 1 to {2**31 - 1}")
         if is_file(self.openings) and split_suffix(Path(self.openings))[0] not in SUFFIXES:
             known = ", ".join((*RULES, *(f"a {suffix} file" for suffix in SUFFIXES)))
-            raise ValueError(f"openings is {self.openings}; it must be one of {known}")
+            raise UserError(f"openings is {self.openings}; it must be one of {known}")
         # Checked before sampling, which is slow for long openings.
         longest = max(self.opening_plies, default=0)
         if self.openings in (RANDOM, BALANCED) and longest >= self.max_plies:
-            raise ValueError(
+            raise UserError(
                 f"max_plies is {self.max_plies}; it must exceed the longest opening, {longest}"
             )
         if not 0 <= self.seed < 2**32:
-            raise ValueError(f"seed is {self.seed}; it must be from 0 to {2**32 - 1}")
+            raise UserError(f"seed is {self.seed}; it must be from 0 to {2**32 - 1}")
         if self.sprt is not None:
             Sprt(*self.sprt)
             if len(self.players) != 2:
-                raise ValueError(f"sprt tests two players; there are {len(self.players)}")
+                raise UserError(f"sprt tests two players; there are {len(self.players)}")

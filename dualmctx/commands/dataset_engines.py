@@ -12,6 +12,7 @@ from dualmctx.datasets.loaded_engine import (
     player_engine,
 )
 from dualmctx.datasets.self_play import PlayOptions
+from dualmctx.errors import UserError
 from dualmctx.matches.players import Player, search_player
 from dualmctx.runs.folder import to_dict
 from dualmctx.runs.saved_network import digest_of, load_trained, model_kwargs_of
@@ -47,10 +48,10 @@ def _network(options: Options, env: Environment) -> Player:
     trained = load_trained(str(options.checkpoint), game=options.game, network=options.network)
     parameters = trained.record["game_parameters"]
     if trained.env.id != env.id or trained.env.num_actions != env.num_actions:
-        raise ValueError(f"{options.checkpoint} plays {trained.env.id}, not {env.id}")
+        raise UserError(f"{options.checkpoint} plays {trained.env.id}, not {env.id}")
     if parameters != options.game_parameters:
         given = " ".join(f"{name} {value}" for name, value in parameters.items()) or "no parameters"
-        raise ValueError(f"{options.checkpoint} plays with {given}; use the same --game-parameters")
+        raise UserError(f"{options.checkpoint} plays with {given}; use the same --game-parameters")
     policy = build_search(trained.record, options.variant, options.simulations).for_evaluation()
     about = {
         "network": digest_of(trained.params),

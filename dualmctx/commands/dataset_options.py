@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from dualmctx.checks import check, check_count
 from dualmctx.commands.flags import REQUIRED, Positional, named
 from dualmctx.datasets.loaded_engine import default_random_share, num_cores
+from dualmctx.errors import UserError
 from dualmctx.matches.arena import MAX_PLIES
 
 PROGRAM = "dualmctx dataset"
@@ -95,7 +96,7 @@ class Options:
             return
         if bool(self.files) == (self.engine is not None):
             problem = "no FILE and no engine" if self.engine is None else "both FILEs and an engine"
-            raise ValueError(
+            raise UserError(
                 f"there are {problem}; name files of games, or an engine by --from, which is one "
                 f"of {', '.join(ENGINES)}"
             )
@@ -120,14 +121,14 @@ class Options:
         for engine, name in (("network", "checkpoint"), ("gtp", "gtp_command")):
             flag = f"--{name.replace('_', '-')}"
             if self.engine == engine and getattr(self, name) is None:
-                raise ValueError(f"--from {engine} needs {flag}")
+                raise UserError(f"--from {engine} needs {flag}")
             if self.engine != engine and getattr(self, name) is not None:
-                raise ValueError(f"{flag} is for --from {engine}; leave it out")
+                raise UserError(f"{flag} is for --from {engine}; leave it out")
         for name in ("network", "variant"):
             if getattr(self, name) and self.engine != "network":
-                raise ValueError(f"--{name} is for --from network; leave it out")
+                raise UserError(f"--{name} is for --from network; leave it out")
         if self.simulations is not None and self.engine not in ("openspiel-mcts", "network"):
-            raise ValueError(
+            raise UserError(
                 "--simulations is for --from openspiel-mcts and --from network; leave it out"
             )
 

@@ -19,6 +19,7 @@ from dualmctx.commands.search_options import SearchFlags, load_search
 from dualmctx.commands.source import STANDARD, Source, open_source
 from dualmctx.distributed.backend import require_backend
 from dualmctx.distributed.processes import is_first, join, require_same
+from dualmctx.errors import UserError
 from dualmctx.evaluation.compression import split_suffix
 from dualmctx.evaluation.fields import ECHOED_FIELDS
 from dualmctx.evaluation.parts import Counts, part_file
@@ -78,15 +79,15 @@ class Options:
         """Checks values that are not checked elsewhere."""
         check_processes(self.coordinator, self.num_processes, self.process_id)
         if self.fields is not None and not _split(self.fields):
-            raise ValueError("fields is empty; name at least one field, such as move")
+            raise UserError("fields is empty; name at least one field, such as move")
         if self.flat and (self.out is None or split_suffix(Path(self.out))[0] != ".csv"):
-            raise ValueError(f"flat is for CSV; out is {self.out or STANDARD}")
+            raise UserError(f"flat is for CSV; out is {self.out or STANDARD}")
         out = self.out or STANDARD
         given = (("positions", self.positions), ("out", out))
         streams = [name for name, value in given if value == STANDARD]
         for name, value in (("resume", self.resume), ("coordinator", self.coordinator)):
             if streams and value:
-                raise ValueError(f"{streams[0]} is -; it must be a file with --{name}")
+                raise UserError(f"{streams[0]} is -; it must be a file with --{name}")
 
 
 def main(arguments: list[str]) -> int:
@@ -110,7 +111,7 @@ def exit_on_failure() -> Iterator[None]:
         yield
     except SystemExit as error:
         os._exit(int(error.code or 0))
-    except (ValueError, *FAILURES) as error:
+    except (UserError, *FAILURES) as error:
         print(f"{_PROGRAM}: {first_line(error)}", file=sys.stderr, flush=True)
         os._exit(2)
     except KeyboardInterrupt as stop:

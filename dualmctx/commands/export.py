@@ -10,6 +10,7 @@ from dualmctx.checks import check, show
 from dualmctx.commands.flags import REQUIRED, Positional, named, parse_flags
 from dualmctx.commands.search_spec import build_search
 from dualmctx.distributed.backend import require_backend
+from dualmctx.errors import UserError
 from dualmctx.evaluation.stablehlo import PLATFORMS, export_network, export_search
 from dualmctx.matches.player_spec import OWN
 from dualmctx.policies import REGISTRY
@@ -93,7 +94,7 @@ def _check(options: Options, path: Path) -> None:
       ValueError: if the suffix is unknown or a flag does not apply.
     """
     if path.suffix not in (_PARAMETERS, _PROGRAMS):
-        raise ValueError(
+        raise UserError(
             f"FILE is {path}; its name must end in {_PARAMETERS} (parameters, for dualmctx) or "
             f"{_PROGRAMS} (a program, for JAX without dualmctx)"
         )
@@ -101,7 +102,7 @@ def _check(options: Options, path: Path) -> None:
         for name in ("search", "simulations", "batch", "platforms"):
             value = getattr(options, name)
             if value is not None:
-                raise ValueError(
+                raise UserError(
                     f"{name} is {show(value)}; leave it out, or write to a file that ends in "
                     f"{_PROGRAMS}"
                 )
@@ -110,7 +111,7 @@ def _check(options: Options, path: Path) -> None:
     is_known = options.search is None or options.search.split(":")[0] in searches
     check(is_known, "search", options.search, f"one of {', '.join(searches)}")
     if options.simulations is not None and options.search in (None, _NETWORK):
-        raise ValueError(
+        raise UserError(
             f"simulations is {show(options.simulations)}; choose a --search for it, or leave it out"
         )
 
@@ -146,4 +147,4 @@ def _describe(exported: Exported) -> str:
 
 def _require_new(path: Path) -> None:
     if path.exists():
-        raise ValueError(f"{path} exists; choose another file")
+        raise UserError(f"{path} exists; choose another file")

@@ -22,6 +22,7 @@ from dualmctx.commands.option_names import (
 )
 from dualmctx.commands.settings import apply_settings
 from dualmctx.commands.settings_file import read_settings
+from dualmctx.errors import UserError
 
 __all__ = (
     "CONFIG",
@@ -87,7 +88,7 @@ def parse_flags(default: C, arguments: list[str], program: str, description: str
             raise
         positional = {x for x, hint in hints_of(default).items() if is_marked(hint, Positional)}
         known = [name for name in flat_names(default) if name not in positional]
-        raise ValueError(summarize_error(messages.getvalue(), known, arguments)) from None
+        raise UserError(summarize_error(messages.getvalue(), known, arguments)) from None
 
 
 def _without_dicts(options: Any) -> Any:
@@ -180,7 +181,7 @@ def take_config(arguments: list[str]) -> tuple[str | None, list[str]]:
     """
     file, rest = take_flag(arguments, CONFIG)
     if take_flag(rest, CONFIG)[0] is not None:
-        raise ValueError(f"{CONFIG} is given twice; write all settings into one file")
+        raise UserError(f"{CONFIG} is given twice; write all settings into one file")
     return file, rest
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import games
 from dualmctx.commands.flags import parse_flags
 from dualmctx.distributed.backend import require_backend
+from dualmctx.errors import UserError
 from dualmctx.import_path import is_import_path
 from dualmctx.training.config import Config
 from dualmctx.training.neutral_preset import describe_neutral_preset, measure_game, neutral_preset
@@ -59,7 +60,7 @@ def preset_of_game(
     if name in PRESETS and not is_import_path(flags.game):
         return Preset(name, PRESETS[name])
     if _take(arguments, "coordinator"):
-        raise ValueError(
+        raise UserError(
             f"{flags.game} has no preset, and a neutral one needs random games, which cannot be "
             "played before the processes of --coordinator have joined; name a preset, and --game "
             "with its values"

@@ -11,6 +11,7 @@ from dualmctx.commands.player_builder import (
     policy_builder,
     search_builder,
 )
+from dualmctx.errors import UserError
 from dualmctx.matches.player_spec import NETWORKLESS, OWN, POLICY, PlayerSpec
 from dualmctx.runs.saved_network import Trained, load_trained
 from dualmctx.runs.saved_policy import build_policy
@@ -70,7 +71,7 @@ def load_players(
         # All players share one environment, so that equal searches share compiled programs.
         loaded = [trained and trained._replace(env=env) for trained in loaded]
     elif game is None:
-        raise ValueError("no player has a network; name the game with --game")
+        raise UserError("no player has a network; name the game with --game")
     else:
         env, parameters = games.make(game, **game_parameters), game_parameters
         _check_own_game(env)
@@ -89,7 +90,7 @@ def load_players(
 def _check_own_game(env: Environment) -> None:
     """Checks a game of the user that no network has been trained for."""
     for fault in find_static_faults(env) if isinstance(env, OwnGame) else ():
-        raise ValueError(
+        raise UserError(
             f"{env.id} cannot be played: {fault.problem}; `dualmctx check-game {env.id}`, with the "
             "same --game-parameters, says more"
         )
@@ -101,7 +102,7 @@ def _prefix_errors(spec: PlayerSpec) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise ValueError(f"player {spec.name!r}: {error}") from None
+        raise UserError(f"player {spec.name!r}: {error}") from None
 
 
 def _check_variant(spec: PlayerSpec) -> None:
@@ -109,9 +110,7 @@ def _check_variant(spec: PlayerSpec) -> None:
         build_policy({}, spec.search)
     except ValueError as error:
         others = ", ".join((OWN, POLICY, *NETWORKLESS))
-        raise ValueError(
-            str(error).replace("variant is", "its search is") + f", {others}"
-        ) from None
+        raise UserError(str(error).replace("variant is", "its search is") + f", {others}") from None
 
 
 def _load(
@@ -121,7 +120,7 @@ def _load(
         return None
     source = spec.checkpoint or checkpoint
     if source is None:
-        raise ValueError(
+        raise UserError(
             f"player {spec.name!r} has no checkpoint; write CHECKPOINT+{spec.search}, or set "
             "--checkpoint"
         )
@@ -136,16 +135,16 @@ def _check_game(
     game_parameters: dict[str, int | float],
 ) -> None:
     if game is not None and game.replace("-", "_") != first.env.id:
-        raise ValueError(f"game is {game}; the networks play {first.env.id}")
+        raise UserError(f"game is {game}; the networks play {first.env.id}")
     expected = _describe_game(first)
     for name, value in game_parameters.items():
         if first.record["game_parameters"].get(name) != value:
-            raise ValueError(
+            raise UserError(
                 f"{name} is {value}; the networks play {expected}: remove the parameter"
             )
     for spec, trained in zip(specs, loaded, strict=True):
         if trained is not None and _describe_game(trained) != expected:
-            raise ValueError(
+            raise UserError(
                 f"player {spec.name!r} plays {_describe_game(trained)}, the first network plays "
                 f"{expected}; all players "
                 "must play the same game"

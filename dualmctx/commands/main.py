@@ -10,6 +10,7 @@ from dualmctx import __version__
 from dualmctx.commands.compilation_cache import FLAG, use_cache
 from dualmctx.commands.standard_streams import standard_streams
 from dualmctx.distributed.signals import signals_as_interrupt
+from dualmctx.errors import UserError
 from dualmctx.training.divergence import FAILURES, first_line
 
 
@@ -101,7 +102,7 @@ def run_command(program: str, command: Callable[[], int]) -> int:
                 code = command()
             finally:
                 sys.stdout.flush()
-        except (ValueError, *FAILURES) as error:
+        except (UserError, *FAILURES) as error:
             code = fail(program, first_line(error))
         except KeyboardInterrupt as stop:
             if not streams.is_closed:

@@ -1,6 +1,7 @@
 """The flag `--network package.module:factory`, which is read before the other flags."""
 
 from dualmctx.commands.flags import take_flag
+from dualmctx.errors import UserError
 from dualmctx.import_path import is_import_path
 from dualmctx.models.trunks import TRUNKS
 
@@ -27,11 +28,11 @@ def expand_network_flag(arguments: list[str]) -> list[str]:
         return arguments
     if not is_import_path(path):
         trunk = f"; for the trunk {path} use --network.trunk {path}" if path in TRUNKS else ""
-        raise ValueError(f"--network is {path}; write it as package.module:factory{trunk}")
+        raise UserError(f"--network is {path}; write it as package.module:factory{trunk}")
     for argument in rest:
         name = argument.split("=")[0].replace("_", "-").removeprefix("--network.")
         if argument.startswith("--network.") and name in _REPLACED:
-            raise ValueError(
+            raise UserError(
                 f"{argument.split('=')[0]} does not apply to {path}; leave it out, and set the "
                 "options of your factory by --network.options, as in --network.options width 128"
             )

@@ -7,6 +7,7 @@ import numpy as np
 
 import games
 from dualmctx.commands.source import open_source
+from dualmctx.errors import UserError
 from dualmctx.evaluation.move_parser import board_mismatch
 from dualmctx.evaluation.questions import Question
 from dualmctx.matches.openings import (
@@ -45,7 +46,7 @@ def read_openings(env: Environment, file: str, number: int) -> list[Opening]:
         lines = [_parse(env, question, file) for question in source.questions]
     _check(env, lines, file)
     if number > len(lines):
-        raise ValueError(
+        raise UserError(
             f"games is {2 * number}, two per opening; {file} has only {len(lines)} positions: set "
             f"--games to at most {2 * len(lines)}, or add positions"
         )
@@ -56,14 +57,14 @@ def _parse(env: Environment, question: Question, file: str) -> _ParsedLine:
     """Parses a line; the legality of its moves is not checked."""
     try:
         if question.error is not None:
-            raise ValueError(question.error)
+            raise UserError(question.error)
         mismatch = None if question.board is None else board_mismatch(env, question.board)
         if mismatch is not None:
-            raise ValueError(mismatch)
+            raise UserError(mismatch)
         start = None if question.fen is None else games.read_fen(env, question.fen)
         moves = games.parse_moves(env, question.moves, start)
     except ValueError as error:
-        raise ValueError(f"{file}, line {question.line}: {error}") from None
+        raise UserError(f"{file}, line {question.line}: {error}") from None
     fen = () if question.fen is None else (question.fen,)
     return _ParsedLine(question, (*fen, *moves))
 
@@ -83,12 +84,12 @@ def _check(env: Environment, parsed: Sequence[_ParsedLine], file: str) -> None:
         if bad >= 0:
             _, moves = split_opening(row.opening)
             problem = "comes after the end of the game" if over else "is illegal"
-            raise ValueError(f"{where}: move {bad + 1} of {len(moves)} {problem}")
+            raise UserError(f"{where}: move {bad + 1} of {len(moves)} {problem}")
         if over:
-            raise ValueError(f"{where}: the game is over; remove the line")
+            raise UserError(f"{where}: the game is over; remove the line")
         first_line = lines.setdefault(position, row.question.line)
         if first_line != row.question.line:
-            raise ValueError(
+            raise UserError(
                 f"{where}: the position is the same as in line {first_line}, so the same games "
                 "would be played twice; remove one of the lines"
             )

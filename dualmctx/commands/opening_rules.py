@@ -5,6 +5,7 @@ import numpy as np
 import games
 from dualmctx.commands.load_players import LoadedPlayers
 from dualmctx.commands.opening_file import read_openings
+from dualmctx.errors import UserError
 from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.matches.openings import (
     AcceptFn,
@@ -59,12 +60,12 @@ def is_file(rule: str) -> bool:
 def _accept_balanced(loaded: LoadedPlayers) -> AcceptFn:
     if games.is_solvable(loaded.env):
         if not np.any(games.solve(loaded.env).values == 0):
-            raise ValueError(
+            raise UserError(
                 f"{loaded.env.id} has no draws, so no opening is balanced; use --openings random"
             )
         return accept_drawn(loaded.env)
     trained = loaded.trained
     if trained is None:
-        raise ValueError("balanced openings need a network; use --openings random")
+        raise UserError("balanced openings need a network; use --openings random")
     evaluator = build_evaluator(trained, None, batch_size=_BATCH, devices=1)
     return accept_small_values(lambda states: evaluator(states).value, _LIMIT)

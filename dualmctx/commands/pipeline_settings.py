@@ -13,6 +13,7 @@ from dualmctx.commands.game_flags import run_name
 from dualmctx.commands.settings import apply_settings
 from dualmctx.commands.settings_file import Settings
 from dualmctx.commands.train_request import AUTO, RESUME, Request, read_request, resumed_folder
+from dualmctx.errors import UserError
 from dualmctx.import_path import is_import_path
 from dualmctx.pipeline.config import AlphaGoConfig, RunConfig, config_of_stage
 from dualmctx.pipeline.presets import pipeline_preset
@@ -57,7 +58,7 @@ def settle_stage(arguments: list[str], program: str) -> Settled:
     named, rest = take_flag(arguments, FLAG)
     request = read_request(rest)
     if request.variant is not None:
-        raise ValueError(f"--search.variant does not apply with {FLAG}; leave it out")
+        raise UserError(f"--search.variant does not apply with {FLAG}; leave it out")
     stage = _one_of(named, request.settings.pop(PIPELINE, None), request.file)
     path = _resumed(request, stage)
     saved = None if path is None else _read_stage(path, request.resume == AUTO)
@@ -99,7 +100,7 @@ def stage_of_folder(arguments: list[str]) -> bool:
 def _one_of(named: str | None, in_file: Any, file: str) -> str | None:
     """Returns the stage that the flag or the file names."""
     if None not in (named, in_file) and named != in_file:
-        raise ValueError(
+        raise UserError(
             f"{file}: pipeline is {in_file!r}, but the command names {named}; leave one of them out"
         )
     return named if in_file is None else str(in_file)
@@ -108,7 +109,7 @@ def _one_of(named: str | None, in_file: Any, file: str) -> str | None:
 def _kind_of(stage: str | None) -> StageKind:
     if stage not in KINDS:
         shown = f"is {stage!r}" if stage and not stage.startswith("-") else "has no value"
-        raise ValueError(f"{FLAG} {shown}; it must be one of {', '.join(KINDS)}")
+        raise UserError(f"{FLAG} {shown}; it must be one of {', '.join(KINDS)}")
     return KINDS[stage]
 
 
@@ -132,7 +133,7 @@ def _read_stage(path: Path, is_auto: bool) -> Settings | None:
         return None
     saved = folder.read_config(path)
     if PIPELINE not in saved:
-        raise ValueError(
+        raise UserError(
             f"{path} is not the folder of a stage of the pipeline; leave out {FLAG} to continue it"
         )
     return saved
@@ -141,9 +142,9 @@ def _read_stage(path: Path, is_auto: bool) -> Settings | None:
 def _check_resumed(path: Path, saved: Settings, stage: str | None, preset: str | None) -> str:
     found = str(saved[PIPELINE])
     if stage not in (None, found):
-        raise ValueError(f"{path} is a run of {FLAG} {found}, not of {stage}; leave {FLAG} out")
+        raise UserError(f"{path} is a run of {FLAG} {found}, not of {stage}; leave {FLAG} out")
     if preset not in (None, saved["preset"]):
-        raise ValueError(f"{path} is a run of {saved['preset']}, not of {preset}; leave it out")
+        raise UserError(f"{path} is a run of {saved['preset']}, not of {preset}; leave it out")
     return found
 
 
@@ -162,7 +163,7 @@ def _new(request: Request, kind: StageKind) -> tuple[str, RunConfig]:
         name, base = "GAME", AlphaGoConfig()
     if base is None:
         problem = f"there is no preset {name!r}" if name else "there is no game"
-        raise ValueError(
+        raise UserError(
             f"{problem}; name one of {', '.join(PRESETS)}, a game with --game, or a run with "
             f"{RESUME} FOLDER"
         )

@@ -17,6 +17,7 @@ import numpy as np
 from dualmctx.commands.flags import Positional, named, parse_flags
 from dualmctx.commands.search_spec import build_search
 from dualmctx.distributed.backend import require_backend
+from dualmctx.errors import UserError
 from dualmctx.evaluation.chunks import can_deepen, total_simulations
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.saved_network import Trained, load_trained
@@ -93,11 +94,11 @@ class Options:
         names = ("max_simulations", "max_sessions", "max_networks", "batch", "tree_memory")
         for name in names:
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+                raise UserError(f"{name} is {getattr(self, name)}; it must be at least 1")
         if not 0 <= self.port < 2**16:
-            raise ValueError(f"port is {self.port}; it must be from 0 to {2**16 - 1}")
+            raise UserError(f"port is {self.port}; it must be from 0 to {2**16 - 1}")
         if self.seed is not None and not 0 <= self.seed < 2**32:
-            raise ValueError(f"seed is {self.seed}; it must be from 0 to {2**32 - 1}")
+            raise UserError(f"seed is {self.seed}; it must be from 0 to {2**32 - 1}")
 
 
 def main(arguments: list[str]) -> int:
@@ -110,7 +111,7 @@ def main(arguments: list[str]) -> int:
         return play(options)
     for module in ("starlette", "uvicorn", "websockets"):
         if importlib.util.find_spec(module) is None:
-            raise ValueError(f'{module} is missing: pip install "dualmctx[web]"')
+            raise UserError(f'{module} is missing: pip install "dualmctx[web]"')
     serve(options)
     return 0
 
@@ -125,7 +126,7 @@ def refuse_server_flags(options: Options) -> None:
     changed = [name for name in _OF_SERVER if getattr(options, name) != getattr(default, name)]
     if changed:
         flags = ", ".join(_OF_SERVER[name] for name in changed)
-        raise ValueError(f"--terminal starts no server; leave out {flags}, or leave out --terminal")
+        raise UserError(f"--terminal starts no server; leave out {flags}, or leave out --terminal")
 
 
 def serve(options: Options) -> None:
@@ -194,7 +195,7 @@ def check_search(record: dict[str, Any], options: Options) -> None:
     """
     number = total_simulations(build_search(record, options.variant, options.simulations))
     if number > options.max_simulations:
-        raise ValueError(
+        raise UserError(
             f"the search has {number} simulations; it must have at most --max-simulations, which is"
             f" {options.max_simulations}"
         )

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from dualmctx.commands.search_spec import set_options
+from dualmctx.errors import UserError
 from dualmctx.matches.external_players import openspiel_mcts, perfect_connect_four
 from dualmctx.matches.player_spec import OPENSPIEL, OWN, PERFECT, POLICY, RANDOM, PlayerSpec
 from dualmctx.matches.players import (
@@ -57,7 +58,7 @@ def networkless_builder(spec: PlayerSpec, env: Environment, simulations: int) ->
         uct_c = _parse_uct_c(options)
         [number] = spec.simulations if spec.simulations and len(spec.simulations) == 1 else [None]
         if spec.simulations and number is None:
-            raise ValueError("simulations must be one number, because the search has one tree")
+            raise UserError("simulations must be one number, because the search has one tree")
         budget = (number or simulations,)
 
         def build(requested: Simulations | None) -> Player:
@@ -67,7 +68,7 @@ def networkless_builder(spec: PlayerSpec, env: Environment, simulations: int) ->
         build(budget)
         return PlayerBuilder(spec, budget, build)
     if options or spec.simulations:
-        raise ValueError(f"{spec.search} has no options")
+        raise UserError(f"{spec.search} has no options")
     player = _build_fixed_player(spec, env)
     return PlayerBuilder(spec, None, lambda requested: player)
 
@@ -85,7 +86,7 @@ def _parse_uct_c(options: dict[str, str]) -> dict[str, float]:
     """Parses the option `uct_c` of OpenSpiel's MCTS, if it is given."""
     for name in options:
         if name != "uct_c":
-            raise ValueError(f"{OPENSPIEL} has no option {name}; it has simulations, uct_c")
+            raise UserError(f"{OPENSPIEL} has no option {name}; it has simulations, uct_c")
     if not options:
         return {}
     value = options["uct_c"]
@@ -94,7 +95,7 @@ def _parse_uct_c(options: dict[str, str]) -> dict[str, float]:
     except ValueError:
         uct_c = math.nan
     if not 0 <= uct_c < math.inf:
-        raise ValueError(f"uct_c is {value}; it must be a finite number of at least 0")
+        raise UserError(f"uct_c is {value}; it must be a finite number of at least 0")
     return {"uct_c": uct_c}
 
 
@@ -109,7 +110,7 @@ def policy_builder(spec: PlayerSpec, trained: Trained) -> PlayerBuilder:
       ValueError: if the specification is invalid.
     """
     if spec.simulations:
-        raise ValueError(f"{POLICY} does not search, so it has no simulations; leave them out")
+        raise UserError(f"{POLICY} does not search, so it has no simulations; leave them out")
     options = {name: _parse_policy_option(name, value) for name, value in spec.options}
     about = {
         "network": digest_of(trained.params),
@@ -123,12 +124,12 @@ def policy_builder(spec: PlayerSpec, trained: Trained) -> PlayerBuilder:
 def _parse_policy_option(name: str, value: str) -> Any:
     if name not in _POLICY_OPTIONS:
         known = ", ".join(_POLICY_OPTIONS)
-        raise ValueError(f"{POLICY} has no option {name}; it has {known}")
+        raise UserError(f"{POLICY} has no option {name}; it has {known}")
     kind, remedy = _POLICY_OPTIONS[name]
     try:
         return kind(value)
     except ValueError:
-        raise ValueError(f"{name} is {value}; it must be {remedy}") from None
+        raise UserError(f"{name} is {value}; it must be {remedy}") from None
 
 
 def search_builder(spec: PlayerSpec, trained: Trained, simulations: int) -> PlayerBuilder:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from dualmctx.commands.flags import Unprefixed, parse_flags, take_config
 from dualmctx.commands.settings_file import read_settings
 from dualmctx.distributed.backend import require_backend
+from dualmctx.errors import UserError
 from dualmctx.matches.report.machine import machine, versions
 from dualmctx.reproduction.experiments import GAMES, make_algorithms
 from dualmctx.reproduction.plan import Experiment, check_experiment
@@ -62,9 +63,9 @@ class Options:
             values = getattr(self, name)
             if not values or len(set(values)) < len(values):
                 shown = " ".join(map(str, values)) or "empty"
-                raise ValueError(f"{name} is {shown}; it must have at least one value, each once")
+                raise UserError(f"{name} is {shown}; it must have at least one value, each once")
         if not all(0 <= seed < 2**32 for seed in self.seeds):
-            raise ValueError(f"seeds is {self.seeds}; each must be from 0 to {2**32 - 1}")
+            raise UserError(f"seeds is {self.seeds}; each must be from 0 to {2**32 - 1}")
 
 
 _QUICK = Options(
@@ -136,7 +137,7 @@ def _require_open_spiel() -> None:
     try:
         importlib.import_module("open_spiel.python.egt.alpharank")
     except ImportError as error:
-        raise ValueError(
+        raise UserError(
             f'α-rank needs OpenSpiel ({error}): pip install "dualmctx[compare]"'
         ) from None
 
@@ -157,7 +158,7 @@ def read_earlier_report(out: Path) -> dict[str, Any]:
             }
         return earlier
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{file} cannot be read ({error}); remove it to write it again") from error
+        raise UserError(f"{file} cannot be read ({error}); remove it to write it again") from error
 
 
 def check_policies(report: dict[str, Any], options: Options) -> None:
@@ -180,7 +181,7 @@ def check_policies(report: dict[str, Any], options: Options) -> None:
             if not (has_policies or is_selected):
                 changes.append("it does not record the policies of its algorithms")
             if changes:
-                raise ValueError(
+                raise UserError(
                     f"{file} is from another version, comparison {name} in {game}: {changes[0]}; "
                     "choose another --out"
                 )
@@ -201,7 +202,7 @@ def note_session(folder: Path, session: dict[str, Any]) -> list[dict[str, Any]]:
     try:
         sessions = list(json.loads(file.read_text())) if file.exists() else []
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{file} cannot be read ({error}); remove it") from error
+        raise UserError(f"{file} cannot be read ({error}); remove it") from error
     # Convert to JSON values, as in the file.
     session = json.loads(json.dumps(session))
     if session not in sessions:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, NamedTuple
 
 from dualmctx.commands.flags import named
 from dualmctx.commands.search_spec import build_search
+from dualmctx.errors import UserError
 from dualmctx.evaluation.batch_size import default_batch_size
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.factory import build_evaluator
@@ -74,7 +75,7 @@ def load_search(
     """
     trained = load_network(checkpoint, flags)
     if flags.network_only and (flags.variant or flags.simulations):
-        raise ValueError("network_only excludes a search; leave out variant and simulations")
+        raise UserError("network_only excludes a search; leave out variant and simulations")
     policy = None
     if not flags.network_only:
         policy = build_search(trained.record, flags.variant, flags.simulations)
@@ -97,7 +98,7 @@ def load_network(checkpoint: str, flags: SearchFlags) -> Trained:
     trained = load_trained(checkpoint, flags.iteration, game=flags.game, network=flags.network)
     game = trained.env.id
     if flags.game is not None and flags.game.replace("-", "_") != game:
-        raise ValueError(f"game is {flags.game}; {checkpoint} plays {game}")
+        raise UserError(f"game is {flags.game}; {checkpoint} plays {game}")
     return trained
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from dualmctx.commands.flags import HELP_HINT, parse_flags
+from dualmctx.errors import UserError
 from dualmctx.matches.player_spec import OWN, parse_search
 from dualmctx.policies import REGISTRY, named_options
 from dualmctx.runs.saved_policy import build_policy, with_simulations
@@ -30,9 +31,9 @@ def build_search(
     spec = parse_search(OWN if variant is None else variant)
     if spec.search != OWN and spec.search not in REGISTRY:
         known = ", ".join((*REGISTRY, OWN))
-        raise ValueError(f"variant is {spec.search}; it must be one of {known}")
+        raise UserError(f"variant is {spec.search}; it must be one of {known}")
     if spec.simulations is not None and simulations is not None:
-        raise ValueError(
+        raise UserError(
             f"the simulations are given twice: {spec.simulations} in the variant, and {simulations}"
         )
     policy = build_policy(record, None if spec.search == OWN else spec.search)
@@ -42,7 +43,7 @@ def build_search(
         return set_options(policy, spec.search, spec.options)
     except ValueError as error:
         reason = str(error).removesuffix(HELP_HINT)
-        raise ValueError(f"variant {variant!r}: {reason}") from None
+        raise UserError(f"variant {variant!r}: {reason}") from None
 
 
 def set_options(policy: Policy, search: str, options: Iterable[tuple[str, str]]) -> Policy:
@@ -60,15 +61,13 @@ def set_options(policy: Policy, search: str, options: Iterable[tuple[str, str]])
     known = _list_flags(policy)
     for name, value in options:
         if name not in known:
-            raise ValueError(
+            raise UserError(
                 f"{search} has no option {name}; it has simulations, {', '.join(known)}"
             )
         parts = ["None" if x == "none" else x for x in value.split(",")]
         # A part must not act as a flag: specifications also come in messages to a server.
         if any(x.startswith("-") and not _is_number(x) for x in parts):
-            raise ValueError(
-                f"{name} is {value}; a value cannot begin with - unless it is a number"
-            )
+            raise UserError(f"{name} is {value}; a value cannot begin with - unless it is a number")
         flags += [known[name], *parts]
     return parse_flags(policy, flags, search, "") if flags else policy
 

@@ -17,6 +17,7 @@ from dualmctx.commands.search_options import SearchFlags, load_search
 from dualmctx.commands.search_spec import build_search
 from dualmctx.commands.source import open_standard_input
 from dualmctx.distributed.backend import require_backend
+from dualmctx.errors import UserError
 from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.inbox import Inbox
@@ -64,7 +65,7 @@ class Options:
         """Checks the numbers."""
         for name in ("batch", "chunk", "max_simulations", "max_programs", "tree_memory"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+                raise UserError(f"{name} is {getattr(self, name)}; it must be at least 1")
 
 
 def main(arguments: list[str]) -> int:

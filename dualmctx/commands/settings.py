@@ -16,6 +16,7 @@ from dualmctx.commands.option_names import (
     nearest_names,
 )
 from dualmctx.commands.settings_file import Settings
+from dualmctx.errors import UserError
 
 C = TypeVar("C")
 NONE = "none"
@@ -52,13 +53,11 @@ def _apply(options: Any, settings: Settings, file: str, prefix: str, known: list
     for name, value in settings.items():
         full = prefix + name
         if name not in hints:
-            raise ValueError(_unknown(full, file, known))
+            raise UserError(_unknown(full, file, known))
         current = getattr(options, name)
         if dataclasses.is_dataclass(current):
             if not isinstance(value, dict):
-                raise ValueError(
-                    f"{file}: {full} is {_show(value)}; it must be a table of settings"
-                )
+                raise UserError(f"{file}: {full} is {_show(value)}; it must be a table of settings")
             inner = group_prefix(hints[name], name, prefix)
             changes[name] = _apply(current, value, file, inner, known)
         else:
@@ -67,14 +66,14 @@ def _apply(options: Any, settings: Settings, file: str, prefix: str, known: list
         return dataclasses.replace(options, **changes)
     except ValueError as error:
         where = f"{file}: [{prefix[:-1]}] " if prefix else f"{file}: "
-        raise ValueError(f"{where}{error}") from error
+        raise UserError(f"{where}{error}") from error
 
 
 def _with_underscores(settings: Settings, prefix: str, file: str) -> Settings:
     names = [name.replace("-", "_") for name in settings]
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"{file}: the entry {prefix}{name} occurs twice")
+            raise UserError(f"{file}: the entry {prefix}{name} occurs twice")
     return dict(zip(names, settings.values(), strict=True))
 
 
@@ -107,16 +106,14 @@ def _checked(hint: Any, current: Any, value: Any, name: str, file: str) -> Any:
         expected = getattr(current, "__name__", None)
         if value == expected:
             return current
-        raise ValueError(
+        raise UserError(
             f"{file}: {name} is {_show(value)}; it must be {expected!r}, as a file cannot hold "
             "another function"
         )
     try:
         return _convert(hint, value)
     except _Unfit:
-        raise ValueError(
-            f"{file}: {name} is {_show(value)}; it must be {_describe(hint)}"
-        ) from None
+        raise UserError(f"{file}: {name} is {_show(value)}; it must be {_describe(hint)}") from None
 
 
 def _show(value: Any) -> str:

@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from dualmctx.errors import UserError
 from dualmctx.runs.folder import current_config
 
 Settings = dict[str, Any]
@@ -22,23 +23,21 @@ def read_settings(file: str) -> Settings:
     """
     path = Path(file)
     if file and path.is_dir():
-        raise ValueError(
-            f"--config {file} is a folder; name a file, such as {path / 'config.json'}"
-        )
+        raise UserError(f"--config {file} is a folder; name a file, such as {path / 'config.json'}")
     if path.suffix not in _PARSERS:
         known = " or ".join(_PARSERS)
-        raise ValueError(f"--config is {file!r}; it must be a file that ends in {known}")
+        raise UserError(f"--config is {file!r}; it must be a file that ends in {known}")
     try:
         settings = _PARSERS[path.suffix](path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ValueError(f"--config {file} cannot be read: {error.strerror}") from error
+        raise UserError(f"--config {file} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ValueError(f"--config {file} is not UTF-8 text, at byte {error.start}") from error
+        raise UserError(f"--config {file} is not UTF-8 text, at byte {error.start}") from error
     except (ValueError, RecursionError) as error:
         kind = path.suffix[1:].upper()
-        raise ValueError(f"--config {file} is not valid {kind}: {error}") from error
+        raise UserError(f"--config {file} is not valid {kind}: {error}") from error
     if not isinstance(settings, dict):
-        raise ValueError(
+        raise UserError(
             f"--config {file} holds no object; it must be a JSON object of settings, as the "
             "config.json of a run"
         )
@@ -53,7 +52,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     entries = dict(pairs)
     for name in entries:
         if sum(name == other for other, _ in pairs) > 1:
-            raise ValueError(f"the entry {name!r} occurs twice")
+            raise UserError(f"the entry {name!r} occurs twice")
     return entries
 
 

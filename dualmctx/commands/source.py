@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from dualmctx.errors import UserError
 from dualmctx.evaluation.compression import (
     GZIP,
     ZSTANDARD,
@@ -107,12 +108,12 @@ def open_source(
     suffix, _ = split_suffix(path)
     if suffix not in SUFFIXES:
         known = ", ".join(SUFFIXES)
-        raise ValueError(
+        raise UserError(
             f"{flag} is {name}; it must end in one of {known}, or be -; {GZIP} and {ZSTANDARD} may "
             "follow"
         )
     if not path.is_file():
-        raise ValueError(f"{flag} is {name}; the file does not exist")
+        raise UserError(f"{flag} is {name}; the file does not exist")
     require_compression(path)
     with open_decompressed(path) as file:
         scanned = _scan(file)
@@ -152,10 +153,10 @@ def _questions(name: str, read: Callable[[], Iterable[Question]]) -> Iterator[Qu
     try:
         questions = iter(read())
     except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
+        raise UserError(f"{name}: {error}") from None
     first = next(questions, None)
     if first is None:
-        raise ValueError(f"{name} has no positions")
+        raise UserError(f"{name} has no positions")
     return itertools.chain([first], questions)
 
 

@@ -9,6 +9,7 @@ from dualmctx.commands.game_flags import run_name
 from dualmctx.commands.network_flag import expand_network_flag
 from dualmctx.commands.settings import NONE, apply_settings
 from dualmctx.commands.settings_file import Settings, read_settings
+from dualmctx.errors import UserError
 from dualmctx.runs import folder
 from dualmctx.training.config import check_processes
 
@@ -55,13 +56,13 @@ def read_request(arguments: list[str]) -> Request:
     variant, flags = take_flag(flags, "--search.variant")
     resume, flags = _take_resume(expand_network_flag(flags))
     if settings.pop("resume", False):
-        raise ValueError(f"{file}: resume is a flag only; use {RESUME}")
+        raise UserError(f"{file}: resume is a flag only; use {RESUME}")
     in_file = settings.pop("preset", None)
     if not isinstance(in_file, str | None):
-        raise ValueError(f"{file}: preset is {in_file!r}; it must be a string")
+        raise UserError(f"{file}: preset is {in_file!r}; it must be a string")
     in_file = in_file and in_file.replace("_", "-")
     if None not in (preset, in_file) and preset != in_file:
-        raise ValueError(
+        raise UserError(
             f"{file}: preset is {in_file!r}, but the command names {preset}; leave one of them out"
         )
     return Request(preset or in_file, file or "", settings, variant, resume, flags)
@@ -119,7 +120,7 @@ def resumed_folder(request: Request) -> Path | None:
     out = None if out in (None, NONE) else str(out)
     if request.resume not in ("", AUTO):
         if out is not None and Path(out) != Path(request.resume):
-            raise ValueError(f"--out is {out}, but {RESUME} names {request.resume}; leave one out")
+            raise UserError(f"--out is {out}, but {RESUME} names {request.resume}; leave one out")
         return Path(request.resume)
     if out is not None:
         return Path(out)
@@ -129,7 +130,7 @@ def resumed_folder(request: Request) -> Path | None:
         return Path("runs", name)
     if not request.resume and Path(folder.CONFIG).exists():
         return Path()
-    raise ValueError(f"{RESUME} needs the folder of a run: {RESUME} FOLDER, or --out FOLDER")
+    raise UserError(f"{RESUME} needs the folder of a run: {RESUME} FOLDER, or --out FOLDER")
 
 
 def read_resumed(request: Request) -> Settings | None:
@@ -144,7 +145,7 @@ def read_resumed(request: Request) -> Settings | None:
         return None
     record = folder.read_config(path)
     if not record.keys() >= {*COMPLETE, "preset"}:
-        raise ValueError(f"{path} is not the folder of a training run")
+        raise UserError(f"{path} is not the folder of a training run")
     if (path / "steps").is_dir():
-        raise ValueError(f"{path} is a run of `dualmctx reproduce`; resume it with that command")
+        raise UserError(f"{path} is a run of `dualmctx reproduce`; resume it with that command")
     return record

@@ -14,6 +14,7 @@ from dualmctx.commands.network_flag import DESCRIPTION as ABOUT_NETWORK
 from dualmctx.commands.settings import apply_settings
 from dualmctx.commands.settings_file import Settings
 from dualmctx.commands.train_request import COMPLETE, RESUME, Request, resumed_folder
+from dualmctx.errors import UserError
 from dualmctx.experiment.run_record import record_of, variant_of
 from dualmctx.policies import REGISTRY
 from dualmctx.runs import folder
@@ -72,7 +73,7 @@ def _default(request: Request, program: str) -> tuple[str, Config]:
     if request.file and request.settings.keys() >= COMPLETE:
         return name or run_name(str(request.settings["game"])), Config()
     if name is not None:
-        raise ValueError(
+        raise UserError(
             f"there is no preset {name!r}; the presets are {presets}; other games are named with "
             "--game"
         )
@@ -82,7 +83,7 @@ def _default(request: Request, program: str) -> tuple[str, Config]:
     preset = preset_of_game(request.flags, program, game)
     if preset is not None:
         return preset
-    raise ValueError(
+    raise UserError(
         f"there is no preset; name one of {presets}, or a game with --game, a file with "
         f"{CONFIG}, or a run with {RESUME} FOLDER"
     )
@@ -93,7 +94,7 @@ def _resumed_default(request: Request, saved: Settings) -> tuple[str, Config]:
     recorded = str(saved["preset"])
     name = recorded if request.preset is None else request.preset
     if name not in (recorded, *PRESETS):
-        raise ValueError(f"there is no preset {name!r}; the run in {path} has {recorded}")
+        raise UserError(f"there is no preset {name!r}; the run in {path} has {recorded}")
     settings = {x: y for x, y in saved.items() if x != "preset"}
     # Runs of early versions do not name their variant.
     early = PRESETS[name] if name in PRESETS else Config()
@@ -125,9 +126,7 @@ def with_variant(config: Config, variant: Any, prefix: str = "") -> Config:
     """
     if not isinstance(variant, str) or variant not in REGISTRY:
         known = ", ".join(REGISTRY)
-        raise ValueError(
-            f"{prefix}there is no search variant {variant!r}; the variants are {known}"
-        )
+        raise UserError(f"{prefix}there is no search variant {variant!r}; the variants are {known}")
     if variant == variant_of(config.search):
         return config
     return dataclasses.replace(config, search=REGISTRY[variant].policy())

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from dualmctx.checks import check, check_count, show
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named
 from dualmctx.commands.search_options import SearchFlags
+from dualmctx.errors import UserError
 from dualmctx.visualization.drawing.diagram import Direction
 from dualmctx.visualization.drawing.drawing import SUFFIXES
 from dualmctx.visualization.drawing.svg_style import Theme
@@ -68,9 +69,9 @@ def check_options(options: Options, path: Path | None) -> None:
     check_count("max_depth", options.max_depth, 1, "for all depths")
     flags = options.search
     if flags.network_only:
-        raise ValueError("network_only grows no tree; leave it out")
+        raise UserError("network_only grows no tree; leave it out")
     if flags.devices not in (None, 1):
-        raise ValueError(f"devices is {flags.devices}; leave it out, one position needs one device")
+        raise UserError(f"devices is {flags.devices}; leave it out, one position needs one device")
     check(0 <= flags.seed < 2**32, "seed", flags.seed, f"from 0 to {2**32 - 1}")
     if options.complete:
         _refuse(
@@ -95,7 +96,7 @@ def _refuse(options: Any, names: tuple[str, ...], remedy: str) -> None:
     for name in names:
         value = getattr(options, name)
         if value != getattr(type(options)(), name):
-            raise ValueError(f"{name} is {show(value)}; {remedy}")
+            raise UserError(f"{name} is {show(value)}; {remedy}")
 
 
 def require_new(path: Path) -> None:
@@ -105,4 +106,4 @@ def require_new(path: Path) -> None:
       ValueError: if it exists.
     """
     if path.exists():
-        raise ValueError(f"{path} exists; choose another file")
+        raise UserError(f"{path} exists; choose another file")

@@ -7,6 +7,7 @@ import numpy as np
 
 import games
 from dualmctx.distributed.free_memory import free_memory
+from dualmctx.errors import UserError
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.models.search_memory import num_bytes
 from dualmctx.runs.saved_network import Trained, model_kwargs_of
@@ -42,7 +43,7 @@ def read_given(env: Environment, words: tuple[str, ...], fen: str | None) -> Giv
     if "/" not in text or not games.has_fen(env):
         return Given(text, fen)
     if fen is not None:
-        raise ValueError(f"fen is {fen}, and the position is the FEN {text}; give one of them")
+        raise UserError(f"fen is {fen}, and the position is the FEN {text}; give one of them")
     return Given("", text)
 
 
@@ -62,9 +63,9 @@ def find_state(env: Environment, given: Given) -> Any:
         move = games.format_moves(env, start, actions)[bad]
         is_over = bool(state.terminated[0] | state.truncated[0])
         problem = "comes after the end of the game" if is_over else "is illegal"
-        raise ValueError(f"move {bad + 1} of {given.moves}, {move!r}, {problem}; change the moves")
+        raise UserError(f"move {bad + 1} of {given.moves}, {move!r}, {problem}; change the moves")
     if bool(state.terminated[0] | state.truncated[0]):
-        raise ValueError(f"the game is over{given.text}; give a position with a legal move")
+        raise UserError(f"the game is over{given.text}; give a position with a legal move")
     return state
 
 

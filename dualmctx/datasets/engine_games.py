@@ -18,6 +18,7 @@ import jax
 import games
 from dualmctx.datasets.engines import HostEngine, HostEngineSpec
 from dualmctx.datasets.self_play import ChooseFn, PlayedGame, PlayOptions, play_games
+from dualmctx.errors import UserError
 from dualmctx.types import Environment
 
 GAMES = "games.jsonl"
@@ -107,7 +108,7 @@ def play_on_host(
         while waiting:
             yield [waiting.popleft().result()]
     except BrokenProcessPool:
-        raise ValueError(
+        raise UserError(
             "a process of the engine was killed, perhaps because memory ran out; continue with "
             "--resume, and with fewer --processes"
         ) from None
@@ -161,7 +162,7 @@ def _play(number: int) -> PlayedGame:
     """Plays a game in this process."""
     env, engine, options, stop = _workers[0]
     if isinstance(engine, str):
-        raise ValueError(engine)
+        raise UserError(engine)
 
     def choose(histories: list[list[int]], seeds: list[int]) -> list[int | str]:
         return ["stopped"] if stop.is_set() else engine.choose(histories, seeds)

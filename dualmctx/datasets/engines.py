@@ -11,6 +11,7 @@ import games
 from dualmctx.datasets.gtp_client import GtpProgram
 from dualmctx.datasets.gtp_engine import SEED, GtpEngine
 from dualmctx.datasets.self_play import ChooseFn
+from dualmctx.errors import UserError
 from dualmctx.matches.external_players import openspiel_mcts, perfect_connect_four
 from dualmctx.matches.movers import as_mover
 from dualmctx.matches.players import HostMover, Player
@@ -75,7 +76,7 @@ class HostEngineSpec(NamedTuple):
             self.build(env).close()
             return
         if games.is_chess(env):
-            raise ValueError(f"the Go Text Protocol has no moves of {env.id}; use another engine")
+            raise UserError(f"the Go Text Protocol has no moves of {env.id}; use another engine")
         with GtpProgram(self.command.replace(SEED, "0"), self.timeout) as program:
             program.send("name")
 

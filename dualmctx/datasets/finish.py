@@ -12,11 +12,12 @@ from dualmctx.datasets.records import RecordFile
 from dualmctx.datasets.shards import SPLITS, Shard, read_shard, shard_path, shard_paths, write_shard
 from dualmctx.datasets.state import PARTS, State, read_bad_games, read_state
 from dualmctx.datasets.tally import describe_split
+from dualmctx.errors import UserError
 from dualmctx.runs.atomic_io import atomic_path
 from dualmctx.types import Environment
 
 
-class NoGamesError(ValueError):
+class NoGamesError(UserError):
     """No game of the files can be used."""
 
 

@@ -14,12 +14,14 @@ import subprocess
 import time
 from typing import NoReturn
 
+from dualmctx.errors import UserError
+
 _SECONDS_TO_END = 0.2
 _MAX_BYTES = 2**20
 _MAX_REASON = 200
 
 
-class GtpError(ValueError):
+class GtpError(UserError):
     """A program that does not answer, ends, or refuses a command."""
 
 
@@ -136,10 +138,10 @@ def _start(command: str) -> subprocess.Popen[bytes]:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise ValueError(f"gtp_command is {command!r}; it cannot be parsed: {error}") from None
+        raise UserError(f"gtp_command is {command!r}; it cannot be parsed: {error}") from None
     name = words[0] if words else ""
     if shutil.which(name) is None:
-        raise ValueError(
+        raise UserError(
             f"gtp_command is {command!r}; there is no program {name!r}: install it, or write its "
             "path"
         )
@@ -156,4 +158,4 @@ def _start(command: str) -> subprocess.Popen[bytes]:
             start_new_session=True,
         )
     except OSError as error:
-        raise ValueError(f"gtp_command is {command!r}; it cannot be started: {error}") from None
+        raise UserError(f"gtp_command is {command!r}; it cannot be started: {error}") from None

@@ -18,6 +18,7 @@ from dualmctx.datasets.engine_games import (
 )
 from dualmctx.datasets.engines import BITBULLY, OPENSPIEL, HostEngineSpec, device_engine
 from dualmctx.datasets.self_play import PlayedGame, PlayOptions
+from dualmctx.errors import UserError
 from dualmctx.matches.players import Player, perfect_player
 from dualmctx.runs.progress import showing
 from dualmctx.types import Environment
@@ -124,7 +125,7 @@ def perfect_engine_player(env: Environment) -> Player:
       ValueError: if the game cannot be solved.
     """
     if not games.is_solvable(env) and env.id == "connect_four":
-        raise ValueError("perfect does not support connect_four; choose the engine bitbully")
+        raise UserError("perfect does not support connect_four; choose the engine bitbully")
     return perfect_player(env)
 
 

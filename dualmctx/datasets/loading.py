@@ -15,6 +15,7 @@ import games
 from dualmctx.datasets.manifest import open_game, read_manifest
 from dualmctx.datasets.positions import Positions, concatenate, rebuild_positions
 from dualmctx.datasets.shards import SPLITS, Shard, read_shard, shard_path
+from dualmctx.errors import UserError
 from dualmctx.training.augment import make_augment
 from dualmctx.training.batch import TrainingBatch
 from dualmctx.types import Environment
@@ -87,17 +88,17 @@ def load_dataset(
         read, if a shard is damaged or its moves are not legal in `env`.
     """
     if split not in SPLITS:
-        raise ValueError(f"split is {split!r}; it must be one of {', '.join(SPLITS)}")
+        raise UserError(f"split is {split!r}; it must be one of {', '.join(SPLITS)}")
     if batch_size < 1:
-        raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
+        raise UserError(f"batch_size is {batch_size}; it must be at least 1")
     if one_per_game not in (False, True, "first"):
-        raise ValueError(f"one_per_game is {one_per_game!r}; it must be a bool or 'first'")
+        raise UserError(f"one_per_game is {one_per_game!r}; it must be a bool or 'first'")
     folder = Path(folder)
     manifest = read_manifest(folder)
     env = open_game(manifest, env, folder)
     number = manifest.splits[split]["shards"]
     if not manifest.splits[split]["rows"]:
-        raise ValueError(f"{folder} has no positions in the split {split}; use more games")
+        raise UserError(f"{folder} has no positions in the split {split}; use more games")
     augment_fn = _augment_fn(env) if augment else None
     rng = np.random.default_rng([seed, epoch])
     paths = [shard_path(folder, split, x) for x in range(number)]

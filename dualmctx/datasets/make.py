@@ -17,6 +17,7 @@ from dualmctx.datasets.manifest import Manifest, read_manifest
 from dualmctx.datasets.records import RecordFile, open_records
 from dualmctx.datasets.resume import discard_data_set, is_complete, reopen_data_set
 from dualmctx.datasets.state import BAD_GAMES, PARTS, BadGame, read_bad_games, read_state
+from dualmctx.errors import UserError
 from dualmctx.runs.folder import CONFIG, create_run
 from dualmctx.runs.progress import showing
 from dualmctx.types import Environment
@@ -116,7 +117,7 @@ def _build(
             merge=recipe.merge,
         )
     except NoGamesError as error:
-        raise ValueError(f"{error}{_clear(folder)}") from None
+        raise UserError(f"{error}{_clear(folder)}") from None
     if number > _MAX_REPORTED:
         report(f"{number - _MAX_REPORTED:,} more bad games: {folder / BAD_GAMES}")
     return manifest

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import games
+from dualmctx.errors import UserError
 from dualmctx.runs.atomic_io import atomic_write_text
 from dualmctx.runs.versions import with_versions, without_versions
 from dualmctx.types import Environment
@@ -55,7 +56,7 @@ def read_manifest(folder: Path) -> Manifest:
     """
     file = folder / MANIFEST
     if not file.is_file():
-        raise ValueError(
+        raise UserError(
             f"{folder} is not a complete data set: it has no {MANIFEST}; make it with dualmctx "
             "dataset, or finish it with --resume"
         )
@@ -63,7 +64,7 @@ def read_manifest(folder: Path) -> Manifest:
         content = dict(json.loads(file.read_text(encoding="utf-8")))
         return Manifest(**without_versions(content, file))
     except (TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{file} cannot be read: {error}; make the data set again") from None
+        raise UserError(f"{file} cannot be read: {error}; make the data set again") from None
 
 
 def open_game(manifest: Manifest, env: Environment | None, folder: Path) -> Environment:
@@ -77,10 +78,10 @@ def open_game(manifest: Manifest, env: Environment | None, folder: Path) -> Envi
         return own
     found = _describe(manifest.game, manifest.game_parameters)
     if env.id != manifest.game.replace("-", "_") and ":" not in manifest.game:
-        raise ValueError(f"{folder} is a data set of {found}, not of {env.id}; use another one")
+        raise UserError(f"{folder} is a data set of {found}, not of {env.id}; use another one")
     num_actions = len(next(iter(manifest.splits.values()))["moves"])
     if env.num_actions != num_actions:
-        raise ValueError(
+        raise UserError(
             f"{folder} is a data set of {found} with {num_actions} actions, but the game has "
             f"{env.num_actions}; use the same parameters"
         )

@@ -10,6 +10,7 @@ import numpy as np
 
 from dualmctx.datasets.replay import by_length, replay_games
 from dualmctx.datasets.shards import Shard
+from dualmctx.errors import UserError
 from dualmctx.types import Environment, GameState
 
 
@@ -82,7 +83,7 @@ def _rebuild(env: Environment, shard: Shard, group: np.ndarray) -> Iterator[Posi
         fens = [str(shard.fens[game]) or None for game in chosen]
         played = replay_games(env, _observe, moves, fens, part.size)
         if (played.first_bad >= 0).any():
-            raise ValueError(
+            raise UserError(
                 f"the data set has moves that are not legal in {env.id}; use the parameters with "
                 "which it was made, or leave env out"
             )

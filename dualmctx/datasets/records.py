@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from dualmctx.errors import UserError
 from dualmctx.evaluation.compression import (
     GZIP,
     ZSTANDARD,
@@ -90,13 +91,13 @@ def open_records(file: str | Path, name: str | None = None) -> RecordFile:
     """
     path = Path(file)
     if split_suffix(path)[0] not in _READERS:
-        raise ValueError(
+        raise UserError(
             f"FILE is {path}; it must end in one of {', '.join(_READERS)}; {GZIP} and {ZSTANDARD} "
             "may follow"
         )
     if not path.is_file():
         problem = "it is a folder; name its files" if path.is_dir() else "the file does not exist"
-        raise ValueError(f"FILE is {path}; {problem}")
+        raise UserError(f"FILE is {path}; {problem}")
     require_compression(path)
     digest, num_bytes = hashlib.sha256(), 0
     with open_decompressed(path) as data:
@@ -183,21 +184,21 @@ def _read_line(line: Line) -> RecordedGame:
     try:
         fields = json.loads(line.decode())
     except (json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"not JSON: {error}") from None
+        raise UserError(f"not JSON: {error}") from None
     if isinstance(fields, dict) and isinstance(fields.get("error"), str):
-        raise ValueError(fields["error"])
+        raise UserError(fields["error"])
     if not isinstance(fields, dict) or "moves" not in fields:
-        raise ValueError(f"not a game with the field moves, but {reprlib.repr(fields)}")
+        raise UserError(f"not a game with the field moves, but {reprlib.repr(fields)}")
     moves, fen, game = fields["moves"], fields.get("fen"), fields.get("game")
     is_list = isinstance(moves, list) and {str, int}.issuperset(map(type, moves))
     if not isinstance(moves, str) and not is_list:
-        raise ValueError(f"moves is {reprlib.repr(moves)}; it must be text or a list of moves")
+        raise UserError(f"moves is {reprlib.repr(moves)}; it must be text or a list of moves")
     for name, value in (("fen", fen), ("game", game)):
         if not isinstance(value, str | None):
-            raise ValueError(f"{name} is {reprlib.repr(value)}; it must be text")
+            raise UserError(f"{name} is {reprlib.repr(value)}; it must be text")
     parameters = fields.get("game_parameters")
     if not isinstance(parameters, dict | None):
-        raise ValueError(f"game_parameters is {reprlib.repr(parameters)}; it must be an object")
+        raise UserError(f"game_parameters is {reprlib.repr(parameters)}; it must be an object")
     # A tournament counts a game that was cut short as a draw.
     result = _read_result(fields.get("result")) if fields.get("is_over", True) else None
     random = _read_random(fields)
@@ -211,7 +212,7 @@ def _read_result(value: Any) -> float | None:
     if value is None:
         return None
     if type(value) not in (int, float) or not -1 <= value <= 1:
-        raise ValueError(f"result is {reprlib.repr(value)}; it must be from -1 to 1, or null")
+        raise UserError(f"result is {reprlib.repr(value)}; it must be from -1 to 1, or null")
     return float(value)
 
 
@@ -219,9 +220,9 @@ def _read_random(fields: dict[str, Any]) -> tuple[int, ...]:
     """Returns the plies of the opening and of other moves that no player chose."""
     opening, random = fields.get("opening", 0), fields.get("random", [])
     if type(opening) is not int or opening < 0:
-        raise ValueError(f"opening is {reprlib.repr(opening)}; it must be a number of moves")
+        raise UserError(f"opening is {reprlib.repr(opening)}; it must be a number of moves")
     if not isinstance(random, list) or not all(type(x) is int and 0 <= x < 2**31 for x in random):
-        raise ValueError(f"random is {reprlib.repr(random)}; it must be a list of plies")
+        raise UserError(f"random is {reprlib.repr(random)}; it must be a list of plies")
     return (*range(min(opening, len(fields["moves"]))), *random)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from dualmctx.datasets.manifest import MANIFEST, read_manifest
 from dualmctx.datasets.shards import SPLITS, shard_paths
 from dualmctx.datasets.state import BAD_GAMES, PARTS
+from dualmctx.errors import UserError
 from dualmctx.runs.folder import CONFIG, RunFolder, read_config, reopen_run
 from dualmctx.runs.versions import with_versions
 
@@ -23,7 +24,7 @@ def reopen_data_set(folder: Path, settings: dict[str, Any]) -> None:
         return
     reopen_run(folder, settings | {"engine": settings["engine"] | {"games": before}})
     if now < before:
-        raise ValueError(
+        raise UserError(
             f"games is {now}, but the data set in {folder} is of {before} games; use at least as "
             "many, or choose another folder"
         )

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dualmctx.datasets.checking import CheckedGame
+from dualmctx.errors import UserError
 from dualmctx.runs.atomic_io import atomic_path
 
 SPLITS = ("train", "validation", "test")
@@ -131,7 +132,7 @@ def check_shard(path: Path) -> None:
     """
     if not zipfile.is_zipfile(path):
         problem = "is not a complete archive" if path.exists() else "does not exist"
-        raise ValueError(f"the shard {path} {problem}; make the data set again")
+        raise UserError(f"the shard {path} {problem}; make the data set again")
 
 
 def read_shard(path: Path) -> Shard:
@@ -145,6 +146,6 @@ def read_shard(path: Path) -> Shard:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return Shard(**{name: arrays[name] for name in Shard._fields})
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(
+        raise UserError(
             f"{path} cannot be read ({type(error).__name__}: {error}); make the data set again"
         ) from None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dualmctx.datasets.tally import Tally
+from dualmctx.errors import UserError
 from dualmctx.runs.atomic_io import atomic_write_text
 
 BAD_GAMES, PARTS = "bad-games.jsonl", "parts"
@@ -87,7 +88,7 @@ def read_state(folder: Path) -> State:
         counts, numbers = Tally(**content.pop("counts")), tuple(content.pop("games_of_files"))
         return State(**content, counts=counts, games_of_files=numbers)
     except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"{file} cannot be read: {error}; choose another folder") from None
+        raise UserError(f"{file} cannot be read: {error}; choose another folder") from None
 
 
 def write_state(folder: Path, state: State) -> None:

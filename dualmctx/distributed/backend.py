@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import jax
 
+from dualmctx.errors import UserError
+
 # The file with the driver's version. WSL has the library of NVIDIA's driver if the host has a GPU.
 _DRIVER, _WSL = Path("/proc/driver/nvidia/version"), Path("/usr/lib/wsl/lib/libcuda.so.1")
 _PLUGINS = ("jax-cuda12-plugin", "jax-cuda13-plugin")
@@ -54,7 +56,7 @@ def require_backend(program: str) -> None:
     # AssertionError: JAX looked for NVIDIA GPUs only, and there is no device file of one.
     except (RuntimeError, AssertionError) as error:
         if asked:
-            raise ValueError(describe_failure(asked, str(error), find_gpus())) from error
+            raise UserError(describe_failure(asked, str(error), find_gpus())) from error
         cause = f"{_first_line(str(error))}; "
         jax.config.update("jax_platforms", "cpu")
         platform = jax.devices()[0].platform

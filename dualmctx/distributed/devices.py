@@ -8,6 +8,8 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from dualmctx.errors import UserError
+
 _AXIS = "data"
 SHARDED = PartitionSpec(_AXIS)
 """The first axis is split evenly over the devices."""
@@ -28,7 +30,7 @@ def choose_devices(number: int | None) -> list[Any]:
     for process in range(jax.process_count()):
         devices = [x for x in jax.devices() if x.process_index == process]
         if number is not None and not 1 <= number <= len(devices):
-            raise ValueError(
+            raise UserError(
                 f"devices is {number}; it must be from 1 to {len(devices)}, "
                 f"the devices of process {process}"
             )
@@ -49,7 +51,7 @@ def check_split(mesh: Mesh, **numbers: int) -> None:
     """
     for name, number in numbers.items():
         if number % mesh.size:
-            raise ValueError(
+            raise UserError(
                 f"{name} is {number}; it must be a multiple of the {mesh.size} devices: use "
                 f"{-(-number // mesh.size) * mesh.size}, or fewer --devices"
             )

@@ -15,6 +15,7 @@ from jax.experimental import multihost_utils
 
 from dualmctx.distributed import runtime_errors
 from dualmctx.distributed.signals import SIGNALS
+from dualmctx.errors import UserError
 
 HEARTBEAT_SECONDS = 30
 """A process without a heartbeat for this long counts as lost, and the other processes end."""
@@ -46,12 +47,12 @@ def join(coordinator: str, num_processes: int | None, process_id: int | None, pr
             heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
         )
     except ValueError as error:
-        raise ValueError(
+        raise UserError(
             "coordinator is auto, but neither SLURM nor Open MPI gives the number of processes; "
             "use --coordinator HOST:PORT --num-processes N --process-id I"
         ) from error
     except (RuntimeError, jax.errors.JaxRuntimeError) as error:
-        raise ValueError(f"coordinator is {coordinator}; {str(error).splitlines()[0]}") from error
+        raise UserError(f"coordinator is {coordinator}; {str(error).splitlines()[0]}") from error
     # JAX has installed a handler for SIGTERM that only records the signal.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if not is_first():
@@ -109,7 +110,7 @@ def require_same(settings: dict[str, Any]) -> None:
     if others.size and not is_first():
         raise SystemExit(2)
     if others.size:
-        raise ValueError(
+        raise UserError(
             f"process {others[0]} was started with other settings or another JAX than process 0; "
             "give all processes the same flags"
         )

@@ -8,6 +8,8 @@ import chex
 import jax
 import numpy as np
 
+from dualmctx.errors import UserError
+
 T = TypeVar("T")
 
 
@@ -62,7 +64,7 @@ def check_states(game: str, states: Any, shapes: Any) -> int:
     """
     problem = f"the states are not a batch of states of {game}"
     if jax.tree.structure(states) != jax.tree.structure(shapes):
-        raise ValueError(
+        raise UserError(
             f"{problem}, but {type(states).__name__}; create them with the environment of the game"
         )
     wanted = jax.tree_util.tree_leaves_with_path(shapes)
@@ -71,7 +73,7 @@ def check_states(game: str, states: Any, shapes: Any) -> int:
         number = array.shape[0] if number is None and array.ndim else number
         if (array.shape, array.dtype) != ((number, *shape.shape[1:]), shape.dtype):
             expected = ", ".join(("S", *map(str, shape.shape[1:])))
-            raise ValueError(
+            raise UserError(
                 f"{problem}: {jax.tree_util.keystr(path)} is {array.dtype} {list(array.shape)}, "
                 f"not {shape.dtype} [{expected}]"
             )

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from dualmctx.errors import UserError
+
 GZIP, ZSTANDARD = ".gz", ".zst"
 # Python has a module for Zstandard from 3.14 on; the package has the same module for older ones.
 _MODULES = ("compression.zstd", "backports.zstd")
@@ -45,7 +47,7 @@ def open_decompressed(path: Path) -> Iterator[BinaryIO]:
         with _open(path, "rb", compression) as file:
             yield file
     except (EOFError, zlib.error, gzip.BadGzipFile, *_zstandard_errors(compression)) as error:
-        raise ValueError(f"{path} cannot be decompressed: {error}") from None
+        raise UserError(f"{path} cannot be decompressed: {error}") from None
 
 
 @contextlib.contextmanager
@@ -82,7 +84,7 @@ def _import_zstandard() -> Any:
     for name in _MODULES:
         with contextlib.suppress(ImportError):
             return importlib.import_module(name)
-    raise ValueError(
+    raise UserError(
         'Zstandard is not installed; run pip install "dualmctx[zstd]", or use a file that ends in '
         f"{GZIP} or is not compressed"
     )

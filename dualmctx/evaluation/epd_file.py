@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from dualmctx.errors import UserError
 from dualmctx.evaluation.fields import Row
 from dualmctx.evaluation.questions import Question, read_lines, to_question
 
@@ -27,7 +28,7 @@ def read_epd(file: BinaryIO) -> Iterator[Question]:
 def _read_line(text: str) -> Row:
     parts = text.split(maxsplit=_FIELDS)
     if len(parts) < _FIELDS:
-        raise ValueError(
+        raise UserError(
             f"{len(parts)} fields; four are needed: board, side to move, castling, en passant"
         )
     position, rest = parts[:_FIELDS], "".join(parts[_FIELDS:])
@@ -49,7 +50,7 @@ def _operations(text: str) -> Row:
     while text[end:].strip():
         match = _OPERATION.match(text, end)
         if match is None or match.end() == end:
-            raise ValueError(f"{text[end:][:40].strip()!r} is not an operation of EPD, as bm Nf3;")
+            raise UserError(f"{text[end:][:40].strip()!r} is not an operation of EPD, as bm Nf3;")
         operands = (quoted or plain for quoted, plain in _OPERAND.findall(match[2]))
         found[match[1]] = " ".join(operands)
         end = match.end()

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from dualmctx.errors import UserError
 from dualmctx.evaluation.batching import check_states, digest, fill_batches, join
 from dualmctx.evaluation.evaluations import Evaluations
 from dualmctx.runs.progress import showing
@@ -112,10 +113,10 @@ class Evaluator:
         number = check_states(self.game, states, self.shapes)
         ids = range(number) if ids is None else ids
         if len(ids) != number:
-            raise ValueError(f"there are {len(ids)} ids for {number} states; pass one per state")
+            raise UserError(f"there are {len(ids)} ids for {number} states; pass one per state")
         for identity in ids:
             if isinstance(identity, bool) or not isinstance(identity, str | int | np.integer):
-                raise ValueError(f"an id is {identity!r}; it must be a string or an integer")
+                raise UserError(f"an id is {identity!r}; it must be a string or an integer")
         return states, ids
 
 

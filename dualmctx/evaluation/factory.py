@@ -17,6 +17,7 @@ from dualmctx.distributed.devices import (
     shardings,
 )
 from dualmctx.distributed.free_memory import free_memory
+from dualmctx.errors import UserError
 from dualmctx.evaluation.evaluations import Evaluations, by_network, by_search, make_evaluate_batch
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.models.search_fn import make_search_fn
@@ -204,10 +205,10 @@ def _empty(shapes: Any) -> Any:
 
 def _check_numbers(batch_size: int, seed: int) -> None:
     if batch_size < 1:
-        raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
+        raise UserError(f"batch_size is {batch_size}; it must be at least 1")
     # PRNGKey uses 32 bits of the seed.
     if not 0 <= seed < 2**32:
-        raise ValueError(f"seed is {seed}; it must be from 0 to {2**32 - 1}")
+        raise UserError(f"seed is {seed}; it must be from 0 to {2**32 - 1}")
 
 
 def state_shapes(env: Environment, batch_size: int) -> Any:

@@ -4,6 +4,8 @@ import difflib
 from collections.abc import Collection, Iterable
 from typing import Any
 
+from dualmctx.errors import UserError
+
 Row = dict[str, Any]
 POSITION_FIELDS = ("id", "moves", "fen")
 """The fields of a requested position."""
@@ -40,7 +42,7 @@ def extra_fields(fields: Row) -> Row | None:
             continue
         renamed = _PREFIX + name if name in _RESERVED else name
         if renamed in extra or (renamed != name and renamed in fields):
-            raise ValueError(
+            raise UserError(
                 f"{name} would be {renamed} in the results, as another field; rename one of them"
             )
         extra[renamed] = value
@@ -61,11 +63,11 @@ def check_fields(fields: Iterable[str], extra: Iterable[str]) -> None:
     known = list(dict.fromkeys((*RESULT_FIELDS, *ECHOED_FIELDS, *extra)))
     for name in fields:
         if name not in known:
-            raise ValueError(
+            raise UserError(
                 f"fields has {name}{perhaps(name, known)}; the fields are {', '.join(known)}"
             )
         if fields.count(name) > 1:
-            raise ValueError(f"fields has {name} twice; name it once")
+            raise UserError(f"fields has {name} twice; name it once")
 
 
 def perhaps(name: str, known: Collection[str], cutoff: float = 0.6) -> str:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import games
+from dualmctx.errors import UserError
 from dualmctx.evaluation.questions import Board, Question
 from dualmctx.types import Environment
 from games.notation import action_names, is_joined, num_actions, split_moves
@@ -112,6 +113,6 @@ def _parse(env: Environment, question: Question) -> tuple[Any, list[int]]:
       ValueError: if the question is invalid.
     """
     if question.error is not None:
-        raise ValueError(question.error)
+        raise UserError(question.error)
     start = None if question.fen is None else games.read_fen(env, question.fen)
     return start, games.parse_moves(env, question.moves, start)

@@ -13,6 +13,7 @@ from typing import BinaryIO, NamedTuple
 
 import orjson
 
+from dualmctx.errors import UserError
 from dualmctx.evaluation.lines import to_line
 from dualmctx.evaluation.rows import Row
 
@@ -142,7 +143,7 @@ def join_parts(paths: list[Path], *, strict: bool) -> Iterator[SavedRow]:
     for row in heapq.merge(*map(_read_rows, paths)):
         if row.line <= last:
             names = " and ".join(path.name for path in paths)
-            raise ValueError(f"{names} both have line {last}; remove all parts and start again")
+            raise UserError(f"{names} both have line {last}; remove all parts and start again")
         last = row.line
         yield row
         if strict and row.is_error:
@@ -165,13 +166,13 @@ def _read_rows(path: Path) -> Iterator[SavedRow]:
                 break
             row = SavedRow(int(head[1]), head[2] is not None, data)
             if row.line <= last:
-                raise ValueError(
+                raise UserError(
                     f"{path} has line {row.line} after line {last}: two processes have written to "
                     f"it; {_REMEDY}"
                 )
             last, rows, errors = row.line, rows + 1, errors + row.is_error
             yield row
-    raise ValueError(f"{path} is damaged after line {last}; {_REMEDY}")
+    raise UserError(f"{path} is damaged after line {last}; {_REMEDY}")
 
 
 _REMEDY = "use --resume, which keeps the rows up to there and evaluates the others again"

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
+from dualmctx.errors import UserError
 from dualmctx.evaluation.game_record import GameRecord, decode
 from dualmctx.evaluation.questions import Board, read_lines
 from games.fen import parse_fen
@@ -72,7 +73,7 @@ def _game(variant: str) -> str:
     known |= {name.lower(): game for name, game in VARIANTS.items()}
     if variant.lower() not in known:
         names = " and ".join(["standard chess", *VARIANTS])
-        raise ValueError(f"the variant is {variant!r}; {names} can be read")
+        raise UserError(f"the variant is {variant!r}; {names} can be read")
     return known[variant.lower()]
 
 
@@ -139,7 +140,7 @@ def _split_moves(text: str) -> Iterator[list[str]]:
         if token in "()":
             depth += 1 if token == "(" else -1
             if depth < 0:
-                raise ValueError("a closing parenthesis has no opening one")
+                raise UserError("a closing parenthesis has no opening one")
         elif depth or token[0] in "{;$" or _MARKS.issuperset(token) or token == "e.p.":
             continue
         elif token in _RESULTS:
@@ -149,7 +150,7 @@ def _split_moves(text: str) -> Iterator[list[str]]:
             move = token[number.end() :] if (number := _MOVE_NUMBER.match(token)) else token
             moves += [move] if move else []
     if depth:
-        raise ValueError("a variation has no closing parenthesis")
+        raise UserError("a variation has no closing parenthesis")
     # A game may lack its result.
     if moves or is_new:
         yield moves

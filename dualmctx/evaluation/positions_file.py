@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
+from dualmctx.errors import UserError
 from dualmctx.evaluation.fields import POSITION_FIELDS, Row
 from dualmctx.evaluation.questions import Line, Question, read_lines, to_question
 
@@ -72,12 +73,12 @@ def read_csv(file: BinaryIO) -> Iterator[Question]:
     try:
         columns = [name.strip() for name in _cells(header.decode())]
     except ValueError as error:
-        raise ValueError(f"line {header.number}, the header: {error}") from None
+        raise UserError(f"line {header.number}, the header: {error}") from None
     if not {"moves", "fen"} & set(columns):
         header_text = reprlib.repr(", ".join(columns))
-        raise ValueError(f"the header has no column moves or fen; it is {header_text}")
+        raise UserError(f"the header has no column moves or fen; it is {header_text}")
     if len(set(columns)) < len(columns):
-        raise ValueError("the header names a column twice")
+        raise UserError("the header names a column twice")
     return (to_question(line, lambda text: _read_cells(columns, text)) for line in lines)
 
 
@@ -93,11 +94,11 @@ def _read_quickly(text: str) -> Row:
     """
     fields = orjson.loads(text)
     if type(fields) is not dict or text.count(":") != len(fields):
-        raise ValueError(_STRICT)
+        raise UserError(_STRICT)
     if not fields.keys() <= _KNOWN:
         types = {type(value) for name, value in fields.items() if name not in _KNOWN}
         if not types <= _PLAIN:
-            raise ValueError(_STRICT)
+            raise UserError(_STRICT)
     return fields
 
 
@@ -107,7 +108,7 @@ _STRICT = "only a strict parser can read the line"
 def _read_object(text: str) -> Row:
     fields = _read_json(text)
     if not isinstance(fields, dict):
-        raise ValueError(f"not a JSON object but {reprlib.repr(fields)}")
+        raise UserError(f"not a JSON object but {reprlib.repr(fields)}")
     for name, value in fields.items():
         if name not in _KNOWN:
             _check_extra(name, value)
@@ -123,7 +124,7 @@ def _check_extra(name: str, value: Any) -> None:
     try:
         orjson.loads(json.dumps([name, value], ensure_ascii=False, allow_nan=False).encode())
     except (ValueError, RecursionError):
-        raise ValueError(
+        raise UserError(
             f"field {reprlib.repr(name)} is {reprlib.repr(value)}; it must have finite numbers, "
             "no unpaired surrogates, and at most 1,000 nested levels"
         ) from None
@@ -135,27 +136,27 @@ def _read_json(text: str) -> Any:
         return json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         reason = error.msg.removesuffix(" at")
-        raise ValueError(f"not JSON: {reason} at character {error.pos + 1}") from None
+        raise UserError(f"not JSON: {reason} at character {error.pos + 1}") from None
     except RecursionError:
-        raise ValueError("the JSON is nested too deeply") from None
+        raise UserError("the JSON is nested too deeply") from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        raise ValueError("the JSON names a field twice")
+        raise UserError("the JSON names a field twice")
     return fields
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a JSON number")
+    raise UserError(f"{name} is not a JSON number")
 
 
 def _read_cells(columns: list[str], text: str) -> Row:
     """Parses a record; an empty id or FEN counts as absent, and moves may be a JSON list."""
     cells = _cells(text)
     if len(cells) != len(columns):
-        raise ValueError(f"{len(cells)} cells; the header has {len(columns)} columns")
+        raise UserError(f"{len(cells)} cells; the header has {len(columns)} columns")
     fields: Row = dict(zip(columns, cells, strict=True))
     fields.pop("", None)
     for name in ("id", "fen"):
@@ -170,7 +171,7 @@ def _cells(text: str) -> list[str]:
     try:
         [cells] = csv.reader([text], strict=True)
     except csv.Error as error:
-        raise ValueError(f"not CSV: {error}") from None
+        raise UserError(f"not CSV: {error}") from None
     return cells
 
 

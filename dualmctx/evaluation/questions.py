@@ -4,6 +4,7 @@ import reprlib
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
+from dualmctx.errors import UserError
 from dualmctx.evaluation.fields import ECHOED_FIELDS, Row, extra_fields, perhaps
 
 MAX_LINE_LENGTH = 2**20
@@ -76,11 +77,11 @@ class Line(NamedTuple):
           ValueError: if the line cannot be read, or is not UTF-8.
         """
         if self.error is not None:
-            raise ValueError(self.error)
+            raise UserError(self.error)
         try:
             return self.data.decode()
         except UnicodeDecodeError as error:
-            raise ValueError(f"byte {error.start + 1} is not UTF-8") from None
+            raise UserError(f"byte {error.start + 1} is not UTF-8") from None
 
 
 def read_lines(file: BinaryIO) -> Iterator[Line]:
@@ -123,17 +124,17 @@ def _check(fields: Row) -> None:
     if "moves" not in fields and "fen" not in fields:
         hints = (f"{name!r}{perhaps(name, ECHOED_FIELDS)}" for name in fields)
         hint = next((f"; there is {x}" for x in hints if "perhaps" in x), "")
-        raise ValueError(f"neither moves nor fen is given{hint}")
+        raise UserError(f"neither moves nor fen is given{hint}")
     moves, fen = fields.get("moves", ""), fields.get("fen", "")
     if not isinstance(fen, str):
-        raise ValueError(f"fen is {reprlib.repr(fen)}; it must be text")
+        raise UserError(f"fen is {reprlib.repr(fen)}; it must be text")
     if not isinstance(moves, str) and not _is_list_of_moves(moves):
         remedy = "it must be text or a list of integers and texts"
-        raise ValueError(f"moves is {reprlib.repr(moves)}; {remedy}")
+        raise UserError(f"moves is {reprlib.repr(moves)}; {remedy}")
     for name, texts in (("moves", [moves] if isinstance(moves, str) else moves), ("fen", [fen])):
         if not all(map(_is_unicode, texts)):
             problem = f"{name} is {reprlib.repr(fields[name])}"
-            raise ValueError(f"{problem}; it must have no unpaired surrogates")
+            raise UserError(f"{problem}; it must have no unpaired surrogates")
 
 
 def _is_unicode(value: Any) -> bool:
@@ -151,7 +152,7 @@ def _check_id(value: Any) -> int | str:
     found = _valid_id(value)
     if found is None:
         remedy = "it must be an integer or printable text"
-        raise ValueError(f"id is {reprlib.repr(value)}; {remedy}")
+        raise UserError(f"id is {reprlib.repr(value)}; {remedy}")
     return found
 
 

@@ -11,6 +11,7 @@ import reprlib
 import numpy as np
 
 import games
+from dualmctx.errors import UserError
 from dualmctx.evaluation.fields import Row
 from dualmctx.evaluation.game_record import GameRecord
 from dualmctx.evaluation.move_parser import board_mismatch
@@ -47,13 +48,13 @@ def read_record(env: Environment, text: str, number: int = 1) -> GameRecord:
     """
     records = read_records(env, text)
     if not 1 <= number <= len(records):
-        raise ValueError(f"there is no game {number}: the text has {len(records)}")
+        raise UserError(f"there is no game {number}: the text has {len(records)}")
     try:
         return _check(env, records[number - 1])
     except ValueError as error:
         if len(records) == 1:
             raise
-        raise ValueError(f"game {number} of {len(records)}: {error}") from None
+        raise UserError(f"game {number} of {len(records)}: {error}") from None
 
 
 def read_records(env: Environment, text: str) -> list[GameRecord]:
@@ -64,7 +65,7 @@ def read_records(env: Environment, text: str) -> list[GameRecord]:
     """
     text = text.removeprefix("\ufeff")
     if not text.strip():
-        raise ValueError(_EMPTY)
+        raise UserError(_EMPTY)
     if _SGF.match(text):
         records = list(read_sgf(_file(text)))
     elif _PGN.match(text):
@@ -74,7 +75,7 @@ def read_records(env: Environment, text: str) -> list[GameRecord]:
     else:
         records = [_read_moves(env, text)]
     if not records:
-        raise ValueError(_EMPTY)
+        raise UserError(_EMPTY)
     return records
 
 
@@ -140,7 +141,7 @@ def _check(env: Environment, record: GameRecord) -> GameRecord:
     mismatch = None if record.board is None else board_mismatch(env, record.board)
     # Moves of another game are errors, too, for which the game is the reason.
     if mismatch is not None or record.error is not None:
-        raise ValueError(mismatch or record.error)
+        raise UserError(mismatch or record.error)
     start = None if record.fen is None else games.read_fen(env, record.fen)
     actions = games.parse_moves(env, list(record.moves), start)
     texts = games.format_moves(env, start, actions)
@@ -150,5 +151,5 @@ def _check(env: Environment, record: GameRecord) -> GameRecord:
     if (bad := int(first_bad[0])) >= 0:
         is_over = bool(states.terminated[0] | states.truncated[0])
         problem = "comes after the end of the game" if is_over else "is illegal"
-        raise ValueError(f"move {bad + 1}, {reprlib.repr(texts[bad])}, {problem}")
+        raise UserError(f"move {bad + 1}, {reprlib.repr(texts[bad])}, {problem}")
     return record._replace(moves=actions, texts=texts)

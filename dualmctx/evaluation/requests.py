@@ -6,6 +6,7 @@ import reprlib
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
+from dualmctx.errors import UserError
 from dualmctx.evaluation.fields import POSITION_FIELDS, perhaps
 from dualmctx.evaluation.positions_file import read_json_line
 from dualmctx.evaluation.questions import Line, Question, read_lines
@@ -102,9 +103,9 @@ def _with_settings(question: Question, size: int, settings: dict[str, Any]) -> R
     values = {name: _CHECKS[name](name, x) for name, x in given.items()}
     command, target = values.pop("command", None), values.pop("target", None)
     if (command == "cancel") != (target is not None):
-        raise ValueError("the command cancel needs a target, the id of a request; others have none")
+        raise UserError("the command cancel needs a target, the id of a request; others have none")
     if command is not None and values:
-        raise ValueError(f"the command {command} has no field {next(iter(values))}; remove it")
+        raise UserError(f"the command {command} has no field {next(iter(values))}; remove it")
     priority = values.pop("priority", 0)
     analysis = Analysis(**values) if values else None
     return Request(question, size, priority, analysis, command, target)
@@ -115,7 +116,7 @@ def _check_name(name: str) -> None:
     """Refuses a field whose name is nearly that of a setting, which would have no effect."""
     meant = perhaps(name, _NAMES, cutoff=0.8)
     if meant:
-        raise ValueError(f"there is no field {reprlib.repr(name)}{meant}")
+        raise UserError(f"there is no field {reprlib.repr(name)}{meant}")
 
 
 def refuse(name: str, value: Any, remedy: str) -> ValueError:

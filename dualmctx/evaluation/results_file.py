@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from dualmctx.errors import UserError
 from dualmctx.evaluation.compression import open_compressed, require_compression, split_suffix
 from dualmctx.evaluation.csv_results import write_csv
 from dualmctx.evaluation.layout import BOOLEAN, INTEGER, JSON, NUMBER, TEXT, Layout
@@ -86,7 +87,7 @@ def require_arrow() -> tuple[Any, Any]:
     try:
         return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ImportError:
-        raise ValueError(
+        raise UserError(
             'pyarrow is not installed; run pip install "dualmctx[parquet]", or use an --out file '
             "that ends in .jsonl or .csv"
         ) from None
@@ -129,12 +130,12 @@ def check_results(path: Path) -> None:
     if form not in (_COMPRESSED if compression else WRITERS):
         known = ", ".join(WRITERS)
         compressed = " or ".join(_COMPRESSED)
-        raise ValueError(
+        raise UserError(
             f"out is {path}; it must end in one of {known}, or be -; .gz and .zst may follow "
             f"{compressed}"
         )
     if not path.parent.is_dir():
-        raise ValueError(f"out is {path}; the folder {path.parent} does not exist")
+        raise UserError(f"out is {path}; the folder {path.parent} does not exist")
     if form == ".parquet":
         require_arrow()
     require_compression(path)

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dualmctx.errors import UserError
 from dualmctx.evaluation.parts import Counts, part_file
 from dualmctx.runs.atomic_io import atomic_write_text
 from dualmctx.runs.folder import flatten
@@ -36,13 +37,13 @@ class Results(NamedTuple):
         if self._cannot_resume():
             self._settings_file.unlink()
         if not resume and (self.path.exists() or self._settings_file.exists()):
-            raise ValueError(
+            raise UserError(
                 f"out is {self.path}, which exists or is incomplete; choose another file, or "
                 "continue with --resume"
             )
         if not resume or not self._settings_file.exists():
             if self.path.exists():
-                raise ValueError(
+                raise UserError(
                     f"{self.path} cannot be resumed without {self._settings_file.name}; choose "
                     "another file"
                 )
@@ -53,7 +54,7 @@ class Results(NamedTuple):
         names = sorted(x for x in saved | wanted if saved.get(x) != wanted.get(x))
         if names:
             fields = ", ".join(f"{x} ({saved.get(x)} → {wanted.get(x)})" for x in names)
-            raise ValueError(
+            raise UserError(
                 f"{self.path} was started with different settings: {fields}; choose another file"
             )
 
@@ -90,7 +91,7 @@ class Results(NamedTuple):
             return settings, None if counts is None else Counts(**counts)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             reason = f"{type(error).__name__}: {error}".split("\n")[0]
-            raise ValueError(
+            raise UserError(
                 f"{file} cannot be read ({reason}); remove it and start again"
             ) from error
 

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import jax
 
+from dualmctx.errors import UserError
 from dualmctx.evaluation.deepening_search import DeepeningSearch
 from dualmctx.evaluation.evaluations import Evaluations
 from dualmctx.evaluation.factory import build_evaluator
@@ -45,7 +46,7 @@ class SearchLoader(NamedTuple):
             return self._compile(program)
         except (jax.errors.JaxRuntimeError, MemoryError) as error:
             # The server goes on without this search.
-            raise ValueError(first_line(error)) from None
+            raise UserError(first_line(error)) from None
 
     def _compile(self, program: Program) -> TaskSearch:
         trained, policy, batch_size = self.trained, program.policy, self.batch_size

@@ -10,6 +10,7 @@ import string
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
+from dualmctx.errors import UserError
 from dualmctx.evaluation.game_record import GameRecord, decode
 from dualmctx.evaluation.questions import Board
 from games.move_names import move_names
@@ -62,7 +63,7 @@ def read_sgf(file: BinaryIO) -> Iterator[GameRecord]:
         properties: Properties = []
         try:
             if data is None:
-                raise ValueError(f"it is longer than {_MAX_BYTES} bytes, or not closed")
+                raise UserError(f"it is longer than {_MAX_BYTES} bytes, or not closed")
             properties = _main_line(decode(data))
             record = _record(properties)
         except ValueError as error:
@@ -123,26 +124,26 @@ def _record(properties: Properties) -> GameRecord:
     kind = root.get("GM", "1")
     if kind not in _GAMES:
         known = ", ".join(f"{key} ({rules.name})" for key, rules in _GAMES.items())
-        raise ValueError(f"GM is {kind}; it must be one of {known}")
+        raise UserError(f"GM is {kind}; it must be one of {known}")
     rules = _GAMES[kind]
     size = _size(rules, root.get("SZ", str(rules.size)))
     actions: list[int] = []
     color = "B"
     for name, values in properties:
         if name in _SETUP:
-            raise ValueError(f"{name} sets up stones; a game must start from the empty board")
+            raise UserError(f"{name} sets up stones; a game must start from the empty board")
         if name not in _COLORS:
             continue
         number, text = len(actions) + 1, values[0].strip()
         if name != color and not rules.skips:
-            raise ValueError(f"move {number} is by {_COLORS[name]}; it is {_COLORS[color]}'s turn")
+            raise UserError(f"move {number} is by {_COLORS[name]}; it is {_COLORS[color]}'s turn")
         if text.lower() in ("resign", "forfeit"):
             break
         actions += [size * size] if name != color else []
         try:
             actions.append(_action(rules, size, text))
         except ValueError as error:
-            raise ValueError(f"move {number}, {text[:40]!r}, is {error}") from None
+            raise UserError(f"move {number}, {text[:40]!r}, is {error}") from None
         color = "W" if name == "B" else "B"
     board = Board(rules.name, size)
     names = move_names(rules.name).names(size * size + 1)
@@ -162,7 +163,7 @@ def _size(rules: _Rules, text: str) -> int:
     columns, _, rows = text.partition(":")
     is_square = columns.isdecimal() and rows in ("", columns)
     if not is_square or not 1 <= int(columns) <= rules.max_size:
-        raise ValueError(
+        raise UserError(
             f"SZ is {text[:20]!r}; in {rules.name} it must be a number from 1 to {rules.max_size}"
         )
     return int(columns)
@@ -175,7 +176,7 @@ def _action(rules: _Rules, size: int, text: str) -> int:
     if rules.name == "hex" and text.lower() == "swap-pieces":
         return size * size
     if rules.name == "hex" and text.lower() == "swap-sides":
-        raise ValueError("not supported: write the game with swap-pieces")
+        raise UserError("not supported: write the game with swap-pieces")
     cell = _CELL.fullmatch(text)
     letters = string.ascii_letters
     if cell is not None and rules.name != "go":
@@ -183,9 +184,9 @@ def _action(rules: _Rules, size: int, text: str) -> int:
     elif len(text) == 2 and text.isascii() and text.isalpha() and rules.name != "hex":
         column, row = letters.index(text[0]), letters.index(text[1])
     else:
-        raise ValueError(f"not a move of {rules.name}")
+        raise UserError(f"not a move of {rules.name}")
     if not (0 <= column < size and 0 <= row < size):
-        raise ValueError(f"not on the board, which has {size} columns and rows")
+        raise UserError(f"not on the board, which has {size} columns and rows")
     return row * size + column
 
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jax import export
 
 from dualmctx.checks import check, check_count
+from dualmctx.errors import UserError
 from dualmctx.evaluation.evaluations import Heads, by_network, by_search, make_evaluate_batch
 from dualmctx.evaluation.readout import Decision
 from dualmctx.models.search_fn import make_search_fn
@@ -234,4 +235,4 @@ def _export(
         # The messages of JAX have several lines.
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         remedy = "" if isinstance(shapes[0].shape[0], int) else "; a fixed batch size may help"
-        raise ValueError(f"{name} cannot be exported: {reason}{remedy}") from error
+        raise UserError(f"{name} cannot be exported: {reason}{remedy}") from error

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
+from dualmctx.errors import UserError
 from dualmctx.evaluation.chunks import can_deepen, to_bucket, to_chunk, total_simulations
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.requests import Analysis, Request
@@ -141,7 +142,7 @@ class Planner(NamedTuple):
         policy, numbers = self.build(analysis.variant), analysis.simulations
         if numbers is not None and len(numbers) > 1:
             if not isinstance(policy.num_simulations, tuple):
-                raise ValueError(
+                raise UserError(
                     f"simulations is {list(numbers)}; the search has one tree, so it must be a"
                     " single number"
                 )
@@ -179,7 +180,7 @@ class Planner(NamedTuple):
 
     def _check(self, number: int, name: str) -> None:
         if number > self.max_simulations:
-            raise ValueError(
+            raise UserError(
                 f"{name} is {number}; it must be at most {self.max_simulations}, unless the server"
                 " is started with a larger --max-simulations"
             )

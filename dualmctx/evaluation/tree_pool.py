@@ -13,6 +13,7 @@ import numpy as np
 from jax import Array
 
 from dualmctx.distributed.free_memory import free_memory
+from dualmctx.errors import UserError
 from dualmctx.evaluation.chunks import keeping_trees, total_simulations
 from dualmctx.evaluation.factory import state_shapes
 from dualmctx.evaluation.pool_programs import Deepened, PoolPrograms, Rows
@@ -67,7 +68,7 @@ def choose_pool_size(
     fitting = num_bytes // (2 * batch_size * per_node) - 1
     if fitting < step:
         needed = 2 * batch_size * per_node * (1 + step)
-        raise ValueError(
+        raise UserError(
             f"{2 * batch_size} trees of {step} simulations need {readable(needed)}, and the server"
             f" has {readable(num_bytes)} for them: start it with a larger --tree-memory or a"
             " smaller --batch"

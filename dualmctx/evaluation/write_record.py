@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import games
+from dualmctx.errors import UserError
 from dualmctx.evaluation.pgn_file import VARIANTS
 from dualmctx.types import Environment
 from games.notation import num_actions
@@ -72,7 +73,7 @@ def write_record(
     format = record_formats(env)[0] if format is None else format
     if format not in record_formats(env):
         known = " or ".join(record_formats(env))
-        raise ValueError(f"format {format!r}: games of {env.id} are written as {known}")
+        raise UserError(f"format {format!r}: games of {env.id} are written as {known}")
     cleaned = _clean(headers or {})
     start = None if fen is None else games.read_fen(env, fen)
     actions = games.parse_moves(env, moves, start)
@@ -88,9 +89,9 @@ def _clean(headers: Mapping[str, str]) -> dict[str, str]:
     """Checks headers and makes each value one printable line; leaves out empty ones."""
     for name, value in headers.items():
         if name not in HEADERS or not isinstance(value, str):
-            raise ValueError(f"header {name!r}: pass text for any of {', '.join(HEADERS)}")
+            raise UserError(f"header {name!r}: pass text for any of {', '.join(HEADERS)}")
     if headers.get("result", "*") not in RESULTS:
-        raise ValueError(f"result {headers['result'][:20]!r}: pass one of {', '.join(RESULTS)}")
+        raise UserError(f"result {headers['result'][:20]!r}: pass one of {', '.join(RESULTS)}")
     lines = {
         name: " ".join("".join(x if x.isprintable() else " " for x in value).split())
         for name, value in headers.items()

@@ -9,6 +9,7 @@ import jax
 import games
 from dualmctx.checks import check, show
 from dualmctx.distributed.devices import choose_devices, share
+from dualmctx.errors import UserError
 from dualmctx.experiment.evals import EvalFn, make_evals
 from dualmctx.experiment.initial_params import load_initial_params
 from dualmctx.experiment.multihost import coordinate, gather
@@ -159,7 +160,7 @@ def check_head(search: Policy, network: PolicyValueNetwork) -> None:
     if len(search.heads) > 1:
         # The networks of this package are built with enough heads.
         if len(depths) < len(search.heads):
-            raise ValueError(
+            raise UserError(
                 f"the search evaluates {len(search.heads)} heads, but the network returns "
                 f"{len(depths)}; return a list of {len(search.heads)} pairs (logits, value), or "
                 "use a search with one tree, as in --search.variant alphazero"

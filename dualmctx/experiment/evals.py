@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 import games
+from dualmctx.errors import UserError
 from dualmctx.evaluation.evaluations import EvaluatePositions, Evaluations, make_evaluate
 from dualmctx.matches.arena import Score, make_match
 from dualmctx.matches.movers import MoveFn, batched_move_fn, search_move_fn
@@ -147,7 +148,7 @@ def make_evals(
     against_random = match(games.random_player(), "random")
     if not games.is_solvable(env):
         if options.stop_when_solved:
-            raise ValueError(
+            raise UserError(
                 f"evals.stop_when_solved is {options.stop_when_solved}; it must be 0 for a game "
                 "without an exact solution"
             )

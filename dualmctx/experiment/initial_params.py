@@ -6,6 +6,7 @@ import jax
 import numpy as np
 
 from dualmctx.distributed import devices
+from dualmctx.errors import UserError
 from dualmctx.experiment.multihost import gather, spread
 from dualmctx.runs.network_record import describe_network
 from dualmctx.runs.saved_network import Trained, load_trained
@@ -33,14 +34,14 @@ def load_initial_params(config: Config, env: Environment, network: PolicyValueNe
     source = str(config.init_from)
     trained = _load(source, config)
     if trained.env.id != env.id:
-        raise ValueError(
+        raise UserError(
             f"init_from is {source}, a network for {trained.env.id}; the run needs one for {env.id}"
         )
     observation = jax.ShapeDtypeStruct((1, *env.observation_shape), np.float32)
     wanted = jax.eval_shape(network.init, jax.random.PRNGKey(0), observation)
     problem = _difference(wanted, trained.params)
     if problem is not None:
-        raise ValueError(
+        raise UserError(
             f"init_from is {source}, whose parameters do not fit the network of the run: "
             f"{problem}{_other_options(network, trained)}"
         )
@@ -54,7 +55,7 @@ def _load(source: str, config: Config) -> Trained:
     if Path(source).exists() or not path:
         return load_trained(source, **known)
     if not iteration.isdecimal():
-        raise ValueError(f"init_from is {source}; the iteration after @ must be a whole number")
+        raise UserError(f"init_from is {source}; the iteration after @ must be a whole number")
     return load_trained(path, int(iteration), **known)
 
 

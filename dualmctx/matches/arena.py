@@ -6,6 +6,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from dualmctx.errors import UserError
 from dualmctx.matches.boards import (
     Boards,
     Record,
@@ -141,7 +142,7 @@ def make_match(
       ValueError: if the number of games is odd or less than 2.
     """
     if num_games < 2 or num_games % 2:
-        raise ValueError(f"num_games is {num_games}; it must be even and at least 2")
+        raise UserError(f"num_games is {num_games}; it must be even and at least 2")
     play, num_pairs = make_games(env, movers), num_games // 2
 
     def match(params: Params, rng_key: chex.PRNGKey) -> Score:

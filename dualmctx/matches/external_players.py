@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from dualmctx.errors import UserError
 from dualmctx.matches.players import HostMover, Player
 from dualmctx.policies.costs import FREE, MoveCost
 from dualmctx.types import Environment
@@ -36,9 +37,9 @@ def openspiel_mcts(
     """
     if env.id not in _OPENSPIEL_GAMES:
         supported = ", ".join(_OPENSPIEL_GAMES)
-        raise ValueError(f"OpenSpiel's MCTS supports {supported}, not {env.id}")
+        raise UserError(f"OpenSpiel's MCTS supports {supported}, not {env.id}")
     if num_simulations < 1:
-        raise ValueError(f"num_simulations is {num_simulations}; it must be at least 1")
+        raise UserError(f"num_simulations is {num_simulations}; it must be at least 1")
     pyspiel = _load("pyspiel", "OpenSpiel's MCTS", 'pip install "dualmctx[compare]"')
     game = pyspiel.load_game(env.id)
     solve, is_verbose = True, False
@@ -74,7 +75,7 @@ def perfect_connect_four(env: Environment, name: str = "perfect") -> Player:
       ValueError: if the game is not Connect Four, or bitbully or its opening book is not installed.
     """
     if env.id != "connect_four":
-        raise ValueError(f"bitbully supports connect_four, not {env.id}")
+        raise UserError(f"bitbully supports connect_four, not {env.id}")
     bitbully, solver = load_bitbully()
 
     def choose_one(history: list[int], seed: int) -> int:
@@ -95,4 +96,4 @@ def _load(module: str, purpose: str, remedy: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise ValueError(f"{purpose} needs {module}: {remedy} ({error})") from error
+        raise UserError(f"{purpose} needs {module}: {remedy} ({error})") from error

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dualmctx.errors import UserError
 from dualmctx.ratings.results import Results, count_pairs
 
 
@@ -103,10 +104,10 @@ def _read(file: Path) -> tuple[list[Game], int]:
         game = _parse(line, f"{file}, line {number}")
         is_second = len(games) % 2 == 1
         if is_second and (game.pair, game.players[::-1]) != (games[-1].pair, games[-1].players):
-            raise ValueError(f"{file}, line {number} is not the second game of the pair before it")
+            raise UserError(f"{file}, line {number} is not the second game of the pair before it")
         first = number if is_second else lines.setdefault(_pair_key(game), number)
         if first != number:
-            raise ValueError(
+            raise UserError(
                 f"{file}, line {number} has the same pair as line {first}: two processes have "
                 f"written to this file; keep its first {number - 1} lines and continue with "
                 "--resume, which plays the same games again"
@@ -136,9 +137,9 @@ def _parse(line: bytes, where: str) -> Game:
             players=(one, other), moves=tuple(game.moves), num_chosen=(first, second)
         )
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{where} is not a game: {error}") from error
+        raise UserError(f"{where} is not a game: {error}") from error
     if game.result not in (-1, 0, 1) or not all(isinstance(x, int) for x in game.moves):
-        raise ValueError(f"{where} is not a game: its result or a move is not a valid number")
+        raise UserError(f"{where} is not a game: its result or a move is not a valid number")
     if not isinstance(game.fen, str | None):
-        raise ValueError(f"{where} is not a game: its FEN is {game.fen!r}")
+        raise UserError(f"{where} is not a game: its FEN is {game.fen!r}")
     return game

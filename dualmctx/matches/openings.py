@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import games
+from dualmctx.errors import UserError
 from dualmctx.policies.root import sample_action
 from dualmctx.search.arrays import tree_where
 from dualmctx.search.keys import split_key
@@ -99,7 +100,7 @@ def random_openings(
     if len(openings) == number:
         return openings
     listed, tries = _list_lengths(plies), _BATCH * _MAX_BATCHES
-    raise ValueError(
+    raise UserError(
         f"found only {len(openings)} of {number} openings of {listed} plies in {tries:,} samples; "
         "openings must lead to different positions of unfinished games: ask for fewer openings, "
         "another length or several, or accept more positions"
@@ -122,7 +123,7 @@ def find_openings(
     lengths = np.atleast_1d(np.asarray(plies))
     if lengths.size == 0 or lengths.min() < 1 or lengths.max() >= 2**31:
         listed = _list_lengths(plies)
-        raise ValueError(f"plies is {listed}; each length must be from 1 to {2**31 - 1}")
+        raise UserError(f"plies is {listed}; each length must be from 1 to {2**31 - 1}")
     lengths = lengths.astype(np.int32)
     play = jax.jit(lambda keys: play_randomly(env, keys, lengths))
     openings: dict[bytes, Opening] = {}
@@ -219,9 +220,9 @@ def check_openings(env: Environment, openings: Sequence[Opening]) -> None:
     is_over = np.asarray(states.terminated | states.truncated)
     for opening, bad, over in zip(openings, np.asarray(first_bad), is_over, strict=True):
         if bad >= 0:
-            raise ValueError(f"opening {list(opening)} has an illegal action at ply {bad + 1}")
+            raise UserError(f"opening {list(opening)} has an illegal action at ply {bad + 1}")
         if over:
-            raise ValueError(f"the game is over after opening {list(opening)}; leave it out")
+            raise UserError(f"the game is over after opening {list(opening)}; leave it out")
 
 
 def to_action_rows(openings: Sequence[Sequence[int | str]], width: int | None = None) -> np.ndarray:

@@ -7,6 +7,8 @@ A player is `[NAME=][CHECKPOINT[@ITERATION]+]SEARCH[:OPTION=VALUE ...]`, a searc
 import dataclasses
 from typing import NamedTuple, Self
 
+from dualmctx.errors import UserError
+
 OWN, POLICY = "own", "policy"
 RANDOM, PERFECT, OPENSPIEL = "random", "perfect", "openspiel"
 NETWORKLESS = (RANDOM, PERFECT, OPENSPIEL)
@@ -63,7 +65,7 @@ def parse_player(text: str) -> PlayerSpec:
     try:
         return _parse(text)
     except ValueError as error:
-        raise ValueError(f"player {text!r}: {error}") from None
+        raise UserError(f"player {text!r}: {error}") from None
 
 
 def _parse(text: str) -> PlayerSpec:
@@ -71,9 +73,9 @@ def _parse(text: str) -> PlayerSpec:
     name, head = head.split("=", 1) if "=" in head else (text, head)
     source, search = head.rsplit("+", 1) if "+" in head else (None, head)
     if not name or not search or source == "":
-        raise ValueError("write [NAME=][CHECKPOINT[@ITERATION]+]SEARCH[:OPTION=VALUE ...]")
+        raise UserError("write [NAME=][CHECKPOINT[@ITERATION]+]SEARCH[:OPTION=VALUE ...]")
     if source is not None and search in NETWORKLESS:
-        raise ValueError(f"{search} plays without a network; remove {source}+")
+        raise UserError(f"{search} plays without a network; remove {source}+")
     checkpoint, iteration = (None, None) if source is None else _split_source(source)
     simulations, options = _parse_options(parts)
     return PlayerSpec(
@@ -95,10 +97,10 @@ def parse_search(text: str) -> SearchSpec:
     search, *parts = text.split(":")
     try:
         if not search or "=" in search or "+" in search:
-            raise ValueError("write SEARCH[:OPTION=VALUE ...], such as dual:num_rounds=10")
+            raise UserError("write SEARCH[:OPTION=VALUE ...], such as dual:num_rounds=10")
         return SearchSpec(search, *_parse_options(parts))
     except ValueError as error:
-        raise ValueError(f"variant {text!r}: {error}") from None
+        raise UserError(f"variant {text!r}: {error}") from None
 
 
 def _parse_options(
@@ -107,7 +109,7 @@ def _parse_options(
     """Returns the simulations, and the other options as pairs of texts."""
     options = dict(map(_split_option, parts))
     if len(options) < len(parts):
-        raise ValueError("an option is given twice")
+        raise UserError("an option is given twice")
     simulations = options.pop("simulations", None)
     parsed = None if simulations is None else _parse_simulations(simulations)
     return parsed, tuple(options.items())
@@ -118,21 +120,21 @@ def _split_source(source: str) -> tuple[str, int | None]:
     if iteration in ("", NEWEST):
         return checkpoint, None
     if not iteration.isdecimal():
-        raise ValueError(f"the iteration is {iteration}; it must be a number or {NEWEST}")
+        raise UserError(f"the iteration is {iteration}; it must be a number or {NEWEST}")
     return checkpoint, int(iteration)
 
 
 def _split_option(part: str) -> tuple[str, str]:
     name, _, value = part.partition("=")
     if not name or not value:
-        raise ValueError(f"option {part!r} must be OPTION=VALUE")
+        raise UserError(f"option {part!r} must be OPTION=VALUE")
     return name.replace("-", "_"), value
 
 
 def _parse_simulations(value: str) -> tuple[int, ...]:
     numbers = value.split(",")
     if not all(number.isdecimal() for number in numbers) or not any(map(int, numbers)):
-        raise ValueError(
+        raise UserError(
             f"simulations is {value}; it must be a number, or one number per tree, with commas"
         )
     return tuple(map(int, numbers))

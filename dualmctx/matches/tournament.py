@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from dualmctx.errors import UserError
 from dualmctx.matches.arena import MAX_PLIES, make_games
 from dualmctx.matches.boards import Record
 from dualmctx.matches.game_file import Game, append_games, read_games, repair_games
@@ -68,27 +69,27 @@ class Tournament:
         names = [player.name for player in self.players]
         for name in names:
             if not name or names.count(name) > 1:
-                raise ValueError(f"name {name!r} is empty or duplicate; player names must differ")
+                raise UserError(f"name {name!r} is empty or duplicate; player names must differ")
         for i, j in self.pairings:
             if not (0 <= i < len(names) and 0 <= j < len(names)):
-                raise ValueError(
+                raise UserError(
                     f"pairing is {(i, j)}; its indices must be from 0 to {len(names) - 1}"
                 )
         if len({frozenset(pairing) for pairing in self.pairings}) < len(self.pairings):
-            raise ValueError("two players have two pairings; add openings instead")
+            raise UserError("two players have two pairings; add openings instead")
         if self.batch_size < 1:
-            raise ValueError(f"batch_size is {self.batch_size}; it must be at least 1")
+            raise UserError(f"batch_size is {self.batch_size}; it must be at least 1")
         if not self.openings:
-            raise ValueError("there are no openings; pass at least one, which may be ()")
+            raise UserError("there are no openings; pass at least one, which may be ()")
         longest = max(len(split_opening(opening)[1]) for opening in self.openings)
         if longest >= self.max_plies:
-            raise ValueError(
+            raise UserError(
                 f"max_plies is {self.max_plies}; it must exceed the longest opening, {longest}"
             )
         check_openings(self.env, self.openings)
         on_host = [x.name for x in self.players if isinstance(x.mover, HostMover)]
         if on_host and any(split_opening(opening)[0] for opening in self.openings):
-            raise ValueError(
+            raise UserError(
                 f"player {on_host[0]!r} runs on the host and plays from the initial position only; "
                 "remove openings with a FEN"
             )
@@ -242,7 +243,7 @@ def _check_failures(players: tuple[Player, Player], record: Record) -> None:
     """
     for player, has_failed in zip(players, record.has_failed.any(axis=(0, 1)), strict=True):
         if has_failed:
-            raise ValueError(
+            raise UserError(
                 f"player {player.name!r} could not choose a move, because the output of its network"
                 " is NaN or infinite; use another checkpoint or train again (earlier games are "
                 "saved)"

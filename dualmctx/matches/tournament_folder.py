@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from dualmctx.errors import UserError
 from dualmctx.matches.game_file import Game
 from dualmctx.runs.atomic_io import atomic_write_text
 from dualmctx.runs.folder import flatten
@@ -41,7 +42,7 @@ def count_finished_pairs(games: list[Game]) -> dict[tuple[str, str], int]:
         expected = done.get(game.players, 0)
         if game.pair != expected:
             players = " and ".join(game.players)
-            raise ValueError(
+            raise UserError(
                 f"{GAMES} has pair {game.pair} of {players} instead of pair {expected}; choose "
                 "another folder"
             )
@@ -53,7 +54,7 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         content = dict(json.loads(file.read_text()))
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{file} cannot be read: {error}; choose another folder") from error
+        raise UserError(f"{file} cannot be read: {error}; choose another folder") from error
     return with_current_players(without_versions(content, file))
 
 
@@ -62,19 +63,19 @@ def _merge(old: dict[str, Any], new: dict[str, Any], folder: Path) -> dict[str, 
     for name in new.keys() - {"openings", "players"}:
         if old.get(name) != new[name]:
             remedy = "choose another folder"
-            raise ValueError(f"{where} has {name} {old.get(name)}, not {new[name]}; {remedy}")
+            raise UserError(f"{where} has {name} {old.get(name)}, not {new[name]}; {remedy}")
     shorter, longer = sorted((old["openings"], new["openings"]), key=len)
     if longer[: len(shorter)] != shorter:
         pair = next(i for i, x in enumerate(shorter) if x != longer[i])
         change = f"{old['openings'][pair]} → {new['openings'][pair]}"
-        raise ValueError(
+        raise UserError(
             f"{where} has different openings (pair {pair}: {change}); choose another folder"
         )
     for name in sorted(old["players"].keys() & new["players"].keys()):
         if old["players"][name] != new["players"][name]:
             fields = _differences(old["players"][name], new["players"][name])
             remedy = "choose another name or folder"
-            raise ValueError(f"{where} has a different player {name!r}: {fields}; {remedy}")
+            raise UserError(f"{where} has a different player {name!r}: {fields}; {remedy}")
     return new | {"openings": longer, "players": old["players"] | new["players"]}
 
 

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import mctx
 from jax import Array
 
+from dualmctx.errors import UserError
 from dualmctx.models.head import HeadOutput
 from dualmctx.models.packing import Packing, drop_observation, pack_bits
 from dualmctx.search.tree import Tree
@@ -100,7 +101,7 @@ def _masked(output: HeadOutput, state: GameState) -> tuple[Array, Array]:
     """
     mask = state.legal_action_mask
     if output.logits.shape != mask.shape:
-        raise ValueError(
+        raise UserError(
             f"the network's logits have the shape {list(output.logits.shape)}; for {mask.shape[0]} "
             f"positions and {mask.shape[1]} actions it must be {list(mask.shape)}"
         )
@@ -146,7 +147,7 @@ def make_model(
     stored_type = activations_dtype
     if stored_type is not None and not jnp.issubdtype(jnp.dtype(stored_type), jnp.floating):
         remedy = "a floating type, such as bfloat16"
-        raise ValueError(f"activations_dtype is {stored_type}; it must be {remedy}")
+        raise UserError(f"activations_dtype is {stored_type}; it must be {remedy}")
     first, *later = _find_heads(network.head_depths, heads)
     is_resumed = keep_activations and any(head > first for head in later)
     packing = find_packing(env, compact_states)
@@ -201,11 +202,11 @@ def _find_heads(head_depths: tuple[int, ...], heads: tuple[int, ...]) -> list[in
     needed = max((len(set(heads)), *(head + 1 if head >= 0 else -head for head in heads)))
     if needed > number:
         depths = " ".join(map(str, head_depths))
-        raise ValueError(
+        raise UserError(
             f"head_depths is {depths}; it must name at least {needed} depths, one for each head"
             " that the search evaluates"
         )
     found = [head % number for head in heads]
     if not found or len(set(found)) < len(found):
-        raise ValueError(f"heads is {heads}; it must name one head or more, each once")
+        raise UserError(f"heads is {heads}; it must name one head or more, each once")
     return found

@@ -1,6 +1,7 @@
 """The depths of a network's heads: defaults and checks."""
 
 from dualmctx.checks import check_count, is_whole
+from dualmctx.errors import UserError
 
 
 def shared_depths(
@@ -20,7 +21,7 @@ def shared_depths(
     if head_depths is None:
         number = max(num_heads, min(2, num_blocks))
         if number > num_blocks:
-            raise ValueError(
+            raise UserError(
                 f"num_blocks is {num_blocks}; it must be at least {number}, one block per head"
             )
         head_depths = tuple(num_blocks * i // number for i in range(1, number + 1))
@@ -39,7 +40,7 @@ def check_shared_depths(num_blocks: int, head_depths: tuple[int, ...]) -> None:
     first = min(1, num_blocks)
     is_valid = all(map(is_whole, head_depths)) and sorted(set(head_depths)) == list(head_depths)
     if not head_depths or not is_valid or head_depths[0] < first or head_depths[-1] != num_blocks:
-        raise ValueError(
+        raise UserError(
             f"head_depths is {head_depths}; it must increase from at least 1 to"
             f" num_blocks={num_blocks}"
         )
@@ -76,7 +77,7 @@ def check_separate_depths(head_depths: tuple[int, ...]) -> None:
     minima = [1 if place or len(head_depths) == 1 else 0 for place in range(len(head_depths))]
     found = zip(head_depths, minima, strict=True)
     if not head_depths or not all(is_whole(depth) and depth >= least for depth, least in found):
-        raise ValueError(
+        raise UserError(
             f"head_depths is {head_depths}; it must be the blocks of each network, at least 1 (the "
             "first of several may have 0)"
         )
@@ -90,7 +91,7 @@ def check_value_blocks(value_blocks: int | None, *, separate_trunks: bool) -> No
     """
     check_count("value_blocks", value_blocks, 1, "for the value of the final head")
     if value_blocks is not None and not separate_trunks:
-        raise ValueError(
+        raise UserError(
             f"value_blocks is {value_blocks}; it must be none without separate trunks, or add "
             "--network.separate-trunks True"
         )
@@ -98,7 +99,7 @@ def check_value_blocks(value_blocks: int | None, *, separate_trunks: bool) -> No
 
 def _check_number(head_depths: tuple[int, ...], num_heads: int) -> tuple[int, ...]:
     if len(head_depths) < num_heads:
-        raise ValueError(
+        raise UserError(
             f"head_depths is {head_depths}; it must name at least {num_heads} depths, one for each"
             " head that the search evaluates"
         )

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dualmctx.errors import UserError
 from dualmctx.import_path import call_factory
 from dualmctx.models.adapted_network import AdaptedNetwork, Origin, adapt_network
 from dualmctx.models.module_checks import check_module
@@ -46,7 +47,7 @@ def import_network(
     options = dict(options or {})
     for name in _ARGUMENTS:
         if name in options:
-            raise ValueError(f"network.options has {name}; the game sets it, so leave it out")
+            raise UserError(f"network.options has {name}; the game sets it, so leave it out")
     arguments = {"num_actions": num_actions, "observation_shape": tuple(observation_shape)}
     module = call_factory(factory, arguments | options, "network")
     try:
@@ -55,6 +56,6 @@ def import_network(
             module = restore_fields(module, fields)
         network = adapt_network(module, num_actions, observation_shape, head_depths=head_depths)
     except ValueError as error:
-        raise ValueError(f"network {factory}: {error}") from error
+        raise UserError(f"network {factory}: {error}") from error
     origin = Origin(factory, tuple(options.items()), tuple(observation_shape))
     return dataclasses.replace(network, origin=origin)

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 
 from dualmctx.checks import check, is_whole, show
+from dualmctx.errors import UserError
 from dualmctx.models.head import HeadOutput
 from dualmctx.models.module_output import read_head, split_heads
 
@@ -29,16 +30,16 @@ def check_module(module: Any) -> None:
     if any(base.__module__.startswith("flax.nnx") for base in bases) and not isinstance(
         module, nn.Module
     ):
-        raise ValueError(
+        raise UserError(
             f"{name} is a Flax NNX module; convert its class to a linen module, as in "
             f"flax.nnx.bridge.to_linen({name}, ...)"
         )
     if isinstance(module, type):
-        raise ValueError(f"{name} is a class; pass an instance, as in {name}(...)")
+        raise UserError(f"{name} is a class; pass an instance, as in {name}(...)")
     if not isinstance(module, nn.Module):
-        raise ValueError(f"the network is of type {name}; it must be a flax.linen.Module")
+        raise UserError(f"the network is of type {name}; it must be a flax.linen.Module")
     if hasattr(module, "resume") and not hasattr(module, "begin"):
-        raise ValueError(f"{name} has the method resume but not begin; add begin, or remove resume")
+        raise UserError(f"{name} has the method resume but not begin; add begin, or remove resume")
 
 
 def count_heads(module: nn.Module, num_actions: int, shape: tuple[int, ...]) -> int:
@@ -61,16 +62,16 @@ def count_heads(module: nn.Module, num_actions: int, shape: tuple[int, ...]) -> 
 def _check_variables(variables: Any) -> None:
     others = sorted(variables.keys() - {"params"})
     if others:
-        raise ValueError(
+        raise UserError(
             f"it has the variables {', '.join(others)}, which are not learned or saved; use "
             "parameters only, and in place of BatchNorm use LayerNorm or GroupNorm"
         )
     leaves = jax.tree.leaves(variables)
     if not leaves:
-        raise ValueError("it has no parameters, so there is nothing to learn")
+        raise UserError("it has no parameters, so there is nothing to learn")
     others = sorted({str(x.dtype) for x in leaves} - {"float32"})
     if others:
-        raise ValueError(
+        raise UserError(
             f"it has parameters of type {', '.join(others)}; they must be float32, for "
             "example with param_dtype=jnp.float32. Layers may compute in another type, for example "
             "with dtype=jnp.bfloat16"
@@ -87,14 +88,14 @@ def trace(module: nn.Module, shape: Any, function: Callable[[], Any]) -> Any:
     try:
         return jax.eval_shape(function)
     except flax.errors.InvalidRngError as error:
-        raise ValueError(
+        raise UserError(
             f"{name} needs random numbers to evaluate a position ({_first_line(error)}); build it "
             "without dropout, or with deterministic=True"
         ) from error
     # The code of a user can raise anything.
     except Exception as error:
         kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
-        raise ValueError(
+        raise UserError(
             f"{name} cannot be used for observations of shape {tuple(shape)}: "
             f"{kind}{_first_line(error)}{_place(module, error)}"
         ) from error

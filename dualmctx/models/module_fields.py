@@ -13,6 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 
+from dualmctx.errors import UserError
+
 # Fields that Flax adds to every module.
 _FLAX_FIELDS = ("parent", "name")
 
@@ -49,7 +51,7 @@ def restore_fields(module: nn.Module, saved: Mapping[str, Any]) -> nn.Module:
         if not _is_plain(getattr(module, name)) or not _is_plain(saved[name])
     ]
     if problems:
-        raise ValueError(
+        raise UserError(
             f"the fields of {type(module).__name__} have changed since the network was saved: "
             f"{', '.join(problems)}; use the code that saved it"
         )

@@ -8,6 +8,7 @@ from typing import Any, cast
 import jax.numpy as jnp
 from jax import Array
 
+from dualmctx.errors import UserError
 from dualmctx.models.head import HeadOutput
 
 _WANTED = "(logits, value), or a list of such pairs, one for each head"
@@ -20,7 +21,7 @@ def split_heads(output: Any) -> list[Any]:
       ValueError: if the output is neither a pair of arrays nor a list of pairs.
     """
     if not isinstance(output, tuple | list) or not output:
-        raise ValueError(f"it returns {_describe(output)}; it must return {_WANTED}")
+        raise UserError(f"it returns {_describe(output)}; it must return {_WANTED}")
     found: list[Any] = list(cast(Any, output))
     return [found] if all(map(_is_array, found)) else found
 
@@ -33,20 +34,20 @@ def read_head(output: Any, num_positions: int, num_actions: int) -> HeadOutput:
     """
     logits, value = as_pair(output, "a head")
     if not _is_array(logits) or not _is_array(value):
-        raise ValueError(f"a head returns {_describe(output)}; it must return {_WANTED}")
+        raise UserError(f"a head returns {_describe(output)}; it must return {_WANTED}")
     for name, x in (("logits", logits), ("values", value)):
         if not jnp.issubdtype(x.dtype, jnp.floating):
-            raise ValueError(
+            raise UserError(
                 f"the {name} are {x.dtype}; they must be floating, because numbers of other types "
                 "have no gradient"
             )
     if logits.shape != (num_positions, num_actions):
-        raise ValueError(
+        raise UserError(
             f"the logits of {num_positions} positions have the shape {logits.shape}; it must be "
             f"{(num_positions, num_actions)}, one number for each of the {num_actions} actions"
         )
     if value.shape not in ((num_positions,), (num_positions, 1)):
-        raise ValueError(
+        raise UserError(
             f"the values of {num_positions} positions have the shape {value.shape}; it must be "
             f"{(num_positions,)} or {(num_positions, 1)}"
         )
@@ -61,7 +62,7 @@ def read_activations(activations: Any, num_positions: int) -> Array:
     """
     is_array = _is_array(activations) and jnp.issubdtype(activations.dtype, jnp.floating)
     if not is_array or activations.shape[:1] != (num_positions,):
-        raise ValueError(
+        raise UserError(
             f"begin returns as activations of {num_positions} positions {_describe(activations)}; "
             f"they must be one floating array whose first axis has length {num_positions}"
         )
@@ -76,7 +77,7 @@ def as_pair(output: Any, name: str) -> tuple[Any, Any]:
     """
     if not isinstance(output, tuple | list) or len(cast(Any, output)) != 2:
         second = "(logits, value)" if name == "a head" else "(activations, (logits, value))"
-        raise ValueError(f"{name} returns {_describe(output)}; it must return {second}")
+        raise UserError(f"{name} returns {_describe(output)}; it must return {second}")
     first, last = cast(Any, output)
     return first, last
 

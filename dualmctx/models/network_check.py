@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from dualmctx.errors import UserError
 from dualmctx.models.module_output import read_head
 from dualmctx.types import Environment, Params, PolicyValueNetwork
 
@@ -53,7 +54,7 @@ def check_network(network: PolicyValueNetwork, env: Environment) -> None:
     whole = evaluate_two(noisy, observation)
     if len(whole) != len(network.head_depths):
         depths = len(network.head_depths)
-        raise ValueError(f"the network has {len(whole)} heads, but {depths} head_depths")
+        raise UserError(f"the network has {len(whole)} heads, but {depths} head_depths")
     alone = _compile(evaluate, noisy, observation[:1])(noisy, observation[:1])
     for head, output in enumerate(alone):
         batch = f"head {head} evaluates a position differently beside another position"
@@ -113,12 +114,12 @@ def _evaluate_parts(
 def _check_numbers(head: int, output: Any) -> None:
     if not np.isfinite(output).all():
         wrong = output[~np.isfinite(output)][0]
-        raise ValueError(
+        raise UserError(
             f"head {head} of a new network returns {wrong}; its logits and values must be finite"
         )
     largest = np.abs(output[:, -1]).max()
     if largest > 1:
-        raise ValueError(
+        raise UserError(
             f"head {head} of a new network returns a value of size {largest:.3g}; values must be "
             "in [-1, 1]: apply jnp.tanh to them"
         )
@@ -132,4 +133,4 @@ def _compare(output: Any, expected: Any, problem: str) -> None:
         # The comparison is false for NaN.
         if not (difference <= _TOLERANCE * max(1.0, float(size))).all():
             place = int(difference.argmax())
-            raise ValueError(f"{problem} ({one.flat[place]:.3g} and {other.flat[place]:.3g})")
+            raise UserError(f"{problem} ({one.flat[place]:.3g} and {other.flat[place]:.3g})")

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from dualmctx.errors import UserError
 from dualmctx.types import GameState
 
 Ranges = Mapping[str, tuple[int, int]]
@@ -60,7 +61,7 @@ def pack_bits(example: GameState, ranges: Ranges) -> Packing:
     fields = {jax.tree_util.keystr(path, simple=True, separator="."): x for path, x in leaves}
     for name in ranges:
         if name not in fields or not jnp.issubdtype(fields[name].dtype, jnp.integer):
-            raise ValueError(f"ranges has {name}; it must name an integer array of the state")
+            raise UserError(f"ranges has {name}; it must name an integer array of the state")
     codes = [_code(x, ranges.get(name)) for name, x in fields.items()]
 
     def pack(state: GameState) -> Any:

@@ -11,6 +11,8 @@ import flax.errors
 import jax
 import jax.numpy as jnp
 
+from dualmctx.errors import UserError
+
 _PARAMS = "pass those of network.init(rng_key, states.observation), or those of a trained network"
 _FLAX_ERRORS = (
     flax.errors.ScopeParamShapeError,
@@ -33,7 +35,7 @@ def check_parts(env: Any, network: Any, policy: Any) -> None:
     }
     for name, (part, attribute, remedy) in remedies.items():
         if isinstance(part, type) or not hasattr(part, attribute):
-            raise ValueError(f"{name} is {_describe(part)}; pass {remedy}")
+            raise UserError(f"{name} is {_describe(part)}; pass {remedy}")
 
 
 def check_batch(env: Any, states: Any) -> int:
@@ -44,16 +46,16 @@ def check_batch(env: Any, states: Any) -> int:
     """
     mask = getattr(states, "legal_action_mask", None)
     if mask is None:
-        raise ValueError(f"the states are {_describe(states)}; pass states of the game")
+        raise UserError(f"the states are {_describe(states)}; pass states of the game")
     if jnp.ndim(mask) != 2:
-        raise ValueError(
+        raise UserError(
             f"the states are not a batch: legal_action_mask has the shape {list(jnp.shape(mask))}, "
             "not [B, A]; for one state, pass jax.tree.map(lambda x: x[None], state)"
         )
     batch_size, num_actions = jnp.shape(mask)
     expected = getattr(env, "num_actions", num_actions)
     if num_actions != expected:
-        raise ValueError(
+        raise UserError(
             f"the states have {num_actions} actions, but the game has {expected}; pass states of "
             "the same game"
         )
@@ -70,15 +72,13 @@ def check_key(rng_key: Any, batch_size: int) -> None:
     dtype = getattr(rng_key, "dtype", None)
     is_typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
     if not is_typed and dtype != jnp.uint32:
-        raise ValueError(f"rng_key is {_describe(rng_key)}; {remedy}")
+        raise UserError(f"rng_key is {_describe(rng_key)}; {remedy}")
     # A raw key is an array of numbers.
     ndim = jnp.ndim(rng_key) + is_typed
     if ndim not in (1, 2):
-        raise ValueError(f"rng_key has the shape {list(rng_key.shape)}; {remedy}")
+        raise UserError(f"rng_key has the shape {list(rng_key.shape)}; {remedy}")
     if ndim == 2 and rng_key.shape[0] != batch_size:
-        raise ValueError(
-            f"rng_key has {rng_key.shape[0]} keys for {batch_size} positions; {remedy}"
-        )
+        raise UserError(f"rng_key has {rng_key.shape[0]} keys for {batch_size} positions; {remedy}")
 
 
 @contextlib.contextmanager
@@ -93,11 +93,11 @@ def explained_params(params: Any) -> Generator[None]:
     except _FLAX_ERRORS as error:
         reason = str(error).split("\n")[0].split(" (https:")[0].rstrip(".")
         message = f"params do not fit the network and the game: {reason}; {_PARAMS}"
-        raise ValueError(message) from error
+        raise UserError(message) from error
     except (TypeError, AttributeError) as error:
         if params is not None:
             raise
-        raise ValueError(f"params is None; {_PARAMS}") from error
+        raise UserError(f"params is None; {_PARAMS}") from error
 
 
 def _describe(value: Any) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 import games
 from dualmctx.checks import check_count
+from dualmctx.errors import UserError
 from dualmctx.pipeline.random_positions import random_positions
 from dualmctx.types import Environment, GameState
 
@@ -80,7 +81,7 @@ def label_positions(env: Environment, states: GameState) -> ExactPositions:
     """
     source = games.exact_source(env)
     if source is None:
-        raise ValueError(f"{env.id} has no exact values; use a game that games.solve supports")
+        raise UserError(f"{env.id} has no exact values; use a game that games.solve supports")
     host = jax.device_get(states)
     if source == "solved":
         solution = games.solve(env)

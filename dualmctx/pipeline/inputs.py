@@ -7,6 +7,7 @@ from typing import Any
 from dualmctx.checks import check
 from dualmctx.datasets.manifest import MANIFEST, open_game, read_manifest
 from dualmctx.datasets.shards import SPLITS, check_shard, shard_path
+from dualmctx.errors import UserError
 from dualmctx.pipeline.config import RunConfig
 from dualmctx.pipeline.parts import check_parts
 from dualmctx.pipeline.stage import Inputs
@@ -29,7 +30,7 @@ def require_inputs(config: RunConfig, required: tuple[str, ...], stage: str) -> 
     for name in required:
         if getattr(config, name) is None:
             kind = "a data set" if name == DATASET else "a run"
-            raise ValueError(
+            raise UserError(
                 f"--pipeline {stage} needs {flag_of(name)}, the folder of {kind}; "
                 f"{_SOURCES.get(name, '')}"
             )
@@ -87,7 +88,7 @@ def describe_inputs(config: RunConfig, inputs: Inputs) -> dict[str, Any]:
 
 def _check_dataset(folder: Path, env: Environment) -> None:
     if not folder.is_dir():
-        raise ValueError(
+        raise UserError(
             f"--dataset is {folder}, which is not a folder; dualmctx dataset makes a data set"
         )
     manifest = read_manifest(folder)
@@ -95,7 +96,7 @@ def _check_dataset(folder: Path, env: Environment) -> None:
     for split in SPLITS:
         rows = manifest.splits.get(split, {}).get("rows", 0)
         if not rows:
-            raise ValueError(
+            raise UserError(
                 f"the data set {folder} has no positions in the split {split}; make one with more "
                 "games, or with larger shares --validation and --test"
             )
@@ -119,7 +120,7 @@ def _load(name: str, source: str, config: RunConfig, env: Environment) -> Traine
         if name != OPPONENT:
             check_parts(trained.network)
     except ValueError as error:
-        raise ValueError(f"{flag_of(name)} {source} cannot be used: {error}") from error
+        raise UserError(f"{flag_of(name)} {source} cannot be used: {error}") from error
     return trained
 
 
@@ -138,7 +139,7 @@ def _check_equal_networks(loaded: dict[str, Trained], config: RunConfig) -> None
         differing = sorted(x for x in fields if fields[x] != wanted[x])
         if differing:
             text = ", ".join(f"{x} {fields[x]} and {wanted[x]}" for x in differing)
-            raise ValueError(
+            raise UserError(
                 f"the networks of {flag_of(name)} {getattr(config, name)} and {flag_of(first)} "
                 f"{getattr(config, first)} differ: {text}; use runs of one pipeline"
             )

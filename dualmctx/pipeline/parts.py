@@ -15,6 +15,7 @@ import chex
 import jax
 
 from dualmctx.checks import check, show
+from dualmctx.errors import UserError
 from dualmctx.models.head import HeadOutput
 from dualmctx.models.network import SeparateTrunks, make_network, one_of
 from dualmctx.training.config import NetworkOptions
@@ -94,7 +95,7 @@ def check_parts(network: PolicyValueNetwork) -> SeparateTrunks:
     ):
         return network
     found = f"{type(network).__name__} with head_depths {show(network.head_depths)}"
-    raise ValueError(
+    raise UserError(
         f"the network is a {found}; the pipeline needs a rollout policy, a policy network and a "
         "value network, as --pipeline supervised trains them"
     )

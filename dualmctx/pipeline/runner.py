@@ -10,6 +10,7 @@ import numpy as np
 from rich.console import Console
 
 from dualmctx.distributed.signals import stopped_on_request
+from dualmctx.errors import UserError
 from dualmctx.experiment.loop import STOPPED, RunFailed
 from dualmctx.experiment.messages import describe_failure, resume_command
 from dualmctx.pipeline.iteration import IS_FINAL_EVAL, Clock, StageRun, measure, run_iteration
@@ -45,7 +46,7 @@ def run_stage(run: StageRun, console: Console | None = None) -> int:
         with tensorboard(run.folder.path / "tensorboard", int(state.iteration)) as log:
             return _train(run, state, rows, log, console)
     # The files of a data set may turn out to be damaged while they are read.
-    except (ValueError, *FAILURES) as error:
+    except (UserError, *FAILURES) as error:
         smaller = "batch-size" if hasattr(run.options, "batch_size") else "num-games"
         message = describe_failure(run, error, f"--{run.group}.{smaller}")
         raise RunFailed(message) from error

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import games
+from dualmctx.errors import UserError
 from dualmctx.experiment.loop import RunFailed
 from dualmctx.pipeline.config import PlayerConfig, RunConfig
 from dualmctx.pipeline.inputs import describe_inputs, load_inputs, require_inputs
@@ -56,7 +57,7 @@ def start_stage(name: str, preset: str, config: RunConfig, warn: Callable[[str],
         path = folder_of(name, preset, config)
         with lock_folder(path, resume=config.resume):
             return run_stage(assemble_stage(name, preset, config, warn))
-    except (ValueError, *FAILURES) as error:
+    except (UserError, *FAILURES) as error:
         raise RunFailed(first_line(error)) from error
 
 
@@ -157,7 +158,7 @@ def _network(config: RunConfig, env: Environment, inputs: Inputs) -> Any:
     options = getattr(config, "network", None)
     if options is None:
         if source is None:
-            raise ValueError("the stage has neither options of a network nor an input with one")
+            raise UserError("the stage has neither options of a network nor an input with one")
         return source.network
     network = alphago_network(env, options)
     if source is not None:
@@ -165,7 +166,7 @@ def _network(config: RunConfig, env: Environment, inputs: Inputs) -> Any:
         names = [name for name in own if own[name] != other[name]]
         if names:
             fields = ", ".join(f"{name} {other[name]} (here {own[name]})" for name in names)
-            raise ValueError(
+            raise UserError(
                 f"--init-from {getattr(config, 'init_from', '')} has a network with {fields}; "
                 "choose the same --network options"
             )

@@ -8,6 +8,7 @@ import mctx
 from jax import Array
 
 from dualmctx.checks import check, check_budget, check_count, check_share
+from dualmctx.errors import UserError
 from dualmctx.policies.combinations import check_single_tree
 from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
 from dualmctx.policies.single_tree import search_single_tree
@@ -136,7 +137,7 @@ class AlphaGo:
         if self.rollout_mix > 0:
             if rollout_fn is None:
                 remedy = "give one, as make_search_fn does, or set rollout_mix to 0"
-                raise ValueError(f"rollout_fn is None and rollout_mix {self.rollout_mix}; {remedy}")
+                raise UserError(f"rollout_fn is None and rollout_mix {self.rollout_mix}; {remedy}")
             rng_key, root_key = split_key(rng_key)
             outcome = rollout_fn(params, root_key, root.embedding)
             root = root.replace(value=self._mix(root.value, outcome))

@@ -16,6 +16,7 @@ from dualmctx.checks import (
     is_whole,
     show,
 )
+from dualmctx.errors import UserError
 from dualmctx.policies import action_weights as weights
 from dualmctx.policies import root as roots
 from dualmctx.policies.combinations import check_several_trees
@@ -162,7 +163,7 @@ def _make_refinements(
     # A later tree without simulations has a function, but is not in the budgets.
     num_functions = len(options.num_simulations) - 1
     if len(refine_fns) != num_functions:
-        raise ValueError(
+        raise UserError(
             f"refine_fn is {len(refine_fns)} functions; it must be {num_functions}, one for each"
             " tree after the first"
         )

@@ -7,6 +7,8 @@ have different names.
 import dataclasses
 from typing import Any, NamedTuple, TypeVar, cast
 
+from dualmctx.errors import UserError
+
 P = TypeVar("P")
 
 
@@ -61,7 +63,7 @@ def with_options(policy: P, **options: Any) -> P:
             continue
         if name not in known:
             kind, names = type(policy).__name__, ", ".join(known)
-            raise ValueError(f"{kind} has no option {name}; it has {names}")
+            raise UserError(f"{kind} has no option {name}; it has {names}")
         group, inner = known[name].path
         old = changes.get(group, getattr(policy, group))
         changes[group] = dataclasses.replace(old, **{inner: value})

@@ -10,6 +10,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from dualmctx.errors import UserError
 from dualmctx.policies.root import forbid_logits, forbid_probabilities
 from dualmctx.search.arrays import batched_scatter, expand_mask
 from dualmctx.search.slots import to_slots
@@ -49,12 +50,12 @@ def insert_subtree(
         another batch size.
     """
     if reuse_capacity == 0 or search_tree.num_nodes != 1 + reuse_capacity:
-        raise ValueError(
+        raise UserError(
             f"search_tree has {search_tree.num_nodes} nodes; it must come from get_subtree with the"
             f" policy's reuse_capacity (here {reuse_capacity}), at least 1"
         )
     if _kind(search_tree) != _kind(tree):
-        raise ValueError(
+        raise UserError(
             "search_tree is of another kind of search or another batch; it must be the policy's own"
         )
     is_invalid = _invalid_slots(search_tree, invalid_actions)

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dualmctx.errors import UserError
 from dualmctx.ratings.results import Results, count_wins_and_draws, resample
 
 # OpenSpiel's exponentials overflow for larger values.
@@ -71,16 +72,16 @@ def alpha_rank(
     the defaults are OpenSpiel's.
     """
     if population < 2:
-        raise ValueError(f"population is {population}; it must be at least 2")
+        raise UserError(f"population is {population}; it must be at least 2")
     if not 0 < alpha <= _MAX_ALPHA:
-        raise ValueError(f"alpha is {alpha}; it must be positive and at most {_MAX_ALPHA}")
+        raise UserError(f"alpha is {alpha}; it must be positive and at most {_MAX_ALPHA}")
     if not 0.5 <= threshold < 1:
-        raise ValueError(f"threshold is {threshold}; it must be at least 0.5 and below 1")
+        raise UserError(f"threshold is {threshold}; it must be at least 0.5 and below 1")
     wins, draws = count_wins_and_draws(results.pairs)
     unplayed = np.argwhere((wins + wins.T + draws + np.eye(len(wins))) == 0)
     if len(unplayed):
         one, other = (results.players[i] for i in unplayed[0])
-        raise ValueError(f"{one} and {other} have not met; α-rank needs games of all pairings")
+        raise UserError(f"{one} and {other} have not met; α-rank needs games of all pairings")
     rng = np.random.default_rng(seed)
     mass = _stationary_masses(results.pairs, population, alpha)
     samples = resample(rng, results, num_resamples)

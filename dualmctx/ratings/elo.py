@@ -5,6 +5,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from dualmctx.errors import UserError
 from dualmctx.ratings.davidson import bounded_from_below, fit, relative_strengths, robust_errors
 from dualmctx.ratings.intervals import add_unseen_pairs, half_widths
 from dualmctx.ratings.results import Results, count_wins_and_draws, count_wins_and_draws_by_side
@@ -185,7 +186,7 @@ def _find_anchor(
     """
     if anchor is not None:
         if anchor not in names:
-            raise ValueError(f"anchor is {anchor!r}; it must be one of {', '.join(names)}")
+            raise UserError(f"anchor is {anchor!r}; it must be one of {', '.join(names)}")
         return np.array(names) == anchor
     mutual = bounds & bounds.T
     found = np.flatnonzero(mutual[np.argmax(mutual.sum(1))])

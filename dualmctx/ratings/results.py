@@ -6,6 +6,8 @@ from typing import Self
 
 import numpy as np
 
+from dualmctx.errors import UserError
+
 LOSS, DRAW, WIN = range(3)
 
 
@@ -62,15 +64,15 @@ def count_pairs(
     place = {name: i for i, name in enumerate(names)}
     if len(place) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"two players have the name {twice!r}; names must differ")
+        raise UserError(f"two players have the name {twice!r}; names must differ")
     rows = list(pairs)
     for one, other, *both in rows:
         for name in (one, other):
             if name not in place:
-                raise ValueError(f"there is no player {name!r}; the players are {', '.join(names)}")
+                raise UserError(f"there is no player {name!r}; the players are {', '.join(names)}")
         for result in both:
             if result not in (-1, 0, 1):
-                raise ValueError(f"the result of a game is {result}; it must be -1, 0 or 1")
+                raise UserError(f"the result of a game is {result}; it must be -1, 0 or 1")
     numbers = range(len(rows)) if openings is None else list(openings)
     found, opening = np.unique(np.array(numbers, np.int64), return_inverse=True)
     table = [

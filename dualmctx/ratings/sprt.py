@@ -7,6 +7,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from dualmctx.errors import UserError
+
 # The five scores of a pair: points divided by the two games.
 SCORES = np.arange(5) / 4
 # Count used in place of 0 for a score that has not occurred, as in Fishtest.
@@ -40,16 +42,16 @@ class Sprt:
     def __post_init__(self) -> None:
         """Checks the options."""
         if not self.elo0 < self.elo1:
-            raise ValueError(f"elo1 is {self.elo1}; it must be above elo0, which is {self.elo0}")
+            raise UserError(f"elo1 is {self.elo1}; it must be above elo0, which is {self.elo0}")
         for name in ("elo0", "elo1"):
             # The scores of larger values cannot be distinguished from 0 or 1.
             if not -_MAX_ELO <= getattr(self, name) <= _MAX_ELO:
                 value = getattr(self, name)
-                raise ValueError(f"{name} is {value}; it must be from {-_MAX_ELO} to {_MAX_ELO}")
+                raise UserError(f"{name} is {value}; it must be from {-_MAX_ELO} to {_MAX_ELO}")
         for name in ("alpha", "beta"):
             if not 0 < getattr(self, name) < 0.5:
                 value = getattr(self, name)
-                raise ValueError(f"{name} is {value}; it must be above 0 and below 0.5")
+                raise UserError(f"{name} is {value}; it must be above 0 and below 0.5")
 
     @property
     def lower(self) -> float:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import games
+from dualmctx.errors import UserError
 from dualmctx.reproduction.equal_seconds import EQUAL, MEASURED, EqualSeconds
 from dualmctx.reproduction.experiments import (
     COMPARISONS,
@@ -95,4 +96,4 @@ def _read_seconds(file: Path) -> EqualSeconds:
     try:
         return EqualSeconds(**json.loads(file.read_text()))
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{file} cannot be read ({error}); remove it to measure again") from error
+        raise UserError(f"{file} cannot be read ({error}); remove it to measure again") from error

@@ -2,6 +2,8 @@
 
 import dataclasses
 
+from dualmctx.errors import UserError
+
 
 @dataclasses.dataclass(frozen=True)
 class Size:
@@ -48,13 +50,13 @@ class Size:
             *("evaluate_every", "openings", "resamples"),
         ):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+                raise UserError(f"{name} is {getattr(self, name)}; it must be at least 1")
         if self.num_blocks < 2:
-            raise ValueError(f"num_blocks is {self.num_blocks}; Dual needs at least 2")
+            raise UserError(f"num_blocks is {self.num_blocks}; Dual needs at least 2")
         for name in ("num_games", "batch_size"):
             value = getattr(self, name)
             if value < 1 or self.positions < 1 or self.positions % value:
-                raise ValueError(
+                raise UserError(
                     f"positions is {self.positions}; it must be a multiple of {name} ({value})"
                 )
 

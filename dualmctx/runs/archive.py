@@ -14,6 +14,8 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
+from dualmctx.errors import UserError
+
 _SUFFIX = ".npy"
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
@@ -81,29 +83,29 @@ def open_archive(path: Path) -> Iterator[Archive]:
         for member in file.infolist():
             name = member.filename.removesuffix(_SUFFIX)
             if name in headers:
-                raise ValueError(f"it contains {name} twice")
+                raise UserError(f"it contains {name} twice")
             headers[name] = _read_header(file, member, name)
         yield Archive(file, headers)
 
 
 def _read_header(file: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> Header:
     if member.compress_type not in _COMPRESSIONS or member.flag_bits & 1:
-        raise ValueError(f"{name} has a compression that NumPy does not use")
+        raise UserError(f"{name} has a compression that NumPy does not use")
     with file.open(member) as stream:
         # The reader for version 1.0 limits the length of the header.
         version = np.lib.format.read_magic(stream)
         if version != (1, 0):
-            raise ValueError(f"{name} has a header of version {version}")
+            raise UserError(f"{name} has a header of version {version}")
         shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(stream)
         start = stream.tell()
     if dtype.hasobject:
-        raise ValueError(f"{name} is an array of Python objects, which is not read")
+        raise UserError(f"{name} is an array of Python objects, which is not read")
     if min(shape, default=0) < 0:
-        raise ValueError(f"{name} has the shape {shape}")
+        raise UserError(f"{name} has the shape {shape}")
     header = Header(member, shape, dtype, is_fortran, start)
     num_stored = member.file_size - start
     if header.size != num_stored:
-        raise ValueError(
+        raise UserError(
             f"{name} declares {header.size:,} bytes of data, but {num_stored:,} are stored"
         )
     return header
@@ -115,7 +117,7 @@ def _read_into(stream: IO[bytes], target: memoryview) -> None:
     while done < len(target):
         data = stream.read(min(_CHUNK_BYTES, len(target) - done))
         if not data:
-            raise ValueError("it ends too early")
+            raise UserError("it ends too early")
         target[done : done + len(data)] = data
         done += len(data)
 

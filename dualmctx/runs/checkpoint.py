@@ -11,6 +11,7 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
+from dualmctx.errors import UserError
 from dualmctx.runs.checkpoint_content import CONFIG, is_intact, make_content, read_config
 from dualmctx.runs.saved_fields import with_saved_names
 
@@ -111,8 +112,8 @@ class Checkpoints(NamedTuple):
             else:
                 return Restored(state, step, damaged, config)
         if not steps:
-            raise ValueError(f"there is no checkpoint in {self.manager.directory}")
-        raise ValueError(
+            raise UserError(f"there is no checkpoint in {self.manager.directory}")
+        raise UserError(
             f"the checkpoint of iteration {steps[0]} in {self.manager.directory} cannot be read: "
             f"{damaged[steps[0]]}"
             + (", nor can earlier ones" if len(steps) > 1 else "")
@@ -143,7 +144,7 @@ class Checkpoints(NamedTuple):
         step = self.latest() if step is None else step
         if step is None or step not in self.manager.all_steps():
             which = "no checkpoint" if step is None else f"no checkpoint of iteration {step}"
-            raise ValueError(f"there is {which} in {self.manager.directory}")
+            raise UserError(f"there is {which} in {self.manager.directory}")
         try:
             content = self.manager.restore(step, args=ocp.args.StandardRestore())
             # Dictionaries sort their arrays by name, so the saved order is lost.
@@ -152,7 +153,7 @@ class Checkpoints(NamedTuple):
             where = f"the checkpoint of iteration {step} in {self.manager.directory}"
             others = ", ".join(map(str, sorted(set(self.manager.all_steps()) - {step})))
             remedy = f"choose another iteration: {others}" if others else "train again"
-            raise ValueError(f"{where} cannot be read: {_shorten(error)}; {remedy}") from error
+            raise UserError(f"{where} cannot be read: {_shorten(error)}; {remedy}") from error
         return Restored(jax.tree.map(np.asarray, content["state"]), step, {}, config)
 
     def _read(self, step: int, like: Any) -> tuple[Any, dict[str, Any] | None]:
@@ -167,7 +168,7 @@ class Checkpoints(NamedTuple):
         state = jax.tree.unflatten(jax.tree.structure(like), leaves)
         for actual, wanted in zip(leaves, jax.tree.leaves(like), strict=True):
             if actual.shape != wanted.shape:
-                raise ValueError(f"it has an array of shape {actual.shape}, not {wanted.shape}")
+                raise UserError(f"it has an array of shape {actual.shape}, not {wanted.shape}")
         return state, _check(content)
 
     def set_aside(self, step: int) -> Path:
@@ -186,7 +187,7 @@ class Checkpoints(NamedTuple):
 def _check(content: dict[str, Any], *, in_order: bool = True) -> dict[str, Any] | None:
     """Checks the checksums; returns the configuration."""
     if not is_intact(content, in_order=in_order):
-        raise ValueError("its checksums do not match, so it is damaged")
+        raise UserError("its checksums do not match, so it is damaged")
     return read_config(content)
 
 
@@ -262,7 +263,7 @@ def _open_manager(folder: Path, **options: Any) -> ocp.CheckpointManager:
     try:
         return ocp.CheckpointManager(folder.resolve(), options=settings, item_handlers=handler)
     except (ValueError, TypeError, AssertionError, AttributeError, LookupError) as error:
-        raise ValueError(
+        raise UserError(
             f"the checkpoints in {folder} cannot be read because one is damaged: {_shorten(error)}"
         ) from error
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dualmctx.errors import UserError
 from dualmctx.runs.atomic_io import atomic_write_text, is_draft
 from dualmctx.runs.fixed_settings import fixed_settings, with_changes
 from dualmctx.runs.locks import LOCK, locked
@@ -94,7 +95,7 @@ def read_rows(file: Path) -> list[dict[str, Any]]:
         except json.JSONDecodeError:
             break
         if rows and row["iteration"] <= rows[-1]["iteration"]:
-            raise ValueError(
+            raise UserError(
                 f"{file}, line {number} has iteration {row['iteration']} after "
                 f"{rows[-1]['iteration']}: two processes have written to it; remove the rows of one"
             )
@@ -139,7 +140,7 @@ def check_new(path: Path) -> None:
       ValueError: if it is not.
     """
     if path.exists() and (not path.is_dir() or not all(map(_is_temporary, path.iterdir()))):
-        raise ValueError(
+        raise UserError(
             f"--out {path} exists and is not empty; choose another folder, or resume that run with "
             f"--out {path} --resume"
         )
@@ -195,7 +196,7 @@ def require_iterations(path: Path, num_iterations: int) -> None:
     """
     done = max(RunFolder(path).saved_iterations(), default=0)
     if num_iterations < done:
-        raise ValueError(
+        raise UserError(
             f"num_iterations is {num_iterations}, but the run in {path} has {done} iterations; "
             f"with {done} it ends there, with more it continues"
         )
@@ -215,7 +216,7 @@ def require_same_settings(path: Path, saved: dict[str, Any], wanted: dict[str, A
     names = sorted(name for name in saved | wanted if saved.get(name) != wanted.get(name))
     if names:
         fields = ", ".join(f"{name} ({saved.get(name)} → {wanted.get(name)})" for name in names)
-        raise ValueError(
+        raise UserError(
             f"the run in {path} has another configuration: {fields}; resume it with its own "
             "settings, or choose another folder"
         )
@@ -229,7 +230,7 @@ def read_config(path: Path) -> dict[str, Any]:
     """
     file = path / CONFIG
     if not file.exists():
-        raise ValueError(f"{path} has no {CONFIG}, so there is no run there")
+        raise UserError(f"{path} has no {CONFIG}, so there is no run there")
     return current_config(_read_json(file), file)
 
 
@@ -237,7 +238,7 @@ def _read_json(file: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(file.read_text()))
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{file} cannot be read: {error}; put back a copy") from error
+        raise UserError(f"{file} cannot be read: {error}; put back a copy") from error
 
 
 def current_config(content: dict[str, Any], file: Path) -> dict[str, Any]:
@@ -254,7 +255,7 @@ def current_config(content: dict[str, Any], file: Path) -> dict[str, Any]:
     try:
         config = with_current_names(content)
     except (ValueError, TypeError, AttributeError) as error:
-        raise ValueError(f"{file} cannot be read: {error}; put back a copy") from error
+        raise UserError(f"{file} cannot be read: {error}; put back a copy") from error
     return {name: value for name, value in config.items() if name != EDITED}
 
 

@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from dualmctx.errors import UserError
+
 try:
     import fcntl
 except ImportError:  # Windows
@@ -93,7 +95,7 @@ def _acquire(file: Path, output: Path) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)
-    raise ValueError(
+    raise UserError(
         f"{output} is being written by {holder}; wait for it, stop it, or choose another output"
     )
 

@@ -12,6 +12,7 @@ from tensorboardX.event_file_writer import EventsWriter
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 from tensorboardX.proto.summary_pb2 import Summary
 
+from dualmctx.errors import UserError
 from dualmctx.runs.atomic_io import atomic_write_text
 
 Logger = Callable[[dict[str, Any]], None]
@@ -58,7 +59,7 @@ def require_wandb() -> Any:
     try:
         wandb = importlib.import_module("wandb")
     except ImportError:
-        raise ValueError(
+        raise UserError(
             'wandb is not installed; use pip install "dualmctx[wandb]", or omit --wandb'
         ) from None
     if wandb.setup().settings.mode in ("offline", "disabled"):
@@ -68,7 +69,7 @@ def require_wandb() -> Any:
     except wandb.Error:
         is_logged_in = False
     if not is_logged_in:
-        raise ValueError(
+        raise UserError(
             "wandb is not logged in; use wandb login, or WANDB_MODE=offline, or omit --wandb"
         )
     return wandb

@@ -5,6 +5,7 @@ import typing
 from typing import Any
 
 from dualmctx.checks import check
+from dualmctx.errors import UserError
 from dualmctx.models.adapted_network import AdaptedNetwork
 from dualmctx.models.imported_network import import_network
 from dualmctx.models.module_fields import describe_fields
@@ -46,7 +47,7 @@ def describe_network(network: PolicyValueNetwork) -> dict[str, Any]:
 
 def _describe_imported(network: AdaptedNetwork) -> dict[str, Any]:
     if network.origin is None:
-        raise ValueError(
+        raise UserError(
             f"the network {type(network.module).__name__} cannot be saved, because a file could "
             "not name its code; make it by import_network('package.module:factory', ...)"
         )
@@ -118,7 +119,7 @@ def build_network(record: dict[str, Any], env: Environment) -> SavedNetwork:
         return _imported_from_fields(record[ARCHITECTURE], env)
     network = _network_from_fields(record[ARCHITECTURE])
     if network.num_actions != env.num_actions:
-        raise ValueError(
+        raise UserError(
             f"the saved network has {network.num_actions} actions, but {env.id} has "
             f"{env.num_actions}"
         )
@@ -128,7 +129,7 @@ def build_network(record: dict[str, Any], env: Environment) -> SavedNetwork:
 def _imported_from_fields(saved: dict[str, Any], env: Environment) -> AdaptedNetwork:
     shape = tuple(saved["observation_shape"])
     if shape != env.observation_shape:
-        raise ValueError(
+        raise UserError(
             f"the saved network is for observations of shape {shape}, but those of {env.id} have "
             f"the shape {env.observation_shape}"
         )
@@ -149,7 +150,7 @@ def _network_from_fields(saved: dict[str, Any]) -> Network | SeparateTrunks:
     problems = [f"{name} is missing" for name in fields if name not in values]
     problems += [f"{name} is unknown" for name in values if name not in fields]
     if problems:
-        raise ValueError(
+        raise UserError(
             f"the saved network does not have the fields of {kind}: {', '.join(problems)}; use the "
             "version of dualmctx that saved it"
         )
@@ -162,7 +163,7 @@ def _decode(name: str, kind: Any, value: Any) -> Any:
     value = tuple(value) if isinstance(value, list) else value
     if not isinstance(value, kind):
         wanted = "a list" if kind is tuple else f"of type {getattr(kind, '__name__', kind)}"
-        raise ValueError(f"the saved network's {name} is {value!r}; it must be {wanted}")
+        raise UserError(f"the saved network's {name} is {value!r}; it must be {wanted}")
     return value
 
 

@@ -6,6 +6,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from dualmctx.errors import UserError
 from dualmctx.runs.fixed_settings import fixed_settings
 from dualmctx.runs.folder import CONFIG, EDITED, flatten, read_config
 
@@ -42,7 +43,7 @@ def check_config(path: Path, step: int, saved: dict[str, Any] | None) -> None:
     before, after = map(flatten, pairs[0])
     names = sorted(x for x in before | after if _text(before.get(x)) != _text(after.get(x)))
     fields = ", ".join(f"{x} ({before.get(x)} → {after.get(x)})" for x in names) or "its structure"
-    raise ValueError(
+    raise UserError(
         f"{file} is not the configuration that the checkpoint of iteration {step} was saved with: "
         f"{fields}; put the old values back, or, if the change is intended, add "
         f'"{EDITED}": "{digests[0]}" to it'

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 import games
+from dualmctx.errors import UserError
 from dualmctx.import_path import is_import_path
 from dualmctx.runs.archive import Archive, Header, open_archive
 from dualmctx.runs.atomic_io import atomic_path
@@ -88,7 +89,7 @@ def load_trained(
         record, saved_iteration, params = _read_file(path)
         _require_named(path, record, game, (network,) if isinstance(network, str) else network)
         if iteration not in (None, saved_iteration):
-            raise ValueError(
+            raise UserError(
                 f"iteration is {iteration}; {path} holds that of iteration {saved_iteration}"
             )
     try:
@@ -97,9 +98,9 @@ def load_trained(
         observation = jax.ShapeDtypeStruct((1, *env.observation_shape), np.float32)
         shapes = jax.eval_shape(built.init, jax.random.PRNGKey(0), observation)
     except ValueError as error:
-        raise ValueError(f"{path} cannot be used: {error}") from error
+        raise UserError(f"{path} cannot be used: {error}") from error
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} has a record that cannot be read: {error!r}") from error
+        raise UserError(f"{path} has a record that cannot be read: {error!r}") from error
     params = _fit(path, shapes, params)
     return Trained(env, built, params, saved_iteration, record)
 
@@ -119,7 +120,7 @@ def load_record(
     record, _, _ = _read_file(path)
     _require_named(path, record, game, (network,) if isinstance(network, str) else network)
     if "game" not in record:
-        raise ValueError(f"{path} has a record without a game; export the network again")
+        raise UserError(f"{path} has a record without a game; export the network again")
     return record
 
 
@@ -129,13 +130,13 @@ def _require_named(
     """Checks that the user names the code that an exported file would import."""
     saved = record.get("game")
     if is_import_path(saved) and saved != game:
-        raise ValueError(
+        raise UserError(
             f"{path} plays {saved}, a game outside dualmctx; to import that code, name it: --game "
             f"{saved} (in Python game={saved!r})"
         )
     saved = factory_of(record)
     if saved is not None and saved not in networks:
-        raise ValueError(
+        raise UserError(
             f"{path} has the network {saved}, which is outside dualmctx; to import that code, name "
             f"it: --network {saved} (in Python network={saved!r})"
         )
@@ -157,11 +158,11 @@ def export_trained(trained: Trained, path: Path | str) -> None:
     """
     path = Path(path)
     if path.suffix != ".npz":
-        raise ValueError(f"the file is {path}; its name must end in .npz")
+        raise UserError(f"the file is {path}; its name must end in .npz")
     arrays = {name: np.asarray(x) for name, x in _by_name(trained.params).items()}
     for name, array in arrays.items():
         if not np.isfinite(array).all():
-            raise ValueError(f"{name} has NaN or infinite numbers; export another checkpoint")
+            raise UserError(f"{name} has NaN or infinite numbers; export another checkpoint")
     path.parent.mkdir(parents=True, exist_ok=True)
     record = with_versions(with_architecture(trained.record, trained.network))
     arrays[_RECORD] = np.frombuffer(json.dumps(record).encode(), np.uint8)
@@ -198,7 +199,7 @@ def _find(source: Path | str) -> Path:
     if name in trained_names():
         return _PACKAGED / f"{name}.npz"
     names = ", ".join(trained_names()) or "none yet"
-    raise ValueError(
+    raise UserError(
         f"{source} is neither a run's folder, nor an exported .npz file, nor a network that comes "
         f"with dualmctx ({names})"
     )
@@ -209,7 +210,7 @@ def _open_run(path: Path) -> Any:
     if not (path / "checkpoints").is_dir():
         below = sorted(str(x.parent) for x in path.glob("*/checkpoints"))
         remedy = f"; name a run below it: {', '.join(below)}" if below else ""
-        raise ValueError(f"there is no checkpoint in {path / 'checkpoints'}{remedy}")
+        raise UserError(f"there is no checkpoint in {path / 'checkpoints'}{remedy}")
     return open_checkpoints(path / "checkpoints")
 
 
@@ -219,7 +220,7 @@ def _read_file(path: Path) -> tuple[dict[str, Any], int, dict[str, Header]]:
         for name, limit in ((_RECORD, _MAX_RECORD_BYTES), (_ITERATION, 8)):
             size = file.headers[name].size
             if size > limit:
-                raise ValueError(f"its {name} has {size:,} bytes")
+                raise UserError(f"its {name} has {size:,} bytes")
         record = dict(json.loads(file.read(_RECORD).tobytes()))
         iteration = int(file.read(_ITERATION))
         headers = {x: y for x, y in file.headers.items() if x not in (_RECORD, _ITERATION)}
@@ -245,7 +246,7 @@ def _opened(path: Path) -> Iterator[Archive]:
     # NumPy, zipfile, zlib and json raise these. KeyError: another program wrote the file.
     except _UNREADABLE as error:
         reason = str(error).split("\n")[0] or type(error).__name__
-        raise ValueError(f"{path} is damaged, or not an exported network: {reason}") from error
+        raise UserError(f"{path} is damaged, or not an exported network: {reason}") from error
 
 
 _UNREADABLE = (
@@ -276,11 +277,11 @@ def _fit(path: Path, wanted: Params, saved: dict[str, Any]) -> Params:
     network = "the network that its record describes"
     for name in sorted(shapes.keys() ^ saved.keys()):
         problem = f"{name} is missing" if name in shapes else f"{name} is unknown"
-        raise ValueError(f"{path} does not fit {network}: {problem}")
+        raise UserError(f"{path} does not fit {network}: {problem}")
     for name, shape in shapes.items():
         expected, actual = (f"{x.dtype} {list(x.shape)}" for x in (shape, saved[name]))
         if expected != actual:
-            raise ValueError(f"{path} does not fit {network}: {name} is {actual}, not {expected}")
+            raise UserError(f"{path} does not fit {network}: {name} is {actual}, not {expected}")
     arrays = saved if path.is_dir() else _read_params(path, shapes)
     check_parameters(arrays, path)
     leaves = [jax.numpy.asarray(arrays[name]) for name in shapes]

@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any
 
 from dualmctx.checks import check_count, is_whole
+from dualmctx.errors import UserError
 from dualmctx.policies import MPV, REGISTRY, named_options, with_options
 from dualmctx.policies.budgets import split
 from dualmctx.policies.mpv import in_rounds
@@ -68,7 +69,7 @@ def with_simulations(policy: Policy, simulations: int | tuple[int, ...]) -> Poli
 
 def _check_variant(variant: Any) -> None:
     if variant not in REGISTRY:
-        raise ValueError(f"variant is {variant}; it must be one of {', '.join(REGISTRY)}")
+        raise UserError(f"variant is {variant}; it must be one of {', '.join(REGISTRY)}")
 
 
 def _saved_policy(record: dict[str, Any]) -> Policy:
@@ -76,11 +77,11 @@ def _saved_policy(record: dict[str, Any]) -> Policy:
         saved = dict(record["search"])
         variant = saved.pop("variant", None)
         if variant is None:
-            raise ValueError("the run's config.json does not name its search; choose a --variant")
+            raise UserError("the run's config.json does not name its search; choose a --variant")
         _check_variant(variant)
         return _with_saved(REGISTRY[variant].policy(), saved)
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"the record's search cannot be read: {error!r}") from error
+        raise UserError(f"the record's search cannot be read: {error!r}") from error
 
 
 def _with_saved(options: Any, saved: dict[str, Any]) -> Any:
@@ -104,7 +105,7 @@ def _check_function(name: str, saved: Any, default: Any) -> None:
       ValueError: if it is another function.
     """
     if saved != default:
-        raise ValueError(
+        raise UserError(
             f"{name} is {saved} in the run's config.json, which holds only its name; it must be "
             f"{default} to be read back: build the policy in Python, or choose a --variant"
         )

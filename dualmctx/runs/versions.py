@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from dualmctx import __version__
+from dualmctx.errors import UserError
 
 FORMAT_VERSION = 1
 """The version of the format of `config.json`, exported networks and `tournament.json`.
@@ -34,7 +35,7 @@ def without_versions(content: dict[str, Any], file: Path | str) -> dict[str, Any
     if found != FORMAT_VERSION:
         writer = content.get(_PACKAGE)
         other = "another dualmctx" if writer is None else f"dualmctx {writer}"
-        raise ValueError(
+        raise UserError(
             f"{file} has format version {found}, written by {other}; dualmctx {__version__} reads "
             f"version {FORMAT_VERSION}: use {other}"
         )

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from dualmctx.errors import UserError
 from dualmctx.search.arrays import pair, smallest_type
 from dualmctx.search.stats import TreeStats
 from dualmctx.search.tree import Tree
@@ -58,7 +59,7 @@ def allocate(
     chex.assert_equal_shape([root.prior, invalid_actions])
     batch_size, num_actions = root.prior.shape
     if num_nodes * num_actions > _MAX_EDGES:
-        raise ValueError(
+        raise UserError(
             f"{num_nodes} nodes of {num_actions} actions each are more than {_MAX_EDGES} edges;"
             " run fewer simulations or, with a policy that uses PUCT, set max_children"
         )
@@ -67,7 +68,7 @@ def allocate(
     raw_value = root.value.astype(jnp.promote_types(root.value.dtype, jnp.float32))
     dtype = raw_value.dtype
     if dtype == jnp.float32 and num_nodes > _MAX_VISITS:
-        raise ValueError(
+        raise UserError(
             f"{num_nodes} nodes are more than the {_MAX_VISITS} visits that float32 can count;"
             " run fewer simulations"
         )

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from dualmctx.errors import UserError
 from dualmctx.search.arrays import (
     batched_scatter,
     by_edge,
@@ -86,7 +87,7 @@ def check_embedding(tree: Tree, embedding: Any) -> None:
 
     def check(path: Any, new: Array, stored: Array) -> None:
         if not _can_represent(stored.dtype, new.dtype):
-            raise ValueError(
+            raise UserError(
                 f"embedding{jax.tree_util.keystr(path)} of recurrent_fn is {new.dtype}, but the"
                 f" root's is {stored.dtype}; return the same type from both"
             )

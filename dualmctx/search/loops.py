@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from jax import Array
 from jax.extend.core import get_opaque_trace_state
 
+from dualmctx.errors import UserError
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params
 
@@ -69,7 +70,7 @@ def replaced_loops() -> Loops | None:
     if found is None:
         return None
     if found[1] != get_opaque_trace_state():
-        raise ValueError(
+        raise UserError(
             "the policy runs its search inside jax.jit or another transformation of JAX; to be"
             " recorded, it must call the search directly"
         )

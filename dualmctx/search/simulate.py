@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from dualmctx.errors import UserError
 from dualmctx.search import kernels
 from dualmctx.search.dispatch import choose
 from dualmctx.search.existing_ends import simulate_existing
@@ -239,7 +240,7 @@ def search(
         rounds = ((num_simulations,),)
         return loops(LoopArguments(params, rng_key, tree, spec, (), rounds, first_slot))
     if spec.leaves_per_step > 1 and spec.window is not None:
-        raise ValueError(
+        raise UserError(
             f"leaves_per_step is {spec.leaves_per_step}; it must be 1 with a window, which is"
             f" {spec.window}"
         )

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import jax
 from jax import Array
 
+from dualmctx.errors import UserError
 from dualmctx.search.arrays import batched_gather
 from dualmctx.search.climb import Level
 from dualmctx.search.references import is_reference
@@ -123,4 +124,4 @@ def check_no_statistics(stats: TreeStats, reason: str) -> None:
     """
     if stats.extra:
         names = ", ".join(stats.extra)
-        raise ValueError(f"the tree has the statistics {names}; it must have none, as {reason}")
+        raise UserError(f"the tree has the statistics {names}; it must have none, as {reason}")

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from dualmctx.errors import UserError
 from dualmctx.search.arrays import batched_gather, batched_scatter, by_edge, expand_mask
 from dualmctx.search.slots import slot_of_action
 from dualmctx.search.stats import TreeStats
@@ -144,7 +145,7 @@ def find_descendants(parents: Array, is_top: Array) -> Array:
 def _check_capacity(tree: Tree, reuse_capacity: int) -> None:
     if not 1 <= reuse_capacity < tree.num_nodes:
         remedy = f"from 1 to the {tree.num_nodes - 1} nodes that a tree has besides its root"
-        raise ValueError(f"reuse_capacity is {reuse_capacity}; it must be {remedy}")
+        raise UserError(f"reuse_capacity is {reuse_capacity}; it must be {remedy}")
 
 
 def _played_child(tree: Tree, action: Array) -> Array:

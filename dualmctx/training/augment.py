@@ -6,6 +6,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from dualmctx.errors import UserError
 from dualmctx.training.batch import TrainingBatch, stored_fields
 from dualmctx.training.learner import AugmentFn
 
@@ -34,7 +35,7 @@ def make_augment(observation_index: Any, action_index: Any) -> AugmentFn:
     """
     num_symmetries = len(action_index)
     if num_symmetries < 2:
-        raise ValueError("augment is True, but the game has no symmetries; leave augment False")
+        raise UserError("augment is True, but the game has no symmetries; leave augment False")
 
     def augment(rng_key: chex.PRNGKey, batch: TrainingBatch) -> TrainingBatch:
         symmetry = jax.random.randint(rng_key, batch.policy.shape[:1], 0, num_symmetries)

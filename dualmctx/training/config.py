@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Literal, Union
 
 from dualmctx.checks import check, check_count, is_whole
+from dualmctx.errors import UserError
 from dualmctx.models.trunks import AUTO, TRUNKS
 from dualmctx.policies import REGISTRY, Dual
 from dualmctx.training.learner import Learner
@@ -61,7 +62,7 @@ class NetworkOptions:
     def __post_init__(self) -> None:
         """Checks the options of a factory."""
         if self.options and self.factory is None:
-            raise ValueError(
+            raise UserError(
                 f"options is {' '.join(f'{x} {y}' for x, y in self.options.items())}; it "
                 "must be left out without --network package.module:factory"
             )
@@ -162,7 +163,7 @@ class Config:
         check(is_time, "checkpoint_minutes", minutes, "positive and finite, or none")
         budgets = self.search.num_simulations
         if isinstance(budgets, tuple) and min(budgets) < 1:
-            raise ValueError(
+            raise UserError(
                 f"search.num_simulations is {' '.join(map(str, budgets))}; each tree needs at "
                 "least 1 (for a single tree use --search.variant alphazero)"
             )
@@ -183,7 +184,7 @@ def _check_finite(name: str, parameters: dict[str, Any]) -> None:
     """Checks that the files of a run, which are JSON, can hold all parameters of a factory."""
     for key, value in parameters.items():
         if isinstance(value, float) and not math.isfinite(value):
-            raise ValueError(
+            raise UserError(
                 f"{name} has {key} {value}; it must be finite, because the files of a run cannot "
                 "hold other numbers"
             )
@@ -195,10 +196,10 @@ def _check_evals(evals: EvalConfig) -> None:
     for name, minimum in minima.items():
         check_count(f"evals.{name}", getattr(evals, name), minimum)
     if evals.num_games < 2 or evals.num_games % 2:
-        raise ValueError(f"evals.num_games is {evals.num_games}; it must be even and at least 2")
+        raise UserError(f"evals.num_games is {evals.num_games}; it must be even and at least 2")
     solved = evals.stop_when_solved
     if solved and not evals.every:
-        raise ValueError(
+        raise UserError(
             f"evals.stop_when_solved is {solved}; it must be 0 with evals.every 0, which runs "
             "no evals during training"
         )
@@ -215,18 +216,18 @@ def check_processes(
     if coordinator is None or coordinator == "auto":
         for name, value in (("num_processes", num_processes), ("process_id", process_id)):
             if value is not None:
-                raise ValueError(
+                raise UserError(
                     f"{name} is {value}; it must be left out without --coordinator HOST:PORT"
                 )
         return
     if not re.fullmatch(r".+:[0-9]+", coordinator):
-        raise ValueError(f"coordinator is {coordinator}; it must be HOST:PORT or auto")
+        raise UserError(f"coordinator is {coordinator}; it must be HOST:PORT or auto")
     if num_processes is None or num_processes < 1:
-        raise ValueError(
+        raise UserError(
             f"num_processes is {num_processes}; it must be at least 1 with --coordinator HOST:PORT"
         )
     if process_id is None or not 0 <= process_id < num_processes:
-        raise ValueError(
+        raise UserError(
             f"process_id is {process_id}; it must be from 0 to {num_processes - 1} with "
             f"--num-processes {num_processes}"
         )

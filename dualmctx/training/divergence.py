@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dualmctx.errors import UserError
 from dualmctx.types import Params
 
 _NUM_ROWS = 50
@@ -42,7 +43,7 @@ def check_parameters(parameters: dict[str, Any], source: Any) -> None:
         x = np.asarray(x)
         is_wrong = ~(np.abs(x) <= _LARGEST_PARAMETER)
         if is_wrong.any():
-            raise ValueError(
+            raise UserError(
                 f"{source} cannot be used: {name} holds {x[is_wrong][0]:.3g}; parameters must be "
                 f"finite and at most {_LARGEST_PARAMETER:.0e} in size. Take another checkpoint, or "
                 "export the network again"

@@ -16,6 +16,7 @@ from dualmctx.checks import (
     check_positive,
     check_share,
 )
+from dualmctx.errors import UserError
 from dualmctx.models.game_model import mask_illegal
 from dualmctx.training.batch import TrainingBatch
 from dualmctx.training.replay import Replay
@@ -107,7 +108,7 @@ def check_augment(options: Learner, augment_fn: AugmentFn | None) -> None:
       ValueError: if it has none.
     """
     if options.augment and augment_fn is None:
-        raise ValueError(
+        raise UserError(
             "augment is True, but there is no augment_fn; pass "
             "augment_fn=training.make_augment(*games.symmetries(env)), or leave augment False"
         )

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from dualmctx.errors import UserError
 from dualmctx.models.search_memory import SearchMemory, num_bytes, temporary_bytes
 from dualmctx.training.learner import compute_losses
 from dualmctx.training.trainer import TrainState
@@ -112,7 +113,7 @@ def require_memory(
     limit_text = limit_text if is_asked_for else f"{readable(limit)} are free"
     search = memory.search
     each = f" of each of {num_devices} devices" if num_devices > 1 else ""
-    raise ValueError(
+    raise UserError(
         f"a search of {search.batch_size:,} games with {search.num_nodes:,} nodes each needs "
         f"{readable(search.total)}{each}, the whole run {readable(memory.total)}, and {limit_text};"
         f" use {_remedy(memory, limit, num_devices, savings)}"
@@ -155,7 +156,7 @@ def require_batch_memory(
     fitting = batch_size * limit // needed
     remedies = [f"a smaller --batch, such as {2 ** (fitting.bit_length() - 1)}"] * bool(fitting)
     remedies += ["fewer --simulations"] * has_search
-    raise ValueError(
+    raise UserError(
         f"a batch of {batch_size:,} positions needs {readable(needed)} of a device, and "
         f"{readable(limit)} are free; use {', or '.join(remedies) or 'another device'}"
     )

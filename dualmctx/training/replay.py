@@ -8,6 +8,7 @@ import flashbax
 import jax
 import jax.numpy as jnp
 
+from dualmctx.errors import UserError
 from dualmctx.training.batch import TrainingBatch
 from dualmctx.training.targets import propagate_outcome
 
@@ -46,12 +47,12 @@ def make_replay(*, capacity: int, batch_size: int, num_games: int, num_steps: in
       ValueError: if the buffer is too small.
     """
     if capacity < num_games * num_steps:
-        raise ValueError(
+        raise UserError(
             f"capacity is {capacity}; it must hold at least the {num_games * num_steps} positions "
             "of one iteration (num_games * num_steps)"
         )
     if batch_size > capacity:
-        raise ValueError(
+        raise UserError(
             f"batch_size is {batch_size}; it must be at most the capacity of {capacity} positions"
         )
     buffer = flashbax.make_trajectory_buffer(

@@ -8,6 +8,8 @@ from typing import Any
 
 import orjson
 
+from dualmctx.errors import UserError
+
 _FOLDER = Path(__file__).parent / "static"
 _MAIN = "viewer.js"
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([\w.-]+)";\n', re.MULTILINE)
@@ -77,7 +79,7 @@ def bundle_modules(folder: Path, main: str) -> str:
 
     def add(name: str, importers: tuple[str, ...]) -> None:
         if name in importers:
-            raise ValueError(f"the modules {' -> '.join((*importers, name))} import each other")
+            raise UserError(f"the modules {' -> '.join((*importers, name))} import each other")
         if name in scripts:
             return
         source = (folder / name).read_text(encoding="utf-8")
@@ -96,7 +98,7 @@ def _to_function(name: str, source: str) -> str:
     left = _LEFT.search(body)
     if left is not None or "</script" in body:
         reason = left[0] if left is not None else "</script"
-        raise ValueError(f"{name}: {reason!r} cannot be part of a page")
+        raise UserError(f"{name}: {reason!r} cannot be part of a page")
     return f"const {_variable(name)} = (() => {{\n{body}\nreturn {{ {', '.join(names)} }};\n}})();"
 
 

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
+from dualmctx.errors import UserError
 from dualmctx.evaluation.questions import Question
 from dualmctx.runs.saved_network import Trained
 from dualmctx.web.checkpoints import Build
@@ -76,7 +77,7 @@ class Engines:
     def _loaded(self, name: str) -> Network:
         if name not in self._load:
             known = ", ".join(self._load)
-            raise ValueError(f"checkpoint is {name[:100]!r}; it must be one of {known}")
+            raise UserError(f"checkpoint is {name[:100]!r}; it must be one of {known}")
         with self._locks[name]:
             if name not in self._networks:
                 self._networks[name] = self._load[name]()
@@ -92,7 +93,7 @@ class Engines:
         network = self._loaded(name)
         with self._lock:
             if self._is_closed:
-                raise ValueError("the server is ending; start it again")
+                raise UserError("the server is ending; start it again")
             if name not in self._engines:
                 self._make_room()
                 self._engines[name] = Engine(network.trained, network.build, self._options)
@@ -115,7 +116,7 @@ class Engines:
             return
         idle = [name for name, engine in self._engines.items() if engine.is_idle]
         if not idle:
-            raise ValueError(
+            raise UserError(
                 f"{self._max_engines} networks are searching; stop an analysis of another network"
             )
         oldest = min(idle, key=lambda name: self._engines[name].last_used)

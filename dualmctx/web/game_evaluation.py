@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import games
+from dualmctx.errors import UserError
 from dualmctx.evaluation.batching import join
 from dualmctx.evaluation.chunks import total_simulations
 from dualmctx.evaluation.evaluator import Evaluator
@@ -42,7 +43,7 @@ def chosen_policy(build: Build, message: Message, max_simulations: int) -> Polic
         policy = with_simulations(policy, message.simulations[0] if single else message.simulations)
     number = total_simulations(policy)
     if number > max_simulations:
-        raise ValueError(
+        raise UserError(
             f"simulations is {number}; it must be at most {max_simulations}, unless the server is"
             " started with a larger --max-simulations"
         )

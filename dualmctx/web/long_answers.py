@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from dualmctx.errors import UserError
 from dualmctx.evaluation.chunks import total_simulations
 from dualmctx.types import Policy
 from dualmctx.visualization import record_trained
@@ -53,7 +54,7 @@ async def answer_record_search(session: Session, message: Message) -> None:
 def _check_recorded(policy: Policy) -> None:
     number = total_simulations(policy)
     if number > MAX_RECORDED:
-        raise ValueError(
+        raise UserError(
             f"simulations is {number}; the recording of a page has at most {MAX_RECORDED}: choose"
             " fewer, or write a larger recording with dualmctx tree"
         )

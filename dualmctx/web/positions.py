@@ -3,6 +3,7 @@
 import numpy as np
 
 import games
+from dualmctx.errors import UserError
 from dualmctx.evaluation.move_parser import parse_batch
 from dualmctx.evaluation.questions import Question
 from dualmctx.types import Environment
@@ -19,7 +20,7 @@ def open_position(env: Environment, question: Question) -> GamePosition:
     """
     parsed = parse_batch(env, [question])
     if parsed.errors:
-        raise ValueError(parsed.errors[0])
+        raise UserError(parsed.errors[0])
     moves = question.moves
     return games.open_position(env, parsed.starts[0], parsed.actions.tolist(), moves)
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from dualmctx.errors import UserError
 from dualmctx.evaluation.fields import perhaps
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.requests import check_simulations, refuse
@@ -122,19 +123,19 @@ def to_json(row: Row) -> str:
 
 def _read_json(data: str | bytes) -> Row:
     if isinstance(data, bytes):
-        raise ValueError("the message is binary; send text with a JSON object")
+        raise UserError("the message is binary; send text with a JSON object")
     # Each character has at most 4 bytes, so that most messages need not be encoded.
     size = len(data) if 4 * len(data) <= MAX_MESSAGE_BYTES else len(data.encode())
     if size > MAX_MESSAGE_BYTES:
-        raise ValueError(
+        raise UserError(
             f"the message has {size:,} bytes; it may have at most {MAX_MESSAGE_BYTES:,}"
         )
     try:
         fields = orjson.loads(data)
     except orjson.JSONDecodeError as failure:
-        raise ValueError(f"the message is not valid JSON: {failure}; send a JSON object") from None
+        raise UserError(f"the message is not valid JSON: {failure}; send a JSON object") from None
     if not isinstance(fields, dict):
-        raise ValueError(f"the message is {reprlib.repr(fields)}; send a JSON object")
+        raise UserError(f"the message is {reprlib.repr(fields)}; send a JSON object")
     return fields
 
 
@@ -143,7 +144,7 @@ def _to_message(fields: Row) -> Message:
     if not isinstance(kind, str) or kind not in TYPES:
         hint = perhaps(kind, TYPES) if isinstance(kind, str) else ""
         known = ", ".join(TYPES)
-        raise ValueError(f"type is {reprlib.repr(kind)}{hint}; it must be one of {known}")
+        raise UserError(f"type is {reprlib.repr(kind)}{hint}; it must be one of {known}")
     checked: Row = {"type": kind}
     for name, value in fields.items():
         if name == "type":
@@ -151,12 +152,12 @@ def _to_message(fields: Row) -> Message:
         if name not in _CHECKS:
             known = ", ".join(_CHECKS)
             shown = reprlib.repr(name)
-            raise ValueError(f"there is no field {shown}{perhaps(name, _CHECKS)}; use {known}")
+            raise UserError(f"there is no field {shown}{perhaps(name, _CHECKS)}; use {known}")
         if value is not None:
             checked[name] = _CHECKS[name](name, value)
     for name in TYPES[kind]:
         if name not in checked:
-            raise ValueError(f"{name} is missing; a message of type {kind} needs it")
+            raise UserError(f"{name} is missing; a message of type {kind} needs it")
     return Message(**checked)
 
 
@@ -190,7 +191,7 @@ def _check_moves(name: str, value: Any) -> tuple[int | str, ...]:
     if not isinstance(value, list):
         raise refuse(name, value, "a list of names and numbers of moves")
     if len(value) > MAX_MOVES:
-        raise ValueError(f"{name} has {len(value):,} moves; it may have at most {MAX_MOVES:,}")
+        raise UserError(f"{name} has {len(value):,} moves; it may have at most {MAX_MOVES:,}")
     for move in value:
         is_number = type(move) is int and 0 <= move < 2**31
         if not is_number and not (isinstance(move, str) and 0 < len(move) <= _MAX_TEXT):

@@ -4,6 +4,7 @@ import dataclasses
 import datetime
 import re
 
+from dualmctx.errors import UserError
 from dualmctx.evaluation.read_record import read_record, read_records
 from dualmctx.evaluation.write_record import EXTENSIONS, write_record
 from dualmctx.types import Environment
@@ -42,7 +43,7 @@ async def answer_write(session: Session, message: Message) -> None:
 def _read(env: Environment, text: str) -> Row:
     count, record = len(read_records(env, text)), read_record(env, text)
     if len(record.moves) > MAX_MOVES:
-        raise ValueError(f"the game has {len(record.moves):,} moves; it may have {MAX_MOVES:,}")
+        raise UserError(f"the game has {len(record.moves):,} moves; it may have {MAX_MOVES:,}")
     return {
         "game_number": 1,
         "count": count,

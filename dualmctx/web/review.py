@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dualmctx.errors import UserError
 from dualmctx.evaluation.evaluations import Evaluations
 
 MARKS = (("blunder", 0.4), ("mistake", 0.2), ("inaccuracy", 0.1))
@@ -96,7 +97,7 @@ def _check_lengths(
         lengths["exact values"] = len(exact)
     for name, length in lengths.items():
         if length != num_positions:
-            raise ValueError(f"{length} {name} do not fit {num_positions} evaluated positions")
+            raise UserError(f"{length} {name} do not fit {num_positions} evaluated positions")
 
 
 def _values(evaluations: Evaluations) -> list[float | None]:

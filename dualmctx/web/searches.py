@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Self
 
+from dualmctx.errors import UserError
 from dualmctx.evaluation.requests import Analysis
 from dualmctx.types import Environment
 from dualmctx.web.analysis import choose_move, to_analysis
@@ -63,7 +64,7 @@ class Running:
         if row.get("final") is not False:
             self._name = None
         if "error" in row:
-            raise ValueError(row["error"])
+            raise UserError(row["error"])
         return row
 
     def __enter__(self) -> Self:
@@ -84,7 +85,7 @@ async def answer_search(session: Session, message: Message) -> None:
     env = network.trained.env
     opened = await open_moves(session, message, network)
     if opened.is_over:
-        raise ValueError("the game is over, so there is no move to search; take back a move")
+        raise UserError("the game is over, so there is no move to search; take back a move")
     engine = await _engine(session, message)
     with Running(session, message, engine) as running, session.stoppable(running.stop):
         running.start(Analysis(message.variant, message.simulations), _MOVE_PRIORITY)

@@ -7,6 +7,7 @@ from typing import Any
 
 import uvicorn
 
+from dualmctx.errors import UserError
 from dualmctx.web.limits import MAX_FRAME_BYTES, MAX_SILENT_SECONDS
 
 _MAX_CONNECTIONS = 512
@@ -27,7 +28,7 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server(address, family=family, backlog=128)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ValueError(
+        raise UserError(
             f"the server cannot listen at {host}, port {port}: {reason}; choose another --port "
             "(0 for any free one) or --host"
         ) from None

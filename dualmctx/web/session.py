@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from dualmctx.errors import UserError
 from dualmctx.training.divergence import FAILURES, first_line
 from dualmctx.web.checkpoints import Offered
 from dualmctx.web.counter import Counter
@@ -101,7 +102,7 @@ class Session:
             if self._is_closed:
                 raise
             await self.send({"type": "stopped", "id": message.id})
-        except (ValueError, *FAILURES) as failure:
+        except (UserError, *FAILURES) as failure:
             await self.send(error(message.id, first_line(failure)))
         except Exception as failure:
             _LOGGER.exception("a message of type %s failed", message.type)

@@ -18,6 +18,7 @@ from dualmctx.commands.terminal.text import (
     list_moves,
     wrap,
 )
+from dualmctx.errors import UserError
 
 
 def leave(session: Session, text: str) -> None:
@@ -47,7 +48,7 @@ def hint(session: Session, text: str) -> None:
     session.legal()
     found = session.think().found
     if found is None:
-        raise ValueError("The search was stopped before it had a result.")
+        raise UserError("The search was stopped before it had a result.")
     move = next(x for x in found["moves"] if x["action"] == found["action"])
     print(f"The search would play {move['name']} (value {describe_value(found['value'])}).")
 
@@ -59,7 +60,7 @@ def analyse(session: Session, text: str) -> None:
     number = read_simulations(text, most) if text else min(most, 4 * session.num_simulations())
     found = session.think((number,)).found
     if found is None:
-        raise ValueError("The search was stopped before it had a result.")
+        raise UserError("The search was stopped before it had a result.")
     print(analysis_table(found, session.exact_values(), session.player))
 
 
@@ -69,7 +70,7 @@ def exact(session: Session, text: str) -> None:
     names, env = session.legal(), session.env
     if games.exact_source(env) is None:
         remedy = "; install bitbully for it" if env.id == "connect_four" else ""
-        raise ValueError(f"{env.id} has no exact values{remedy}.")
+        raise UserError(f"{env.id} has no exact values{remedy}.")
     print(describe_exact(session.exact_values(), names, session.player))
 
 

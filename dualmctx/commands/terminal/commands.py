@@ -6,6 +6,7 @@ from typing import NamedTuple
 from dualmctx.commands.terminal import actions
 from dualmctx.commands.terminal.session import Session
 from dualmctx.commands.terminal.text import describe_notation
+from dualmctx.errors import UserError
 from dualmctx.evaluation.fields import perhaps
 
 
@@ -83,9 +84,9 @@ def read_command(line: str) -> tuple[Command, str] | None:
         return None
     argument, expected = argument.strip(), COMMANDS[name].argument
     if argument and not expected:
-        raise ValueError(f"{name} has no argument, but there is {argument[:40]!r}.")
+        raise UserError(f"{name} has no argument, but there is {argument[:40]!r}.")
     if expected and not argument and not expected.startswith("["):
-        raise ValueError(f"{name} needs an argument: {name} {expected}.")
+        raise UserError(f"{name} needs an argument: {name} {expected}.")
     return COMMANDS[name], argument
 
 

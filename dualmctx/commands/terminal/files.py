@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from dualmctx.commands.terminal.game import Game, result
+from dualmctx.errors import UserError
 from dualmctx.evaluation.game_record import decode
 from dualmctx.evaluation.read_record import read_record
 from dualmctx.evaluation.write_record import EXTENSIONS, record_formats, write_record
@@ -30,7 +31,7 @@ def read_file(name: str) -> str:
     with _path(name).open("rb") as file:
         data = file.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
-        raise ValueError(f"{name} is larger than {_MAX_BYTES} bytes: give the file of one game.")
+        raise UserError(f"{name} is larger than {_MAX_BYTES} bytes: give the file of one game.")
     return decode(data)
 
 
@@ -38,7 +39,7 @@ def _path(name: str) -> Path:
     try:
         return Path(name).expanduser()
     except RuntimeError:
-        raise ValueError(f"{name[:80]} names the folder of an unknown user.") from None
+        raise UserError(f"{name[:80]} names the folder of an unknown user.") from None
 
 
 def save_game(
@@ -69,10 +70,10 @@ def save_game(
     endings = {f".{EXTENSIONS[format]}": format for format in formats}
     if file.suffix and file.suffix not in endings:
         known = " or ".join(endings)
-        raise ValueError(f"{name[:80]} ends in {file.suffix}: give a name that ends in {known}.")
+        raise UserError(f"{name[:80]} ends in {file.suffix}: give a name that ends in {known}.")
     file = file if file.suffix else file.with_suffix(f".{EXTENSIONS[formats[0]]}")
     if file.exists() and file not in replaceable:
-        raise ValueError(f"{file} exists: give another name, or remove it.")
+        raise UserError(f"{file} exists: give another name, or remove it.")
     headers = {"event": "dualmctx play", "date": datetime.date.today().isoformat()}
     headers |= {"first": players[0], "second": players[1], "result": result(game, opened)}
     headers |= {} if game.resigned is None else {"termination": "resignation"}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import games
+from dualmctx.errors import UserError
 from dualmctx.evaluation.questions import Question
 from dualmctx.types import Environment
 from dualmctx.web.positions import open_position
@@ -68,7 +69,7 @@ def undo(game: Game, people: Sequence[int]) -> Game:
         game = dataclasses.replace(game, actions=game.actions[:-1])
         if not people or game.open().side in people:
             return game
-    raise ValueError("There is no move of yours to take back.")
+    raise UserError("There is no move of yours to take back.")
 
 
 def winner(opened: GamePosition) -> int | None:
@@ -109,7 +110,7 @@ def read_move(env: Environment, opened: GamePosition, text: str) -> int:
     try:
         actions = games.parse_moves(env, [text], start)
     except ValueError as error:
-        raise ValueError(_PREFIX.sub("", str(error))) from None
+        raise UserError(_PREFIX.sub("", str(error))) from None
     names = legal_names(env, opened)
     if actions and actions[0] in names:
         return actions[0]
@@ -117,7 +118,7 @@ def read_move(env: Environment, opened: GamePosition, text: str) -> int:
     rest = f"; type moves for the {len(listed)} legal moves"
     if len(listed) <= _NUM_LISTED:
         rest = f"; legal moves: {' '.join(listed)}"
-    raise ValueError(f"illegal here{rest}")
+    raise UserError(f"illegal here{rest}")
 
 
 def read_sides(env: Environment, text: str) -> tuple[int, ...]:
@@ -132,5 +133,5 @@ def read_sides(env: Environment, text: str) -> tuple[int, ...]:
         words = re.findall("[a-z]+", name.lower())
         sides |= {word: (side,) for word in words if word not in ("first", "second", "player")}
     if text.lower() not in sides:
-        raise ValueError(f"side {text!r}: choose one of {', '.join(sides)}.")
+        raise UserError(f"side {text!r}: choose one of {', '.join(sides)}.")
     return sides[text.lower()]

@@ -10,6 +10,7 @@ from dualmctx.commands.terminal.game import read_move
 from dualmctx.commands.terminal.session import Session
 from dualmctx.commands.terminal.text import wrap
 from dualmctx.distributed.backend import require_backend
+from dualmctx.errors import UserError
 from dualmctx.web.checkpoints import DEFAULT
 from dualmctx.web.engine import Engine
 
@@ -30,7 +31,7 @@ def play(options: "Options") -> int:
     from dualmctx.commands.play import check_search, engine_options, load_network
 
     if len(options.checkpoints) > 1:
-        raise ValueError(f"{len(options.checkpoints)} networks are given; name one for --terminal")
+        raise UserError(f"{len(options.checkpoints)} networks are given; name one for --terminal")
     require_backend("dualmctx play")
     # Neither a terminal without Unicode nor wrong bytes in the input end the program.
     for stream in (sys.stdin, sys.stdout):
@@ -102,13 +103,13 @@ def _obey(session: Session, line: str) -> None:
       OSError: if a file cannot be read or written.
     """
     if len(line) > _MAX_LINE:
-        raise ValueError(f"The line is longer than {_MAX_LINE} characters; write games to a file.")
+        raise UserError(f"The line is longer than {_MAX_LINE} characters; write games to a file.")
     try:
         action = read_move(session.env, session.opened, line)
     except ValueError as error:
         found = read_command(line)
         if found is None:
-            raise ValueError(unknown(line, str(error))) from None
+            raise UserError(unknown(line, str(error))) from None
         command, argument = found
         command.run(session, argument)
     else:

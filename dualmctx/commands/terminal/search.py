@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TextIO
 
+from dualmctx.errors import UserError
 from dualmctx.evaluation.fields import Row
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.requests import Analysis
@@ -92,7 +93,7 @@ def search(engine: Engine, question: Question, analysis: Analysis) -> Searched:
     finally:
         progress.clear()
     if "error" in row:
-        raise ValueError(row["error"])
+        raise UserError(row["error"])
     return Searched(row if "legal" in row else None, bool(stops))
 
 

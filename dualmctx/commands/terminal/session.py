@@ -11,6 +11,7 @@ from dualmctx.commands.terminal.game import Game, legal_names, result
 from dualmctx.commands.terminal.search import search
 from dualmctx.commands.terminal.settings import Settings
 from dualmctx.commands.terminal.text import board_text, describe_notation, describe_value, wrap
+from dualmctx.errors import UserError
 from dualmctx.evaluation.chunks import total_simulations
 from dualmctx.evaluation.fields import Row
 from dualmctx.evaluation.requests import Analysis
@@ -99,7 +100,7 @@ class Session:
     def legal(self) -> dict[int, str]:
         """Returns the names of the legal moves by action; raises a ValueError if there is none."""
         if self.is_over:
-            raise ValueError("The game is over: type new, undo, save FILE or quit.")
+            raise UserError("The game is over: type new, undo, save FILE or quit.")
         return legal_names(self.env, self.opened)
 
     # Text.
@@ -155,7 +156,7 @@ class Session:
         policy = policy if simulations is None else with_simulations(policy, simulations)
         total = total_simulations(policy)
         if total > self.max_simulations:
-            raise ValueError(
+            raise UserError(
                 f"{total} simulations are more than {self.max_simulations}: choose fewer, or "
                 "start with a larger --max-simulations."
             )

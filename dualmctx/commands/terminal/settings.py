@@ -2,6 +2,8 @@
 
 import dataclasses
 
+from dualmctx.errors import UserError
+
 _MAX_TEMPERATURE = 10.0
 
 
@@ -28,7 +30,7 @@ def read_simulations(text: str, most: int) -> int:
     is_number = text.isascii() and text.isdecimal()
     # Python refuses to convert very long numbers.
     if not is_number or len(text.lstrip("0")) > 9 or int(text) > most:
-        raise ValueError(f"{text[:40]!r}: give a whole number of at most {most}.")
+        raise UserError(f"{text[:40]!r}: give a whole number of at most {most}.")
     return int(text)
 
 
@@ -39,5 +41,5 @@ def read_temperature(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= _MAX_TEMPERATURE:
-        raise ValueError(f"temperature {text[:40]!r}: give a number from 0 to 10.")
+        raise UserError(f"temperature {text[:40]!r}: give a number from 0 to 10.")
     return value

@@ -1,5 +1,6 @@
 """The registry of trunks. A new trunk needs one file in this folder and one line here."""
 
+from dualmctx.errors import UserError
 from dualmctx.models.trunks import conv, mlp, transformer
 from dualmctx.models.trunks.trunk import Trunk
 
@@ -22,7 +23,7 @@ def get_trunk(name: str) -> Trunk:
       ValueError: if there is no trunk of this name.
     """
     if name not in TRUNKS:
-        raise ValueError(f"trunk is {name}; it must be one of {', '.join(TRUNKS)}")
+        raise UserError(f"trunk is {name}; it must be one of {', '.join(TRUNKS)}")
     return TRUNKS[name]
 
 
@@ -40,9 +41,9 @@ def choose_trunk(name: str, observation_shape: tuple[int, ...]) -> str:
     if name == AUTO:
         return accepting[0]
     if name not in TRUNKS:
-        raise ValueError(f"trunk is {name}; it must be one of {', '.join((AUTO, *TRUNKS))}")
+        raise UserError(f"trunk is {name}; it must be one of {', '.join((AUTO, *TRUNKS))}")
     if name not in accepting:
-        raise ValueError(
+        raise UserError(
             f"trunk is {name}, which needs {TRUNKS[name].requirement}; for observations of shape "
             f"{observation_shape} use {' or '.join(accepting)}"
         )

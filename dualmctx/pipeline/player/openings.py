@@ -6,6 +6,7 @@ from typing import NamedTuple
 import jax
 
 import games
+from dualmctx.errors import UserError
 from dualmctx.matches.openings import (
     AcceptFn,
     Opening,
@@ -71,7 +72,7 @@ def require_openings(found: Sequence[Opening], env: Environment, plies: Sequence
     """
     if not found:
         listed = " ".join(map(str, plies))
-        raise ValueError(
+        raise UserError(
             f"player.opening_plies is {listed}; every game of {env.id} is over after as many "
             "random moves: choose fewer plies"
         )

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from dualmctx.errors import UserError
 from dualmctx.matches.game_file import Game, read_games
 from dualmctx.matches.report.answer import by_strength
 from dualmctx.matches.report.plots import draw_elo
@@ -118,12 +119,12 @@ def assemble(inputs: Inputs, prior: str) -> Params:
       ValueError: if the network of the reinforced policy is needed and missing.
     """
     if inputs.supervised is None or inputs.value is None:
-        raise ValueError("--pipeline player needs --supervised and --value")
+        raise UserError("--pipeline player needs --supervised and --value")
     params = with_part(inputs.supervised.params, VALUE, get_part(inputs.value.params, VALUE))
     if prior == "supervised":
         return params
     if inputs.reinforced is None:
-        raise ValueError(
+        raise UserError(
             "player.prior is reinforced; name the run of --pipeline reinforce with --reinforced"
         )
     return with_part(params, POLICY, get_part(inputs.reinforced.params, POLICY))

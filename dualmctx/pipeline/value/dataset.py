@@ -9,6 +9,7 @@ from dualmctx.datasets.engine_games import GAMES, GameSpec, append_games, count_
 from dualmctx.datasets.finish import NoGamesError, finish
 from dualmctx.datasets.manifest import MANIFEST, Manifest, read_manifest
 from dualmctx.datasets.records import open_records
+from dualmctx.errors import UserError
 from dualmctx.pipeline.value.games import (
     GameOptions,
     Policies,
@@ -96,7 +97,7 @@ def _build(
     build = BuildOptions(validation=0.0, test=options.test, keep_duplicates=True)
     for block in build_shards(env, files, folder, build):
         if block.bad:
-            raise ValueError(
+            raise UserError(
                 f"game {block.bad[0].number} in {folder / GAMES} is bad: {block.bad[0].reason}; "
                 f"remove {folder}, and its games are played again"
             )
@@ -104,7 +105,7 @@ def _build(
     try:
         return finish(env, folder, files, **parameters, settings=settings, merge=False)
     except NoGamesError as error:
-        raise ValueError(
+        raise UserError(
             f"{error}; all games were over before their position existed, or were stopped: choose "
             f"a smaller largest U than {settings['max_opening_plies']}, or more plies"
         ) from None

@@ -24,6 +24,7 @@ import numpy as np
 
 from dualmctx.datasets.device_games import look, start, step
 from dualmctx.datasets.self_play import PlayedGame
+from dualmctx.errors import UserError
 from dualmctx.models.game_model import mask_illegal
 from dualmctx.pipeline.parts import LogitsFn
 from dualmctx.types import Environment, Params
@@ -178,7 +179,7 @@ def play_games(
             play_batch(env, *policies, keys, openings[numbers], options.max_plies)
         )
         if not played.is_finite:
-            raise ValueError(
+            raise UserError(
                 "the output of a policy is NaN or infinite; use another checkpoint of the runs "
                 "that play the games"
             )

@@ -8,6 +8,7 @@ import numpy as np
 from dualmctx.datasets.loading import first_rows
 from dualmctx.datasets.positions import concatenate, rebuild_positions
 from dualmctx.datasets.shards import Shard, read_shard, shard_paths
+from dualmctx.errors import UserError
 from dualmctx.types import Environment
 
 ONE, ALL = "one", "all"
@@ -85,7 +86,7 @@ def _load(
     if which == ONE:
         shards = [shard.with_positions(first_rows(shard)) for shard in shards]
     if not shards:
-        raise ValueError(
+        raise UserError(
             f"{folder} has no games in the split {split}; choose more --value.num-games or "
             "another --value.test-share, in another folder"
         )

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 
 import games
 from dualmctx.datasets.manifest import read_manifest
+from dualmctx.errors import UserError
 from dualmctx.models.network import SeparateTrunks
 from dualmctx.pipeline.config import ValueConfig
 from dualmctx.pipeline.exact_evals import value_error
@@ -173,7 +174,7 @@ def _symmetries(env: Environment, augment: bool | None) -> Any:
     """
     table = games.symmetries(env).observation
     if augment and len(table) < 2:
-        raise ValueError(
+        raise UserError(
             "value.augment is True, but the game has no symmetries; leave value.augment out"
         )
     return None if augment is False or len(table) < 2 else table

@@ -20,6 +20,7 @@ from dualmctx.datasets.make import Recipe, make_dataset
 from dualmctx.datasets.manifest import read_manifest
 from dualmctx.datasets.self_play import PlayOptions
 from dualmctx.datasets.shards import SPLITS
+from dualmctx.errors import UserError
 from dualmctx.experiment.messages import resume_command
 from dualmctx.pipeline.config import AlphaGoConfig
 from dualmctx.runs.atomic_io import atomic_write_text
@@ -102,7 +103,7 @@ def require_splits(folder: Path, number: int) -> None:
     splits = read_manifest(folder).splits
     empty = [name for name in SPLITS if not splits.get(name, {}).get("rows", 0)]
     if empty:
-        raise ValueError(
+        raise UserError(
             f"games.number is {number}; these games leave no positions for {' and '.join(empty)}: "
             "start again in another folder, with more games or larger shares --games.validation "
             "and --games.test"

@@ -9,6 +9,7 @@ from rich.console import Console
 import games
 from dualmctx.datasets.loaded_engine import LoadedEngine
 from dualmctx.datasets.manifest import MANIFEST
+from dualmctx.errors import UserError
 from dualmctx.experiment.loop import RunFailed
 from dualmctx.matches.openings import find_openings
 from dualmctx.pipeline.config import (
@@ -88,7 +89,7 @@ def run_all(preset: str, config: AlphaGoConfig, warn: Callable[[str], None]) -> 
             record = plain_record(ALPHAGO, preset, config) | {"inputs": inputs}
             folder = _reopen(path, record) if config.resume else create_run(path, record)
             return _run_steps(preset, config, env, engine, folder, warn)
-    except (ValueError, *FAILURES) as error:
+    except (UserError, *FAILURES) as error:
         raise RunFailed(first_line(error)) from error
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import games
 from dualmctx import __version__
 from dualmctx.checks import check_count
+from dualmctx.errors import UserError
 from dualmctx.visualization.drawing.diagram import Box, Diagram, Direction, check_direction
 from dualmctx.visualization.drawing.drawing import Drawing
 from dualmctx.visualization.drawing.node_views import draw_positions, replay_positions
@@ -93,7 +94,7 @@ def list_histories(env: Any, max_nodes: int) -> list[History]:
     graph = retrograde.explore(rules)
     number = count_histories(graph)
     if number > max_nodes:
-        raise ValueError(
+        raise UserError(
             f"the complete tree of {env.id} has {number:,} nodes, more than max_nodes, "
             f"{max_nodes:,}; choose a larger max_nodes or a smaller game"
         )

@@ -3,6 +3,7 @@
 from typing import Any
 
 from dualmctx import __version__
+from dualmctx.errors import UserError
 from dualmctx.search.tree import Tree
 from dualmctx.visualization.drawing.diagram import Diagram, Direction, check_direction
 from dualmctx.visualization.drawing.drawing import Drawing
@@ -64,9 +65,9 @@ def draw_tree(
     check_theme(theme)
     check_direction(direction)
     if env is None and (state is not None or boards):
-        raise ValueError("env is None; pass the game too, as env=games.make(NAME)")
+        raise UserError("env is None; pass the game too, as env=games.make(NAME)")
     if state is None and boards:
-        raise ValueError("boards is True and state is None; pass the state that was searched")
+        raise UserError("boards is True and state is None; pass the state that was searched")
     found = read_tree(tree, index)
     shown = prune(found, max_nodes, max_depth)
     root = None if state is None else choose_state(state, index)

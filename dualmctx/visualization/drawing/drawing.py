@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from dualmctx.errors import UserError
 from dualmctx.runs.atomic_io import atomic_write_text
 from dualmctx.visualization.drawing.diagram import Diagram
 from dualmctx.visualization.drawing.dot import to_dot
@@ -75,7 +76,7 @@ class Drawing:
         writers = (self.to_svg, self.to_dot, self.to_json, self.to_html, self.to_text)
         writer = dict(zip(SUFFIXES, writers, strict=True)).get(path.suffix.lower())
         if writer is None:
-            raise ValueError(f"the file is {path}; its name must end in {', '.join(SUFFIXES)}")
+            raise UserError(f"the file is {path}; its name must end in {', '.join(SUFFIXES)}")
         return writer()
 
     def _repr_svg_(self) -> str:

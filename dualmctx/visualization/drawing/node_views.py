@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 import games
+from dualmctx.errors import UserError
 from dualmctx.visualization.drawing.search_tree import SearchTree
 from games import Picture
 from games.pictures import mark_last_move, picture
@@ -26,7 +27,7 @@ def choose_state(state: Any, index: int) -> Any:
       ValueError: if `state` is not a state of a game, or the batch does not have the element.
     """
     if not hasattr(state, "current_player"):
-        raise ValueError(
+        raise UserError(
             f"state is of type {type(state).__name__}; pass the state of the game that was searched"
         )
     state = jax.device_get(state)
@@ -34,7 +35,7 @@ def choose_state(state: Any, index: int) -> Any:
     if len(shape) == 0:
         return state
     if len(shape) != 1 or index >= shape[0]:
-        raise ValueError(
+        raise UserError(
             f"state has the batch shape {shape}, and index is {index}; pass the states that were "
             "searched"
         )
@@ -67,7 +68,7 @@ def name_moves(env: Any, state: Any, tree: SearchTree) -> dict[int, str]:
             return dict(zip(moves, texts, strict=True))
         return {index: games.format_moves(env, start, tree.path(index))[-1] for index in moves}
     except ValueError as error:
-        raise ValueError(f"env is {env.id}, which is not the game of the tree: {error}") from None
+        raise UserError(f"env is {env.id}, which is not the game of the tree: {error}") from None
 
 
 def replay_positions(env: Any, state: Any, histories: Sequence[Sequence[int]]) -> Any:
@@ -89,7 +90,7 @@ def replay_positions(env: Any, state: Any, histories: Sequence[Sequence[int]]) -
     states, first_bad = jax.device_get(games.replay_checked(env, padded, starts))
     if (first_bad >= 0).any():
         row = int(np.argmax(first_bad >= 0))
-        raise ValueError(
+        raise UserError(
             f"state is not the position that was searched: action {padded[row, first_bad[row]]} is "
             "illegal there"
         )

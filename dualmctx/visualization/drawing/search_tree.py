@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from dualmctx.checks import is_whole
+from dualmctx.errors import UserError
 from dualmctx.search.slots import has_slots, played_actions
 from dualmctx.search.tree import Tree, is_unmasked
 from dualmctx.types import Embedding
@@ -87,7 +88,7 @@ def read_tree(tree: Any, index: int = 0) -> SearchTree:
     _check(tree, index)
     found = _Arrays.of(tree, index)
     if not any(visits[0] > 0 for visits in found.visits):
-        raise ValueError(
+        raise UserError(
             f"element {index} of the tree is empty: nothing was searched; pass the search_tree of "
             "a search's output"
         )
@@ -108,19 +109,19 @@ def read_tree(tree: Any, index: int = 0) -> SearchTree:
 def _check(tree: Any, index: Any) -> None:
     if not isinstance(tree, Tree):
         hint = ".search_tree" if hasattr(tree, "search_tree") else ""
-        raise ValueError(
+        raise UserError(
             f"tree is of type {type(tree).__name__}; pass the search_tree of a search's output, as "
             f"in output{hint or '.search_tree'}"
         )
     if tree.edges.ndim != 2:
-        raise ValueError(
+        raise UserError(
             f"the tree's arrays have {tree.edges.ndim} leading axes; pass trees with the axes "
             "[batch, node]"
         )
     size = tree.edges.shape[0]
     if not is_whole(index) or not 0 <= index < size:
         allowed = "0" if size == 1 else f"from 0 to {size - 1}"
-        raise ValueError(
+        raise UserError(
             f"index is {index}; it must be {allowed}, because the search has a batch of {size}"
         )
 

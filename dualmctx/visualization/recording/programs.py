@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from dualmctx.errors import UserError
 from dualmctx.models.game_model import mask_illegal, node_states
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.policies.costs import evaluation_blocks
@@ -92,7 +93,7 @@ class Programs:
         with collect_reports() as reports, replace_loops(capture):
             self._search_fn(params, rng_key, state)
         if len(calls) != 1:
-            raise ValueError(
+            raise UserError(
                 f"the policy calls the search {len(calls)} times; to be recorded, it must call"
                 " dualmctx.search.simulate.search or dualmctx.search.rounds.run_rounds once"
             )

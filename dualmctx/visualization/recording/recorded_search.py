@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 import dualmctx
+from dualmctx.errors import UserError
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.folder import to_dict
 from dualmctx.search.tree import Tree
@@ -147,7 +148,7 @@ def _check_finite(view: View, priors: Sequence[Prior]) -> None:
     """Checks that the network's outputs were finite, because JSON has no other numbers."""
     numbers = view.raw_values, *view.node_stats, *(prior.row for prior in priors)
     if not all(np.isfinite(x).all() for x in numbers):
-        raise ValueError(
+        raise UserError(
             "the network's outputs are not finite in this search, so it cannot be recorded; use"
             " another checkpoint"
         )

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from dualmctx.errors import UserError
 from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
 from dualmctx.visualization.recording.equal_cost import alphazero_of_equal_cost
 from dualmctx.visualization.recording.programs import Programs
@@ -86,21 +87,21 @@ def _check(policy: Policy, state: Any) -> None:
     """Checks that a search can be recorded."""
     total = sum(budgets_of(policy))
     if total > MAX_SIMULATIONS:
-        raise ValueError(
+        raise UserError(
             f"the search has {total:,} simulations; a recording has at most {MAX_SIMULATIONS:,}:"
             " choose fewer simulations"
         )
     capacity = policy.traits.reuse_capacity
     if capacity > MAX_SIMULATIONS:
-        raise ValueError(
+        raise UserError(
             f"reuse_capacity is {capacity:,}; in a recording it must be at most "
             f"{MAX_SIMULATIONS:,}, and it has no effect there"
         )
     if np.ndim(state.terminated):
         shape = np.shape(state.terminated)
-        raise ValueError(f"the state has a batch axis of shape {shape}; pass a single state")
+        raise UserError(f"the state has a batch axis of shape {shape}; pass a single state")
     if state.terminated or state.truncated:
-        raise ValueError("the game is over in this position; record an earlier one")
+        raise UserError("the game is over in this position; record an earlier one")
 
 
 @functools.lru_cache(maxsize=8)
