@@ -19,10 +19,10 @@ import games
 from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.factory import make_evaluator
-from dualmctx.evaluation.lines import to_line
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.streams import full_batches
 from dualmctx.policies import Dual
+from dualmctx.runs.json_lines import to_line
 from untrained import make_untrained
 
 BATCH_SIZE = 4

@@ -13,10 +13,10 @@ from pyarrow import parquet
 
 from dualmctx.evaluation import results_file
 from dualmctx.evaluation.fields import RESULT_FIELDS
-from dualmctx.evaluation.lines import to_line
 from dualmctx.evaluation.parts import Counts, Part, has_end, join_parts, reopen_part
 from dualmctx.evaluation.results_file import WRITERS, check_results, write_results
 from dualmctx.evaluation.results_state import Results
+from dualmctx.runs.json_lines import to_line
 
 MOVE = {"action": 1, "move": "2", "network_policy": [0.25, 1.0], "weight": 1.0}
 ROWS: list[dict[str, Any]] = [

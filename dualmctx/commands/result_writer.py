@@ -16,10 +16,10 @@ from dualmctx.evaluation.answers import Answered, answer
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.fields import RESULT_FIELDS, Row, select
 from dualmctx.evaluation.layout import TEXT, Flat, Layout, find_extra
-from dualmctx.evaluation.lines import parse_line, to_line
 from dualmctx.evaluation.parts import Counts, has_end, join_parts, reopen_part
 from dualmctx.evaluation.results_file import has_columns, write_results
 from dualmctx.evaluation.results_state import Results
+from dualmctx.runs.json_lines import parse_line, to_line
 from dualmctx.runs.progress import Pace, showing
 
 X = TypeVar("X")

@@ -21,7 +21,6 @@ from dualmctx.errors import UserError
 from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.inbox import Inbox
-from dualmctx.evaluation.lines import to_line
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.replay import MOVES_AT_ONCE
 from dualmctx.evaluation.requests import read_requests
@@ -30,6 +29,7 @@ from dualmctx.evaluation.scheduler import Scheduler, Setup
 from dualmctx.evaluation.search_loader import SearchLoader
 from dualmctx.evaluation.streams import full_batches
 from dualmctx.evaluation.tasks import Planner
+from dualmctx.runs.json_lines import to_line
 from dualmctx.runs.saved_network import Trained, load_trained
 from dualmctx.types import Policy
 

@@ -14,8 +14,8 @@ from typing import BinaryIO, NamedTuple
 import orjson
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.lines import to_line
 from dualmctx.evaluation.rows import Row
+from dualmctx.runs.json_lines import to_line
 
 # The beginning of a row: its id, its line, and the beginning of its error, if it is one.
 _ROW_HEAD = re.compile(

@@ -13,8 +13,8 @@ from dualmctx.errors import UserError
 from dualmctx.evaluation.compression import open_compressed, require_compression, split_suffix
 from dualmctx.evaluation.csv_results import write_csv
 from dualmctx.evaluation.layout import BOOLEAN, INTEGER, JSON, NUMBER, TEXT, Layout
-from dualmctx.evaluation.lines import to_line
 from dualmctx.runs.atomic_io import atomic_path
+from dualmctx.runs.json_lines import to_line
 
 _ROWS_PER_GROUP = 4096
 _NUMBER_ID = re.compile(rb'^\{"id":(-?[0-9]+)')

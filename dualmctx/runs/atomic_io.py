@@ -1,6 +1,7 @@
-"""Atomic writes: a file is replaced completely or not at all, even if the process is killed."""
+"""Durable writes: a file is replaced completely or not at all, even by a kill or a power cut."""
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,17 +12,16 @@ _DRAFT = ".new"
 def atomic_path(path: Path) -> Iterator[Path]:
     """Yields the path of a draft in the same folder; the draft replaces the file at the end.
 
-    If the body raises, the file stays unchanged and the draft is removed.
+    The draft is on the disk before it takes the name of the file, and the name is on the disk when
+    the function returns. If the body raises, the file stays unchanged and the draft is removed.
     """
     draft = path.with_name(f".{path.name}{_DRAFT}")
     try:
-        yield draft
-        draft.replace(path)
-    except OSError as error:
-        # The error of a full disk does not name the file.
-        if error.errno is not None:
-            error.filename = error.filename or str(path)
-        raise
+        with naming(path):
+            yield draft
+            sync(draft)
+            draft.replace(path)
+            sync(path.parent)
     finally:
         draft.unlink(missing_ok=True)
 
@@ -35,3 +35,29 @@ def atomic_write_text(path: Path, text: str) -> None:
     """Writes text to a file atomically, in UTF-8."""
     with atomic_path(path) as draft:
         draft.write_text(text, encoding="utf-8")
+
+
+def sync(path: Path) -> None:
+    """Waits until a file, or the list of files of a folder, is on the disk.
+
+    Systems that cannot open a folder, such as Windows, keep its list by themselves.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except PermissionError:
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Adds the path of a file to errors that do not name it, such as that of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None:
+            error.filename = error.filename or str(path)
+        raise

@@ -1,16 +1,15 @@
-"""Converts rows of results to lines of JSON and back."""
+"""Converts rows of files to lines of JSON and back."""
 
 import json
+from typing import Any
 
 import orjson
-
-from dualmctx.evaluation.fields import Row
 
 _MAX_INTEGER = 2**63
 
 
-def to_line(row: Row) -> bytes:
-    """Converts a row to a line of JSON in UTF-8."""
+def to_line(row: dict[str, Any]) -> bytes:
+    """Converts a row to a line of JSON in UTF-8; NaN and infinite numbers become null."""
     try:
         return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:
@@ -18,7 +17,7 @@ def to_line(row: Row) -> bytes:
         return json.dumps(row, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
 
 
-def parse_line(line: bytes) -> Row:
+def parse_line(line: bytes) -> dict[str, Any]:
     """Parses a line of `to_line`."""
     row = orjson.loads(line)
     # orjson converts integers of more than 64 bits to floats.
