@@ -58,7 +58,7 @@ _GAMES = {
     "go_19x19": _go(19),
     "animal_shogi": _Row("pgx.animal_shogi", "AnimalShogi"),
     "gardner_chess": _Row("pgx.gardner_chess", "GardnerChess"),
-    "chess": _Row("pgx.chess", "Chess", ranges=_CHESS),
+    "chess": _Row("games.chess", "Chess", ranges=_CHESS),
     "shogi": _Row("pgx.shogi", "Shogi"),
 }
 
