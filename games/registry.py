@@ -56,7 +56,7 @@ _GAMES = {
     "hex": _Row("games.hex", "Hex"),
     "go_9x9": _go(9),
     "go_19x19": _go(19),
-    "animal_shogi": _Row("pgx.animal_shogi", "AnimalShogi"),
+    "animal_shogi": _Row("games.animal_shogi", "AnimalShogi"),
     "gardner_chess": _Row("pgx.gardner_chess", "GardnerChess"),
     "chess": _Row("games.chess", "Chess", ranges=_CHESS),
     "shogi": _Row("pgx.shogi", "Shogi"),
