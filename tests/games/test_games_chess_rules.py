@@ -1,4 +1,4 @@
-"""Chess in random games side by side with python-chess: legal moves, ends and results."""
+"""Both chess games side by side with python-chess: legal moves, ends and results."""
 
 import collections
 import functools
@@ -10,6 +10,7 @@ import chess.pgn
 import jax
 import numpy as np
 import pytest
+from test_games_fen import Gardner
 
 import games
 from games import uci
@@ -52,19 +53,19 @@ ENDS = {
 
 
 @functools.cache
-def actions_of(color):
+def actions_of(game, color):
     """The action of each move of one side, without the "q" of a promotion to a queen."""
     line, found = uci.Line(frozenset(), color), {}
-    for action in range(ENV.num_actions):
+    for action in range(uci.num_actions(game)):
         try:
-            found[uci.show("chess", line, action)] = action
+            found[uci.show(game, line, action)] = action
         except ValueError:  # it leads off the board
             continue
     return found
 
 
-def action_of(move, board):
-    return actions_of(int(not board.turn))[move.uci().removesuffix("q")]
+def action_of(move, board, game="chess"):
+    return actions_of(game, int(not board.turn))[str(move).removesuffix("q")]
 
 
 def end_of(board):
@@ -148,11 +149,11 @@ def start(fens):
     texts = [fen or chess.STARTING_FEN for fen in fens]
     positions = games.set_up(ENV, [games.read_fen(ENV, text) for text in texts])
     is_own = np.array([fen is None for fen in fens])
+    return jax.tree.map(functools.partial(choose_rows, is_own), own, positions)
 
-    def select(one, other):
-        return np.where(is_own.reshape(-1, *[1] * (one.ndim - 1)), one, other)
 
-    return jax.tree.map(select, jax.device_get(own), jax.device_get(positions))
+def choose_rows(is_own, one, other):
+    return np.where(is_own.reshape(-1, *[1] * (one.ndim - 1)), one, other)
 
 
 @functools.cache
@@ -228,3 +229,58 @@ def test_2000_random_games_match_python_chess(seed):
     assert min(seen[end] for end in ENDS) > 0, seen
     assert seen[chess.Termination.THREEFOLD_REPETITION] > 50, seen
     assert min(seen[kind] for kind in ("castling", "en passant", "useless square")) > 20, seen
+
+
+def gardner_end(board):
+    """Returns how a game of Gardner's chess has ended, and the result of the side to move."""
+    if not list(board.moves()):
+        return ("mate", -1) if board.is_check() else ("stalemate", 0)
+    ends = {
+        "material": board.is_insufficient_material(),
+        "50 moves": board.halfmove_clock >= 100,
+        "repetition": board.is_repetition(3),
+    }
+    return next(((name, 0) for name, is_over in ends.items() if is_over), None)
+
+
+# The last ones are close to an end.
+GARDNER_STARTS = [
+    *["rnbqk/ppppp/5/PPPPP/RNBQK w - - 0 1"] * 2,
+    "k4/5/5/3P1/K4 w - - 90 40",
+    "k1b2/5/5/5/K1B2 w - - 96 60",
+    "k1b2/5/5/1q3/K1B2 w - - 0 60",
+]
+
+
+def test_random_games_of_gardner_chess_match_python_chess():
+    """Both start from the game's own start or a FEN; half of the moves are taken back."""
+    env, draws, ends, number = games.make("gardner_chess"), random.Random(0), set(), 40
+    fens = [GARDNER_STARTS[index % len(GARDNER_STARTS)] for index in range(number)]
+    states = games.set_up(env, [games.read_fen(env, fen) for fen in fens])
+    own = jax.jit(jax.vmap(env.init))(jax.random.split(jax.random.PRNGKey(0), number))
+    is_own = np.arange(number) % len(GARDNER_STARTS) == 0
+    states = jax.tree.map(functools.partial(choose_rows, is_own), own, states)
+    boards, last = [Gardner(fen) for fen in fens], [{} for _ in fens]
+    live, step = set(range(number)), jax.jit(jax.vmap(env.step))
+    for _ in range(MAX_PLIES):
+        states, actions = jax.device_get(states), np.zeros(number, np.int32)
+        for index in sorted(live):
+            board, end = boards[index], gardner_end(boards[index])
+            assert states.terminated[index] == (end is not None), board
+            result = end[1] if end else 0
+            assert states.rewards[index][states.current_player[index]] == result
+            if end is not None:
+                ends.add(end[0])
+                live.remove(index)
+                continue
+            texts = {text: action_of(text, board, env.id) for text in board.moves()}
+            assert np.flatnonzero(states.legal_action_mask[index]).tolist() == sorted(
+                texts.values()
+            )
+            back = last[index].get(board.turn)
+            text = back if back in texts and draws.random() < 0.5 else draws.choice(list(texts))
+            last[index][board.turn] = text[2:4] + text[:2]
+            actions[index] = texts[text]
+            board.push_uci(text)
+        states = step(states, actions)
+    assert ends >= {"mate", "stalemate", "material", "50 moves", "repetition"}
