@@ -48,7 +48,7 @@ def read_fen(env: pgx.Env, fen: str) -> Any:
       ValueError: if the game has no FEN, the FEN is malformed, the position is impossible (see
         `check_position`), or pgx cannot play it.
     """
-    own = ability(env, "from_fen")
+    own = ability(env, "from_fen", refusal=ValueError)
     if own is None and not is_chess(env):
         raise UserError(f"{env.id} has no FEN: it is for {' and '.join(RULES)}; pass moves.")
     if not isinstance(fen, str):
@@ -57,7 +57,7 @@ def read_fen(env: pgx.Env, fen: str) -> Any:
     if own is not None:
         try:
             return own(fen)
-        except ValueError as error:
+        except UserError as error:
             raise UserError(f"FEN {fen[:100]!r} of {env.id}: {error}") from None
     return parse_fen(env.id, fen)
 
