@@ -139,7 +139,7 @@ def _check_check(position: Position, size: int) -> None:
         raise UserError("the side that has just moved is in check")
     king = board.index(sign * KING)
     checkers = _attackers(board, king)
-    names = " and ".join(square_name(square, size) for square in checkers)
+    names = ", ".join(square_name(square, size) for square in checkers)
     if len(checkers) > 2:
         raise UserError(f"the pieces on {names} give check together; at most two can")
     if len(checkers) == 2 and position.en_passant < 0 and _between(king, checkers, size):

@@ -300,8 +300,8 @@ def test_start_fen_gives_initial_state(name):
         ("chess", "4k3/8/8/8/8/4P3/8/4K3 b - e3 0 1", "no pawn has jumped over e3"),
         ("chess", "4k3/8/8/8/4P3/8/4P3/3K4 b - e3 0 1", "no pawn has jumped over e3"),
         ("chess", "4k3/8/8/8/8/8/8/4RK2 w - - 0 1", "the side that has just moved is in check"),
-        ("chess", "4k3/3P1P2/5N2/8/8/8/4R3/4K3 b - - 0 1", "d7 and e2 and f6 and f7 give check"),
-        ("chess", "3k4/8/8/8/8/8/8/q2K3q w - - 0 1", "check from a1 and h1 along one line"),
+        ("chess", "4k3/3P1P2/5N2/8/8/8/4R3/4K3 b - - 0 1", "d7, e2, f6, f7 give check"),
+        ("chess", "3k4/8/8/8/8/8/8/q2K3q w - - 0 1", "check from a1, h1 along one line"),
         ("chess", "3k4/8/8/1K1p4/8/8/4b3/1r6 w - d6 0 1", "jumped over d6 cannot have given check"),
         ("chess", "3k4/4n3/8/1K1p4/8/8/8/1q6 w - d6 0 1", "cannot have given check from b1"),
         (
@@ -395,7 +395,7 @@ def test_a_requested_position_with_too_many_checks_is_an_error():
     with (pathlib.Path(__file__).parents[1] / "cases" / "triple-check.jsonl").open("rb") as file:
         [question] = read_json_lines(file)
     errors = parse_batch(ENVS["chess"], [question]).errors
-    assert "the pieces on d7 and e2 and f6 and f7 give check" in errors[0]
+    assert "the pieces on d7, e2, f6, f7 give check" in errors[0]
 
 
 @pytest.mark.parametrize(
