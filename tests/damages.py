@@ -1,8 +1,10 @@
-"""Damages of the files of a run: a table of functions that change a folder."""
+"""Damages of the files of a run: a table of functions that change a folder, and a full disk."""
 
+import contextlib
 import json
+import resource
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +152,14 @@ DAMAGES: dict[str, Damage] = {
     "newest checkpoint flipped": lambda run: in_all(flipped)(newest_checkpoint(run)),
 }
 """Damages of the folder of a run, by name."""
+
+
+@contextlib.contextmanager
+def no_files_above(num_bytes: int) -> Iterator[None]:
+    """Limits the size of files, so that writing fails as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from damages import DAMAGES
+from damages import DAMAGES, no_files_above
 from dualmctx.commands import train
 from dualmctx.commands.main import run_command
 from dualmctx.distributed import devices
@@ -114,3 +114,30 @@ def test_a_damaged_run_continues_with_its_rows_or_is_named(
     # The newest checkpoint that is not damaged; each of the others is named.
     assert said.count("is damaged (") == len(list(out.glob("damaged-*")))
     assert f"the rows after iteration {iteration} were removed" in said
+
+
+def test_a_checkpoint_that_cannot_be_written_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is written in the background, so another thread has the error."""
+    out = tmp_path / "run"
+
+    def fill_disk(run: assemble.Run, state: TrainState, *_: Any) -> int:
+        run.checkpoints.save(1, state)
+        run.checkpoints.wait()
+        with no_files_above(1000):
+            run.checkpoints.save(2, state)
+            run.checkpoints.wait()
+        return 0
+
+    monkeypatch.setattr(loop, "train", fill_disk)
+    command = [*COMMAND, "--out", str(out)]
+    assert run_command("train.py", lambda: train.main(command, "train.py")) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    folder = out / "checkpoints"
+    assert line.startswith(f"train.py: a checkpoint in {folder} cannot be written: ")
+    assert "File too large" in line
+    assert line.endswith(
+        f"; the last good checkpoint is iteration 1 in {folder}; after the cause is fixed, "
+        "--resume continues there"
+    )

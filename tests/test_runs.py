@@ -1,6 +1,5 @@
 """The folder of a run: configuration, metrics, checkpoints and plot; the display."""
 
-import contextlib
 import dataclasses
 import gc
 import io
@@ -9,7 +8,6 @@ import logging
 import math
 import os
 import re
-import resource
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ import pytest
 from rich.console import Console
 
 import dualmctx
+from damages import no_files_above
 from dualmctx.errors import UserError
 from dualmctx.runs import display
 from dualmctx.runs.atomic_io import atomic_path, atomic_write_text
@@ -303,17 +302,6 @@ def save(checkpoints: Checkpoints, step: int, state: Any) -> None:
     """Saves and waits, because background errors are raised later."""
     checkpoints.save(step, state)
     checkpoints.wait()
-
-
-@contextlib.contextmanager
-def no_files_above(num_bytes: int) -> Iterator[None]:
-    """Limits the size of files, so that writing fails as on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 # Errors of arrays in progress may be printed after the test has its error.
