@@ -213,11 +213,10 @@ def require_same_settings(path: Path, saved: dict[str, Any], wanted: dict[str, A
     Raises:
       ValueError: if they differ; the message names the fields and the remedy.
     """
-    names = sorted(name for name in saved | wanted if saved.get(name) != wanted.get(name))
-    if names:
-        fields = ", ".join(f"{name} ({saved.get(name)} → {wanted.get(name)})" for name in names)
+    changes = list_changes(saved, wanted)
+    if changes:
         raise UserError(
-            f"the run in {path} has another configuration: {fields}; resume it with its own "
+            f"the run in {path} has another configuration: {changes}; resume it with its own "
             "settings, or choose another folder"
         )
 
@@ -291,6 +290,16 @@ def flatten(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             flat[prefix + name] = value
     return flat
+
+
+def list_changes(saved: dict[str, Any], wanted: dict[str, Any]) -> str:
+    """Lists the entries that differ, as `name (old → new), ...`; empty if none does.
+
+    An entry that is missing equals one that is `None`. Of nested dictionaries, pass what `flatten`
+    returns.
+    """
+    names = sorted(name for name in saved | wanted if saved.get(name) != wanted.get(name))
+    return ", ".join(f"{name} ({saved.get(name)} → {wanted.get(name)})" for name in names)
 
 
 def _replace_non_finite(value: Any) -> Any:

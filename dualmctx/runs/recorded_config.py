@@ -8,7 +8,7 @@ from typing import Any
 
 from dualmctx.errors import UserError
 from dualmctx.runs.fixed_settings import fixed_settings
-from dualmctx.runs.folder import CONFIG, EDITED, flatten, read_config
+from dualmctx.runs.folder import CONFIG, EDITED, flatten, list_changes, read_config
 
 
 def check_config(path: Path, step: int, saved: dict[str, Any] | None) -> None:
@@ -35,24 +35,19 @@ def check_config(path: Path, step: int, saved: dict[str, Any] | None) -> None:
         return
     # The digests of earlier versions cover all settings.
     pairs = [(fixed_settings(saved), fixed_settings(current)), (saved, current)]
-    if _digest(pairs[0][0]) == _digest(pairs[0][1]):
+    changes = list_changes(*map(flatten, pairs[0]))
+    if not changes:
         return
     digests = [_digest(list(pair)) for pair in pairs]
     if json.loads(file.read_text()).get(EDITED) in digests:
         return
-    before, after = map(flatten, pairs[0])
-    names = sorted(x for x in before | after if _text(before.get(x)) != _text(after.get(x)))
-    fields = ", ".join(f"{x} ({before.get(x)} → {after.get(x)})" for x in names) or "its structure"
     raise UserError(
         f"{file} is not the configuration that the checkpoint of iteration {step} was saved with: "
-        f"{fields}; put the old values back, or, if the change is intended, add "
+        f"{changes}; put the old values back, or, if the change is intended, add "
         f'"{EDITED}": "{digests[0]}" to it'
     )
 
 
-def _text(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
-
-
 def _digest(value: Any) -> str:
-    return hashlib.sha256(_text(value).encode()).hexdigest()[:16]
+    text = json.dumps(value, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
