@@ -85,12 +85,12 @@ class Journal:
                 file.write(b"".join(lines))
                 file.flush()
                 os.fsync(file.fileno())
+                if not self._size:
+                    sync(self.path.parent)
             except OSError:
                 with contextlib.suppress(OSError):
                     os.truncate(self.path, self._size)
                 raise
-        if not self._size:
-            sync(self.path.parent)
         self.num_rows += len(lines)
         self._size += sum(map(len, lines))
 
