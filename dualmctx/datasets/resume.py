@@ -4,11 +4,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from dualmctx.datasets.manifest import MANIFEST, read_manifest
-from dualmctx.datasets.shards import SPLITS, shard_paths
+from dualmctx.datasets.manifest import MANIFEST, Manifest, read_manifest
+from dualmctx.datasets.shards import SPLITS, shard_path, shard_paths
 from dualmctx.datasets.state import BAD_GAMES, PARTS
 from dualmctx.errors import UserError
+from dualmctx.runs.checksum import require_unchanged
 from dualmctx.runs.folder import CONFIG, RunFolder, read_config, reopen_run
+from dualmctx.runs.journal import reopen_journal
 from dualmctx.runs.versions import with_versions
 
 
@@ -30,9 +32,6 @@ def reopen_data_set(folder: Path, settings: dict[str, Any]) -> None:
         )
     # The last block may hold more games now.
     shutil.rmtree(folder / PARTS, ignore_errors=True)
-    if not (folder / MANIFEST).exists():
-        # The games are read again, so the bad ones are reported again.
-        (folder / BAD_GAMES).unlink(missing_ok=True)
     RunFolder(folder).write_json(CONFIG, with_versions(settings))
 
 
@@ -41,6 +40,26 @@ def is_complete(folder: Path, settings: dict[str, Any]) -> bool:
     if not (folder / MANIFEST).exists():
         return False
     return _num_games(read_manifest(folder).settings) == _num_games(settings)
+
+
+def read_complete(folder: Path) -> Manifest:
+    """Returns the manifest of a complete data set, after a check of its other files.
+
+    Raises:
+      UserError: if a file is missing or was changed.
+    """
+    manifest = read_manifest(folder)
+    reopen_journal(folder / BAD_GAMES, least=manifest.counts["bad"])
+    remedy = "make the data set again"
+    for split, statistics in manifest.splits.items():
+        checksums = statistics.get("checksums", [])
+        if len(checksums) != statistics["shards"]:
+            raise UserError(f"{folder / MANIFEST} lacks checksums of its shards; {remedy}")
+        for number, checksum in enumerate(checksums):
+            require_unchanged(shard_path(folder, split, number), checksum, remedy)
+    # A kill may have left the parts.
+    shutil.rmtree(folder / PARTS, ignore_errors=True)
+    return manifest
 
 
 def discard_data_set(folder: Path) -> None:
