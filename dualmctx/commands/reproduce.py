@@ -4,6 +4,7 @@ import dataclasses
 import importlib
 import json
 import shlex
+import sys
 from pathlib import Path
 from typing import Any, Literal
 
@@ -108,7 +109,7 @@ def run(options: Options, arguments: list[str]) -> int:
         for experiment in experiments:
             report["sessions"][experiment.game] = note_session(experiment.folder, session)
             with showing() as show:
-                summaries = run_experiment(experiment, show)
+                summaries = run_experiment(experiment, show, _warn)
             others = report["games"].get(experiment.game, {})
             report["games"][experiment.game] = others | summaries
             # The report is usable while the next game runs.
@@ -119,6 +120,10 @@ def run(options: Options, arguments: list[str]) -> int:
         ) from None
     print(f"results in {', '.join(map(str, files))}")
     return 0
+
+
+def _warn(line: str) -> None:
+    print(f"{_PROGRAM}: {line}", file=sys.stderr)
 
 
 def _is_quick(arguments: list[str]) -> bool:
