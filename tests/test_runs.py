@@ -28,7 +28,6 @@ from dualmctx.runs.checkpoint import (
     Checkpoints,
     open_checkpoints,
     open_writable_checkpoints,
-    silence_orbax,
 )
 from dualmctx.runs.folder import (
     RunFolder,
@@ -40,6 +39,7 @@ from dualmctx.runs.folder import (
 )
 from dualmctx.runs.journal import write_rows
 from dualmctx.runs.metrics_file import open_metrics, read_metrics
+from dualmctx.runs.orbax_log import silence_orbax
 from dualmctx.runs.plot import plot_training
 from dualmctx.runs.recorded_config import check_config
 

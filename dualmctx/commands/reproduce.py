@@ -20,7 +20,6 @@ from dualmctx.reproduction.size import QUICK, Size
 from dualmctx.reproduction.stages import run_experiment
 from dualmctx.reproduction.summary import changed_policies, refresh
 from dualmctx.runs.atomic_io import atomic_write_text
-from dualmctx.runs.checkpoint import silence_orbax
 from dualmctx.runs.folder import create_run, lock_folder, reopen_run, to_dict
 from dualmctx.runs.progress import showing
 
@@ -74,7 +73,6 @@ _QUICK = Options(
 )
 
 
-@silence_orbax()
 def main(arguments: list[str]) -> int:
     """Runs the command; returns its exit code."""
     default = _QUICK if _is_quick(arguments) else Options()
