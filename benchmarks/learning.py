@@ -36,7 +36,7 @@ from benchmarks.strength import (
 from dualmctx import AlphaZero
 from dualmctx.experiment.evals import score_exactly
 from dualmctx.models.network import Network
-from dualmctx.runs.folder import read_rows
+from dualmctx.runs.metrics_file import read_metrics
 from dualmctx.runs.saved_network import load_trained
 from dualmctx.runs.saved_policy import build_policy
 from dualmctx.types import Policy, PolicyValueNetwork
@@ -103,7 +103,7 @@ def find_runs(
 
 
 def _read_run(path: pathlib.Path, steps: list[int]) -> Run:
-    rows = {row["iteration"]: row for row in read_rows(path / "metrics.jsonl")}
+    rows = {row["iteration"]: row for row in read_metrics(path / "metrics.jsonl")}
     subjects = []
     for step in steps:
         trained = load_trained(path / "steps" / f"{step:04d}.npz")

@@ -47,7 +47,8 @@ from dualmctx.evaluation.evaluations import make_evaluate
 from dualmctx.experiment.evals import score_exactly
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.checkpoint import open_checkpoints
-from dualmctx.runs.folder import read_config, read_rows
+from dualmctx.runs.folder import read_config
+from dualmctx.runs.metrics_file import read_metrics
 from dualmctx.runs.saved_network import Trained, load_trained
 from dualmctx.runs.saved_policy import build_policy
 from dualmctx.types import Environment, Policy, PolicyValueNetwork
@@ -103,8 +104,7 @@ def load_all(source: pathlib.Path, which: str) -> list[tuple[Trained, float | No
         raise ValueError(f"{source} is a run of {game}; only {GAME} has a perfect player here")
     steps = open_checkpoints(source / "checkpoints").steps() if is_run and which == "all" else []
     found = [load_trained(source, step) for step in steps or [None]]
-    metrics = source / "metrics.jsonl"
-    rows = read_rows(metrics) if metrics.exists() else []
+    rows = read_metrics(source / "metrics.jsonl")
     minutes = {row["iteration"]: round(row["seconds"] / 60, 1) for row in rows}
     return [(trained, minutes.get(trained.iteration)) for trained in found]
 

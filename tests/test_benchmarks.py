@@ -56,6 +56,7 @@ from dualmctx.policies.costs import move_cost
 from dualmctx.ratings.davidson import fit
 from dualmctx.ratings.elo import ELO
 from dualmctx.runs.checkpoint import open_checkpoints
+from dualmctx.runs.journal import write_rows
 from dualmctx.runs.saved_network import build_network, export_trained, load_trained
 from dualmctx.training.config import Config, NetworkOptions
 from untrained import export_untrained
@@ -677,7 +678,9 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     config = Config(game="connect_four", search=SEARCH, network=options)
     record = record_of("connect-four", config)
     (folder / "config.json").write_text(json.dumps(record))
-    (folder / "metrics.jsonl").write_text(json.dumps({"iteration": 5, "seconds": 90.0}) + "\n")
+    write_rows(
+        folder / "metrics.jsonl", [{"iteration": i, "seconds": 18.0 * i} for i in range(1, 6)]
+    )
     env = games.make("connect_four")
     state = jax.vmap(env.init)(jax.random.split(jax.random.key(0), 1))
     checkpoints = open_checkpoints(folder / "checkpoints")
@@ -753,7 +756,7 @@ def experiment(run_folder: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path
     for step, iteration in ((0, 5), (2, 7)):
         export_trained(load_trained(run_folder, iteration), run / "steps" / f"{step:04d}.npz")
     rows = [{"iteration": step, "seconds": 45.0 * step} for step in (1, 2, 3)]
-    (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(run / "metrics.jsonl", rows)
     return tmp_path
 
 

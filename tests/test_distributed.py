@@ -26,6 +26,7 @@ from dualmctx.experiment import multihost
 from dualmctx.experiment.assemble import assemble
 from dualmctx.experiment.multihost import Command
 from dualmctx.runs.checkpoint import open_checkpoints
+from dualmctx.runs.metrics_file import read_metrics
 from dualmctx.runs.saved_network import load_trained
 from dualmctx.training.config import Config
 from dualmctx.training.divergence import FAILURES
@@ -182,7 +183,7 @@ def wait_until_ready(process: subprocess.Popen) -> None:
 
 
 def untimed_rows(out: Path) -> list[dict[str, Any]]:
-    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    rows = read_metrics(out / "metrics.jsonl")
     return [{k: v for k, v in row.items() if "second" not in k or "/" in k} for row in rows]
 
 

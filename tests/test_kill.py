@@ -14,7 +14,7 @@ import pytest
 
 from dualmctx.commands import train
 from dualmctx.runs.checkpoint import open_checkpoints
-from dualmctx.runs.folder import read_rows
+from dualmctx.runs.metrics_file import read_metrics
 
 ROOT = Path(__file__).parents[1]
 NUM_ITERATIONS, KEEP = 14, 2
@@ -84,8 +84,7 @@ def test_killed_run_resumes_to_same_parameters(tmp_path: Path) -> None:
     assert goal <= num_rows(pieces) < NUM_ITERATIONS
     assert train.main([*command, "--resume"]) == 0
     jax.tree.map(np.testing.assert_array_equal, last_state(pieces), last_state(whole))
-    iterations = [row["iteration"] for row in read_rows(pieces / "metrics.jsonl")]
-    assert iterations == list(range(1, NUM_ITERATIONS + 1))
+    assert len(read_metrics(pieces / "metrics.jsonl")) == NUM_ITERATIONS
     for out in (whole, pieces):
         names = {x.name for x in (out / "checkpoints").iterdir()}
         assert names == {str(NUM_ITERATIONS - i) for i in range(KEEP)}

@@ -49,7 +49,7 @@ from dualmctx.reproduction.stages import ShowFn
 from dualmctx.reproduction.summary import Outcome, refresh, summarize
 from dualmctx.reproduction.tables import strength
 from dualmctx.reproduction.training_setup import TrainingSetup, compile_step, make_setup
-from dualmctx.runs.folder import read_rows
+from dualmctx.runs.metrics_file import read_metrics
 from dualmctx.runs.network_record import describe_network
 
 TINY = Size(
@@ -95,7 +95,7 @@ def train_some(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runs_module, "compile_step", lambda setup, state: program)
         patch.setattr(runs_module, "make_eval", lambda setup: None)
-        made = [open_run(setup, seed, folder / str(seed)) for seed in (5, 6)]
+        made = [open_run(setup, seed, folder / str(seed), pytest.fail) for seed in (5, 6)]
         return list(itertools.islice(train(made, compile_programs(made, steps), steps), number))
 
 
@@ -148,7 +148,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
 
 def test_another_run_is_refused(whole: Any, setup: TrainingSetup) -> None:
     with pytest.raises(ValueError, match=r"another configuration: seed \(5 → 7\)"):
-        open_run(setup, 7, whole[0] / "5")
+        open_run(setup, 7, whole[0] / "5", pytest.fail)
 
 
 def test_a_run_records_every_field_of_its_network(setup: TrainingSetup, tmp_path: Path) -> None:
@@ -806,7 +806,7 @@ def test_the_whole_command(
     assert content.count(b"\n") == 15 * 2 * 2
     measured = json.loads((out / "nim" / "equal-seconds.json").read_text())
     config = json.loads((out / "nim" / "alphazero-seconds" / "seed-0" / "config.json").read_text())
-    rows = read_rows(out / "nim" / "dual-best" / "seed-0" / "metrics.jsonl")
+    rows = read_metrics(out / "nim" / "dual-best" / "seed-0" / "metrics.jsonl")
     assert measured["dual"] == pytest.approx(np.mean([row["selfplay_seconds"] for row in rows]))
     assert config["search"]["num_simulations"] == measured["simulations"]
     # Nothing is left to do, and nothing is measured again.
@@ -842,7 +842,7 @@ def test_the_whole_command(
 def test_the_quick_size_has_two_games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     experiments = []
 
-    def note(experiment: Experiment, show: Any) -> dict[str, Any]:
+    def note(experiment: Experiment, *_: Any) -> dict[str, Any]:
         experiments.append(experiment)
         return {}
 

@@ -252,8 +252,8 @@ def test_a_run_starts_from_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyP
     config = connect2("--init-from", str(tmp_path / "exported.npz"), "--out", str(tmp_path / "run"))
     run = assemble.assemble("connect2", config)
     assert read_config(tmp_path / "run")["init_from"] == str(tmp_path / "exported.npz")
-    state, rows = loop.initial_state(run, warn=pytest.fail)
-    assert (int(state.iteration), rows) == (0, [])
+    state, metrics = loop.initial_state(run, warn=pytest.fail)
+    assert (int(state.iteration), metrics.rows) == (0, [])
     jax.tree.map(np.testing.assert_array_equal, state.params, trained.params)
     # A run that was stopped before its first checkpoint starts there again; a later one does not.
     resumed = dataclasses.replace(config, resume=True)

@@ -6,6 +6,7 @@ import gc
 import io
 import json
 import math
+import os
 import re
 import resource
 from collections.abc import Iterator
@@ -20,23 +21,25 @@ import pytest
 from rich.console import Console
 
 import dualmctx
+from dualmctx.errors import UserError
 from dualmctx.runs import display
 from dualmctx.runs.atomic_io import atomic_path, atomic_write_text
 from dualmctx.runs.checkpoint import (
     Checkpoints,
     open_checkpoints,
     open_writable_checkpoints,
-    silence_orbax,
 )
 from dualmctx.runs.folder import (
     RunFolder,
     create_run,
     flatten,
     read_config,
-    read_rows,
     reopen_run,
     to_dict,
 )
+from dualmctx.runs.journal import write_rows
+from dualmctx.runs.metrics_file import open_metrics, read_metrics
+from dualmctx.runs.orbax_log import silence_orbax
 from dualmctx.runs.plot import plot_training
 from dualmctx.runs.recorded_config import check_config
 
@@ -162,51 +165,103 @@ def test_a_configuration_is_converted_to_json() -> None:
     assert json.loads(json.dumps(found)) == found
 
 
+def refuse(constant: str) -> None:
+    raise AssertionError(constant)
+
+
 def test_numbers_that_are_not_finite_are_saved_as_null(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
-    folder.append_row({"iteration": 1, "x": math.nan, "y": math.inf, "z": 1.5, "name": "nan"})
-    folder.append_row({"iteration": 2, "x": 0.0})
-
-    def refuse(constant: str) -> None:
-        raise AssertionError(constant)
-
-    lines = folder.metrics.read_text().split("\n")
-    rows = [json.loads(line, parse_constant=refuse) for line in lines[:-1]]
-    assert rows[0] == {"iteration": 1, "x": None, "y": None, "z": 1.5, "name": "nan"}
-    assert lines[-1] == ""
-    assert read_rows(folder.metrics) == rows
+    append = open_metrics(folder.metrics, 0).append
+    append({"iteration": 1, "x": math.nan, "y": -math.inf, "z": 1.5, "name": "nan"})
+    append({"iteration": 2, "x": np.float64("nan"), "list": [{"y": math.inf}], "large": 2**80})
+    for line in folder.metrics.read_text().splitlines():
+        json.loads(line, parse_constant=refuse)
+    assert read_metrics(folder.metrics) == [
+        {"iteration": 1, "x": None, "y": None, "z": 1.5, "name": "nan"},
+        {"iteration": 2, "x": None, "list": [{"y": None}], "large": 2**80},
+    ]
     folder.write_json("summary.json", {"x": math.nan, "y": 2})
     assert json.loads((tmp_path / "summary.json").read_text()) == {"x": None, "y": 2}
     assert sorted(contents(tmp_path)) == ["metrics.jsonl", "summary.json"]
 
 
-@pytest.mark.parametrize("torn", ["", '{"iteration": 6, "x', '{"iteration": 6}'])
-@pytest.mark.parametrize("kept", [0, 3, 5, 9])
+METRICS = [{"iteration": i, "x": i / 2} for i in range(1, 7)]
+
+
+@pytest.mark.parametrize("torn", ["", '{"iteration":7,"x'])
+@pytest.mark.parametrize("kept", [0, 3, 6])
 def test_resuming_drops_later_and_incomplete_rows(kept: int, torn: str, tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
-    assert folder.keep_rows(3) == []
-    for i in range(1, 6):
-        folder.append_row({"iteration": i, "x": i / 2})
-    with folder.metrics.open("a") as file:
-        file.write(torn)
-    expected = [{"iteration": i, "x": i / 2} for i in range(1, min(kept, 5) + 1)]
-    if torn.endswith("}") and kept >= 6:
-        expected.append({"iteration": 6})
-    assert folder.keep_rows(kept) == expected
-    folder.append_row({"iteration": 99})
-    assert read_rows(folder.metrics) == [*expected, {"iteration": 99}]
+    file, said = tmp_path / "metrics.jsonl", []
+    assert open_metrics(file, 0).rows == []
+    write_rows(file, METRICS)
+    with file.open("a") as opened:
+        opened.write(torn)
+    metrics = open_metrics(file, kept, said.append)
+    assert metrics.rows == read_metrics(file) == METRICS[:kept]
+    assert len(said) == bool(torn)
+    for row in METRICS[kept:]:
+        metrics.append(row)
+    assert read_metrics(file) == METRICS
 
 
-def test_rows_of_two_processes_are_refused(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
-    for i in (1, 2, 3, 2, 3, 4):
-        folder.append_row({"iteration": i})
-    before = folder.metrics.read_text()
-    words = r"metrics\.jsonl, line 4 has iteration 2 after 3: two processes have written to it; "
-    with pytest.raises(ValueError, match=words) as error:
-        folder.keep_rows(4)
-    assert "\n" not in str(error.value)
-    assert folder.metrics.read_text() == before
+LINES = [b"5\n", b"[]\n", b"{}\n", b"\n", b'{"iteration":3}\n', b""]
+
+
+@pytest.mark.parametrize("iteration", [3, 6])
+@pytest.mark.parametrize("line", LINES, ids=repr)
+def test_a_damaged_row_is_named_and_no_row_is_lost(
+    line: bytes, iteration: int, tmp_path: Path
+) -> None:
+    file = tmp_path / "metrics.jsonl"
+    write_rows(file, METRICS)
+    lines = file.read_bytes().splitlines(keepends=True)
+    lines[2] = line
+    file.write_bytes(b"".join(lines))
+    words = r"metrics\.jsonl, line 3 is damaged: [^\n]*; put back a copy of the file, or start"
+    with pytest.raises(UserError, match=words):
+        open_metrics(file, iteration)
+    with pytest.raises(UserError, match=words):
+        read_metrics(file)
+    assert file.read_bytes() == b"".join(lines)
+
+
+@pytest.mark.parametrize("number", [0, 1, 5])
+def test_rows_up_to_the_checkpoint_must_be_there(number: int, tmp_path: Path) -> None:
+    file = tmp_path / "metrics.jsonl"
+    if number:
+        write_rows(file, METRICS[:number])
+    with pytest.raises(UserError, match=f"metrics.jsonl has {number} rows; there must be at least"):
+        open_metrics(file, 6)
+    assert len(read_metrics(file)) == number
+
+
+@pytest.mark.parametrize("iterations", [(1, 2, 3, 2, 3), (1, 3), (2, 3), (1, None)])
+def test_rows_have_the_iterations_in_order(
+    iterations: tuple[int | None, ...], tmp_path: Path
+) -> None:
+    file = tmp_path / "metrics.jsonl"
+    write_rows(file, [{"iteration": x} for x in iterations])
+    before = file.read_bytes()
+    with pytest.raises(UserError, match=r"line \d has iteration (\d|None) in place of \d; put"):
+        open_metrics(file, 1)
+    assert file.read_bytes() == before
+
+
+def test_a_new_run_is_on_the_disk_before_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced, real = [], os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).relative_to(tmp_path))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    folder = create_run(tmp_path / "runs" / "new", CONFIG)
+    new = Path("runs", "new")
+    assert synced == [Path(), Path("runs"), new / ".config.json.new", new]
+    open_metrics(folder.metrics, 0).append({"iteration": 1})
+    assert synced[4:] == [new / "metrics.jsonl", new]
 
 
 def state_of(number: int) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from dualmctx.policies import REGISTRY
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.display import Display
 from dualmctx.runs.folder import RunFolder, create_run, reopen_run
+from dualmctx.runs.metrics_file import Metrics, Row, open_metrics, read_metrics
 from dualmctx.runs.saved_network import build_network, load_trained
 
 ROOT = Path(__file__).parents[1]
@@ -57,8 +58,8 @@ def read_json(file: Path) -> dict[str, Any]:
     return json.loads(file.read_text())
 
 
-def read_metrics(out: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+def metrics_of(out: Path) -> list[Row]:
+    return read_metrics(RunFolder(out).metrics)
 
 
 def untimed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -87,7 +88,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(errors):
         assert run_here(ON_THE_WAY, out, NUM_ITERATIONS) == 0
     assert errors.getvalue() == ""
-    return Finished(out, read_metrics(out), said.getvalue())
+    return Finished(out, metrics_of(out), said.getvalue())
 
 
 def test_a_run_writes_its_files(finished: Finished) -> None:
@@ -227,7 +228,7 @@ def test_a_run_stopped_by_ctrl_c_resumes_to_the_same_results(
     out = tmp_path / "two halves"
     command = [*ON_THE_WAY, "--num-iterations", str(NUM_ITERATIONS), "--out", str(out)]
     said = interrupt(command, out, capsys)
-    done = read_metrics(out)
+    done = metrics_of(out)
     step = len(done)
     assert step in (1, 2, 3, 4)
     [again] = re.findall(rf"saved iteration {step}; continue with: (.*)", said)
@@ -240,11 +241,12 @@ def test_a_run_stopped_by_ctrl_c_resumes_to_the_same_results(
     assert not (out / "summary.json").exists()
 
     # A crash while a later row was written leaves a part of it.
+    open_metrics(out / "metrics.jsonl", step).append({"iteration": step + 1})
     with (out / "metrics.jsonl").open("a") as file:
-        file.write(f'{{"iteration": {step + 1}}}\n{{"iterat')
+        file.write('{"iterat')
     assert "seed (0 → 1)" in refusal([*command, "--seed", "1", "--resume"], capsys)
     assert run_here([*ON_THE_WAY, "--resume"], out, NUM_ITERATIONS) == 0
-    rows = read_metrics(out)
+    rows = metrics_of(out)
     assert rows[:step] == done, "iterations were repeated"
     assert untimed(rows) == untimed(finished.rows)
     seconds = [row["seconds"] for row in rows]
@@ -640,16 +642,20 @@ def test_a_full_disk_ends_the_run_which_can_be_resumed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A part of the row is written, as on a real disk."""
-    append_row = RunFolder.append_row
 
-    def torn(folder: RunFolder, row: dict[str, Any]) -> None:
-        if row["iteration"] < 5:
-            return append_row(folder, row)
-        with folder.metrics.open("a") as file:
-            file.write('{"iteration": 5, "sec')
-        raise OSError(errno.ENOSPC, "No space left on device", str(folder.metrics))
+    def torn(file: Path, *given: Any) -> Metrics:
+        metrics = open_metrics(file, *given)
 
-    monkeypatch.setattr(RunFolder, "append_row", torn)
+        def append(row: Row) -> None:
+            if row["iteration"] < 5:
+                return metrics.append(row)
+            with file.open("a") as opened:
+                opened.write('{"iteration": 5, "sec')
+            raise OSError(errno.ENOSPC, "No space left on device", str(file))
+
+        return metrics._replace(append=append)
+
+    monkeypatch.setattr(loop, "open_metrics", torn)
     command = [*ON_THE_WAY, "--num-iterations", str(NUM_ITERATIONS), "--out", str(tmp_path)]
     line = failure(command, capsys)
     for words in (
@@ -660,7 +666,7 @@ def test_a_full_disk_ends_the_run_which_can_be_resumed(
         assert words in line
     monkeypatch.undo()
     assert train.main([*command, "--resume"]) == 0
-    assert untimed(read_metrics(tmp_path)) == untimed(finished.rows)
+    assert untimed(metrics_of(tmp_path)) == untimed(finished.rows)
 
 
 @pytest.mark.sampled(2)
@@ -752,7 +758,7 @@ def test_a_diverged_run_keeps_its_last_good_checkpoint(
     assert step == 4
     assert all(np.isfinite(x).all() for x in leaves)
     assert not (tmp_path / "summary.json").exists()
-    assert [row["iteration"] for row in read_metrics(tmp_path)] == [1, 2, 3, 4, 5]
+    assert [row["iteration"] for row in metrics_of(tmp_path)] == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """The command `dualmctx`: a table of subcommands, each a module with `main(arguments) -> int`."""
 
 import importlib
-import logging
 import sys
 from collections.abc import Callable
 from typing import NamedTuple
@@ -11,6 +10,7 @@ from dualmctx.commands.compilation_cache import FLAG, use_cache
 from dualmctx.commands.standard_streams import standard_streams
 from dualmctx.distributed.signals import signals_as_interrupt
 from dualmctx.errors import UserError
+from dualmctx.runs.orbax_log import silence_orbax
 from dualmctx.training.divergence import FAILURES, first_line
 
 
@@ -80,8 +80,6 @@ def _dispatch(arguments: list[str]) -> int:
         importlib.import_module("dualmctx.games")
     except ImportError as error:
         return fail(f"dualmctx {name}", str(error))
-    # orbax logs every step of reading a checkpoint.
-    logging.getLogger("absl").setLevel(logging.ERROR)
     rest = use_cache(rest, f"dualmctx {name}")
     return importlib.import_module(SUBCOMMANDS[name].module).main(rest)
 
@@ -96,7 +94,7 @@ def run_command(program: str, command: Callable[[], int]) -> int:
     Returns:
       The exit code, as of `main`.
     """
-    with standard_streams() as streams, signals_as_interrupt():
+    with standard_streams() as streams, signals_as_interrupt(), silence_orbax():
         try:
             try:
                 code = command()

@@ -4,6 +4,7 @@ import dataclasses
 import importlib
 import json
 import shlex
+import sys
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +20,6 @@ from dualmctx.reproduction.size import QUICK, Size
 from dualmctx.reproduction.stages import run_experiment
 from dualmctx.reproduction.summary import changed_policies, refresh
 from dualmctx.runs.atomic_io import atomic_write_text
-from dualmctx.runs.checkpoint import silence_orbax
 from dualmctx.runs.folder import create_run, lock_folder, reopen_run, to_dict
 from dualmctx.runs.progress import showing
 
@@ -73,7 +73,6 @@ _QUICK = Options(
 )
 
 
-@silence_orbax()
 def main(arguments: list[str]) -> int:
     """Runs the command; returns its exit code."""
     default = _QUICK if _is_quick(arguments) else Options()
@@ -108,7 +107,7 @@ def run(options: Options, arguments: list[str]) -> int:
         for experiment in experiments:
             report["sessions"][experiment.game] = note_session(experiment.folder, session)
             with showing() as show:
-                summaries = run_experiment(experiment, show)
+                summaries = run_experiment(experiment, show, _warn)
             others = report["games"].get(experiment.game, {})
             report["games"][experiment.game] = others | summaries
             # The report is usable while the next game runs.
@@ -119,6 +118,10 @@ def run(options: Options, arguments: list[str]) -> int:
         ) from None
     print(f"results in {', '.join(map(str, files))}")
     return 0
+
+
+def _warn(line: str) -> None:
+    print(f"{_PROGRAM}: {line}", file=sys.stderr)
 
 
 def _is_quick(arguments: list[str]) -> bool:

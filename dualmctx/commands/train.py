@@ -21,7 +21,6 @@ from dualmctx.experiment.assemble import build_worker_trainer
 from dualmctx.experiment.loop import STOPPED, RunFailed, run_training
 from dualmctx.experiment.multihost import run_coordinator, run_worker
 from dualmctx.experiment.run_record import record_of
-from dualmctx.runs.checkpoint import silence_orbax
 from dualmctx.training.config import Config
 from dualmctx.training.presets import PRESETS
 
@@ -48,7 +47,6 @@ the network or a device fails; 3 if training diverges; 130 after Ctrl-C or
 SIGTERM."""
 
 
-@silence_orbax()
 def main(arguments: list[str], program: str = PROGRAM) -> int:
     """Runs the command.
 

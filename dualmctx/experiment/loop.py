@@ -9,6 +9,7 @@ import jax
 
 from dualmctx.distributed.devices import local
 from dualmctx.distributed.signals import stopped_on_request
+from dualmctx.errors import UserError
 from dualmctx.experiment.assemble import Run, assemble, folder_of
 from dualmctx.experiment.evals import is_solved, run_evals
 from dualmctx.experiment.initial_params import with_params
@@ -23,6 +24,7 @@ from dualmctx.experiment.multihost import spread
 from dualmctx.runs.display import Display, summary_table
 from dualmctx.runs.folder import SUMMARY, lock_folder
 from dualmctx.runs.loggers import Logger, require_wandb, tensorboard, weights_and_biases
+from dualmctx.runs.metrics_file import Metrics, Row, open_metrics
 from dualmctx.runs.plot import plot_training
 from dualmctx.runs.restore import restore
 from dualmctx.training.config import Config
@@ -30,8 +32,6 @@ from dualmctx.training.divergence import FAILURES, check_divergence, first_line
 from dualmctx.training.memory_budget import describe_memory
 from dualmctx.training.trainer import IterateFn, TrainState
 
-Rows = list[dict[str, Any]]
-"""The rows of `metrics.jsonl`, one per iteration."""
 STOPPED = 130
 """The exit code after Ctrl-C or SIGTERM, as in shells."""
 
@@ -74,12 +74,12 @@ def run_training(name: str, config: Config, warn: Callable[[str], None]) -> int:
                 lock = lock_folder(folder_of(name, config), resume=config.resume)
                 stack.enter_context(lock)
                 run = assemble(name, config)
-                state, rows = initial_state(run, warn)
-            except ValueError as error:
+                state, metrics = initial_state(run, warn)
+            except UserError as error:
                 raise RunFailed(first_line(error)) from error
             with open_loggers(run, wandb, int(state.iteration)) as loggers:
-                return train(run, state, rows, loggers)
-        except FAILURES as error:
+                return train(run, state, metrics.rows, [metrics.append, *loggers])
+        except (UserError, *FAILURES) as error:
             raise RunFailed(describe_failure(run, error)) from error
         except KeyboardInterrupt:
             if run is None:
@@ -91,25 +91,25 @@ def run_training(name: str, config: Config, warn: Callable[[str], None]) -> int:
             raise KeyboardInterrupt(remedy) from None
 
 
-def initial_state(run: Run, warn: Callable[[str], None]) -> tuple[TrainState, Rows]:
+def initial_state(run: Run, warn: Callable[[str], None]) -> tuple[TrainState, Metrics]:
     """Initialises or restores the training state; returns it with the rows up to its iteration.
 
     Damaged checkpoints are moved aside, and `warn` gets a line about each.
 
     Raises:
-      ValueError: if no checkpoint can be read, or the newest readable one was saved with another
-        configuration.
+      ValueError: if no checkpoint can be read, the newest readable one was saved with another
+        configuration, or a row up to its iteration is missing.
     """
     # A run that was stopped before its first checkpoint starts from the beginning.
     if not run.config.resume or run.checkpoints.latest() is None:
         state = run.trainer.init(run.config.seed)
         if run.initial_params is not None:
             state = with_params(state, run.initial_params, run.trainer)
-        return state, run.folder.keep_rows(int(state.iteration))
+        return state, open_metrics(run.folder.metrics, int(state.iteration), warn)
     # Only shapes are passed, because a device may not have room for two states.
     restored = restore(run.folder, run.checkpoints, run.shapes, warn)
     state = spread(restored, run.trainer.shardings)
-    return state, run.folder.keep_rows(int(state.iteration))
+    return state, open_metrics(run.folder.metrics, int(state.iteration), warn)
 
 
 @contextlib.contextmanager
@@ -124,14 +124,14 @@ def open_loggers(run: Run, wandb: Any, num_done: int) -> Iterator[list[Logger]]:
         yield loggers
 
 
-def train(run: Run, state: TrainState, rows: Rows, loggers: Sequence[Logger]) -> int:
+def train(run: Run, state: TrainState, rows: list[Row], loggers: Sequence[Logger]) -> int:
     """Trains until the end, a request to stop, or divergence.
 
     Args:
       run: the assembled run.
       state: the state to continue from.
       rows: the rows up to that state; new rows are appended.
-      loggers: called with each new row.
+      loggers: called with each new row, before a checkpoint of its iteration is saved.
 
     Returns:
       0, or 130 after a request to stop.
@@ -152,7 +152,7 @@ def train(run: Run, state: TrainState, rows: Rows, loggers: Sequence[Logger]) ->
         iterate = run.trainer.compile(state)
         display.say(f"compiled in {time.perf_counter() - start:.0f} s")
         is_due = checkpoint_rule(config)
-        outputs = (run.folder.append_row, *loggers, display.show)
+        outputs = (*loggers, display.show)
         with stopped_on_request(display.say) as stop:
             while int(state.iteration) < config.num_iterations and not stop:
                 streak = count_solved_streak(rows)
@@ -173,8 +173,8 @@ def train_iteration(
     run: Run,
     iterate: IterateFn,
     state: TrainState,
-    rows: Rows,
-    outputs: Sequence[Callable[[dict[str, Any]], None]],
+    rows: list[Row],
+    outputs: Sequence[Logger],
     is_due: Callable[[int], bool],
 ) -> TrainState:
     """Runs one iteration, writes its row to `outputs`, and saves a checkpoint if one is due.
@@ -223,8 +223,8 @@ def checkpoint_rule(config: Config) -> Callable[[int], bool]:
 
 
 def iterate_once(
-    run: Run, iterate: IterateFn, state: TrainState, rows: Rows
-) -> tuple[TrainState, dict[str, Any]]:
+    run: Run, iterate: IterateFn, state: TrainState, rows: list[Row]
+) -> tuple[TrainState, Row]:
     """Runs one iteration; returns the new state and the row of its metrics."""
     state, metrics = iterate(state)
     spent = metrics["selfplay_seconds"] + metrics["learn_seconds"]
@@ -241,7 +241,7 @@ def iterate_once(
     }
 
 
-def run_due_evals(run: Run, state: TrainState) -> dict[str, Any]:
+def run_due_evals(run: Run, state: TrainState) -> Row:
     """Runs the evals if they are due after this iteration; returns their metrics."""
     iteration, every = int(state.iteration), run.config.evals.every
     if not every or iteration % every:
@@ -251,13 +251,13 @@ def run_due_evals(run: Run, state: TrainState) -> dict[str, Any]:
     return results | {"eval_seconds": time.perf_counter() - start}
 
 
-def count_solved_streak(rows: Rows) -> int:
+def count_solved_streak(rows: list[Row]) -> int:
     """Counts the latest consecutive evals in which play was optimal."""
     evals = [is_solved(row) for row in rows if "path/search_optimal" in row]
     return [*reversed(evals), False].index(False)
 
 
-def finish(run: Run, state: TrainState, rows: Rows, display: Display) -> None:
+def finish(run: Run, state: TrainState, rows: list[Row], display: Display) -> None:
     """Runs the final evals, writes the summary and the plot, and prints the table."""
     display.say("final evals …")
     seed = (run.config.seed + 1) % 2**32

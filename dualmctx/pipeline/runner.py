@@ -17,7 +17,9 @@ from dualmctx.pipeline.iteration import IS_FINAL_EVAL, Clock, StageRun, measure,
 from dualmctx.pipeline.stage import Row, Stage, StageState
 from dualmctx.runs.display import Described, Display
 from dualmctx.runs.folder import SUMMARY
+from dualmctx.runs.journal import write_rows
 from dualmctx.runs.loggers import tensorboard
+from dualmctx.runs.metrics_file import Metrics, open_metrics
 from dualmctx.runs.restore import restore
 from dualmctx.training.divergence import FAILURES, first_line
 
@@ -40,11 +42,11 @@ def run_stage(run: StageRun, console: Console | None = None) -> int:
     """
     try:
         try:
-            state, rows = _initial_state(run)
-        except ValueError as error:
+            state, metrics = _initial_state(run)
+        except UserError as error:
             raise RunFailed(first_line(error)) from error
         with tensorboard(run.folder.path / "tensorboard", int(state.iteration)) as log:
-            return _train(run, state, rows, log, console)
+            return _train(run, state, metrics, log, console)
     # The files of a data set may turn out to be damaged while they are read.
     except (UserError, *FAILURES) as error:
         smaller = "batch-size" if hasattr(run.options, "batch_size") else "num-games"
@@ -58,11 +60,12 @@ def run_stage(run: StageRun, console: Console | None = None) -> int:
             run.checkpoints.wait()
 
 
-def _initial_state(run: StageRun) -> tuple[StageState, list[Row]]:
+def _initial_state(run: StageRun) -> tuple[StageState, Metrics]:
     """Returns the initial or restored state, and the rows up to its iteration.
 
     Raises:
-      ValueError: if no checkpoint can be read, or it is of another configuration.
+      ValueError: if no checkpoint can be read, it is of another configuration, or a row up to its
+        iteration is missing.
     """
     state = run.stage.init()
     # A run that was stopped before its first checkpoint starts from the beginning.
@@ -70,7 +73,7 @@ def _initial_state(run: StageRun) -> tuple[StageState, list[Row]]:
         restored = restore(run.folder, run.checkpoints, state, run.warn)
         # A copy, because an iteration may donate the arrays.
         state = jax.tree.map(jnp.array, restored)
-    return state, run.folder.keep_rows(int(state.iteration))
+    return state, open_metrics(run.folder.metrics, int(state.iteration), run.warn)
 
 
 def fetch_copy(state: Any) -> Any:
@@ -81,12 +84,12 @@ def fetch_copy(state: Any) -> Any:
 def _train(
     run: StageRun,
     state: StageState,
-    rows: list[Row],
+    metrics: Metrics,
     log: Callable[[Row], None],
     console: Console | None,
 ) -> int:
     """Runs the iterations that are left; returns the exit code, 0 or 130."""
-    stage, done = run.stage, int(state.iteration)
+    stage, done, rows = run.stage, int(state.iteration), metrics.rows
     describe = _describe_fn(stage)
     with Display(
         stage.num_iterations, done, console, title=stage.name, describe=describe
@@ -98,7 +101,7 @@ def _train(
             # An earlier summary would say that the stage has finished.
             (run.folder.path / SUMMARY).unlink(missing_ok=True)
             stage.prepare(display.say)
-        outputs = (run.folder.append_row, log, display.show)
+        outputs = (metrics.append, log, display.show)
         with stopped_on_request(display.say) as stop:
             while int(state.iteration) < stage.num_iterations and not stop:
                 state = run_iteration(run, state, rows, outputs, clock)
@@ -126,7 +129,7 @@ def _require_final_evals(
         return
     rows[-1] |= measure(run.stage, state)
     rows[-1]["wall_seconds"] = clock.elapsed()
-    run.folder.write_rows(rows)
+    write_rows(run.folder.metrics, rows)
     for write in outputs:
         write(rows[-1])
 

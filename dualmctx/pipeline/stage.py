@@ -7,11 +7,9 @@ from typing import Any, NamedTuple, Protocol
 import chex
 from rich.table import Table
 
+from dualmctx.runs.metrics_file import Row
 from dualmctx.runs.saved_network import Trained
 from dualmctx.types import Environment, Params, PolicyValueNetwork
-
-Row = dict[str, Any]
-"""A row of `metrics.jsonl`."""
 
 
 class StageState(NamedTuple):

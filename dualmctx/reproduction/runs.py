@@ -1,7 +1,7 @@
 """Training runs that can be stopped after every step and take turns, one step each."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,8 +17,9 @@ from dualmctx.reproduction.training_setup import (
     to_device,
 )
 from dualmctx.runs.checkpoint import Checkpoints, open_writable_checkpoints
-from dualmctx.runs.folder import RunFolder, read_config, read_rows
-from dualmctx.runs.recorded_config import check_config
+from dualmctx.runs.folder import RunFolder, read_config
+from dualmctx.runs.metrics_file import open_metrics, read_metrics
+from dualmctx.runs.restore import restore
 from dualmctx.runs.saved_network import Trained, export_trained, load_trained
 from dualmctx.training.trainer import TrainState
 
@@ -37,6 +38,7 @@ class Run(NamedTuple):
       checkpoints: the checkpoints of the state.
       state: the current state.
       rows: the rows so far.
+      append: appends a row to `metrics.jsonl`; see `dualmctx.runs.metrics_file.Metrics`.
     """
 
     setup: TrainingSetup
@@ -45,6 +47,7 @@ class Run(NamedTuple):
     checkpoints: Checkpoints
     state: TrainState
     rows: list[Row]
+    append: Callable[[Row], None]
 
     @property
     def step(self) -> int:
@@ -57,22 +60,27 @@ def step_file(path: Path, step: int) -> Path:
     return path / "steps" / f"{step:04d}.npz"
 
 
-def open_run(setup: TrainingSetup, seed: int, path: Path) -> Run:
+def open_run(setup: TrainingSetup, seed: int, path: Path, warn: Callable[[str], None]) -> Run:
     """Starts a run, or continues the one in a folder.
 
+    Args:
+      setup: the algorithm and the game.
+      seed: the seed of the run.
+      path: the folder.
+      warn: called with a line about each damaged checkpoint, which is moved aside, and about an
+        incomplete row.
+
     Raises:
-      ValueError: if the folder holds another run, or none of its checkpoints can be read.
+      ValueError: if the folder holds another run, none of its checkpoints can be read, or a row is
+        damaged or missing.
     """
     folder = setup.open_folder(seed, path)
     checkpoints = open_writable_checkpoints(folder.checkpoints, config=read_config(path))
     state = setup.trainer.init(seed)
     if checkpoints.latest() is not None:
-        restored = checkpoints.restore(state)
-        check_config(path, restored.step, restored.config)
-        for step in restored.damaged:
-            checkpoints.set_aside(step)
-        state = to_device(setup, restored.state)
-    run = Run(setup, seed, folder, checkpoints, state, folder.keep_rows(int(state.iteration)))
+        state = to_device(setup, restore(folder, checkpoints, state, warn))
+    metrics = open_metrics(folder.metrics, int(state.iteration), warn)
+    run = Run(setup, seed, folder, checkpoints, state, *metrics)
     if not run.step:
         _export(run)
     return run
@@ -80,9 +88,8 @@ def open_run(setup: TrainingSetup, seed: int, path: Path) -> Run:
 
 def is_done(setup: TrainingSetup, path: Path) -> bool:
     """Returns whether the run in a folder is complete."""
-    file = RunFolder(path).metrics
     # The row of a step is written after its parameters.
-    return file.exists() and len(read_rows(file)) >= setup.size.steps
+    return len(read_metrics(RunFolder(path).metrics)) >= setup.size.steps
 
 
 def compile_programs(runs: Iterable[Run], steps: int) -> Programs:
@@ -118,7 +125,7 @@ def _take_step(run: Run, step_fn: StepFn, eval_fn: EvalFn | None) -> Run:
         row["eval_seconds"] = time.perf_counter() - start
     run = run._replace(state=state, rows=[*run.rows, row])
     _export(run)
-    run.folder.append_row(row)
+    run.append(row)
     run.checkpoints.save(run.step, state)
     # Writing in the background would disturb the timing of the next run.
     run.checkpoints.wait()

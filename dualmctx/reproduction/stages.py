@@ -15,18 +15,22 @@ from dualmctx.reproduction.runs import compile_programs, is_done, open_run, trai
 from dualmctx.reproduction.summary import Outcome, summarize
 from dualmctx.reproduction.training_setup import Row, TrainingSetup, make_setup
 from dualmctx.runs.atomic_io import atomic_write_text
-from dualmctx.runs.folder import read_rows
+from dualmctx.runs.folder import RunFolder
+from dualmctx.runs.metrics_file import read_metrics
 
 ShowFn = Callable[[str, int, int], None]
 """Progress callback: `(task, done, total)`."""
+WarnFn = Callable[[str], None]
+"""Called with a line about each damaged checkpoint and each incomplete row."""
 
 
-def run_experiment(experiment: Experiment, show: ShowFn) -> dict[str, Any]:
+def run_experiment(experiment: Experiment, show: ShowFn, warn: WarnFn) -> dict[str, Any]:
     """Completes the experiment in a game and summarises it.
 
     Args:
       experiment: the plan.
       show: called with the progress.
+      warn: see `WarnFn`.
 
     Returns:
       The summary of each comparison, as `summarize` returns it.
@@ -34,22 +38,22 @@ def run_experiment(experiment: Experiment, show: ShowFn) -> dict[str, Any]:
     Raises:
       ValueError: if the folder holds another experiment.
     """
-    algorithms, setups = _train_chosen(experiment, show)
+    algorithms, setups = _train_chosen(experiment, show, warn)
     if EQUAL in experiment.names and EQUAL not in algorithms:
         _measure_equal_seconds(experiment, algorithms)
-        algorithms, setups = _train_chosen(experiment, show)
+        algorithms, setups = _train_chosen(experiment, show, warn)
     for seed in experiment.seeds:
         play_all(experiment, setups, seed, show)
     return read_all(experiment, algorithms, show)
 
 
 def _train_chosen(
-    experiment: Experiment, show: ShowFn
+    experiment: Experiment, show: ShowFn, warn: WarnFn
 ) -> tuple[dict[str, Algorithm], dict[str, TrainingSetup]]:
     row, size = GAMES[experiment.game], experiment.size
     algorithms = choose_algorithms(experiment)
     setups = {name: make_setup(name, x, row, size) for name, x in algorithms.items()}
-    train_all(experiment, setups, show)
+    train_all(experiment, setups, show, warn)
     return algorithms, setups
 
 
@@ -63,11 +67,13 @@ def _measure_equal_seconds(experiment: Experiment, algorithms: dict[str, Algorit
     atomic_write_text(experiment.equal_seconds, json.dumps(measurement._asdict()) + "\n")
 
 
-def train_all(experiment: Experiment, setups: dict[str, TrainingSetup], show: ShowFn) -> None:
+def train_all(
+    experiment: Experiment, setups: dict[str, TrainingSetup], show: ShowFn, warn: WarnFn
+) -> None:
     """Trains all algorithms with all seeds.
 
     Raises:
-      ValueError: if a folder holds another run.
+      ValueError: if a folder holds another run, or a damaged one.
     """
     planned = [
         (setup, seed, experiment.run_folder(setup.name, seed))
@@ -82,7 +88,7 @@ def train_all(experiment: Experiment, setups: dict[str, TrainingSetup], show: Sh
         return
     # Compilation is a separate task, so that it does not distort the time left of training.
     show(f"{experiment.game}: compiling", 0, 1)
-    runs, steps = [open_run(*x) for x in planned], experiment.size.steps
+    runs, steps = [open_run(*x, warn) for x in planned], experiment.size.steps
     programs = compile_programs(runs, steps)
     show(f"{experiment.game}: compiling", 1, 1)
     task, done, total = f"{experiment.game}: training", sum(x.step for x in runs), len(runs) * steps
@@ -140,4 +146,5 @@ def read_all(
 
 
 def _read_run_rows(experiment: Experiment, name: str, seed: int) -> list[Row]:
-    return read_rows(experiment.run_folder(name, seed) / "metrics.jsonl")[: experiment.size.steps]
+    rows = read_metrics(RunFolder(experiment.run_folder(name, seed)).metrics)
+    return rows[: experiment.size.steps]

@@ -1,8 +1,6 @@
 """Checkpoints: the complete state of training, from which a run can be resumed."""
 
 import contextlib
-import logging
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -266,26 +264,3 @@ def _open_manager(folder: Path, **options: Any) -> ocp.CheckpointManager:
         raise UserError(
             f"the checkpoints in {folder} cannot be read because one is damaged: {_shorten(error)}"
         ) from error
-
-
-@contextlib.contextmanager
-def silence_orbax() -> Iterator[None]:
-    """Hides the log of orbax and the errors that tensorstore prints per array.
-
-    The caller reports failures itself.
-    """
-    logger, hook = logging.getLogger("absl"), sys.unraisablehook
-    level = logger.level
-
-    def report(raised: Any) -> None:
-        # tensorstore raises this for each array in progress after another array failed.
-        if str(raised.exc_value) != "Event loop is closed":
-            hook(raised)
-
-    logger.setLevel(logging.CRITICAL)
-    sys.unraisablehook = report
-    try:
-        yield
-    finally:
-        sys.unraisablehook = hook
-        logger.setLevel(level)

@@ -4,14 +4,14 @@ import contextlib
 import dataclasses
 import functools
 import json
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dualmctx.errors import UserError
-from dualmctx.runs.atomic_io import atomic_write_text, is_draft
+from dualmctx.runs.atomic_io import atomic_write_text, is_draft, make_folder
 from dualmctx.runs.fixed_settings import fixed_settings, with_changes
+from dualmctx.runs.json_lines import without_non_finite
 from dualmctx.runs.locks import LOCK, locked
 from dualmctx.runs.record_names import with_current_names
 from dualmctx.runs.versions import with_versions, without_versions
@@ -45,62 +45,14 @@ class RunFolder(NamedTuple):
 
     @property
     def metrics(self) -> Path:
-        """The file of metrics: JSON Lines, one row per iteration."""
+        """The file of metrics, one row per iteration; see `dualmctx.runs.metrics_file`."""
         return self.path / "metrics.jsonl"
-
-    def append_row(self, row: dict[str, Any]) -> None:
-        """Appends a row to the metrics.
-
-        A full disk may leave an incomplete row, which `keep_rows` drops.
-        """
-        with self.metrics.open("a") as file:
-            file.write(json.dumps(_replace_non_finite(row)) + "\n")
-
-    def keep_rows(self, num_iterations: int) -> list[dict[str, Any]]:
-        """Keeps and returns the rows up to an iteration; a resumed run writes later rows again.
-
-        An incomplete last row is dropped.
-
-        Raises:
-          ValueError: see `read_rows`.
-        """
-        if not self.metrics.exists():
-            return []
-        rows = [row for row in read_rows(self.metrics) if row["iteration"] <= num_iterations]
-        self.write_rows(rows)
-        return rows
-
-    def write_rows(self, rows: list[dict[str, Any]]) -> None:
-        """Writes all rows of the metrics atomically."""
-        lines = [json.dumps(_replace_non_finite(row)) + "\n" for row in rows]
-        atomic_write_text(self.metrics, "".join(lines))
 
     def write_json(self, name: str, content: dict[str, Any]) -> None:
         """Writes a JSON file atomically."""
         atomic_write_text(
-            self.path / name, json.dumps(_replace_non_finite(content), indent=2) + "\n"
+            self.path / name, json.dumps(without_non_finite(content), indent=2) + "\n"
         )
-
-
-def read_rows(file: Path) -> list[dict[str, Any]]:
-    """Reads `metrics.jsonl`, without an incomplete last line.
-
-    Raises:
-      ValueError: if the iterations do not increase, because two processes wrote to the file.
-    """
-    rows: list[dict[str, Any]] = []
-    for number, line in enumerate(file.read_text().splitlines(), start=1):
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError:
-            break
-        if rows and row["iteration"] <= rows[-1]["iteration"]:
-            raise UserError(
-                f"{file}, line {number} has iteration {row['iteration']} after "
-                f"{rows[-1]['iteration']}: two processes have written to it; remove the rows of one"
-            )
-        rows.append(row)
-    return rows
 
 
 @contextlib.contextmanager
@@ -121,13 +73,13 @@ def lock_folder(path: Path, *, resume: bool) -> Iterator[None]:
 
 
 def create_run(path: Path, config: dict[str, Any]) -> RunFolder:
-    """Creates the folder of a new run and writes its configuration.
+    """Creates the folder of a new run and writes its configuration; both are then on the disk.
 
     Raises:
       ValueError: if the folder exists and is not empty. No file is changed then.
     """
     check_new(path)
-    path.mkdir(parents=True, exist_ok=True)
+    make_folder(path)
     folder = RunFolder(path)
     folder.write_json(CONFIG, with_versions(config))
     return folder
@@ -169,10 +121,10 @@ def reopen_run(
       ValueError: if there is no run, or its configuration differs; the message names the fields.
     """
     # JSON has no infinite numbers; they were saved as null.
-    current, config = read_config(path), _replace_non_finite(config)
+    current, config = read_config(path), without_non_finite(config)
     saved, wanted = flatten(fixed_settings(current)), flatten(fixed_settings(config))
     newer = wanted.keys() - saved.keys()
-    known = flatten(fixed_settings(_replace_non_finite(defaults or {})))
+    known = flatten(fixed_settings(without_non_finite(defaults or {})))
     saved |= {name: value for name, value in known.items() if name in newer}
     require_same_settings(path, saved, wanted)
     folder = RunFolder(path)
@@ -300,12 +252,3 @@ def list_changes(saved: dict[str, Any], wanted: dict[str, Any]) -> str:
     """
     names = sorted(name for name in saved | wanted if saved.get(name) != wanted.get(name))
     return ", ".join(f"{name} ({saved.get(name)} → {wanted.get(name)})" for name in names)
-
-
-def _replace_non_finite(value: Any) -> Any:
-    """Replaces NaN and infinite numbers by `None` at any depth, because JSON has neither."""
-    if isinstance(value, dict):
-        return {name: _replace_non_finite(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_replace_non_finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dualmctx.errors import UserError
-from dualmctx.runs.atomic_io import naming, sync
+from dualmctx.runs.atomic_io import atomic_path, naming, sync
 from dualmctx.runs.json_lines import parse_line, to_line
 
 PUT_BACK = "put back a copy of the file"
@@ -169,9 +169,9 @@ def read_rows(path: Path, remedy: str = PUT_BACK) -> list[dict[str, Any]]:
 
 
 def write_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    """Writes a journal of rows, in place of the file."""
-    path.unlink(missing_ok=True)
-    Journal(path).append(rows)
+    """Writes a journal of rows, which replaces the file atomically."""
+    with atomic_path(path) as draft:
+        draft.write_bytes(b"".join(_to_line(i, row) for i, row in enumerate(rows, start=1)))
 
 
 def _to_line(number: int, row: dict[str, Any]) -> bytes:

@@ -1,6 +1,7 @@
 """Converts rows of files to lines of JSON and back."""
 
 import json
+import math
 from typing import Any
 
 import orjson
@@ -13,8 +14,18 @@ def to_line(row: dict[str, Any]) -> bytes:
     try:
         return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:
-        # orjson has no integers of more than 64 bits, which an id may have.
-        return json.dumps(row, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+        # orjson has no integers of more than 64 bits, which an id may have, and no NumPy numbers.
+        text = json.dumps(without_non_finite(row), separators=(",", ":"), ensure_ascii=False)
+        return text.encode() + b"\n"
+
+
+def without_non_finite(value: Any) -> Any:
+    """Replaces NaN and infinite numbers by `None` at any depth, because JSON has neither."""
+    if isinstance(value, dict):
+        return {name: without_non_finite(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_non_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def parse_line(line: bytes) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from dualmctx.errors import UserError
+from dualmctx.runs.atomic_io import make_folder
 
 try:
     import fcntl
@@ -102,9 +103,9 @@ def _acquire(file: Path, output: Path) -> int:
 
 def _open(file: Path) -> int:
     for _ in range(_ATTEMPTS):
-        file.parent.mkdir(parents=True, exist_ok=True)
         # Another process may have just removed the folder.
         with contextlib.suppress(FileNotFoundError):
+            make_folder(file.parent)
             return os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
     # The folder exists, but files cannot be created in it, as in /proc.
     return os.open(file, os.O_RDWR | os.O_CREAT, 0o666)

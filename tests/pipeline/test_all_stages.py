@@ -19,6 +19,7 @@ from dualmctx.pipeline.config import AlphaGoConfig, PlayerOptions
 from dualmctx.pipeline.whole import run as all_stages
 from dualmctx.pipeline.whole.report import stages_table
 from dualmctx.pipeline.whole.run import steps_of
+from dualmctx.runs.journal import write_rows
 from dualmctx.runs.saved_network import load_trained
 
 TINY = [
@@ -79,9 +80,8 @@ class FakeStages:
         (path / "config.json").write_text(json.dumps({"preset": preset}))
         if name == self.stop_in:
             return 130
-        rows = [{"iteration": x, **SUMMARIES[name]} for x in (1, 2)]
-        text = "".join(json.dumps(row) + "\n" for row in rows)
-        (path / "metrics.jsonl").write_text(text.replace("test/", "validation/"))
+        entries = {x.replace("test/", "validation/"): y for x, y in SUMMARIES[name].items()}
+        write_rows(path / "metrics.jsonl", [{"iteration": x, **entries} for x in (1, 2)])
         summary = {"stage": name, "wall_seconds": 60.0, **SUMMARIES[name]}
         (path / "summary.json").write_text(json.dumps(summary))
         return 0

@@ -17,11 +17,13 @@ import pytest
 from fake_stage import NUM_ITERATIONS, SMALL
 
 from dualmctx.commands import compare, evaluate, export, train
+from dualmctx.errors import UserError
 from dualmctx.experiment.loop import RunFailed
 from dualmctx.pipeline.options import PlayerOptions, ValueOptions
 from dualmctx.pipeline.runner import run_stage
 from dualmctx.runs import fixed_settings
 from dualmctx.runs.checkpoint import open_checkpoints
+from dualmctx.runs.metrics_file import read_metrics
 from dualmctx.runs.saved_network import load_trained
 
 
@@ -48,8 +50,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     return Finished(out, said.getvalue())
 
 
-def read_metrics(out: Path) -> list[dict[str, Any]]:
-    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+def read_rows(out: Path) -> list[dict[str, Any]]:
+    rows = read_metrics(out / "metrics.jsonl")
     return [{name: x for name, x in row.items() if "seconds" not in name} for row in rows]
 
 
@@ -59,7 +61,7 @@ def read_state(out: Path) -> list[np.ndarray]:
 
 def assert_equal_runs(out: Path, other: Path) -> None:
     """Compares the rows and the last states of two runs, bit for bit."""
-    assert read_metrics(out) == read_metrics(other)
+    assert read_rows(out) == read_rows(other)
     for one, two in zip(read_state(out), read_state(other), strict=True):
         np.testing.assert_array_equal(one, two)
 
@@ -70,7 +72,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_stage_writes_rows_evals_and_a_summary(finished: Finished) -> None:
-    rows = read_metrics(finished.out)
+    rows = read_rows(finished.out)
     assert [row["iteration"] for row in rows] == list(range(1, NUM_ITERATIONS + 1))
     # Every two iterations, and after the last one.
     assert [row["iteration"] for row in rows if "fake/largest" in row] == [2, 4, 6, 7]
@@ -200,10 +202,10 @@ def test_a_stage_that_gets_fewer_iterations_ends_with_final_evals(
     out = tmp_path / "run"
     with fake_stage.acting(last - 1, lambda: os.kill(os.getpid(), signal.SIGINT)):
         assert train.main([*SMALL, "--out", str(out)]) == 130
-    assert read_metrics(out)[-1].get("is_final_eval") == regular
+    assert read_rows(out)[-1].get("is_final_eval") == regular
     monkeypatch.setattr(fixed_settings, "_changeable_groups", changeable)
     assert train.main(["--resume", str(out), "--supervised.num-iterations", str(last)]) == 0
-    rows = read_metrics(out)
+    rows = read_rows(out)
     assert [row["iteration"] for row in rows] == list(range(1, last + 1))
     assert rows[-1]["is_final_eval"] == 1
     assert "fake/largest" in rows[-1]
@@ -215,12 +217,12 @@ def test_a_prolonged_stage_that_is_stopped_has_not_finished(
 ) -> None:
     out = tmp_path / "run"
     assert train.main([*SMALL, "--out", str(out)]) == 0
-    done = read_metrics(out)[-1]["iteration"]
+    done = read_rows(out)[-1]["iteration"]
     monkeypatch.setattr(fixed_settings, "_changeable_groups", changeable)
     longer = ["--resume", str(out), "--supervised.num-iterations", str(done + 4)]
     with fake_stage.acting(done + 1, lambda: os.kill(os.getpid(), signal.SIGINT)):
         assert train.main(longer) == 130
-    assert read_metrics(out)[-1]["iteration"] < done + 4
+    assert read_rows(out)[-1]["iteration"] < done + 4
     assert not (out / "summary.json").exists()
     assert train.main(longer) == 0
     assert json.loads((out / "summary.json").read_text())["iterations"] == done + 4
@@ -235,7 +237,7 @@ def test_divergence_ends_the_stage_without_a_checkpoint(
     assert "training failed in iteration" in message
     assert "--supervised.learning-rate below 3e+38" in message
     assert open_checkpoints(out / "checkpoints").latest() is None
-    assert len(read_metrics(out)) >= 1
+    assert len(read_rows(out)) >= 1
 
 
 @pytest.mark.slow
@@ -258,7 +260,7 @@ def test_an_error_in_an_iteration_names_the_checkpoint_from_which_resuming_conti
     finished: Finished, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail() -> None:
-        raise ValueError("train-00000.npz is damaged")
+        raise UserError("train-00000.npz is damaged")
 
     out = tmp_path / "run"
     with fake_stage.acting(4, fail):

@@ -1,6 +1,5 @@
 """The picture of the whole pipeline."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +7,14 @@ import pytest
 
 from dualmctx.pipeline.whole import picture
 from dualmctx.pipeline.whole.report import StageFolder
+from dualmctx.runs.journal import write_rows
 
 
 def test_the_errors_of_the_value_network_start_at_zero(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [{"iteration": x, "one/train_mse": 0.5, "one/test_mse": 0.6} for x in (1, 2)]
-    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(tmp_path / "metrics.jsonl", rows)
     drawn: list[Any] = []
     monkeypatch.setattr(picture, "save_figure", lambda figure, *rest: drawn.append(figure))
     summary = {"title": "all", "stages": [{"stage": "value", "seconds": 1.0, "keeping": {}}]}

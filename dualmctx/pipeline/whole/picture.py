@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from dualmctx.datasets.manifest import read_manifest
 from dualmctx.pipeline.report_style import draw_entry, save_figure
 from dualmctx.pipeline.whole.report import GAMES, StageFolder, show_time
-from dualmctx.runs.folder import RunFolder, read_rows
+from dualmctx.runs.folder import RunFolder
+from dualmctx.runs.metrics_file import read_metrics
 from dualmctx.runs.plot_style import COLORS, line_style
 
 # The entries of the rows that the picture shows over the iterations, with their labels.
@@ -72,7 +73,7 @@ def _draw_games(axes: Axes, folder: Path) -> None:
 
 def _draw_lines(axes: Axes, found: StageFolder) -> None:
     """Draws the measures of a stage over its iterations, with the interval of the points."""
-    rows = read_rows(RunFolder(found.folder).metrics)
+    rows = read_metrics(RunFolder(found.folder).metrics)
     for number, (name, text) in enumerate(_LINES[found.stage].items()):
         draw_entry(axes, rows, name, label=text, marker=".", **line_style(number))
     ends = [(x["iteration"], *map(x.get, _ENDS)) for x in rows if _ENDS[0] in x]
