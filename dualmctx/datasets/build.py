@@ -15,6 +15,7 @@ from dualmctx.datasets.state import PARTS, BadGame, Block, read_blocks, reopen_b
 from dualmctx.datasets.tally import Tally, has_positions
 from dualmctx.evaluation.answers import shorten
 from dualmctx.evaluation.streams import full_batches
+from dualmctx.runs.atomic_io import make_folder
 from dualmctx.runs.checksum import checksum_of
 from dualmctx.types import Environment
 
@@ -73,7 +74,7 @@ def build_shards(
       UserError: if a part of the interrupted call is missing or damaged.
     """
     parts = folder / PARTS
-    parts.mkdir(exist_ok=True)
+    make_folder(parts)
     journal, read, seen = reopen_blocks(folder), 0, set[int]()
     # A name may have characters that are not text, and a reason may come from a file.
     names = [shorten(record.name) for record in files]

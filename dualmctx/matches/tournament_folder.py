@@ -6,7 +6,7 @@ from typing import Any
 
 from dualmctx.errors import UserError
 from dualmctx.matches.game_file import Game
-from dualmctx.runs.atomic_io import atomic_write_text
+from dualmctx.runs.atomic_io import atomic_write_text, make_folder
 from dualmctx.runs.folder import flatten, list_changes
 from dualmctx.runs.record_names import with_current_players
 from dualmctx.runs.versions import with_versions, without_versions
@@ -28,7 +28,7 @@ def save_settings(folder: Path, settings: dict[str, Any]) -> None:
     file = folder / SETTINGS
     if file.exists():
         settings = _merge(_read(file), json.loads(json.dumps(settings)), folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     atomic_write_text(file, json.dumps(with_versions(settings)) + "\n")
 
 
